@@ -1,0 +1,68 @@
+import type { Route, RouteBody, RouteParams, RouteQuery, RouteTable } from '@slipway/protocol'
+
+/** A validated request of one route. */
+export interface Request<R extends Route> {
+  readonly params: RouteParams<R>
+  readonly query: RouteQuery<R>
+  readonly body: RouteBody<R>
+  /** The body as it arrives, for routes with `stream`; empty otherwise. */
+  readonly stream: AsyncIterable<Buffer>
+  header(name: string): string | undefined
+  /** Aborts when the client goes away or the server stops. */
+  readonly signal: AbortSignal
+}
+
+interface ReplyHead {
+  /** 200 unless given. */
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** JSON to be written, bytes that are ready (`application/json` unless said otherwise), or a stream. */
+export type Reply =
+  | (ReplyHead & { readonly json: unknown })
+  | (ReplyHead & { readonly bytes: Buffer; readonly contentType?: string })
+  | (ReplyHead & { readonly chunks: AsyncIterable<Buffer | string>; readonly contentType: string })
+
+/** Throws a `Problem` for what the caller did wrong; anything else thrown is a 500 without details. */
+export type Handler<R extends Route> = (request: Request<R>) => Reply | Promise<Reply>
+
+/** One function for each route: a missing one does not compile. */
+export type Handlers<T extends RouteTable> = { readonly [K in keyof T]: Handler<T[K]> }
+
+/** A text frame, ready to be written to any number of sockets. */
+export interface Frame {
+  /** Length of the payload in bytes. */
+  readonly size: number
+}
+
+/** One open WebSocket, already authenticated. */
+export interface Socket {
+  /**
+   * Writes frames in order and resolves when the peer has room again. Holds at most about 1 MiB for a peer that does
+   * not read; after the stall limit it is closed with 1013 and `signal` aborts.
+   */
+  send(frames: readonly Frame[]): Promise<void>
+  close(code: number, reason: string): void
+  /** Text messages of the peer in order; the next is taken when the last call's promise has resolved. */
+  onMessage(take: (text: string) => Promise<void>): void
+  /** Aborts when the socket is closed by either side. */
+  readonly signal: AbortSignal
+}
+
+export interface SocketRequest {
+  readonly params: Readonly<Record<string, string>>
+  /** Of a repeated parameter the last one. */
+  readonly query: Readonly<Record<string, string>>
+  header(name: string): string | undefined
+}
+
+/** A WebSocket path. Key checking (header, query, first frame; close code 4001) is done by `http`. */
+export interface SocketRoute {
+  /** With braces: `/sockets/events/{conversation_id}`. */
+  readonly path: string
+  /** Before the upgrade: false refuses it with HTTP 403. */
+  accepts(request: SocketRequest): boolean
+  /** Runs while the socket is open; when it returns the socket is closed with 1000. */
+  serve(socket: Socket, request: SocketRequest): Promise<void>
+}

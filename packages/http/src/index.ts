@@ -1,0 +1,1 @@
+export type { Frame, Handler, Handlers, Reply, Request, Socket, SocketRequest, SocketRoute } from './handler.ts'

@@ -1,0 +1,48 @@
+/**
+ * What a caller did wrong, as a value that may be shown. The list of codes is closed; only `http/app.ts` turns
+ * a code into a status.
+ */
+export type ProblemCode =
+  | 'bad_request'
+  | 'unauthorized'
+  | 'forbidden'
+  | 'not_found'
+  | 'method_not_allowed'
+  | 'conflict'
+  | 'busy'
+  | 'too_large'
+  | 'unsupported_media_type'
+  | 'invalid'
+  | 'too_many'
+  | 'storage_full'
+  | 'unavailable'
+
+/** One fault of an input and its place (spec 2.4 ValidationError). */
+export interface Fault {
+  /** Where it is: `["query","limit"]`, `["body","content",0,"text"]`, `["body","line 3","kind"]`. */
+  readonly loc: readonly (string | number)[]
+  readonly msg: string
+  /** A stable word for the kind of fault: `missing`, `int_parsing`, `greater_than`, `extra_forbidden`, ... */
+  readonly type: string
+}
+
+/**
+ * The caller's mistake. `detail` is shown as it is, so it never holds a secret or the value that was refused.
+ * With `faults` it is a validation error and answers 422 with the body of spec 2.4 HTTPValidationError.
+ */
+export class Problem extends Error {
+  readonly code: ProblemCode
+  readonly faults: readonly Fault[] | undefined
+
+  constructor(code: ProblemCode, detail: string, faults?: readonly Fault[]) {
+    super(detail)
+    this.name = 'Problem'
+    this.code = code
+    this.faults = faults
+  }
+}
+
+/** A 422 with one fault. */
+export function invalid(loc: readonly (string | number)[], msg: string, type = 'value_error'): Problem {
+  return new Problem('invalid', msg, [{ loc, msg, type }])
+}

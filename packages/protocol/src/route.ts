@@ -1,0 +1,40 @@
+import type * as z from 'zod'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** One answer of a route: a schema of JSON, or the content type of bytes that are not described further. */
+export interface RouteResponse {
+  readonly description: string
+  readonly schema?: z.ZodType
+  readonly contentType?: string
+}
+
+/**
+ * One operation of an API: the value from which validation, OpenAPI, the server's handler type and the client's
+ * call all come. Unknown query parameters are ignored; unknown body members are the body schema's matter.
+ */
+export interface Route {
+  readonly method: Method
+  /** With OpenAPI braces: `/api/conversations/{conversation_id}`. */
+  readonly path: string
+  readonly tag: string
+  readonly summary: string
+  readonly description?: string
+  /** No session key is asked for, also when one is configured. */
+  readonly open?: true
+  readonly params?: z.ZodObject
+  readonly query?: z.ZodObject
+  /** JSON body, parsed and validated; an absent or empty body is `undefined` to the schema. */
+  readonly body?: z.ZodType
+  /** The body is of this content type and reaches the handler as a stream of bytes. */
+  readonly stream?: string
+  /** By status. 401, 403, 413 and other common refusals are added for each route by `openapi.ts`. */
+  readonly responses: Readonly<Record<number, RouteResponse>>
+}
+
+export type RouteTable = Readonly<Record<string, Route>>
+
+type Out<S> = S extends z.ZodType ? z.output<S> : undefined
+export type RouteParams<R extends Route> = Out<R['params']>
+export type RouteQuery<R extends Route> = Out<R['query']>
+export type RouteBody<R extends Route> = Out<R['body']>

@@ -1,0 +1,20 @@
+/** A secret text: prints as stars in every way a value can be printed, and opens only by name. */
+export class Secret {
+  readonly #text: string
+  constructor(text: string) {
+    this.#text = text
+  }
+  /** The text itself, for the one place that needs it. */
+  open(): string {
+    return this.#text
+  }
+  toString(): string {
+    return '**********'
+  }
+  toJSON(): string {
+    return '**********'
+  }
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    return '**********'
+  }
+}
