@@ -16,7 +16,20 @@ const pattern =
 export function parseInstant(text: string): Instant | undefined {
   const m = pattern.exec(text)
   if (m === null) return undefined
-  const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '', , sign, offHour, offMinute] = m
+  const [
+    ,
+    year,
+    month,
+    day,
+    hour = '0',
+    minute = '0',
+    second = '0',
+    fraction = '',
+    ,
+    sign,
+    offHour,
+    offMinute,
+  ] = m
   const y = Number(year)
   const mo = Number(month)
   const d = Number(day)
@@ -50,5 +63,12 @@ function daysSinceEpoch(year: number, month: number, day: number): number {
   const era = Math.floor(y / 400)
   const yearOfEra = y - era * 400
   const dayOfYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1
-  return era * 146_097 + yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + dayOfYear - 719_468
+  return (
+    era * 146_097 +
+    yearOfEra * 365 +
+    Math.floor(yearOfEra / 4) -
+    Math.floor(yearOfEra / 100) +
+    dayOfYear -
+    719_468
+  )
 }

@@ -1,2 +1,6 @@
 /** The shape of a log function: one line, with members that may be shown. The writer is in `http`. */
-export type Log = (level: 'debug' | 'info' | 'warn' | 'error', message: string, members?: Record<string, unknown>) => void
+export type Log = (
+  level: 'debug' | 'info' | 'warn' | 'error',
+  message: string,
+  members?: Record<string, unknown>,
+) => void

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { type Instant, parseInstant } from './instant.ts'
 
 /** Spec 2.4 EventSortOrder. */
-export const eventSortOrder = z.enum(['TIMESTAMP', 'TIMESTAMP_DESC'])
+export const eventSortOrder = z.enum(['TIMESTAMP', 'TIMESTAMP_DESC']).meta({ id: 'EventSortOrder' })
 export type EventSortOrder = z.infer<typeof eventSortOrder>
 
 /**
@@ -12,31 +12,86 @@ export type EventSortOrder = z.infer<typeof eventSortOrder>
 export const queryInstant = z
   .string()
   .transform((text, ctx): Instant => {
-    const instant = parseInstant(text.replace(/ (\d{2}:?\d{2})$/, (all, offset, at) => (at > 10 ? `+${offset}` : all)))
+    const instant = parseInstant(
+      text.replace(/ (\d{2}:?\d{2})$/, (all, offset, at) => (at > 10 ? `+${offset}` : all)),
+    )
     if (instant !== undefined) return instant
-    ctx.addIssue({ code: 'invalid_format', format: 'datetime', message: 'Input should be a valid datetime' })
+    ctx.addIssue({ code: 'invalid_format', format: 'datetime', input: text })
     return z.NEVER
   })
   .meta({ type: 'string', format: 'date-time' })
 
-/** An empty text filter is no filter. */
-const filter = z
+/** A text in a query string, absent when it is empty. */
+export const queryText = z
   .string()
   .transform((text) => (text === '' ? undefined : text))
   .optional()
 
 /** The filters of event search and event count (spec 4.1). */
 export const eventFilter = z.object({
-  kind: filter.meta({ description: 'Keep only events of this kind, for example ActionEvent.' }),
-  source: filter.meta({ description: 'Keep only events of this source: agent, user or environment.' }),
-  body: filter.meta({ description: 'Keep only messages whose text contains this, in any case.' }),
+  kind: queryText.meta({ description: 'Keep only events of this kind, for example ActionEvent.' }),
+  source: queryText.meta({ description: 'Keep only events of this source: agent, user or environment.' }),
+  body: queryText.meta({ description: 'Keep only messages whose text contains this, in any case.' }),
   timestamp__gte: queryInstant.optional().meta({ description: 'Keep events at or after this moment.' }),
   timestamp__lt: queryInstant.optional().meta({ description: 'Keep events before this moment.' }),
 })
 /** After parsing: empty texts are undefined, moments are instants in microseconds. */
 export type EventFilter = z.output<typeof eventFilter>
 
-/** A whole number in a query string. */
+const wholeNumber = z.string().transform((text, ctx): number => {
+  if (/^[+-]?\d+$/.test(text)) return Number(text) + 0
+  ctx.addIssue({ code: 'invalid_format', format: 'int', input: text })
+  return z.NEVER
+})
+
+/** A whole number in a query string, from `min` to `max`. */
 export function queryInteger(min: number, max: number) {
-  return z.coerce.number<string>().int().min(min).max(max)
+  return wholeNumber.pipe(z.number().gte(min).lte(max)).meta({ type: 'integer', minimum: min, maximum: max })
 }
+
+/** The size of a page (spec 8): above 0, at most 100, 100 unless given. */
+export const pageLimit = wholeNumber.pipe(z.number().gt(0).lte(100)).default(100).meta({
+  type: 'integer',
+  exclusiveMinimum: 0,
+  maximum: 100,
+  default: 100,
+  description: 'Maximum number of items in the page.',
+})
+
+const spellings: Readonly<Record<string, boolean>> = {
+  true: true,
+  '1': true,
+  yes: true,
+  on: true,
+  false: false,
+  '0': false,
+  no: false,
+  off: false,
+}
+
+/** A yes or no in a query string: true, 1, yes, on or false, 0, no, off, in any case. */
+export const queryBoolean = z
+  .string()
+  .transform((text, ctx): boolean => {
+    const name = text.toLowerCase()
+    const value = Object.hasOwn(spellings, name) ? spellings[name] : undefined
+    if (value !== undefined) return value
+    ctx.addIssue({ code: 'invalid_format', format: 'bool', input: text })
+    return z.NEVER
+  })
+  .meta({ type: 'boolean' })
+
+/** A yes in a query string, no when it is absent. */
+export const queryFlag = queryBoolean.default(false).meta({ type: 'boolean', default: false })
+
+/** A member of a query string that is absent when it is empty. */
+export function blankable<S extends z.ZodType>(schema: S) {
+  return z.preprocess((value) => (value === '' ? undefined : value), schema.optional()).optional()
+}
+
+/** The query of an event search (spec 4.1). */
+export const eventSearchQuery = eventFilter.extend({
+  page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
+  limit: pageLimit,
+  sort_order: eventSortOrder.default('TIMESTAMP'),
+})

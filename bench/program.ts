@@ -1,0 +1,103 @@
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { must } from '@slipway/protocol'
+
+/** Every child of this process; none outlives it. */
+const children = new Set<ChildProcess>()
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL')
+})
+
+/** A server in a process of its own, ended when it is disposed of. */
+export interface Server extends AsyncDisposable {
+  readonly pid: number
+  readonly port: number
+  /** What it used so far, with all of its threads; a hundredth of a second is the unit. */
+  cpuSeconds(): number
+}
+
+/** Starts a program that prints its address as the first line, with the Node of this process. */
+export async function startServer(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Server> {
+  const child = spawn(process.execPath, args, {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, SLIPWAY_LOG_LEVEL: 'warn', ...env },
+  })
+  track(child)
+  const lines = createInterface({ input: child.stdout })
+  const [line] = (await Promise.race([once(lines, 'line'), diedEarly(child)])) as [string]
+  const pid = must(child.pid)
+  return {
+    pid,
+    port: Number(new URL(line).port),
+    cpuSeconds: () => cpuSeconds(pid),
+    [Symbol.asyncDispose]: () => end(child),
+  }
+}
+
+/** A helper process that answers one question at a time. */
+export interface Peer<Question, Answer> extends AsyncDisposable {
+  ask(question: Question): Promise<Answer>
+}
+
+/** Starts a program of ours that answers each message with one. */
+export function startPeer<Question extends object, Answer>(file: string): Peer<Question, Answer> {
+  const child = fork(new URL(file, import.meta.url), { serialization: 'advanced' })
+  track(child)
+  return {
+    async ask(question) {
+      child.send(question)
+      const [answer] = await Promise.race([once(child, 'message'), diedEarly(child)])
+      if (answer instanceof Error) throw answer
+      return answer as Answer
+    },
+    [Symbol.asyncDispose]: () => end(child),
+  }
+}
+
+/** The peer's side: answers each message of the parent, also with the Error it failed with, and ends with the parent. */
+export function answerWith<Question>(answer: (question: Question) => Promise<unknown>): void {
+  process.on('message', (question: Question) => {
+    answer(question).then(
+      (value) => process.send?.(value),
+      (error: unknown) => process.send?.(error),
+    )
+  })
+  process.on('disconnect', () => process.exit())
+}
+
+/** Resident memory of a process in MB (10^6 bytes). */
+export function residentMb(pid: number): number {
+  const kB = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+  return (Number(must(kB)) * 1024) / 1e6
+}
+
+/** User and system time of all threads; the kernel counts in hundredths of a second. */
+function cpuSeconds(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / 100
+}
+
+function track(child: ChildProcess): void {
+  children.add(child)
+  child.once('exit', () => children.delete(child))
+}
+
+async function diedEarly(child: ChildProcess): Promise<never> {
+  const [code, signal] = await once(child, 'exit')
+  throw new Error(`${child.spawnargs.slice(1).join(' ')} ended early: ${code ?? signal}`)
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = once(child, 'exit')
+  child.kill('SIGTERM')
+  const timer = setTimeout(() => child.kill('SIGKILL'), 10_000)
+  await ended
+  clearTimeout(timer)
+}

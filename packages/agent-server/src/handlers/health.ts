@@ -1,0 +1,46 @@
+import type { agentRoutes } from '@slipway/protocol'
+import type { Handlers } from '@slipway/http'
+
+/** The version of the contract that clients look for in `/server_info` (not our own). */
+const contractVersion = '1.44.0'
+
+type Routes = Pick<typeof agentRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'root'>
+
+/** `idleSince` answers the moment (ms) of the last request that changed something. */
+export function healthHandlers(options: { readonly version: string; readonly idleSince: () => number }): Handlers<Routes> {
+  const startedAt = Date.now()
+  const ok = { bytes: Buffer.from('{"status":"ok"}') }
+  const info = () => ({
+    json: {
+      uptime: seconds(startedAt),
+      idle_time: seconds(options.idleSince()),
+      title: 'Slipway Agent Server',
+      version: contractVersion,
+      sdk_version: contractVersion,
+      tools_version: contractVersion,
+      workspace_version: contractVersion,
+      slipway_version: options.version,
+      build_git_sha: 'unknown',
+      build_git_ref: 'unknown',
+      python_version: 'none',
+      usable_tools: [],
+      runtime_idle_timeout_seconds: null,
+      capabilities: [],
+      max_foreground_terminal_timeout_seconds: null,
+      synchronous: 'FULL',
+      docs: '/docs',
+      redoc: '/redoc',
+    },
+  })
+  return {
+    alive: () => ok,
+    health: () => ok,
+    ready: () => ({ bytes: Buffer.from('{"status":"ready"}') }),
+    serverInfo: info,
+    root: info,
+  }
+}
+
+function seconds(since: number): number {
+  return Math.floor((Date.now() - since) / 1000)
+}

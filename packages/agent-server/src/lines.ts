@@ -1,0 +1,56 @@
+/** One line of a stream, without its LF. */
+export interface Line {
+  /** 1 for the first. */
+  readonly number: number
+  readonly bytes: Buffer
+}
+
+/** A line was longer than allowed. */
+export class LineTooLong extends Error {
+  readonly line: number
+  constructor(line: number) {
+    super(`line ${line} is too long`)
+    this.line = line
+  }
+}
+
+/**
+ * Splits a stream of bytes at LF, in batches: all the lines that one chunk completes. Holds at most one line of
+ * `maxBytes` and one chunk. Lines of blanks only are passed over but counted; a last line needs no LF.
+ */
+export async function* lines(stream: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<readonly Line[]> {
+  let number = 0
+  let pieces: Buffer[] = []
+  let held = 0
+  const finish = (piece: Buffer): Line | undefined => {
+    number += 1
+    const bytes = pieces.length === 0 ? piece : Buffer.concat([...pieces, piece])
+    pieces = []
+    held = 0
+    if (bytes.length > maxBytes) throw new LineTooLong(number)
+    return isBlank(bytes) ? undefined : { number, bytes }
+  }
+  for await (const chunk of stream) {
+    const batch: Line[] = []
+    let start = 0
+    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {
+      const line = finish(chunk.subarray(start, end))
+      if (line !== undefined) batch.push(line)
+      start = end + 1
+    }
+    if (start < chunk.length) {
+      pieces.push(chunk.subarray(start))
+      held += chunk.length - start
+      if (held > maxBytes) throw new LineTooLong(number + 1)
+    }
+    if (batch.length > 0) yield batch
+  }
+  if (held === 0) return
+  const last = finish(Buffer.alloc(0))
+  if (last !== undefined) yield [last]
+}
+
+function isBlank(bytes: Buffer): boolean {
+  for (const byte of bytes) if (byte !== 32 && byte !== 9 && byte !== 13) return false
+  return true
+}

@@ -1,0 +1,103 @@
+import { isUtf8 } from 'node:buffer'
+import { randomUUID } from 'node:crypto'
+import { defaultSource, executionStatus, type Fault, formatInstant, parseInstant, validateEvent } from '@slipway/protocol'
+import type { ReceivedEvent } from '@slipway/storage'
+
+/** Nesting beyond this is refused: many clients cannot parse it. */
+const maxDepth = 500
+
+export type ParsedLine =
+  | { readonly kind: 'value'; readonly value: Record<string, unknown> }
+  | { readonly kind: 'faults'; readonly faults: readonly Fault[] }
+
+/** Reads the JSON object of a line. Faults have a `loc` from the object's root. */
+export function parseLine(bytes: Buffer): ParsedLine {
+  const fault = (msg: string, type: string): ParsedLine => ({ kind: 'faults', faults: [{ loc: [], msg, type }] })
+  if (!isUtf8(bytes)) return fault('Line is not valid UTF-8', 'json_invalid')
+  if (depth(bytes) > maxDepth) return fault(`JSON is nested deeper than ${maxDepth} levels`, 'json_invalid')
+  let value: unknown
+  try {
+    value = JSON.parse(bytes.toString('utf8'))
+  } catch {
+    return fault('Line is not valid JSON', 'json_invalid')
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return fault('Input should be an object', 'model_type')
+  }
+  return { kind: 'value', value: value as Record<string, unknown> }
+}
+
+/**
+ * Faults of an event on its way in. `keep`: of other versions, any object with a `kind`; its `id` and `timestamp`
+ * are texts where present and nothing else is looked at.
+ */
+export function eventFaults(value: Record<string, unknown>, keep: boolean): readonly Fault[] {
+  if (value.id === '') return [{ loc: ['id'], msg: 'String should have at least 1 character', type: 'string_too_short' }]
+  if (!keep) return validateEvent(value)
+  const faults: Fault[] = []
+  for (const member of ['kind', 'id', 'timestamp']) {
+    if (member === 'kind' ? !Object.hasOwn(value, member) : value[member] === undefined) {
+      if (member === 'kind') faults.push({ loc: [member], msg: 'Field required', type: 'missing' })
+    } else if (typeof value[member] !== 'string') {
+      faults.push({ loc: [member], msg: 'Input should be a valid string', type: 'string_type' })
+    }
+  }
+  return faults
+}
+
+/**
+ * The event as the log takes it. One without id or timestamp gets them at the front of its text (the timestamp
+ * strictly above `lastInstant`); not a byte of the rest is touched. A kept timestamp that is no date-time sorts at
+ * its predecessor's instant.
+ */
+export function received(
+  bytes: Buffer,
+  value: Record<string, unknown>,
+  options: { readonly keep: boolean; readonly lastInstant: number | undefined; readonly now: number },
+): ReceivedEvent {
+  const kind = String(value.kind)
+  const { keep, lastInstant = 0, now } = options
+  const added: Record<string, string> = {}
+  let { id, timestamp } = value
+  if (typeof id !== 'string') added.id = id = randomUUID()
+  if (typeof timestamp !== 'string') added.timestamp = timestamp = formatInstant(Math.max(now, lastInstant + 1))
+  const source = typeof value.source === 'string' ? value.source : (defaultSource(kind) ?? '')
+  return {
+    bytes: Object.keys(added).length === 0 ? bytes : insert(bytes, added),
+    id: String(id),
+    instant: parseInstant(String(timestamp)) ?? lastInstant,
+    kind,
+    source,
+    keepTwin: keep,
+  }
+}
+
+/** The execution status that an event states, if it states one. */
+export function statedStatus(value: Record<string, unknown>): string | undefined {
+  if (value.kind !== 'ConversationStateUpdateEvent' || value.key !== 'execution_status') return undefined
+  return executionStatus.safeParse(value.value).data
+}
+
+function insert(bytes: Buffer, members: Record<string, string>): Buffer {
+  const open = bytes.indexOf('{') + 1
+  const text = JSON.stringify(members).slice(1, -1)
+  const isEmpty = /^\s*}/.test(bytes.toString('latin1', open, Math.min(bytes.length, open + 64)))
+  return Buffer.concat([bytes.subarray(0, open), Buffer.from(isEmpty ? text : `${text},`), bytes.subarray(open)])
+}
+
+/** How deep the brackets of a JSON text nest, brackets inside strings left out. */
+function depth(bytes: Buffer): number {
+  let now = 0
+  let deepest = 0
+  let inString = false
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]
+    if (inString) {
+      if (byte === 92) i++
+      else if (byte === 34) inString = false
+    } else if (byte === 34) inString = true
+    else if (byte === 123 || byte === 91) deepest = Math.max(deepest, ++now)
+    else if (byte === 125 || byte === 93) now--
+  }
+  return deepest
+}

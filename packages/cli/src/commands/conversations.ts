@@ -1,0 +1,41 @@
+import type { CallInput } from '@slipway/client'
+import type { ConversationInfo } from '@slipway/protocol'
+import type { Context } from '../context.ts'
+import { rawPage } from '../raw-page.ts'
+import { note, print, table } from '../terminal.ts'
+import { visible } from '../visible.ts'
+
+export type ConversationsQuery = NonNullable<CallInput<'searchConversations'>['query']>
+
+/** Lists conversations, the newest first. */
+export async function conversationsCommand(
+  context: Context,
+  query: ConversationsQuery,
+  options: { readonly all: boolean },
+): Promise<void> {
+  const { client, isJson, signal } = context
+  let page_id: string | undefined
+  let isFirst = true
+  do {
+    const response = await client.open('searchConversations', { query: { ...query, page_id }, signal })
+    const { items, next_page_id } = rawPage(await response.text())
+    if (isJson) await print(items.map((item) => `${item}\n`).join(''))
+    else if (items.length === 0 && isFirst) note('There is no conversation yet. "slipway import FILE" brings one in.')
+    else await print(await conversationTable(context, items, isFirst))
+    isFirst = false
+    page_id = next_page_id ?? undefined
+  } while (options.all && page_id !== undefined)
+  if (page_id !== undefined) note('There are more: --all')
+}
+
+async function conversationTable(context: Context, items: readonly string[], hasHead: boolean): Promise<string> {
+  const { client, signal } = context
+  const rows = items.map(async (item) => {
+    const info: ConversationInfo = JSON.parse(item)
+    const count = await client.call('countEvents', { params: { conversation_id: info.id }, signal })
+    const updated = visible(String(info.updated_at)).slice(0, 19).replace('T', ' ')
+    return [info.id, info.execution_status, String(count), updated, visible(info.title ?? '')]
+  })
+  const head = ['ID', 'STATUS', 'EVENTS', 'UPDATED', 'TITLE']
+  return table(await Promise.all(rows), [37, 25, 10, 20], hasHead ? head : undefined)
+}

@@ -1,0 +1,60 @@
+import { createWriteStream } from 'node:fs'
+import { rename, rm } from 'node:fs/promises'
+import { pipeline } from 'node:stream/promises'
+import { Problem } from '@slipway/protocol'
+import type { Context } from '../context.ts'
+import { Progress } from '../progress.ts'
+import { print } from '../terminal.ts'
+
+/** Writes the log of a conversation, one event a line, to standard output or whole into a file. */
+export async function exportCommand(
+  context: Context,
+  id: string,
+  options: { readonly output?: string | undefined; readonly meta: boolean; readonly gzip: boolean },
+): Promise<void> {
+  const { output, meta, gzip } = options
+  const { client, signal } = context
+  const chunks = received(await client.exportEvents(id, { meta, gzip, signal }), signal)
+  if (output === undefined) {
+    for await (const chunk of chunks) await print(chunk)
+    return
+  }
+  const sizeBytes = await writeWhole(output, chunks)
+  const words = `Exported ${sizeBytes} bytes to ${output}`
+  await print(context.isJson ? `${JSON.stringify({ output, size_bytes: sizeBytes })}\n` : `${words}\n`)
+}
+
+/** The file is there with all its bytes or as it was before. */
+async function writeWhole(file: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
+  const part = `${file}.${process.pid}.part`
+  let sizeBytes = 0
+  const counted = async function* () {
+    for await (const chunk of chunks) {
+      sizeBytes += chunk.length
+      yield chunk
+    }
+  }
+  try {
+    await pipeline(counted, createWriteStream(part, { flush: true }))
+    await rename(part, file)
+    return sizeBytes
+  } catch (error) {
+    await rm(part, { force: true })
+    throw error
+  }
+}
+
+/** The bytes as they come; a connection that breaks off is told in our words. */
+async function* received(stream: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  using progress = new Progress('exported')
+  const reader = stream.getReader()
+  for (;;) {
+    const piece = await reader.read().catch((error) => {
+      if (signal.aborted) throw new Problem('bad_request', 'Stopped before the end.')
+      throw new Error('The connection broke off before the end of the log. Try again.', { cause: error })
+    })
+    if (piece.done) return
+    progress.add(piece.value.length, 0)
+    yield piece.value
+  }
+}

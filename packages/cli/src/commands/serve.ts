@@ -1,0 +1,26 @@
+import { resolve } from 'node:path'
+import { serve } from '@slipway/agent-server'
+import type { Config } from '../config.ts'
+import { paint } from '../terminal.ts'
+
+/** Starts the agent server; resolves when the signal has stopped it. */
+export async function serveCommand(options: {
+  readonly host: string
+  readonly port: number
+  readonly data: string
+  readonly env: Config['env']
+  readonly isJson: boolean
+  readonly signal: AbortSignal
+}): Promise<void> {
+  const { isJson, ...server } = options
+  const ready = (url: string) => {
+    const lines = [
+      `Slipway is ready: ${paint('bold', url)}`,
+      `  API page  ${url}/docs`,
+      `  logs in   ${resolve(options.data)}`,
+      'Ctrl-C stops it.',
+    ]
+    process.stdout.write(isJson ? `${JSON.stringify({ url })}\n` : `${lines.join('\n')}\n`)
+  }
+  await serve({ ...server, ready })
+}

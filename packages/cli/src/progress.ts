@@ -1,0 +1,47 @@
+const firstAfterMs = 500
+const isTerminal = () => process.stderr.isTTY === true
+
+/** Tells on standard error how far something is, once it has taken half a second. Dispose it at the end. */
+export class Progress {
+  readonly #verb: string
+  readonly #totalBytes: number | undefined
+  readonly #startedAt = Date.now()
+  #shownAt = 0
+  #bytes = 0
+  #events = 0
+
+  /** `totalBytes`: where it will end, if that is known. */
+  constructor(verb: string, totalBytes?: number) {
+    this.#verb = verb
+    this.#totalBytes = totalBytes
+  }
+
+  /** Adds what has been done since the last call. */
+  add(bytes: number, events: number): void {
+    this.#bytes += bytes
+    this.#events += events
+    const now = Date.now()
+    const everyMs = isTerminal() ? 100 : 5000
+    if (now - this.#startedAt < firstAfterMs || now - this.#shownAt < everyMs) return
+    this.#shownAt = now
+    process.stderr.write(isTerminal() ? `\r\u001b[2K${this.#words(now)}` : `${this.#words(now)}\n`)
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#shownAt > 0 && isTerminal()) process.stderr.write('\r\u001b[2K')
+  }
+
+  #words(now: number): string {
+    const total = this.#totalBytes === undefined ? '' : ` of ${inWords(this.#totalBytes)}`
+    const seconds = (now - this.#startedAt) / 1000
+    const events = this.#events === 0 ? '' : `, ${this.#events} events (${Math.round(this.#events / seconds)}/s)`
+    return `${this.#verb} ${inWords(this.#bytes)}${total}${events}`
+  }
+}
+
+function inWords(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`
+  const units = ['kB', 'MB', 'GB', 'TB']
+  const power = Math.min(units.length, Math.floor(Math.log10(bytes) / 3))
+  return `${(bytes / 1000 ** power).toFixed(1)} ${units[power - 1]}`
+}

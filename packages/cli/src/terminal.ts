@@ -1,0 +1,61 @@
+import { styleText } from 'node:util'
+import Table from 'cli-table3'
+import type { EventLine } from './event-line.ts'
+
+/** Writes to standard output and waits while it is full. */
+export async function print(text: string | Uint8Array): Promise<void> {
+  if (!process.stdout.write(text)) await new Promise((resolve) => process.stdout.once('drain', resolve))
+}
+
+/** A line on standard error: what is not the answer itself. */
+export function note(text: string): void {
+  process.stderr.write(`${text}\n`)
+}
+
+/** Colour where standard output is a terminal and NO_COLOR is not set. */
+export function paint(style: Parameters<typeof styleText>[0], text: string): string {
+  return styleText(style, text, { stream: process.stdout })
+}
+
+const noLines = Object.fromEntries(
+  ['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right']
+    .concat(['left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid', 'middle'])
+    .map((part) => [part, '']),
+)
+
+/**
+ * Rows as a table without lines. The last column takes what is left of the terminal's width and is cut there; where
+ * the output is no terminal it is not cut.
+ */
+export function table(rows: readonly (readonly string[])[], widths: readonly number[], head?: readonly string[]): string {
+  const rest = (process.stdout.columns ?? Number.NaN) - widths.reduce((sum, width) => sum + width, 0)
+  const made = new Table({
+    chars: noLines,
+    style: { 'padding-left': 0, 'padding-right': 1, head: [], border: [] },
+    colWidths: [...widths, Number.isNaN(rest) ? null : Math.max(20, rest)],
+  })
+  if (head !== undefined) made.push(head.map((cell) => paint('bold', cell)))
+  made.push(...rows.map((row) => [...row]))
+  return `${made.toString().replace(/ +$/gm, '')}\n`
+}
+
+/** The columns of an event: time, kind, source, summary. */
+export function eventColumns({ time, kind, source, summary }: EventLine): string[] {
+  return [paint('dim', shortTime(time)), paint('cyan', kind), source, summary]
+}
+
+/** Widths of the columns of an event but the last one. */
+export function eventWidths(): number[] {
+  return [isNarrow() ? 13 : 24, 29, 12]
+}
+
+/** To the millisecond; on a narrow terminal without the date. */
+function shortTime(time: string): string {
+  const [, date, clock] = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d{1,3})?)/.exec(time) ?? []
+  if (date === undefined || clock === undefined) return time
+  return isNarrow() ? clock : `${date} ${clock}`
+}
+
+function isNarrow(): boolean {
+  return (process.stdout.columns ?? 200) < 110
+}

@@ -1,0 +1,116 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Problem, Secret } from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import { CallError, NoAnswerError } from './call-error.ts'
+import { Client } from './client.ts'
+
+const id = '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11'
+const params = { conversation_id: id }
+
+/** A server that answers one way; what it was asked is in `asked`. */
+async function answering<T>(
+  answer: (request: IncomingMessage, response: ServerResponse) => void,
+  use: (url: string, asked: { url?: string; key?: unknown; body: string }) => Promise<T>,
+): Promise<T> {
+  const asked: { url?: string; key?: unknown; body: string } = { body: '' }
+  const server = createServer(async (request, response) => {
+    asked.url = request.url ?? ''
+    asked.key = request.headers['x-session-api-key']
+    for await (const chunk of request) asked.body += chunk
+    answer(request, response)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    return await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+const json = (value: unknown, status = 200) => (_: IncomingMessage, response: ServerResponse) =>
+  void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+
+test('a call fills the path and the query, keeps the prefix of the base address and sends the key', async () => {
+  await answering(json({ items: [], next_page_id: null }), async (url, asked) => {
+    const client = new Client({ url: `${url}/behind/proxy/`, sessionApiKey: new Secret('s3cret') })
+    const query = { limit: '5', kind: 'ActionEvent', body: 'a&b ς', page_id: undefined }
+    expect(await client.call('searchEvents', { params, query })).toEqual({ items: [], next_page_id: null })
+    expect(asked.url).toBe(`/behind/proxy/api/conversations/${id}/events/search?limit=5&kind=ActionEvent&body=a%26b+%CF%82`)
+    expect(asked.key).toBe('s3cret')
+  })
+})
+
+test('a list in the query is repeated and a path parameter is escaped', async () => {
+  await answering(json([null]), async (url, asked) => {
+    const client = new Client({ url })
+    await client.call('getEvents', { params, query: { ids: ['a', 'b'] } })
+    expect(asked.url).toBe(`/api/conversations/${id}/events?ids=a&ids=b`)
+    await client.call('getEvent', { params: { ...params, event_id: '../x?y' } })
+    expect(asked.url).toBe(`/api/conversations/${id}/events/..%2Fx%3Fy`)
+    expect(asked.key).toBeUndefined()
+  })
+})
+
+test('a JSON body is sent and its answer read', async () => {
+  await answering(json({ success: true }), async (url, asked) => {
+    const body = { content: [{ type: 'text', text: 'Γεια' }] } as const
+    expect(await new Client({ url }).call('sendMessage', { params, body })).toEqual({ success: true })
+    expect(JSON.parse(asked.body)).toEqual(body)
+  })
+})
+
+test('a refusal becomes a CallError with the words and the faults of the server', async () => {
+  const fault = { loc: ['query', 'limit'], msg: 'Input should be greater than 0', type: 'greater_than' }
+  await answering(json({ detail: [fault] }, 422), async (url) => {
+    const error = await new Client({ url }).call('searchEvents', { params, query: { limit: '0' } }).catch((e) => e)
+    expect(error).toBeInstanceOf(CallError)
+    expect(error).toMatchObject({ status: 422, faults: [fault], detail: 'query.limit: Input should be greater than 0' })
+  })
+  await answering(json({ detail: 'Conversation not found' }, 404), async (url) => {
+    const error = await new Client({ url }).call('countEvents', { params }).catch((e) => e)
+    expect(error).toMatchObject({ status: 404, faults: undefined, detail: 'Conversation not found' })
+  })
+})
+
+test('a refusal that is no JSON still says its status', async () => {
+  const page = (_: IncomingMessage, response: ServerResponse) => void response.writeHead(502).end('<html>')
+  await answering(page, async (url) => {
+    await expect(new Client({ url }).call('alive', {})).rejects.toThrow('502: Bad Gateway')
+  })
+})
+
+test('nobody there is a NoAnswerError that says what to do', async () => {
+  const url = await answering(json({}), (url) => Promise.resolve(url))
+  const error = await new Client({ url }).call('alive', {}).catch((e) => e)
+  expect(error).toBeInstanceOf(NoAnswerError)
+  expect(error.message).toContain(url)
+  expect(error.message).toContain('slipway serve')
+})
+
+test('an abort rejects with the reason of the signal', async () => {
+  await answering(json({}), async (url) => {
+    const reason = new Error('enough')
+    await expect(new Client({ url }).call('alive', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+  })
+})
+
+test('an import streams its body and an export streams it back', async () => {
+  await answering(json({ conversation_id: id, imported: 2 }, 201), async (url, asked) => {
+    const stream = new Blob(['{"a":', '1}\n']).stream()
+    const client = new Client({ url })
+    expect(await client.importEvents(stream, { unknown: 'keep' })).toEqual({ conversation_id: id, imported: 2 })
+    expect(asked).toMatchObject({ url: '/api/conversations/import?unknown=keep', body: '{"a":1}\n' })
+  })
+  const lines = (_: IncomingMessage, response: ServerResponse) => void response.end('{"b":2}\n')
+  await answering(lines, async (url, asked) => {
+    const stream = await new Client({ url }).exportEvents(id, { meta: true })
+    expect(await new Response(stream).text()).toBe('{"b":2}\n')
+    expect(asked.url).toBe(`/api/conversations/${id}/export?meta=true&gzip=false`)
+  })
+})
+
+test.each(['127.0.0.1:8000', 'ftp://x', 'http://user:pass@x', 'http://x/?a=1', ''])('%j is no base address', (url) => {
+  expect(() => new Client({ url })).toThrow(Problem)
+})

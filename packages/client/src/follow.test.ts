@@ -1,0 +1,133 @@
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { CallError } from './call-error.ts'
+import { Client } from './client.ts'
+import { follow } from './follow.ts'
+
+const id = '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11'
+
+async function serving<T>(listener: RequestListener, use: (client: Client) => Promise<T>): Promise<T> {
+  const server = createServer(listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  try {
+    return await use(new Client({ url: `http://127.0.0.1:${port}` }))
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+/** A log of `size` events; the nth connection to its stream ends after `cuts[n]` bytes, cleanly or not. */
+function log(size: number, cuts: readonly { readonly bytes: number; readonly isClean: boolean }[]): RequestListener {
+  let connections = 0
+  return (request, response) => {
+    const url = new URL(request.url ?? '', 'http://x')
+    if (url.pathname.endsWith('/events/count')) return void json(response, size)
+    if (!url.pathname.endsWith('/stream')) return void json(response, { execution_status: 'idle' })
+    // One event again that was read before, as a careless server might.
+    const first = Math.max(1, Number(url.searchParams.get('after')))
+    let text = ': open\n\n'
+    for (let n = first; n <= size; n++) text += `id: ${n}\ndata: {"kind":"PauseEvent",\ndata: "id":"ευρώ ${n} 🐢"}\n\n`
+    const cut = cuts[connections++] ?? { bytes: Number.POSITIVE_INFINITY, isClean: true }
+    response.setHeader('content-type', 'text/event-stream')
+    const bytes = Buffer.from(text).subarray(0, cut.bytes)
+    response.write(bytes, () => (cut.isClean ? response.end() : response.destroy()))
+  }
+}
+
+function json(response: Parameters<RequestListener>[1], value: unknown): void {
+  response.setHeader('content-type', 'application/json')
+  response.end(JSON.stringify(value))
+}
+
+test('however a stream is cut, each event comes once and in order', async () => {
+  const cut = fc.record({ bytes: fc.nat({ max: 900 }), isClean: fc.boolean() })
+  await fc.assert(
+    fc.asyncProperty(fc.nat({ max: 20 }), fc.array(cut, { maxLength: 6 }), fc.nat({ max: 20 }), async (size, cuts, from) => {
+      const after = Math.min(from, size)
+      const seen = await serving(log(size, cuts), async (client) => {
+        const items: [number, unknown][] = []
+        for await (const { position, event } of follow(client, id, { after, until: 'idle', backOffMs: () => 0 })) {
+          items.push([position, event.id])
+        }
+        return items
+      })
+      expect(seen).toEqual(Array.from({ length: size - after }, (_, n) => [after + n + 1, `ευρώ ${after + n + 1} 🐢`]))
+    }),
+    { numRuns: 60 },
+  )
+})
+
+test.each([401, 403, 404, 422])('a refusal with %i ends the following with its error', async (status) => {
+  const refuse: RequestListener = (_, response) => void response.writeHead(status).end('{"detail":"no"}')
+  await serving(refuse, async (client) => {
+    const reading = follow(client, id).next()
+    await expect(reading).rejects.toMatchObject({ status, detail: 'no' })
+    await expect(reading).rejects.toBeInstanceOf(CallError)
+  })
+})
+
+test('a server that fails for a while is asked again', async () => {
+  let failures = 0
+  const whole = log(2, [])
+  const waits: number[] = []
+  const moody: RequestListener = (request, response) =>
+    failures++ < 3 ? void response.writeHead(503).end() : whole(request, response)
+  await serving(moody, async (client) => {
+    const backOffMs = (n: number) => (waits.push(n), 0)
+    const positions = await Array.fromAsync(follow(client, id, { until: 'idle', backOffMs }), (item) => item.position)
+    expect(positions).toEqual([1, 2])
+    expect(waits).toEqual([1, 2, 3])
+  })
+})
+
+test('a connection that falls silent is given up and made again', async () => {
+  let connections = 0
+  const whole = log(1, [])
+  const deaf: RequestListener = (request, response) => {
+    if (connections++ === 0) return void response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+    if (connections === 2) return
+    whole(request, response)
+  }
+  await serving(deaf, async (client) => {
+    const items = follow(client, id, { until: 'idle', silenceMs: 30, backOffMs: () => 0 })
+    expect((await Array.fromAsync(items)).length).toBe(1)
+  })
+  expect(connections).toBeGreaterThan(2)
+})
+
+test('aborting ends the following quietly, while reading and while waiting to try again', async () => {
+  const endless: RequestListener = (_, response) => void response.write('id: 1\ndata: {}\n\n')
+  const failing: RequestListener = (_, response) => void response.writeHead(500).end()
+  await serving(endless, async (client) => {
+    const stop = new AbortController()
+    const items = follow(client, id, { signal: stop.signal })
+    expect((await items.next()).value).toMatchObject({ position: 1 })
+    const next = items.next()
+    stop.abort()
+    expect(await next).toEqual({ done: true, value: undefined })
+  })
+  await serving(failing, async (client) => {
+    const stop = new AbortController()
+    const backOffMs = () => (setImmediate(() => stop.abort()), 60_000)
+    expect(await Array.fromAsync(follow(client, id, { signal: stop.signal, backOffMs }))).toEqual([])
+  })
+})
+
+test('who stops reading closes the connection', async () => {
+  const closed = Promise.withResolvers<void>()
+  const endless: RequestListener = (_, response) => {
+    response.on('close', () => closed.resolve())
+    response.write('id: 1\ndata: {}\n\n')
+  }
+  await serving(endless, async (client) => {
+    for await (const { position } of follow(client, id)) {
+      expect(position).toBe(1)
+      break
+    }
+    await closed.promise
+  })
+})

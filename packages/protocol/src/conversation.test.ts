@@ -1,0 +1,163 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type * as z from 'zod'
+import {
+  conversationId,
+  conversationSearchQuery,
+  importMeta,
+  patchConversationRequest,
+  sendMessageRequest,
+  startConversationRequest,
+} from './conversation.ts'
+import { faultsOf } from './faults.ts'
+
+function check(schema: z.ZodType, value: unknown) {
+  const result = schema.safeParse(value)
+  return result.success ? result.data : faultsOf(result.error, ['body'], value)
+}
+
+const workspace = { working_dir: '/w' }
+const agent = { llm: { model: 'm' } }
+
+test('an id is a UUID in any case, with or without dashes, and comes out in one spelling', () => {
+  fc.assert(
+    fc.property(fc.uuid(), (id) => {
+      for (const text of [
+        id,
+        id.toUpperCase(),
+        id.replaceAll('-', ''),
+        id.replaceAll('-', '').toUpperCase(),
+      ]) {
+        expect(check(conversationId, text)).toBe(id)
+      }
+    }),
+  )
+})
+
+test.each([
+  '',
+  'x',
+  '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c1',
+  '5f0c2b1e9a774c0a-9d3b-0a8f6a1f0c11',
+  '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c1g',
+])('%j is no id', (text) => {
+  expect(check(conversationId, text)).toEqual([
+    { loc: ['body'], msg: 'Input should be a valid UUID', type: 'uuid_parsing' },
+  ])
+})
+
+test('a message may have its content as a list, as a text, as null, or not at all', () => {
+  const parts = [{ type: 'text', text: 'hi', cache_prompt: false }]
+  expect(check(sendMessageRequest, { content: 'hi' })).toMatchObject({
+    role: 'user',
+    content: parts,
+    run: false,
+  })
+  expect(check(sendMessageRequest, { content: parts, run: true })).toMatchObject({
+    content: parts,
+    run: true,
+  })
+  expect(check(sendMessageRequest, { content: null })).toMatchObject({ content: [] })
+  expect(check(sendMessageRequest, { extra: 1, sender: null })).toEqual({
+    role: 'user',
+    content: [],
+    run: false,
+  })
+})
+
+test.each([
+  [{ role: 'assistant' }, ['role'], 'literal_error'],
+  [{ content: [{ type: 'text' }] }, ['content', 0, 'text'], 'missing'],
+  [{ content: 5 }, ['content'], 'list_type'],
+  [{ run: 'yes' }, ['run'], 'bool_type'],
+  [{ sender: 5 }, ['sender'], 'string_type'],
+  [{ extended_content: [{}] }, ['extended_content', 0, 'text'], 'missing'],
+])('the message %j is refused', (value, loc, type) => {
+  expect(check(sendMessageRequest, value)).toMatchObject([{ loc: ['body', ...loc], type }])
+})
+
+test('a body that is not there is missing', () => {
+  const fault = [{ loc: ['body'], msg: 'Field required', type: 'missing' }]
+  expect(check(sendMessageRequest, undefined)).toEqual(fault)
+  expect(check(startConversationRequest, undefined)).toEqual(fault)
+})
+
+test('a conversation starts with an agent and a workspace', () => {
+  expect(check(startConversationRequest, { agent, workspace })).toEqual({
+    agent,
+    workspace,
+    worktree: false,
+    max_iterations: 500,
+    stuck_detection: true,
+    secrets_encrypted: false,
+    autotitle: true,
+  })
+})
+
+test('what clients send besides is taken or passed over', () => {
+  const request = {
+    agent: {
+      kind: 'Agent',
+      llm: { model: 'm', api_key: 'k', temperature: 0 },
+      tools: [{ name: 'terminal' }],
+    },
+    workspace: { type: 'local', working_dir: '/w' },
+    initial_message: { role: 'user', content: [{ type: 'text', text: 'hi' }] },
+    hook_config: null,
+    user_id: null,
+    agent_settings: null,
+    tool_module_qualnames: { terminal: 'x' },
+    unheard_of: 1,
+  }
+  expect(check(startConversationRequest, request)).toMatchObject({
+    agent: request.agent,
+    workspace: request.workspace,
+    initial_message: { role: 'user', run: false },
+  })
+  expect(check(startConversationRequest, request)).not.toHaveProperty('unheard_of')
+})
+
+test.each([
+  [{ agent }, ['workspace'], 'missing'],
+  [{ agent, workspace: {} }, ['workspace', 'working_dir'], 'missing'],
+  [{ workspace }, [], 'value_error'],
+  [{ workspace, agent, agent_settings: {} }, [], 'value_error'],
+  [{ workspace, agent: { kind: 'ACPAgent', llm: { model: 'm' } } }, ['agent', 'kind'], 'union_tag_invalid'],
+  [{ workspace, agent: {} }, ['agent', 'llm'], 'missing'],
+  [{ workspace, agent, conversation_id: 'x' }, ['conversation_id'], 'uuid_parsing'],
+  [{ workspace, agent, max_iterations: 0 }, ['max_iterations'], 'greater_than_equal'],
+  [{ workspace, agent, tags: { Team: 'x' } }, ['tags', 'Team'], 'string_pattern_mismatch'],
+  [{ workspace, agent, tags: { team: 'x'.repeat(257) } }, ['tags', 'team'], 'string_too_long'],
+])('the start request %j is refused', (value, loc, type) => {
+  expect(check(startConversationRequest, value)).toMatchObject([{ loc: ['body', ...loc], type }])
+})
+
+test('a title has 1 to 200 characters, counted as people count', () => {
+  expect(check(patchConversationRequest, { title: '🙂'.repeat(200) })).toEqual({ title: '🙂'.repeat(200) })
+  expect(check(patchConversationRequest, { title: '🙂'.repeat(201) })).toMatchObject([
+    { type: 'string_too_long' },
+  ])
+  expect(check(patchConversationRequest, { title: '' })).toMatchObject([{ type: 'string_too_short' }])
+  expect(check(patchConversationRequest, { title: null, tags: { a1: '' } })).toEqual({ tags: { a1: '' } })
+})
+
+test('the first line of an import names the conversation and nothing else', () => {
+  const conversation_id = '5F0C2B1E9A774C0A9D3B0A8F6A1F0C11'
+  expect(check(importMeta, { conversation_id, tags: {} })).toEqual({
+    conversation_id: '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11',
+    tags: {},
+  })
+  expect(check(importMeta, {})).toEqual({})
+  expect(check(importMeta, { id: 'x' })).toMatchObject([{ loc: ['body', 'id'], type: 'extra_forbidden' }])
+})
+
+test('a search of conversations starts at the newest', () => {
+  expect(check(conversationSearchQuery, { status: '', page_id: '' })).toEqual({
+    page_id: undefined,
+    limit: 100,
+    status: undefined,
+    sort_order: 'CREATED_AT_DESC',
+  })
+  expect(check(conversationSearchQuery, { status: 'asleep' })).toMatchObject([{ type: 'enum' }])
+  expect(check(conversationSearchQuery, { limit: '101' })).toMatchObject([{ type: 'less_than_equal' }])
+})

@@ -1,0 +1,215 @@
+import * as z from 'zod'
+import { content, textContent } from './message.ts'
+import { blankable, pageLimit, queryText } from './search.ts'
+import { boundedText, uuid } from './text.ts'
+
+/** What a conversation is doing. */
+export const executionStatus = z
+  .enum(['idle', 'running', 'paused', 'waiting_for_confirmation', 'finished', 'error', 'stuck', 'deleting'])
+  .meta({ id: 'ConversationExecutionStatus' })
+export type ExecutionStatus = z.infer<typeof executionStatus>
+
+/** The id of a conversation: a UUID in any case, with or without dashes; after parsing in lower case with dashes. */
+export const conversationId = uuid
+
+const tagName = z.string().regex(/^[a-z0-9]+$/, 'The name of a tag is lower-case letters and digits')
+/** At most 256 characters a value. */
+export const tags = z.record(tagName, boundedText(0, 256))
+
+const title = boundedText(1, 200)
+
+/** Null is a member that was not given. */
+function given<S extends z.ZodType>(schema: S) {
+  return schema.nullish().transform((value) => value ?? undefined)
+}
+
+const json = z.record(z.string(), z.unknown())
+
+/**
+ * A message that a client sends. Only users send messages, so any other role is refused. `content` is also taken as
+ * null (empty) or as a text (one TextContent). Unknown members are passed over.
+ */
+export const sendMessageRequest = z
+  .object({
+    role: z.literal('user').default('user'),
+    content: z
+      .preprocess((value) => {
+        if (value === null) return []
+        return typeof value === 'string' ? [{ type: 'text', text: value }] : value
+      }, content)
+      .default([]),
+    run: z
+      .boolean()
+      .default(false)
+      .meta({ description: 'Run the conversation after the message is stored.' }),
+    sender: z
+      .string()
+      .nullish()
+      .transform((value) => value ?? undefined),
+    extended_content: z
+      .array(textContent)
+      .nullish()
+      .transform((value) => value ?? undefined),
+  })
+  .meta({ id: 'SendMessageRequest' })
+export type SendMessageRequest = z.output<typeof sendMessageRequest>
+
+const agent = z
+  .looseObject({
+    kind: z
+      .string()
+      .refine((kind) => kind === 'Agent', {
+        message: "Input should be 'Agent': this server runs no other kind of agent",
+        params: { type: 'union_tag_invalid' },
+      })
+      .optional(),
+    llm: z.looseObject({ model: z.string() }),
+  })
+  .meta({ id: 'Agent' })
+
+const workspace = z
+  .looseObject({ working_dir: z.string(), kind: z.string().optional() })
+  .meta({ id: 'LocalWorkspace' })
+
+/** A request for a new conversation. Unknown members are passed over; null is a member that was not given. */
+export const startConversationRequest = z
+  .object({
+    agent: given(agent),
+    agent_settings: given(json),
+    agent_profile_id: given(uuid),
+    workspace,
+    worktree: z.boolean().default(false),
+    conversation_id: given(uuid),
+    parent_conversation_id: given(uuid),
+    confirmation_policy: given(json),
+    security_analyzer: given(json),
+    initial_message: given(sendMessageRequest),
+    max_iterations: z.int().min(1).default(500).meta({ description: 'Steps of one run.' }),
+    stuck_detection: z.boolean().default(true),
+    stuck_detection_thresholds: given(json),
+    secrets: given(json),
+    secrets_encrypted: z.boolean().default(false),
+    tool_module_qualnames: given(json),
+    client_tools: given(z.array(json)),
+    agent_definitions: given(z.array(json)),
+    agent_launch_additions: given(
+      z.strictObject({ system_message_suffix_append: boundedText(0, 32_768).optional() }),
+    ),
+    plugins: given(z.array(json)),
+    hook_config: given(json),
+    tags: given(tags),
+    user_id: given(z.string()),
+    autotitle: z.boolean().default(true),
+    title_llm_profile: given(z.string()),
+  })
+  .superRefine((request, ctx) => {
+    const agents = [request.agent, request.agent_settings, request.agent_profile_id]
+    if (agents.filter((one) => one !== undefined).length === 1) return
+    ctx.addIssue({
+      code: 'custom',
+      message: 'Exactly one of agent, agent_settings and agent_profile_id is required',
+    })
+  })
+  .meta({ id: 'StartConversationRequest' })
+export type StartConversationRequest = z.output<typeof startConversationRequest>
+
+const time = z.string().meta({ format: 'date-time' })
+const id = z.string().meta({ format: 'uuid' })
+
+/** A conversation as clients see it; null members are present. Secrets are null. */
+export const conversationInfo = z
+  .looseObject({
+    id,
+    workspace,
+    persistence_dir: z.string().nullable(),
+    max_iterations: z.int(),
+    stuck_detection: z.boolean(),
+    execution_status: executionStatus,
+    confirmation_policy: json,
+    security_analyzer: json.nullable(),
+    activated_knowledge_skills: z.array(z.string()),
+    invoked_skills: z.array(z.string()),
+    blocked_actions: z.record(z.string(), z.string()),
+    blocked_messages: z.record(z.string(), z.string()),
+    last_user_message_id: z.string().nullable(),
+    leaf_event_id: z.string().nullable(),
+    stats: json,
+    secret_registry: json,
+    agent_state: json,
+    hook_config: json.nullable(),
+    title: z.string().nullable(),
+    metrics: json.nullable(),
+    created_at: time,
+    updated_at: time,
+    forked_from_conversation_id: id.nullable(),
+    forked_from_event_id: z.string().nullable(),
+    parent_conversation_id: id.nullable(),
+    sub_conversation_ids: z.array(id),
+    tags: z.record(z.string(), z.string()),
+    current_model_id: z.string().nullable(),
+    available_models: z.array(z.unknown()),
+    supports_runtime_model_switch: z.boolean(),
+    launched_agent_profile: json.nullable(),
+    agent: json,
+    client_tools: z.array(json),
+  })
+  .meta({ id: 'ConversationInfo' })
+export type ConversationInfo = z.infer<typeof conversationInfo>
+
+export const conversationPage = z
+  .object({ items: z.array(conversationInfo), next_page_id: z.string().nullable() })
+  .meta({ id: 'ConversationPage' })
+
+export const conversationSortOrder = z
+  .enum(['CREATED_AT', 'UPDATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT_DESC'])
+  .meta({ id: 'ConversationSortOrder' })
+
+export const conversationSearchQuery = z.object({
+  page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
+  limit: pageLimit,
+  status: blankable(executionStatus).meta({ description: 'Keep only conversations of this status.' }),
+  sort_order: conversationSortOrder.default('CREATED_AT_DESC'),
+})
+
+/** What may be changed of a conversation; what is not given stays. `tags` replaces the whole map. */
+export const patchConversationRequest = z
+  .object({ title: given(title), tags: given(tags) })
+  .meta({ id: 'UpdateConversationRequest' })
+
+export const success = z.object({ success: z.boolean() }).meta({ id: 'Success' })
+
+/** The first line of an import, when it has no `kind`: which conversation the events are for. */
+export const importMeta = z
+  .strictObject({ conversation_id: given(uuid), title: given(title), tags: given(tags) })
+  .meta({ id: 'ImportMeta' })
+export type ImportMeta = z.output<typeof importMeta>
+
+/** `imported` counts the events of the stream that stand in the log now. */
+export const importResult = z.object({ conversation_id: id, imported: z.int() }).meta({ id: 'ImportResult' })
+
+/** `uptime` and `idle_time` are whole seconds; `version` is the version of the contract, ours is beside it. */
+export const serverInfo = z
+  .looseObject({
+    uptime: z.int(),
+    idle_time: z.int(),
+    title: z.string(),
+    version: z.string(),
+    sdk_version: z.string(),
+    tools_version: z.string(),
+    workspace_version: z.string(),
+    slipway_version: z.string(),
+    build_git_sha: z.string(),
+    build_git_ref: z.string(),
+    python_version: z.string(),
+    usable_tools: z.array(z.string()),
+    runtime_idle_timeout_seconds: z.number().nullable(),
+    capabilities: z.array(z.string()),
+    max_foreground_terminal_timeout_seconds: z.number().nullable(),
+    synchronous: z
+      .string()
+      .meta({ description: 'How writes reach the disk: FULL is durable before acknowledged.' }),
+    docs: z.string(),
+    redoc: z.string(),
+  })
+  .meta({ id: 'ServerInfo' })
+export type ServerInfo = z.infer<typeof serverInfo>

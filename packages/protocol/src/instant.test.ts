@@ -1,0 +1,96 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { formatInstant, parseInstant } from './instant.ts'
+
+const instants = fc.integer({ min: Date.parse('0001-01-01T00:00:00Z') * 1000, max: 253_402_300_799_999_999 })
+const milliseconds = fc.integer({ min: Date.parse('0001-01-01T00:00:00Z'), max: 253_402_300_799_999 })
+
+test('what is written is read back, to the microsecond', () => {
+  fc.assert(fc.property(instants, (instant) => expect(parseInstant(formatInstant(instant))).toBe(instant)))
+})
+
+test('texts of one form sort as their instants do', () => {
+  fc.assert(
+    fc.property(instants, instants, (a, b) => {
+      const [x, y] = [formatInstant(a), formatInstant(b)]
+      expect(x < y).toBe(a < b)
+    }),
+  )
+})
+
+test('at milliseconds it says what Date says', () => {
+  fc.assert(
+    fc.property(milliseconds, (ms) => {
+      expect(parseInstant(new Date(ms).toISOString())).toBe(ms * 1000)
+    }),
+  )
+})
+
+test('an offset moves the instant as Date moves it', () => {
+  const offset = fc.tuple(
+    fc.constantFrom('+', '-'),
+    fc.integer({ min: 0, max: 23 }),
+    fc.integer({ min: 0, max: 59 }),
+  )
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 4e12 }), offset, (ms, [sign, hours, minutes]) => {
+      const zone = `${sign}${String(hours).padStart(2, '0')}:${String(minutes).padStart(2, '0')}`
+      const text = new Date(ms).toISOString().replace('Z', zone)
+      expect(parseInstant(text)).toBe(Date.parse(text) * 1000)
+    }),
+  )
+})
+
+test('digits after the sixth are cut, fewer are filled up', () => {
+  const zero = parseInstant('2026-03-01T10:00:00Z') ?? 0
+  fc.assert(
+    fc.property(fc.stringMatching(/^\d{1,12}$/), (digits) => {
+      const micros = Number(digits.slice(0, 6).padEnd(6, '0'))
+      expect(parseInstant(`2026-03-01T10:00:00.${digits}Z`)).toBe(zero + micros)
+    }),
+  )
+})
+
+test.each([
+  ['2026-03-01', '2026-03-01T00:00:00.000000Z'],
+  ['2026-03-01T10:00', '2026-03-01T10:00:00.000000Z'],
+  ['2026-03-01 10:00:05', '2026-03-01T10:00:05.000000Z'],
+  ['2026-03-01t10:00:05z', '2026-03-01T10:00:05.000000Z'],
+  ['2026-03-01T10:00:00.123456', '2026-03-01T10:00:00.123456Z'],
+  ['2026-03-01T10:00:00,5Z', '2026-03-01T10:00:00.500000Z'],
+  ['2026-03-01T10:00:00+0230', '2026-03-01T07:30:00.000000Z'],
+  ['2026-03-01T00:30:00+02', '2026-02-28T22:30:00.000000Z'],
+  ['2024-02-29T23:59:60Z', '2024-03-01T00:00:00.000000Z'],
+  ['2000-02-29', '2000-02-29T00:00:00.000000Z'],
+])('%s is read', (text, instant) => {
+  expect(formatInstant(parseInstant(text) ?? Number.NaN)).toBe(instant)
+})
+
+test.each([
+  '',
+  'now',
+  '2026',
+  '2026-03',
+  '2026-3-1',
+  '2026-13-01',
+  '2026-00-01',
+  '2026-02-29',
+  '1900-02-29',
+  '2026-04-31',
+  '2026-03-00',
+  '2026-03-01T',
+  '2026-03-01T24:00:00',
+  '2026-03-01T10:60:00',
+  '2026-03-01T10:00:61',
+  '2026-03-01T10:00:00.',
+  '2026-03-01T10:00:00+24:00',
+  '2026-03-01T10:00:00+02:60',
+  '2026-03-01T10:00:00 Z',
+  ' 2026-03-01',
+  '2026-03-01\n',
+  '1772359200',
+  '+002026-03-01T10:00:00Z',
+  '２０２６-03-01',
+])('%j is no moment', (text) => {
+  expect(parseInstant(text)).toBeUndefined()
+})

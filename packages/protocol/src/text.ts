@@ -1,0 +1,38 @@
+import * as z from 'zod'
+import { parseInstant } from './instant.ts'
+
+/** A text of `min` to `max` characters, counted as code points (a surrogate pair is one). */
+export function boundedText(min: number, max: number) {
+  return z
+    .string()
+    .check((ctx) => {
+      const { value } = ctx
+      const length = value.length > 2 * max ? value.length : [...value].length
+      const shared = { origin: 'string', inclusive: true, input: value } as const
+      if (length < min) ctx.issues.push({ ...shared, code: 'too_small', minimum: min })
+      if (length > max) ctx.issues.push({ ...shared, code: 'too_big', maximum: max })
+    })
+    .meta(min === 0 ? { maxLength: max } : { minLength: min, maxLength: max })
+}
+
+/** A date-time text that `parseInstant` understands, kept as it is. */
+export const dateTimeText = z.string().check((ctx) => {
+  if (parseInstant(ctx.value) !== undefined) return
+  ctx.issues.push({ code: 'invalid_format', format: 'datetime', input: ctx.value })
+})
+
+/** A UUID in any case, with or without dashes; after parsing in lower case with dashes. */
+export const uuid = z
+  .string()
+  .transform((text, ctx): string => {
+    const hex = text.replaceAll('-', '').toLowerCase()
+    const isDashed = /^[^-]{8}(-[^-]{4}){3}-[^-]{12}$/.test(text)
+    if (/^[0-9a-f]{32}$/.test(hex) && (isDashed || text.length === 32)) return dashed(hex)
+    ctx.addIssue({ code: 'invalid_format', format: 'uuid', input: text })
+    return z.NEVER
+  })
+  .meta({ type: 'string', format: 'uuid' })
+
+function dashed(hex: string): string {
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
+}

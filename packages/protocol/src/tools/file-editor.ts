@@ -1,0 +1,34 @@
+import * as z from 'zod'
+import { action, observation, ownTool, tool } from './tool.ts'
+
+const command = z.enum(['view', 'create', 'str_replace', 'insert', 'undo_edit'])
+
+/** The members that the file editor and the plan editor have in common. */
+export const editMembers = {
+  command,
+  path: z.string(),
+  file_text: z.string().nullish(),
+  old_str: z.string().nullish(),
+  new_str: z.string().nullish(),
+  insert_line: z.int().min(0).nullish(),
+  view_range: z.array(z.int()).nullish(),
+}
+
+export const editResultMembers = {
+  command,
+  path: z.string().nullish(),
+  prev_exist: z.boolean().default(true),
+  old_content: z.string().nullish(),
+  new_content: z.string().nullish(),
+}
+
+export const fileEditorAction = action('FileEditorAction', editMembers)
+export const fileEditorObservation = observation('FileEditorObservation', editResultMembers)
+export const fileEditorTool = tool('FileEditorTool', {})
+
+export const fileEditor = ownTool(
+  'FileEditorTool',
+  { action_type: 'FileEditorAction', observation_type: 'FileEditorObservation' },
+  { destructive: true },
+  'Views, creates and edits files by absolute path. An edit replaces one exact match or inserts after a line, and the last edits of a file can be undone.',
+)

@@ -1,0 +1,104 @@
+import * as z from 'zod'
+import { content } from '../message.ts'
+
+/** An action: closed, and told from the others by `kind` (spec 2.5). */
+export function action<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
+  return z.strictObject({ ...members, kind: z.literal(kind) }).meta({ id: kind })
+}
+
+/** An observation: closed; `content` is what the model reads, `is_error` says that the tool failed. */
+export function observation<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
+  return z
+    .strictObject({
+      content: content.default([]),
+      is_error: z.boolean().default(false),
+      ...members,
+      kind: z.literal(kind),
+    })
+    .meta({ id: kind })
+}
+
+const toolAnnotations = z
+  .object({
+    title: z.string().nullish(),
+    readOnlyHint: z.boolean().default(false),
+    destructiveHint: z.boolean().default(true),
+    idempotentHint: z.boolean().default(false),
+    openWorldHint: z.boolean().default(true),
+  })
+  .meta({ id: 'ToolAnnotations' })
+
+/** A tool as a SystemPromptEvent lists it. Not closed: members of other writers are passed over. */
+export function tool<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
+  return z
+    .object({
+      description: z.string().optional(),
+      action_type: z.string().optional(),
+      observation_type: z.string().nullish(),
+      annotations: toolAnnotations.nullish(),
+      meta: z.record(z.string(), z.unknown()).nullish(),
+      ...members,
+      kind: z.literal(kind),
+      title: z.string().nullish(),
+    })
+    .meta({ id: kind })
+}
+
+/** A tool of ours, ready to be listed. */
+export interface OwnTool<K extends string = string> {
+  readonly description: string
+  readonly action_type: string
+  readonly observation_type: string
+  readonly annotations: {
+    readonly title?: string
+    readonly readOnlyHint: boolean
+    readonly destructiveHint: boolean
+    readonly idempotentHint: boolean
+    readonly openWorldHint: boolean
+  }
+  readonly kind: K
+  readonly title: string
+}
+
+/**
+ * What a tool may do: reads only, may destroy, may be repeated without further effect, reaches beyond the workspace.
+ */
+interface Traits {
+  readonly readOnly?: true
+  readonly destructive?: true
+  readonly idempotent?: true
+  readonly openWorld?: true
+}
+
+export function ownTool<K extends string>(
+  kind: K,
+  types: { readonly action_type: string; readonly observation_type: string },
+  traits: Traits & { readonly untitled?: true },
+  description: string,
+): OwnTool<K> {
+  const name = toolName(kind)
+  return {
+    description,
+    ...types,
+    annotations: {
+      ...(traits.untitled ? {} : { title: name }),
+      readOnlyHint: traits.readOnly ?? false,
+      destructiveHint: traits.destructive ?? false,
+      idempotentHint: traits.idempotent ?? false,
+      openWorldHint: traits.openWorld ?? false,
+    },
+    kind,
+    title: name,
+  }
+}
+
+/**
+ * The registry name of a tool kind: snake case without a last `Tool` (`FileEditorTool` is `file_editor`,
+ * `BrowserToolSet` is `browser_tool_set`). An MCP tool has the name that its server gave it instead.
+ */
+export function toolName(kind: string): string {
+  return kind
+    .replace(/Tool$/, '')
+    .replace(/([A-Z]+)([A-Z][a-z])|([a-z0-9])([A-Z])/g, '$1$3_$2$4')
+    .toLowerCase()
+}

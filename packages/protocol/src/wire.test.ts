@@ -1,0 +1,18 @@
+import { createHash } from 'node:crypto'
+import { expect, test } from 'vitest'
+import * as z from 'zod'
+import { agentOpenApi } from './openapi.ts'
+import { authFrame, eventsSocketQuery, positionedEvent } from './socket.ts'
+
+/** Changes with the wire and with nothing else. */
+const committed = ''
+
+test('the wire is what was agreed', () => {
+  const sockets = [authFrame, eventsSocketQuery, positionedEvent].map((schema) =>
+    z.toJSONSchema(schema, { io: 'input' }),
+  )
+  const hash = createHash('sha256')
+    .update(JSON.stringify([agentOpenApi, sockets]))
+    .digest('hex')
+  expect(hash, 'the wire changed: update the hash and openapi/').toBe(committed)
+})

@@ -1,0 +1,52 @@
+import { formatInstant, type Instant } from '@slipway/protocol'
+import type { EventDraft } from './event-log.ts'
+
+/** Written by the log itself, at their own places. */
+const placed = new Set(['id', 'timestamp', 'source', 'kind'])
+
+/**
+ * The stored text of an event that we create: id, timestamp, source, the draft's members in their order, kind last.
+ * Members that are null or undefined are left out at every level that the specification models, except where the
+ * specification requires the member (CriticResult.message, TerminalObservation.command) and inside free-form JSON.
+ */
+export function serialiseEvent(draft: EventDraft, id: string, instant: Instant): Buffer {
+  const { kind, source } = draft
+  const members = Object.entries(draft).filter(([name]) => !placed.has(name))
+  const own = members.flatMap(([name, value]) => member(name, value, { kind, isCritic: false }))
+  return Buffer.from(
+    JSON.stringify(
+      Object.fromEntries([['id', id], ['timestamp', formatInstant(instant)], ['source', source], ...own, ['kind', kind]]),
+    ),
+  )
+}
+
+interface Holder {
+  readonly kind: unknown
+  /** It is a CriticResult, which has no kind. */
+  readonly isCritic: boolean
+}
+
+/** The member as it is written: none when it is left out. */
+function member(name: string, value: unknown, holder: Holder): [string, unknown][] {
+  if (value === undefined) return []
+  if (value === null) return keepNull(name, holder) ? [[name, null]] : []
+  return [[name, isFreeForm(name, holder) ? value : modelled(value, name)]]
+}
+
+function modelled(value: unknown, name: string): unknown {
+  if (Array.isArray(value)) return value.map((item) => modelled(item, name))
+  if (typeof value !== 'object' || value === null || 'toJSON' in value) return value
+  const holder: Holder = { kind: Reflect.get(value, 'kind'), isCritic: name === 'critic_result' }
+  return Object.fromEntries(Object.entries(value).flatMap(([inner, item]) => member(inner, item, holder)))
+}
+
+function keepNull(name: string, holder: Holder): boolean {
+  return holder.isCritic ? name === 'message' : name === 'command' && holder.kind === 'TerminalObservation'
+}
+
+function isFreeForm(name: string, { kind, isCritic }: Holder): boolean {
+  if (isCritic) return name === 'metadata'
+  if (name === 'value') return kind === 'ConversationStateUpdateEvent'
+  if (name === 'data') return kind === 'MCPToolAction'
+  return name === 'storage_state'
+}

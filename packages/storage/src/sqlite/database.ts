@@ -1,0 +1,121 @@
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { Problem } from '@slipway/protocol'
+
+export type Value = SQLInputValue
+
+export interface DatabaseOptions {
+  readonly readOnly?: boolean
+  readonly synchronous: 'FULL' | 'NORMAL'
+  /** Upper bound of the page cache. */
+  readonly cacheBytes: number
+  /** The schema, step by step; the number of steps taken is the file's `user_version`. */
+  readonly migrations: readonly string[]
+}
+
+/** One SQLite file in WAL mode. Statements are prepared once and kept; rows are arrays in the order of the columns. */
+export class Database {
+  readonly #db: DatabaseSync
+  readonly #statements = new Map<string, StatementSync>()
+
+  constructor(path: string, options: DatabaseOptions) {
+    this.#db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 5000 })
+    this.#db.exec(`PRAGMA cache_size = -${Math.ceil(options.cacheBytes / 1024)}`)
+    if (options.readOnly) return
+    this.#db.exec('PRAGMA journal_mode = WAL')
+    this.#db.exec(`PRAGMA synchronous = ${options.synchronous}`)
+    this.#db.exec('PRAGMA wal_autocheckpoint = 2000; PRAGMA journal_size_limit = 33554432; PRAGMA temp_store = MEMORY')
+    this.#migrate(path, options.migrations)
+  }
+
+  prepare(sql: string): StatementSync {
+    let statement = this.#statements.get(sql)
+    if (statement === undefined) {
+      statement = this.#db.prepare(sql)
+      statement.setReturnArrays(true)
+      this.#statements.set(sql, statement)
+    }
+    return statement
+  }
+
+  run(sql: string, ...values: Value[]): void {
+    this.prepare(sql).run(...values)
+  }
+
+  row<R extends readonly unknown[]>(sql: string, ...values: Value[]): R | undefined {
+    return this.prepare(sql).get(...values) as unknown as R | undefined
+  }
+
+  rows<R extends readonly unknown[]>(sql: string, ...values: Value[]): R[] {
+    return this.prepare(sql).all(...values) as unknown as R[]
+  }
+
+  /** Rows one by one. The statement is its own, so that walks may be nested or left half way. */
+  *walk<R extends readonly unknown[]>(sql: string, ...values: Value[]): Generator<R> {
+    const statement = this.#db.prepare(sql)
+    statement.setReturnArrays(true)
+    yield* statement.iterate(...values) as unknown as Iterable<R>
+  }
+
+  /** All or nothing. Anything thrown inside undoes it and is thrown on. */
+  transaction<T>(work: () => T): T {
+    this.#db.exec('BEGIN IMMEDIATE')
+    try {
+      const result = work()
+      this.#db.exec('COMMIT')
+      return result
+    } catch (error) {
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
+      throw error
+    }
+  }
+
+  /** A setting as the file has it now. */
+  pragma(name: string): unknown {
+    return this.row<[unknown]>(`PRAGMA ${name}`)?.[0]
+  }
+
+  /** The steps by which SQLite would answer a query. */
+  plan(sql: string): string[] {
+    return this.rows<[number, number, number, string]>(`EXPLAIN QUERY PLAN ${sql}`).map(([, , , detail]) => detail)
+  }
+
+  close(): void {
+    this.#statements.clear()
+    if (this.#db.isOpen) this.#db.close()
+  }
+
+  #migrate(path: string, migrations: readonly string[]): void {
+    const from = Number(this.pragma('user_version'))
+    if (from > migrations.length) throw new Error(`${path} was written by a newer version`)
+    for (const [index, sql] of migrations.entries()) {
+      if (index < from) continue
+      this.transaction(() => this.#db.exec(`${sql}; PRAGMA user_version = ${index + 1}`))
+    }
+  }
+}
+
+/** Bytes of a BLOB as a Buffer, without copying. */
+export function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+const full = 13
+/** IOERR, CORRUPT, CANTOPEN, NOTADB: what the file holds is not known any more. */
+const fatal = new Set([10, 11, 14, 26])
+
+/** What a failure of SQLite means to a caller, and whether anything may be written after it. */
+export function storageFault(error: unknown): { readonly error: unknown; readonly isFatal: boolean } {
+  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') {
+    return { error, isFatal: false }
+  }
+  const code = error.errcode & 0xff
+  if (code === full) return { error: new Problem('storage_full', 'The disk is full'), isFatal: false }
+  if (fatal.has(code)) return { error: unavailable(error), isFatal: true }
+  return { error, isFatal: false }
+}
+
+function unavailable(cause: unknown): Problem {
+  const problem = new Problem('unavailable', 'The log cannot be written until the server is restarted')
+  problem.cause = cause
+  return problem
+}

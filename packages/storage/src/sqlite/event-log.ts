@@ -1,0 +1,214 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type EventFilter, type Instant, invalid, type Log, Problem } from '@slipway/protocol'
+import type {
+  AppendOptions,
+  EventDraft,
+  EventLog,
+  EventPage,
+  EventQuery,
+  ReceivedEvent,
+  StoredEvent,
+} from '../event-log.ts'
+import { PageCache } from '../page-cache.ts'
+import { claimedPosition, pageId } from '../page-id.ts'
+import type { Database } from './database.ts'
+import { type Events, stored } from './events.ts'
+import type { Facets } from './facets.ts'
+import type { Head, Heads } from './heads.ts'
+import { batchBytes, type Lives } from './live.ts'
+import type { Pens } from './pens.ts'
+import { rowBase } from './schema.ts'
+import { type Selection, selectRows } from './search.ts'
+import type { TextIndex } from './text-index.ts'
+import type { Step, Writer } from './writer.ts'
+
+const cacheBytes = 16 * 1024 * 1024
+/** An instant of the log this far ahead of the clock is worth a line. */
+const maxAheadMicros = 60_000_000
+
+/** What the parts of the storage share. */
+export interface Parts {
+  readonly db: Database
+  readonly writer: Writer
+  readonly heads: Heads
+  readonly events: Events
+  readonly facets: Facets
+  readonly lives: Lives
+  readonly pens: Pens
+  readonly text: TextIndex
+  readonly now: () => Instant
+  readonly log: Log
+}
+
+/** EventLog on SQLite. */
+export class SqliteEventLog implements EventLog {
+  readonly #parts: Parts
+  readonly #pages = new PageCache(cacheBytes)
+  readonly #warned = new Set<number>()
+  readonly #closing = new AbortController()
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  append(
+    conversation: string,
+    events: readonly (EventDraft | ReceivedEvent)[],
+    options: AppendOptions = {},
+  ): Promise<StoredEvent[]> {
+    return this.#parts.writer.write(() => this.#planAppend(conversation, events, options))
+  }
+
+  async read(conversation: string, after: number, limit: number, maxBytes = Infinity): Promise<StoredEvent[]> {
+    const { heads, events } = this.#parts
+    const { ordinal, head } = heads.get(conversation)
+    const first = Math.max(0, after)
+    return first >= head ? [] : events.range(ordinal, first, Math.min(first + limit, head), maxBytes)
+  }
+
+  async search(conversation: string, query: EventQuery): Promise<EventPage> {
+    const head = this.#parts.heads.get(conversation)
+    const { limit, sort_order, page_id, kind, source, body, timestamp__gte, timestamp__lt } = query
+    const key = JSON.stringify([conversation, limit, sort_order, page_id, kind, source, body, timestamp__gte, timestamp__lt])
+    const known = this.#pages.get(key, head)
+    if (known !== undefined) return known
+    const selection = this.#selection(head, query)
+    const events = body ? await this.#matching(selection, body, kind) : selectRows(this.#parts.db, selection).map(stored)
+    const next = events.length > limit ? events.pop() : undefined
+    const page = { items: events, next_page_id: next === undefined ? null : pageId(conversation, next.position, next.id) }
+    const isSettled = selection.isDescending ? selection.start !== undefined : next !== undefined
+    this.#pages.put(key, page, head, isSettled)
+    return page
+  }
+
+  async count(conversation: string, filter: EventFilter): Promise<number> {
+    const head = this.#parts.heads.get(conversation)
+    const { kind, source, body, timestamp__gte, timestamp__lt } = filter
+    if (!kind && !source && !body && timestamp__gte === undefined && timestamp__lt === undefined) return head.head
+    const selection = this.#selection(head, { ...filter, limit: 0, sort_order: 'TIMESTAMP' })
+    if (selection.facets?.length === 0 || (body && this.#isNoMessage(kind))) return 0
+    return await this.#parts.text.count(selection, body || undefined)
+  }
+
+  async get(conversation: string, ids: readonly string[]): Promise<(StoredEvent | undefined)[]> {
+    const head = this.#parts.heads.get(conversation)
+    return ids.map((id) => this.#visible(head, id))
+  }
+
+  async *tail(conversation: string, after: number, signal: AbortSignal): AsyncGenerator<readonly StoredEvent[]> {
+    const { heads, lives } = this.#parts
+    const { ordinal } = heads.get(conversation)
+    const live = lives.enter(ordinal)
+    try {
+      for (let position = Math.max(0, after); !signal.aborted && !this.#closing.signal.aborted; ) {
+        const { rings } = live.bell
+        const head = heads.find(conversation)
+        if (head?.ordinal !== ordinal) return
+        if (head.head <= position) {
+          await live.bell.since(rings, signal)
+          continue
+        }
+        const shared = live.after(position)
+        const batch = shared ?? this.#parts.events.range(ordinal, position, head.head, batchBytes)
+        position = batch.at(-1)?.position ?? position
+        yield batch
+        // A reader far behind that never waits would keep everybody else from their turn.
+        if (shared === undefined) await nextTurn()
+      }
+    } finally {
+      lives.leave(ordinal)
+    }
+  }
+
+  /** Ends the tails. */
+  close(): void {
+    this.#closing.abort()
+    this.#parts.lives.ringAll()
+  }
+
+  #planAppend(
+    conversation: string,
+    events: readonly (EventDraft | ReceivedEvent)[],
+    { after, record }: AppendOptions,
+  ): Step<StoredEvent[]> {
+    const { heads, lives, pens, text } = this.#parts
+    pens.mustBeFree(conversation)
+    const head = heads.get(conversation)
+    const { answers, fresh, extent } = this.#parts.events.place(head.ordinal, head, events)
+    if (fresh.length > 0) this.#mustEndAt(head, after)
+    if (fresh.some(({ kind }) => kind === 'MessageEvent')) text.expect(head.ordinal)
+    if (events.length > 0) this.#watchClock(head)
+    return {
+      apply: () => {
+        if (fresh.length === 0 && (events.length > 0 || record === undefined)) return
+        this.#parts.events.insert(head.ordinal, fresh)
+        heads.move(head, extent, record?.status)
+      },
+      done: () => {
+        const live = lives.get(head.ordinal)
+        if (live !== undefined && fresh.length > 0) {
+          live.push(fresh.map(({ event }) => event))
+          live.bell.ring()
+        }
+        return [...answers]
+      },
+    }
+  }
+
+  #mustEndAt(head: Head, after: number | undefined): void {
+    if (after === undefined || after === head.head) return
+    throw new Problem('conflict', `The log ends at position ${head.head}, not at ${after}`)
+  }
+
+  #watchClock({ ordinal, id, lastInstant }: Head): void {
+    if (lastInstant === undefined || lastInstant - this.#parts.now() < maxAheadMicros || this.#warned.has(ordinal)) return
+    this.#warned.add(ordinal)
+    this.#parts.log('warn', 'the newest event is in the future; events after it get later timestamps', { conversation: id })
+  }
+
+  /** An event by its id, when it is part of the log. */
+  #visible(head: Head, id: string): StoredEvent | undefined {
+    const event = this.#parts.events.byId(head.ordinal, id)
+    return event !== undefined && event.position <= head.head ? event : undefined
+  }
+
+  /** The selection of a page, with one event more than asked for. */
+  #selection(head: Head, query: EventQuery): Selection {
+    const { kind, source, timestamp__gte, timestamp__lt, page_id, limit, sort_order } = query
+    return {
+      ordinal: head.ordinal,
+      extent: head,
+      isDescending: sort_order === 'TIMESTAMP_DESC',
+      from: timestamp__gte,
+      before: timestamp__lt,
+      facets: this.#parts.facets.matching(kind || undefined, source || undefined),
+      start: page_id ? this.#start(head, page_id) : undefined,
+      limit: limit + 1,
+    }
+  }
+
+  #start(head: Head, text: string): Selection['start'] {
+    const event = this.#claimed(head, text) ?? this.#visible(head, text)
+    if (event === undefined) throw invalid(['query', 'page_id'], 'Unknown page id')
+    return { instant: event.instant, row: rowBase(head.ordinal) + event.position }
+  }
+
+  #claimed(head: Head, text: string): StoredEvent | undefined {
+    const position = claimedPosition(text)
+    if (position === undefined || position > head.head) return undefined
+    const event = this.#parts.events.at(head.ordinal, position)
+    return event !== undefined && pageId(head.id, position, event.id) === text ? event : undefined
+  }
+
+  async #matching(selection: Selection, body: string, kind: string | undefined): Promise<StoredEvent[]> {
+    if (selection.facets?.length === 0 || this.#isNoMessage(kind)) return []
+    const positions = await this.#parts.text.search(selection, body)
+    const { events } = this.#parts
+    return positions.flatMap((position) => events.at(selection.ordinal, position) ?? [])
+  }
+
+  /** Only messages have a body to look into. */
+  #isNoMessage(kind: string | undefined): boolean {
+    return Boolean(kind) && !this.#parts.facets.matching(kind, undefined)?.some((facet) => facet & 1)
+  }
+}

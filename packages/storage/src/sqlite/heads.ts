@@ -1,0 +1,104 @@
+import { type Instant, Problem } from '@slipway/protocol'
+import type { Database } from './database.ts'
+
+/** How far the log of a conversation goes. */
+export interface Extent {
+  /** Position of the last event, 0 when there is none. */
+  readonly head: number
+  /** The greatest instant so far. */
+  readonly lastInstant: Instant | undefined
+  /** Every instant is at or above its predecessor's, so that order of time is order of position. */
+  readonly isInOrder: boolean
+}
+
+/** What memory knows of a conversation. `version` is new after each change, `generation` after each change of the past. */
+export interface Head extends Extent {
+  readonly id: string
+  readonly ordinal: number
+  readonly version: number
+  readonly generation: number
+}
+
+const maxHeads = 5_000
+
+const select = `SELECT ordinal, head, last_instant, in_order FROM conversation WHERE id = ? AND is_visible = 1`
+const update = `UPDATE conversation SET head = ?, last_instant = ?, in_order = ?, updated_at = max(updated_at, ?),
+  status = coalesce(?, status) WHERE ordinal = ?`
+
+/**
+ * Extents of conversations, read on demand and kept for the latest thousands. Changes are made while a transaction is open
+ * and reach its rows at `save`; when the transaction fails, `clear` takes memory back to what is stored.
+ */
+export class Heads {
+  readonly #db: Database
+  readonly #now: () => Instant
+  readonly #heads = new Map<string, Head>()
+  readonly #unsaved = new Map<number, { head: Head; status: string | undefined }>()
+  #stamp = 0
+
+  constructor(db: Database, now: () => Instant) {
+    this.#db = db
+    this.#now = now
+  }
+
+  find(conversation: string): Head | undefined {
+    return this.#heads.get(conversation) ?? this.#load(conversation)
+  }
+
+  /** The head, or a Problem `not_found`. */
+  get(conversation: string): Head {
+    const head = this.find(conversation)
+    if (head === undefined) throw new Problem('not_found', `Conversation not found: ${conversation}`)
+    return head
+  }
+
+  /** Sets a new extent (and status), to be saved with the open transaction. */
+  move(head: Head, extent: Extent, status?: string): void {
+    const isPast = head.isInOrder !== extent.isInOrder || !extent.isInOrder
+    const moved = { ...head, ...extent, version: ++this.#stamp, generation: isPast ? this.#stamp : head.generation }
+    this.#heads.set(head.id, moved)
+    this.#unsaved.set(head.ordinal, { head: moved, status: status ?? this.#unsaved.get(head.ordinal)?.status })
+  }
+
+  forget(conversation: string): void {
+    this.#heads.delete(conversation)
+  }
+
+  /** Writes what was moved. */
+  save(): void {
+    for (const { head, status } of this.#unsaved.values()) {
+      const inOrder = head.isInOrder ? 1 : 0
+      this.#db.run(update, head.head, head.lastInstant ?? null, inOrder, this.#now(), status ?? null, head.ordinal)
+    }
+    this.#unsaved.clear()
+  }
+
+  clear(): void {
+    this.#heads.clear()
+    this.#unsaved.clear()
+  }
+
+  #load(conversation: string): Head | undefined {
+    const row = this.#db.row<[number, number, Instant | null, number]>(select, conversation)
+    if (row === undefined) return undefined
+    const [ordinal, position, lastInstant, inOrder] = row
+    const stamp = ++this.#stamp
+    const head: Head = {
+      id: conversation,
+      ordinal,
+      head: position,
+      lastInstant: lastInstant ?? undefined,
+      isInOrder: inOrder === 1,
+      version: stamp,
+      generation: stamp,
+    }
+    if (this.#heads.size >= maxHeads) this.#dropOldest()
+    this.#heads.set(conversation, head)
+    return head
+  }
+
+  #dropOldest(): void {
+    const [oldest] = this.#heads.keys()
+    if (oldest !== undefined) this.#heads.delete(oldest)
+  }
+}

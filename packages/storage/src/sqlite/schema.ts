@@ -1,0 +1,53 @@
+/**
+ * `row` of an event is its conversation's ordinal times this, plus its position: one integer that JavaScript holds
+ * exactly, so that a conversation is a range of rows.
+ */
+export const positionsPerConversation = 2 ** 28
+const maxOrdinal = 2 ** 25 - 1
+
+/** The row before the first of a conversation. */
+export function rowBase(ordinal: number): number {
+  if (ordinal > maxOrdinal) throw new Error('the store has no room for further conversations')
+  return ordinal * positionsPerConversation
+}
+
+/**
+ * log.db. `facet` numbers a pair of kind and source, twice the pair's number, plus one for messages. A leftover is what stands
+ * above a position of a conversation and is not part of it: an import under way or cut off, or all of a removed one.
+ */
+export const logMigrations: readonly string[] = [
+  `CREATE TABLE conversation (
+     ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
+     id TEXT NOT NULL,
+     title TEXT,
+     tags TEXT NOT NULL,
+     status TEXT NOT NULL,
+     request TEXT,
+     created_at INTEGER NOT NULL,
+     updated_at INTEGER NOT NULL,
+     head INTEGER NOT NULL DEFAULT 0,
+     last_instant INTEGER,
+     in_order INTEGER NOT NULL DEFAULT 1,
+     is_visible INTEGER NOT NULL
+   ) STRICT;
+   CREATE UNIQUE INDEX conversation_id ON conversation (id) WHERE is_visible = 1;
+   CREATE INDEX conversation_created ON conversation (created_at) WHERE is_visible = 1;
+   CREATE INDEX conversation_updated ON conversation (updated_at) WHERE is_visible = 1;
+   CREATE INDEX conversation_status ON conversation (status, created_at) WHERE is_visible = 1;
+   CREATE TABLE event (
+     row INTEGER PRIMARY KEY,
+     conversation INTEGER NOT NULL,
+     id TEXT NOT NULL,
+     instant INTEGER NOT NULL,
+     facet INTEGER NOT NULL,
+     body BLOB NOT NULL
+   ) STRICT;
+   CREATE UNIQUE INDEX event_id ON event (conversation, id);
+   CREATE INDEX event_facet ON event (conversation, facet, instant);
+   CREATE INDEX event_instant ON event (conversation, instant);
+   CREATE INDEX event_message ON event (conversation) WHERE facet & 1;
+   CREATE TABLE facet (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, source TEXT NOT NULL, UNIQUE (kind, source)) STRICT;
+   CREATE TABLE leftover (ordinal INTEGER PRIMARY KEY, above INTEGER NOT NULL) STRICT;
+   CREATE TABLE store (id TEXT NOT NULL) STRICT;
+   INSERT INTO store VALUES (lower(hex(randomblob(16))))`,
+]
