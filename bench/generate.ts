@@ -9,7 +9,7 @@ export const needles = {
   absent: 'zqxjkvw',
   rare: 'quokkamilk',
   medium: 'Migration',
-  common: 'AND',
+  common: 'THE',
   'two words': 'of the',
   Greek: 'ΣΊΣΥΦΟΣ',
   Cyrillic: 'ПРОВЕРКА',
@@ -25,7 +25,8 @@ const planted = [
   ['検索結果', 0.02],
 ] as const
 
-const frequent = 'the of and to a in is it you that for on with as this was be are or at from by not have but'.split(' ')
+const frequent =
+  'the of and to a in is it you that for on with as this was be are or at from by not have but'.split(' ')
 
 /**
  * An ordinary log, always the same for the same options: 15 % messages, 35 % actions, 35 % observations, 13 % state
@@ -86,7 +87,11 @@ class Writer {
     const text = [this.#text(this.#words)]
     for (const [word, share] of planted) if (this.#random.next() < share) text.push(word)
     const role = source === 'user' ? 'user' : 'assistant'
-    return { kind: 'MessageEvent', source, llm_message: { role, content: [{ type: 'text', text: text.join(' ') }] } }
+    return {
+      kind: 'MessageEvent',
+      source,
+      llm_message: { role, content: [{ type: 'text', text: text.join(' ') }] },
+    }
   }
 
   #actionEvent() {

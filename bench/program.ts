@@ -27,10 +27,10 @@ export async function startServer(
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, SLIPWAY_LOG_LEVEL: 'warn', ...env },
   })
-  track(child)
+  const died = track(child)
   const lines = createInterface({ input: child.stdout })
-  const [line] = (await Promise.race([once(lines, 'line'), diedEarly(child)])) as [string]
-  const pid = must(child.pid)
+  const [line] = (await Promise.race([once(lines, 'line'), died])) as [string]
+  const pid = must(child.pid, 'process id')
   return {
     pid,
     port: Number(new URL(line).port),
@@ -47,13 +47,14 @@ export interface Peer<Question, Answer> extends AsyncDisposable {
 /** Starts a program of ours that answers each message with one. */
 export function startPeer<Question extends object, Answer>(file: string): Peer<Question, Answer> {
   const child = fork(new URL(file, import.meta.url), { serialization: 'advanced' })
-  track(child)
+  const died = track(child)
   return {
     async ask(question) {
+      const answered = once(child, 'message')
       child.send(question)
-      const [answer] = await Promise.race([once(child, 'message'), diedEarly(child)])
-      if (answer instanceof Error) throw answer
-      return answer as Answer
+      const [answer] = (await Promise.race([answered, died])) as [{ value: Answer } | { error: unknown }]
+      if ('error' in answer) throw new Error(`${file} has failed`, { cause: answer.error })
+      return answer.value
     },
     [Symbol.asyncDispose]: () => end(child),
   }
@@ -63,8 +64,8 @@ export function startPeer<Question extends object, Answer>(file: string): Peer<Q
 export function answerWith<Question>(answer: (question: Question) => Promise<unknown>): void {
   process.on('message', (question: Question) => {
     answer(question).then(
-      (value) => process.send?.(value),
-      (error: unknown) => process.send?.(error),
+      (value) => process.send?.({ value }),
+      (error: unknown) => process.send?.({ error }),
     )
   })
   process.on('disconnect', () => process.exit())
@@ -73,7 +74,7 @@ export function answerWith<Question>(answer: (question: Question) => Promise<unk
 /** Resident memory of a process in MB (10^6 bytes). */
 export function residentMb(pid: number): number {
   const kB = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
-  return (Number(must(kB)) * 1024) / 1e6
+  return (Number(must(kB, 'VmRSS')) * 1024) / 1e6
 }
 
 /** User and system time of all threads; the kernel counts in hundredths of a second. */
@@ -83,14 +84,15 @@ function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / 100
 }
 
-function track(child: ChildProcess): void {
+/** Sees to it that the child ends with us; answers a promise that rejects when the child ends. */
+function track(child: ChildProcess): Promise<never> {
   children.add(child)
-  child.once('exit', () => children.delete(child))
-}
-
-async function diedEarly(child: ChildProcess): Promise<never> {
-  const [code, signal] = await once(child, 'exit')
-  throw new Error(`${child.spawnargs.slice(1).join(' ')} ended early: ${code ?? signal}`)
+  const died = once(child, 'exit').then(([code, signal]): never => {
+    children.delete(child)
+    throw new Error(`${child.spawnargs.slice(1).join(' ')} has ended: ${code ?? signal}`)
+  })
+  died.catch(() => {})
+  return died
 }
 
 async function end(child: ChildProcess): Promise<void> {

@@ -36,7 +36,12 @@ export interface Pair {
 }
 
 function medians(name: string, unit: string, pairs: readonly Pair[]) {
-  return { name, unit, ours: median(pairs.map(({ ours }) => ours)), floor: median(pairs.map(({ floor }) => floor)) }
+  return {
+    name,
+    unit,
+    ours: median(pairs.map(({ ours }) => ours)),
+    floor: median(pairs.map(({ floor }) => floor)),
+  }
 }
 
 export function median(values: readonly number[]): number {
@@ -66,7 +71,9 @@ export function table(rows: readonly Row[]): string {
   const widths = lines[0]?.map((_, i) => Math.max(...lines.map((line) => line[i]?.length ?? 0))) ?? []
   const isText = (i: number) => i < 2 || i === 6
   return lines
-    .map((line) => line.map((cell, i) => (isText(i) ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0))))
+    .map((line) =>
+      line.map((cell, i) => (isText(i) ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0))),
+    )
     .map((line) => line.join('  ').trimEnd())
     .join('\n')
 }

@@ -1,13 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { formatInstant, Problem, redact } from '@slipway/protocol'
+import { formatInstant, Problem, redact, type StartConversationRequest } from '@slipway/protocol'
 import type { ConversationRecord, EventLog, Records, Storage } from '@slipway/storage'
 
-/** What a create request says, as far as it is kept: no secret is in it. */
-interface KeptRequest {
-  readonly agent?: Record<string, unknown>
-  readonly [member: string]: unknown
-}
+/** What a create request says, as far as it is kept: no secret is in it, only the names of those that were given. */
+type KeptRequest = Partial<StartConversationRequest> & { readonly secret_names?: readonly string[] }
 
 /** The agent of a conversation that has none: clients fail on null. */
 const placeholderAgent = {
@@ -42,14 +39,10 @@ export class Conversations {
   }
 
   /** Creates a conversation, or answers the one that has the id already. */
-  async create(request: Readonly<Record<string, unknown>>): Promise<{ record: ConversationRecord; created: boolean }> {
-    const { conversation_id, tags, secrets, initial_message: _, ...rest } = request
-    const kept = redact({ ...rest, secret_names: Object.keys((secrets as object | undefined) ?? {}) })
-    return await this.#records.create({
-      id: (conversation_id as string | undefined) ?? randomUUID(),
-      tags: (tags as Record<string, string> | undefined) ?? {},
-      request: JSON.stringify(kept),
-    })
+  async create(request: StartConversationRequest): Promise<{ record: ConversationRecord; created: boolean }> {
+    const { conversation_id = randomUUID(), tags = {}, secrets = {}, initial_message: _, ...rest } = request
+    const kept = { ...(redact(rest) as object), secret_names: Object.keys(secrets) }
+    return await this.#records.create({ id: conversation_id, tags, request: JSON.stringify(kept) })
   }
 
   /** ConversationInfo of the wire, null members present. */
@@ -59,10 +52,9 @@ export class Conversations {
       record.head === 0 ? [] : this.#log.read(record.id, record.head - 1, 1),
       this.#log.search(record.id, { kind: 'MessageEvent', source: 'user', limit: 1, sort_order: 'TIMESTAMP_DESC' }),
     ])
-    const secretNames = Array.isArray(request.secret_names) ? request.secret_names.map(String) : []
     return {
       id: record.id,
-      workspace: { working_dir: this.#directory, ...(request.workspace as object | undefined), kind: 'LocalWorkspace' },
+      workspace: { working_dir: this.#directory, ...request.workspace, kind: 'LocalWorkspace' },
       persistence_dir: join(this.#directory, 'conversations', record.id.replaceAll('-', '')),
       max_iterations: request.max_iterations ?? 500,
       stuck_detection: request.stuck_detection ?? true,
@@ -78,7 +70,7 @@ export class Conversations {
       stats: { usage_to_metrics: {} },
       secret_registry: {
         secret_sources: Object.fromEntries(
-          secretNames.map((name) => [name, { description: null, value: null, kind: 'StaticSecret' }]),
+          (request.secret_names ?? []).map((name) => [name, { description: null, value: null, kind: 'StaticSecret' }]),
         ),
       },
       agent_state: {},
@@ -97,15 +89,22 @@ export class Conversations {
       supports_runtime_model_switch: false,
       launched_agent_profile: null,
       agent: agentOf(request, options.includeSkills ?? false),
-      client_tools: Array.isArray(request.client_tools) ? request.client_tools : [],
+      client_tools: request.client_tools ?? [],
     }
   }
 
   /** The snapshot that opens an events socket (wire: key `full_state`): what `info` says, nulls left out. */
-  async state(record: ConversationRecord): Promise<Record<string, unknown>> {
+  async state(record: ConversationRecord): Promise<unknown> {
     const { available_models: _, ...info } = await this.info(record)
-    return Object.fromEntries(Object.entries(info).filter(([, value]) => value !== null))
+    return withoutNulls(info)
   }
+}
+
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls)
+  if (typeof value !== 'object' || value === null) return value
+  const members = Object.entries(value).filter(([, member]) => member !== null)
+  return Object.fromEntries(members.map(([name, member]) => [name, withoutNulls(member)]))
 }
 
 export function missing(id: string): Problem {

@@ -107,7 +107,7 @@ function json(text: string): unknown {
   }
 }
 
-function stateUpdate(state: object, now: number): object {
+function stateUpdate(state: unknown, now: number): object {
   return hintEvent({ key: 'full_state', value: state, kind: 'ConversationStateUpdateEvent' }, now)
 }
 

@@ -70,7 +70,12 @@ class Story {
     return this.#responseId()
   }
 
-  call(tool_name: string, action: Action | null, summary: string, more: Partial<Members<'ActionEvent'>> = {}): Call {
+  call(
+    tool_name: string,
+    action: Action | null,
+    summary: string,
+    more: Partial<Members<'ActionEvent'>> = {},
+  ): Call {
     const tool_call_id = `call_${String(++this.#calls).padStart(3, '0')}`
     const { kind: _, ...input } = action ?? { kind: '' }
     const action_id = this.add('ActionEvent', {
@@ -80,7 +85,12 @@ class Story {
       ...(action === null ? {} : { action }),
       tool_name,
       tool_call_id,
-      tool_call: { id: tool_call_id, name: tool_name, arguments: JSON.stringify(input), origin: 'completion' },
+      tool_call: {
+        id: tool_call_id,
+        name: tool_name,
+        arguments: JSON.stringify(input),
+        origin: 'completion',
+      },
       llm_response_id: this.#responseId(),
       security_risk: 'LOW',
       summary,
@@ -96,10 +106,27 @@ class Story {
   /** A command and what it printed. */
   shell(command: string, summary: string, exit_code: number, output: string): void {
     this.thinks()
-    const call = this.call('terminal', { command, is_input: false, reset: false, kind: 'TerminalAction' }, summary)
-    const metadata = { exit_code, pid: 812, username: 'dev', hostname: 'box', working_dir: root, prefix: '', suffix: '' }
+    const call = this.call(
+      'terminal',
+      { command, is_input: false, reset: false, kind: 'TerminalAction' },
+      summary,
+    )
+    const metadata = {
+      exit_code,
+      pid: 812,
+      username: 'dev',
+      hostname: 'box',
+      working_dir: root,
+      prefix: '',
+      suffix: '',
+    }
     const more = { command, exit_code, timeout: false, metadata }
-    this.answer(call, { content: [text(output)], is_error: exit_code !== 0, ...more, kind: 'TerminalObservation' })
+    this.answer(call, {
+      content: [text(output)],
+      is_error: exit_code !== 0,
+      ...more,
+      kind: 'TerminalObservation',
+    })
   }
 
   think(thought: string): void {
@@ -138,7 +165,9 @@ function tool(name: string, family: string, description: string, isReadOnly: boo
 function opening(story: Story): void {
   story.add('SystemPromptEvent', {
     source: 'agent',
-    system_prompt: text('You are a careful software engineer. Find the cause before you change code, and test it.'),
+    system_prompt: text(
+      'You are a careful software engineer. Find the cause before you change code, and test it.',
+    ),
     tools: [
       { ...tool('terminal', 'Terminal', 'Run a shell command.', false), kind: 'TerminalTool' },
       { ...tool('file_editor', 'FileEditor', 'View and edit files.', false), kind: 'FileEditorTool' },
@@ -157,7 +186,11 @@ function opening(story: Story): void {
   story.status('running')
   story.thinks()
   const plan = ['Find the search code', 'Write a failing test', 'Mend it', 'Run all tests']
-  const task_list = plan.map((title, n) => ({ title, notes: '', status: n === 0 ? ('in_progress' as const) : ('todo' as const) }))
+  const task_list = plan.map((title, n) => ({
+    title,
+    notes: '',
+    status: n === 0 ? ('in_progress' as const) : ('todo' as const),
+  }))
   const planned = story.call(
     'task_tracker',
     { command: 'plan', task_list, kind: 'TaskTrackerAction' },
@@ -165,15 +198,27 @@ function opening(story: Story): void {
     { thought: [text('I start with a plan, then I look for the place where case is compared.')] },
   )
   const content = [text('Task list updated: 4 tasks.')]
-  story.answer(planned, { content, is_error: false, command: 'plan', task_list, kind: 'TaskTrackerObservation' })
+  story.answer(planned, {
+    content,
+    is_error: false,
+    command: 'plan',
+    task_list,
+    kind: 'TaskTrackerObservation',
+  })
 }
 
-const before = 'export const matches = (name: string, needle: string) =>\n  name.toLowerCase().includes(needle.toLowerCase())\n'
-const after = "import { fold } from './fold.ts'\n\nexport const matches = (name: string, needle: string) => fold(name).includes(fold(needle))\n"
+const before =
+  'export const matches = (name: string, needle: string) =>\n  name.toLowerCase().includes(needle.toLowerCase())\n'
+const after =
+  "import { fold } from './fold.ts'\n\nexport const matches = (name: string, needle: string) => fold(name).includes(fold(needle))\n"
 
 function findingTheCause(story: Story): void {
   story.thinks()
-  const listing = story.call('list_directory', { dir_path: root, recursive: false, kind: 'ListDirectoryAction' }, 'see what is there')
+  const listing = story.call(
+    'list_directory',
+    { dir_path: root, recursive: false, kind: 'ListDirectoryAction' },
+    'see what is there',
+  )
   const modified_time = '2026-03-13T18:00:00'
   story.answer(listing, {
     content: [text('src/  test/  package.json')],
@@ -193,8 +238,18 @@ function findingTheCause(story: Story): void {
   story.thinks()
   const where = { pattern: 'toLowerCase', path: `${root}/src` }
   const grepped = story.call('grep', { ...where, kind: 'GrepAction' }, 'find where case is compared')
-  const found = { matches: [`${root}/src/search.ts`], pattern: where.pattern, search_path: where.path, truncated: false }
-  story.answer(grepped, { content: [text('src/search.ts')], is_error: false, ...found, kind: 'GrepObservation' })
+  const found = {
+    matches: [`${root}/src/search.ts`],
+    pattern: where.pattern,
+    search_path: where.path,
+    truncated: false,
+  }
+  story.answer(grepped, {
+    content: [text('src/search.ts')],
+    is_error: false,
+    ...found,
+    kind: 'GrepObservation',
+  })
   story.thinks()
   const file_path = `${root}/src/search.ts`
   const reading = story.call('read_file', { file_path, kind: 'ReadFileAction' }, 'read the search')
@@ -204,22 +259,39 @@ function findingTheCause(story: Story): void {
     'A capital sigma at the end of a word becomes ς when lower-cased, and σ elsewhere. So "ΟΔΟΣ" inside ' +
       '"ΟΔΟΣ ΣΟΦΟΚΛΕΟΥΣ" and "οδός" do not meet; and the accents differ too.',
   )
-  story.add('TokenEvent', { source: 'agent', prompt_token_ids: [101, 2054, 2003, 1096, 102], response_token_ids: [64, 8, 15] })
-  story.shell('npm test', 'run the tests as they are', 0, '✔ finds a street by part of its name\n✔ finds Straße\n2 passed')
+  story.add('TokenEvent', {
+    source: 'agent',
+    prompt_token_ids: [101, 2054, 2003, 1096, 102],
+    response_token_ids: [64, 8, 15],
+  })
+  story.shell(
+    'npm test',
+    'run the tests as they are',
+    0,
+    '✔ finds a street by part of its name\n✔ finds Straße\n2 passed',
+  )
 }
 
 function firstAttempt(story: Story): void {
   story.thinks()
   const file_path = `${root}/test/greek.test.ts`
-  const body = "test('a capital final sigma is found', () => assert(matches('οδος Σοφοκλεους', 'ΟΔΟΣ ΣΟΦ')))\n"
+  const body =
+    "test('a capital final sigma is found', () => assert(matches('οδος Σοφοκλεους', 'ΟΔΟΣ ΣΟΦ')))\n"
   const writing = story.call(
     'write_file',
     { file_path, content: body, kind: 'WriteFileAction' },
     'write a test that fails',
-    { thought: [text('First a test that shows the fault, without accents, so that it is about sigma alone.')] },
+    {
+      thought: [text('First a test that shows the fault, without accents, so that it is about sigma alone.')],
+    },
   )
   const written = { file_path, is_new_file: true, new_content: body }
-  story.answer(writing, { content: [text('Wrote 1 line.')], is_error: false, ...written, kind: 'WriteFileObservation' })
+  story.answer(writing, {
+    content: [text('Wrote 1 line.')],
+    is_error: false,
+    ...written,
+    kind: 'WriteFileObservation',
+  })
   story.shell('npm test', 'see the new test fail', 1, '✖ a capital final sigma is found\n2 passed, 1 failed')
   story.add('LLMCompletionLogEvent', {
     source: 'environment',
@@ -229,29 +301,63 @@ function firstAttempt(story: Story): void {
     usage_id: 'agent',
   })
   story.thinks()
-  const edit = { file_path: `${root}/src/search.ts`, old_string: 'toLowerCase()', new_string: "toLocaleLowerCase('el')" }
-  const editing = story.call('edit', { ...edit, expected_replacements: 2, kind: 'EditAction' }, 'lower-case by Greek rules')
+  const edit = {
+    file_path: `${root}/src/search.ts`,
+    old_string: 'toLowerCase()',
+    new_string: "toLocaleLowerCase('el')",
+  }
+  const editing = story.call(
+    'edit',
+    { ...edit, expected_replacements: 2, kind: 'EditAction' },
+    'lower-case by Greek rules',
+  )
   const edited = { file_path: edit.file_path, is_new_file: false, replacements_made: 2 }
-  story.answer(editing, { content: [text('2 replacements.')], is_error: false, ...edited, kind: 'EditObservation' })
-  story.shell('npm test', 'see whether that was it', 1, '✖ a capital final sigma is found\n2 passed, 1 failed')
+  story.answer(editing, {
+    content: [text('2 replacements.')],
+    is_error: false,
+    ...edited,
+    kind: 'EditObservation',
+  })
+  story.shell(
+    'npm test',
+    'see whether that was it',
+    1,
+    '✖ a capital final sigma is found\n2 passed, 1 failed',
+  )
   story.user('Please no rule for Greek alone: the book also has the streets of München, Βόλος and Łódź.')
 }
 
 function lookingItUp(story: Story): void {
   story.thinks()
   const url = 'https://letters.example/case-folding'
-  const navigating = story.call('browser_navigate', { url, new_tab: false, kind: 'BrowserNavigateAction' }, 'read about case folding', {
-    reasoning_content: 'Lower-casing is the wrong tool; folding is meant for comparing.',
-    thinking_blocks: [{ type: 'thinking', thinking: 'Folding maps σ, ς and Σ to one letter.', signature: 'c2lnbmF0dXJl' }],
-    responses_reasoning_item: { id: 'rs_1', summary: ['Fold both sides.'], encrypted_content: 'Z2VoZWlt', status: 'completed' },
-    security_risk: 'MEDIUM',
-  })
+  const navigating = story.call(
+    'browser_navigate',
+    { url, new_tab: false, kind: 'BrowserNavigateAction' },
+    'read about case folding',
+    {
+      reasoning_content: 'Lower-casing is the wrong tool; folding is meant for comparing.',
+      thinking_blocks: [
+        { type: 'thinking', thinking: 'Folding maps σ, ς and Σ to one letter.', signature: 'c2lnbmF0dXJl' },
+      ],
+      responses_reasoning_item: {
+        id: 'rs_1',
+        summary: ['Fold both sides.'],
+        encrypted_content: 'Z2VoZWlt',
+        status: 'completed',
+      },
+      security_risk: 'MEDIUM',
+    },
+  )
   const page = 'Case folding: Σ, σ and ς are one letter when folded. ß stays ß in simple folding.'
   story.answer(navigating, { content: [text(page)], is_error: false, kind: 'BrowserObservation' })
   story.thinks()
   const pattern = 'src/**/*.ts'
   const globbing = story.call('glob', { pattern, path: root, kind: 'GlobAction' }, 'list the sources')
-  const asking = story.call('tracker_lookup', { data: { query: 'sigma', limit: 3 }, kind: 'MCPToolAction' }, 'look for older reports')
+  const asking = story.call(
+    'tracker_lookup',
+    { data: { query: 'sigma', limit: 3 }, kind: 'MCPToolAction' },
+    'look for older reports',
+  )
   const files = [`${root}/src/index.ts`, `${root}/src/search.ts`]
   story.answer(globbing, {
     content: [text(files.join('\n'))],
@@ -263,14 +369,18 @@ function lookingItUp(story: Story): void {
     kind: 'GlobObservation',
   })
   story.answer(asking, {
-    content: [text("[Tool 'tracker_lookup' executed.]"), text('#31 Suche findet ΒΟΛΟΣ nicht (offen, 2 Jahre alt)')],
+    content: [
+      text("[Tool 'tracker_lookup' executed.]"),
+      text('#31 Suche findet ΒΟΛΟΣ nicht (offen, 2 Jahre alt)'),
+    ],
     is_error: false,
     tool_name: 'tracker_lookup',
     kind: 'MCPToolObservation',
   })
   story.thinks()
   const { action_id: _, ...wrong } = story.call('python', null, 'try the folding in Python')
-  const error = "There is no tool 'python'. Tools: terminal, file_editor, read_file, grep, task_tracker, think, finish"
+  const error =
+    "There is no tool 'python'. Tools: terminal, file_editor, read_file, grep, task_tracker, think, finish"
   story.add('AgentErrorEvent', { source: 'agent', ...wrong, error })
 }
 
@@ -283,8 +393,19 @@ function mending(story: Story): void {
     'compare folded text on both sides',
     { thought: [text('Fold both sides, code point by code point: σ equals ς, and ß does not become ss.')] },
   )
-  const edited = { command: 'str_replace' as const, path, prev_exist: true, old_content: before, new_content: after }
-  story.answer(editing, { content: [text('The file has been edited.')], is_error: false, ...edited, kind: 'FileEditorObservation' })
+  const edited = {
+    command: 'str_replace' as const,
+    path,
+    prev_exist: true,
+    old_content: before,
+    new_content: after,
+  }
+  story.answer(editing, {
+    content: [text('The file has been edited.')],
+    is_error: false,
+    ...edited,
+    kind: 'FileEditorObservation',
+  })
   story.shell('npm test', 'run all tests', 0, '✔ a capital final sigma is found\n3 passed')
   story.thinks()
   const command = 'git push origin HEAD'
@@ -292,7 +413,12 @@ function mending(story: Story): void {
   const pushing = story.call('terminal', push, 'publish the change', { security_risk: 'HIGH' })
   story.status('waiting_for_confirmation')
   const rejection_reason = 'Not yet: I want to read it first.'
-  story.add('UserRejectObservation', { source: 'environment', ...pushing, rejection_reason, rejection_source: 'user' })
+  story.add('UserRejectObservation', {
+    source: 'environment',
+    ...pushing,
+    rejection_reason,
+    rejection_source: 'user',
+  })
   story.status('idle')
   story.user('Reads well. Please add a test that "Strasse" does not find "Straße": ß is not ss here.')
   story.status('running')
@@ -302,7 +428,12 @@ function theEnd(story: Story): void {
   story.add('CondensationRequest', { source: 'environment' })
   const forgotten = story.lines.slice(3, 9).map((line) => String((JSON.parse(line) as { id: string }).id))
   const summary = 'The search folds both sides now; a test for the final sigma passes. Open: a test for ß.'
-  const condensed = { forgotten_event_ids: forgotten, summary, summary_offset: 2, llm_response_id: story.thinks() }
+  const condensed = {
+    forgotten_event_ids: forgotten,
+    summary,
+    summary_offset: 2,
+    llm_response_id: story.thinks(),
+  }
   story.add('Condensation', { source: 'environment', ...condensed })
   story.add('CondensationSummaryEvent', { source: 'environment', summary })
   story.add('PauseEvent', { source: 'user' })
@@ -315,10 +446,13 @@ function theEnd(story: Story): void {
   story.status('running')
   story.shell('npm test -- --grep ß', 'run the test for sharp s', 0, '✔ ß is not ss\n1 passed')
   story.thinks()
-  const message = 'Die Suche findet jetzt „ΟΔΟΣ“ wie „οδος“; ß bleibt ß. Four tests pass. Η αναζήτηση δουλεύει. 🎉'
+  const message =
+    'Die Suche findet jetzt „ΟΔΟΣ“ wie „οδος“; ß bleibt ß. Four tests pass. Η αναζήτηση δουλεύει. 🎉'
   const finishing = story.call('finish', { message, kind: 'FinishAction' }, 'say what was done')
   story.answer(finishing, { content: [text(message)], is_error: false, kind: 'FinishObservation' })
-  story.agent('Accents are still compared as they are: "οδός" with its accent is found by "ΟΔΌΣ". Shall I look at that too?')
+  story.agent(
+    'Accents are still compared as they are: "οδός" with its accent is found by "ΟΔΌΣ". Shall I look at that too?',
+  )
   story.status('finished')
 }
 
@@ -330,5 +464,10 @@ export function sampleLines(): readonly string[] {
 }
 
 if (import.meta.main) {
-  writeFileSync(new URL('sample.jsonl', import.meta.url), sampleLines().map((line) => `${line}\n`).join(''))
+  writeFileSync(
+    new URL('sample.jsonl', import.meta.url),
+    sampleLines()
+      .map((line) => `${line}\n`)
+      .join(''),
+  )
 }

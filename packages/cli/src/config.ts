@@ -13,5 +13,9 @@ export interface Config {
 export function readConfig(): Config {
   const { env } = process
   const key = env.SLIPWAY_SESSION_API_KEY?.split(',')[0]?.trim()
-  return { url: env.SLIPWAY_URL || 'http://127.0.0.1:8000', sessionApiKey: key ? new Secret(key) : undefined, env }
+  return {
+    url: env.SLIPWAY_URL || 'http://127.0.0.1:8000',
+    sessionApiKey: key ? new Secret(key) : undefined,
+    env,
+  }
 }

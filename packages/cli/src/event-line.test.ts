@@ -1,32 +1,52 @@
-import { eventKinds, validateEvent } from '@slipway/protocol'
+import { eventKinds } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { sampleLines } from '../sample/make-sample.ts'
 import { eventLine } from './event-line.ts'
 
 const text = (words: string) => [{ type: 'text', text: words }]
 const call = { tool_name: 'terminal', tool_call_id: 'c1' }
 
 test.each([
-  [{ kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content: text('Grüße\n an alle') } }, 'Grüße an alle'],
+  [
+    { kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content: text('Grüße\n an alle') } },
+    'Grüße an alle',
+  ],
   [{ kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content: [] } }, '(no text)'],
-  [{ kind: 'ActionEvent', ...call, thought: text('why'), action: { kind: 'X' }, summary: 'list files' }, 'terminal: list files'],
-  [{ kind: 'ActionEvent', ...call, thought: text('why'), action: { kind: 'X' }, security_risk: 'HIGH' }, 'terminal [HIGH]: why'],
-  [{ kind: 'ActionEvent', ...call, thought: [], action: { command: 'ls', kind: 'X' } }, 'terminal: {"command":"ls"}'],
+  [
+    { kind: 'ActionEvent', ...call, thought: text('why'), action: { kind: 'X' }, summary: 'list files' },
+    'terminal: list files',
+  ],
+  [
+    { kind: 'ActionEvent', ...call, thought: text('why'), action: { kind: 'X' }, security_risk: 'HIGH' },
+    'terminal [HIGH]: why',
+  ],
+  [
+    { kind: 'ActionEvent', ...call, thought: [], action: { command: 'ls', kind: 'X' } },
+    'terminal: {"command":"ls"}',
+  ],
   [{ kind: 'ActionEvent', ...call, thought: text('try'), action: null }, 'terminal (not executable): try'],
   [{ kind: 'ObservationEvent', ...call, observation: { content: text('7'), kind: 'X' } }, 'terminal: 7'],
-  [{ kind: 'ObservationEvent', ...call, observation: { content: [], is_error: true, kind: 'X' } }, 'terminal failed: (X)'],
+  [
+    { kind: 'ObservationEvent', ...call, observation: { content: [], is_error: true, kind: 'X' } },
+    'terminal failed: (X)',
+  ],
   [{ kind: 'UserRejectObservation', ...call, action_id: 'a' }, 'terminal refused: User rejected the action'],
   [{ kind: 'AgentErrorEvent', ...call, error: 'no such tool' }, 'terminal: no such tool'],
   [{ kind: 'ConversationErrorEvent', code: 'KeyError', detail: 'x' }, 'KeyError: x'],
-  [{ kind: 'ConversationStateUpdateEvent', key: 'execution_status', value: 'idle' }, 'execution_status = "idle"'],
+  [
+    { kind: 'ConversationStateUpdateEvent', key: 'execution_status', value: 'idle' },
+    'execution_status = "idle"',
+  ],
   [{ kind: 'SystemPromptEvent', system_prompt: { text: 'Be kind.' }, tools: [{}, {}] }, 'Be kind. (2 tools)'],
   [{ kind: 'Condensation', forgotten_event_ids: ['a'], summary: 'short' }, '1 events forgotten: short'],
   [{ kind: 'CondensationSummaryEvent', summary: 'short' }, 'short'],
   [{ kind: 'CondensationRequest' }, ''],
   [{ kind: 'PauseEvent' }, ''],
   [{ kind: 'LLMCompletionLogEvent', filename: 'a.json', log_data: '{}' }, 'a.json (unknown)'],
-  [{ kind: 'TokenEvent', prompt_token_ids: [1, 2], response_token_ids: [3] }, '2 prompt tokens, 1 response tokens'],
+  [
+    { kind: 'TokenEvent', prompt_token_ids: [1, 2], response_token_ids: [3] },
+    '2 prompt tokens, 1 response tokens',
+  ],
   [{ kind: 'OtherEvent', id: 'x', timestamp: 'y', source: 'hook', extra: 1 }, '{"extra":1}'],
 ])('%j is summed up as %j', (event, summary) => {
   expect(eventLine(event).summary).toBe(summary)
@@ -47,18 +67,26 @@ test('control characters of any member are neutralised', () => {
 test('encrypted content and signatures are never shown', () => {
   const hidden = { encrypted_content: 'HIDDEN', signature: 'HIDDEN' }
   const thinking_blocks = [{ type: 'thinking', thinking: 't', ...hidden }]
-  const everywhere = { responses_reasoning_item: hidden, thinking_blocks, value: { deep: [hidden] }, action: hidden }
+  const everywhere = {
+    responses_reasoning_item: hidden,
+    thinking_blocks,
+    value: { deep: [hidden] },
+    action: hidden,
+  }
   for (const kind of [...eventKinds, 'OtherEvent']) {
     const event = { kind, ...everywhere, llm_message: { content: [], ...everywhere } }
     expect(eventLine(event).summary).not.toContain('HIDDEN')
   }
-  expect(eventLine({ kind: 'LLMCompletionLogEvent', filename: 'f', log_data: JSON.stringify(hidden) }).summary).toBe('f (unknown)')
+  expect(
+    eventLine({ kind: 'LLMCompletionLogEvent', filename: 'f', log_data: JSON.stringify(hidden) }).summary,
+  ).toBe('f (unknown)')
 })
 
 test('any JSON value has a line, in one line and not too long', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.constantFrom(...eventKinds, 'OtherEvent'), (value, kind) => {
-      const event = typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value, kind } : value
+      const event =
+        typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value, kind } : value
       const { summary } = eventLine(event)
       expect(summary).not.toMatch(/\p{Cc}/u)
       expect([...summary].length).toBeLessThanOrEqual(500)
@@ -69,15 +97,4 @@ test('any JSON value has a line, in one line and not too long', () => {
 test('a huge text is cut', () => {
   const error = 'a'.repeat(10_000_000)
   expect(eventLine({ kind: 'AgentErrorEvent', tool_name: 't', error }).summary.length).toBe(500)
-})
-
-test('the sample is valid, has all kinds and is what the script writes', async () => {
-  const { readFile } = await import('node:fs/promises')
-  const file = await readFile(new URL('../sample/sample.jsonl', import.meta.url), 'utf8')
-  expect(file).toBe(sampleLines().map((line) => `${line}\n`).join(''))
-  const events = file.trimEnd().split('\n').map((line) => JSON.parse(line))
-  expect(events.flatMap((event) => validateEvent(event))).toEqual([])
-  expect(new Set(events.map((event) => event.kind))).toEqual(new Set(eventKinds))
-  const times = events.map((event) => event.timestamp)
-  expect(times).toEqual([...new Set(times)].sort())
 })

@@ -55,7 +55,9 @@ function actionSummary(event: Members): string {
   const tool = `${textOf(event.tool_name)}${risk === 'HIGH' || risk === 'MEDIUM' ? ` [${risk}]` : ''}`
   const { kind: _, ...input } = membersOf(event.action)
   const words = textOf(event.summary) || contentText(event.thought) || json(input)
-  return event.action === undefined || event.action === null ? `${tool} (not executable): ${words}` : `${tool}: ${words}`
+  return event.action === undefined || event.action === null
+    ? `${tool} (not executable): ${words}`
+    : `${tool}: ${words}`
 }
 
 function other(event: Members): string {
@@ -65,7 +67,12 @@ function other(event: Members): string {
 
 function contentText(content: unknown): string {
   if (typeof content === 'string') return content
-  return Array.isArray(content) ? content.map((part) => textOf(membersOf(part).text)).join(' ').trim() : ''
+  return Array.isArray(content)
+    ? content
+        .map((part) => textOf(membersOf(part).text))
+        .join(' ')
+        .trim()
+    : ''
 }
 
 /** JSON without what is never rendered (spec 2.4). */

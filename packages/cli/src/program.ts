@@ -1,6 +1,7 @@
-import ownPackage from '../package.json' with { type: 'json' }
 import { Client } from '@slipway/client'
+import { Problem } from '@slipway/protocol'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import ownPackage from '../package.json' with { type: 'json' }
 import { type Config, readConfig } from './config.ts'
 import type { Context } from './context.ts'
 import { inWords } from './failure.ts'
@@ -17,7 +18,7 @@ export async function run(args: readonly string[]): Promise<number> {
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    note(`slipway: ${inWords(error)}`)
+    note(`slipway: ${stop.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : inWords(error)}`)
     return 1
   }
 }

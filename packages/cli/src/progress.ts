@@ -34,7 +34,8 @@ export class Progress {
   #words(now: number): string {
     const total = this.#totalBytes === undefined ? '' : ` of ${inWords(this.#totalBytes)}`
     const seconds = (now - this.#startedAt) / 1000
-    const events = this.#events === 0 ? '' : `, ${this.#events} events (${Math.round(this.#events / seconds)}/s)`
+    const events =
+      this.#events === 0 ? '' : `, ${this.#events} events (${Math.round(this.#events / seconds)}/s)`
     return `${this.#verb} ${inWords(this.#bytes)}${total}${events}`
   }
 }

@@ -6,12 +6,17 @@ test('items come out as they were written, whatever is in them', () => {
   const anyItem = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue())
   const space = fc.constantFrom(0, 1, 3)
   fc.assert(
-    fc.property(fc.array(fc.tuple(anyItem, space)), fc.option(fc.string()), fc.boolean(), (items, next, isFirst) => {
-      const texts = items.map(([item, indent]) => JSON.stringify(item, undefined, indent))
-      const members = [`"items":[${texts.join(', ')}]`, ` "next_page_id" : ${JSON.stringify(next)}`]
-      const page = rawPage(`{${(isFirst ? members : members.reverse()).join(',')}}`)
-      expect(page).toEqual({ items: texts, next_page_id: next })
-    }),
+    fc.property(
+      fc.array(fc.tuple(anyItem, space)),
+      fc.option(fc.string()),
+      fc.boolean(),
+      (items, next, isFirst) => {
+        const texts = items.map(([item, indent]) => JSON.stringify(item, undefined, indent))
+        const members = [`"items":[${texts.join(', ')}]`, ` "next_page_id" : ${JSON.stringify(next)}`]
+        const page = rawPage(`{${(isFirst ? members : members.reverse()).join(',')}}`)
+        expect(page).toEqual({ items: texts, next_page_id: next })
+      },
+    ),
   )
 })
 

@@ -27,7 +27,11 @@ const noLines = Object.fromEntries(
  * Rows as a table without lines. The last column takes what is left of the terminal's width and is cut there; where
  * the output is no terminal it is not cut.
  */
-export function table(rows: readonly (readonly string[])[], widths: readonly number[], head?: readonly string[]): string {
+export function table(
+  rows: readonly (readonly string[])[],
+  widths: readonly number[],
+  head?: readonly string[],
+): string {
   const rest = (process.stdout.columns ?? Number.NaN) - widths.reduce((sum, width) => sum + width, 0)
   const made = new Table({
     chars: noLines,

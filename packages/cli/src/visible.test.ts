@@ -23,11 +23,15 @@ test('no text keeps a control character or a line end', () => {
 
 test('a cut text has at most so many characters and none of them in half', () => {
   fc.assert(
-    fc.property(fc.string({ unit: 'binary', maxLength: 30 }), fc.integer({ min: 1, max: 20 }), (text, length) => {
-      const short = cut(text, length)
-      expect([...short].length).toBeLessThanOrEqual(length)
-      if ([...text].length <= length) expect(short).toBe(text)
-      else expect(short).toBe(`${[...text].slice(0, length - 1).join('')}…`)
-    }),
+    fc.property(
+      fc.string({ unit: 'binary', maxLength: 30 }),
+      fc.integer({ min: 1, max: 20 }),
+      (text, length) => {
+        const short = cut(text, length)
+        expect([...short].length).toBeLessThanOrEqual(length)
+        if ([...text].length <= length) expect(short).toBe(text)
+        else expect(short).toBe(`${[...text].slice(0, length - 1).join('')}…`)
+      },
+    ),
   )
 })

@@ -44,7 +44,11 @@ function detailOf(text: string): unknown {
 }
 
 function isFaults(detail: unknown): detail is Fault[] {
-  return Array.isArray(detail) && detail.length > 0 && detail.every((item) => Array.isArray(item?.loc) && typeof item.msg === 'string')
+  return (
+    Array.isArray(detail) &&
+    detail.length > 0 &&
+    detail.every((item) => Array.isArray(item?.loc) && typeof item.msg === 'string')
+  )
 }
 
 function inWords(fault: Fault): string {

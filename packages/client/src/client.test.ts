@@ -29,15 +29,19 @@ async function answering<T>(
   }
 }
 
-const json = (value: unknown, status = 200) => (_: IncomingMessage, response: ServerResponse) =>
-  void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+const json =
+  (value: unknown, status = 200) =>
+  (_: IncomingMessage, response: ServerResponse) =>
+    void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
 
 test('a call fills the path and the query, keeps the prefix of the base address and sends the key', async () => {
   await answering(json({ items: [], next_page_id: null }), async (url, asked) => {
     const client = new Client({ url: `${url}/behind/proxy/`, sessionApiKey: new Secret('s3cret') })
     const query = { limit: '5', kind: 'ActionEvent', body: 'a&b ς', page_id: undefined }
     expect(await client.call('searchEvents', { params, query })).toEqual({ items: [], next_page_id: null })
-    expect(asked.url).toBe(`/behind/proxy/api/conversations/${id}/events/search?limit=5&kind=ActionEvent&body=a%26b+%CF%82`)
+    expect(asked.url).toBe(
+      `/behind/proxy/api/conversations/${id}/events/search?limit=5&kind=ActionEvent&body=a%26b+%CF%82`,
+    )
     expect(asked.key).toBe('s3cret')
   })
 })
@@ -64,9 +68,15 @@ test('a JSON body is sent and its answer read', async () => {
 test('a refusal becomes a CallError with the words and the faults of the server', async () => {
   const fault = { loc: ['query', 'limit'], msg: 'Input should be greater than 0', type: 'greater_than' }
   await answering(json({ detail: [fault] }, 422), async (url) => {
-    const error = await new Client({ url }).call('searchEvents', { params, query: { limit: '0' } }).catch((e) => e)
+    const error = await new Client({ url })
+      .call('searchEvents', { params, query: { limit: '0' } })
+      .catch((e) => e)
     expect(error).toBeInstanceOf(CallError)
-    expect(error).toMatchObject({ status: 422, faults: [fault], detail: 'query.limit: Input should be greater than 0' })
+    expect(error).toMatchObject({
+      status: 422,
+      faults: [fault],
+      detail: 'query.limit: Input should be greater than 0',
+    })
   })
   await answering(json({ detail: 'Conversation not found' }, 404), async (url) => {
     const error = await new Client({ url }).call('countEvents', { params }).catch((e) => e)
@@ -92,7 +102,9 @@ test('nobody there is a NoAnswerError that says what to do', async () => {
 test('an abort rejects with the reason of the signal', async () => {
   await answering(json({}), async (url) => {
     const reason = new Error('enough')
-    await expect(new Client({ url }).call('alive', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+    await expect(new Client({ url }).call('alive', { signal: AbortSignal.abort(reason) })).rejects.toBe(
+      reason,
+    )
   })
 })
 
@@ -100,7 +112,10 @@ test('an import streams its body and an export streams it back', async () => {
   await answering(json({ conversation_id: id, imported: 2 }, 201), async (url, asked) => {
     const stream = new Blob(['{"a":', '1}\n']).stream()
     const client = new Client({ url })
-    expect(await client.importEvents(stream, { unknown: 'keep' })).toEqual({ conversation_id: id, imported: 2 })
+    expect(await client.importEvents(stream, { unknown: 'keep' })).toEqual({
+      conversation_id: id,
+      imported: 2,
+    })
     expect(asked).toMatchObject({ url: '/api/conversations/import?unknown=keep', body: '{"a":1}\n' })
   })
   const lines = (_: IncomingMessage, response: ServerResponse) => void response.end('{"b":2}\n')
@@ -111,6 +126,9 @@ test('an import streams its body and an export streams it back', async () => {
   })
 })
 
-test.each(['127.0.0.1:8000', 'ftp://x', 'http://user:pass@x', 'http://x/?a=1', ''])('%j is no base address', (url) => {
-  expect(() => new Client({ url })).toThrow(Problem)
-})
+test.each(['127.0.0.1:8000', 'ftp://x', 'http://user:pass@x', 'http://x/?a=1', ''])(
+  '%j is no base address',
+  (url) => {
+    expect(() => new Client({ url })).toThrow(Problem)
+  },
+)

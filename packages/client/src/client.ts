@@ -48,7 +48,11 @@ export class Client {
   async open<N extends RouteName>(name: N, input: CallInput<N>): Promise<Response> {
     const route: Route = agentRoutes[name]
     const { params = {}, query = {}, body, headers, signal }: Parts = input
-    const init: RequestInit = { method: route.method, headers: { accept: '*/*', ...headers }, signal: signal ?? null }
+    const init: RequestInit = {
+      method: route.method,
+      headers: { accept: '*/*', ...headers },
+      signal: signal ?? null,
+    }
     if (body !== undefined) {
       init.body = JSON.stringify(body)
       init.headers = { 'content-type': 'application/json', ...init.headers }
@@ -115,8 +119,17 @@ export class Client {
 
 function baseOf(text: string): string {
   const url = URL.parse(text)
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.search !== '' || url.hash !== '') {
-    throw new Problem('bad_request', `Not an http or https address: ${JSON.stringify(text)}`)
+  if (
+    url === null ||
+    !/^https?:$/.test(url.protocol) ||
+    url.username !== '' ||
+    url.search !== '' ||
+    url.hash !== ''
+  ) {
+    throw new Problem(
+      'bad_request',
+      'The address is not one of http or https without user, query and fragment.',
+    )
   }
   return url.origin + url.pathname.replace(/\/+$/, '')
 }
@@ -129,7 +142,8 @@ function pathOf(route: Route, params: Readonly<Record<string, unknown>>): string
 function queryOf(query: Readonly<Record<string, unknown>>): string {
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) {
-    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) search.append(name, String(one))
+    for (const one of Array.isArray(value) ? value : [value])
+      if (one !== undefined) search.append(name, String(one))
   }
   return search.size === 0 ? '' : `?${search}`
 }

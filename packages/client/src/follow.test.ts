@@ -21,7 +21,10 @@ async function serving<T>(listener: RequestListener, use: (client: Client) => Pr
 }
 
 /** A log of `size` events; the nth connection to its stream ends after `cuts[n]` bytes, cleanly or not. */
-function log(size: number, cuts: readonly { readonly bytes: number; readonly isClean: boolean }[]): RequestListener {
+function log(
+  size: number,
+  cuts: readonly { readonly bytes: number; readonly isClean: boolean }[],
+): RequestListener {
   let connections = 0
   return (request, response) => {
     const url = new URL(request.url ?? '', 'http://x')
@@ -30,7 +33,8 @@ function log(size: number, cuts: readonly { readonly bytes: number; readonly isC
     // One event again that was read before, as a careless server might.
     const first = Math.max(1, Number(url.searchParams.get('after')))
     let text = ': open\n\n'
-    for (let n = first; n <= size; n++) text += `id: ${n}\ndata: {"kind":"PauseEvent",\ndata: "id":"ευρώ ${n} 🐢"}\n\n`
+    for (let n = first; n <= size; n++)
+      text += `id: ${n}\ndata: {"kind":"PauseEvent",\ndata: "id":"ευρώ ${n} 🐢"}\n\n`
     const cut = cuts[connections++] ?? { bytes: Number.POSITIVE_INFINITY, isClean: true }
     response.setHeader('content-type', 'text/event-stream')
     const bytes = Buffer.from(text).subarray(0, cut.bytes)
@@ -46,17 +50,28 @@ function json(response: Parameters<RequestListener>[1], value: unknown): void {
 test('however a stream is cut, each event comes once and in order', async () => {
   const cut = fc.record({ bytes: fc.nat({ max: 900 }), isClean: fc.boolean() })
   await fc.assert(
-    fc.asyncProperty(fc.nat({ max: 20 }), fc.array(cut, { maxLength: 6 }), fc.nat({ max: 20 }), async (size, cuts, from) => {
-      const after = Math.min(from, size)
-      const seen = await serving(log(size, cuts), async (client) => {
-        const items: [number, unknown][] = []
-        for await (const { position, event } of follow(client, id, { after, until: 'idle', backOffMs: () => 0 })) {
-          items.push([position, event.id])
-        }
-        return items
-      })
-      expect(seen).toEqual(Array.from({ length: size - after }, (_, n) => [after + n + 1, `ευρώ ${after + n + 1} 🐢`]))
-    }),
+    fc.asyncProperty(
+      fc.nat({ max: 20 }),
+      fc.array(cut, { maxLength: 6 }),
+      fc.nat({ max: 20 }),
+      async (size, cuts, from) => {
+        const after = Math.min(from, size)
+        const seen = await serving(log(size, cuts), async (client) => {
+          const items: [number, unknown][] = []
+          for await (const { position, event } of follow(client, id, {
+            after,
+            until: 'idle',
+            backOffMs: () => 0,
+          })) {
+            items.push([position, event.id])
+          }
+          return items
+        })
+        expect(seen).toEqual(
+          Array.from({ length: size - after }, (_, n) => [after + n + 1, `ευρώ ${after + n + 1} 🐢`]),
+        )
+      },
+    ),
     { numRuns: 60 },
   )
 })
@@ -77,8 +92,11 @@ test('a server that fails for a while is asked again', async () => {
   const moody: RequestListener = (request, response) =>
     failures++ < 3 ? void response.writeHead(503).end() : whole(request, response)
   await serving(moody, async (client) => {
-    const backOffMs = (n: number) => (waits.push(n), 0)
-    const positions = await Array.fromAsync(follow(client, id, { until: 'idle', backOffMs }), (item) => item.position)
+    const backOffMs = (n: number) => waits.push(n) && 0
+    const positions = await Array.fromAsync(
+      follow(client, id, { until: 'idle', backOffMs }),
+      (item) => item.position,
+    )
     expect(positions).toEqual([1, 2])
     expect(waits).toEqual([1, 2, 3])
   })
@@ -88,7 +106,8 @@ test('a connection that falls silent is given up and made again', async () => {
   let connections = 0
   const whole = log(1, [])
   const deaf: RequestListener = (request, response) => {
-    if (connections++ === 0) return void response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+    if (connections++ === 0)
+      return void response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
     if (connections === 2) return
     whole(request, response)
   }
@@ -112,7 +131,10 @@ test('aborting ends the following quietly, while reading and while waiting to tr
   })
   await serving(failing, async (client) => {
     const stop = new AbortController()
-    const backOffMs = () => (setImmediate(() => stop.abort()), 60_000)
+    const backOffMs = () => {
+      setImmediate(() => stop.abort())
+      return 60_000
+    }
     expect(await Array.fromAsync(follow(client, id, { signal: stop.signal, backOffMs }))).toEqual([])
   })
 })

@@ -39,7 +39,12 @@ export async function* follow(
   let last = options.after ?? 0
   for (let failures = 1; !signal?.aborted; failures++) {
     try {
-      for await (const item of connection(client, conversationId, { after: last, signal, until, silenceMs })) {
+      for await (const item of connection(client, conversationId, {
+        after: last,
+        signal,
+        until,
+        silenceMs,
+      })) {
         if (!(item.position > last)) continue
         last = item.position
         failures = 0
@@ -64,7 +69,11 @@ interface ConnectionOptions {
 }
 
 /** The events of one connection; rejects when it breaks or falls silent. */
-async function* connection(client: Client, id: string, options: ConnectionOptions): AsyncGenerator<PositionedEvent> {
+async function* connection(
+  client: Client,
+  id: string,
+  options: ConnectionOptions,
+): AsyncGenerator<PositionedEvent> {
   const { after, signal, until, silenceMs } = options
   const stop = new AbortController()
   const either = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal])
@@ -74,7 +83,9 @@ async function* connection(client: Client, id: string, options: ConnectionOption
   }
   try {
     const query = { after: String(after), ...(until === undefined ? {} : { until }) }
-    const response = await soon(client.open('streamEvents', { params: { conversation_id: id }, query, signal: either }))
+    const response = await soon(
+      client.open('streamEvents', { params: { conversation_id: id }, query, signal: either }),
+    )
     const reader = response.body?.getReader()
     const sent = new SentEventReader()
     for (;;) {
@@ -91,7 +102,12 @@ async function* connection(client: Client, id: string, options: ConnectionOption
 
 const ended = { done: true, value: undefined } as const
 
-async function isAtRest(client: Client, id: string, last: number, signal: AbortSignal | undefined): Promise<boolean> {
+async function isAtRest(
+  client: Client,
+  id: string,
+  last: number,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
   const params = { conversation_id: id }
   const count = await client.call('countEvents', { params, signal })
   const { execution_status } = await client.call('getConversation', { params, signal })

@@ -9,7 +9,10 @@ function read(pieces: readonly Uint8Array[]) {
 
 const lineEnd = fc.constantFrom('\n', '\r', '\r\n')
 const lineText = fc.string({ unit: 'grapheme' }).map((text) => text.replace(/[\r\n]/g, ''))
-const sentEvent = fc.record({ id: fc.nat().map(String), data: fc.array(lineText, { minLength: 1, maxLength: 3 }) })
+const sentEvent = fc.record({
+  id: fc.nat().map(String),
+  data: fc.array(lineText, { minLength: 1, maxLength: 3 }),
+})
 
 test('a stream cut at any bytes reads as the same events', () => {
   const streams = fc.array(fc.tuple(sentEvent, lineEnd, fc.boolean()), { maxLength: 8 })
@@ -17,7 +20,13 @@ test('a stream cut at any bytes reads as the same events', () => {
     fc.property(streams, fc.array(fc.nat({ max: 40 }), { maxLength: 60 }), (events, sizes) => {
       const text = events
         .map(([{ id, data }, end, hasComment]) =>
-          [...(hasComment ? [': beat', ''] : []), `id: ${id}`, ...data.map((line) => `data: ${line}`), '', ''].join(end),
+          [
+            ...(hasComment ? [': beat', ''] : []),
+            `id: ${id}`,
+            ...data.map((line) => `data: ${line}`),
+            '',
+            '',
+          ].join(end),
         )
         .join('')
       const bytes = new TextEncoder().encode(text)
@@ -38,7 +47,14 @@ test.each([
   ['an event without the blank line that ends it', 'id: 1\ndata: a\n', []],
   ['a field without colon or blank', 'id:7\ndata\ndata:b\n\n', [{ id: '7', data: '\nb' }]],
   ['a byte order mark in front', '\ufeffid: 1\ndata: a\n\n', [{ id: '1', data: 'a' }]],
-  ['an id that stands for the events after it too', 'id: 1\ndata: a\n\ndata: b\n\n', [{ id: '1', data: 'a' }, { id: '1', data: 'b' }]],
+  [
+    'an id that stands for the events after it too',
+    'id: 1\ndata: a\n\ndata: b\n\n',
+    [
+      { id: '1', data: 'a' },
+      { id: '1', data: 'b' },
+    ],
+  ],
 ])('the reader knows %s', (_, text, events) => {
   expect(read([new TextEncoder().encode(text)])).toEqual(events)
 })

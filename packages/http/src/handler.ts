@@ -5,7 +5,7 @@ export interface Request<R extends Route> {
   readonly params: RouteParams<R>
   readonly query: RouteQuery<R>
   readonly body: RouteBody<R>
-  /** The body as it arrives, for routes with `stream`; empty otherwise. */
+  /** The body as it arrives, decompressed, for routes with `stream`; empty otherwise. Fails when the client goes away. */
   readonly stream: AsyncIterable<Buffer>
   header(name: string): string | undefined
   /** Aborts when the client goes away or the server stops. */
@@ -18,7 +18,11 @@ interface ReplyHead {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** JSON to be written, bytes that are ready (`application/json` unless said otherwise), or a stream. */
+/**
+ * JSON to be written, bytes that are ready (`application/json` unless said otherwise), or a stream. The head of a
+ * stream goes out with its first chunk: what is thrown before it is answered with a status, what is thrown after it
+ * cuts the connection, so that the client never takes a part for the whole.
+ */
 export type Reply =
   | (ReplyHead & { readonly json: unknown })
   | (ReplyHead & { readonly bytes: Buffer; readonly contentType?: string })
@@ -30,21 +34,27 @@ export type Handler<R extends Route> = (request: Request<R>) => Reply | Promise<
 /** One function for each route: a missing one does not compile. */
 export type Handlers<T extends RouteTable> = { readonly [K in keyof T]: Handler<T[K]> }
 
-/** A text frame, ready to be written to any number of sockets. */
+/** A text message in the form in which it is sent, ready to be written to any number of sockets. */
 export interface Frame {
   /** Length of the payload in bytes. */
   readonly size: number
+  /** Headers and payload. Nobody changes them. */
+  readonly bytes: Buffer
 }
 
 /** One open WebSocket, already authenticated. */
 export interface Socket {
   /**
-   * Writes frames in order and resolves when the peer has room again. Holds at most about 1 MiB for a peer that does
-   * not read; after the stall limit it is closed with 1013 and `signal` aborts.
+   * Writes frames in order and resolves when the peer has room again; never rejects. Besides the frames that wait in
+   * a call, at most 128 KiB are held for a peer that does not read; after the stall limit it is closed with 1013 and
+   * `signal` aborts. On a closed socket it does nothing.
    */
   send(frames: readonly Frame[]): Promise<void>
   close(code: number, reason: string): void
-  /** Text messages of the peer in order; the next is taken when the last call's promise has resolved. */
+  /**
+   * Text messages of the peer in order; the next is taken when the last call's promise has resolved. What comes before
+   * `onMessage` is called waits for it. A rejection closes the socket with 1011.
+   */
   onMessage(take: (text: string) => Promise<void>): void
   /** Aborts when the socket is closed by either side. */
   readonly signal: AbortSignal

@@ -42,14 +42,8 @@ export const sendMessageRequest = z
       .boolean()
       .default(false)
       .meta({ description: 'Run the conversation after the message is stored.' }),
-    sender: z
-      .string()
-      .nullish()
-      .transform((value) => value ?? undefined),
-    extended_content: z
-      .array(textContent)
-      .nullish()
-      .transform((value) => value ?? undefined),
+    sender: given(z.string()),
+    extended_content: given(z.array(textContent)),
   })
   .meta({ id: 'SendMessageRequest' })
 export type SendMessageRequest = z.output<typeof sendMessageRequest>

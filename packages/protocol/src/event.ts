@@ -23,7 +23,9 @@ const common = {
 
 /** An event: closed, with the common members of spec 2.1. Without a default the source is required. */
 function kindOf<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
-  return z.strictObject({ ...common, ...members, kind: z.literal(kind) }).meta({ id: kind })
+  return z
+    .strictObject({ ...common, ...members, kind: z.literal(kind) })
+    .register(z.globalRegistry, { id: kind })
 }
 
 /** The call that an event answers. */

@@ -1,8 +1,11 @@
 /**
- * A moment as whole microseconds since 1970-01-01T00:00:00Z. Between the years 0000 and 9999 it is a safe
- * integer of JavaScript, which `Date` is not good enough for: it stops at milliseconds.
+ * A moment as whole microseconds since 1970-01-01T00:00:00Z, a safe integer of JavaScript. `Date` is not good enough
+ * for it: it stops at milliseconds.
  */
 export type Instant = number
+
+/** Moments before 1684-10-19 and after 2255-03-14 are held at these ends, with room left for what comes after. */
+const farthest = 9_000_000_000_000_000
 
 const pattern =
   /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?:([Zz])|([+-])(\d{2}):?(\d{2})?)?)?$/
@@ -42,7 +45,8 @@ export function parseInstant(text: string): Instant | undefined {
   if (oh > 23 || om > 59) return undefined
   const offset = (oh * 60 + om) * (sign === '-' ? -1 : 1)
   const seconds = daysSinceEpoch(y, mo, d) * 86_400 + h * 3_600 + mi * 60 + s - offset * 60
-  return seconds * 1_000_000 + Number(fraction.slice(0, 6).padEnd(6, '0'))
+  const instant = seconds * 1_000_000 + Number(fraction.slice(0, 6).padEnd(6, '0'))
+  return Math.max(-farthest, Math.min(farthest, instant))
 }
 
 /** The one form of every timestamp that we write: UTC, six digits, `2026-03-01T10:00:00.000001Z`. */

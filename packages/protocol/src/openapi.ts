@@ -148,7 +148,10 @@ class Schemas {
 const members = z.record(z.string(), z.record(z.string(), z.unknown()))
 const printedParts = z.object({ properties: members, $defs: members })
 
-/** Names the discriminator of a union, and leaves out bounds that only say that an integer is a safe one. */
+/**
+ * Names the discriminator of a union and the default of a text that is transformed, and leaves out bounds that only
+ * say that an integer is a safe one.
+ */
 function tidy({
   zodSchema,
   jsonSchema,
@@ -156,6 +159,7 @@ function tidy({
   zodSchema: z.core.$ZodTypes
   jsonSchema: z.core.JSONSchema.BaseSchema
 }): void {
+  if (zodSchema instanceof z.ZodDefault) jsonSchema.default = zodSchema.def.defaultValue
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
   if (jsonSchema.type === 'object') delete jsonSchema.propertyNames

@@ -1,34 +1,23 @@
-/** Names, without case and punctuation, of members that hold secrets, and of maps whose every value is one. */
-const secretName =
-  /(api|access|private|secret|session|encryption)key(id)?$|(password|passwd|passphrase|secret|token|authorization|cookie|credentials?|encryptedcontent)$/
-const secretMap = /^(secrets|headers|env)$/
-/** What nests deeper is left out. */
-const maxDepth = 200
+const secretName = /authorization|cookie|credential|encrypted_content|password|secret|session|token|keys?$/i
+const secretSection = /^(auth|env|environment|headers)$/i
 
 /**
- * A copy of a JSON value for a log line, a screen or a record, in which each secret is null: members named like
- * `api_key`, `password`, `session_token` or `encrypted_content` in any case and spelling, and all values of maps
- * named `secrets`, `headers` or `env`. The value itself stays as it is.
+ * A copy in which no text stands at or below a name that speaks of a secret (in any case, at any depth), nor in an
+ * `auth`, `env`, `environment` or `headers` section: `mask` stands there instead. Numbers and booleans stay
+ * (`max_output_tokens`). Plain JSON only.
  */
-export function redact(value: unknown): unknown {
-  return copy(value, 0)
+export function redact(value: unknown, mask: string | null = null): unknown {
+  return copy(value, mask, false)
 }
 
-function copy(value: unknown, depth: number): unknown {
+function copy(value: unknown, mask: string | null, isSecret: boolean): unknown {
+  if (typeof value === 'string') return isSecret ? mask : value
+  if (Array.isArray(value)) return value.map((item) => copy(item, mask, isSecret))
   if (typeof value !== 'object' || value === null) return value
-  if (depth >= maxDepth) return null
-  if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1))
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => {
-      const plain = name.toLowerCase().replace(/[^a-z]/g, '')
-      if (secretName.test(plain)) return [name, null]
-      if (secretMap.test(plain) && typeof member === 'object' && member !== null)
-        return [name, hidden(member)]
-      return [name, copy(member, depth + 1)]
-    }),
+    Object.entries(value).map(([name, member]) => [
+      name,
+      copy(member, mask, isSecret || secretName.test(name) || secretSection.test(name)),
+    ]),
   )
-}
-
-function hidden(map: object): unknown {
-  return Array.isArray(map) ? [] : Object.fromEntries(Object.keys(map).map((name) => [name, null]))
 }

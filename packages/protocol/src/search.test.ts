@@ -24,25 +24,25 @@ test('empty texts are absent, parameters that are not known are passed over', ()
   })
 })
 
+const noInteger = 'Input should be a valid integer, unable to parse string as an integer'
+const noMoment = 'Input should be a valid date-time'
+
 test.each([
-  [{ limit: '0' }, 'limit', 'greater_than', 'Input should be greater than 0'],
-  [{ limit: '-5' }, 'limit', 'greater_than', 'Input should be greater than 0'],
-  [{ limit: '101' }, 'limit', 'less_than_equal', 'Input should be less than or equal to 100'],
-  [{ limit: '9'.repeat(400) }, 'limit', 'less_than_equal', 'Input should be less than or equal to 100'],
-  ...['', ' ', 'x', '1.0', '1e2', '0x10', ' 5', '１'].map(
-    (limit) =>
-      [
-        { limit },
-        'limit',
-        'int_parsing',
-        'Input should be a valid integer, unable to parse string as an integer',
-      ] as const,
-  ),
-  [{ timestamp__gte: '' }, 'timestamp__gte', 'datetime_parsing', 'Input should be a valid date-time'],
-  [{ timestamp__lt: 'yesterday' }, 'timestamp__lt', 'datetime_parsing', 'Input should be a valid date-time'],
-  [{ sort_order: 'UP' }, 'sort_order', 'enum', "Input should be 'TIMESTAMP' or 'TIMESTAMP_DESC'"],
-])('%j is refused with the place of the fault', (query, place, type, msg) => {
-  expect(check(eventSearchQuery, query)).toEqual([{ loc: ['query', place], msg, type }])
+  ['limit', '0', 'greater_than', 'Input should be greater than 0'],
+  ['limit', '-5', 'greater_than', 'Input should be greater than 0'],
+  ['limit', '101', 'less_than_equal', 'Input should be less than or equal to 100'],
+  ['limit', '9'.repeat(400), 'less_than_equal', 'Input should be less than or equal to 100'],
+  ...['', ' ', 'x', '1.0', '1e2', '0x10', ' 5', '１'].map((text) => [
+    'limit',
+    text,
+    'int_parsing',
+    noInteger,
+  ]),
+  ['timestamp__gte', '', 'datetime_parsing', noMoment],
+  ['timestamp__lt', 'yesterday', 'datetime_parsing', noMoment],
+  ['sort_order', 'UP', 'enum', "Input should be 'TIMESTAMP' or 'TIMESTAMP_DESC'"],
+])('%s=%s is refused with the place of the fault', (place, text, type, msg) => {
+  expect(check(eventSearchQuery, { [String(place)]: text })).toEqual([{ loc: ['query', place], msg, type }])
 })
 
 test.each([

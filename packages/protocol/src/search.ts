@@ -39,7 +39,8 @@ export const eventFilter = z.object({
 export type EventFilter = z.output<typeof eventFilter>
 
 const wholeNumber = z.string().transform((text, ctx): number => {
-  if (/^[+-]?\d+$/.test(text)) return Number(text) + 0
+  const { MIN_SAFE_INTEGER: least, MAX_SAFE_INTEGER: most } = Number
+  if (/^[+-]?\d+$/.test(text)) return Math.max(least, Math.min(most, Number(text))) + 0
   ctx.addIssue({ code: 'invalid_format', format: 'int', input: text })
   return z.NEVER
 })
@@ -82,7 +83,7 @@ export const queryBoolean = z
   .meta({ type: 'boolean' })
 
 /** A yes in a query string, no when it is absent. */
-export const queryFlag = queryBoolean.default(false).meta({ type: 'boolean', default: false })
+export const queryFlag = queryBoolean.default(false)
 
 /** A member of a query string that is absent when it is empty. */
 export function blankable<S extends z.ZodType>(schema: S) {

@@ -5,7 +5,7 @@ import { agentOpenApi } from './openapi.ts'
 import { authFrame, eventsSocketQuery, positionedEvent } from './socket.ts'
 
 /** Changes with the wire and with nothing else. */
-const committed = ''
+const committed = 'abc939cee2efd4cf9a78607cd5f6269f3c6c3181599f70553398c6e46ab9ce28'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent].map((schema) =>

@@ -76,7 +76,11 @@ export interface EventPage {
  *   conversation is under way `append` rejects with a Problem `busy`.
  */
 export interface EventLog {
-  append(conversation: string, events: readonly (EventDraft | ReceivedEvent)[], options?: AppendOptions): Promise<StoredEvent[]>
+  append(
+    conversation: string,
+    events: readonly (EventDraft | ReceivedEvent)[],
+    options?: AppendOptions,
+  ): Promise<StoredEvent[]>
   /** Events after a position, in order of position: at most `limit`, and it stops after `maxBytes` (at least one). */
   read(conversation: string, after: number, limit: number, maxBytes?: number): Promise<StoredEvent[]>
   search(conversation: string, query: EventQuery): Promise<EventPage>

@@ -17,7 +17,11 @@ export interface Import {
    */
   add(events: readonly ReceivedEvent[]): Promise<void>
   /** Everything added becomes visible at once, durably. */
-  publish(change: { readonly title?: string | null; readonly tags?: Readonly<Record<string, string>>; readonly status?: string }): Promise<void>
+  publish(change: {
+    readonly title?: string | null
+    readonly tags?: Readonly<Record<string, string>>
+    readonly status?: string
+  }): Promise<void>
   /** Nothing of it stays. Safe to call after a failure of `add`. */
   abort(): Promise<void>
 }

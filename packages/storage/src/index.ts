@@ -1,12 +1,15 @@
-export type {
-  AppendOptions,
-  EventDraft,
-  EventLog,
-  EventPage,
-  EventQuery,
-  ReceivedEvent,
-  StoredEvent,
+export {
+  type AppendOptions,
+  type EventDraft,
+  type EventLog,
+  type EventPage,
+  type EventQuery,
+  isReceived,
+  type ReceivedEvent,
+  type StoredEvent,
 } from './event-log.ts'
 export type { Import } from './import.ts'
 export type { ConversationQuery, ConversationRecord, ConversationSort, Records } from './records.ts'
+export { serialiseEvent } from './serialise.ts'
+export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'
 export type { Storage } from './storage.ts'

@@ -39,10 +39,15 @@ export interface Records {
   }): Promise<{ readonly record: ConversationRecord; readonly created: boolean }>
   /** By ids, in the order asked for, undefined for those that are not there. */
   get(ids: readonly string[]): Promise<(ConversationRecord | undefined)[]>
-  search(query: ConversationQuery): Promise<{ readonly items: readonly ConversationRecord[]; readonly next_page_id: string | null }>
+  search(
+    query: ConversationQuery,
+  ): Promise<{ readonly items: readonly ConversationRecord[]; readonly next_page_id: string | null }>
   count(status?: string): Promise<number>
   /** Changes the members given; undefined when there is no such conversation. */
-  patch(id: string, change: { readonly title?: string | null; readonly tags?: Readonly<Record<string, string>> }): Promise<ConversationRecord | undefined>
+  patch(
+    id: string,
+    change: { readonly title?: string | null; readonly tags?: Readonly<Record<string, string>> },
+  ): Promise<ConversationRecord | undefined>
   /** It is gone for every reader when this resolves (tails end); its rows are removed behind. False when it was not there. */
   remove(id: string): Promise<boolean>
 }

@@ -15,7 +15,13 @@ export function serialiseEvent(draft: EventDraft, id: string, instant: Instant):
   const own = members.flatMap(([name, value]) => member(name, value, { kind, isCritic: false }))
   return Buffer.from(
     JSON.stringify(
-      Object.fromEntries([['id', id], ['timestamp', formatInstant(instant)], ['source', source], ...own, ['kind', kind]]),
+      Object.fromEntries([
+        ['id', id],
+        ['timestamp', formatInstant(instant)],
+        ['source', source],
+        ...own,
+        ['kind', kind],
+      ]),
     ),
   )
 }

@@ -20,7 +20,8 @@ export async function conversationsCommand(
     const response = await client.open('searchConversations', { query: { ...query, page_id }, signal })
     const { items, next_page_id } = rawPage(await response.text())
     if (isJson) await print(items.map((item) => `${item}\n`).join(''))
-    else if (items.length === 0 && isFirst) note('There is no conversation yet. "slipway import FILE" brings one in.')
+    else if (items.length === 0 && isFirst)
+      note('There is no conversation yet. "slipway import FILE" brings one in.')
     else await print(await conversationTable(context, items, isFirst))
     isFirst = false
     page_id = next_page_id ?? undefined
@@ -28,7 +29,11 @@ export async function conversationsCommand(
   if (page_id !== undefined) note('There are more: --all')
 }
 
-async function conversationTable(context: Context, items: readonly string[], hasHead: boolean): Promise<string> {
+async function conversationTable(
+  context: Context,
+  items: readonly string[],
+  hasHead: boolean,
+): Promise<string> {
   const { client, signal } = context
   const rows = items.map(async (item) => {
     const info: ConversationInfo = JSON.parse(item)

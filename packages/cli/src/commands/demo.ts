@@ -1,11 +1,12 @@
-import { createReadStream } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createReadStream, rmSync } from 'node:fs'
+import { mkdtemp, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { serve } from '@slipway/agent-server'
 import { Client, follow } from '@slipway/client'
+import { streamOf } from '../body.ts'
 import { rawPage } from '../raw-page.ts'
 import { paint, print } from '../terminal.ts'
 import { eventTable, type SearchQuery } from './search.ts'
@@ -24,28 +25,36 @@ interface Stage {
  * The whole product in some seconds: a server on a free port with its data in a temporary directory, a sample
  * conversation, searches, a live log, an export. Leaves nothing behind; rejects when a step fails.
  */
-export async function demoCommand(options: { readonly isFast: boolean; readonly signal: AbortSignal }): Promise<void> {
+export async function demoCommand(options: {
+  readonly isFast: boolean
+  readonly signal: AbortSignal
+}): Promise<void> {
   const data = await mkdtemp(join(tmpdir(), 'slipway-demo-'))
+  // At the exit, because a server that dies takes the process with it before anything else could clean up.
+  process.once('exit', () => rmSync(data, { recursive: true, force: true }))
   const stop = new AbortController()
   const signal = AbortSignal.any([stop.signal, options.signal])
   const ready = Promise.withResolvers<string>()
   const env = { SLIPWAY_LOG_LEVEL: 'error' }
   const serving = serve({ host: '127.0.0.1', port: 0, data, env, signal: stop.signal, ready: ready.resolve })
   try {
-    const url = await Promise.race([ready.promise, serving.then(() => Promise.reject(new Error('The server stopped.')))])
+    const url = await Promise.race([
+      ready.promise,
+      serving.then(() => Promise.reject(new Error('The server stopped.'))),
+    ])
     await play({ client: new Client({ url }), pauseMs: options.isFast ? 0 : 400, signal })
   } finally {
     stop.abort()
     await serving.catch(() => undefined)
-    await rm(data, { recursive: true, force: true })
   }
 }
 
 async function play(stage: Stage): Promise<void> {
   const { url } = stage.client
   await heading(stage, 'A server, its log in SQLite on disk')
-  await command('npx slipway serve')
+  await command('npx slipway serve --port 0')
   await print(`${url}\n`)
+  await command(`export SLIPWAY_URL=${url}`)
   const id = await importing(stage)
   await searching(stage, id)
   await walking(stage, id)
@@ -59,15 +68,9 @@ async function play(stage: Stage): Promise<void> {
 async function importing({ client, signal, ...stage }: Stage): Promise<string> {
   await heading({ client, signal, ...stage }, 'Import a conversation: all of it or nothing')
   await command(`npx slipway import ${relative(process.cwd(), sample) || sample}`)
-  const chunks: AsyncIterator<Buffer> = createReadStream(sample)[Symbol.asyncIterator]()
-  const stream = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const next = await chunks.next()
-      if (next.done) controller.close()
-      else controller.enqueue(next.value)
-    },
+  const { conversation_id, imported } = await client.importEvents(streamOf(createReadStream(sample)), {
+    signal,
   })
-  const { conversation_id, imported } = await client.importEvents(stream, { signal })
   await print(`${imported} events in conversation ${conversation_id}\n`)
   return conversation_id
 }
@@ -83,7 +86,12 @@ async function searching(stage: Stage, id: string): Promise<void> {
       { timestamp__gte: `${day}8:10Z`, timestamp__lt: `${day}8:20Z` },
       3,
     ],
-    ['Who spoke of Σοφοκλέους? In any case, with any sigma', '--body "οδοσ σοφοκλεουσ"', { body: 'οδοσ σοφοκλεουσ' }, 1],
+    [
+      'Who spoke of Σοφοκλέους? In any case, with any sigma',
+      '--body "οδοσ σοφοκλεουσ"',
+      { body: 'οδοσ σοφοκλεουσ' },
+      1,
+    ],
   ]
   for (const [title, flags, query, least] of searches) {
     await heading(stage, title)
@@ -97,13 +105,21 @@ async function searching(stage: Stage, id: string): Promise<void> {
 async function walking(stage: Stage, id: string): Promise<void> {
   const { client, signal } = stage
   await heading(stage, 'Walk through all pages, the newest first')
-  await command(`curl "${client.url}/api/conversations/${id}/events/search?sort_order=TIMESTAMP_DESC&limit=25"`)
+  await command(
+    `curl "${client.url}/api/conversations/${id}/events/search?sort_order=TIMESTAMP_DESC&limit=25"`,
+  )
   const seen = new Set<string>()
   let next: string | undefined
   do {
-    const { items, next_page_id } = await page(stage, id, { sort_order: 'TIMESTAMP_DESC', limit: '25', page_id: next })
+    const { items, next_page_id } = await page(stage, id, {
+      sort_order: 'TIMESTAMP_DESC',
+      limit: '25',
+      page_id: next,
+    })
     for (const item of items) seen.add(item)
-    await print(`a page of ${items.length}, ${next_page_id === null ? 'the last one' : `the next is ${next_page_id}`}\n`)
+    await print(
+      `a page of ${items.length}, ${next_page_id === null ? 'the last one' : `the next is ${next_page_id}`}\n`,
+    )
     next = next_page_id ?? undefined
   } while (next !== undefined)
   const count = await client.call('countEvents', { params: { conversation_id: id }, signal })
@@ -150,13 +166,18 @@ async function following(stage: Stage, id: string): Promise<number> {
 
 async function exporting({ client, signal, ...stage }: Stage, id: string, size: number): Promise<void> {
   await heading({ client, signal, ...stage }, 'Export it: the same bytes that went in')
-  await command(`npx slipway export ${id} | head -c ${(await readFile(sample)).length} | cmp - ${relative(process.cwd(), sample)}`)
+  await command(
+    `npx slipway export ${id} | head -c ${(await readFile(sample)).length} | cmp - ${relative(process.cwd(), sample)}`,
+  )
   const bytes = Buffer.from(await new Response(await client.exportEvents(id, { signal })).arrayBuffer())
   const original = await readFile(sample)
-  if (!bytes.subarray(0, original.length).equals(original)) throw new Error('The export differs from what was imported.')
+  if (!bytes.subarray(0, original.length).equals(original))
+    throw new Error('The export differs from what was imported.')
   const lines = bytes.toString('utf8').split('\n').length - 1
   if (lines !== size) throw new Error(`The export has ${lines} lines instead of ${size}.`)
-  await print(`${bytes.length} bytes, ${lines} lines; the first ${original.length} bytes are the sample, byte for byte.\n`)
+  await print(
+    `${bytes.length} bytes, ${lines} lines; the first ${original.length} bytes are the sample, byte for byte.\n`,
+  )
 }
 
 async function page({ client, signal }: Stage, id: string, query: SearchQuery) {

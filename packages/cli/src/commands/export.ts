@@ -45,7 +45,10 @@ async function writeWhole(file: string, chunks: AsyncIterable<Uint8Array>): Prom
 }
 
 /** The bytes as they come; a connection that breaks off is told in our words. */
-async function* received(stream: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+async function* received(
+  stream: ReadableStream<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
   using progress = new Progress('exported')
   const reader = stream.getReader()
   for (;;) {

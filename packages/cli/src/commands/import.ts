@@ -4,6 +4,7 @@ import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CallError } from '@slipway/client'
 import { type ImportMeta, Problem } from '@slipway/protocol'
+import { streamOf } from '../body.ts'
 import type { Context } from '../context.ts'
 import { Progress } from '../progress.ts'
 import { note, print } from '../terminal.ts'
@@ -21,7 +22,7 @@ export async function importCommand(
   let broken: unknown
   let addedLines = 0
   const upload = async function* (): AsyncGenerator<Buffer> {
-    using progress = new Progress('imported', source.sizeBytes)
+    using progress = new Progress('sent', source.sizeBytes)
     try {
       const plain = unpacked(counted(source.chunks, (bytes) => progress.add(bytes, 0)))
       const { chunks, isAdded } = await headed(plain, options.meta)
@@ -31,7 +32,8 @@ export async function importCommand(
         yield chunk
       }
     } catch (error) {
-      broken = error instanceof Problem ? error : new Problem('bad_request', `Cannot read ${file}: ${reason(error)}`)
+      broken =
+        error instanceof Problem ? error : new Problem('bad_request', `Cannot read ${file}: ${reason(error)}`)
       throw error
     }
   }
@@ -66,14 +68,17 @@ async function open(file: string): Promise<Source> {
   return { chunks: stream, sizeBytes: found.size, close: () => void stream.destroy() }
 }
 
-async function* counted(chunks: AsyncIterable<Buffer>, count: (bytes: number) => void): AsyncGenerator<Buffer> {
+async function* counted(
+  chunks: AsyncIterable<Buffer>,
+  count: (bytes: number) => void,
+): AsyncGenerator<Buffer> {
   for await (const chunk of chunks) {
     count(chunk.length)
     yield chunk
   }
 }
 
-/** The chunks, and before them at least `size` bytes as one chunk, unless there are fewer. */
+/** As many chunks as are `enough`, as one, and the rest of them. */
 async function peeked(chunks: AsyncIterable<Buffer>, enough: (first: Buffer) => boolean) {
   const iterator = chunks[Symbol.asyncIterator]()
   const held: Buffer[] = []
@@ -125,19 +130,6 @@ function lineEnds(chunk: Buffer): number {
   return count
 }
 
-function streamOf(chunks: AsyncGenerator<Buffer>): ReadableStream<Uint8Array> {
-  return new ReadableStream({
-    async pull(controller) {
-      const next = await chunks.next()
-      if (next.done) controller.close()
-      else controller.enqueue(next.value)
-    },
-    async cancel() {
-      await chunks.return(undefined)
-    },
-  })
-}
-
 /** Prints each fault as `FILE:LINE: place: message` and answers the error that remains to be told. */
 function tellPlaces(error: unknown, file: string, addedLines: number): Problem | undefined {
   if (!(error instanceof CallError) || error.faults === undefined) return undefined
@@ -145,7 +137,8 @@ function tellPlaces(error: unknown, file: string, addedLines: number): Problem |
   for (const { loc, msg } of error.faults.slice(0, 20)) {
     const [part, line, ...place] = loc
     const isLine = part === 'body' && typeof line === 'number'
-    const where = isLine ? `${name}:${line - addedLines}` : `${name}: ${loc.join('.')}`
+    const inFile = line === addedLines ? 'in the flags' : `${name}:${Number(line) - addedLines}`
+    const where = isLine ? inFile : `${name}: ${loc.join('.')}`
     const words = isLine ? msg.replace(/^line \d+: /, '') : msg
     note(visible(`${where}: ${place.length === 0 ? '' : `${place.join('.')}: `}${words}`))
   }

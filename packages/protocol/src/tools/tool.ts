@@ -3,7 +3,7 @@ import { content } from '../message.ts'
 
 /** An action: closed, and told from the others by `kind` (spec 2.5). */
 export function action<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
-  return z.strictObject({ ...members, kind: z.literal(kind) }).meta({ id: kind })
+  return z.strictObject({ ...members, kind: z.literal(kind) }).register(z.globalRegistry, { id: kind })
 }
 
 /** An observation: closed; `content` is what the model reads, `is_error` says that the tool failed. */
@@ -15,7 +15,7 @@ export function observation<K extends string, S extends z.core.$ZodLooseShape>(k
       ...members,
       kind: z.literal(kind),
     })
-    .meta({ id: kind })
+    .register(z.globalRegistry, { id: kind })
 }
 
 const toolAnnotations = z
@@ -41,7 +41,7 @@ export function tool<K extends string, S extends z.core.$ZodLooseShape>(kind: K,
       kind: z.literal(kind),
       title: z.string().nullish(),
     })
-    .meta({ id: kind })
+    .register(z.globalRegistry, { id: kind })
 }
 
 /** A tool of ours, ready to be listed. */

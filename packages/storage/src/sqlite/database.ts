@@ -1,5 +1,4 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
-import { Problem } from '@slipway/protocol'
 
 export type Value = SQLInputValue
 
@@ -23,7 +22,9 @@ export class Database {
     if (options.readOnly) return
     this.#db.exec('PRAGMA journal_mode = WAL')
     this.#db.exec(`PRAGMA synchronous = ${options.synchronous}`)
-    this.#db.exec('PRAGMA wal_autocheckpoint = 2000; PRAGMA journal_size_limit = 33554432; PRAGMA temp_store = MEMORY')
+    this.#db.exec(
+      'PRAGMA wal_autocheckpoint = 2000; PRAGMA journal_size_limit = 33554432; PRAGMA temp_store = MEMORY',
+    )
     this.#migrate(path, options.migrations)
   }
 
@@ -76,7 +77,9 @@ export class Database {
 
   /** The steps by which SQLite would answer a query. */
   plan(sql: string): string[] {
-    return this.rows<[number, number, number, string]>(`EXPLAIN QUERY PLAN ${sql}`).map(([, , , detail]) => detail)
+    return this.rows<[number, number, number, string]>(`EXPLAIN QUERY PLAN ${sql}`).map(
+      ([, , , detail]) => detail,
+    )
   }
 
   close(): void {
@@ -99,23 +102,16 @@ export function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-const full = 13
-/** IOERR, CORRUPT, CANTOPEN, NOTADB: what the file holds is not known any more. */
-const fatal = new Set([10, 11, 14, 26])
-
-/** What a failure of SQLite means to a caller, and whether anything may be written after it. */
-export function storageFault(error: unknown): { readonly error: unknown; readonly isFatal: boolean } {
-  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') {
-    return { error, isFatal: false }
-  }
-  const code = error.errcode & 0xff
-  if (code === full) return { error: new Problem('storage_full', 'The disk is full'), isFatal: false }
-  if (fatal.has(code)) return { error: unavailable(error), isFatal: true }
-  return { error, isFatal: false }
+/** Primary result code of an error that SQLite gave, undefined for any other. */
+export function resultCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number')
+    return undefined
+  return error.errcode & 0xff
 }
 
-function unavailable(cause: unknown): Problem {
-  const problem = new Problem('unavailable', 'The log cannot be written until the server is restarted')
-  problem.cause = cause
-  return problem
+/** IOERR, CORRUPT, CANTOPEN, NOTADB: what the file holds is not known any more. */
+const fatal = new Set<number | undefined>([10, 11, 14, 26])
+
+export function isFatal(error: unknown): boolean {
+  return fatal.has(resultCode(error))
 }

@@ -59,7 +59,12 @@ export class SqliteEventLog implements EventLog {
     return this.#parts.writer.write(() => this.#planAppend(conversation, events, options))
   }
 
-  async read(conversation: string, after: number, limit: number, maxBytes = Infinity): Promise<StoredEvent[]> {
+  async read(
+    conversation: string,
+    after: number,
+    limit: number,
+    maxBytes = Infinity,
+  ): Promise<StoredEvent[]> {
     const { heads, events } = this.#parts
     const { ordinal, head } = heads.get(conversation)
     const first = Math.max(0, after)
@@ -69,13 +74,28 @@ export class SqliteEventLog implements EventLog {
   async search(conversation: string, query: EventQuery): Promise<EventPage> {
     const head = this.#parts.heads.get(conversation)
     const { limit, sort_order, page_id, kind, source, body, timestamp__gte, timestamp__lt } = query
-    const key = JSON.stringify([conversation, limit, sort_order, page_id, kind, source, body, timestamp__gte, timestamp__lt])
+    const key = JSON.stringify([
+      conversation,
+      limit,
+      sort_order,
+      page_id,
+      kind,
+      source,
+      body,
+      timestamp__gte,
+      timestamp__lt,
+    ])
     const known = this.#pages.get(key, head)
     if (known !== undefined) return known
     const selection = this.#selection(head, query)
-    const events = body ? await this.#matching(selection, body, kind) : selectRows(this.#parts.db, selection).map(stored)
+    const events = body
+      ? await this.#matching(selection, body, kind)
+      : selectRows(this.#parts.db, selection).map(stored)
     const next = events.length > limit ? events.pop() : undefined
-    const page = { items: events, next_page_id: next === undefined ? null : pageId(conversation, next.position, next.id) }
+    const page = {
+      items: events,
+      next_page_id: next === undefined ? null : pageId(conversation, next.position, next.id),
+    }
     const isSettled = selection.isDescending ? selection.start !== undefined : next !== undefined
     this.#pages.put(key, page, head, isSettled)
     return page
@@ -84,7 +104,8 @@ export class SqliteEventLog implements EventLog {
   async count(conversation: string, filter: EventFilter): Promise<number> {
     const head = this.#parts.heads.get(conversation)
     const { kind, source, body, timestamp__gte, timestamp__lt } = filter
-    if (!kind && !source && !body && timestamp__gte === undefined && timestamp__lt === undefined) return head.head
+    if (!kind && !source && !body && timestamp__gte === undefined && timestamp__lt === undefined)
+      return head.head
     const selection = this.#selection(head, { ...filter, limit: 0, sort_order: 'TIMESTAMP' })
     if (selection.facets?.length === 0 || (body && this.#isNoMessage(kind))) return 0
     return await this.#parts.text.count(selection, body || undefined)
@@ -95,7 +116,11 @@ export class SqliteEventLog implements EventLog {
     return ids.map((id) => this.#visible(head, id))
   }
 
-  async *tail(conversation: string, after: number, signal: AbortSignal): AsyncGenerator<readonly StoredEvent[]> {
+  async *tail(
+    conversation: string,
+    after: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<readonly StoredEvent[]> {
     const { heads, lives } = this.#parts
     const { ordinal } = heads.get(conversation)
     const live = lives.enter(ordinal)
@@ -136,7 +161,6 @@ export class SqliteEventLog implements EventLog {
     const head = heads.get(conversation)
     const { answers, fresh, extent } = this.#parts.events.place(head.ordinal, head, events)
     if (fresh.length > 0) this.#mustEndAt(head, after)
-    if (fresh.some(({ kind }) => kind === 'MessageEvent')) text.expect(head.ordinal)
     if (events.length > 0) this.#watchClock(head)
     return {
       apply: () => {
@@ -150,6 +174,7 @@ export class SqliteEventLog implements EventLog {
           live.push(fresh.map(({ event }) => event))
           live.bell.ring()
         }
+        if (fresh.some(({ kind }) => kind === 'MessageEvent')) text.expect(head.ordinal)
         return [...answers]
       },
     }
@@ -161,9 +186,16 @@ export class SqliteEventLog implements EventLog {
   }
 
   #watchClock({ ordinal, id, lastInstant }: Head): void {
-    if (lastInstant === undefined || lastInstant - this.#parts.now() < maxAheadMicros || this.#warned.has(ordinal)) return
+    if (
+      lastInstant === undefined ||
+      lastInstant - this.#parts.now() < maxAheadMicros ||
+      this.#warned.has(ordinal)
+    )
+      return
     this.#warned.add(ordinal)
-    this.#parts.log('warn', 'the newest event is in the future; events after it get later timestamps', { conversation: id })
+    this.#parts.log('warn', 'the newest event is in the future; events after it get later timestamps', {
+      conversation: id,
+    })
   }
 
   /** An event by its id, when it is part of the log. */

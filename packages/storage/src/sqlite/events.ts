@@ -43,7 +43,7 @@ export class Events {
 
   /** What appending would give; nothing is written. Throws a Problem `conflict` for an id that other content has. */
   place(ordinal: number, extent: Extent, events: readonly (EventDraft | ReceivedEvent)[]): Placed {
-    const placing = new Placing(ordinal, extent, (id) => this.byId(ordinal, id), this.#now())
+    const placing = new Placing(extent, (id) => this.byId(ordinal, id), this.#now())
     return placing.place(events)
   }
 
@@ -100,20 +100,13 @@ function ownId(storedId: string): string {
 
 /** One placing of a list of events: positions and instants as they will be. */
 class Placing {
-  readonly #ordinal: number
   readonly #find: (storedId: string) => StoredEvent | undefined
   readonly #now: Instant
   readonly #fresh: Fresh[] = []
   readonly #byStoredId = new Map<string, StoredEvent>()
   #extent: Extent
 
-  constructor(
-    ordinal: number,
-    extent: Extent,
-    find: (storedId: string) => StoredEvent | undefined,
-    now: Instant,
-  ) {
-    this.#ordinal = ordinal
+  constructor(extent: Extent, find: (storedId: string) => StoredEvent | undefined, now: Instant) {
     this.#extent = extent
     this.#find = find
     this.#now = now

@@ -11,7 +11,9 @@ export class Facets {
 
   constructor(db: Database) {
     this.#db = db
-    for (const [number, kind, source] of db.rows<[number, string, string]>('SELECT number, kind, source FROM facet')) {
+    for (const [number, kind, source] of db.rows<[number, string, string]>(
+      'SELECT number, kind, source FROM facet',
+    )) {
       this.#learn(number, kind, source)
     }
   }

@@ -55,9 +55,17 @@ export class Heads {
   /** Sets a new extent (and status), to be saved with the open transaction. */
   move(head: Head, extent: Extent, status?: string): void {
     const isPast = head.isInOrder !== extent.isInOrder || !extent.isInOrder
-    const moved = { ...head, ...extent, version: ++this.#stamp, generation: isPast ? this.#stamp : head.generation }
+    const moved = {
+      ...head,
+      ...extent,
+      version: ++this.#stamp,
+      generation: isPast ? this.#stamp : head.generation,
+    }
     this.#heads.set(head.id, moved)
-    this.#unsaved.set(head.ordinal, { head: moved, status: status ?? this.#unsaved.get(head.ordinal)?.status })
+    this.#unsaved.set(head.ordinal, {
+      head: moved,
+      status: status ?? this.#unsaved.get(head.ordinal)?.status,
+    })
   }
 
   forget(conversation: string): void {
@@ -68,7 +76,15 @@ export class Heads {
   save(): void {
     for (const { head, status } of this.#unsaved.values()) {
       const inOrder = head.isInOrder ? 1 : 0
-      this.#db.run(update, head.head, head.lastInstant ?? null, inOrder, this.#now(), status ?? null, head.ordinal)
+      this.#db.run(
+        update,
+        head.head,
+        head.lastInstant ?? null,
+        inOrder,
+        this.#now(),
+        status ?? null,
+        head.ordinal,
+      )
     }
     this.#unsaved.clear()
   }

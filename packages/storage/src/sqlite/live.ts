@@ -11,7 +11,9 @@ export class Live {
   readonly bell = new Bell()
   #recent: StoredEvent[] = []
   #recentBytes = 0
-  #lastBatch: { readonly after: number; readonly end: number; readonly events: readonly StoredEvent[] } | undefined
+  #lastBatch:
+    | { readonly after: number; readonly end: number; readonly events: readonly StoredEvent[] }
+    | undefined
 
   /** Events that are durable now. */
   push(events: readonly StoredEvent[]): void {

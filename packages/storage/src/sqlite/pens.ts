@@ -15,6 +15,7 @@ export class Pens {
 
   /** A Problem `busy` while somebody holds it. */
   mustBeFree(conversation: string): void {
-    if (this.#held.has(conversation)) throw new Problem('busy', 'An import into the conversation is under way')
+    if (this.#held.has(conversation))
+      throw new Problem('busy', 'An import into the conversation is under way')
   }
 }

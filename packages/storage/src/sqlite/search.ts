@@ -26,7 +26,8 @@ const maxMerged = 64
 /** The events of a selection that has no needle: a range of rows, or ranges of an index merged as they are walked. */
 export function selectRows(db: Database, selection: Selection): EventRow[] {
   const { facets, extent, limit } = selection
-  if (facets === undefined) return extent.isInOrder ? inRowOrder(db, selection) : inTimeOrder(db, selection, undefined)
+  if (facets === undefined)
+    return extent.isInOrder ? inRowOrder(db, selection) : inTimeOrder(db, selection, undefined)
   const present = facets.length > maxMerged / 2 ? presentFacets(db, selection.ordinal, facets) : facets
   if (present.length <= maxMerged) return inTimeOrder(db, selection, present)
   const found: EventRow[] = []
@@ -90,7 +91,9 @@ function inTimeOrder(db: Database, selection: Selection, facets: readonly number
   }
   if (found.length < limit && low <= high) {
     const sql = walkSql({ isTied: false, isDescending, arms: padded?.length })
-    found.push(...db.rows<EventRow>(sql, ordinal, low, high, lastRow, limit - found.length, ...(padded ?? [])))
+    found.push(
+      ...db.rows<EventRow>(sql, ordinal, low, high, lastRow, limit - found.length, ...(padded ?? [])),
+    )
   }
   return found
 }
@@ -127,7 +130,11 @@ export function seekSql(comparison: '>=' | '<', isDescending: boolean): string {
 }
 
 /** `arms`: number of facets, undefined for a walk of all. */
-export function walkSql(options: { isTied: boolean; isDescending: boolean; arms: number | undefined }): string {
+export function walkSql(options: {
+  isTied: boolean
+  isDescending: boolean
+  arms: number | undefined
+}): string {
   const { isTied, isDescending, arms } = options
   const range = isTied ? 'instant = ?2 AND row BETWEEN ?3 AND ?4' : 'instant BETWEEN ?2 AND ?3 AND row <= ?4'
   const order = direction(isDescending)

@@ -1,5 +1,5 @@
 import { Problem } from '@slipway/protocol'
-import { type Database, storageFault } from './database.ts'
+import { type Database, isFatal, resultCode } from './database.ts'
 import type { Facets } from './facets.ts'
 import type { Heads } from './heads.ts'
 
@@ -77,7 +77,8 @@ export class Writer {
       })
       this.#facets.settle(true)
     } catch (error) {
-      return this.#fail(group, error)
+      this.#fail(group, error)
+      return
     }
     for (const { job, step } of planned) job.resolve(step.done())
   }
@@ -86,9 +87,8 @@ export class Writer {
     try {
       return job.plan()
     } catch (error) {
-      const fault = storageFault(error)
-      if (fault.isFatal) throw error
-      job.reject(fault.error)
+      if (isFatal(error)) throw error
+      job.reject(error)
       return undefined
     }
   }
@@ -96,8 +96,19 @@ export class Writer {
   #fail(group: readonly Job[], cause: unknown): void {
     this.#heads.clear()
     this.#facets.settle(false)
-    const { error, isFatal } = storageFault(cause)
-    if (isFatal) this.#refusal ??= error
+    const error = faultOf(cause)
+    if (isFatal(cause)) this.#refusal ??= error
     for (const job of group) job.reject(error)
   }
+}
+
+const full = 13
+
+/** What a caller is told of a transaction that failed. */
+function faultOf(cause: unknown): unknown {
+  if (resultCode(cause) === full) return new Problem('storage_full', 'The disk is full')
+  if (!isFatal(cause)) return cause
+  const problem = new Problem('unavailable', 'The log cannot be written until the server is restarted')
+  problem.cause = cause
+  return problem
 }

@@ -1,0 +1,78 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { openStorage, type ReceivedEvent, type Storage } from '@slipway/storage'
+import { type Server, startServer } from './program.ts'
+
+export const conversation = '6f9619ff-8b86-4011-b42d-00c04fc964ff'
+export const searchPath = `/api/conversations/${conversation}/events/search`
+
+/** What a benchmark is given. */
+export interface Bench {
+  /** Small sizes: shows that everything works, proves nothing. */
+  readonly isQuick: boolean
+  /** Where the servers under measurement leave a CPU profile, if they are to. */
+  readonly profileDirectory: string | undefined
+  /** A new directory, removed at the end of the run. */
+  directory(): Promise<string>
+}
+
+/** Makes directories that are removed when this process ends, however it ends. */
+export function temporary(): () => Promise<string> {
+  const root = mkdtempSync(join(tmpdir(), 'slipway-bench-'))
+  process.on('exit', () => rmSync(root, { recursive: true, force: true }))
+  return () => mkdtemp(join(root, 'd-'))
+}
+
+/** Imports events into `conversation` and waits for the text index; answers how long each took. */
+export async function importLog(
+  storage: Storage,
+  events: Iterable<ReceivedEvent>,
+): Promise<{ readonly importMs: number; readonly indexMs: number }> {
+  const startedAt = performance.now()
+  const session = await storage.startImport(conversation)
+  let batch: ReceivedEvent[] = []
+  for (const event of events) {
+    batch.push(event)
+    if (batch.length < 1000) continue
+    await session.add(batch)
+    batch = []
+  }
+  await session.add(batch)
+  await session.publish({ status: 'idle' })
+  const importedAt = performance.now()
+  await storage.indexed()
+  return { importMs: importedAt - startedAt, indexMs: performance.now() - importedAt }
+}
+
+/** Opens the storage of a directory, works on it, and closes it. */
+export async function withStorage<T>(directory: string, work: (storage: Storage) => Promise<T>): Promise<T> {
+  await using storage = await openStorage({ directory })
+  return await work(storage)
+}
+
+/** The agent server on the data of a directory, as its main.ts starts it. */
+export function startAgentServer(
+  bench: Bench,
+  data: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Server> {
+  const main = fileURLToPath(new URL('../packages/agent-server/src/main.ts', import.meta.url))
+  const profile =
+    bench.profileDirectory === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${bench.profileDirectory}`]
+  return startServer([...profile, main, '--port', '0', '--data', data], env)
+}
+
+/** A program of the folder `floors`. */
+export function startFloor(name: string, ...args: string[]): Promise<Server> {
+  return startServer([fileURLToPath(new URL(`floors/${name}.ts`, import.meta.url)), ...args])
+}
+
+/** A GET of JSON; anything but 200 is an Error. */
+export async function getJson(server: Server, path: string): Promise<unknown> {
+  const response = await fetch(`http://127.0.0.1:${server.port}${path}`)
+  if (response.status !== 200) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+  return await response.json()
+}

@@ -1,0 +1,14 @@
+import { createServer } from 'node:http'
+import { buffer } from 'node:stream/consumers'
+import { WebSocketServer } from 'ws'
+import { listen } from './listen.ts'
+
+/** What is posted goes to every socket, as its documentation shows it: `client.send` in a loop. */
+const server = createServer(async (request, response) => {
+  const bytes = await buffer(request)
+  for (const client of sockets.clients) client.send(bytes, { binary: false })
+  response.writeHead(200, { 'content-type': 'application/json' })
+  response.end('{"success":true}')
+})
+const sockets = new WebSocketServer({ server, perMessageDeflate: false })
+await listen(server)

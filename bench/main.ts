@@ -1,0 +1,54 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { cpus, totalmem } from 'node:os'
+import { parseArgs } from 'node:util'
+import { append } from './append.ts'
+import { depth } from './depth.ts'
+import { fanOut } from './fan-out.ts'
+import { type Bench, temporary } from './fixture.ts'
+import { pages } from './pages.ts'
+import { type Row, table } from './rows.ts'
+import { start } from './start.ts'
+
+/** `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each beside a floor of the same run. */
+const benches: Readonly<Record<string, (bench: Bench) => Promise<Row[]>>> = {
+  pages,
+  depth,
+  append,
+  'fan-out': fanOut,
+  start,
+}
+
+const { values, positionals } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, profile: { type: 'string' } },
+  allowPositionals: true,
+})
+const names = positionals.length > 0 ? positionals : Object.keys(benches)
+const unknown = names.filter((name) => !Object.hasOwn(benches, name))
+if (unknown.length > 0)
+  throw new Error(`no such benchmark: ${unknown}; there are ${Object.keys(benches).join(', ')}`)
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+
+console.log(
+  `node bench/main.ts ${process.argv.slice(2).join(' ')}\n` +
+    `${cpus().length} x ${cpus()[0]?.model}, ${Math.round(totalmem() / 1e9)} GB, ${process.platform} ${process.arch}, node ${process.version}\n`,
+)
+const bench: Bench = {
+  isQuick: values.quick,
+  profileDirectory: values.profile,
+  directory: temporary(),
+}
+const rows: Row[] = []
+for (const name of names) {
+  const startedAt = performance.now()
+  const measured = (await benches[name]?.(bench)) ?? []
+  console.log(`${name}: ${((performance.now() - startedAt) / 1000).toFixed(0)} s`)
+  rows.push(...measured)
+  if (!bench.isQuick) await write(name, measured)
+}
+console.log(`\n${table(rows)}`)
+
+async function write(name: string, measured: readonly Row[]): Promise<void> {
+  const directory = new URL('results/', import.meta.url)
+  await mkdir(directory, { recursive: true })
+  await writeFile(new URL(`${name}.json`, directory), `${JSON.stringify(measured, null, 2)}\n`)
+}

@@ -1,0 +1,157 @@
+import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage } from 'node:http'
+import { pipeline } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import { invalid, Problem } from '@slipway/protocol'
+
+/** The client went away before its request was complete: nobody is there to be answered. */
+export class ClientGone extends Error {}
+
+/** The client took too long to send its request; answered with 408. */
+export class TooSlow extends Error {}
+
+const maxDepth = 500
+
+/** Whether the client announced a body that has not arrived completely. */
+export function isUnread(raw: IncomingMessage): boolean {
+  const length = raw.headers['content-length']
+  return (
+    !raw.complete &&
+    ((length !== undefined && length !== '0') || raw.headers['transfer-encoding'] !== undefined)
+  )
+}
+
+/** The whole body. Longer than the limit is a Problem `too_large`. */
+export async function readBody(raw: IncomingMessage, limitBytes: number, timeoutMs: number): Promise<Buffer> {
+  const tooLarge = new Problem('too_large', `The body is longer than ${limitBytes} bytes`)
+  if (Number(raw.headers['content-length'] ?? 0) > limitBytes) throw tooLarge
+  const chunks: Buffer[] = []
+  let sizeBytes = 0
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const take = (chunk: Buffer) => {
+    sizeBytes += chunk.length
+    if (sizeBytes > limitBytes) reject(tooLarge)
+    else chunks.push(chunk)
+  }
+  const gone = () => reject(new ClientGone('The client went away'))
+  const timer = setTimeout(() => reject(new TooSlow('The body did not arrive in time')), timeoutMs)
+  raw.on('data', take).on('end', resolve).on('close', gone).on('error', gone)
+  try {
+    await promise
+  } finally {
+    clearTimeout(timer)
+    raw.off('data', take).off('end', resolve).off('close', gone)
+  }
+  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)
+}
+
+/** The value of a JSON body, undefined for an empty one. Faults are Problems `invalid` and `unsupported_media_type`. */
+export function parseJson(bytes: Buffer, raw: IncomingMessage): unknown {
+  if (bytes.length === 0) return undefined
+  const type = mediaType(raw)
+  const isPlain = (raw.headers['content-encoding'] ?? 'identity') === 'identity'
+  if (!isPlain || (type !== 'application/json' && !/^[\w.]+\/[\w.-]+\+json$/.test(type))) {
+    throw new Problem('unsupported_media_type', 'The body should be application/json')
+  }
+  if (!isUtf8(bytes)) throw badJson('The body is not valid UTF-8')
+  if (isTooDeep(bytes)) throw badJson(`The body nests deeper than ${maxDepth} levels`)
+  const text = bytes.toString()
+  try {
+    return protoName.test(text) ? JSON.parse(text, refuseProto) : JSON.parse(text)
+  } catch (error) {
+    throw error instanceof SyntaxError ? badJson('The body is not valid JSON') : error
+  }
+}
+
+/** Cheap and a little too wide: the name, or an escape that may spell a letter of it. */
+const protoName = /__proto__|\\u00[5-7]/
+
+/** A member of this name would replace the prototype of any object that it is copied into. */
+function refuseProto(name: string, value: unknown): unknown {
+  if (name === '__proto__') throw badJson('The member name __proto__ is not allowed')
+  return value
+}
+
+function badJson(msg: string): Problem {
+  return invalid(['body'], msg, 'json_invalid')
+}
+
+/** Counts brackets outside of strings; what is not JSON is found later. */
+function isTooDeep(bytes: Buffer): boolean {
+  let depth = 0
+  let isText = false
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]
+    if (byte === 0x22) isText = !isText
+    else if (isText) at += byte === 0x5c ? 1 : 0
+    else if (byte === 0x5b || byte === 0x7b) {
+      if (++depth > maxDepth) return true
+    } else if (byte === 0x5d || byte === 0x7d) depth--
+  }
+  return false
+}
+
+/**
+ * The body as it arrives, `content-encoding: gzip` decompressed. Ends with `ClientGone` when the client leaves in the
+ * middle; one that sends nothing for `idleMs` is cut off. To leave the loop early keeps the connection, so that
+ * the answer reaches the client.
+ */
+export function readStream(raw: IncomingMessage, stream: string, idleMs: number): AsyncIterable<Buffer> {
+  const type = mediaType(raw)
+  const encoding = raw.headers['content-encoding'] ?? 'identity'
+  if (!isOfType(type, stream)) throw new Problem('unsupported_media_type', `The body should be ${stream}`)
+  if (encoding === 'gzip') return gunzipped(arriving(raw, idleMs))
+  if (encoding === 'identity') return arriving(raw, idleMs)
+  throw new Problem('unsupported_media_type', 'The content encoding should be gzip or identity')
+}
+
+const lineTypes = [
+  'application/x-ndjson',
+  'application/ndjson',
+  'application/jsonl',
+  'application/x-jsonlines',
+]
+
+/** Streams of JSON lines go by several names. */
+function isOfType(type: string, wanted: string): boolean {
+  return type === wanted || (lineTypes.includes(wanted) && lineTypes.includes(type))
+}
+
+async function* arriving(raw: IncomingMessage, idleMs: number): AsyncGenerator<Buffer> {
+  let isWaiting = true
+  // A client that is kept waiting cannot send.
+  const timer = setTimeout(() => void (isWaiting ? raw.destroy() : timer.refresh()), idleMs)
+  try {
+    for await (const chunk of raw.iterator({ destroyOnReturn: false })) {
+      isWaiting = false
+      yield chunk
+      isWaiting = true
+      timer.refresh()
+    }
+  } catch (cause) {
+    throw new ClientGone('The client went away', { cause })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function* gunzipped(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const gunzip = createGunzip()
+  pipeline(source, gunzip, () => {})
+  try {
+    yield* gunzip
+  } catch (error) {
+    if (!isZlibError(error)) throw error
+    throw invalid(['body'], 'The body is not valid gzip', 'gzip_invalid')
+  } finally {
+    gunzip.destroy()
+  }
+}
+
+function isZlibError(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && String(error.code).startsWith('Z_')
+}
+
+function mediaType(raw: IncomingMessage): string {
+  return (raw.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
+}

@@ -1,0 +1,63 @@
+import type { Duplex } from 'node:stream'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+
+export interface ConnectionLimits {
+  /** How long the head of a request may take; 15 s unless given. */
+  readonly headersTimeoutMs?: number
+  /** Most open connections, sockets included; 25,000 unless given. */
+  readonly maxConnections?: number
+}
+
+/**
+ * The router and its HTTP server. It parses no body and has no hook: `App` does that, at less cost. `refuse` answers an
+ * address that cannot be read.
+ */
+export function framework(
+  limits: ConnectionLimits,
+  refuse: (error: Error, request: FastifyRequest, reply: FastifyReply) => void,
+): FastifyInstance {
+  const headersTimeout = limits.headersTimeoutMs ?? 15_000
+  const fastify = Fastify({
+    exposeHeadRoutes: false,
+    return503OnClosing: false,
+    requestTimeout: 0,
+    keepAliveTimeout: 65_000,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 4096, querystringParser: () => ({}) },
+    frameworkErrors: refuse,
+    clientErrorHandler: answerClientError,
+    http: {
+      headersTimeout,
+      connectionsCheckingInterval: Math.min(5_000, headersTimeout),
+      requireHostHeader: false,
+      shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
+    },
+  })
+  for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'QUERY']) {
+    fastify.addHttpMethod(method, { hasBody: false, overrideExisting: true })
+  }
+  fastify.server.maxConnections = limits.maxConnections ?? 25_000
+  return fastify
+}
+
+const clientErrors: Readonly<Record<string, string>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: '413 Payload Too Large',
+}
+
+/** What cannot be read as HTTP is answered once; on a connection that has been answered before it only ends it. */
+function answerClientError(
+  error: Error & { code?: string },
+  socket: Duplex & { bytesWritten?: number },
+): void {
+  const status = clientErrors[error.code ?? ''] ?? '400 Bad Request'
+  if (socket.writable && socket.bytesWritten === 0) refuseRaw(socket, status)
+  else socket.destroy()
+}
+
+/** Answers where there is no `ServerResponse`, and ends the connection. The status (`404 Not Found`) is the detail too. */
+export function refuseRaw(socket: Duplex, status: string): void {
+  const body = JSON.stringify({ detail: status.slice(4) })
+  const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json\r\n`
+  socket.end(`${head}Content-Length: ${body.length}\r\n\r\n${body}`, () => socket.destroy())
+}

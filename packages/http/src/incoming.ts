@@ -1,0 +1,63 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Route } from '@slipway/protocol'
+import { readStream } from './body.ts'
+
+/** What an `Incoming` needs besides the parsed parts. */
+export interface Source {
+  readonly raw: IncomingMessage
+  readonly res: ServerResponse
+  /** Signals that are in use; each aborts when the server stops. */
+  readonly live: Set<AbortController>
+  readonly idleMs: number
+}
+
+/** One request on its way to a handler. What costs something is made when the handler asks for it. */
+export class Incoming {
+  readonly params: unknown
+  readonly query: unknown
+  readonly body: unknown
+  /** A value of its own, because handlers take it out of the request. */
+  readonly header: (name: string) => string | undefined
+  readonly #route: Route
+  readonly #source: Source
+  #controller: AbortController | undefined
+
+  constructor(route: Route, source: Source, parts: { params: unknown; query: unknown; body?: unknown }) {
+    this.#route = route
+    this.#source = source
+    this.params = parts.params
+    this.query = parts.query
+    this.body = parts.body
+    this.header = (name) => headerOf(source.raw, name)
+  }
+
+  get stream(): AsyncIterable<Buffer> {
+    const { raw, idleMs } = this.#source
+    return this.#route.stream === undefined ? nothing() : readStream(raw, this.#route.stream, idleMs)
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= liveController(this.#source)
+    return this.#controller.signal
+  }
+}
+
+function liveController({ res, live }: Source): AbortController {
+  const controller = new AbortController()
+  if (res.destroyed) controller.abort()
+  else {
+    live.add(controller)
+    res.once('close', () => {
+      live.delete(controller)
+      if (!res.writableFinished) controller.abort()
+    })
+  }
+  return controller
+}
+
+export function headerOf(raw: IncomingMessage, name: string): string | undefined {
+  const value = raw.headers[name.toLowerCase()]
+  return Array.isArray(value) ? value.join(', ') : value
+}
+
+async function* nothing(): AsyncGenerator<Buffer> {}

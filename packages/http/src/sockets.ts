@@ -1,0 +1,224 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { type Log, Problem } from '@slipway/protocol'
+import { type WebSocket, WebSocketServer } from 'ws'
+import type { Guard } from './auth.ts'
+import { refuseRaw } from './framework.ts'
+import type { SocketRequest, SocketRoute } from './handler.ts'
+import { headerOf } from './incoming.ts'
+import { stackOf } from './log.ts'
+import { OpenSocket } from './socket.ts'
+
+export interface SocketLimits {
+  /** Most open sockets of one first path value (a conversation); one more is closed with 1013. 2,000 unless given. */
+  readonly maxSocketsPerKey?: number
+  /** Most open sockets; one more is closed with 1013. 20,000 unless given. */
+  readonly maxSockets?: number
+  /** How long a peer that reads nothing may make us wait before it is closed with 1013; 30 s unless given. */
+  readonly stallMs?: number
+  /** How long the first frame with the key may take; 10 s unless given. */
+  readonly authMs?: number
+  /** Time between pings; a peer that misses two is cut off. 20 s unless given. */
+  readonly pingMs?: number
+  /** How long a peer may take to answer a close before it is cut off; 5 s unless given. */
+  readonly closeMs?: number
+}
+
+const maxMessageBytes = 10 * 1024 * 1024
+
+interface Upgrade {
+  readonly route: SocketRoute
+  readonly request: SocketRequest
+  /** What `maxSocketsPerKey` counts. */
+  readonly key: string
+  /** False while the key is still to come in the first frame. */
+  readonly isAdmitted: boolean
+}
+
+/** From the upgrade to the close: who may open a WebSocket, how many, and how they end. */
+export class Sockets {
+  readonly #routes: readonly SocketRoute[]
+  readonly #guard: Guard
+  readonly #log: Log
+  readonly #limits: Required<SocketLimits>
+  readonly #server: WebSocketServer
+  /** Every WebSocket, those that still owe their key too. */
+  readonly #all = new Set<WebSocket>()
+  readonly #open = new Set<OpenSocket>()
+  readonly #perKey = new Map<string, number>()
+  readonly #beats: NodeJS.Timeout
+  #isStopping = false
+
+  constructor(routes: readonly SocketRoute[], guard: Guard, log: Log, limits: SocketLimits) {
+    this.#routes = routes
+    this.#guard = guard
+    this.#log = log
+    this.#limits = {
+      maxSocketsPerKey: limits.maxSocketsPerKey ?? 2_000,
+      maxSockets: limits.maxSockets ?? 20_000,
+      stallMs: limits.stallMs ?? 30_000,
+      authMs: limits.authMs ?? 10_000,
+      pingMs: limits.pingMs ?? 20_000,
+      closeMs: limits.closeMs ?? 5_000,
+    }
+    const options = {
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      maxPayload: maxMessageBytes,
+      closeTimeout: this.#limits.closeMs,
+    }
+    this.#server = new WebSocketServer(options)
+    this.#beats = setInterval(() => this.#beat(), this.#limits.pingMs).unref()
+  }
+
+  /** Answers a request for an upgrade: 101, or 403 or 404 before it. */
+  upgrade(raw: IncomingMessage, net: Duplex, head: Buffer): void {
+    net.on('error', () => net.destroy())
+    try {
+      const upgrade = this.#admit(raw)
+      this.#server.handleUpgrade(raw, net, head, (ws) => this.#accept(ws, net, upgrade))
+    } catch (error) {
+      if (!(error instanceof Problem)) this.#failed(error)
+      refuseRaw(net, refusalOf(error))
+    }
+  }
+
+  /** Closes all with 1001, so that clients come back and resume. */
+  stop(): void {
+    this.#isStopping = true
+    clearInterval(this.#beats)
+    for (const socket of this.#open) socket.close(1001, stopping)
+    for (const ws of this.#all) ws.close(1001, stopping)
+  }
+
+  terminate(): void {
+    for (const ws of this.#all) ws.terminate()
+  }
+
+  /** The steps before the 101, in this order: host and page, path, key, and what the route says. */
+  #admit(raw: IncomingMessage): Upgrade {
+    if (this.#isStopping) throw new Problem('unavailable', stopping)
+    this.#guard.admitUpgrade(raw.headers)
+    const url = URL.parse(raw.url ?? '', 'ws://localhost')
+    if (url === null) throw new Problem('not_found', 'Not Found')
+    const { route, params } = this.#find(url.pathname)
+    const offered = url.searchParams.get('session_api_key') ?? headerOf(raw, 'x-session-api-key')
+    const isAdmitted = !this.#guard.hasKeys || this.#guard.isKey(offered)
+    if (!isAdmitted && offered !== undefined) throw new Problem('forbidden', 'Forbidden')
+    url.searchParams.delete('session_api_key')
+    const query = Object.fromEntries(url.searchParams)
+    const request = { params, query, header: (name: string) => headerOf(raw, name) }
+    if (!route.accepts(request)) throw new Problem('forbidden', 'Forbidden')
+    return { route, request, key: Object.values(params)[0] ?? route.path, isAdmitted }
+  }
+
+  #find(pathname: string): { route: SocketRoute; params: Record<string, string> } {
+    for (const route of this.#routes) {
+      const params = match(route.path, pathname)
+      if (params !== undefined) return { route, params }
+    }
+    throw new Problem('not_found', 'Not Found')
+  }
+
+  #accept(ws: WebSocket, net: Duplex, upgrade: Upgrade): void {
+    this.#all.add(ws)
+    ws.on('error', () => {})
+    ws.on('close', () => this.#all.delete(ws))
+    if (this.#all.size > this.#limits.maxSockets) ws.close(1013, 'too many sockets')
+    else if (upgrade.isAdmitted) this.#serve(ws, net, upgrade)
+    else this.#waitForKey(ws, () => this.#serve(ws, net, upgrade))
+  }
+
+  #waitForKey(ws: WebSocket, admitted: () => void): void {
+    const refuse = () => ws.close(4001, 'Authentication failed')
+    const timer = setTimeout(refuse, this.#limits.authMs)
+    ws.once('close', () => clearTimeout(timer))
+    ws.once('message', (data, isBinary) => {
+      clearTimeout(timer)
+      const key = isBinary ? undefined : authFrame(String(data))?.key
+      if (typeof key === 'string' && this.#guard.isKey(key)) admitted()
+      else refuse()
+    })
+  }
+
+  #serve(ws: WebSocket, net: Duplex, { route, request, key }: Upgrade): void {
+    const count = (this.#perKey.get(key) ?? 0) + 1
+    if (count > this.#limits.maxSocketsPerKey) {
+      ws.close(1013, 'too many sockets')
+      return
+    }
+    this.#perKey.set(key, count)
+    const failed = (error: unknown) => {
+      if (!socket.signal.aborted) this.#failed(error)
+      socket.close(1011, 'Internal error')
+    }
+    const socket = new OpenSocket({ ws, net, stallMs: this.#limits.stallMs, failed })
+    this.#open.add(socket)
+    ws.on('message', (data, isBinary) => {
+      if (isBinary) return socket.close(1003, 'Only text is understood')
+      const text = String(data)
+      if (authFrame(text) === undefined) socket.receive(text)
+    })
+    ws.once('close', () => {
+      this.#open.delete(socket)
+      const left = (this.#perKey.get(key) ?? 1) - 1
+      if (left === 0) this.#perKey.delete(key)
+      else this.#perKey.set(key, left)
+    })
+    route.serve(socket, request).then(() => socket.close(1000, ''), failed)
+  }
+
+  #beat(): void {
+    for (const socket of this.#open) socket.beat()
+  }
+
+  #failed(error: unknown): void {
+    this.#log('error', 'socket failed', { error: stackOf(error) })
+  }
+}
+
+const stopping = 'server stopping'
+
+function refusalOf(error: unknown): string {
+  if (!(error instanceof Problem)) return '500 Internal Server Error'
+  if (error.code === 'not_found') return '404 Not Found'
+  if (error.code === 'unavailable') return '503 Service Unavailable'
+  return error.code === 'bad_request' ? '400 Bad Request' : '403 Forbidden'
+}
+
+/** The values of a path with braces; undefined when it is another path. */
+function match(path: string, pathname: string): Record<string, string> | undefined {
+  const wanted = path.split('/')
+  const given = pathname.replace(/(?<=.)\/$/, '').split('/')
+  if (wanted.length !== given.length) return undefined
+  const params: Record<string, string> = {}
+  for (const [index, part] of wanted.entries()) {
+    const value = given[index] ?? ''
+    const name = /^\{(\w+)\}$/.exec(part)?.[1]
+    if (name === undefined && part !== value) return undefined
+    if (name !== undefined) params[name] = decoded(value)
+  }
+  return params
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw new Problem('not_found', 'Not Found')
+  }
+}
+
+/** The key of an object of type auth with no other members: never a message, wherever it comes. */
+function authFrame(text: string): { readonly key: unknown } | undefined {
+  if (text.length > 16_384 || !text.includes('"auth"')) return undefined
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value !== 'object' || value === null || !('type' in value)) return undefined
+    const { type, session_api_key: key, ...rest }: { type: unknown; session_api_key?: unknown } = value
+    return type === 'auth' && Object.keys(rest).length === 0 ? { key } : undefined
+  } catch {
+    return undefined
+  }
+}

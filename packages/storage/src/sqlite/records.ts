@@ -1,0 +1,203 @@
+import { type Instant, invalid } from '@slipway/protocol'
+import type { ConversationQuery, ConversationRecord, Records } from '../records.ts'
+import type { Value } from './database.ts'
+import type { Parts } from './event-log.ts'
+import type { Purge } from './purge.ts'
+import type { Step } from './writer.ts'
+
+type Row = readonly [
+  ordinal: number,
+  id: string,
+  title: string | null,
+  tags: string,
+  status: string,
+  request: string | null,
+  created_at: Instant,
+  updated_at: Instant,
+  head: number,
+]
+
+const columns = 'ordinal, id, title, tags, status, request, created_at, updated_at, head'
+const byId = `SELECT ${columns} FROM conversation WHERE id = ? AND is_visible = 1`
+
+/** Records on SQLite. */
+export class SqliteRecords implements Records {
+  readonly #parts: Parts
+  readonly #purge: Purge
+
+  constructor(parts: Parts, purge: Purge) {
+    this.#parts = parts
+    this.#purge = purge
+  }
+
+  create(record: Parameters<Records['create']>[0]): ReturnType<Records['create']> {
+    return this.#parts.writer.write((): Step<Awaited<ReturnType<Records['create']>>> => {
+      const known = this.#row(record.id)
+      if (known !== undefined) {
+        return { apply: () => {}, done: () => ({ record: recordOf(known), created: false }) }
+      }
+      this.#parts.pens.mustBeFree(record.id)
+      let made: Row | undefined
+      return {
+        apply: () => {
+          made = this.#insert(record)
+        },
+        done: () => ({ record: recordOf(made ?? missing()), created: true }),
+      }
+    })
+  }
+
+  async get(ids: readonly string[]): Promise<(ConversationRecord | undefined)[]> {
+    return ids.map((id) => {
+      const row = this.#row(id)
+      return row && recordOf(row)
+    })
+  }
+
+  async search(query: ConversationQuery): ReturnType<Records['search']> {
+    const { limit, sort_order, status, page_id } = query
+    const start = page_id ? this.#start(page_id) : undefined
+    const { sql, values } = searchSql({ sort_order, status, start })
+    const rows = this.#parts.db.rows<Row>(sql, ...values, limit + 1)
+    const next = rows.length > limit ? rows.pop() : undefined
+    return {
+      items: rows.map(recordOf),
+      next_page_id: next === undefined ? null : next[1].replaceAll('-', ''),
+    }
+  }
+
+  async count(status?: string): Promise<number> {
+    const sql = `SELECT count(*) FROM conversation INDEXED BY conversation_status WHERE is_visible = 1`
+    const row = status
+      ? this.#parts.db.row<[number]>(`${sql} AND status = ?`, status)
+      : this.#parts.db.row<[number]>(sql)
+    return row?.[0] ?? 0
+  }
+
+  patch(id: string, change: Parameters<Records['patch']>[1]): ReturnType<Records['patch']> {
+    return this.#parts.writer.write(() => ({
+      apply: () => this.#update(id, change),
+      done: () => {
+        const row = this.#row(id)
+        return row && recordOf(row)
+      },
+    }))
+  }
+
+  remove(id: string): Promise<boolean> {
+    const { db, heads, lives, pens, writer } = this.#parts
+    return writer.write(() => {
+      const head = heads.find(id)
+      if (head === undefined) return { apply: () => {}, done: () => false }
+      pens.mustBeFree(id)
+      const { ordinal } = head
+      return {
+        apply: () => {
+          heads.save()
+          db.run('UPDATE conversation SET is_visible = 0 WHERE ordinal = ?', ordinal)
+          db.run('INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, 0)', ordinal)
+          heads.forget(id)
+        },
+        done: () => {
+          lives.get(ordinal)?.bell.ring()
+          this.#purge.later({ ordinal, above: 0 })
+          return true
+        },
+      }
+    })
+  }
+
+  #row(id: string): Row | undefined {
+    return this.#parts.db.row<Row>(byId, id)
+  }
+
+  #insert({ id, title, tags, status, request }: Parameters<Records['create']>[0]): Row | undefined {
+    const now = this.#parts.now()
+    const values = [
+      id,
+      title ?? null,
+      JSON.stringify(tags ?? {}),
+      status ?? 'idle',
+      request ?? null,
+      now,
+      now,
+    ]
+    return this.#parts.db.row<Row>(
+      `INSERT INTO conversation (id, title, tags, status, request, created_at, updated_at, is_visible)
+       VALUES (?, ?, ?, ?, ?, ?, ?, 1) RETURNING ${columns}`,
+      ...values,
+    )
+  }
+
+  #update(id: string, { title, tags }: Parameters<Records['patch']>[1]): void {
+    const set = ['updated_at = max(updated_at, ?)']
+    const values: Value[] = [this.#parts.now()]
+    if (title !== undefined) {
+      set.push('title = ?')
+      values.push(title)
+    }
+    if (tags !== undefined) {
+      set.push('tags = ?')
+      values.push(JSON.stringify(tags))
+    }
+    this.#parts.db.run(
+      `UPDATE conversation SET ${set.join(', ')} WHERE id = ? AND is_visible = 1`,
+      ...values,
+      id,
+    )
+  }
+
+  #start(pageId: string): Row {
+    const hex = pageId.replaceAll('-', '').toLowerCase()
+    const id = hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+    const row = this.#row(id)
+    if (row === undefined) throw invalid(['query', 'page_id'], 'Unknown page id')
+    return row
+  }
+}
+
+/** A page of conversations in order of (moment, ordinal); equal moments are walked by ordinal. */
+export function searchSql(
+  options: Pick<ConversationQuery, 'sort_order' | 'status'> & { start: Row | undefined },
+): {
+  readonly sql: string
+  readonly values: Value[]
+} {
+  const { sort_order, status, start } = options
+  const isCreated = sort_order.startsWith('CREATED_AT')
+  const moment = isCreated ? 'created_at' : 'updated_at'
+  const [order, sign] = sort_order.endsWith('_DESC') ? ['DESC', '<'] : ['ASC', '>']
+  const index = isCreated ? (status ? 'conversation_status' : 'conversation_created') : 'conversation_updated'
+  const where = ['is_visible = 1']
+  const values: Value[] = []
+  if (status) {
+    where.push('status = ?')
+    values.push(status)
+  }
+  if (start !== undefined) {
+    const at = isCreated ? start[6] : start[7]
+    where.push(`${moment} ${sign}= ?`, `(${moment} ${sign} ? OR ordinal ${sign}= ?)`)
+    values.push(at, at, start[0])
+  }
+  const sql = `SELECT ${columns} FROM conversation INDEXED BY ${index} WHERE ${where.join(' AND ')}
+    ORDER BY ${moment} ${order}, ordinal ${order} LIMIT ?`
+  return { sql, values }
+}
+
+function recordOf([
+  ,
+  id,
+  title,
+  tags,
+  status,
+  request,
+  created_at,
+  updated_at,
+  head,
+]: Row): ConversationRecord {
+  return { id, title, tags: JSON.parse(tags), status, request, created_at, updated_at, head }
+}
+
+function missing(): never {
+  throw new Error('the row that was inserted was not answered')
+}

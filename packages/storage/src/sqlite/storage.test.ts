@@ -1,0 +1,29 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { eventLogContract } from '../event-log.contract.ts'
+import { recordsContract } from '../records.contract.ts'
+import type { Open } from '../storage.contract.ts'
+import { openStorage } from './storage.ts'
+
+const open: Open = async (options = {}) => {
+  const directory = mkdtempSync(join(tmpdir(), 'slipway-storage-'))
+  let storage = await openStorage({ ...options, directory })
+  return {
+    get storage() {
+      return storage
+    },
+    async reopen() {
+      await storage[Symbol.asyncDispose]()
+      storage = await openStorage({ ...options, directory })
+      return storage
+    },
+    async [Symbol.asyncDispose]() {
+      await storage[Symbol.asyncDispose]()
+      rmSync(directory, { recursive: true })
+    },
+  }
+}
+
+eventLogContract(open)
+recordsContract(open)

@@ -1,0 +1,114 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import type { Instant, Log } from '@slipway/protocol'
+import type { EventLog } from '../event-log.ts'
+import type { Import } from '../import.ts'
+import type { Records } from '../records.ts'
+import type { Storage } from '../storage.ts'
+import { Database } from './database.ts'
+import { type Parts, SqliteEventLog } from './event-log.ts'
+import { Events } from './events.ts'
+import { Facets } from './facets.ts'
+import { Heads } from './heads.ts'
+import { startImport } from './import.ts'
+import { Lives } from './live.ts'
+import { Pens } from './pens.ts'
+import { Purge } from './purge.ts'
+import { SqliteRecords } from './records.ts'
+import { logMigrations } from './schema.ts'
+import { TextIndex } from './text-index.ts'
+import { Writer } from './writer.ts'
+
+/** Of the pages of log.db. */
+const cacheBytes = 8 * 1024 * 1024
+
+export interface StorageOptions {
+  /**
+   * Where the files are; it is made when it is not there. `log.db` is the truth, `index.db` can be deleted while the
+   * server is down and is made again, `lock.db` keeps a second process out.
+   */
+  readonly directory: string
+  readonly log?: Log
+  /** The clock, in microseconds. */
+  readonly now?: () => Instant
+}
+
+/** Opens the store of a directory. Rejects with a plain Error when another process has it open. */
+export async function openStorage({
+  directory,
+  log = () => {},
+  now = () => Date.now() * 1000,
+}: StorageOptions) {
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  const lock = lockOf(directory)
+  try {
+    const path = join(directory, 'log.db')
+    const db = new Database(path, { synchronous: 'FULL', cacheBytes, migrations: logMigrations })
+    const facets = new Facets(db)
+    const heads = new Heads(db, now)
+    const events = new Events(db, facets, now)
+    const writer = new Writer(db, heads, facets)
+    const text = new TextIndex({ logPath: path, indexPath: join(directory, 'index.db'), log })
+    const parts = { db, writer, heads, events, facets, lives: new Lives(), pens: new Pens(), text, now, log }
+    return new SqliteStorage(parts, lock)
+  } catch (error) {
+    lock.close()
+    throw error
+  }
+}
+
+/** Storage on SQLite files of one directory. */
+export class SqliteStorage implements Storage {
+  readonly log: EventLog
+  readonly conversations: Records
+  readonly #lock: DatabaseSync
+  readonly #parts: Parts
+  readonly #purge: Purge
+  readonly #events: SqliteEventLog
+
+  constructor(parts: Parts, lock: DatabaseSync) {
+    this.#parts = parts
+    this.#lock = lock
+    this.#purge = new Purge(parts)
+    this.#events = new SqliteEventLog(parts)
+    this.log = this.#events
+    this.conversations = new SqliteRecords(parts, this.#purge)
+    this.#purge.resume()
+  }
+
+  startImport(conversation: string): Promise<Import> {
+    return startImport(this.#parts, this.#purge, conversation)
+  }
+
+  indexed(): Promise<void> {
+    return this.#parts.text.settled()
+  }
+
+  /** Settings as the file of the log has them now. */
+  pragmas(): { readonly journal_mode: unknown; readonly synchronous: unknown } {
+    const { db } = this.#parts
+    return { journal_mode: db.pragma('journal_mode'), synchronous: db.pragma('synchronous') }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#parts.writer.close()
+    this.#events.close()
+    await this.#purge.close()
+    await this.#parts.text.close()
+    this.#parts.db.close()
+    this.#lock.close()
+  }
+}
+
+/** Held for as long as the connection is open, and let go by the system when the process dies. */
+function lockOf(directory: string): DatabaseSync {
+  const db = new DatabaseSync(join(directory, 'lock.db'), { timeout: 0 })
+  try {
+    db.exec('BEGIN EXCLUSIVE')
+  } catch (cause) {
+    db.close()
+    throw new Error(`the data directory ${directory} is in use by another process`, { cause })
+  }
+  return db
+}

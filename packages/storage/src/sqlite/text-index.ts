@@ -1,0 +1,140 @@
+import { existsSync } from 'node:fs'
+import { Worker } from 'node:worker_threads'
+import type { Log } from '@slipway/protocol'
+import { positionsPerConversation } from './schema.ts'
+import type { Selection } from './search.ts'
+import type { TextAnswer, TextRequest } from './text-worker.ts'
+
+export interface TextIndexOptions {
+  readonly logPath: string
+  readonly indexPath: string
+  readonly log: Log
+}
+
+type Question<R = TextRequest> = R extends TextRequest ? Omit<R, 'id'> : never
+
+interface Waiting {
+  resolve(result: unknown): void
+  reject(error: Error): void
+}
+
+/** A thread that was asked nothing for this long is let go, for its memory. */
+const idleMs = 60_000
+/** Messages wait this long for others before the index is told of them; searches read what it does not know yet. */
+const gatherMs = 250
+
+/**
+ * Finds messages by their text, and counts what filters match, in a thread of its own, which starts at the first need.
+ * When the thread dies what was asked of it is rejected with a plain Error and the next question starts another.
+ */
+export class TextIndex {
+  readonly #options: TextIndexOptions
+  readonly #waiting = new Map<number, Waiting>()
+  readonly #expected = new Set<number>()
+  #gathering: NodeJS.Timeout | undefined
+  #idling: NodeJS.Timeout | undefined
+  #worker: Worker | undefined
+  #lastId = 0
+  #isClosed = false
+
+  constructor(options: TextIndexOptions) {
+    this.#options = options
+  }
+
+  /** A conversation has got new messages. */
+  expect(ordinal: number): void {
+    this.#expected.add(ordinal)
+    this.#gathering ??= setTimeout(() => this.#tell(), gatherMs).unref()
+  }
+
+  /** Positions of the messages of a selection that have the needle in them. */
+  async search(selection: Selection, needle: string): Promise<number[]> {
+    const rows = await this.#ask({ kind: 'search', selection, needle })
+    return Array.isArray(rows) ? rows.map((row) => Number(row) % positionsPerConversation) : []
+  }
+
+  async count(selection: Selection, needle: string | undefined): Promise<number> {
+    return Number(await this.#ask({ kind: 'count', selection, needle }))
+  }
+
+  /** Removes a conversation from the index. */
+  async forget(ordinal: number): Promise<void> {
+    this.#expected.delete(ordinal)
+    if (this.#worker === undefined && !existsSync(this.#options.indexPath)) return
+    await this.#ask({ kind: 'forget', ordinal })
+  }
+
+  /** Resolves when everything that is durable now is indexed. */
+  async settled(): Promise<void> {
+    this.#tell()
+    await this.#ask({ kind: 'settle' })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#gathering)
+    clearTimeout(this.#idling)
+    await this.#worker?.terminate()
+  }
+
+  #tell(): void {
+    clearTimeout(this.#gathering)
+    this.#gathering = undefined
+    if (this.#expected.size === 0 || this.#isClosed) return
+    const ordinals = [...this.#expected]
+    this.#expected.clear()
+    this.#ask({ kind: 'index', ordinals }).catch((error: unknown) => {
+      this.#options.log('error', 'messages could not be indexed', { error: String(error) })
+    })
+  }
+
+  #ask(question: Question): Promise<unknown> {
+    if (this.#isClosed) return Promise.reject(new Error('the text index is closed'))
+    const worker = this.#worker ?? this.#start()
+    const id = ++this.#lastId
+    clearTimeout(this.#idling)
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject })
+      worker.ref()
+      worker.postMessage({ ...question, id })
+    })
+  }
+
+  #start(): Worker {
+    const { logPath, indexPath } = this.#options
+    const worker = new Worker(new URL('./text-worker.ts', import.meta.url), {
+      workerData: { logPath, indexPath },
+      execArgv: [],
+      name: 'text-index',
+    })
+    worker.on('message', (answer: TextAnswer) => this.#settle(worker, answer))
+    worker.on('error', (error) => this.#fail(worker, error))
+    worker.on('exit', () => this.#fail(worker, new Error('the text index was stopped')))
+    this.#worker = worker
+    return worker
+  }
+
+  #settle(worker: Worker, { id, result, error }: TextAnswer): void {
+    if (id === 0) this.#options.log('error', 'messages could not be indexed', { error })
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    if (this.#waiting.size === 0) this.#rest(worker)
+    if (error === undefined) waiting?.resolve(result)
+    else waiting?.reject(new Error(`the text index failed: ${error}`))
+  }
+
+  #rest(worker: Worker): void {
+    worker.unref()
+    this.#idling = setTimeout(() => {
+      this.#worker = undefined
+      void worker.terminate()
+    }, idleMs).unref()
+  }
+
+  #fail(worker: Worker, cause: unknown): void {
+    if (this.#worker !== worker) return
+    this.#worker = undefined
+    for (const { reject } of this.#waiting.values()) reject(new Error('the text index has died', { cause }))
+    this.#waiting.clear()
+  }
+}
