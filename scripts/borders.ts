@@ -21,7 +21,6 @@ export const libraries: Readonly<Record<string, readonly string[]>> = {
   'node:child_process': [],
   commander: ['cli/'],
   'cli-table3': ['cli/'],
-  '@clack/prompts': ['cli/'],
 }
 
 /** `process.env` is read here and nowhere else. */

@@ -3,20 +3,16 @@ import type { Reporter, TestModule } from 'vitest/node'
 /** Ends a run with the one line `N passed, N failed` over all its tests, whatever else was printed. */
 class ClosingLine implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
-    let passed = 0
-    let failed = errors.length
-    let skipped = 0
+    const count = { passed: 0, failed: errors.length, skipped: 0, pending: 0 }
     for (const module of modules) {
-      if (module.state() === 'failed' && [...module.children.allTests()].length === 0) failed += 1
-      for (const test of module.children.allTests()) {
-        const { state } = test.result()
-        if (state === 'passed') passed += 1
-        else if (state === 'failed') failed += 1
-        else skipped += 1
-      }
+      const states = [...module.children.allTests()].map((test) => test.result().state)
+      for (const state of states) count[state] += 1
+      // A file that could not be loaded or set up fails without a failed test.
+      if (module.state() === 'failed' && !states.includes('failed')) count.failed += 1
     }
+    const skipped = count.skipped + count.pending
     process.on('exit', () => {
-      process.stdout.write(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`)
+      process.stdout.write(`${count.passed} passed, ${count.failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`)
     })
   }
 }

@@ -1,7 +1,9 @@
+import { enableCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
-import { serve } from './serve.ts'
 
 /** The agent server alone, as it runs inside a sandbox: `node main.ts --host --port --data`. */
+enableCompileCache()
+const { serve } = await import('./serve.ts')
 const { values } = parseArgs({
   options: {
     host: { type: 'string', default: '127.0.0.1' },

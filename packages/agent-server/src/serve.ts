@@ -54,7 +54,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     stallMs: config.stallMs,
   })
   const listening = await listen(web, { host: options.host, port: options.port })
-  log('info', 'listening', { url: listening.url })
+  log('debug', 'listening', { url: listening.url })
   options.ready?.(listening.url)
   await aborted(options.signal)
   await listening.close()

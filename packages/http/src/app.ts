@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { type Log, type Method, Problem, type Route, type RouteTable } from '@slipway/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Guard, type GuardOptions, preflightHeaders } from './auth.ts'
@@ -7,7 +7,7 @@ import { ClientGone, isUnread, readBody } from './body.ts'
 import { Docs } from './docs.ts'
 import { type ConnectionLimits, framework } from './framework.ts'
 import type { Handlers, Reply, SocketRoute } from './handler.ts'
-import { Incoming } from './incoming.ts'
+import { Incoming, type Source } from './incoming.ts'
 import { Inputs, readAll } from './input.ts'
 import { stackOf } from './log.ts'
 import { type Exchange, refusal, write } from './reply.ts'
@@ -36,7 +36,13 @@ export function app<T extends RouteTable>(routes: T, handlers: Handlers<T>, opti
 }
 
 type Call = (request: Incoming) => Reply | Promise<Reply>
-type Produce = (raw: IncomingMessage, res: ServerResponse, params: unknown) => Reply | Promise<Reply>
+type Produce = (exchange: Exchange, params: unknown) => Reply | Promise<Reply>
+
+interface Served extends Exchange {
+  /** With braces; empty when there is no such route. */
+  readonly route: string
+  readonly startedAt: number
+}
 
 export class App {
   readonly #fastify: FastifyInstance
@@ -57,7 +63,7 @@ export class App {
     this.#fastify = framework(options, (error, request, reply) =>
       this.#serve('', () => Promise.reject(new Problem('bad_request', error.message)))(request, reply),
     )
-    this.#fastify.setNotFoundHandler(this.#serve('', (raw) => this.#refuseUnknown(raw)))
+    this.#fastify.setNotFoundHandler(this.#serve('', ({ raw }) => this.#refuseUnknown(raw)))
     this.#fastify.server.on('upgrade', (raw, net, head) => this.#sockets.upgrade(raw, net, head))
   }
 
@@ -69,9 +75,9 @@ export class App {
   /** Adds a route of a table. */
   add(route: Route, call: Call): void {
     const isOpen = route.open === true
-    this.#add(route.method, route.path, (raw, res, params) => {
-      this.#guard.admit(raw.method, raw.headers, isOpen)
-      const incoming = this.#incoming(route, raw, res, params)
+    this.#add(route.method, route.path, (exchange, params) => {
+      this.#guard.admit(exchange.raw, isOpen)
+      const incoming = this.#incoming(route, exchange, params)
       return incoming instanceof Incoming ? call(incoming) : incoming.then(call)
     })
   }
@@ -82,13 +88,13 @@ export class App {
     const docs = new Docs(this.#options.openapi)
     const own: Record<string, (url: string) => Reply | Promise<Reply>> = {
       '/openapi.json': () => ({ bytes: document }),
-      '/redoc': () => ({ status: 307, bytes: Buffer.alloc(0), headers: { location: '/docs' } }),
+      '/redoc': () => ({ status: 307, bytes: empty, headers: { location: '/docs' } }),
       '/docs': (url) => docs.get(url),
       '/docs/*': (url) => docs.get(url),
     }
     for (const [path, answer] of Object.entries(own)) {
-      this.#add('GET', path, (raw) => {
-        this.#guard.admit(raw.method, raw.headers, false)
+      this.#add('GET', path, ({ raw }) => {
+        this.#guard.admit(raw, false)
         return answer(raw.url ?? '')
       })
     }
@@ -135,10 +141,10 @@ export class App {
   #refuseOthers(path: string, methods: readonly string[]): void {
     const others = this.#fastify.supportedMethods.filter((method) => !methods.includes(method))
     const allow = [...methods, 'OPTIONS'].join(', ')
-    const refuse: Produce = (raw) => {
-      this.#guard.admit(raw.method, raw.headers, raw.method === 'OPTIONS')
+    const refuse: Produce = ({ raw }) => {
+      this.#guard.admit(raw, raw.method === 'OPTIONS')
       if (raw.method === 'OPTIONS')
-        return { status: 204, bytes: Buffer.alloc(0), headers: { allow, ...preflightHeaders } }
+        return { status: 204, bytes: empty, headers: { allow, ...preflightHeaders } }
       return { status: 405, json: { detail: 'Method Not Allowed' }, headers: { allow } }
     }
     this.#register(others, path, refuse)
@@ -147,16 +153,17 @@ export class App {
   /** Without a key nobody learns which paths there are. A preflight has none and must pass, or a page sees no answer. */
   #refuseUnknown(raw: IncomingMessage): Reply {
     const isPreflight = raw.method === 'OPTIONS' && raw.headers['access-control-request-method'] !== undefined
-    this.#guard.admit(raw.method, raw.headers, isPreflight)
-    if (isPreflight) return { status: 204, bytes: Buffer.alloc(0), headers: preflightHeaders }
+    this.#guard.admit(raw, isPreflight)
+    if (isPreflight) return { status: 204, bytes: empty, headers: preflightHeaders }
     throw new Problem('not_found', 'Not Found')
   }
 
   /** What the route wants to know of a request; a promise only when a body has to be read first. */
-  #incoming(route: Route, raw: IncomingMessage, res: ServerResponse, params: unknown): Incoming | Promise<Incoming> {
+  #incoming(route: Route, { raw, res }: Exchange, params: unknown): Incoming | Promise<Incoming> {
     const source = { raw, res, live: this.#live, idleMs: this.#options.idleMs ?? 60_000 }
     if (route.stream === undefined && isUnread(raw)) return this.#incomingWithBody(route, source, params)
-    if (route.body !== undefined) return new Incoming(route, source, readAll(route, route.body, raw, params, empty))
+    if (route.body !== undefined)
+      return new Incoming(route, source, readAll(route, route.body, raw, params, empty))
     return new Incoming(route, source, this.#inputs.address(route, raw, params))
   }
 
@@ -165,30 +172,48 @@ export class App {
     const { maxBodyBytes = 10 * 1024 * 1024, bodyTimeoutMs = 60_000 } = this.#options
     const { raw } = source
     const bytes = await readBody(raw, maxBodyBytes, bodyTimeoutMs)
-    if (route.body !== undefined) return new Incoming(route, source, readAll(route, route.body, raw, params, bytes))
+    if (route.body !== undefined)
+      return new Incoming(route, source, readAll(route, route.body, raw, params, bytes))
     return new Incoming(route, source, this.#inputs.address(route, raw, params))
   }
 
   /** As long as nothing has to be waited for, a request is answered before the next one is looked at. */
   #serve(route: string, produce: Produce): (request: FastifyRequest, reply: FastifyReply) => void {
-    return (request, reply) => {
+    const lingerMs = this.#options.lingerMs ?? 5_000
+    return ({ raw, params }, reply) => {
       reply.hijack()
-      const { raw } = request
-      const res = reply.raw
-      const exchange = { raw, res, route, startedAt: performance.now(), common: this.#guard.headers(raw.headers), lingerMs: this.#options.lingerMs ?? 5_000 }
+      const common = this.#guard.headers(raw.headers)
+      const exchange = { raw, res: reply.raw, route, common, lingerMs, startedAt: performance.now() }
       try {
-        const produced = produce(raw, res, request.params)
-        if (produced instanceof Promise) this.#finish(exchange, produced)
-        else this.#finish(exchange, write(exchange, produced))
+        const produced = produce(exchange, params)
+        if (produced instanceof Promise || 'chunks' in produced) void this.#finish(exchange, produced)
+        else {
+          write(exchange, produced)
+          this.#done(exchange)
+        }
       } catch (error) {
-        this.#finish(this.#fail(exchange, error))
+        this.#fail(exchange, error)
       }
     }
   }
 
+  async #finish(exchange: Served, produced: Reply | Promise<Reply>): Promise<void> {
+    try {
+      await write(exchange, await produced)
+      this.#done(exchange)
+    } catch (error) {
+      this.#fail(exchange, error)
+    }
+  }
+
+  #done({ raw, res, route, startedAt }: Served): void {
+    const duration_ms = performance.now() - startedAt
+    this.#options.log('debug', 'request', { method: raw.method, route, status: res.statusCode, duration_ms })
+  }
+
   /** The one place that turns an error into an answer. Our own mistakes are told to the log, not to the caller. */
-  async #fail(exchange: Exchange, route: string, error: unknown): Promise<void> {
-    const { raw, res } = exchange
+  #fail(exchange: Served, error: unknown): void {
+    const { raw, res, route } = exchange
     const wasCut = error instanceof ClientGone || (error instanceof Error && error.name === 'AbortError')
     let reply = refusal(error)
     if (reply === undefined && wasCut && this.#isStopping)
@@ -204,8 +229,9 @@ export class App {
       reply = { status: 500, json: { detail: 'Internal Server Error', error_id } }
     }
     if (reply === undefined || res.headersSent) res.destroy()
-    else await write(exchange, reply)
+    else write(exchange, reply)
+    this.#done(exchange)
   }
 }
 
-const nothing = Buffer.alloc(0)
+const empty = Buffer.alloc(0)

@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Problem, type Secret } from '@slipway/protocol'
 
 export interface GuardOptions {
@@ -26,6 +26,8 @@ export class Guard {
   readonly #digests: readonly Buffer[]
   readonly #hosts: ReadonlySet<string>
   readonly #origins: ReadonlySet<string>
+  /** The last host that was let in; most requests name the same one. */
+  #lastHost: string | undefined
 
   constructor({ keys = [], allowedHosts = [], allowedOrigins = [] }: GuardOptions) {
     this.#digests = keys.map((key) => digest(key.open()))
@@ -38,7 +40,7 @@ export class Guard {
   }
 
   /** Throws a Problem `forbidden` for a foreign host or page and `unauthorized` for a missing or wrong key. */
-  admit(method: string | undefined, headers: IncomingHttpHeaders, isOpen: boolean): void {
+  admit({ method, headers }: IncomingMessage, isOpen: boolean): void {
     this.#checkHost(headers)
     this.#checkPage(method, headers)
     if (!isOpen && this.hasKeys && !this.isKey(headers['x-session-api-key'])) {
@@ -82,9 +84,12 @@ export class Guard {
   #checkHost({ host }: IncomingHttpHeaders): void {
     if (this.hasKeys && this.#hosts.size === 0) return
     if (host === undefined) throw new Problem('bad_request', 'The Host header is missing')
+    if (host === this.#lastHost) return
     const name = hostName(host)
-    if (isLoopback(name) || this.#hosts.has(name) || this.#hosts.has(host.toLowerCase())) return
-    throw new Problem('forbidden', 'This host name is not allowed')
+    if (!isLoopback(name) && !this.#hosts.has(name) && !this.#hosts.has(host.toLowerCase())) {
+      throw new Problem('forbidden', 'This host name is not allowed')
+    }
+    this.#lastHost = host
   }
 
   #checkPage(method: string | undefined, headers: IncomingHttpHeaders): void {

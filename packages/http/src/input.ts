@@ -14,35 +14,26 @@ const maxKnownUrls = 1_000
 const maxKnownUrlLength = 2_048
 
 /**
- * What the schemas of a route make of a request. Parsed addresses of GET are kept for the next time (the newest
- * thousand, frozen), because a page that is ready must not wait for the parsing of its own address.
+ * What the schemas of a route make of a request. Parsed addresses of GET are kept for the next time (some
+ * thousand of the newest, frozen), because a page that is ready must not wait for the parsing of its own address.
  */
 export class Inputs {
-  readonly #known = new Map<string, Address>()
+  #newer = new Map<string, Address>()
+  #older = new Map<string, Address>()
 
-  /** Path and query. Throws a Problem `invalid` with the faults of both, and of the body where there is one. */
+  /** Path and query. Throws a Problem `invalid` with the faults of both. */
   address(route: Route, raw: IncomingMessage, params: unknown): Address {
     const url = raw.url ?? ''
-    const known = route.method === 'GET' ? this.#known.get(url) : undefined
-    if (known !== undefined) {
-      this.#known.delete(url)
-      this.#known.set(url, known)
-      return known
+    if (route.method !== 'GET' || url.length > maxKnownUrlLength) return readAddress(route, url, params)
+    const newer = this.#newer.get(url)
+    if (newer !== undefined) return newer
+    const address = this.#older.get(url) ?? deepFreeze(readAddress(route, url, params))
+    if (this.#newer.size >= maxKnownUrls) {
+      this.#older = this.#newer
+      this.#newer = new Map()
     }
-    const faults: Fault[] = []
-    const address = readAddress(route, url, params, faults)
-    refuse(faults)
-    if (route.method === 'GET' && url.length <= maxKnownUrlLength) this.#keep(url, address)
+    this.#newer.set(url, address)
     return address
-  }
-
-  #keep(url: string, address: Address): void {
-    this.#known.set(url, deepFreeze(address))
-    if (this.#known.size <= maxKnownUrls) return
-    for (const oldest of this.#known.keys()) {
-      this.#known.delete(oldest)
-      return
-    }
   }
 }
 
@@ -55,7 +46,7 @@ export function readAll(
   bytes: Buffer,
 ): Address & { readonly body: unknown } {
   const faults: Fault[] = []
-  const address = readAddress(route, raw.url ?? '', params, faults)
+  const address = parseAddress(route, raw.url ?? '', params, faults)
   let body: unknown
   try {
     body = check(schema, parseJson(bytes, raw), 'body', faults)
@@ -67,7 +58,14 @@ export function readAll(
   return { ...address, body }
 }
 
-function readAddress(route: Route, url: string, params: unknown, faults: Fault[]): Address {
+function readAddress(route: Route, url: string, params: unknown): Address {
+  const faults: Fault[] = []
+  const address = parseAddress(route, url, params, faults)
+  refuse(faults)
+  return address
+}
+
+function parseAddress(route: Route, url: string, params: unknown, faults: Fault[]): Address {
   const at = url.indexOf('?')
   const search = at < 0 ? '' : url.slice(at + 1)
   return {

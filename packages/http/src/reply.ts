@@ -26,6 +26,8 @@ export function refusal(error: unknown): Reply | undefined {
   return { status: statusOf[error.code], json: { detail: error.faults ?? error.message } }
 }
 
+type Headers = Record<string, string | number>
+
 export interface Exchange {
   readonly raw: IncomingMessage
   readonly res: ServerResponse
@@ -35,37 +37,38 @@ export interface Exchange {
   readonly lingerMs: number
 }
 
-/** Sends a reply; a stream is over when this resolves. Rejects when the stream fails; the caller cuts the connection. */
-export async function write(exchange: Exchange, reply: Reply): Promise<void> {
+/** Sends a reply: at once, or a stream with a promise that it is over, which rejects when the stream fails. */
+export function write(exchange: Exchange, reply: Reply): void | Promise<void> {
   const { raw, res } = exchange
   if (res.destroyed) return
-  const bytes =
-    'bytes' in reply ? reply.bytes : 'json' in reply ? Buffer.from(JSON.stringify(reply.json)) : undefined
-  const status = reply.status ?? 200
-  const headers: Record<string, string | number> = { 'cache-control': 'no-store', ...exchange.common }
-  if (status !== 204 && status !== 304) {
-    headers['content-type'] = ('contentType' in reply && reply.contentType) || 'application/json'
-    if (bytes !== undefined) headers['content-length'] = bytes.length
-  }
-  if (isUnread(raw)) headers.connection = 'close'
-  const head = () => res.writeHead(status, { ...headers, ...reply.headers })
-  if ('chunks' in reply && raw.method !== 'HEAD') await pump(res, head, reply.chunks)
-  if (res.destroyed) return
-  if (!res.headersSent) head()
-  end(exchange, raw.method === 'HEAD' ? undefined : bytes)
+  if ('chunks' in reply) return writeChunks(exchange, reply)
+  const bytes = 'bytes' in reply ? reply.bytes : Buffer.from(JSON.stringify(reply.json))
+  const type = ('bytes' in reply && reply.contentType) || 'application/json'
+  const hasBody = reply.status !== 204 && reply.status !== 304
+  writeHead(exchange, reply, hasBody ? { 'content-type': type, 'content-length': bytes.length } : {})
+  end(exchange, hasBody && raw.method !== 'HEAD' ? bytes : undefined)
 }
 
-async function pump(
-  res: ServerResponse,
-  head: () => void,
-  chunks: AsyncIterable<Buffer | string>,
+async function writeChunks(
+  exchange: Exchange,
+  reply: Extract<Reply, { chunks: unknown }>,
 ): Promise<void> {
-  for await (const chunk of chunks) {
+  const { raw, res } = exchange
+  const type = { 'content-type': reply.contentType }
+  for await (const chunk of raw.method === 'HEAD' ? [] : reply.chunks) {
+    if (!res.headersSent && !res.destroyed) writeHead(exchange, reply, type)
     if (res.destroyed) return
-    if (!res.headersSent) head()
     if (!res.write(chunk)) await room(res)
-    if (res.destroyed) return
   }
+  if (res.destroyed) return
+  if (!res.headersSent) writeHead(exchange, reply, type)
+  end(exchange)
+}
+
+function writeHead({ raw, res, common }: Exchange, reply: Reply, own: Headers): void {
+  const headers: Headers = Object.assign(own, { 'cache-control': 'no-store' }, common, reply.headers)
+  if (isUnread(raw)) headers.connection = 'close'
+  res.writeHead(reply.status ?? 200, headers)
 }
 
 function room(res: ServerResponse): Promise<void> {

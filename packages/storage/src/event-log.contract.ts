@@ -409,8 +409,10 @@ function tailContract(open: Open): void {
     await conversations.create({ id: conversation })
     const stop = new AbortController()
     const aborted = collect(opened.storage, 0, Infinity, stop.signal)
-    const deleted = collect(opened.storage, 0, Infinity, new AbortController().signal)
+    const seen: number[] = []
+    const deleted = collect(opened.storage, 0, Infinity, new AbortController().signal, seen)
     await log.append(conversation, [draft(1)])
+    await expect.poll(() => seen).toEqual([1])
     stop.abort()
     expect(await aborted).toEqual([1])
     await conversations.remove(conversation)
@@ -426,8 +428,8 @@ async function collect(
   after: number,
   last: number,
   signal: AbortSignal,
+  seen: number[] = [],
 ): Promise<number[]> {
-  const seen: number[] = []
   for await (const batch of storage.log.tail(conversation, after, signal)) {
     for (const event of batch) seen.push(event.position)
     if (seen.at(-1) === last) break
