@@ -177,7 +177,7 @@ describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as cons
 function routeOf(filledPath: string, template: string): string {
   const values = filledPath.split('/')
   const candidates = template.split('/').map((_, i) => template.split('/').with(i, values[i] ?? '').join('/'))
-  return candidates.find((path) => path in document.paths) ?? template
+  return candidates.find((path) => path !== template && path in document.paths) ?? template
 }
 
 function operationOf(filledPath: string, template: string, method: string): Operation | undefined {

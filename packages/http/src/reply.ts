@@ -49,10 +49,7 @@ export function write(exchange: Exchange, reply: Reply): void | Promise<void> {
   end(exchange, hasBody && raw.method !== 'HEAD' ? bytes : undefined)
 }
 
-async function writeChunks(
-  exchange: Exchange,
-  reply: Extract<Reply, { chunks: unknown }>,
-): Promise<void> {
+async function writeChunks(exchange: Exchange, reply: Extract<Reply, { chunks: unknown }>): Promise<void> {
   const { raw, res } = exchange
   const type = { 'content-type': reply.contentType }
   for await (const chunk of raw.method === 'HEAD' ? [] : reply.chunks) {

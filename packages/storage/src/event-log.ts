@@ -13,8 +13,8 @@ export interface StoredEvent {
 
 /**
  * An event that we create. The log gives it an id (UUID v4) when it has none, a timestamp strictly above its
- * predecessor's (by at least 1 µs), and a position. Members whose value is undefined or null are left out,
- * except those in `keepNull` of `serialiseEvent`. `kind` and `source` are required here.
+ * predecessor's (by at least 1 µs), and a position. Members whose value is undefined or null are left out, except where
+ * the specification requires them (see `serialiseEvent`). `kind` and `source` are required here.
  */
 export interface EventDraft {
   readonly id?: string

@@ -18,7 +18,7 @@ import type { Head, Heads } from './heads.ts'
 import { batchBytes, type Lives } from './live.ts'
 import type { Pens } from './pens.ts'
 import { rowBase } from './schema.ts'
-import { type Selection, selectRows } from './search.ts'
+import { countRange, type Selection, selectRows } from './search.ts'
 import type { TextIndex } from './text-index.ts'
 import type { Step, Writer } from './writer.ts'
 
@@ -107,7 +107,9 @@ export class SqliteEventLog implements EventLog {
     if (!kind && !source && !body && timestamp__gte === undefined && timestamp__lt === undefined)
       return head.head
     const selection = this.#selection(head, { ...filter, limit: 0, sort_order: 'TIMESTAMP' })
-    if (selection.facets?.length === 0 || (body && this.#isNoMessage(kind))) return 0
+    const { facets } = selection
+    if (facets?.length === 0 || (body && this.#isNoMessage(kind))) return 0
+    if (facets === undefined && !body && head.isInOrder) return countRange(this.#parts.db, selection)
     return await this.#parts.text.count(selection, body || undefined)
   }
 

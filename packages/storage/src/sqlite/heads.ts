@@ -19,7 +19,7 @@ export interface Head extends Extent {
   readonly generation: number
 }
 
-const maxHeads = 5_000
+type Row = readonly [ordinal: number, head: number, lastInstant: Instant | null, inOrder: number]
 
 const select = `SELECT ordinal, head, last_instant, in_order FROM conversation WHERE id = ? AND is_visible = 1`
 const update = `UPDATE conversation SET head = ?, last_instant = ?, in_order = ?, updated_at = max(updated_at, ?),
@@ -32,13 +32,15 @@ const update = `UPDATE conversation SET head = ?, last_instant = ?, in_order = ?
 export class Heads {
   readonly #db: Database
   readonly #now: () => Instant
+  readonly #maxHeads: number
   readonly #heads = new Map<string, Head>()
   readonly #unsaved = new Map<number, { head: Head; status: string | undefined }>()
   #stamp = 0
 
-  constructor(db: Database, now: () => Instant) {
+  constructor(db: Database, now: () => Instant, maxHeads = 5_000) {
     this.#db = db
     this.#now = now
+    this.#maxHeads = maxHeads
   }
 
   find(conversation: string): Head | undefined {
@@ -95,22 +97,19 @@ export class Heads {
   }
 
   #load(conversation: string): Head | undefined {
-    const row = this.#db.row<[number, number, Instant | null, number]>(select, conversation)
+    const row = this.#db.row<Row>(select, conversation)
     if (row === undefined) return undefined
-    const [ordinal, position, lastInstant, inOrder] = row
-    const stamp = ++this.#stamp
-    const head: Head = {
-      id: conversation,
-      ordinal,
-      head: position,
-      lastInstant: lastInstant ?? undefined,
-      isInOrder: inOrder === 1,
-      version: stamp,
-      generation: stamp,
-    }
-    if (this.#heads.size >= maxHeads) this.#dropOldest()
+    const [ordinal] = row
+    const head = this.#unsaved.get(ordinal)?.head ?? this.#fresh(conversation, row)
+    if (this.#heads.size >= this.#maxHeads) this.#dropOldest()
     this.#heads.set(conversation, head)
     return head
+  }
+
+  #fresh(id: string, [ordinal, head, lastInstant, inOrder]: Row): Head {
+    const stamp = ++this.#stamp
+    const extent = { head, lastInstant: lastInstant ?? undefined, isInOrder: inOrder === 1 }
+    return { id, ordinal, ...extent, version: stamp, generation: stamp }
   }
 
   #dropOldest(): void {

@@ -62,6 +62,12 @@ export function rowBounds(db: Database, selection: Selection): { low: number; hi
   return low > high ? undefined : { low, high }
 }
 
+/** How many events bounds of time leave of a log in order of time. */
+export function countRange(db: Database, selection: Selection): number {
+  const bounds = rowBounds(db, selection)
+  return bounds === undefined ? 0 : bounds.high - bounds.low + 1
+}
+
 function inRowOrder(db: Database, selection: Selection): EventRow[] {
   const bounds = rowBounds(db, selection)
   if (bounds === undefined) return []

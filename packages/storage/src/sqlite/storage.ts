@@ -97,7 +97,7 @@ export class SqliteStorage implements Storage {
     await this.#purge.close()
     await this.#parts.text.close()
     this.#parts.db.close()
-    this.#lock.close()
+    if (this.#lock.isOpen) this.#lock.close()
   }
 }
 

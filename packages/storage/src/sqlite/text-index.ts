@@ -83,8 +83,14 @@ export class TextIndex {
     if (this.#expected.size === 0 || this.#isClosed) return
     const ordinals = [...this.#expected]
     this.#expected.clear()
-    this.#ask({ kind: 'index', ordinals }).catch((error: unknown) => {
-      this.#options.log('error', 'messages could not be indexed', { error: String(error) })
+    this.#begin({ kind: 'index', ordinals })
+  }
+
+  /** Asks for work that nobody waits for, but that the thread is kept for. */
+  #begin(question: Question): void {
+    this.#ask(question).catch((error: unknown) => {
+      if (!this.#isClosed)
+        this.#options.log('error', 'messages could not be indexed', { error: String(error) })
     })
   }
 
@@ -111,6 +117,7 @@ export class TextIndex {
     worker.on('error', (error) => this.#fail(worker, error))
     worker.on('exit', () => this.#fail(worker, new Error('the text index was stopped')))
     this.#worker = worker
+    this.#begin({ kind: 'settle' })
     return worker
   }
 
@@ -125,6 +132,7 @@ export class TextIndex {
 
   #rest(worker: Worker): void {
     worker.unref()
+    clearTimeout(this.#idling)
     this.#idling = setTimeout(() => {
       this.#worker = undefined
       void worker.terminate()

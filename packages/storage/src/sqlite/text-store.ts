@@ -6,7 +6,7 @@ import { rowBase } from './schema.ts'
 import { comparison, rowBounds, type Selection } from './search.ts'
 
 /** index.db. `parts` are folded texts; `upto` is the position that the index of a conversation has come to. */
-const indexMigrations = [
+export const indexMigrations = [
   `CREATE TABLE message (row INTEGER PRIMARY KEY, facet INTEGER NOT NULL, instant INTEGER NOT NULL, parts BLOB NOT NULL) STRICT;
    CREATE VIRTUAL TABLE trigram USING fts5 (
      text, tokenize = 'trigram case_sensitive 1', content = '', contentless_delete = 1, detail = none

@@ -44,7 +44,8 @@ class TextWork {
       }
       case 'index':
         for (const ordinal of request.ordinals) this.#behind.add(ordinal)
-        return this.#work()
+        this.#work()
+        return await this.#working
       case 'forget':
         this.#behind.delete(request.ordinal)
         while (this.#store.forget(request.ordinal)) await nextTurn()

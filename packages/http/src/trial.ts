@@ -1,0 +1,79 @@
+import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
+import { connect } from 'node:net'
+import type { RouteTable } from '@slipway/protocol'
+import { type AppOptions, app } from './app.ts'
+import type { Handlers } from './handler.ts'
+import { type Listening, listen } from './listen.ts'
+
+export interface Answer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+}
+
+export interface Call {
+  readonly method?: string
+  readonly headers?: OutgoingHttpHeaders
+  readonly body?: string | Buffer
+}
+
+/** A server on a free port of this machine, for one test. */
+export class Trial implements AsyncDisposable {
+  readonly listening: Listening
+  /** What the server logged, one entry a line. */
+  readonly lines: { level: string; message: string; members: Record<string, unknown> | undefined }[]
+
+  constructor(listening: Listening, lines: Trial['lines']) {
+    this.listening = listening
+    this.lines = lines
+  }
+
+  static async of<T extends RouteTable>(routes: T, handlers: Handlers<T>, options: Partial<AppOptions> = {}) {
+    const lines: Trial['lines'] = []
+    const log: AppOptions['log'] = (level, message, members) => void lines.push({ level, message, members })
+    const web = app(routes, handlers, { openapi: { openapi: '3.1.0' }, log, ...options })
+    return new Trial(await listen(web, { host: '127.0.0.1', port: 0, stopMs: 300 }), lines)
+  }
+
+  get port(): number {
+    return this.listening.port
+  }
+
+  /** Sends a request over a connection of its own and reads the whole answer. */
+  call(path: string, { method = 'GET', headers = {}, body }: Call = {}): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const options = { host: '127.0.0.1', port: this.port, path, method, headers, agent: false }
+      const outgoing = request(options, async (answer) => {
+        try {
+          const chunks = await answer.toArray()
+          const text = Buffer.concat(chunks).toString()
+          resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text })
+        } catch (error) {
+          reject(error)
+        }
+      })
+      outgoing.on('error', reject).end(body)
+    })
+  }
+
+  json(path: string, body: unknown, call: Call = {}): Promise<Answer> {
+    const headers = { 'content-type': 'application/json', ...call.headers }
+    return this.call(path, { method: 'POST', ...call, headers, body: JSON.stringify(body) })
+  }
+
+  /** Sends bytes as they are and reads until the server ends the connection. */
+  raw(bytes: string): Promise<string> {
+    return new Promise((resolve) => {
+      let text = ''
+      const socket = connect(this.port, '127.0.0.1', () => socket.write(bytes))
+      socket.on('data', (chunk) => {
+        text += chunk.toString('latin1')
+      })
+      socket.on('error', () => {}).on('close', () => resolve(text))
+    })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.listening.close()
+  }
+}
