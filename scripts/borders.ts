@@ -8,6 +8,9 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   cli: ['protocol', 'client', 'agent-server'],
 }
 
+/** Parts of a package that may be imported alone: without the schemas, which cost a thread more memory than its work. */
+export const sideDoors: readonly string[] = ['@slipway/protocol/message-texts']
+
 /** One library, one place: the folders (from `packages/`) in which a module may be imported. Tests are free. */
 export const libraries: Readonly<Record<string, readonly string[]>> = {
   zod: ['protocol/', 'agent-server/src/config.ts'],

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
-import { environment, libraries, packages } from './borders.ts'
+import { environment, libraries, packages, sideDoors } from './borders.ts'
 
 const root = resolve(import.meta.dirname, '../packages')
 const importPattern = /(?:^|\n)\s*(?:import|export)\b[^'"\n;]*?(?:\{[^}]*\}[^'"\n;]*?)?from\s*['"]([^'"]+)['"]|(?:^|[^\w.])import\(\s*['"]([^'"]+)['"]\s*\)|(?:^|\n)import\s*['"]([^'"]+)['"]/g
@@ -44,7 +44,7 @@ function moduleFault(file: string, own: string, target: string, isTest: boolean)
   const inside = /^@slipway\/([^/]+)(\/.*)?$/.exec(target)
   if (inside !== null) {
     const [, name = '', path] = inside
-    if (path !== undefined) return `imports ${target}: past the front door`
+    if (path !== undefined && !sideDoors.includes(target)) return `imports ${target}: past the front door`
     if (isTest || packages[own]?.includes(name)) return undefined
     return `imports ${target}: ${own} may import ${packages[own]?.join(', ') || 'nothing'}`
   }

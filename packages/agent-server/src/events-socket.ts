@@ -4,7 +4,7 @@ import { conversationId, eventsSocketQuery, formatInstant, invalid, Problem, sen
 import type { Storage, StoredEvent } from '@slipway/storage'
 import type { Conversations } from './conversations.ts'
 import { send } from './messages.ts'
-import { plainFrame, positionedFrame } from './stream.ts'
+import { plainFrames, positionedFrames } from './stream.ts'
 
 /** Codes of ours: the caller's position lies beyond the end of the log; the conversation is not there. */
 const beyondTheEnd = 4416
@@ -48,7 +48,7 @@ async function serve(parts: Parts, socket: Socket, asked: Asked): Promise<void> 
     return socket.close(beyondTheEnd, `The log ends at position ${record.head}`)
   }
   const isResumable = asked.after !== undefined
-  const toFrame = isResumable ? positionedFrame : plainFrame
+  const toFrames = isResumable ? positionedFrames : plainFrames
   socket.onMessage(async (text) => {
     const answer = await take(parts, asked.id, text)
     if (answer !== undefined) await socket.send([isResumable ? hint(answer) : frame(Buffer.from(JSON.stringify(answer)))])
@@ -58,7 +58,7 @@ async function serve(parts: Parts, socket: Socket, asked: Asked): Promise<void> 
     await socket.send([frame(Buffer.from(JSON.stringify(stateUpdate(state, parts.now()))))])
   }
   for await (const batch of wanted(parts.storage, asked, record.head, socket.signal)) {
-    await socket.send(batch.map(toFrame))
+    await socket.send(toFrames(batch))
     if (socket.signal.aborted) return
   }
   // The tail ends by itself only when the conversation is deleted.
@@ -66,11 +66,18 @@ async function serve(parts: Parts, socket: Socket, asked: Asked): Promise<void> 
 }
 
 /** What is to be sent again, up to the end of the log as it was when the socket opened, then all that follows. */
-async function* wanted(storage: Storage, asked: Asked, head: number, signal: AbortSignal): AsyncGenerator<readonly StoredEvent[]> {
+function wanted(storage: Storage, asked: Asked, head: number, signal: AbortSignal): AsyncIterable<readonly StoredEvent[]> {
+  if (asked.after !== undefined) return storage.log.tail(asked.id, asked.after, signal)
   const mode = asked.resend_mode ?? (asked.resend_all ? 'all' : undefined)
-  const since = mode === 'since' ? asked.after_timestamp : undefined
-  if (asked.after === undefined && since !== undefined) yield* between(storage, asked.id, since, head)
-  yield* storage.log.tail(asked.id, asked.after ?? (mode === 'all' ? 0 : head), signal)
+  if (mode === 'all') return storage.log.tail(asked.id, 0, signal)
+  const live = storage.log.tail(asked.id, head, signal)
+  const since = asked.after_timestamp
+  return mode === undefined || since === undefined ? live : after(between(storage, asked.id, since, head), live)
+}
+
+async function* after<T>(first: AsyncIterable<T>, then: AsyncIterable<T>): AsyncGenerator<T> {
+  yield* first
+  yield* then
 }
 
 /** Events at or after a moment, in order of time, of those that were there at the start. */

@@ -5,22 +5,24 @@ import { slim } from './slim.ts'
 /** Frames of the legacy socket stay below this, because its clients refuse larger ones. */
 export const maxLegacyFrameBytes = 1024 * 1024
 
-/** A frame is made once for all readers of an event. */
-const plain = new WeakMap<StoredEvent, Frame>()
-const positioned = new WeakMap<StoredEvent, Frame>()
+/** What was made of a batch or an event: once for all readers that share it. */
+const plain = new WeakMap<readonly StoredEvent[], readonly Frame[]>()
+const positioned = new WeakMap<readonly StoredEvent[], readonly Frame[]>()
 const sse = new WeakMap<StoredEvent, Buffer>()
 
-/** The event alone: the frame that existing clients read. */
-export function plainFrame(event: StoredEvent): Frame {
-  return once(plain, event, () =>
-    frame(event.bytes.length < maxLegacyFrameBytes ? event.bytes : slim(event.bytes, maxLegacyFrameBytes)),
+/** The events alone: the frames that existing clients read. */
+export function plainFrames(batch: readonly StoredEvent[]): readonly Frame[] {
+  return once(plain, batch, () =>
+    batch.map(({ bytes }) => frame(bytes.length < maxLegacyFrameBytes ? bytes : slim(bytes, maxLegacyFrameBytes))),
   )
 }
 
-/** `{"position":n,"event":{...}}`: the frame of the resumable form. */
-export function positionedFrame(event: StoredEvent): Frame {
-  return once(positioned, event, () =>
-    frame(Buffer.concat([Buffer.from(`{"position":${event.position},"event":`), event.bytes, Buffer.from('}')])),
+/** `{"position":n,"event":{...}}`: the frames of the resumable form. */
+export function positionedFrames(batch: readonly StoredEvent[]): readonly Frame[] {
+  return once(positioned, batch, () =>
+    batch.map(({ position, bytes }) =>
+      frame(Buffer.concat([Buffer.from(`{"position":${position},"event":`), bytes, Buffer.from('}')])),
+    ),
   )
 }
 
@@ -36,11 +38,11 @@ function dataLines(bytes: Buffer): Buffer {
   return bytes.includes(13) ? Buffer.from(bytes.toString('utf8').replaceAll('\r', '\ndata: ')) : bytes
 }
 
-function once<V>(made: WeakMap<StoredEvent, V>, event: StoredEvent, make: () => V): V {
-  const known = made.get(event)
+function once<K extends WeakKey, V>(made: WeakMap<K, V>, key: K, make: () => V): V {
+  const known = made.get(key)
   if (known !== undefined) return known
   const value = make()
-  made.set(event, value)
+  made.set(key, value)
   return value
 }
 

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import type { Handler, Handlers } from './handler.ts'
-import { Trial } from './trial.ts'
+import { type Call, Trial } from './trial.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 
@@ -157,25 +157,19 @@ test('a GET may carry a body where the route takes one', async () => {
 })
 
 const json = { 'content-type': 'application/json' }
-test.for([
-  ['an empty body is no value', { headers: json, body: '' }, 422, ['body']],
-  ['no body and no type is no value', {}, 422, ['body']],
-  ['broken JSON', { headers: json, body: '{"title":' }, 422, ['body']],
-  ['bytes that are not UTF-8', { headers: json, body: Buffer.from([0x22, 0xff, 0x22]) }, 422, ['body']],
-  [
-    '501 levels',
-    { headers: json, body: `{"title":"x","a":${'['.repeat(500)}${']'.repeat(500)}}` },
-    422,
-    ['body'],
-  ],
-  ['a million levels', { headers: json, body: '['.repeat(1_000_000) }, 422, ['body']],
-  ['a member __proto__', { headers: json, body: '{"title":"x","__proto__":{"a":1}}' }, 422, ['body']],
-  ['the same, escaped', { headers: json, body: '{"title":"x","\\u005f_pr\\u006fto__":1}' }, 422, ['body']],
-  ['a missing member', { headers: json, body: '{}' }, 422, ['body', 'title']],
-] as const)('body: %s is refused', async ([, call, status, loc]) => {
+test.for<[string, Call['body'] & {}, (string | number)[]]>([
+  ['an empty body', '', ['body']],
+  ['broken JSON', '{"title":', ['body']],
+  ['bytes that are not UTF-8', Buffer.from([0x22, 0xff, 0x22]), ['body']],
+  ['501 levels', `{"title":"x","a":${'['.repeat(500)}${']'.repeat(500)}}`, ['body']],
+  ['a million levels', '['.repeat(1_000_000), ['body']],
+  ['a member __proto__', '{"title":"x","__proto__":{"a":1}}', ['body']],
+  ['the same, escaped', '{"title":"x","\\u005f_pr\\u006fto__":1}', ['body']],
+  ['a missing member', '{}', ['body', 'title']],
+])('body: %s is refused', async ([, body, loc]) => {
   await using trial = await open()
-  const answer = await trial.call(item, { method: 'POST', ...call })
-  expect(answer.status).toBe(status)
+  const answer = await trial.call(item, { method: 'POST', headers: json, body })
+  expect(answer.status).toBe(422)
   expect(JSON.parse(answer.text).detail[0].loc).toEqual(loc)
 })
 
@@ -183,7 +177,7 @@ test.for([
   ['500 levels', `{"title":"[[[\\"{{{","a":${'['.repeat(499)}${']'.repeat(499)}}`],
   ['a member constructor', '{"title":"x","constructor":{"prototype":{"a":1}}}'],
   ['the name __proto__ in a text', '{"title":"__proto__ \\u005f"}'],
-])('body: %s is taken as it is', async ([, body]) => {
+] as const)('body: %s is taken as it is', async ([, body]) => {
   await using trial = await open()
   const answer = await trial.call(item, { method: 'POST', headers: json, body })
   expect(answer.status).toBe(201)
@@ -193,10 +187,9 @@ test.for([
 
 test('any JSON object goes through unchanged', async () => {
   await using trial = await open()
-  const object = fc.dictionary(
-    fc.string().filter((name) => name !== '__proto__'),
-    fc.jsonValue(),
-  )
+  const object = fc
+    .dictionary(fc.string(), fc.jsonValue())
+    .filter((value) => !JSON.stringify(value).includes('__proto__'))
   await fc.assert(
     fc.asyncProperty(object, async (value) => {
       const sent = { ...value, title: 'x' }
@@ -251,13 +244,13 @@ test.for([
 test('a body that does not arrive in time is answered with 408', async () => {
   await using trial = await open({}, { bodyTimeoutMs: 50, lingerMs: 50 })
   const text = await trial.raw(`POST /api/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12`)
-  expect(text).toMatch(/^HTTP\/1.1 408 Request Timeout\r\n[^]*\{"detail":"Request Timeout"\}$/)
+  expect(text).toMatch(/^HTTP\/1.1 408 Request Timeout\r\n[\s\S]*\{"detail":"Request Timeout"\}$/)
 })
 
 test('a head that trickles in is cut off with 408', async () => {
   await using trial = await open({}, { headersTimeoutMs: 100 })
   expect(await trial.raw('GET /health HTTP/1.1\r\nHost: loc')).toMatch(
-    /^HTTP\/1.1 408 [^]*\{"detail":"Request Timeout"\}$/,
+    /^HTTP\/1.1 408 [\s\S]*\{"detail":"Request Timeout"\}$/,
   )
 })
 
@@ -271,27 +264,29 @@ test.for([
   ],
 ] as const)('%s is answered with JSON', async ([, bytes, status, detail]) => {
   await using trial = await open()
-  expect(await trial.raw(bytes)).toMatch(new RegExp(`^HTTP/1.1 ${status} [^]*\\{"detail":"${detail}"\\}$`))
+  expect(await trial.raw(bytes)).toMatch(
+    new RegExp(`^HTTP/1.1 ${status} [\\s\\S]*\\{"detail":"${detail}"\\}$`),
+  )
 })
 
-const codes = {
-  bad_request: 400,
-  unauthorized: 401,
-  forbidden: 403,
-  not_found: 404,
-  method_not_allowed: 405,
-  conflict: 409,
-  busy: 409,
-  too_large: 413,
-  unsupported_media_type: 415,
-  invalid: 422,
-  too_many: 429,
-  unavailable: 503,
-  storage_full: 507,
-} as const
+const codes = [
+  ['bad_request', 400],
+  ['unauthorized', 401],
+  ['forbidden', 403],
+  ['not_found', 404],
+  ['method_not_allowed', 405],
+  ['conflict', 409],
+  ['busy', 409],
+  ['too_large', 413],
+  ['unsupported_media_type', 415],
+  ['invalid', 422],
+  ['too_many', 429],
+  ['unavailable', 503],
+  ['storage_full', 507],
+] as const
 
 test('each code of a Problem has its status, also when it is thrown later', async () => {
-  for (const [code, status] of Object.entries(codes) as [keyof typeof codes, number][]) {
+  for (const [code, status] of codes) {
     const throwing: Handler<typeof routes.run> = async () => {
       await new Promise(setImmediate)
       throw new Problem(code, 'because')
@@ -322,7 +317,7 @@ test.for([true, false])(
     const lines = trial.lines.filter(({ level }) => level === 'error')
     expect(lines).toHaveLength(1)
     expect(lines[0]?.members).toMatchObject({ error_id: body.error_id, method: 'POST', route: '/api/run' })
-    expect(lines[0]?.members?.error).toMatch(/the reason[^]*caused by: Error: the cause/)
+    expect(lines[0]?.members?.error).toMatch(/the reason[\s\S]*caused by: Error: the cause/)
     expect(JSON.stringify(trial.lines)).not.toContain('hidden')
   },
 )
@@ -404,6 +399,36 @@ test('a client that leaves ends the stream and aborts the signal', async () => {
   expect(await ended).toBe(true)
   expect(trial.lines.filter(({ level }) => level === 'error')).toEqual([])
 })
+
+test('a reader of a stream that stands still is cut off, one that is kept waiting is not', async () => {
+  const { promise: ended, resolve } = Promise.withResolvers<boolean>()
+  async function* late() {
+    yield 'first\n'
+    await new Promise((later) => setTimeout(later, 150))
+    yield 'last\n'
+  }
+  await using trial = await open(
+    {
+      chunks: ({ header, signal }) => ({
+        contentType: 'text/plain',
+        chunks: header('x-late') === undefined ? flood(signal, resolve) : late(),
+      }),
+    },
+    { stallMs: 50 },
+  )
+  expect((await trial.call('/api/chunks', { headers: { 'x-late': '1' } })).text).toBe('first\nlast\n')
+  const answer = await get(trial, '/api/chunks')
+  expect(await ended).toBe(true)
+  answer.on('error', () => {}).destroy()
+})
+
+async function* flood(signal: AbortSignal, ended: (isAborted: boolean) => void): AsyncGenerator<Buffer> {
+  try {
+    for (;;) yield Buffer.alloc(1 << 20)
+  } finally {
+    ended(signal.aborted)
+  }
+}
 
 async function* endless(signal: AbortSignal, ended: (isAborted: boolean) => void): AsyncGenerator<string> {
   try {

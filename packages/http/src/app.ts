@@ -7,8 +7,8 @@ import { ClientGone, isUnread, readBody } from './body.ts'
 import { Docs } from './docs.ts'
 import { type ConnectionLimits, framework } from './framework.ts'
 import type { Handlers, Reply, SocketRoute } from './handler.ts'
-import { Incoming, type Source } from './incoming.ts'
-import { Inputs, readAll } from './input.ts'
+import { Incoming } from './incoming.ts'
+import { Inputs } from './input.ts'
 import { stackOf } from './log.ts'
 import { type Exchange, refusal, write } from './reply.ts'
 import { type SocketLimits, Sockets } from './sockets.ts'
@@ -60,8 +60,11 @@ export class App {
     this.#options = options
     this.#guard = new Guard(options)
     this.#sockets = new Sockets(options.sockets ?? [], this.#guard, options.log, options)
-    this.#fastify = framework(options, (error, request, reply) =>
-      this.#serve('', () => Promise.reject(new Problem('bad_request', error.message)))(request, reply),
+    this.#fastify = framework(
+      options,
+      this.#serve('', () => {
+        throw new Problem('bad_request', 'The address is not valid')
+      }),
     )
     this.#fastify.setNotFoundHandler(this.#serve('', ({ raw }) => this.#refuseUnknown(raw)))
     this.#fastify.server.on('upgrade', (raw, net, head) => this.#sockets.upgrade(raw, net, head))
@@ -161,34 +164,25 @@ export class App {
   /** What the route wants to know of a request; a promise only when a body has to be read first. */
   #incoming(route: Route, { raw, res }: Exchange, params: unknown): Incoming | Promise<Incoming> {
     const source = { raw, res, live: this.#live, idleMs: this.#options.idleMs ?? 60_000 }
-    if (route.stream === undefined && isUnread(raw)) return this.#incomingWithBody(route, source, params)
-    if (route.body !== undefined)
-      return new Incoming(route, source, readAll(route, route.body, raw, params, empty))
-    return new Incoming(route, source, this.#inputs.address(route, raw, params))
-  }
-
-  /** A body that the route does not declare is read, so that the connection can be used again, and thrown away. */
-  async #incomingWithBody(route: Route, source: Source, params: unknown): Promise<Incoming> {
+    const make = (bytes: Buffer) => new Incoming(route, source, this.#inputs.read(route, raw, params, bytes))
+    if (route.stream !== undefined || !isUnread(raw)) return make(empty)
+    // A body that the route does not declare is read too, so that the connection can be used again.
     const { maxBodyBytes = 10 * 1024 * 1024, bodyTimeoutMs = 60_000 } = this.#options
-    const { raw } = source
-    const bytes = await readBody(raw, maxBodyBytes, bodyTimeoutMs)
-    if (route.body !== undefined)
-      return new Incoming(route, source, readAll(route, route.body, raw, params, bytes))
-    return new Incoming(route, source, this.#inputs.address(route, raw, params))
+    return readBody(raw, maxBodyBytes, bodyTimeoutMs).then(make)
   }
 
   /** As long as nothing has to be waited for, a request is answered before the next one is looked at. */
   #serve(route: string, produce: Produce): (request: FastifyRequest, reply: FastifyReply) => void {
-    const lingerMs = this.#options.lingerMs ?? 5_000
+    const { lingerMs = 5_000, stallMs = 30_000 } = this.#options
     return ({ raw, params }, reply) => {
       reply.hijack()
       const common = this.#guard.headers(raw.headers)
-      const exchange = { raw, res: reply.raw, route, common, lingerMs, startedAt: performance.now() }
+      const exchange = { raw, res: reply.raw, route, common, lingerMs, stallMs, startedAt: performance.now() }
       try {
         const produced = produce(exchange, params)
         if (produced instanceof Promise || 'chunks' in produced) void this.#finish(exchange, produced)
         else {
-          write(exchange, produced)
+          void write(exchange, produced)
           this.#done(exchange)
         }
       } catch (error) {
@@ -229,7 +223,7 @@ export class App {
       reply = { status: 500, json: { detail: 'Internal Server Error', error_id } }
     }
     if (reply === undefined || res.headersSent) res.destroy()
-    else write(exchange, reply)
+    else void write(exchange, reply)
     this.#done(exchange)
   }
 }

@@ -14,7 +14,7 @@ export interface ConnectionLimits {
  */
 export function framework(
   limits: ConnectionLimits,
-  refuse: (error: Error, request: FastifyRequest, reply: FastifyReply) => void,
+  refuse: (request: FastifyRequest, reply: FastifyReply) => void,
 ): FastifyInstance {
   const headersTimeout = limits.headersTimeoutMs ?? 15_000
   const fastify = Fastify({
@@ -23,7 +23,7 @@ export function framework(
     requestTimeout: 0,
     keepAliveTimeout: 65_000,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 4096, querystringParser: () => ({}) },
-    frameworkErrors: refuse,
+    frameworkErrors: (_error, request, reply) => refuse(request, reply),
     clientErrorHandler: answerClientError,
     http: {
       headersTimeout,

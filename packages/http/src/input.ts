@@ -21,8 +21,18 @@ export class Inputs {
   #newer = new Map<string, Address>()
   #older = new Map<string, Address>()
 
-  /** Path and query. Throws a Problem `invalid` with the faults of both. */
-  address(route: Route, raw: IncomingMessage, params: unknown): Address {
+  /** Throws a Problem: `invalid` with the faults of all parts, or `unsupported_media_type`. */
+  read(
+    route: Route,
+    raw: IncomingMessage,
+    params: unknown,
+    bytes: Buffer,
+  ): Address & { readonly body?: unknown } {
+    const { body } = route
+    return body === undefined ? this.#address(route, raw, params) : readAll(route, body, raw, params, bytes)
+  }
+
+  #address(route: Route, raw: IncomingMessage, params: unknown): Address {
     const url = raw.url ?? ''
     if (route.method !== 'GET' || url.length > maxKnownUrlLength) return readAddress(route, url, params)
     const newer = this.#newer.get(url)

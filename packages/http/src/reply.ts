@@ -35,6 +35,8 @@ export interface Exchange {
   readonly common: Readonly<Record<string, string>>
   /** How long what is left of a request is read and thrown away after its answer. */
   readonly lingerMs: number
+  /** How long the reader of a stream may read nothing before it is cut off. */
+  readonly stallMs: number
 }
 
 /** Sends a reply: at once, or a stream with a promise that it is over, which rejects when the stream fails. */
@@ -52,6 +54,7 @@ export function write(exchange: Exchange, reply: Reply): void | Promise<void> {
 async function writeChunks(exchange: Exchange, reply: Extract<Reply, { chunks: unknown }>): Promise<void> {
   const { raw, res } = exchange
   const type = { 'content-type': reply.contentType }
+  res.setTimeout(exchange.stallMs, () => void (res.writableNeedDrain && res.destroy()))
   for await (const chunk of raw.method === 'HEAD' ? [] : reply.chunks) {
     if (!res.headersSent && !res.destroyed) writeHead(exchange, reply, type)
     if (res.destroyed) return

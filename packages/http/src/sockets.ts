@@ -14,7 +14,7 @@ export interface SocketLimits {
   readonly maxSocketsPerKey?: number
   /** Most open sockets; one more is closed with 1013. 20,000 unless given. */
   readonly maxSockets?: number
-  /** How long a peer that reads nothing may make us wait before it is closed with 1013; 30 s unless given. */
+  /** How long a peer that reads nothing may make us wait before it is closed with 1013 (the reader of a stream: cut off); 30 s unless given. */
   readonly stallMs?: number
   /** How long the first frame with the key may take; 10 s unless given. */
   readonly authMs?: number

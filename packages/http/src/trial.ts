@@ -57,8 +57,9 @@ export class Trial implements AsyncDisposable {
   }
 
   json(path: string, body: unknown, call: Call = {}): Promise<Answer> {
-    const headers = { 'content-type': 'application/json', ...call.headers }
-    return this.call(path, { method: 'POST', ...call, headers, body: JSON.stringify(body) })
+    const bytes = Buffer.from(JSON.stringify(body))
+    const headers = { 'content-type': 'application/json', 'content-length': bytes.length, ...call.headers }
+    return this.call(path, { method: 'POST', ...call, headers, body: bytes })
   }
 
   /** Sends bytes as they are and reads until the server ends the connection. */

@@ -3,7 +3,8 @@ import addFormats from 'ajv-formats'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { must } from './assert.ts'
-import { defaultSource, event, eventKinds, messageTexts, validateEvent } from './event.ts'
+import { defaultSource, event, eventKinds, validateEvent } from './event.ts'
+import { messageTexts } from './message-texts.ts'
 import { agentOpenApi } from './openapi.ts'
 
 const call = { tool_name: 'terminal', tool_call_id: 'c1' }

@@ -29,7 +29,6 @@ export {
   eventKinds,
   eventPage,
   eventSource,
-  messageTexts,
   validateEvent,
 } from './event.ts'
 export { faultsOf } from './faults.ts'
@@ -52,6 +51,7 @@ export {
   textContent,
 } from './message.ts'
 export { agentOpenApi, type OpenApi, openapi } from './openapi.ts'
+export { messageTexts } from './message-texts.ts'
 export { type Fault, invalid, Problem, type ProblemCode } from './problem.ts'
 export { redact } from './redact.ts'
 export type { Method, Route, RouteBody, RouteParams, RouteQuery, RouteResponse, RouteTable } from './route.ts'

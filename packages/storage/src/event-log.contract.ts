@@ -128,6 +128,8 @@ function appendContract(open: Open): void {
     await expect(
       log.append(conversation, [draft(1)], { after: 0, record: { status: 'error' } }),
     ).rejects.toThrow()
+    const stale = log.append(conversation, [], { after: 0, record: { status: 'error' } })
+    await expect(stale).rejects.toMatchObject({ code: 'conflict' })
     expect(await conversations.get([conversation])).toMatchObject([{ status: 'paused', head: 1 }])
   })
 

@@ -1,29 +1,19 @@
 import { formatInstant, type Instant } from '@slipway/protocol'
 import type { EventDraft } from './event-log.ts'
 
-/** Written by the log itself, at their own places. */
-const placed = new Set(['id', 'timestamp', 'source', 'kind'])
-
 /**
  * The stored text of an event that we create: id, timestamp, source, the draft's members in their order, kind last.
  * Members that are null or undefined are left out at every level that the specification models, except where the
  * specification requires the member (CriticResult.message, TerminalObservation.command) and inside free-form JSON.
  */
 export function serialiseEvent(draft: EventDraft, id: string, instant: Instant): Buffer {
-  const { kind, source } = draft
-  const members = Object.entries(draft).filter(([name]) => !placed.has(name))
-  const own = members.flatMap(([name, value]) => member(name, value, { kind, isCritic: false }))
-  return Buffer.from(
-    JSON.stringify(
-      Object.fromEntries([
-        ['id', id],
-        ['timestamp', formatInstant(instant)],
-        ['source', source],
-        ...own,
-        ['kind', kind],
-      ]),
-    ),
-  )
+  const { id: _, timestamp: __, source, kind, ...members } = draft
+  const head = { id, timestamp: formatInstant(instant), source }
+  const text = JSON.stringify({ ...head, ...members, kind })
+  // Most events have no null: then there is nothing to leave out but what JSON leaves out anyway.
+  if (!text.includes('null')) return Buffer.from(text)
+  const own = Object.entries(members).flatMap(([name, value]) => member(name, value, { kind, isCritic: false }))
+  return Buffer.from(JSON.stringify({ ...head, ...Object.fromEntries(own), kind }))
 }
 
 interface Holder {

@@ -1,14 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type EventFilter, type Instant, invalid, type Log, Problem } from '@slipway/protocol'
-import type {
-  AppendOptions,
-  EventDraft,
-  EventLog,
-  EventPage,
-  EventQuery,
-  ReceivedEvent,
-  StoredEvent,
+import {
+  type AppendOptions,
+  type EventDraft,
+  type EventLog,
+  type EventPage,
+  type EventQuery,
+  isReceived,
+  type ReceivedEvent,
+  type StoredEvent,
 } from '../event-log.ts'
+import { Sleeper } from '../bells.ts'
 import { PageCache } from '../page-cache.ts'
 import { claimedPosition, pageId } from '../page-id.ts'
 import type { Database } from './database.ts'
@@ -74,17 +76,8 @@ export class SqliteEventLog implements EventLog {
   async search(conversation: string, query: EventQuery): Promise<EventPage> {
     const head = this.#parts.heads.get(conversation)
     const { limit, sort_order, page_id, kind, source, body, timestamp__gte, timestamp__lt } = query
-    const key = JSON.stringify([
-      conversation,
-      limit,
-      sort_order,
-      page_id,
-      kind,
-      source,
-      body,
-      timestamp__gte,
-      timestamp__lt,
-    ])
+    const filters = [kind, source, body, timestamp__gte, timestamp__lt]
+    const key = JSON.stringify([conversation, limit, sort_order, page_id, ...filters])
     const known = this.#pages.get(key, head)
     if (known !== undefined) return known
     const selection = this.#selection(head, query)
@@ -103,9 +96,7 @@ export class SqliteEventLog implements EventLog {
 
   async count(conversation: string, filter: EventFilter): Promise<number> {
     const head = this.#parts.heads.get(conversation)
-    const { kind, source, body, timestamp__gte, timestamp__lt } = filter
-    if (!kind && !source && !body && timestamp__gte === undefined && timestamp__lt === undefined)
-      return head.head
+    const { kind, body } = filter
     const selection = this.#selection(head, { ...filter, limit: 0, sort_order: 'TIMESTAMP' })
     const { facets } = selection
     if (facets?.length === 0 || (body && this.#isNoMessage(kind))) return 0
@@ -126,13 +117,14 @@ export class SqliteEventLog implements EventLog {
     const { heads, lives } = this.#parts
     const { ordinal } = heads.get(conversation)
     const live = lives.enter(ordinal)
+    using sleeper = new Sleeper(signal)
     try {
       for (let position = Math.max(0, after); !signal.aborted && !this.#closing.signal.aborted; ) {
         const { rings } = live.bell
         const head = heads.find(conversation)
         if (head?.ordinal !== ordinal) return
         if (head.head <= position) {
-          await live.bell.since(rings, signal)
+          await live.bell.since(rings, sleeper)
           continue
         }
         const shared = live.after(position)
@@ -162,8 +154,8 @@ export class SqliteEventLog implements EventLog {
     pens.mustBeFree(conversation)
     const head = heads.get(conversation)
     const { answers, fresh, extent } = this.#parts.events.place(head.ordinal, head, events)
-    if (fresh.length > 0) this.#mustEndAt(head, after)
-    if (events.length > 0) this.#watchClock(head)
+    if (fresh.length > 0 || events.length === 0) this.#mustEndAt(head, after)
+    if (!events.every(isReceived)) this.#watchClock(head)
     return {
       apply: () => {
         if (fresh.length === 0 && (events.length > 0 || record === undefined)) return
@@ -187,17 +179,11 @@ export class SqliteEventLog implements EventLog {
     throw new Problem('conflict', `The log ends at position ${head.head}, not at ${after}`)
   }
 
-  #watchClock({ ordinal, id, lastInstant }: Head): void {
-    if (
-      lastInstant === undefined ||
-      lastInstant - this.#parts.now() < maxAheadMicros ||
-      this.#warned.has(ordinal)
-    )
-      return
+  #watchClock({ ordinal, id, lastInstant = 0 }: Head): void {
+    if (lastInstant - this.#parts.now() < maxAheadMicros || this.#warned.has(ordinal)) return
     this.#warned.add(ordinal)
-    this.#parts.log('warn', 'the newest event is in the future; events after it get later timestamps', {
-      conversation: id,
-    })
+    const message = 'the newest event is in the future; events after it get later timestamps'
+    this.#parts.log('warn', message, { conversation: id })
   }
 
   /** An event by its id, when it is part of the log. */

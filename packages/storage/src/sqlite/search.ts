@@ -37,7 +37,10 @@ export function selectRows(db: Database, selection: Selection): EventRow[] {
   return found.sort(comparison(selection.isDescending)).slice(0, limit)
 }
 
-export function comparison(isDescending: boolean): (a: EventRow, b: EventRow) => number {
+/** The columns that order needs, at their places in every row of an event. */
+type Placed = readonly [row: number, other: unknown, instant: Instant, ...unknown[]]
+
+export function comparison(isDescending: boolean): (a: Placed, b: Placed) => number {
   const sign = isDescending ? -1 : 1
   return (a, b) => sign * (a[2] - b[2] || a[0] - b[0])
 }

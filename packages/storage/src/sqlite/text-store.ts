@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs'
-import { messageTexts } from '../message-texts.ts'
+import { messageTexts } from '@slipway/protocol/message-texts'
 import { encodeParts, indexText, type Needle } from '../needle.ts'
 import { bufferOf, Database } from './database.ts'
-import { rowBase } from './schema.ts'
+import { positionsPerConversation, rowBase } from './schema.ts'
 import { comparison, rowBounds, type Selection } from './search.ts'
 
 /** index.db. `parts` are folded texts; `upto` is the position that the index of a conversation has come to. */
@@ -110,7 +110,7 @@ export class TextStore {
   forget(ordinal: number): boolean {
     const base = rowBase(ordinal)
     const sql = 'SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row LIMIT ?'
-    const rows = this.#index.rows<[number]>(sql, base, rowBase(ordinal + 1) - 1, rowsPerForget)
+    const rows = this.#index.rows<[number]>(sql, base, base + positionsPerConversation - 1, rowsPerForget)
     this.#index.transaction(() => {
       for (const [row] of rows) {
         this.#index.run('DELETE FROM trigram WHERE rowid = ?', row)
@@ -124,20 +124,11 @@ export class TextStore {
   /** Rows of messages with the needle, in the order of the selection, at most its limit. */
   search(selection: Selection, needle: Needle): number[] {
     const { extent, limit, isDescending, start } = selection
-    const rows: number[] = []
-    if (extent.isInOrder) {
-      for (const hit of this.#hits(selection, needle)) {
-        rows.push(hit[0])
-        if (rows.length === limit) break
-      }
-      return rows
-    }
+    const hits = this.#hits(selection, needle)
+    if (extent.isInOrder) return [...hits.take(limit)].map(([row]) => row)
     const order = comparison(isDescending)
-    const first = start && ([start.row, '', start.instant, emptyBody] as const)
-    const hits = [...this.#hits(selection, needle)].map(
-      ([row, instant]) => [row, '', instant, emptyBody] as const,
-    )
-    const following = first === undefined ? hits : hits.filter((hit) => order(hit, first) >= 0)
+    const first: Hit | undefined = start && [start.row, 0, start.instant]
+    const following = [...hits].filter((hit) => first === undefined || order(hit, first) >= 0)
     return following
       .sort(order)
       .slice(0, limit)
@@ -145,9 +136,7 @@ export class TextStore {
   }
 
   countMatches(selection: Selection, needle: Needle): number {
-    let count = 0
-    for (const _ of this.#hits(selection, needle)) count += 1
-    return count
+    return this.#hits(selection, needle).reduce((count) => count + 1, 0)
   }
 
   /** How many events the filters other than a needle leave. */
@@ -213,8 +202,8 @@ export class TextStore {
     this.#index.run('INSERT INTO trigram (rowid, text) VALUES (?, ?)', row, text)
   }
 
-  /** Rows and instants of matching messages: in a log in order of time the page's, otherwise all, in order of position. */
-  *#hits(selection: Selection, needle: Needle): Generator<readonly [row: number, instant: number]> {
+  /** Matching messages in order of position; in a log in order of time from the start of the page. */
+  *#hits(selection: Selection, needle: Needle): Generator<Hit> {
     const { ordinal, extent, isDescending, facets, from, before } = selection
     const base = rowBase(ordinal)
     const bounds = extent.isInOrder
@@ -232,10 +221,11 @@ export class TextStore {
       const hits = range.isIndexed
         ? this.#indexed(selection, needle, range)
         : this.#unindexed(selection, needle, range)
-      for (const [row, facet, instant] of hits) {
+      for (const hit of hits) {
+        const [, facet, instant] = hit
         if (facets !== undefined && !facets.includes(facet)) continue
         if ((from !== undefined && instant < from) || (before !== undefined && instant >= before)) continue
-        yield [row, instant]
+        yield hit
       }
     }
   }
@@ -289,8 +279,6 @@ export class TextStore {
     }
   }
 }
-
-const emptyBody = new Uint8Array()
 
 function countSql(index: string, facet: string): string {
   return `SELECT count(*) FROM event INDEXED BY ${index}

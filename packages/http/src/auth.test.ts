@@ -1,0 +1,213 @@
+import { type Route, Secret } from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import type { Handlers } from './handler.ts'
+import { Trial } from './trial.ts'
+
+const plain = { path: '/api/thing', tag: 'test', summary: 'test', responses: {} } as const
+const routes = {
+  read: { ...plain, method: 'GET' },
+  write: { ...plain, method: 'POST' },
+  health: { ...plain, method: 'GET', path: '/health', open: true },
+} as const satisfies Record<string, Route>
+const ok = () => ({ json: 'ok' })
+const handlers: Handlers<typeof routes> = { read: ok, write: ok, health: ok }
+const sockets = [{ path: '/sockets/thing', accepts: () => true, serve: async () => {} }]
+const keys = [new Secret('k1'), new Secret('second key')]
+const allowedHosts = ['Box.example.org', 'other.example.org:8443']
+const allowedOrigins = ['https://app.example.org/']
+
+function open(options: Parameters<typeof Trial.of>[2] = {}) {
+  return Trial.of(routes, handlers, { sockets, ...options })
+}
+
+/** The status of an upgrade: 101, or that of its refusal. */
+function upgrade(trial: Trial, headers: Record<string, string>): Promise<number> {
+  return new Promise((resolve) => {
+    const ws = new WebSocket(`ws://127.0.0.1:${trial.port}/sockets/thing`, { headers })
+    ws.on('open', () => resolve(101)).on('error', () => {})
+    ws.on('unexpected-response', (_request, { statusCode }) => resolve(statusCode ?? 0))
+  })
+}
+
+test.for([
+  ['k1', 200],
+  ['second key', 200],
+  ['k2', 401],
+  ['K1', 401],
+  ['', 401],
+  [undefined, 401],
+  ['k1, k1', 401],
+] as const)('with keys, the key %s is answered with %i', async ([key, status]) => {
+  await using trial = await open({ keys })
+  const headers = key === undefined ? {} : { 'x-session-api-key': key }
+  const answer = await trial.call('/api/thing', { headers })
+  expect(answer.status).toBe(status)
+  if (status === 401) expect(answer.text).toBe('{"detail":"Unauthorized"}')
+  expect((await trial.call('/health', { headers })).status).toBe(200)
+})
+
+test('a key in the address of a request is no key', async () => {
+  await using trial = await open({ keys })
+  expect((await trial.call('/api/thing?session_api_key=k1')).status).toBe(401)
+})
+
+test('without keys nobody is asked for one', async () => {
+  await using trial = await open()
+  expect((await trial.call('/api/thing', { headers: { 'x-session-api-key': 'any' } })).status).toBe(200)
+})
+
+const foreignHosts = [
+  'evil.example',
+  '192.168.1.7',
+  '0.0.0.0',
+  'localhost.evil.example',
+  '127.0.0.1.evil.example',
+  '[::2]',
+]
+const ownHosts = [
+  'localhost',
+  'LOCALHOST:1',
+  'app.localhost:80',
+  'localhost.',
+  '127.0.0.1',
+  '127.9.8.7:80',
+  '[::1]:80',
+  '[::1]',
+]
+
+test('without keys only loopback names and those of the list are hosts', async () => {
+  await using trial = await open({ allowedHosts })
+  for (const host of [...ownHosts, 'box.example.org:99', 'BOX.example.org', 'other.example.org:8443']) {
+    expect([host, (await trial.call('/api/thing', { headers: { host } })).status]).toEqual([host, 200])
+    expect([host, await upgrade(trial, { host })]).toEqual([host, 101])
+  }
+  for (const host of [...foreignHosts, 'other.example.org', 'other.example.org:1']) {
+    expect([host, (await trial.call('/health', { headers: { host } })).status]).toEqual([host, 403])
+    expect([host, await upgrade(trial, { host })]).toEqual([host, 403])
+  }
+})
+
+test('a request without a host is refused', async () => {
+  await using trial = await open()
+  expect(await trial.raw('GET /health HTTP/1.1\r\nConnection: close\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /)
+})
+
+test('with keys any host is taken unless there is a list', async () => {
+  const headers = { host: 'evil.example', 'x-session-api-key': 'k1' }
+  await using open1 = await open({ keys })
+  expect((await open1.call('/api/thing', { headers })).status).toBe(200)
+  await using listed = await open({ keys, allowedHosts })
+  expect((await listed.call('/api/thing', { headers })).status).toBe(403)
+  expect(await upgrade(listed, headers)).toBe(403)
+})
+
+const ownOrigins = [
+  'http://localhost:3000',
+  'https://127.0.0.1',
+  'http://[::1]:5173',
+  'https://app.example.org',
+  'http://me.localhost',
+]
+const foreignOrigins = [
+  'https://evil.example',
+  'null',
+  'http://localhost.evil.example',
+  'file://',
+  'https://app.example.org.evil.example',
+  'ftp://localhost',
+]
+
+test('without keys a foreign page may neither read nor write nor open a socket', async () => {
+  await using trial = await open({ allowedOrigins })
+  for (const origin of ownOrigins) {
+    const headers = { origin }
+    const read = await trial.call('/api/thing', { headers })
+    const write = await trial.call('/api/thing', { method: 'POST', headers })
+    expect([origin, read.status, write.status, await upgrade(trial, headers)]).toEqual([
+      origin,
+      200,
+      200,
+      101,
+    ])
+    expect(read.headers['access-control-allow-origin']).toBe(origin)
+  }
+  for (const origin of foreignOrigins) {
+    const headers = { origin }
+    const read = await trial.call('/api/thing', { headers })
+    const write = await trial.call('/api/thing', { method: 'POST', headers })
+    expect([origin, read.status, write.status, await upgrade(trial, headers)]).toEqual([
+      origin,
+      403,
+      403,
+      403,
+    ])
+    expect(read.headers['access-control-allow-origin']).toBeUndefined()
+  }
+})
+
+test('with keys a foreign page may send a reading request, which it cannot read', async () => {
+  await using trial = await open({ keys })
+  const headers = { origin: 'https://evil.example', 'x-session-api-key': 'k1' }
+  const read = await trial.call('/api/thing', { headers })
+  expect([read.status, read.headers['access-control-allow-origin']]).toEqual([200, undefined])
+  expect((await trial.call('/api/thing', { method: 'POST', headers })).status).toBe(403)
+  expect(await upgrade(trial, headers)).toBe(403)
+})
+
+test('a page of the server itself may call under any allowed host name', async () => {
+  await using trial = await open({ allowedHosts })
+  const headers = { host: 'box.example.org:8000', origin: 'http://box.example.org:8000' }
+  expect((await trial.call('/api/thing', { method: 'POST', headers })).status).toBe(200)
+})
+
+test.for([
+  ['cross-site', 'no-cors', 403],
+  ['cross-site', 'navigate', 200],
+  ['same-origin', 'cors', 200],
+  ['same-site', 'no-cors', 200],
+  ['none', 'navigate', 200],
+] as const)(
+  'without keys a request of a browser that is %s and %s is answered with %i',
+  async ([site, mode, status]) => {
+    await using trial = await open()
+    const headers = { 'sec-fetch-site': site, 'sec-fetch-mode': mode }
+    expect((await trial.call('/api/thing', { headers })).status).toBe(status)
+  },
+)
+
+test('a preflight needs no key and tells what a page may send, for any path', async () => {
+  await using trial = await open({ keys })
+  const origin = 'http://localhost:3000'
+  for (const path of ['/api/thing', '/health', '/nothing']) {
+    const headers = { origin, 'access-control-request-method': 'PATCH' }
+    const answer = await trial.call(path, { method: 'OPTIONS', headers })
+    expect([path, answer.status, answer.text]).toEqual([path, 204, ''])
+    expect(answer.headers).toMatchObject({
+      'access-control-allow-origin': origin,
+      'access-control-allow-credentials': 'true',
+      'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
+      'access-control-allow-headers': expect.stringMatching(
+        /x-session-api-key.*last-event-id.*idempotency-key/,
+      ),
+    })
+    const foreign = { ...headers, origin: 'https://evil.example' }
+    expect((await trial.call(path, { method: 'OPTIONS', headers: foreign })).status).toBe(403)
+  }
+})
+
+test('a page of an allowed origin can read refusals and the ETag', async () => {
+  await using trial = await open({ keys })
+  const origin = 'http://localhost:3000'
+  for (const path of ['/api/thing', '/nothing']) {
+    const { status, headers } = await trial.call(path, { headers: { origin } })
+    expect([status, headers['access-control-allow-origin']]).toEqual([401, origin])
+    expect(headers).toMatchObject({ vary: 'Origin', 'access-control-expose-headers': 'etag' })
+  }
+})
+
+test('OPTIONS without a page tells the methods', async () => {
+  await using trial = await open()
+  const { status, headers } = await trial.call('/api/thing', { method: 'OPTIONS' })
+  expect([status, headers.allow]).toEqual([204, 'GET, HEAD, POST, OPTIONS'])
+})

@@ -1,0 +1,124 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import { type Route, Secret } from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { app } from './app.ts'
+import type { Handlers } from './handler.ts'
+import { listen } from './listen.ts'
+import { Trial } from './trial.ts'
+
+const plain = { method: 'GET', tag: 'test', summary: 'test', responses: {} } as const
+const routes = {
+  slow: { ...plain, path: '/slow' },
+  stream: { ...plain, path: '/stream' },
+  waiting: { ...plain, path: '/waiting' },
+} as const satisfies Record<string, Route>
+
+const handlers: Handlers<typeof routes> = {
+  async slow() {
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    return { json: 'done' }
+  },
+  stream: ({ signal }) => ({ contentType: 'text/event-stream', chunks: beats(signal) }),
+  async waiting({ signal }) {
+    await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    return { json: 'never' }
+  },
+}
+
+async function* beats(signal: AbortSignal): AsyncGenerator<string> {
+  while (!signal.aborted) {
+    yield ': beat\n\n'
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
+const sockets = [
+  { path: '/socket', accepts: () => true, serve: ({ signal }: { signal: AbortSignal }) => aborted(signal) },
+]
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort')
+}
+
+function silent(options: { keys?: Secret[] } = {}) {
+  return app({}, {}, { openapi: {}, log: () => {}, ...options })
+}
+
+test('a host that others reach is refused without a key, with what to do', async () => {
+  for (const host of ['0.0.0.0', '::', '192.168.1.1', 'example.org']) {
+    await expect(listen(silent(), { host, port: 0 })).rejects.toThrow(/SLIPWAY_SESSION_API_KEY/)
+  }
+  const listening = await listen(silent({ keys: [new Secret('k')] }), { host: '0.0.0.0', port: 0 })
+  expect(listening.url).toBe(`http://0.0.0.0:${listening.port}`)
+  await listening.close()
+})
+
+test('a taken port is told in plain words', async () => {
+  await using trial = await Trial.of(routes, handlers)
+  const second = listen(silent(), { host: '127.0.0.1', port: trial.port })
+  await expect(second).rejects.toThrow(`Cannot listen on 127.0.0.1 port ${trial.port}: the port is in use`)
+})
+
+test('localhost answers on each of its addresses', async () => {
+  const listening = await listen(silent(), { host: 'localhost', port: 0 })
+  expect((await fetch(`${listening.url}/openapi.json`)).status).toBe(200)
+  await listening.close()
+})
+
+test('a stop closes sockets with 1001, ends streams, and lets running requests finish', async () => {
+  const trial = await Trial.of(routes, handlers, { sockets })
+  const socket = new WebSocket(`ws://127.0.0.1:${trial.port}/socket`)
+  await once(socket, 'open')
+  const closed = once(socket, 'close')
+  const stream = trial.call('/stream')
+  const waiting = trial.call('/waiting')
+  const slow = trial.call('/slow')
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  const stopped = trial.listening.close()
+  expect(await slow).toMatchObject({ status: 200, text: '"done"' })
+  expect((await stream).text).toMatch(/^(: beat\n\n)+$/)
+  expect(await waiting).toMatchObject({ status: 503, text: '{"detail":"The server is stopping"}' })
+  const [code, reason] = await closed
+  expect([code, String(reason)]).toEqual([1001, 'server stopping'])
+  await stopped
+  await expect(trial.call('/slow')).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+})
+
+test('a stop cuts what does not end within its limit', async () => {
+  const stuck = { ...handlers, slow: () => new Promise<never>(() => {}) }
+  const trial = await Trial.of(routes, stuck, { sockets })
+  const socket = connect(trial.port, '127.0.0.1')
+  const key = 'dGhlIHNhbXBsZSBub25jZQ=='
+  socket.write(
+    `GET /socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${key}\r\nSec-WebSocket-Version: 13\r\n\r\n`,
+  )
+  await once(socket, 'data')
+  const cut = trial.call('/slow').catch(({ code }) => code)
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  socket.resume()
+  await Promise.all([trial.listening.close(), once(socket, 'close')])
+  expect(await cut).toBe('ECONNRESET')
+})
+
+test('a connection that is kept alive does not hold up a stop', async () => {
+  const trial = await Trial.of(routes, handlers)
+  const socket = connect(trial.port, '127.0.0.1')
+  socket.write('GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  await new Promise((resolve) => setTimeout(resolve, 30))
+  const closed = once(socket.resume(), 'close')
+  await trial.listening.close()
+  await closed
+})
+
+test('an aborted signal stops the server', async () => {
+  const stop = new AbortController()
+  const listening = await listen(silent(), { host: '127.0.0.1', port: 0, signal: stop.signal })
+  stop.abort()
+  await listening.close()
+  const outgoing = request({ port: listening.port, host: '127.0.0.1' }).end()
+  const [error] = await once(outgoing, 'error')
+  expect(error).toMatchObject({ code: 'ECONNREFUSED' })
+})

@@ -1,0 +1,389 @@
+import { once } from 'node:events'
+import { connect, type Socket as NetSocket } from 'node:net'
+import { Secret } from '@slipway/protocol'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import type { AppOptions } from './app.ts'
+import { frame } from './frame.ts'
+import type { Socket, SocketRequest, SocketRoute } from './handler.ts'
+import { Trial } from './trial.ts'
+
+type Serve = SocketRoute['serve']
+
+const closed: Serve = async ({ signal }) => {
+  if (!signal.aborted) await once(signal, 'abort')
+}
+/** Answers each message with itself. */
+const echo: Serve = async (socket) => {
+  socket.onMessage((text) => socket.send([frame(Buffer.from(text))]))
+  await closed(socket, request)
+}
+const request: SocketRequest = { params: {}, query: {}, header: () => undefined }
+
+function open(serve: Serve, options: Partial<AppOptions> = {}, accepts: SocketRoute['accepts'] = () => true) {
+  return Trial.of({}, {}, { sockets: [{ path: '/sockets/{id}/events', accepts, serve }], ...options })
+}
+
+interface Peer {
+  readonly ws: WebSocket
+  readonly texts: string[]
+  readonly closed: Promise<readonly [code: number, reason: string]>
+  /** The next message that has not been read yet. */
+  next(): Promise<string>
+}
+
+function peer(trial: Trial, path = '/sockets/c1/events', headers: Record<string, string> = {}): Peer {
+  const ws = new WebSocket(`ws://127.0.0.1:${trial.port}${path}`, { headers, perMessageDeflate: true })
+  const texts: string[] = []
+  let read = 0
+  let wake = () => {}
+  ws.on('message', (data) => {
+    texts.push(String(data))
+    wake()
+  })
+  const closed = new Promise<readonly [number, string]>((resolve) => {
+    ws.on('error', () => {}).on('close', (code, reason) => resolve([code, String(reason)]))
+  })
+  const next = async () => {
+    while (texts.length <= read) {
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
+    }
+    return texts[read++] ?? ''
+  }
+  return { ws, texts, closed, next }
+}
+
+/** The status of a refused upgrade. */
+async function refusal(trial: Trial, path: string, headers: Record<string, string> = {}): Promise<number> {
+  const { ws } = peer(trial, path, headers)
+  const [, { statusCode }] = await once(ws, 'unexpected-response')
+  return statusCode
+}
+
+const keys = [new Secret('k1')]
+const auth = (key: unknown, more = {}) => JSON.stringify({ type: 'auth', session_api_key: key, ...more })
+
+test('a message comes back, and so does one of any length', async () => {
+  await using trial = await open(echo)
+  const { ws, next } = peer(trial)
+  await once(ws, 'open')
+  for (const length of [0, 1, 125, 126, 65_534, 65_535, 65_536, 131_070, 131_071, 3_000_000]) {
+    const text = 'é'.repeat(length >> 1) + 'x'.repeat(length & 1)
+    ws.send(text)
+    expect((await next()) === text).toBe(true)
+  }
+})
+
+test('frames of one call and of many calls at once arrive in order', async () => {
+  await using trial = await open(async (socket) => {
+    await socket.send(['a', 'b'.repeat(100_000), 'c'].map((text) => frame(Buffer.from(text))))
+    await Promise.all([...'defg'].map((text) => socket.send([frame(Buffer.from(text.repeat(70_000)))])))
+    await socket.send([frame(Buffer.from('end'))])
+  })
+  const { texts, closed } = peer(trial)
+  expect(await closed).toEqual([1000, ''])
+  expect(texts.map((text) => text[0]).join('')).toBe('abcdefge')
+})
+
+test('any texts come back as they were', async () => {
+  await using trial = await open(echo)
+  const { ws, next } = peer(trial)
+  await once(ws, 'open')
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.string({ unit: 'grapheme' })), async (texts) => {
+      for (const text of texts) ws.send(text)
+      for (const text of texts) expect(await next()).toBe(text)
+    }),
+  )
+})
+
+test('a frame tells the length of its payload in bytes', () => {
+  expect(frame(Buffer.from('é')).size).toBe(2)
+  expect(frame(Buffer.alloc(200_000)).size).toBe(200_000)
+})
+
+test('the route gets its values, the last of a repeated parameter, headers, and never the key', async () => {
+  const seen: unknown[] = []
+  await using trial = await open(
+    async (_socket, { params, query, header }) => void seen.push(params, query, header('X-A')),
+    { keys },
+  )
+  const { closed } = peer(trial, '/sockets/a%20b/events?x=1&x=2&session_api_key=k1', { 'x-a': 'v' })
+  await closed
+  expect(seen).toEqual([{ id: 'a b' }, { x: '2' }, 'v'])
+})
+
+test.for([
+  ['/sockets/c1', 404],
+  ['/sockets/c1/events/more', 404],
+  ['/sockets/%zz/events', 404],
+  ['/openapi.json', 404],
+  ['/sockets/refused/events', 403],
+] as const)('an upgrade of %s is refused with %i', async ([path, status]) => {
+  await using trial = await open(echo, {}, ({ params }) => params.id !== 'refused')
+  expect(await refusal(trial, path)).toBe(status)
+})
+
+test('a request for another protocol is answered as if it had not asked', async () => {
+  await using trial = await open(echo)
+  const headers = { connection: 'upgrade', upgrade: 'h2c' }
+  expect((await trial.call('/openapi.json', { headers })).status).toBe(200)
+})
+
+const path = '/sockets/c1/events'
+test.for([
+  ['a valid key in the query', `${path}?session_api_key=k1`, {}, 101],
+  ['a valid key in the header', path, { 'x-session-api-key': 'k1' }, 101],
+  ['the query before the header', `${path}?session_api_key=k1`, { 'x-session-api-key': 'bad' }, 101],
+  ['the query before the header', `${path}?session_api_key=bad`, { 'x-session-api-key': 'k1' }, 403],
+  ['a wrong key in the query', `${path}?session_api_key=bad`, {}, 403],
+  ['an empty key in the query', `${path}?session_api_key=`, {}, 403],
+  ['a wrong key in the header', path, { 'x-session-api-key': 'bad' }, 403],
+] as const)('with keys, %s: %s %o is answered with %i', async ([, address, headers, status]) => {
+  await using trial = await open(echo, { keys })
+  if (status === 403) return expect(await refusal(trial, address, headers)).toBe(403)
+  const { ws, next } = peer(trial, address, headers)
+  await once(ws, 'open')
+  ws.send('hello')
+  expect(await next()).toBe('hello')
+})
+
+test('without keys any key will do', async () => {
+  await using trial = await open(echo)
+  const { ws } = peer(trial, `${path}?session_api_key=any`)
+  await once(ws, 'open')
+})
+
+test('the first frame may bring the key, with messages right behind it', async () => {
+  await using trial = await open(echo, { keys })
+  const { ws, next } = peer(trial)
+  await once(ws, 'open')
+  ws.send(auth('k1'))
+  ws.send('hello')
+  expect(await next()).toBe('hello')
+})
+
+test.for([
+  ['a wrong key', auth('bad')],
+  ['a key that is no text', auth(1)],
+  ['no key', '{"type":"auth"}'],
+  ['another type', '{"type":"other","session_api_key":"k1"}'],
+  ['more members', auth('k1', { more: 1 })],
+  ['broken JSON', '{"type":"auth"'],
+  ['no object', '["auth"]'],
+  ['null', 'null'],
+  ['a message', 'hello'],
+  ['bytes', Buffer.from(auth('k1'))],
+] as const)('a first frame with %s closes with 4001 and nothing is served', async ([, data]) => {
+  const served: string[] = []
+  await using trial = await open(async () => void served.push('once'), { keys })
+  const { ws, closed } = peer(trial)
+  await once(ws, 'open')
+  ws.send(data)
+  expect(await closed).toEqual([4001, 'Authentication failed'])
+  expect(served).toEqual([])
+})
+
+test('a first frame that does not come in time closes with 4001', async () => {
+  await using trial = await open(echo, { keys, authMs: 50 })
+  expect(await peer(trial).closed).toEqual([4001, 'Authentication failed'])
+})
+
+test.for([{ keys }, {}])('later auth frames are no messages, with keys or without', async (options) => {
+  await using trial = await open(echo, options)
+  const { ws, next } = peer(trial, path, { 'x-session-api-key': 'k1' })
+  await once(ws, 'open')
+  for (const text of [auth('k1'), auth('bad'), '{"type":"auth"}', auth('k1', { role: 'user' }), '"auth"'])
+    ws.send(text)
+  expect(await next()).toBe(auth('k1', { role: 'user' }))
+  expect(await next()).toBe('"auth"')
+})
+
+test('messages are taken one at a time, in order', async () => {
+  const taken: string[] = []
+  let atOnce = 0
+  let most = 0
+  await using trial = await open(async (socket) => {
+    socket.onMessage(async (text) => {
+      most = Math.max(most, ++atOnce)
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      taken.push(text)
+      atOnce--
+      if (taken.length === 100) socket.close(4000, 'enough')
+    })
+    await closed(socket, request)
+  })
+  const { ws, closed: end } = peer(trial)
+  await once(ws, 'open')
+  const sent = Array.from({ length: 100 }, (_, index) => String(index))
+  for (const text of sent) ws.send(text)
+  expect(await end).toEqual([4000, 'enough'])
+  expect([most, taken]).toEqual([1, sent])
+})
+
+test('messages that come before there is a taker wait for it, and hold the peer up', async () => {
+  const { promise: start, resolve } = Promise.withResolvers<void>()
+  let sizeBytes = 0
+  await using trial = await open(async (socket) => {
+    await start
+    socket.onMessage(async (text) => {
+      sizeBytes += text.length
+      if (sizeBytes === 20_000_000) socket.close(4000, '')
+    })
+    await closed(socket, request)
+  })
+  const { ws, closed: end } = peer(trial)
+  await once(ws, 'open')
+  for (let n = 0; n < 200; n++) ws.send('x'.repeat(100_000))
+  await new Promise((later) => setTimeout(later, 200))
+  expect(ws.bufferedAmount).toBeGreaterThan(0)
+  resolve()
+  await end
+  expect(sizeBytes).toBe(20_000_000)
+})
+
+test.for([
+  ['a binary frame', 1003, (ws: WebSocket) => ws.send(Buffer.from('x'))],
+  ['a message above 10 MiB', 1009, (ws: WebSocket) => ws.send('x'.repeat(10 * 1024 * 1024 + 1))],
+  ['text that is not UTF-8', 1007, (ws: WebSocket) => ws.send(Buffer.from([0xff]), { binary: false })],
+] as const)('%s closes with %i', async ([, code, send]) => {
+  await using trial = await open(echo)
+  const { ws, closed } = peer(trial)
+  await once(ws, 'open')
+  send(ws)
+  expect((await closed)[0]).toBe(code)
+})
+
+test.for([
+  ['serving', async () => Promise.reject(new Error('the reason'))],
+  [
+    'taking a message',
+    async (socket: Socket) => {
+      socket.onMessage(() => Promise.reject(new Error('the reason')))
+      await closed(socket, request)
+    },
+  ],
+] as const)('what %s throws closes with 1011 and is logged once', async ([, serve]) => {
+  await using trial = await open(serve)
+  const { ws, closed } = peer(trial)
+  await once(ws, 'open')
+  ws.send('x')
+  expect(await closed).toEqual([1011, 'Internal error'])
+  expect(trial.lines).toHaveLength(1)
+  expect(trial.lines[0]?.members?.error).toContain('the reason')
+})
+
+test('the signal aborts when the peer leaves, and to send then does nothing', async () => {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  await using trial = await open(async (socket) => {
+    await closed(socket, request)
+    await socket.send([frame(Buffer.from('late'))])
+    socket.close(1000, '')
+    resolve(socket.signal.aborted)
+  })
+  const { ws } = peer(trial)
+  await once(ws, 'open')
+  ws.terminate()
+  expect(await promise).toBe(true)
+})
+
+test('one socket too many of a key is closed with 1013, and there is room again when one leaves', async () => {
+  await using trial = await open(closed, { maxSocketsPerKey: 2 })
+  const peers = [peer(trial), peer(trial), peer(trial, '/sockets/c2/events')]
+  for (const { ws } of peers) await once(ws, 'open')
+  expect((await peer(trial).closed)[0]).toBe(1013)
+  peers[0]?.ws.close()
+  await peers[0]?.closed
+  const again = peer(trial)
+  await once(again.ws, 'open')
+  await expectOpen(again)
+})
+
+test('one socket too many in all is closed with 1013', async () => {
+  await using trial = await open(closed, { maxSockets: 2 })
+  const peers = [peer(trial), peer(trial, '/sockets/c2/events')]
+  for (const { ws } of peers) await once(ws, 'open')
+  expect((await peer(trial, '/sockets/c3/events').closed)[0]).toBe(1013)
+})
+
+test('a peer that is gone without a word is found by pings', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  await using trial = await open(
+    async (socket) => {
+      await closed(socket, request)
+      resolve()
+    },
+    { pingMs: 30 },
+  )
+  const alive = peer(trial)
+  await once(alive.ws, 'open')
+  const socket = await silentPeer(trial)
+  await promise
+  await once(socket.resume(), 'close')
+  await expectOpen(alive)
+})
+
+test('a reader that stands still holds little memory, does not hold up the others, and is closed with 1013', async () => {
+  const event = frame(Buffer.alloc(50_000, 0x61))
+  const sent = new Map<string, number>()
+  const serve: Serve = async (socket, { params }) => {
+    const id = params.id ?? ''
+    for (let n = 0; n < 2_000 && !socket.signal.aborted; n++) {
+      await socket.send([event])
+      sent.set(id, n + 1)
+    }
+  }
+  await using trial = await open(serve, { stallMs: 250, closeMs: 2_000 })
+  const slow = await silentPeer(trial, '/sockets/slow/events')
+  const quick = peer(trial, '/sockets/quick/events')
+  expect(await quick.closed).toEqual([1000, ''])
+  expect(quick.texts).toHaveLength(2_000)
+  expect(sent.get('slow')).toBeLessThan(1_000)
+  await new Promise((resolve) => setTimeout(resolve, 400))
+  let last = Buffer.alloc(0)
+  slow.on('data', (chunk) => {
+    last = Buffer.concat([last, chunk]).subarray(-64)
+  })
+  await once(slow, 'close')
+  expect(last.toString('latin1')).toContain('\x03\xf5too slow, reconnect and resume')
+})
+
+test('a stalled reader that never reads again is cut off', async () => {
+  const event = frame(Buffer.alloc(500_000, 0x61))
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const serve: Serve = async (socket) => {
+    while (!socket.signal.aborted) await socket.send([event])
+    resolve(true)
+  }
+  const trial = await open(serve, { stallMs: 50, closeMs: 50 })
+  const slow = await silentPeer(trial)
+  expect(await promise).toBe(true)
+  await new Promise((later) => setTimeout(later, 150))
+  await trial.listening.close()
+  slow.destroy()
+})
+
+async function expectOpen({ ws }: Peer): Promise<void> {
+  ws.ping()
+  await once(ws, 'pong')
+  expect(ws.readyState).toBe(ws.OPEN)
+}
+
+/** A peer that has been let in and then reads and answers nothing. */
+async function silentPeer(trial: Trial, address = path): Promise<NetSocket> {
+  const socket = connect(trial.port, '127.0.0.1').on('error', () => {})
+  const head = [
+    `GET ${address} HTTP/1.1`,
+    'Host: localhost',
+    'Connection: Upgrade',
+    'Upgrade: websocket',
+    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+    'Sec-WebSocket-Version: 13',
+  ]
+  socket.write(`${head.join('\r\n')}\r\n\r\n`)
+  await once(socket, 'readable')
+  return socket
+}
