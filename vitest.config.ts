@@ -2,7 +2,13 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    include: ['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts', 'conformance/**/*.test.ts', 'fuzz/**/*.test.ts', 'bench/**/*.test.ts'],
+    include: [
+      'packages/*/src/**/*.test.ts',
+      'scripts/**/*.test.ts',
+      'conformance/**/*.test.ts',
+      'fuzz/**/*.test.ts',
+      'bench/**/*.test.ts',
+    ],
     reporters: ['default', './scripts/closing-line.ts'],
     testTimeout: 30_000,
     hookTimeout: 30_000,

@@ -22,7 +22,10 @@ export class Api {
   }
 
   async fetch(path: string, init: RequestInit = {}): Promise<Response> {
-    return await fetch(`${this.#server.url}${path}`, { ...init, headers: { ...this.#server.headers, ...init.headers } })
+    return await fetch(`${this.#server.url}${path}`, {
+      ...init,
+      headers: { ...this.#server.headers, ...init.headers },
+    })
   }
 
   async json<T = unknown>(path: string, init?: RequestInit): Promise<{ status: number; body: T }> {
@@ -31,16 +34,23 @@ export class Api {
   }
 
   async send(method: string, path: string, body: unknown): Promise<{ status: number; body: unknown }> {
-    return await this.json(path, { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+    return await this.json(path, {
+      method,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
   }
 
   /** Imports lines and answers the conversation's id. */
   async import(lines: string | Uint8Array<ArrayBuffer>, query = ''): Promise<string> {
-    const { status, body } = await this.json<{ conversation_id: string }>(`/api/conversations/import${query}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/x-ndjson' },
-      body: lines,
-    })
+    const { status, body } = await this.json<{ conversation_id: string }>(
+      `/api/conversations/import${query}`,
+      {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-ndjson' },
+        body: lines,
+      },
+    )
     if (status !== 201) throw new Error(`import answered ${status}: ${JSON.stringify(body)}`)
     return body.conversation_id
   }
@@ -51,7 +61,9 @@ export class Api {
   }
 
   async search(id: string, query: Readonly<Record<string, string>> = {}): Promise<Page> {
-    const { status, body } = await this.json<Page>(`/api/conversations/${id}/events/search?${new URLSearchParams(query)}`)
+    const { status, body } = await this.json<Page>(
+      `/api/conversations/${id}/events/search?${new URLSearchParams(query)}`,
+    )
     if (status !== 200) throw new Error(`search answered ${status}: ${JSON.stringify(body)}`)
     return body
   }
@@ -68,7 +80,8 @@ export class Api {
   }
 
   async count(id: string, query: Readonly<Record<string, string>> = {}): Promise<number> {
-    return (await this.json<number>(`/api/conversations/${id}/events/count?${new URLSearchParams(query)}`)).body
+    return (await this.json<number>(`/api/conversations/${id}/events/count?${new URLSearchParams(query)}`))
+      .body
   }
 }
 

@@ -16,7 +16,9 @@ interface Told {
   readonly imports: Set<string>
 }
 
-test(`nothing acknowledged is lost, doubled or torn over ${rounds} kills of a writing server`, { timeout: 60_000 + rounds * 10_000 }, async () => {
+test(`nothing acknowledged is lost, doubled or torn over ${rounds} kills of a writing server`, {
+  timeout: 60_000 + rounds * 10_000,
+}, async () => {
   const data = await mkdtemp(join(tmpdir(), 'slipway-crash-'))
   const told: Told = { texts: new Set(), imports: new Set() }
   let server = await startServer(data)
@@ -43,7 +45,13 @@ function api(url: string): Api {
 }
 
 /** Messages to all conversations and imports beside them, until the server is gone. */
-async function writers(url: string, conversations: readonly string[], round: number, told: Told, attempted: string[]): Promise<void> {
+async function writers(
+  url: string,
+  conversations: readonly string[],
+  round: number,
+  told: Told,
+  attempted: string[],
+): Promise<void> {
   const untilGone = async (step: (n: number) => Promise<void>) => {
     try {
       for (let n = 0; n < 10_000; n++) await step(n)
@@ -61,14 +69,22 @@ async function writers(url: string, conversations: readonly string[], round: num
   const bring = untilGone(async () => {
     const conversation_id = randomUUID()
     attempted.push(conversation_id)
-    const events = Array.from({ length: importSize }, (_, i) => message(`e${i}`, '2026-01-01T00:00:00Z', `${i}`))
+    const events = Array.from({ length: importSize }, (_, i) =>
+      message(`e${i}`, '2026-01-01T00:00:00Z', `${i}`),
+    )
     await api(url).import(lines({ conversation_id }, ...events))
     told.imports.add(conversation_id)
   })
   await Promise.all([bring, ...[1, 2, 3, 4, 5, 6].map(say)])
 }
 
-async function verify(url: string, conversations: readonly string[], told: Told, attempted: readonly string[], isLast: boolean): Promise<void> {
+async function verify(
+  url: string,
+  conversations: readonly string[],
+  told: Told,
+  attempted: readonly string[],
+  isLast: boolean,
+): Promise<void> {
   const found: string[] = []
   for (const id of conversations) {
     const sent = await (await api(url).fetch(`/api/conversations/${id}/events/stream?until=idle`)).text()

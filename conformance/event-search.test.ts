@@ -12,13 +12,23 @@ beforeAll(async () => {
 afterAll(async () => await server[Symbol.asyncDispose]())
 
 const ids = (events: readonly Event[]) => events.map(({ id }) => id)
-const pause = (id: string, timestamp: string, more: object = {}) => ({ id, timestamp, kind: 'PauseEvent', ...more })
+const pause = (id: string, timestamp: string, more: object = {}) => ({
+  id,
+  timestamp,
+  kind: 'PauseEvent',
+  ...more,
+})
 const searchPath = (id: string, query = '') => `/api/conversations/${id}/events/search${query}`
 
 /** Ties and disorder: by time it reads c a b e d. */
 const mixed = lines(
   pause('a', '2026-03-01T10:00:00.000002Z'),
-  { id: 'b', timestamp: '2026-03-01T12:00:00.000002+02:00', source: 'environment', kind: 'CondensationRequest' },
+  {
+    id: 'b',
+    timestamp: '2026-03-01T12:00:00.000002+02:00',
+    source: 'environment',
+    kind: 'CondensationRequest',
+  },
   message('c', '2026-03-01T10:00:00.000001', 'first', 'user'),
   message('d', '2026-03-01T10:00:00.5', 'last', 'agent'),
   pause('e', '2026-03-01T10:00:00.499999999Z', { source: 'user' }),
@@ -73,14 +83,22 @@ test('any other page_id is refused at its place, also one of another conversatio
   for (const page_id of ['nothing', 'AAAA', '0', foreign, `${foreign}x`, '%00', '../']) {
     const { status, body } = await api.json(searchPath(id, `?page_id=${encodeURIComponent(page_id)}`))
     expect(status, page_id).toBe(422)
-    expect(body).toMatchObject({ detail: [{ loc: ['query', 'page_id'], msg: expect.any(String), type: expect.any(String) }] })
+    expect(body).toMatchObject({
+      detail: [{ loc: ['query', 'page_id'], msg: expect.any(String), type: expect.any(String) }],
+    })
   }
   expect((await api.search(id, { page_id: '' })).items).toHaveLength(5)
 })
 
 test('kind takes the short name in exact case, and the last part of a dotted or namespaced one', async () => {
   const id = await api.import(mixed)
-  for (const kind of ['PauseEvent', 'some.package.PauseEvent', 'a:PauseEvent', 'a/b/PauseEvent', 'a__b__PauseEvent-Output__1']) {
+  for (const kind of [
+    'PauseEvent',
+    'some.package.PauseEvent',
+    'a:PauseEvent',
+    'a/b/PauseEvent',
+    'a__b__PauseEvent-Output__1',
+  ]) {
     expect(ids(await api.walk(id, { kind })), kind).toEqual(['a', 'e'])
   }
   for (const kind of ['pauseevent', 'Pause', 'Nothing', 'PauseEvent.Other', '*', '%']) {
@@ -102,7 +120,11 @@ test('timestamps compare as instants, lower bound included, upper bound not', as
   const id = await api.import(mixed)
   const after = (timestamp__gte: string) => api.walk(id, { timestamp__gte }).then(ids)
   const before = (timestamp__lt: string) => api.walk(id, { timestamp__lt }).then(ids)
-  for (const moment of ['2026-03-01T10:00:00.000002Z', '2026-03-01T10:00:00.000002', '2026-03-01T08:30:00.000002-01:30']) {
+  for (const moment of [
+    '2026-03-01T10:00:00.000002Z',
+    '2026-03-01T10:00:00.000002',
+    '2026-03-01T08:30:00.000002-01:30',
+  ]) {
     expect(await after(moment), moment).toEqual(['a', 'b', 'e', 'd'])
     expect(await before(moment), moment).toEqual(['c'])
   }
@@ -115,7 +137,9 @@ test('timestamps compare as instants, lower bound included, upper bound not', as
 
 test('a plus that arrived as a blank in front of an offset is understood', async () => {
   const id = await api.import(mixed)
-  const raw = await api.json<{ items: Event[] }>(searchPath(id, '?timestamp__gte=2026-03-01T12:00:00.5+02:00'))
+  const raw = await api.json<{ items: Event[] }>(
+    searchPath(id, '?timestamp__gte=2026-03-01T12:00:00.5+02:00'),
+  )
   expect(ids(raw.body.items)).toEqual(['d'])
 })
 
@@ -136,7 +160,9 @@ test.each([
   const id = await api.import(mixed)
   const { status, body } = await api.json(searchPath(id, `?${new URLSearchParams({ [name]: value })}`))
   expect(status).toBe(422)
-  expect(body).toMatchObject({ detail: [{ loc: ['query', name], msg: expect.any(String), type: expect.stringContaining(type) }] })
+  expect(body).toMatchObject({
+    detail: [{ loc: ['query', name], msg: expect.any(String), type: expect.stringContaining(type) }],
+  })
 })
 
 test('unknown parameters are ignored, and of a repeated one the last counts', async () => {
@@ -147,7 +173,10 @@ test('unknown parameters are ignored, and of a repeated one the last counts', as
 
 test('an unknown conversation is 404 with detail, and an id that is no UUID is 422', async () => {
   const unknown = randomUUID()
-  expect(await api.json(searchPath(unknown))).toEqual({ status: 404, body: { detail: `Conversation not found: ${unknown}` } })
+  expect(await api.json(searchPath(unknown))).toEqual({
+    status: 404,
+    body: { detail: `Conversation not found: ${unknown}` },
+  })
   const { status, body } = await api.json(searchPath('not-a-uuid'))
   expect(status).toBe(422)
   expect(body).toMatchObject({ detail: [{ loc: ['path', 'conversation_id'] }] })
@@ -155,7 +184,12 @@ test('an unknown conversation is 404 with detail, and an id that is no UUID is 4
 
 test('a conversation id is understood in any case, with and without dashes', async () => {
   const id = await api.import(mixed)
-  for (const spelling of [id, id.toUpperCase(), id.replaceAll('-', ''), id.replaceAll('-', '').toUpperCase()]) {
+  for (const spelling of [
+    id,
+    id.toUpperCase(),
+    id.replaceAll('-', ''),
+    id.replaceAll('-', '').toUpperCase(),
+  ]) {
     expect((await api.search(spelling)).items, spelling).toHaveLength(5)
   }
 })
@@ -192,7 +226,15 @@ const texts = lines(
   message('greek', '2026-01-01T00:00:02Z', 'ΟΔΟΣ'),
   message('german', '2026-01-01T00:00:03Z', 'Straße'),
   message('marks', '2026-01-01T00:00:04Z', 'cafe\u0301 AND NOT (x OR y) NEAR* ^b'),
-  { id: 'tool', timestamp: '2026-01-01T00:00:05Z', source: 'agent', kind: 'AgentErrorEvent', tool_name: 't', tool_call_id: 'c', error: 'hello world' },
+  {
+    id: 'tool',
+    timestamp: '2026-01-01T00:00:05Z',
+    source: 'agent',
+    kind: 'AgentErrorEvent',
+    tool_name: 't',
+    tool_call_id: 'c',
+    error: 'hello world',
+  },
 )
 
 test.each([
@@ -225,7 +267,9 @@ test.each([
 ])('body %j is a literal substring of one text part of a message', async (body, expected) => {
   const id = await api.import(texts)
   expect(ids(await api.walk(id, { body }))).toEqual(expected)
-  expect(ids(await api.walk(id, { body, sort_order: 'TIMESTAMP_DESC', limit: '1' }))).toEqual(expected.toReversed())
+  expect(ids(await api.walk(id, { body, sort_order: 'TIMESTAMP_DESC', limit: '1' }))).toEqual(
+    expected.toReversed(),
+  )
   expect(await api.count(id, { body })).toBe(expected.length)
 })
 
@@ -250,7 +294,10 @@ test('single and batch get answer the stored bytes, null for what is missing', a
   const line = mixed.split('\n')[1]
   const single = await api.fetch(`/api/conversations/${id}/events/b`)
   expect([single.status, await single.text()]).toEqual([200, line])
-  expect(await api.json(`/api/conversations/${id}/events/zzz`)).toMatchObject({ status: 404, body: { detail: expect.any(String) } })
+  expect(await api.json(`/api/conversations/${id}/events/zzz`)).toMatchObject({
+    status: 404,
+    body: { detail: expect.any(String) },
+  })
   for (const query of ['ids=d&ids=zzz&ids=a', 'event_ids=d&event_ids=zzz&event_ids=a']) {
     const { body } = await api.json<(Event | null)[]>(`/api/conversations/${id}/events?${query}`)
     expect(body.map((event) => event?.id ?? null)).toEqual(['d', null, 'a'])
@@ -259,14 +306,23 @@ test('single and batch get answer the stored bytes, null for what is missing', a
 })
 
 test('a walk gives every event that was there once, while others append', async () => {
-  const id = await api.import(lines(...Array.from({ length: 60 }, (_, i) => pause(`e${i}`, `2026-01-01T00:00:${i % 60}Z`.replace(/:(\d)Z/, ':0$1Z')))))
+  const id = await api.import(
+    lines(
+      ...Array.from({ length: 60 }, (_, i) =>
+        pause(`e${i}`, `2026-01-01T00:00:${i % 60}Z`.replace(/:(\d)Z/, ':0$1Z')),
+      ),
+    ),
+  )
   const seen: string[] = []
   for (let page_id: string | null = ''; page_id !== null; ) {
     const page = await api.search(id, { limit: '7', ...(page_id === '' ? {} : { page_id }) })
     seen.push(...ids(page.items))
     page_id = seen.length > 200 ? null : page.next_page_id
     if (seen.length < 80) {
-      await api.send('POST', `/api/conversations/${id}/events`, { role: 'user', content: [{ type: 'text', text: `new ${seen.length}` }] })
+      await api.send('POST', `/api/conversations/${id}/events`, {
+        role: 'user',
+        content: [{ type: 'text', text: `new ${seen.length}` }],
+      })
     }
   }
   expect(new Set(seen).size).toBe(seen.length)

@@ -15,11 +15,14 @@ afterAll(async () => await server[Symbol.asyncDispose]())
 const pause = '{"id":"p","timestamp":"2026-01-01T00:00:00Z","kind":"PauseEvent"}'
 
 async function post(body: string, query = '') {
-  return await api.json<{ detail: { loc: unknown[]; msg: string; type: string }[] }>(`/api/conversations/import${query}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/x-ndjson' },
-    body,
-  })
+  return await api.json<{ detail: { loc: unknown[]; msg: string; type: string }[] }>(
+    `/api/conversations/import${query}`,
+    {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-ndjson' },
+      body,
+    },
+  )
 }
 
 test('an export is the import, byte for byte, odd spacing and numbers included', async () => {
@@ -34,11 +37,20 @@ test('an export is the import, byte for byte, odd spacing and numbers included',
 
 test('the answer is 201 with the id and the number of events', async () => {
   const conversation_id = randomUUID()
-  const meta = { conversation_id: conversation_id.toUpperCase().replaceAll('-', ''), title: 'A title', tags: { team: 'x' } }
+  const meta = {
+    conversation_id: conversation_id.toUpperCase().replaceAll('-', ''),
+    title: 'A title',
+    tags: { team: 'x' },
+  }
   const answer = await post(lines(meta, pause))
   expect(answer).toEqual({ status: 201, body: { conversation_id, imported: 1 } })
   const info = await api.json(`/api/conversations/${conversation_id}`)
-  expect(info.body).toMatchObject({ id: conversation_id, title: 'A title', tags: { team: 'x' }, execution_status: 'idle' })
+  expect(info.body).toMatchObject({
+    id: conversation_id,
+    title: 'A title',
+    tags: { team: 'x' },
+    execution_status: 'idle',
+  })
 })
 
 test('into a conversation that exists the events are appended, and the same import again changes nothing', async () => {
@@ -52,9 +64,13 @@ test('into a conversation that exists the events are appended, and the same impo
 test('an event without id or timestamp gets them, strictly after its predecessor', async () => {
   const id = await api.import(lines(pause, '{"kind":"PauseEvent"}', '{"kind":"PauseEvent","source":"user"}'))
   const [, second, third] = (await api.export(id)).toString().trimEnd().split('\n')
-  expect(second).toMatch(/^\{"id":"[0-9a-f-]{36}","timestamp":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z","kind":"PauseEvent"\}$/)
+  expect(second).toMatch(
+    /^\{"id":"[0-9a-f-]{36}","timestamp":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z","kind":"PauseEvent"\}$/,
+  )
   expect(third).toMatch(/^\{"id":"[0-9a-f-]{36}","timestamp":"[^"]*","kind":"PauseEvent","source":"user"\}$/)
-  expect(String(JSON.parse(String(third)).timestamp) > String(JSON.parse(String(second)).timestamp)).toBe(true)
+  expect(String(JSON.parse(String(third)).timestamp) > String(JSON.parse(String(second)).timestamp)).toBe(
+    true,
+  )
 })
 
 test.each([
@@ -66,7 +82,11 @@ test.each([
   ['a missing member', '{"kind":"CondensationSummaryEvent"}', ['summary']],
   ['a malformed timestamp', '{"kind":"PauseEvent","timestamp":"noon"}', ['timestamp']],
   ['an unknown source', '{"kind":"PauseEvent","source":"hook"}', ['source']],
-  ['a wrong type deep inside', message('x', '2026-01-01', 'y').replace('"text":"y"', '"text":7'), ['llm_message', 'content', 0, 'text']],
+  [
+    'a wrong type deep inside',
+    message('x', '2026-01-01', 'y').replace('"text":"y"', '"text":7'),
+    ['llm_message', 'content', 0, 'text'],
+  ],
 ])('%s is refused with its line and place, and nothing of the import stays', async (_, line, place) => {
   const conversation_id = randomUUID()
   const { status, body } = await post(lines({ conversation_id }, pause, line, '{"kind":"PauseEvent"}'))
@@ -78,7 +98,11 @@ test.each([
 
 test('a refused import leaves a conversation that exists as it was', async () => {
   const id = await api.import(lines(pause))
-  const many = Array.from({ length: 1500 }, (_, i) => ({ id: `n${i}`, timestamp: '2026-01-01T00:00:01Z', kind: 'PauseEvent' }))
+  const many = Array.from({ length: 1500 }, (_, i) => ({
+    id: `n${i}`,
+    timestamp: '2026-01-01T00:00:01Z',
+    kind: 'PauseEvent',
+  }))
   expect((await post(lines({ conversation_id: id }, ...many, '{'))).status).toBe(422)
   expect((await api.export(id)).toString()).toBe(`${pause}\n`)
   await api.import(lines({ conversation_id: id }, ...many.slice(0, 3)))
@@ -123,8 +147,15 @@ test('an empty import makes an empty conversation, and blank lines are passed ov
 })
 
 test('an import keeps the last status of its log, but nothing runs in it', async () => {
-  const status = (value: string) => ({ id: value, timestamp: '2026-01-01T00:00:00Z', kind: 'ConversationStateUpdateEvent', key: 'execution_status', value })
-  const statusOf = async (id: string) => ((await api.json(`/api/conversations/${id}`)).body as { execution_status: string }).execution_status
+  const status = (value: string) => ({
+    id: value,
+    timestamp: '2026-01-01T00:00:00Z',
+    kind: 'ConversationStateUpdateEvent',
+    key: 'execution_status',
+    value,
+  })
+  const statusOf = async (id: string) =>
+    ((await api.json(`/api/conversations/${id}`)).body as { execution_status: string }).execution_status
   expect(await statusOf(await api.import(lines(status('running'), status('finished'))))).toBe('finished')
   expect(await statusOf(await api.import(lines(status('running'))))).toBe('paused')
 })

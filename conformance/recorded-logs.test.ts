@@ -23,38 +23,44 @@ test.skipIf(folder === undefined)('the folder of recorded logs holds some', () =
   expect(files.length).toBeGreaterThan(0)
 })
 
-test.each(files)('%s imports, exports the same bytes, and every filter pages through the same events', async (file) => {
-  const bytes = readFileSync(join(String(folder), file))
-  const id = await api.import(bytes, '?unknown=keep')
-  expect(Buffer.compare(await api.export(id), bytes)).toBe(0)
+test.each(files)(
+  '%s imports, exports the same bytes, and every filter pages through the same events',
+  async (file) => {
+    const bytes = readFileSync(join(String(folder), file))
+    const id = await api.import(bytes, '?unknown=keep')
+    expect(Buffer.compare(await api.export(id), bytes)).toBe(0)
 
-  const events = bytes
-    .toString()
-    .trimEnd()
-    .split('\n')
-    .map((line): Event => JSON.parse(line))
-  for (const { query, keeps } of filters(events)) {
-    const expected = events.filter(keeps).map(text).sort()
-    for (const sort_order of ['TIMESTAMP', 'TIMESTAMP_DESC']) {
-      const walked = await api.walk(id, { ...query, sort_order, limit: '7' })
-      expect(walked.map(text).sort(), JSON.stringify(query)).toEqual(expected)
-      const times = walked.map((event) => utc(event.timestamp))
-      expect(times).toEqual([...times].sort((a, b) => (sort_order === 'TIMESTAMP' ? a - b : b - a)))
+    const events = bytes
+      .toString()
+      .trimEnd()
+      .split('\n')
+      .map((line): Event => JSON.parse(line))
+    for (const { query, keeps } of filters(events)) {
+      const expected = events.filter(keeps).map(text).sort()
+      for (const sort_order of ['TIMESTAMP', 'TIMESTAMP_DESC']) {
+        const walked = await api.walk(id, { ...query, sort_order, limit: '7' })
+        expect(walked.map(text).sort(), JSON.stringify(query)).toEqual(expected)
+        const times = walked.map((event) => utc(event.timestamp))
+        expect(times).toEqual([...times].sort((a, b) => (sort_order === 'TIMESTAMP' ? a - b : b - a)))
+      }
+      expect(await api.count(id, query)).toBe(expected.length)
     }
-    expect(await api.count(id, query)).toBe(expected.length)
-  }
-})
+  },
+)
 
-test.each(files.filter((file) => !/^(swe|tab)-/.test(file)))('%s is refused by a strict import with a place, or taken whole', async (file) => {
-  const bytes = readFileSync(join(String(folder), file))
-  const { status, body } = await api.json<{ detail?: { loc: unknown[] }[] }>('/api/conversations/import', {
-    method: 'POST',
-    headers: { 'content-type': 'application/x-ndjson' },
-    body: bytes,
-  })
-  expect([201, 409, 422]).toContain(status)
-  if (status === 422) expect(body.detail?.[0]?.loc.slice(0, 2)).toEqual(['body', expect.any(Number)])
-})
+test.each(files.filter((file) => !/^(swe|tab)-/.test(file)))(
+  '%s is refused by a strict import with a place, or taken whole',
+  async (file) => {
+    const bytes = readFileSync(join(String(folder), file))
+    const { status, body } = await api.json<{ detail?: { loc: unknown[] }[] }>('/api/conversations/import', {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-ndjson' },
+      body: bytes,
+    })
+    expect([201, 409, 422]).toContain(status)
+    if (status === 422) expect(body.detail?.[0]?.loc.slice(0, 2)).toEqual(['body', expect.any(Number)])
+  },
+)
 
 interface Filter {
   readonly query: Readonly<Record<string, string>>

@@ -18,7 +18,11 @@ test('a restart changes nothing: the same searches, page ids and exports', async
   const data = await mkdtemp(join(tmpdir(), 'slipway-restart-'))
   try {
     const seconds = (i: number) => `2026-01-01T00:00:${String((i * 7) % 60).padStart(2, '0')}Z`
-    const log = lines(...Array.from({ length: 150 }, (_, i) => message(`e${i}`, seconds(i), `number ${i}`, i % 2 ? 'user' : 'agent')))
+    const log = lines(
+      ...Array.from({ length: 150 }, (_, i) =>
+        message(`e${i}`, seconds(i), `number ${i}`, i % 2 ? 'user' : 'agent'),
+      ),
+    )
     let id = ''
     const seen = async () => {
       const server = await startServer(data)

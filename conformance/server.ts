@@ -16,7 +16,8 @@ export interface TestServer extends AsyncDisposable {
 export async function openServer(): Promise<TestServer> {
   const { SLIPWAY_URL, SLIPWAY_SESSION_API_KEY } = process.env
   if (SLIPWAY_URL !== undefined) {
-    const headers = SLIPWAY_SESSION_API_KEY === undefined ? {} : { 'x-session-api-key': SLIPWAY_SESSION_API_KEY }
+    const headers =
+      SLIPWAY_SESSION_API_KEY === undefined ? {} : { 'x-session-api-key': SLIPWAY_SESSION_API_KEY }
     return { url: SLIPWAY_URL.replace(/\/$/, ''), headers, [Symbol.asyncDispose]: async () => {} }
   }
   const data = await mkdtemp(join(tmpdir(), 'slipway-test-'))

@@ -22,7 +22,9 @@ class Client {
 
   constructor(path: string) {
     this.socket = new WebSocket(`${server.url.replace(/^http/, 'ws')}${path}`, { headers: server.headers })
-    this.closed = new Promise((resolve) => this.socket.on('close', (code, reason) => resolve({ code, reason: String(reason) })))
+    this.closed = new Promise((resolve) =>
+      this.socket.on('close', (code, reason) => resolve({ code, reason: String(reason) })),
+    )
     this.socket.on('error', () => {})
     this.socket.on('message', (data) => {
       this.frames.push(String(data))
@@ -47,7 +49,10 @@ class Client {
 
 const path = (id: string, query = '') => `/sockets/events/${id}${query}`
 const say = async (id: string, text: string) =>
-  await api.send('POST', `/api/conversations/${id}/events`, { role: 'user', content: [{ type: 'text', text }] })
+  await api.send('POST', `/api/conversations/${id}/events`, {
+    role: 'user',
+    content: [{ type: 'text', text }],
+  })
 const three = lines(
   message('a', '2026-01-01T00:00:01Z', 'one'),
   message('b', '2026-01-01T00:00:02', 'two'),
@@ -58,8 +63,17 @@ test('the first frame is the state, and then comes what is new', async () => {
   const id = await api.import(three)
   await using client = new Client(path(id))
   const [state] = await client.events(1)
-  expect(state).toMatchObject({ kind: 'ConversationStateUpdateEvent', key: 'full_state', source: 'environment' })
-  expect(state?.value).toMatchObject({ id, execution_status: 'idle', agent: { kind: 'Agent' }, confirmation_policy: { kind: 'NeverConfirm' } })
+  expect(state).toMatchObject({
+    kind: 'ConversationStateUpdateEvent',
+    key: 'full_state',
+    source: 'environment',
+  })
+  expect(state?.value).toMatchObject({
+    id,
+    execution_status: 'idle',
+    agent: { kind: 'Agent' },
+    confirmation_policy: { kind: 'NeverConfirm' },
+  })
   expect(JSON.stringify(state)).not.toContain(':null')
   await say(id, 'four')
   const [, event] = await client.events(2)
@@ -89,7 +103,10 @@ test('with ?after= each frame is position and stored event, without a snapshot',
   const id = await api.import(three)
   await using client = new Client(path(id, '?after=1'))
   const stored = three.trimEnd().split('\n')
-  expect(await client.take(2)).toEqual([`{"position":2,"event":${stored[1]}}`, `{"position":3,"event":${stored[2]}}`])
+  expect(await client.take(2)).toEqual([
+    `{"position":2,"event":${stored[1]}}`,
+    `{"position":3,"event":${stored[2]}}`,
+  ])
 })
 
 test('a position beyond the end closes with 4416, an unknown conversation with 4004', async () => {
@@ -100,31 +117,47 @@ test('a position beyond the end closes with 4416, an unknown conversation with 4
   expect((await unknown.closed).code).toBe(4004)
 })
 
-test.each(['not-a-uuid', `${randomUUID()}?resend_mode=some`, `${randomUUID()}?after=-1`, `${randomUUID()}?after=x`, `${randomUUID()}?after_timestamp=noon`])(
-  '%s is refused before the upgrade',
-  async (rest) => {
-    const socket = new WebSocket(`${server.url.replace(/^http/, 'ws')}/sockets/events/${rest}`, { headers: server.headers })
-    const status = await new Promise((resolve) => {
-      socket.on('unexpected-response', (_, response) => resolve(response.statusCode))
-      socket.on('open', () => resolve('open'))
-      socket.on('error', () => {})
-    })
-    socket.terminate()
-    expect(status).toBe(403)
-  },
-)
+test.each([
+  'not-a-uuid',
+  `${randomUUID()}?resend_mode=some`,
+  `${randomUUID()}?after=-1`,
+  `${randomUUID()}?after=x`,
+  `${randomUUID()}?after_timestamp=noon`,
+])('%s is refused before the upgrade', async (rest) => {
+  const socket = new WebSocket(`${server.url.replace(/^http/, 'ws')}/sockets/events/${rest}`, {
+    headers: server.headers,
+  })
+  const status = await new Promise((resolve) => {
+    socket.on('unexpected-response', (_, response) => resolve(response.statusCode))
+    socket.on('open', () => resolve('open'))
+    socket.on('error', () => {})
+  })
+  socket.terminate()
+  expect(status).toBe(403)
+})
 
 test('a message over the socket is stored and comes back; an auth frame is ignored; a bad frame gets an error event', async () => {
   const id = await api.import(three)
   await using client = new Client(path(id))
   await client.take(1)
   client.socket.send('{"type":"auth","session_api_key":"anything"}')
-  client.socket.send('{"role":"user","content":[{"type":"text","text":"over the socket"}],"run":true,"more":1}')
+  client.socket.send(
+    '{"role":"user","content":[{"type":"text","text":"over the socket"}],"run":true,"more":1}',
+  )
   const [, event] = await client.events(2)
-  expect(event).toMatchObject({ kind: 'MessageEvent', source: 'user', llm_message: { content: [{ text: 'over the socket' }] } })
+  expect(event).toMatchObject({
+    kind: 'MessageEvent',
+    source: 'user',
+    llm_message: { content: [{ text: 'over the socket' }] },
+  })
   for (const frame of ['{', '[]', '{"role":"assistant","content":[]}', '"text"']) client.socket.send(frame)
   const errors = (await client.events(6)).slice(2)
-  for (const error of errors) expect(error).toMatchObject({ kind: 'ConversationErrorEvent', code: expect.any(String), detail: expect.any(String) })
+  for (const error of errors)
+    expect(error).toMatchObject({
+      kind: 'ConversationErrorEvent',
+      code: expect.any(String),
+      detail: expect.any(String),
+    })
   expect(await api.count(id)).toBe(4)
 })
 
@@ -144,14 +177,25 @@ test('an imported event of more than a frame is slimmed on the legacy socket onl
     tool_name: 'file_editor',
     tool_call_id: 'call',
     action_id: 'act',
-    observation: { content: [{ type: 'text', text: 'x'.repeat(1_500_000) }], is_error: false, command: 'view', path: '/a', old_content: 'y'.repeat(900_000), kind: 'FileEditorObservation' },
+    observation: {
+      content: [{ type: 'text', text: 'x'.repeat(1_500_000) }],
+      is_error: false,
+      command: 'view',
+      path: '/a',
+      old_content: 'y'.repeat(900_000),
+      kind: 'FileEditorObservation',
+    },
     kind: 'ObservationEvent',
   }
   const id = await api.import(lines(large))
   await using legacy = new Client(path(id, '?resend_mode=all'))
   const [, slimmed] = await legacy.take(2)
   expect(Buffer.byteLength(String(slimmed))).toBeLessThan(1024 * 1024)
-  expect(JSON.parse(String(slimmed))).toMatchObject({ id: 'large', action_id: 'act', observation: { kind: 'FileEditorObservation', old_content: null } })
+  expect(JSON.parse(String(slimmed))).toMatchObject({
+    id: 'large',
+    action_id: 'act',
+    observation: { kind: 'FileEditorObservation', old_content: null },
+  })
   await using whole = new Client(path(id, '?after=0'))
   expect((await whole.take(1))[0]).toBe(`{"position":1,"event":${JSON.stringify(large)}}`)
 })
@@ -162,7 +206,11 @@ interface SentEvent {
 }
 
 /** Reads a stream of server-sent events to its end, or to `count` events. */
-async function sentEvents(path: string, init: RequestInit = {}, count = Number.POSITIVE_INFINITY): Promise<SentEvent[]> {
+async function sentEvents(
+  path: string,
+  init: RequestInit = {},
+  count = Number.POSITIVE_INFINITY,
+): Promise<SentEvent[]> {
   const stop = new AbortController()
   const response = await api.fetch(path, { ...init, signal: stop.signal })
   expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/)
@@ -191,7 +239,9 @@ test('server-sent events carry position and stored event, from after or Last-Eve
   const all = stored.map((data, index) => ({ id: String(index + 1), data }))
   expect(await sentEvents(`${stream}?until=idle`)).toEqual(all)
   expect(await sentEvents(`${stream}?until=idle&after=2`)).toEqual(all.slice(2))
-  expect(await sentEvents(`${stream}?until=idle&after=0`, { headers: { 'last-event-id': '1' } })).toEqual(all.slice(1))
+  expect(await sentEvents(`${stream}?until=idle&after=0`, { headers: { 'last-event-id': '1' } })).toEqual(
+    all.slice(1),
+  )
   expect(await sentEvents(`${stream}?until=idle&after=3`)).toEqual([])
 })
 
@@ -199,7 +249,9 @@ test('a stream that stays open gets what is appended later', async () => {
   const id = await api.import(three)
   const events = sentEvents(`/api/conversations/${id}/events/stream?after=3`, {}, 1)
   await say(id, 'later')
-  expect(JSON.parse(String((await events)[0]?.data))).toMatchObject({ llm_message: { content: [{ text: 'later' }] } })
+  expect(JSON.parse(String((await events)[0]?.data))).toMatchObject({
+    llm_message: { content: [{ text: 'later' }] },
+  })
 })
 
 test.each([
@@ -222,17 +274,32 @@ test('a stored event with a carriage return between its members stays one event'
 
 test('every transport replays the export, wherever it starts and whoever appends meanwhile', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.integer({ min: 0, max: 12 }), fc.nat(12), fc.integer({ min: 1, max: 8 }), async (before, start, during) => {
-      const after = Math.min(start, before)
-      const id = await api.import(lines(...Array.from({ length: before }, (_, i) => message(`e${i}`, `2026-01-0${1 + (i % 9)}`, `${i}`))))
-      await using client = new Client(path(id, `?after=${after}`))
-      const sse = sentEvents(`/api/conversations/${id}/events/stream?after=${after}`, {}, before + during - after)
-      await Promise.all(Array.from({ length: during }, (_, i) => say(id, `new ${i}`)))
-      const stored = (await api.export(id)).toString().trimEnd().split('\n')
-      const expected = stored.map((event, index) => `{"position":${index + 1},"event":${event}}`).slice(after)
-      expect(await client.take(expected.length)).toEqual(expected)
-      expect((await sse).map(({ id, data }) => `{"position":${id},"event":${data}}`)).toEqual(expected)
-    }),
+    fc.asyncProperty(
+      fc.integer({ min: 0, max: 12 }),
+      fc.nat(12),
+      fc.integer({ min: 1, max: 8 }),
+      async (before, start, during) => {
+        const after = Math.min(start, before)
+        const id = await api.import(
+          lines(
+            ...Array.from({ length: before }, (_, i) => message(`e${i}`, `2026-01-0${1 + (i % 9)}`, `${i}`)),
+          ),
+        )
+        await using client = new Client(path(id, `?after=${after}`))
+        const sse = sentEvents(
+          `/api/conversations/${id}/events/stream?after=${after}`,
+          {},
+          before + during - after,
+        )
+        await Promise.all(Array.from({ length: during }, (_, i) => say(id, `new ${i}`)))
+        const stored = (await api.export(id)).toString().trimEnd().split('\n')
+        const expected = stored
+          .map((event, index) => `{"position":${index + 1},"event":${event}}`)
+          .slice(after)
+        expect(await client.take(expected.length)).toEqual(expected)
+        expect((await sse).map(({ id, data }) => `{"position":${id},"event":${data}}`)).toEqual(expected)
+      },
+    ),
     { numRuns: 15 },
   )
 })

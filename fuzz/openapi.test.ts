@@ -29,7 +29,11 @@ const methods = ['get', 'post', 'put', 'patch', 'delete']
 const operations = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.entries(item)
     .filter(([method]) => methods.includes(method))
-    .map(([method, operation]) => ({ path, method: method.toUpperCase(), operation: operation as Operation })),
+    .map(([method, operation]) => ({
+      path,
+      method: method.toUpperCase(),
+      operation: operation as Operation,
+    })),
 )
 
 const ajv = new Ajv2020({ strict: false, allErrors: false })
@@ -41,15 +45,44 @@ let known: string[] = []
 beforeAll(async () => {
   server = await openServer()
   const api = new Api(server)
-  const log = lines(message('a', '2026-01-01T00:00:00Z', 'Hello'), { id: 'b', timestamp: '2026-01-01', kind: 'PauseEvent' })
+  const log = lines(message('a', '2026-01-01T00:00:00Z', 'Hello'), {
+    id: 'b',
+    timestamp: '2026-01-01',
+    kind: 'PauseEvent',
+  })
   known = [await api.import(log), await api.import('')]
 })
 afterAll(async () => await server[Symbol.asyncDispose]())
 
 const oddText = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 20 }),
-  fc.constantFrom('', '0', '-1', '1e9', '99999999999999999999', 'null', 'true', '%', '%zz', '%00', '../..', '..%2f', '\u0000', '\ud800', '😀', 'a'.repeat(3000)),
-  fc.constantFrom('2026-01-01', '2026-01-01T00:00:00+02:00', '0000-01-01T00:00:00Z', '9999-12-31T23:59:60Z', 'TIMESTAMP', 'idle', 'keep'),
+  fc.constantFrom(
+    '',
+    '0',
+    '-1',
+    '1e9',
+    '99999999999999999999',
+    'null',
+    'true',
+    '%',
+    '%zz',
+    '%00',
+    '../..',
+    '..%2f',
+    '\u0000',
+    '\ud800',
+    '😀',
+    'a'.repeat(3000),
+  ),
+  fc.constantFrom(
+    '2026-01-01',
+    '2026-01-01T00:00:00+02:00',
+    '0000-01-01T00:00:00Z',
+    '9999-12-31T23:59:60Z',
+    'TIMESTAMP',
+    'idle',
+    'keep',
+  ),
 )
 
 function query(parameters: readonly Parameter[]): fc.Arbitrary<string> {
@@ -57,12 +90,16 @@ function query(parameters: readonly Parameter[]): fc.Arbitrary<string> {
     ...parameters
       .filter((parameter) => parameter.in === 'query')
       .map(({ name, schema }) => {
-        const plausible = schema?.enum ? fc.constantFrom(...schema.enum) : fc.oneof(fc.integer({ min: -2, max: 102 }).map(String), fc.string())
+        const plausible = schema?.enum
+          ? fc.constantFrom(...schema.enum)
+          : fc.oneof(fc.integer({ min: -2, max: 102 }).map(String), fc.string())
         return fc.tuple(fc.constant(name), fc.oneof(plausible, oddText))
       }),
     fc.tuple(oddText, oddText),
   )
-  const encoded = fc.array(one, { maxLength: 4 }).map((pairs) => pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&'))
+  const encoded = fc
+    .array(one, { maxLength: 4 })
+    .map((pairs) => pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&'))
   const raw = fc.string({ maxLength: 30 }).map((text) => text.replaceAll(/[^!-~]|#/g, ''))
   return fc.oneof({ weight: 5, arbitrary: encoded }, { weight: 1, arbitrary: raw })
 }
@@ -71,7 +108,11 @@ function filled(path: string): fc.Arbitrary<string> {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((m) => String(m[1]))
   const value = (name: string) =>
     name === 'conversation_id'
-      ? fc.oneof(fc.nat(1).map((i) => String(known[i])), fc.constant(randomUUID()), oddText.map(segment))
+      ? fc.oneof(
+          fc.nat(1).map((i) => String(known[i])),
+          fc.constant(randomUUID()),
+          oddText.map(segment),
+        )
       : fc.oneof(fc.constantFrom('a', 'b', 'search', 'count'), oddText.map(segment))
   return fc
     .tuple(...names.map(value))
@@ -90,7 +131,13 @@ function encode(text: string): string {
 const messageLike = fc.record(
   {
     role: fc.constantFrom('user', 'assistant', 'x'),
-    content: fc.oneof(fc.string(), fc.array(fc.record({ type: fc.constantFrom('text', 'image', 'x'), text: fc.string() }, { requiredKeys: [] })), fc.jsonValue()),
+    content: fc.oneof(
+      fc.string(),
+      fc.array(
+        fc.record({ type: fc.constantFrom('text', 'image', 'x'), text: fc.string() }, { requiredKeys: [] }),
+      ),
+      fc.jsonValue(),
+    ),
     run: fc.oneof(fc.boolean(), fc.string()),
     title: fc.string(),
     tags: fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 3 }),
@@ -106,13 +153,31 @@ const messageLike = fc.record(
 const body = fc.oneof(
   fc.constant(undefined),
   messageLike.map((value) => JSON.stringify(value)),
-  fc.array(messageLike, { maxLength: 3 }).map((values) => values.map((value) => JSON.stringify(value)).join('\n')),
+  fc
+    .array(messageLike, { maxLength: 3 })
+    .map((values) => values.map((value) => JSON.stringify(value)).join('\n')),
   fc.jsonValue().map((value) => JSON.stringify(value)),
   fc.string({ unit: 'binary', maxLength: 50 }),
   fc.uint8Array({ maxLength: 50 }).map((bytes) => Buffer.from(bytes)),
-  fc.constantFrom('{', '[', '{"a":', '{"__proto__":{"x":1}}', `${'['.repeat(20_000)}`, '\ufeff{}', '{"a":1e999}'),
+  fc.constantFrom(
+    '{',
+    '[',
+    '{"a":',
+    '{"__proto__":{"x":1}}',
+    `${'['.repeat(20_000)}`,
+    '\ufeff{}',
+    '{"a":1e999}',
+  ),
 )
-const contentType = fc.constantFrom('application/json', 'application/json; charset=utf-8', 'application/x-ndjson', 'text/plain', 'multipart/form-data', '', 'application/json;;')
+const contentType = fc.constantFrom(
+  'application/json',
+  'application/json; charset=utf-8',
+  'application/x-ndjson',
+  'text/plain',
+  'multipart/form-data',
+  '',
+  'application/json;;',
+)
 
 interface Answer {
   readonly status: number
@@ -121,7 +186,12 @@ interface Answer {
 }
 
 /** Streams that do not end by themselves are cut after a moment: their head has been seen. */
-async function ask(method: string, path: string, type: string, content: string | Buffer | undefined): Promise<Answer> {
+async function ask(
+  method: string,
+  path: string,
+  type: string,
+  content: string | Buffer | undefined,
+): Promise<Answer> {
   const url = new URL(server.url)
   const length = content === undefined ? {} : { 'content-length': Buffer.byteLength(content) }
   const headers = { ...server.headers, ...length, ...(type === '' ? {} : { 'content-type': type }) }
@@ -150,37 +220,56 @@ function conforms(path: string, method: string, operation: Operation, answer: An
   expect(type, `${answer.status} has content type ${answer.type}`).toBeDefined()
   if (type !== 'application/json') return
   const place = ['paths', path, method.toLowerCase(), 'responses', described, 'content', type, 'schema']
-  const pointer = place.map((step) => step.replaceAll('~', '~0').replaceAll('/', '~1')).map(encodeURIComponent).join('/')
+  const pointer = place
+    .map((step) => step.replaceAll('~', '~0').replaceAll('/', '~1'))
+    .map(encodeURIComponent)
+    .join('/')
   const validate = ajv.getSchema(`doc#/${pointer}`)
   if (validate === undefined) throw new Error(`no schema at ${pointer}`)
   const isValid = validate(JSON.parse(answer.body))
   expect(isValid, `${JSON.stringify(validate.errors)} in ${answer.body.slice(0, 500)}`).toBe(true)
 }
 
-describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as const))('%s', (_, { path, method, operation }) => {
-  test('answers random and malformed requests as its document says', { timeout: 60_000 }, async () => {
-    await fc.assert(
-      fc.asyncProperty(filled(path), query(operation.parameters ?? []), contentType, body, async (path_, query_, type, content) => {
-        const isDeletion = method === 'DELETE' && known.some((id) => path_.includes(id))
-        if (isDeletion) return
-        const answer = await ask(method, query_ === '' ? path_ : `${path_}?${query_}`, type, content)
-        // A segment may turn one path into another one that exists; then only the promise about 500 is ours.
-        if (path_.split('/').length !== path.split('/').length) expect(answer.status).toBeLessThan(500)
-        else conforms(routeOf(path_, path), method, operationOf(path_, path, method) ?? operation, answer)
-      }),
-      { numRuns: runs },
-    )
-  })
-})
+describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as const))(
+  '%s',
+  (_, { path, method, operation }) => {
+    test('answers random and malformed requests as its document says', { timeout: 60_000 }, async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          filled(path),
+          query(operation.parameters ?? []),
+          contentType,
+          body,
+          async (path_, query_, type, content) => {
+            const isDeletion = method === 'DELETE' && known.some((id) => path_.includes(id))
+            if (isDeletion) return
+            const answer = await ask(method, query_ === '' ? path_ : `${path_}?${query_}`, type, content)
+            // A segment may turn one path into another one that exists; then only the promise about 500 is ours.
+            if (path_.split('/').length !== path.split('/').length) expect(answer.status).toBeLessThan(500)
+            else conforms(routeOf(path_, path), method, operationOf(path_, path, method) ?? operation, answer)
+          },
+        ),
+        { numRuns: runs },
+      )
+    })
+  },
+)
 
 /** Literal paths win over parameters: `/api/conversations/search` is not the conversation named search. */
 function routeOf(filledPath: string, template: string): string {
   const values = filledPath.split('/')
-  const candidates = template.split('/').map((_, i) => template.split('/').with(i, values[i] ?? '').join('/'))
+  const candidates = template.split('/').map((_, i) =>
+    template
+      .split('/')
+      .with(i, values[i] ?? '')
+      .join('/'),
+  )
   return candidates.find((path) => path !== template && path in document.paths) ?? template
 }
 
 function operationOf(filledPath: string, template: string, method: string): Operation | undefined {
-  const item = (document.paths as Record<string, Record<string, Operation> | undefined>)[routeOf(filledPath, template)]
+  const item = (document.paths as Record<string, Record<string, Operation> | undefined>)[
+    routeOf(filledPath, template)
+  ]
   return item?.[method.toLowerCase()]
 }

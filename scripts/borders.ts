@@ -27,4 +27,8 @@ export const libraries: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** `process.env` is read here and nowhere else. */
-export const environment: readonly string[] = ['agent-server/src/main.ts', 'cli/src/config.ts', 'cli/src/main.ts']
+export const environment: readonly string[] = [
+  'agent-server/src/main.ts',
+  'cli/src/config.ts',
+  'cli/src/main.ts',
+]

@@ -10,11 +10,31 @@ test('every form of import is seen, types and dynamic ones too', () => {
 
 test.each([
   ['an upward import', 'protocol/src/a.ts', `import { x } from '@slipway/storage'`, 'may import nothing'],
-  ['another package by path', 'http/src/a.ts', `import { x } from '../../storage/src/b.ts'`, 'another package by path'],
-  ['a path past a front door', 'http/src/a.ts', `import { x } from '@slipway/protocol/src/event.ts'`, 'past the front door'],
+  [
+    'another package by path',
+    'http/src/a.ts',
+    `import { x } from '../../storage/src/b.ts'`,
+    'another package by path',
+  ],
+  [
+    'a path past a front door',
+    'http/src/a.ts',
+    `import { x } from '@slipway/protocol/src/event.ts'`,
+    'past the front door',
+  ],
   ['its own front door', 'http/src/a.ts', `import { x } from './index.ts'`, 'its own front door'],
-  ['a library outside its place', 'cli/src/a.ts', `import { fastify } from 'fastify'`, 'allowed only in http/'],
-  ['SQL outside storage', 'agent-server/src/a.ts', `import { DatabaseSync } from 'node:sqlite'`, 'allowed only in storage/src/sqlite/'],
+  [
+    'a library outside its place',
+    'cli/src/a.ts',
+    `import { fastify } from 'fastify'`,
+    'allowed only in http/',
+  ],
+  [
+    'SQL outside storage',
+    'agent-server/src/a.ts',
+    `import { DatabaseSync } from 'node:sqlite'`,
+    'allowed only in storage/src/sqlite/',
+  ],
   ['a test from a source', 'http/src/a.ts', `import { x } from './b.test.ts'`, 'a test'],
   ['the environment', 'http/src/a.ts', 'const x = process.env.HOME', 'reads process.env'],
 ])('%s is refused', (_, file, text, fault) => {
@@ -22,7 +42,10 @@ test.each([
 })
 
 test('a ring of files is refused and named once', () => {
-  const ring = [source('http/src/a.ts', `import './b.ts'`), source('http/src/b.ts', `import type { A } from './a.ts'`)]
+  const ring = [
+    source('http/src/a.ts', `import './b.ts'`),
+    source('http/src/b.ts', `import type { A } from './a.ts'`),
+  ]
   expect(faults(ring)).toEqual(['ring: http/src/a.ts -> http/src/b.ts -> http/src/a.ts'])
 })
 

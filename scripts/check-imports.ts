@@ -3,7 +3,8 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { environment, libraries, packages, sideDoors } from './borders.ts'
 
 const root = resolve(import.meta.dirname, '../packages')
-const importPattern = /(?:^|\n)\s*(?:import|export)\b[^'"\n;]*?(?:\{[^}]*\}[^'"\n;]*?)?from\s*['"]([^'"]+)['"]|(?:^|[^\w.])import\(\s*['"]([^'"]+)['"]\s*\)|(?:^|\n)import\s*['"]([^'"]+)['"]/g
+const importPattern =
+  /(?:^|\n)\s*(?:import|export)\b[^'"\n;]*?(?:\{[^}]*\}[^'"\n;]*?)?from\s*['"]([^'"]+)['"]|(?:^|[^\w.])import\(\s*['"]([^'"]+)['"]\s*\)|(?:^|\n)import\s*['"]([^'"]+)['"]/g
 
 interface Source {
   readonly file: string
@@ -21,7 +22,9 @@ function faultsOf({ file, text, imports }: Source): string[] {
   const own = file.split('/')[0] ?? ''
   const isTest = /\.(test|contract|bench)\.ts$/.test(file)
   for (const target of imports) {
-    const fault = target.startsWith('.') ? localFault(file, own, target, isTest) : moduleFault(file, own, target, isTest)
+    const fault = target.startsWith('.')
+      ? localFault(file, own, target, isTest)
+      : moduleFault(file, own, target, isTest)
     if (fault !== undefined) found.push(`${file}: ${fault}`)
   }
   if (!isTest && /\bprocess\.env\b/.test(text) && !environment.includes(file)) {
@@ -36,7 +39,8 @@ function localFault(file: string, own: string, target: string, isTest: boolean):
   if (/\.(test|contract)\.ts$/.test(path) && !isTest) return `imports ${target}: a test`
   if (path === `${own}/src/index.ts` && !isTest) return `imports ${target}: its own front door`
   if (path.endsWith('/main.ts')) return `imports ${target}: main.ts is imported by nobody`
-  if (path.includes('/handlers/') && file.includes('/handlers/') && !isTest) return `imports ${target}: another handler`
+  if (path.includes('/handlers/') && file.includes('/handlers/') && !isTest)
+    return `imports ${target}: another handler`
   return undefined
 }
 
@@ -50,7 +54,9 @@ function moduleFault(file: string, own: string, target: string, isTest: boolean)
   }
   if (isTest) return undefined
   for (const [library, places] of Object.entries(libraries)) {
-    const isMatch = library.endsWith('/') ? target.startsWith(library) : target === library || target.startsWith(`${library}/`)
+    const isMatch = library.endsWith('/')
+      ? target.startsWith(library)
+      : target === library || target.startsWith(`${library}/`)
     if (isMatch && !places.some((place) => file.startsWith(place))) {
       return `imports ${target}: allowed only in ${places.join(', ') || 'tests'}`
     }
@@ -65,7 +71,10 @@ function resolveLocal(file: string, target: string): string {
 /** Files that import each other in a circle, each circle once. */
 function rings(sources: readonly Source[]): string[] {
   const edges = new Map(
-    sources.map(({ file, imports }) => [file, imports.filter((i) => i.startsWith('.')).map((i) => resolveLocal(file, i))]),
+    sources.map(({ file, imports }) => [
+      file,
+      imports.filter((i) => i.startsWith('.')).map((i) => resolveLocal(file, i)),
+    ]),
   )
   const state = new Map<string, 'open' | 'done'>()
   const found: string[] = []

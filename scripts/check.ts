@@ -21,7 +21,8 @@ function run(command: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, { shell: true, stdio: ['ignore', 'pipe', 'pipe'] })
     const output: Buffer[] = []
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => output.push(chunk))
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => output.push(chunk))
     child.on('error', reject)
     child.on('close', (code) => {
       if (code !== 0) process.stdout.write(Buffer.concat(output))

@@ -1,7 +1,7 @@
 import type { Reporter, TestModule } from 'vitest/node'
 
 /** Ends a run with the one line `N passed, N failed` over all its tests, whatever else was printed. */
-class ClosingLine implements Reporter {
+export default class ClosingLine implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     const count = { passed: 0, failed: errors.length, skipped: 0, pending: 0 }
     for (const module of modules) {
@@ -12,9 +12,9 @@ class ClosingLine implements Reporter {
     }
     const skipped = count.skipped + count.pending
     process.on('exit', () => {
-      process.stdout.write(`${count.passed} passed, ${count.failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`)
+      process.stdout.write(
+        `${count.passed} passed, ${count.failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`,
+      )
     })
   }
 }
-
-export { ClosingLine as default }

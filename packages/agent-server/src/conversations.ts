@@ -50,7 +50,12 @@ export class Conversations {
     const request: KeptRequest = record.request === null ? {} : JSON.parse(record.request)
     const [leaf, message] = await Promise.all([
       record.head === 0 ? [] : this.#log.read(record.id, record.head - 1, 1),
-      this.#log.search(record.id, { kind: 'MessageEvent', source: 'user', limit: 1, sort_order: 'TIMESTAMP_DESC' }),
+      this.#log.search(record.id, {
+        kind: 'MessageEvent',
+        source: 'user',
+        limit: 1,
+        sort_order: 'TIMESTAMP_DESC',
+      }),
     ])
     return {
       id: record.id,
@@ -70,7 +75,10 @@ export class Conversations {
       stats: { usage_to_metrics: {} },
       secret_registry: {
         secret_sources: Object.fromEntries(
-          (request.secret_names ?? []).map((name) => [name, { description: null, value: null, kind: 'StaticSecret' }]),
+          (request.secret_names ?? []).map((name) => [
+            name,
+            { description: null, value: null, kind: 'StaticSecret' },
+          ]),
         ),
       },
       agent_state: {},

@@ -1,6 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { type Frame, frame, type Socket, type SocketRequest, type SocketRoute } from '@slipway/http'
-import { conversationId, eventsSocketQuery, formatInstant, invalid, Problem, sendMessageRequest } from '@slipway/protocol'
+import {
+  conversationId,
+  eventsSocketQuery,
+  formatInstant,
+  invalid,
+  Problem,
+  sendMessageRequest,
+} from '@slipway/protocol'
 import type { Storage, StoredEvent } from '@slipway/storage'
 import type { Conversations } from './conversations.ts'
 import { send } from './messages.ts'
@@ -51,7 +58,8 @@ async function serve(parts: Parts, socket: Socket, asked: Asked): Promise<void> 
   const toFrames = isResumable ? positionedFrames : plainFrames
   socket.onMessage(async (text) => {
     const answer = await take(parts, asked.id, text)
-    if (answer !== undefined) await socket.send([isResumable ? hint(answer) : frame(Buffer.from(JSON.stringify(answer)))])
+    if (answer !== undefined)
+      await socket.send([isResumable ? hint(answer) : frame(Buffer.from(JSON.stringify(answer)))])
   })
   if (!isResumable) {
     const state = await parts.conversations.state(record)
@@ -66,13 +74,20 @@ async function serve(parts: Parts, socket: Socket, asked: Asked): Promise<void> 
 }
 
 /** What is to be sent again, up to the end of the log as it was when the socket opened, then all that follows. */
-function wanted(storage: Storage, asked: Asked, head: number, signal: AbortSignal): AsyncIterable<readonly StoredEvent[]> {
+function wanted(
+  storage: Storage,
+  asked: Asked,
+  head: number,
+  signal: AbortSignal,
+): AsyncIterable<readonly StoredEvent[]> {
   if (asked.after !== undefined) return storage.log.tail(asked.id, asked.after, signal)
   const mode = asked.resend_mode ?? (asked.resend_all ? 'all' : undefined)
   if (mode === 'all') return storage.log.tail(asked.id, 0, signal)
   const live = storage.log.tail(asked.id, head, signal)
   const since = asked.after_timestamp
-  return mode === undefined || since === undefined ? live : after(between(storage, asked.id, since, head), live)
+  return mode === undefined || since === undefined
+    ? live
+    : after(between(storage, asked.id, since, head), live)
 }
 
 async function* after<T>(first: AsyncIterable<T>, then: AsyncIterable<T>): AsyncGenerator<T> {
@@ -81,7 +96,12 @@ async function* after<T>(first: AsyncIterable<T>, then: AsyncIterable<T>): Async
 }
 
 /** Events at or after a moment, in order of time, of those that were there at the start. */
-async function* between(storage: Storage, id: string, since: number, head: number): AsyncGenerator<readonly StoredEvent[]> {
+async function* between(
+  storage: Storage,
+  id: string,
+  since: number,
+  head: number,
+): AsyncGenerator<readonly StoredEvent[]> {
   let page_id: string | undefined
   do {
     const query = { timestamp__gte: since, limit: 100, sort_order: 'TIMESTAMP', page_id } as const
@@ -95,7 +115,8 @@ async function* between(storage: Storage, id: string, since: number, head: numbe
 async function take(parts: Parts, id: string, text: string): Promise<object | undefined> {
   try {
     const message = sendMessageRequest.safeParse(json(text))
-    if (!message.success) throw invalid(['frame'], 'The frame is not a message: {"role":"user","content":[...]}')
+    if (!message.success)
+      throw invalid(['frame'], 'The frame is not a message: {"role":"user","content":[...]}')
     parts.touch()
     await send(parts.storage, id, message.data)
     return undefined

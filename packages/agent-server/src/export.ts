@@ -16,7 +16,9 @@ export async function* exportEvents(
 ): AsyncGenerator<Buffer> {
   if (options.meta) {
     const { id, title, tags } = record
-    yield Buffer.from(`${JSON.stringify({ conversation_id: id, ...(title === null ? {} : { title }), tags })}\n`)
+    yield Buffer.from(
+      `${JSON.stringify({ conversation_id: id, ...(title === null ? {} : { title }), tags })}\n`,
+    )
   }
   for (let position = 0; position < record.head; ) {
     const events = await log.read(record.id, position, Math.min(1000, record.head - position), batchBytes)

@@ -31,7 +31,9 @@ export async function importEvents(
   } catch (error) {
     await run.abort()
     if (error instanceof LineTooLong) {
-      throw badLine(error.line, [{ loc: [], msg: `Line is longer than ${maxLineBytes} bytes`, type: 'too_long' }])
+      throw badLine(error.line, [
+        { loc: [], msg: `Line is longer than ${maxLineBytes} bytes`, type: 'too_long' },
+      ])
     }
     throw error
   }
@@ -67,7 +69,11 @@ class Run {
     const faults = eventFaults(value, this.#options.keep)
     if (faults.length > 0) throw badLine(line.number, faults)
     await this.#open()
-    const event = received(bytes, value, { keep: this.#options.keep, lastInstant: this.#lastInstant, now: this.#options.now() })
+    const event = received(bytes, value, {
+      keep: this.#options.keep,
+      lastInstant: this.#lastInstant,
+      now: this.#options.now(),
+    })
     this.#lastInstant = event.instant
     this.#status = statedStatus(value) ?? this.#status
     this.#batch.push({ line: line.number, event })
@@ -122,7 +128,11 @@ class Run {
   }
 
   /** Finds the line of a batch that was refused as a whole: the import ends anyway, so the rest may go in one by one. */
-  async #conflict(session: Import, batch: { line: number; event: ReceivedEvent }[], refused: Problem): Promise<Problem> {
+  async #conflict(
+    session: Import,
+    batch: { line: number; event: ReceivedEvent }[],
+    refused: Problem,
+  ): Promise<Problem> {
     for (const { line, event } of batch) {
       try {
         await session.add([event])
@@ -136,14 +146,20 @@ class Run {
 
 /** Nothing runs in a conversation that was just imported, whatever its last recorded status says. */
 function atRest(status: string): string {
-  return status === 'running' || status === 'waiting_for_confirmation' || status === 'deleting' ? 'paused' : status
+  return status === 'running' || status === 'waiting_for_confirmation' || status === 'deleting'
+    ? 'paused'
+    : status
 }
 
 function badLine(line: number, faults: readonly Fault[]): Problem {
   return new Problem(
     'invalid',
     `line ${line} is refused`,
-    faults.map((fault) => ({ ...fault, loc: ['body', line, ...fault.loc], msg: `line ${line}: ${fault.msg}` })),
+    faults.map((fault) => ({
+      ...fault,
+      loc: ['body', line, ...fault.loc],
+      msg: `line ${line}: ${fault.msg}`,
+    })),
   )
 }
 

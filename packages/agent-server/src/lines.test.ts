@@ -19,7 +19,9 @@ async function split(bytes: Buffer, cuts: readonly number[] = [], maxBytes = 100
 }
 
 test('lines are the same wherever the chunks are cut', async () => {
-  const text = fc.array(fc.constantFrom('a', 'é', '\n', '\r', ' ', '😀'), { maxLength: 40 }).map((parts) => parts.join(''))
+  const text = fc
+    .array(fc.constantFrom('a', 'é', '\n', '\r', ' ', '😀'), { maxLength: 40 })
+    .map((parts) => parts.join(''))
   await fc.assert(
     fc.asyncProperty(text, fc.array(fc.nat(100)), async (text, cuts) => {
       const bytes = Buffer.from(text)
@@ -27,7 +29,12 @@ test('lines are the same wherever the chunks are cut', async () => {
         .split('\n')
         .map((line, index): [number, string] => [index + 1, line])
         .filter(([, line]) => /[^\r\t ]/.test(line))
-      expect(await split(bytes, cuts.map((cut) => Math.min(cut, bytes.length)))).toEqual(expected)
+      expect(
+        await split(
+          bytes,
+          cuts.map((cut) => Math.min(cut, bytes.length)),
+        ),
+      ).toEqual(expected)
     }),
   )
 })

@@ -18,7 +18,10 @@ export class LineTooLong extends Error {
  * Splits a stream of bytes at LF, in batches: all the lines that one chunk completes. Holds at most one line of
  * `maxBytes` and one chunk. Lines of blanks only are passed over but counted; a last line needs no LF.
  */
-export async function* lines(stream: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<readonly Line[]> {
+export async function* lines(
+  stream: AsyncIterable<Buffer>,
+  maxBytes: number,
+): AsyncGenerator<readonly Line[]> {
   let number = 0
   let pieces: Buffer[] = []
   let held = 0

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { RouteBody } from '@slipway/protocol'
-import type { agentRoutes } from '@slipway/protocol'
+import type { agentRoutes, RouteBody } from '@slipway/protocol'
 import { invalid } from '@slipway/protocol'
 import type { EventDraft, EventLog, Storage } from '@slipway/storage'
 import { missing } from './conversations.ts'
@@ -12,7 +11,12 @@ type SendMessage = RouteBody<typeof agentRoutes.sendMessage>
  * to idle first, in the same transaction. With an idempotency key the same message sent again is stored once; the
  * same key with another message is a Problem `conflict`.
  */
-export async function send(storage: Storage, conversation: string, message: SendMessage, key?: string): Promise<void> {
+export async function send(
+  storage: Storage,
+  conversation: string,
+  message: SendMessage,
+  key?: string,
+): Promise<void> {
   if (key !== undefined && (key.length === 0 || key.length > 255)) {
     throw invalid(['header', 'idempotency-key'], 'String should have 1 to 255 characters', 'string_length')
   }

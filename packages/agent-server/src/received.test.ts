@@ -11,16 +11,26 @@ function take(text: string, more = {}) {
 }
 
 test('an event with id and timestamp keeps every byte', () => {
-  const text = ' { "kind" : "PauseEvent", "timestamp":"2026-03-01T10:00:00+02:00","id":"a", "source":"user" }\r'
-  expect(take(text)).toMatchObject({ id: 'a', kind: 'PauseEvent', source: 'user', instant: Date.parse('2026-03-01T08:00:00Z') * 1000 })
+  const text =
+    ' { "kind" : "PauseEvent", "timestamp":"2026-03-01T10:00:00+02:00","id":"a", "source":"user" }\r'
+  expect(take(text)).toMatchObject({
+    id: 'a',
+    kind: 'PauseEvent',
+    source: 'user',
+    instant: Date.parse('2026-03-01T08:00:00Z') * 1000,
+  })
   expect(take(text).bytes.toString()).toBe(text)
 })
 
 test('an event without id or timestamp gets them in front and nothing else is touched', () => {
   const event = take('{ "kind":"PauseEvent"}', { lastInstant: 5_000_000 })
-  expect(event.bytes.toString()).toBe(`{"id":"${event.id}","timestamp":"1970-01-01T00:00:05.000001Z", "kind":"PauseEvent"}`)
+  expect(event.bytes.toString()).toBe(
+    `{"id":"${event.id}","timestamp":"1970-01-01T00:00:05.000001Z", "kind":"PauseEvent"}`,
+  )
   expect(event.instant).toBe(5_000_001)
-  expect(take('{"id":"a","kind":"PauseEvent"}').bytes.toString()).toBe('{"timestamp":"1970-01-01T00:00:01.000000Z","id":"a","kind":"PauseEvent"}')
+  expect(take('{"id":"a","kind":"PauseEvent"}').bytes.toString()).toBe(
+    '{"timestamp":"1970-01-01T00:00:01.000000Z","id":"a","kind":"PauseEvent"}',
+  )
 })
 
 test('an event without source stands under the default of its kind', () => {
@@ -30,7 +40,9 @@ test('an event without source stands under the default of its kind', () => {
 })
 
 test('a kept timestamp that is no date-time sorts at the instant of its predecessor', () => {
-  expect(take('{"id":"a","kind":"X","timestamp":"yesterday"}', { keep: true, lastInstant: 77 }).instant).toBe(77)
+  expect(take('{"id":"a","kind":"X","timestamp":"yesterday"}', { keep: true, lastInstant: 77 }).instant).toBe(
+    77,
+  )
 })
 
 test.each([
@@ -53,7 +65,11 @@ test('brackets inside a text do not count as nesting', () => {
 
 test('with keep an event needs a text as kind, and texts as id and timestamp where they are present', () => {
   expect(eventFaults({ kind: 'Anything', more: 1 }, true)).toEqual([])
-  expect(eventFaults({ id: 1, timestamp: null }, true).map((fault) => fault.loc)).toEqual([['kind'], ['id'], ['timestamp']])
+  expect(eventFaults({ id: 1, timestamp: null }, true).map((fault) => fault.loc)).toEqual([
+    ['kind'],
+    ['id'],
+    ['timestamp'],
+  ])
   expect(eventFaults({ kind: 'PauseEvent', id: '' }, true)).toHaveLength(1)
 })
 

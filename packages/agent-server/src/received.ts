@@ -1,6 +1,13 @@
 import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
-import { defaultSource, executionStatus, type Fault, formatInstant, parseInstant, validateEvent } from '@slipway/protocol'
+import {
+  defaultSource,
+  executionStatus,
+  type Fault,
+  formatInstant,
+  parseInstant,
+  validateEvent,
+} from '@slipway/protocol'
 import type { ReceivedEvent } from '@slipway/storage'
 
 /** Nesting beyond this is refused: many clients cannot parse it. */
@@ -12,7 +19,10 @@ export type ParsedLine =
 
 /** Reads the JSON object of a line. Faults have a `loc` from the object's root. */
 export function parseLine(bytes: Buffer): ParsedLine {
-  const fault = (msg: string, type: string): ParsedLine => ({ kind: 'faults', faults: [{ loc: [], msg, type }] })
+  const fault = (msg: string, type: string): ParsedLine => ({
+    kind: 'faults',
+    faults: [{ loc: [], msg, type }],
+  })
   if (!isUtf8(bytes)) return fault('Line is not valid UTF-8', 'json_invalid')
   if (depth(bytes) > maxDepth) return fault(`JSON is nested deeper than ${maxDepth} levels`, 'json_invalid')
   let value: unknown
@@ -32,7 +42,8 @@ export function parseLine(bytes: Buffer): ParsedLine {
  * are texts where present and nothing else is looked at.
  */
 export function eventFaults(value: Record<string, unknown>, keep: boolean): readonly Fault[] {
-  if (value.id === '') return [{ loc: ['id'], msg: 'String should have at least 1 character', type: 'string_too_short' }]
+  if (value.id === '')
+    return [{ loc: ['id'], msg: 'String should have at least 1 character', type: 'string_too_short' }]
   if (!keep) return validateEvent(value)
   const faults: Fault[] = []
   for (const member of ['kind', 'id', 'timestamp']) {
@@ -60,7 +71,8 @@ export function received(
   const added: Record<string, string> = {}
   let { id, timestamp } = value
   if (typeof id !== 'string') added.id = id = randomUUID()
-  if (typeof timestamp !== 'string') added.timestamp = timestamp = formatInstant(Math.max(now, lastInstant + 1))
+  if (typeof timestamp !== 'string')
+    added.timestamp = timestamp = formatInstant(Math.max(now, lastInstant + 1))
   const source = typeof value.source === 'string' ? value.source : (defaultSource(kind) ?? '')
   return {
     bytes: Object.keys(added).length === 0 ? bytes : insert(bytes, added),
@@ -82,7 +94,11 @@ function insert(bytes: Buffer, members: Record<string, string>): Buffer {
   const open = bytes.indexOf('{') + 1
   const text = JSON.stringify(members).slice(1, -1)
   const isEmpty = /^\s*}/.test(bytes.toString('latin1', open, Math.min(bytes.length, open + 64)))
-  return Buffer.concat([bytes.subarray(0, open), Buffer.from(isEmpty ? text : `${text},`), bytes.subarray(open)])
+  return Buffer.concat([
+    bytes.subarray(0, open),
+    Buffer.from(isEmpty ? text : `${text},`),
+    bytes.subarray(open),
+  ])
 }
 
 /** How deep the brackets of a JSON text nest, brackets inside strings left out. */

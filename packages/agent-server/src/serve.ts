@@ -1,5 +1,5 @@
-import { mkdir } from 'node:fs/promises'
 import { readFileSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { app, listen, logTo } from '@slipway/http'
 import { agentOpenApi, agentRoutes } from '@slipway/protocol'

@@ -10,13 +10,17 @@ export function slim(bytes: Buffer, maxBytes: number): Buffer {
   const texts = longTexts(event)
   for (const text of texts) if (bulky.includes(text.key)) text.replace(null)
   let size = sizeOf(event)
-  for (const text of texts.filter(({ key }) => !bulky.includes(key)).sort((a, b) => b.value.length - a.value.length)) {
+  for (const text of texts
+    .filter(({ key }) => !bulky.includes(key))
+    .sort((a, b) => b.value.length - a.value.length)) {
     if (size < maxBytes) break
     // A character of a JSON text takes at most six bytes, so this much less is enough or leaves a short stub.
     const keep = Math.max(200, text.value.length - (size - maxBytes) - 1000)
     const cut = text.value.length - keep
     if (cut <= 0) continue
-    text.replace(`${text.value.slice(0, keep)}\n[${cut} characters are left out of this frame; read the event over REST]`)
+    text.replace(
+      `${text.value.slice(0, keep)}\n[${cut} characters are left out of this frame; read the event over REST]`,
+    )
     size = sizeOf(event)
   }
   return Buffer.from(JSON.stringify(event))
@@ -25,7 +29,7 @@ export function slim(bytes: Buffer, maxBytes: number): Buffer {
 interface LongText {
   readonly key: string
   readonly value: string
-  replace(by: string | null): void
+  replace(by: string | null): unknown
 }
 
 /** Every text of some length below the event's root, with its place. Walks without recursion. */
@@ -37,7 +41,7 @@ function longTexts(root: unknown): LongText[] {
     const holder = node as Record<string, unknown>
     for (const [key, value] of Object.entries(holder)) {
       if (typeof value === 'string' && value.length > 1000) {
-        found.push({ key, value, replace: (by) => void (holder[key] = by) })
+        found.push({ key, value, replace: (by) => Reflect.set(holder, key, by) })
       } else if (typeof value === 'object' && value !== null) stack.push(value)
     }
   }

@@ -13,7 +13,9 @@ const sse = new WeakMap<StoredEvent, Buffer>()
 /** The events alone: the frames that existing clients read. */
 export function plainFrames(batch: readonly StoredEvent[]): readonly Frame[] {
   return once(plain, batch, () =>
-    batch.map(({ bytes }) => frame(bytes.length < maxLegacyFrameBytes ? bytes : slim(bytes, maxLegacyFrameBytes))),
+    batch.map(({ bytes }) =>
+      frame(bytes.length < maxLegacyFrameBytes ? bytes : slim(bytes, maxLegacyFrameBytes)),
+    ),
   )
 }
 
@@ -29,7 +31,11 @@ export function positionedFrames(batch: readonly StoredEvent[]): readonly Frame[
 /** One server-sent event: `id` is the position, `data` the stored bytes. */
 export function sentEvent(event: StoredEvent): Buffer {
   return once(sse, event, () =>
-    Buffer.concat([Buffer.from(`id: ${event.position}\ndata: `), dataLines(event.bytes), Buffer.from('\n\n')]),
+    Buffer.concat([
+      Buffer.from(`id: ${event.position}\ndata: `),
+      dataLines(event.bytes),
+      Buffer.from('\n\n'),
+    ]),
   )
 }
 

@@ -95,9 +95,9 @@ export class OpenSocket implements Socket {
     let sizeBytes = 0
     for (const { bytes } of frames) sizeBytes += bytes.length
     if (net.writableNeedDrain || sizeBytes + net.writableLength >= net.writableHighWaterMark) return false
-    if (frames.length > 1) net.cork()
+    net.cork()
     for (const { bytes } of frames) net.write(bytes)
-    if (frames.length > 1) net.uncork()
+    net.uncork()
     return true
   }
 

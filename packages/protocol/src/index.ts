@@ -50,8 +50,8 @@ export {
   type ThinkingBlock,
   textContent,
 } from './message.ts'
-export { agentOpenApi, type OpenApi, openapi } from './openapi.ts'
 export { messageTexts } from './message-texts.ts'
+export { agentOpenApi, type OpenApi, openapi } from './openapi.ts'
 export { type Fault, invalid, Problem, type ProblemCode } from './problem.ts'
 export { redact } from './redact.ts'
 export type { Method, Route, RouteBody, RouteParams, RouteQuery, RouteResponse, RouteTable } from './route.ts'

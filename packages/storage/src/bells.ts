@@ -48,7 +48,7 @@ export class Sleeper implements Disposable {
   readonly wake = (): void => {
     this.#resolve?.()
     this.#resolve = undefined
-  }
+  };
 
   [Symbol.dispose](): void {
     this.signal.removeEventListener('abort', this.wake)

@@ -12,7 +12,9 @@ export function serialiseEvent(draft: EventDraft, id: string, instant: Instant):
   const text = JSON.stringify({ ...head, ...members, kind })
   // Most events have no null: then there is nothing to leave out but what JSON leaves out anyway.
   if (!text.includes('null')) return Buffer.from(text)
-  const own = Object.entries(members).flatMap(([name, value]) => member(name, value, { kind, isCritic: false }))
+  const own = Object.entries(members).flatMap(([name, value]) =>
+    member(name, value, { kind, isCritic: false }),
+  )
   return Buffer.from(JSON.stringify({ ...head, ...Object.fromEntries(own), kind }))
 }
 

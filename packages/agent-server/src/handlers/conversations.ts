@@ -1,5 +1,5 @@
-import { type agentRoutes, Problem } from '@slipway/protocol'
 import type { Handlers } from '@slipway/http'
+import { type agentRoutes, Problem } from '@slipway/protocol'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import { type Conversations, missing } from '../conversations.ts'
 import { exportEvents, gzipped } from '../export.ts'
@@ -41,7 +41,8 @@ export function conversationHandlers(options: {
     async createConversation({ body, query }) {
       touch()
       const { record, created } = await conversations.create(body)
-      if (created && body.initial_message) await send(storage, record.id, { ...body.initial_message, run: false })
+      if (created && body.initial_message)
+        await send(storage, record.id, { ...body.initial_message, run: false })
       const [info] = await infos(await storage.conversations.get([record.id]), query.include_skills)
       return { status: created ? 201 : 200, json: info }
     },
@@ -50,7 +51,9 @@ export function conversationHandlers(options: {
     },
     async searchConversations({ query }) {
       const page = await storage.conversations.search(query)
-      return { json: { items: await infos(page.items, query.include_skills), next_page_id: page.next_page_id } }
+      return {
+        json: { items: await infos(page.items, query.include_skills), next_page_id: page.next_page_id },
+      }
     },
     async countConversations({ query }) {
       return { json: await storage.conversations.count(query.status) }
@@ -80,7 +83,10 @@ export function conversationHandlers(options: {
     },
     async importConversation({ query, stream }) {
       touch()
-      return { status: 201, json: await importEvents(storage, stream, { keep: query.unknown === 'keep', now }) }
+      return {
+        status: 201,
+        json: await importEvents(storage, stream, { keep: query.unknown === 'keep', now }),
+      }
     },
     async exportConversation({ params, query }) {
       const record = await conversations.find(params.conversation_id)

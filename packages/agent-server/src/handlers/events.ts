@@ -1,5 +1,5 @@
-import { type agentRoutes, invalid, Problem } from '@slipway/protocol'
 import type { Handlers } from '@slipway/http'
+import { type agentRoutes, invalid, Problem } from '@slipway/protocol'
 import type { Storage } from '@slipway/storage'
 import { missing } from '../conversations.ts'
 import { send } from '../messages.ts'
@@ -23,7 +23,9 @@ export function eventHandlers(options: {
       const { bytes, etag } = pageBytes(await log.search(params.conversation_id, query))
       if (etag === undefined) return { bytes }
       const headers = { etag, 'cache-control': 'no-cache' }
-      return header('if-none-match') === etag ? { status: 304, bytes: Buffer.alloc(0), headers } : { bytes, headers }
+      return header('if-none-match') === etag
+        ? { status: 304, bytes: Buffer.alloc(0), headers }
+        : { bytes, headers }
     },
     async countEvents({ params, query }) {
       return { json: await log.count(params.conversation_id, query) }
@@ -50,7 +52,8 @@ export function eventHandlers(options: {
       if (after.position > record.head) {
         throw invalid(after.loc, `The log ends at position ${record.head}`, 'less_than_equal')
       }
-      const isDone = async (position: number) => query.until === 'idle' && (await isAtRest(storage, record.id, position))
+      const isDone = async (position: number) =>
+        query.until === 'idle' && (await isAtRest(storage, record.id, position))
       return {
         contentType: 'text/event-stream',
         headers: { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
@@ -83,7 +86,8 @@ async function* sentEvents(
 
 /** Where to go on: a browser's `Last-Event-ID` is newer than the address it connected to. */
 function cursor(after: number | undefined, lastEventId: string | undefined) {
-  if (lastEventId === undefined || lastEventId === '') return { position: after ?? 0, loc: ['query', 'after'] }
+  if (lastEventId === undefined || lastEventId === '')
+    return { position: after ?? 0, loc: ['query', 'after'] }
   const loc = ['header', 'last-event-id']
   if (!/^\d{1,15}$/.test(lastEventId)) throw invalid(loc, 'Input should be a position', 'int_parsing')
   return { position: Number(lastEventId), loc }

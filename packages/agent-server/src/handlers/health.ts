@@ -1,5 +1,5 @@
-import type { agentRoutes } from '@slipway/protocol'
 import type { Handlers } from '@slipway/http'
+import type { agentRoutes } from '@slipway/protocol'
 
 /** The version of the contract that clients look for in `/server_info` (not our own). */
 const contractVersion = '1.44.0'
@@ -7,7 +7,10 @@ const contractVersion = '1.44.0'
 type Routes = Pick<typeof agentRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'root'>
 
 /** `idleSince` answers the moment (ms) of the last request that changed something. */
-export function healthHandlers(options: { readonly version: string; readonly idleSince: () => number }): Handlers<Routes> {
+export function healthHandlers(options: {
+  readonly version: string
+  readonly idleSince: () => number
+}): Handlers<Routes> {
   const startedAt = Date.now()
   const ok = { bytes: Buffer.from('{"status":"ok"}') }
   const info = () => ({

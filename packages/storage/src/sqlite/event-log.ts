@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type EventFilter, type Instant, invalid, type Log, Problem } from '@slipway/protocol'
+import { Sleeper } from '../bells.ts'
 import {
   type AppendOptions,
   type EventDraft,
@@ -10,7 +11,6 @@ import {
   type ReceivedEvent,
   type StoredEvent,
 } from '../event-log.ts'
-import { Sleeper } from '../bells.ts'
 import { PageCache } from '../page-cache.ts'
 import { claimedPosition, pageId } from '../page-id.ts'
 import type { Database } from './database.ts'
