@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { formatInstant, Problem, redact, type StartConversationRequest } from '@slipway/protocol'
-import type { ConversationRecord, EventLog, Records, Storage } from '@slipway/storage'
+import type { ConversationRecord, EventLog, PagedEvent, Records, Storage } from '@slipway/storage'
 
 /** What a create request says, as far as it is kept: no secret is in it, only the names of those that were given. */
 type KeptRequest = Partial<StartConversationRequest> & { readonly secret_names?: readonly string[] }
@@ -70,7 +70,7 @@ export class Conversations {
       invoked_skills: [],
       blocked_actions: {},
       blocked_messages: {},
-      last_user_message_id: message.items[0]?.id ?? null,
+      last_user_message_id: idOf(message.items[0]),
       leaf_event_id: leaf[0]?.id ?? null,
       stats: { usage_to_metrics: {} },
       secret_registry: {
@@ -106,6 +106,11 @@ export class Conversations {
     const { available_models: _, ...info } = await this.info(record)
     return withoutNulls(info)
   }
+}
+
+/** The id of an event of a page, which is only in its text. */
+function idOf(event: PagedEvent | undefined): string | null {
+  return event === undefined ? null : JSON.parse(event.bytes.toString()).id
 }
 
 function withoutNulls(value: unknown): unknown {

@@ -8,7 +8,7 @@ import {
   Problem,
   sendMessageRequest,
 } from '@slipway/protocol'
-import type { Storage, StoredEvent } from '@slipway/storage'
+import type { PagedEvent, Storage } from '@slipway/storage'
 import type { Conversations } from './conversations.ts'
 import { send } from './messages.ts'
 import { plainFrames, positionedFrames } from './stream.ts'
@@ -79,7 +79,7 @@ function wanted(
   asked: Asked,
   head: number,
   signal: AbortSignal,
-): AsyncIterable<readonly StoredEvent[]> {
+): AsyncIterable<readonly PagedEvent[]> {
   if (asked.after !== undefined) return storage.log.tail(asked.id, asked.after, signal)
   const mode = asked.resend_mode ?? (asked.resend_all ? 'all' : undefined)
   if (mode === 'all') return storage.log.tail(asked.id, 0, signal)
@@ -101,7 +101,7 @@ async function* between(
   id: string,
   since: number,
   head: number,
-): AsyncGenerator<readonly StoredEvent[]> {
+): AsyncGenerator<readonly PagedEvent[]> {
   let page_id: string | undefined
   do {
     const query = { timestamp__gte: since, limit: 100, sort_order: 'TIMESTAMP', page_id } as const

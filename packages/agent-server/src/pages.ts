@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { EventPage, StoredEvent } from '@slipway/storage'
+import type { EventPage, PagedEvent } from '@slipway/storage'
 
-const comma = Buffer.from(',')
-const open = Buffer.from('{"items":[')
+const comma = 44
 const nothing = Buffer.from('null')
 
 interface Written {
@@ -23,22 +22,29 @@ export function pageBytes(page: EventPage): Written {
     known.etag ??= `"${createHash('sha256').update(known.bytes).digest('base64url').slice(0, 27)}"`
     return known
   }
-  const tail = Buffer.from(`],"next_page_id":${JSON.stringify(page.next_page_id)}}`)
-  const made: Written = { bytes: Buffer.concat([open, ...joined(page.items), tail]), etag: undefined }
+  const close = `],"next_page_id":${JSON.stringify(page.next_page_id)}}`
+  const made: Written = { bytes: spliced('{"items":[', page.items, close), etag: undefined }
   written.set(page, made)
   return made
 }
 
 /** A JSON array of events, null for those that are missing. */
-export function listBytes(events: readonly (StoredEvent | undefined)[]): Buffer {
-  return Buffer.concat([Buffer.from('['), ...joined(events), Buffer.from(']')])
+export function listBytes(events: readonly (PagedEvent | undefined)[]): Buffer {
+  return spliced('[', events, ']')
 }
 
-function joined(events: readonly (StoredEvent | undefined)[]): Buffer[] {
-  const pieces: Buffer[] = []
-  for (const event of events) {
-    if (pieces.length > 0) pieces.push(comma)
-    pieces.push(event?.bytes ?? nothing)
+/** The events between two texts of ASCII, with commas, copied once. */
+function spliced(open: string, events: readonly (PagedEvent | undefined)[], close: string): Buffer {
+  let sizeBytes = open.length + close.length + Math.max(0, events.length - 1)
+  for (const event of events) sizeBytes += event?.bytes.length ?? nothing.length
+  const joined = Buffer.allocUnsafe(sizeBytes)
+  let at = joined.write(open, 'latin1')
+  for (const [index, event] of events.entries()) {
+    if (index > 0) joined[at++] = comma
+    const bytes = event?.bytes ?? nothing
+    joined.set(bytes, at)
+    at += bytes.length
   }
-  return pieces
+  joined.write(close, at, 'latin1')
+  return joined
 }

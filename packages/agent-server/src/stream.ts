@@ -1,17 +1,17 @@
 import { type Frame, frame } from '@slipway/http'
-import type { StoredEvent } from '@slipway/storage'
+import type { PagedEvent, StoredEvent } from '@slipway/storage'
 import { slim } from './slim.ts'
 
 /** Frames of the legacy socket stay below this, because its clients refuse larger ones. */
 export const maxLegacyFrameBytes = 1024 * 1024
 
 /** What was made of a batch or an event: once for all readers that share it. */
-const plain = new WeakMap<readonly StoredEvent[], readonly Frame[]>()
-const positioned = new WeakMap<readonly StoredEvent[], readonly Frame[]>()
+const plain = new WeakMap<readonly PagedEvent[], readonly Frame[]>()
+const positioned = new WeakMap<readonly PagedEvent[], readonly Frame[]>()
 const sse = new WeakMap<StoredEvent, Buffer>()
 
 /** The events alone: the frames that existing clients read. */
-export function plainFrames(batch: readonly StoredEvent[]): readonly Frame[] {
+export function plainFrames(batch: readonly PagedEvent[]): readonly Frame[] {
   return once(plain, batch, () =>
     batch.map(({ bytes }) =>
       frame(bytes.length < maxLegacyFrameBytes ? bytes : slim(bytes, maxLegacyFrameBytes)),
@@ -20,7 +20,7 @@ export function plainFrames(batch: readonly StoredEvent[]): readonly Frame[] {
 }
 
 /** `{"position":n,"event":{...}}`: the frames of the resumable form. */
-export function positionedFrames(batch: readonly StoredEvent[]): readonly Frame[] {
+export function positionedFrames(batch: readonly PagedEvent[]): readonly Frame[] {
   return once(positioned, batch, () =>
     batch.map(({ position, bytes }) =>
       frame(Buffer.concat([Buffer.from(`{"position":${position},"event":`), bytes, Buffer.from('}')])),

@@ -1,10 +1,11 @@
 import { formatInstant } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { EventPage, EventQuery, ReceivedEvent, StoredEvent } from './event-log.ts'
+import type { EventPage, EventQuery, PagedEvent, ReceivedEvent, StoredEvent } from './event-log.ts'
 import {
   conversation,
   everything,
+  idOf,
   imported,
   type Open,
   other,
@@ -449,7 +450,7 @@ function draft(n: number) {
 }
 
 function ids(page: EventPage): string[] {
-  return page.items.map((event) => event.id)
+  return page.items.map(idOf)
 }
 
 function next(query: EventQuery, page: EventPage): EventQuery {
@@ -465,8 +466,8 @@ async function walk(
   id: string,
   query: EventQuery,
   between?: () => Promise<unknown>,
-): Promise<StoredEvent[]> {
-  const seen: StoredEvent[] = []
+): Promise<PagedEvent[]> {
+  const seen: PagedEvent[] = []
   let page = await storage.log.search(id, query)
   for (;;) {
     seen.push(...page.items)

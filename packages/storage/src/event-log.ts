@@ -49,12 +49,15 @@ export interface EventQuery extends EventFilter {
   readonly page_id?: string | undefined
 }
 
+/** An event of a page: what its reader sends on. Its id and timestamp are in its bytes. */
+export type PagedEvent = Pick<StoredEvent, 'position' | 'bytes'>
+
 /**
  * One page. The log may answer the very same object again for as long as the page is unchanged, so a reader may keep
  * what it made of a page in a WeakMap.
  */
 export interface EventPage {
-  readonly items: readonly StoredEvent[]
+  readonly items: readonly PagedEvent[]
   /** Begin the following page here; null exactly when nothing more matches. */
   readonly next_page_id: string | null
 }

@@ -5,6 +5,7 @@ export {
   type EventPage,
   type EventQuery,
   isReceived,
+  type PagedEvent,
   type ReceivedEvent,
   type StoredEvent,
 } from './event-log.ts'

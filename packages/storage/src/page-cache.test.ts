@@ -29,5 +29,5 @@ test('the pages that were asked for last stay within the bytes, and a page too l
 })
 
 function page(sizeBytes: number): EventPage {
-  return { items: [{ position: 1, id: 'x', instant: 1, bytes: Buffer.alloc(sizeBytes) }], next_page_id: null }
+  return { items: [{ position: 1, bytes: Buffer.alloc(sizeBytes) }], next_page_id: null }
 }

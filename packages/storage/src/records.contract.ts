@@ -3,6 +3,7 @@ import type { ConversationQuery, ConversationRecord } from './records.ts'
 import {
   conversation,
   everything,
+  idOf,
   imported,
   type Open,
   other,
@@ -122,7 +123,7 @@ function importContract(open: Open): void {
     await expect(fromHidden).rejects.toMatchObject({ code: 'invalid' })
     await session.publish({ title: 'T', tags: { x: 'y' }, status: 'paused' })
     const page = await log.search(conversation, { limit: 10, sort_order: 'TIMESTAMP' })
-    expect(page.items.map((event) => event.id)).toEqual(['b', 'c', 'a'])
+    expect(page.items.map(idOf)).toEqual(['b', 'c', 'a'])
     expect(await log.count(conversation, { body: 'HELLO' })).toBe(2)
     expect(await conversations.get([conversation])).toMatchObject([
       { title: 'T', tags: { x: 'y' }, status: 'paused', head: 3 },

@@ -1,5 +1,5 @@
 import type { Instant, Log } from '@slipway/protocol'
-import type { ReceivedEvent, StoredEvent } from './event-log.ts'
+import type { PagedEvent, ReceivedEvent, StoredEvent } from './event-log.ts'
 import type { Storage } from './storage.ts'
 
 /** A fresh store for one test. `reopen` closes it and opens it again. */
@@ -27,7 +27,9 @@ export function received(
   return { bytes, id, instant, kind, source, ...rest }
 }
 
-export function positions(events: readonly (StoredEvent | undefined)[]): (number | undefined)[] {
+export function positions(
+  events: readonly (Pick<StoredEvent, 'position'> | undefined)[],
+): (number | undefined)[] {
   return events.map((event) => event?.position)
 }
 
@@ -44,4 +46,8 @@ export async function imported(
   const session = await storage.startImport(id)
   for (let i = 0; i < events.length; i += 50) await session.add(events.slice(i, i + 50))
   await session.publish({})
+}
+
+export function idOf({ bytes }: PagedEvent): string {
+  return JSON.parse(bytes.toString()).id
 }

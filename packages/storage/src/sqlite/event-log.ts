@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type EventFilter, type Instant, invalid, type Log, Problem } from '@slipway/protocol'
+import { type EventFilter, type Instant, invalid, type Log, must, Problem } from '@slipway/protocol'
 import { Sleeper } from '../bells.ts'
 import {
   type AppendOptions,
@@ -8,18 +8,19 @@ import {
   type EventPage,
   type EventQuery,
   isReceived,
+  type PagedEvent,
   type ReceivedEvent,
   type StoredEvent,
 } from '../event-log.ts'
 import { PageCache } from '../page-cache.ts'
 import { claimedPosition, pageId } from '../page-id.ts'
-import type { Database } from './database.ts'
-import { type Events, stored } from './events.ts'
+import { bufferOf, type Database } from './database.ts'
+import type { Events } from './events.ts'
 import type { Facets } from './facets.ts'
 import type { Head, Heads } from './heads.ts'
 import { batchBytes, type Lives } from './live.ts'
 import type { Pens } from './pens.ts'
-import { rowBase } from './schema.ts'
+import { positionsPerConversation, rowBase } from './schema.ts'
 import { countRange, type Selection, selectRows } from './search.ts'
 import type { TextIndex } from './text-index.ts'
 import type { Step, Writer } from './writer.ts'
@@ -81,14 +82,14 @@ export class SqliteEventLog implements EventLog {
     const known = this.#pages.get(key, head)
     if (known !== undefined) return known
     const selection = this.#selection(head, query)
-    const events = body
+    const items = body
       ? await this.#matching(selection, body, kind)
-      : selectRows(this.#parts.db, selection).map(stored)
-    const next = events.length > limit ? events.pop() : undefined
-    const page = {
-      items: events,
-      next_page_id: next === undefined ? null : pageId(conversation, next.position, next.id),
-    }
+      : selectRows(this.#parts.db, selection).map(([row, bytes]) => ({
+          position: row % positionsPerConversation,
+          bytes: bufferOf(bytes),
+        }))
+    const next = items.length > limit ? items.pop() : undefined
+    const page = { items, next_page_id: next === undefined ? null : this.#pageId(head, next.position) }
     const isSettled = selection.isDescending ? selection.start !== undefined : next !== undefined
     this.#pages.put(key, page, head, isSettled)
     return page
@@ -213,6 +214,10 @@ export class SqliteEventLog implements EventLog {
     return { instant: event.instant, row: rowBase(head.ordinal) + event.position }
   }
 
+  #pageId({ id, ordinal }: Head, position: number): string {
+    return pageId(id, position, must(this.#parts.events.at(ordinal, position), 'the next event').id)
+  }
+
   #claimed(head: Head, text: string): StoredEvent | undefined {
     const position = claimedPosition(text)
     if (position === undefined || position > head.head) return undefined
@@ -220,7 +225,7 @@ export class SqliteEventLog implements EventLog {
     return event !== undefined && pageId(head.id, position, event.id) === text ? event : undefined
   }
 
-  async #matching(selection: Selection, body: string, kind: string | undefined): Promise<StoredEvent[]> {
+  async #matching(selection: Selection, body: string, kind: string | undefined): Promise<PagedEvent[]> {
     if (selection.facets?.length === 0 || this.#isNoMessage(kind)) return []
     const positions = await this.#parts.text.search(selection, body)
     const { events } = this.#parts

@@ -82,7 +82,7 @@ export class Events {
   }
 }
 
-export function stored([row, storedId, instant, body]: EventRow): StoredEvent {
+function stored([row, storedId, instant, body]: EventRow): StoredEvent {
   return { position: row % positionsPerConversation, id: ownId(storedId), instant, bytes: bufferOf(body) }
 }
 

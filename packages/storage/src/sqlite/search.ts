@@ -1,6 +1,5 @@
 import type { Instant } from '@slipway/protocol'
 import type { Database } from './database.ts'
-import type { EventRow } from './events.ts'
 import type { Extent } from './heads.ts'
 import { rowBase } from './schema.ts'
 
@@ -19,18 +18,19 @@ export interface Selection {
   readonly limit: number
 }
 
-const columns = 'row, id, instant, body'
+/** A row of a page; its instant where rows of several statements are merged. */
+export type PageRow = readonly [row: number, body: Uint8Array, instant: Instant]
 /** Facets whose ranges one statement merges; more of them are merged from several statements. */
 const maxMerged = 64
 
 /** The events of a selection that has no needle: a range of rows, or ranges of an index merged as they are walked. */
-export function selectRows(db: Database, selection: Selection): EventRow[] {
+export function selectRows(db: Database, selection: Selection): PageRow[] {
   const { facets, extent, limit } = selection
   if (facets === undefined)
     return extent.isInOrder ? inRowOrder(db, selection) : inTimeOrder(db, selection, undefined)
   const present = facets.length > maxMerged / 2 ? presentFacets(db, selection.ordinal, facets) : facets
   if (present.length <= maxMerged) return inTimeOrder(db, selection, present)
-  const found: EventRow[] = []
+  const found: PageRow[] = []
   for (let i = 0; i < present.length; i += maxMerged) {
     found.push(...inTimeOrder(db, selection, present.slice(i, i + maxMerged)))
   }
@@ -71,38 +71,36 @@ export function countRange(db: Database, selection: Selection): number {
   return bounds === undefined ? 0 : bounds.high - bounds.low + 1
 }
 
-function inRowOrder(db: Database, selection: Selection): EventRow[] {
+function inRowOrder(db: Database, selection: Selection): PageRow[] {
   const bounds = rowBounds(db, selection)
   if (bounds === undefined) return []
-  return db.rows<EventRow>(rangeSql(selection.isDescending), bounds.low, bounds.high, selection.limit)
+  return db.rows<PageRow>(rangeSql(selection.isDescending), bounds.low, bounds.high, selection.limit)
 }
 
 /**
  * Walks (instant, row). A start takes two seeks, first the rest of its own instant and then what lies beyond, because an
  * index range ends at the instant: a million events of one instant would be walked otherwise.
  */
-function inTimeOrder(db: Database, selection: Selection, facets: readonly number[] | undefined): EventRow[] {
+function inTimeOrder(db: Database, selection: Selection, facets: readonly number[] | undefined): PageRow[] {
   const { ordinal, extent, isDescending, start, limit } = selection
   const lastRow = rowBase(ordinal) + extent.head
   let low = selection.from ?? Number.MIN_SAFE_INTEGER
   let high = Math.min(extent.lastInstant ?? low, (selection.before ?? Number.MAX_SAFE_INTEGER) - 1)
   const padded = facets && padding(facets)
-  const found: EventRow[] = []
+  const found: PageRow[] = []
   if (start !== undefined) {
     const { instant, row } = start
     if (instant >= low && instant <= high) {
       const rows = isDescending ? [rowBase(ordinal) + 1, Math.min(row, lastRow)] : [row, lastRow]
       const sql = walkSql({ isTied: true, isDescending, arms: padded?.length })
-      found.push(...db.rows<EventRow>(sql, ordinal, instant, ...rows, limit, ...(padded ?? [])))
+      found.push(...db.rows<PageRow>(sql, ordinal, instant, ...rows, limit, ...(padded ?? [])))
     }
     if (isDescending) high = Math.min(high, instant - 1)
     else low = Math.max(low, instant + 1)
   }
   if (found.length < limit && low <= high) {
     const sql = walkSql({ isTied: false, isDescending, arms: padded?.length })
-    found.push(
-      ...db.rows<EventRow>(sql, ordinal, low, high, lastRow, limit - found.length, ...(padded ?? [])),
-    )
+    found.push(...db.rows<PageRow>(sql, ordinal, low, high, lastRow, limit - found.length, ...(padded ?? [])))
   }
   return found
 }
@@ -129,7 +127,7 @@ const nextFacetSql = `SELECT facet FROM event INDEXED BY event_facet WHERE conve
   ORDER BY facet LIMIT 1`
 
 export function rangeSql(isDescending: boolean): string {
-  return `SELECT ${columns} FROM event WHERE row BETWEEN ? AND ? ORDER BY row ${direction(isDescending)} LIMIT ?`
+  return `SELECT row, body FROM event WHERE row BETWEEN ? AND ? ORDER BY row ${direction(isDescending)} LIMIT ?`
 }
 
 export function seekSql(comparison: '>=' | '<', isDescending: boolean): string {
@@ -148,7 +146,7 @@ export function walkSql(options: {
   const range = isTied ? 'instant = ?2 AND row BETWEEN ?3 AND ?4' : 'instant BETWEEN ?2 AND ?3 AND row <= ?4'
   const order = direction(isDescending)
   const arm = (facet: string, index: string) =>
-    `SELECT ${columns} FROM event INDEXED BY ${index} WHERE conversation = ?1 ${facet} AND ${range}`
+    `SELECT row, body, instant FROM event INDEXED BY ${index} WHERE conversation = ?1 ${facet} AND ${range}`
   const walks =
     arms === undefined
       ? [arm('', 'event_instant')]
