@@ -4,27 +4,29 @@ import type { EventPage, PagedEvent } from '@slipway/storage'
 const comma = 44
 const nothing = Buffer.from('null')
 
-interface Written {
+/** EventPage as JSON; `etag` from the second time the same page is asked for. */
+class Written {
   readonly bytes: Buffer
   etag: string | undefined
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes
+  }
 }
 
-/** What was made of a page object, for as long as the log answers the same object. */
-const written = new WeakMap<EventPage, Written>()
-
 /**
- * EventPage as JSON (spec 2.4): the stored bytes of the events, spliced. From the second time the same page is asked
- * for it has an ETag; the first time a digest would cost as much as the page.
+ * EventPage as JSON (spec 2.4): the stored bytes of the events, spliced. It has no ETag the first time, because a digest
+ * costs as much as the page.
  */
 export function pageBytes(page: EventPage): Written {
-  const known = written.get(page)
-  if (known !== undefined) {
+  const known = page.memo
+  if (known instanceof Written) {
     known.etag ??= `"${createHash('sha256').update(known.bytes).digest('base64url').slice(0, 27)}"`
     return known
   }
   const close = `],"next_page_id":${JSON.stringify(page.next_page_id)}}`
-  const made: Written = { bytes: spliced('{"items":[', page.items, close), etag: undefined }
-  written.set(page, made)
+  const made = new Written(spliced('{"items":[', page.items, close))
+  page.memo = made
   return made
 }
 

@@ -1,55 +1,73 @@
 import { type Frame, frame } from '@slipway/http'
-import type { PagedEvent, StoredEvent } from '@slipway/storage'
+import type { PagedEvent } from '@slipway/storage'
 import { slim } from './slim.ts'
 
 /** Frames of the legacy socket stay below this, because its clients refuse larger ones. */
 export const maxLegacyFrameBytes = 1024 * 1024
 
-/** What was made of a batch or an event: once for all readers that share it. */
-const plain = new WeakMap<readonly PagedEvent[], readonly Frame[]>()
-const positioned = new WeakMap<readonly PagedEvent[], readonly Frame[]>()
-const sse = new WeakMap<StoredEvent, Buffer>()
+/**
+ * What was made of the latest batches. Readers that are up to date get the same batch one after another, so a few are
+ * enough; a WeakMap would keep the batches of those who read history alive for long.
+ */
+class Latest<V> {
+  readonly #made = new Map<readonly PagedEvent[], V>()
+  readonly #make: (batch: readonly PagedEvent[]) => V
+
+  constructor(make: (batch: readonly PagedEvent[]) => V) {
+    this.#make = make
+  }
+
+  of(batch: readonly PagedEvent[]): V {
+    const known = this.#made.get(batch)
+    if (known !== undefined) return known
+    const value = this.#make(batch)
+    this.#made.set(batch, value)
+    const [oldest] = this.#made.keys()
+    if (this.#made.size > maxLatest && oldest !== undefined) this.#made.delete(oldest)
+    return value
+  }
+}
+
+const maxLatest = 8
+
+const plain = new Latest((batch) =>
+  batch.map(({ bytes }) =>
+    frame(bytes.length < maxLegacyFrameBytes ? bytes : slim(bytes, maxLegacyFrameBytes)),
+  ),
+)
+const positioned = new Latest((batch) =>
+  batch.map(({ position, bytes }) =>
+    frame(Buffer.concat([Buffer.from(`{"position":${position},"event":`), bytes, Buffer.from('}')])),
+  ),
+)
+const sent = new Latest((batch) =>
+  Buffer.concat(
+    batch.flatMap(({ position, bytes }) => [
+      Buffer.from(`id: ${position}\ndata: `),
+      dataLines(bytes),
+      Buffer.from('\n\n'),
+    ]),
+  ),
+)
 
 /** The events alone: the frames that existing clients read. */
 export function plainFrames(batch: readonly PagedEvent[]): readonly Frame[] {
-  return once(plain, batch, () =>
-    batch.map(({ bytes }) =>
-      frame(bytes.length < maxLegacyFrameBytes ? bytes : slim(bytes, maxLegacyFrameBytes)),
-    ),
-  )
+  return plain.of(batch)
 }
 
 /** `{"position":n,"event":{...}}`: the frames of the resumable form. */
 export function positionedFrames(batch: readonly PagedEvent[]): readonly Frame[] {
-  return once(positioned, batch, () =>
-    batch.map(({ position, bytes }) =>
-      frame(Buffer.concat([Buffer.from(`{"position":${position},"event":`), bytes, Buffer.from('}')])),
-    ),
-  )
+  return positioned.of(batch)
 }
 
-/** One server-sent event: `id` is the position, `data` the stored bytes. */
-export function sentEvent(event: StoredEvent): Buffer {
-  return once(sse, event, () =>
-    Buffer.concat([
-      Buffer.from(`id: ${event.position}\ndata: `),
-      dataLines(event.bytes),
-      Buffer.from('\n\n'),
-    ]),
-  )
+/** Server-sent events: `id` is the position, `data` the stored bytes. */
+export function sentEvents(batch: readonly PagedEvent[]): Buffer {
+  return sent.of(batch)
 }
 
 /** A carriage return is white space to JSON but ends a line of the stream, so what follows it needs its own field. */
 function dataLines(bytes: Buffer): Buffer {
   return bytes.includes(13) ? Buffer.from(bytes.toString('utf8').replaceAll('\r', '\ndata: ')) : bytes
-}
-
-function once<K extends WeakKey, V>(made: WeakMap<K, V>, key: K, make: () => V): V {
-  const known = made.get(key)
-  if (known !== undefined) return known
-  const value = make()
-  made.set(key, value)
-  return value
 }
 
 /**

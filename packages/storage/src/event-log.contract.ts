@@ -246,15 +246,19 @@ function searchContract(open: Open): void {
     )
   })
 
-  test('a page that was answered once is answered anew after an append that belongs into it', async () => {
+  test('a page that was answered before is answered anew after an append that belongs into it', async () => {
     await using opened = await open()
     const { log, conversations } = opened.storage
     await conversations.create({ id: conversation })
     await log.append(conversation, [received('a', 10), received('b', 20), received('c', 30)])
-    const first = await log.search(conversation, { limit: 2, sort_order: 'TIMESTAMP' })
-    const newest = await log.search(conversation, { limit: 2, sort_order: 'TIMESTAMP_DESC' })
+    const twice = async (sort_order: EventQuery['sort_order']) => {
+      await log.search(conversation, { limit: 2, sort_order })
+      return await log.search(conversation, { limit: 2, sort_order })
+    }
+    const first = await twice('TIMESTAMP')
+    const newest = await twice('TIMESTAMP_DESC')
     await log.append(conversation, [received('d', 40)])
-    expect(await log.search(conversation, { limit: 2, sort_order: 'TIMESTAMP' })).toBe(first)
+    expect(await log.search(conversation, { limit: 2, sort_order: 'TIMESTAMP' })).toEqual(first)
     expect(ids(await log.search(conversation, { limit: 2, sort_order: 'TIMESTAMP_DESC' }))).toEqual([
       'd',
       'c',

@@ -53,13 +53,14 @@ export interface EventQuery extends EventFilter {
 export type PagedEvent = Pick<StoredEvent, 'position' | 'bytes'>
 
 /**
- * One page. The log may answer the very same object again for as long as the page is unchanged, so a reader may keep
- * what it made of a page in a WeakMap.
+ * One page. The log may answer the very same object again for as long as the page is unchanged.
  */
 export interface EventPage {
   readonly items: readonly PagedEvent[]
   /** Begin the following page here; null exactly when nothing more matches. */
   readonly next_page_id: string | null
+  /** Of the page's reader: what it made of the page, for the next time. (A WeakMap would keep pages alive for long.) */
+  memo?: unknown
 }
 
 /**

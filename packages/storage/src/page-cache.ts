@@ -16,10 +16,17 @@ interface Entry {
 /** What a page and an event cost beside their bytes. */
 const overheadBytes = 256
 
-/** The latest pages, bounded in bytes. */
+/** Keys that were asked for once are remembered up to this many. */
+const maxAskedOnce = 2_000
+
+/**
+ * The latest pages that were asked for twice, bounded in bytes. A page that is asked for once is not worth its memory: a
+ * walk through a long log would push out what is asked for again and again.
+ */
 export class PageCache {
   readonly #maxBytes: number
   readonly #entries = new Map<string, Entry>()
+  readonly #askedOnce = new Set<string>()
   #sizeBytes = 0
 
   constructor(maxBytes: number) {
@@ -36,13 +43,18 @@ export class PageCache {
       return entry.page
     }
     this.#drop(key, entry)
+    this.#remember(key)
     return undefined
   }
 
-  /** `isSettled`: later appends cannot change it. */
+  /** Keeps the page if its key was put before. `isSettled`: later appends cannot change it. */
   put(key: string, page: EventPage, basis: Basis, isSettled: boolean): void {
     const old = this.#entries.get(key)
     if (old !== undefined) this.#drop(key, old)
+    else if (!this.#askedOnce.delete(key)) {
+      this.#remember(key)
+      return
+    }
     let sizeBytes = overheadBytes + key.length
     for (const event of page.items) sizeBytes += event.bytes.length + overheadBytes
     if (sizeBytes > this.#maxBytes / 4) return
@@ -52,6 +64,13 @@ export class PageCache {
       if (this.#sizeBytes <= this.#maxBytes) return
       this.#drop(oldKey, entry)
     }
+  }
+
+  #remember(key: string): void {
+    this.#askedOnce.add(key)
+    if (this.#askedOnce.size <= maxAskedOnce) return
+    const [oldest] = this.#askedOnce
+    if (oldest !== undefined) this.#askedOnce.delete(oldest)
   }
 
   #drop(key: string, entry: Entry): void {

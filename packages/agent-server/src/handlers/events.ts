@@ -4,7 +4,7 @@ import type { Storage } from '@slipway/storage'
 import { missing } from '../conversations.ts'
 import { send } from '../messages.ts'
 import { listBytes, pageBytes } from '../pages.ts'
-import { sentEvent, withBeats } from '../stream.ts'
+import { sentEvents, withBeats } from '../stream.ts'
 
 type Routes = Pick<
   typeof agentRoutes,
@@ -57,13 +57,13 @@ export function eventHandlers(options: {
       return {
         contentType: 'text/event-stream',
         headers: { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
-        chunks: sentEvents(storage, record.id, { after: after.position, heartbeatMs, isDone, signal }),
+        chunks: follow(storage, record.id, { after: after.position, heartbeatMs, isDone, signal }),
       }
     },
   }
 }
 
-async function* sentEvents(
+async function* follow(
   storage: Storage,
   id: string,
   options: {
@@ -79,7 +79,7 @@ async function* sentEvents(
   if (await isDone(position)) return
   for await (const batch of withBeats((stop) => storage.log.tail(id, position, stop), heartbeatMs, signal)) {
     position = batch?.at(-1)?.position ?? position
-    yield batch === undefined ? Buffer.from(': beat\n\n') : Buffer.concat(batch.map(sentEvent))
+    yield batch === undefined ? Buffer.from(': beat\n\n') : sentEvents(batch)
     if (await isDone(position)) return
   }
 }

@@ -12,7 +12,7 @@ export interface DatabaseOptions {
 }
 
 /** Of a file, read through the page cache of the system instead of one call for each page. Costs memory only when read. */
-const mappedBytes = 256 * 1024 * 1024
+const mappedBytes = 1024 * 1024 * 1024
 
 /** One SQLite file in WAL mode. Statements are prepared once and kept; rows are arrays in the order of the columns. */
 export class Database {

@@ -209,20 +209,20 @@ export class SqliteEventLog implements EventLog {
   }
 
   #start(head: Head, text: string): Selection['start'] {
-    const event = this.#claimed(head, text) ?? this.#visible(head, text)
-    if (event === undefined) throw invalid(['query', 'page_id'], 'Unknown page id')
-    return { instant: event.instant, row: rowBase(head.ordinal) + event.position }
+    const start = this.#claimed(head, text) ?? this.#visible(head, text)
+    if (start === undefined) throw invalid(['query', 'page_id'], 'Unknown page id')
+    return { instant: start.instant, row: rowBase(head.ordinal) + start.position }
   }
 
   #pageId({ id, ordinal }: Head, position: number): string {
-    return pageId(id, position, must(this.#parts.events.at(ordinal, position), 'the next event').id)
+    return pageId(id, position, must(this.#parts.events.placeOf(ordinal, position), 'the next event').id)
   }
 
-  #claimed(head: Head, text: string): StoredEvent | undefined {
+  #claimed({ id, ordinal, head }: Head, text: string): Omit<StoredEvent, 'bytes'> | undefined {
     const position = claimedPosition(text)
-    if (position === undefined || position > head.head) return undefined
-    const event = this.#parts.events.at(head.ordinal, position)
-    return event !== undefined && pageId(head.id, position, event.id) === text ? event : undefined
+    if (position === undefined || position > head) return undefined
+    const place = this.#parts.events.placeOf(ordinal, position)
+    return place !== undefined && pageId(id, position, place.id) === text ? { position, ...place } : undefined
   }
 
   async #matching(selection: Selection, body: string, kind: string | undefined): Promise<PagedEvent[]> {

@@ -27,6 +27,7 @@ interface Fresh {
 const insert = 'INSERT INTO event (row, conversation, id, instant, facet, body) VALUES (?, ?, ?, ?, ?, ?)'
 const byId = 'SELECT row, id, instant, body FROM event INDEXED BY event_id WHERE conversation = ? AND id = ?'
 const byRow = 'SELECT row, id, instant, body FROM event WHERE row = ?'
+const placeOf = 'SELECT id, instant FROM event WHERE row = ?'
 const range = 'SELECT row, id, instant, body FROM event WHERE row > ? AND row <= ? ORDER BY row'
 
 /** The rows of events. */
@@ -65,6 +66,12 @@ export class Events {
   at(ordinal: number, position: number): StoredEvent | undefined {
     const row = this.#db.row<EventRow>(byRow, rowBase(ordinal) + position)
     return row && stored(row)
+  }
+
+  /** Where an event stands in time, and its id; its bytes are not read. */
+  placeOf(ordinal: number, position: number): Pick<StoredEvent, 'id' | 'instant'> | undefined {
+    const row = this.#db.row<[string, Instant]>(placeOf, rowBase(ordinal) + position)
+    return row && { id: ownId(row[0]), instant: row[1] }
   }
 
   /** Positions above `after` up to `last`; stops when `maxBytes` are reached, at least one. */
