@@ -17,6 +17,7 @@ import { atMost, information, median, percentile, type Row } from './rows.ts'
 
 const searches: readonly (readonly [name: string, query: Readonly<Record<string, string>>])[] = [
   ['no filter', {}],
+  ['moment', {}],
   ['newest first', { sort_order: 'TIMESTAMP_DESC' }],
   ['kind', { kind: 'ActionEvent' }],
   ['source', { source: 'agent' }],
@@ -58,7 +59,8 @@ async function atDepth(bench: Bench, count: number): Promise<Row[]> {
   const random = new Random(2)
   for (const [i, [name, query]] of searches.entries()) {
     const samples = bench.isQuick ? 20 : 400
-    const paths = pathsFor(query, pageIds[i] ?? [], { samples, lastInstant, random })
+    const places = name === 'moment' ? [] : (pageIds[i] ?? [])
+    const paths = pathsFor(query, places, { samples, lastInstant, random })
     await ask(server, load, paths.warm)
     const both = await ask(
       server,

@@ -1,7 +1,7 @@
 import { formatInstant } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { EventPage, EventQuery, PagedEvent, ReceivedEvent, StoredEvent } from './event-log.ts'
+import type { EventPage, EventQuery, PagedEvent, ReceivedEvent } from './event-log.ts'
 import {
   conversation,
   everything,

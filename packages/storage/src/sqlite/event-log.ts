@@ -47,6 +47,10 @@ export interface Parts {
 export class SqliteEventLog implements EventLog {
   readonly #parts: Parts
   readonly #pages = new PageCache(cacheBytes)
+  #lastKey: { readonly conversation: string; readonly query?: EventQuery; readonly key: string } = {
+    conversation: '',
+    key: '',
+  }
   readonly #warned = new Set<number>()
   readonly #closing = new AbortController()
 
@@ -76,9 +80,8 @@ export class SqliteEventLog implements EventLog {
 
   async search(conversation: string, query: EventQuery): Promise<EventPage> {
     const head = this.#parts.heads.get(conversation)
-    const { limit, sort_order, page_id, kind, source, body, timestamp__gte, timestamp__lt } = query
-    const filters = [kind, source, body, timestamp__gte, timestamp__lt]
-    const key = JSON.stringify([conversation, limit, sort_order, page_id, ...filters])
+    const { limit, kind, body } = query
+    const key = this.#keyOf(conversation, query)
     const known = this.#pages.get(key, head)
     if (known !== undefined) return known
     const selection = this.#selection(head, query)
@@ -93,6 +96,16 @@ export class SqliteEventLog implements EventLog {
     const isSettled = selection.isDescending ? selection.start !== undefined : next !== undefined
     this.#pages.put(key, page, head, isSettled)
     return page
+  }
+
+  /** What names a page in the cache. A page that is asked for again and again comes with the same query object. */
+  #keyOf(conversation: string, query: EventQuery): string {
+    if (this.#lastKey.query !== query || this.#lastKey.conversation !== conversation) {
+      const { limit, sort_order, page_id, kind, source, body, timestamp__gte, timestamp__lt } = query
+      const members = [limit, sort_order, page_id, kind, source, body, timestamp__gte, timestamp__lt]
+      this.#lastKey = { conversation, query, key: JSON.stringify([conversation, ...members]) }
+    }
+    return this.#lastKey.key
   }
 
   async count(conversation: string, filter: EventFilter): Promise<number> {

@@ -25,7 +25,10 @@ export const matchSql = (order: 'ASC' | 'DESC') =>
   `SELECT row, facet, instant FROM trigram CROSS JOIN message ON row = trigram.rowid
    WHERE trigram MATCH ?3 AND trigram.rowid BETWEEN ?1 AND ?2 AND instr(parts, ?4) ORDER BY trigram.rowid ${order}`
 export const scanSql = (order: 'ASC' | 'DESC') =>
-  `SELECT row, facet, instant, instr(parts, ?3) > 0 FROM message WHERE row BETWEEN ?1 AND ?2 ORDER BY row ${order} LIMIT ?4`
+  `SELECT row, facet, instant FROM message WHERE row BETWEEN ?1 AND ?2 AND instr(parts, ?3) ORDER BY row ${order}`
+/** The last of the messages that are scanned before the index is asked. */
+export const edgeSql = (order: 'ASC' | 'DESC') =>
+  `SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row ${order} LIMIT 1 OFFSET ${scanFirst - 1}`
 
 /** So many messages are scanned before the index is asked: a frequent needle fills its page from them. */
 const scanFirst = 1_000
@@ -34,7 +37,6 @@ const sampleSize = 128
 const maxAsked = 8
 
 type UnindexedRow = readonly [row: number, id: string, instant: number, body: Uint8Array, facet: number]
-type ScannedRow = readonly [row: number, facet: number, instant: number, isHit: number]
 type Hit = readonly [row: number, facet: number, instant: number]
 
 interface Range {
@@ -232,23 +234,11 @@ export class TextStore {
 
   *#indexed(selection: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
     const order = selection.isDescending ? 'DESC' : 'ASC'
-    const isLong = needle.trigrams.length > 0
-    let scanned = 0
-    let last = low
-    const rows = this.#index.walk<ScannedRow>(
-      scanSql(order),
-      low,
-      high,
-      needle.bytes,
-      isLong ? scanFirst : -1,
-    )
-    for (const [row, facet, instant, isHit] of rows) {
-      scanned += 1
-      last = row
-      if (isHit === 1) yield [row, facet, instant]
-    }
-    if (!isLong || scanned < scanFirst) return
-    const rest = selection.isDescending ? { low, high: last - 1 } : { low: last + 1, high }
+    const [edge] = (needle.trigrams.length > 0 && this.#index.row<[number]>(edgeSql(order), low, high)) || []
+    const near = selection.isDescending ? { low: edge ?? low, high } : { low, high: edge ?? high }
+    yield* this.#index.walk<Hit>(scanSql(order), near.low, near.high, needle.bytes)
+    if (edge === undefined) return
+    const rest = selection.isDescending ? { low, high: edge - 1 } : { low: edge + 1, high }
     const match = this.#rarest(selection, needle, rest).map((text) => `"${text.replaceAll('"', '""')}"`)
     yield* this.#index.walk<Hit>(matchSql(order), rest.low, rest.high, match.join(' AND '), needle.bytes)
   }
