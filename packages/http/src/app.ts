@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Log, type Method, Problem, type Route, type RouteTable } from '@slipway/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Guard, type GuardOptions, preflightHeaders } from './auth.ts'
@@ -10,6 +10,7 @@ import type { Handlers, Reply, SocketRoute } from './handler.ts'
 import { Incoming } from './incoming.ts'
 import { Inputs } from './input.ts'
 import { stackOf } from './log.ts'
+import { Newest } from './newest.ts'
 import { type Exchange, refusal, write } from './reply.ts'
 import { type SocketLimits, Sockets } from './sockets.ts'
 
@@ -36,6 +37,7 @@ export function app<T extends RouteTable>(routes: T, handlers: Handlers<T>, opti
 }
 
 type Call = (request: Incoming) => Reply | Promise<Reply>
+type Serve = (raw: IncomingMessage, res: ServerResponse, params: unknown) => void
 type Produce = (exchange: Exchange, params: unknown) => Reply | Promise<Reply>
 
 interface Served extends Exchange {
@@ -50,6 +52,7 @@ export class App {
   readonly #guard: Guard
   readonly #sockets: Sockets
   readonly #inputs = new Inputs()
+  readonly #known = new Newest<{ readonly serve: Serve; readonly params: unknown }>()
   /** The methods of each path. */
   readonly #paths = new Map<string, string[]>()
   /** Signals of requests under way; each aborts when the server stops. */
@@ -60,13 +63,11 @@ export class App {
     this.#options = options
     this.#guard = new Guard(options)
     this.#sockets = new Sockets(options.sockets ?? [], this.#guard, options.log, options)
-    this.#fastify = framework(
-      options,
-      this.#serve('', () => {
-        throw new Problem('bad_request', 'The address is not valid')
-      }),
-    )
-    this.#fastify.setNotFoundHandler(this.#serve('', ({ raw }) => this.#refuseUnknown(raw)))
+    const refuse = this.#serve('', () => {
+      throw new Problem('bad_request', 'The address is not valid')
+    })
+    this.#fastify = framework(options, routed(refuse), (raw, res) => this.#serveKnown(raw, res))
+    this.#fastify.setNotFoundHandler(routed(this.#serve('', ({ raw }) => this.#refuseUnknown(raw))))
     this.#fastify.server.on('upgrade', (raw, net, head) => this.#sockets.upgrade(raw, net, head))
   }
 
@@ -132,7 +133,19 @@ export class App {
 
   #register(method: string[], path: string, produce: Produce): void {
     const url = path.replaceAll(/\{(\w+)\}/g, ':$1')
-    this.#fastify.route({ method, url, handler: this.#serve(path, produce) })
+    const serve = this.#serve(path, produce)
+    const remember: Serve = (raw, res, params) => {
+      if (raw.method === 'GET') this.#known.set(raw.url ?? '', { serve, params })
+      serve(raw, res, params)
+    }
+    this.#fastify.route({ method, url, handler: routed(remember) })
+  }
+
+  /** An address that was asked for lately needs no router: it is served as it was then. */
+  #serveKnown(raw: IncomingMessage, res: ServerResponse): boolean {
+    const known = raw.method === 'GET' && !this.#isStopping ? this.#known.get(raw.url ?? '') : undefined
+    known?.serve(raw, res, known.params)
+    return known !== undefined
   }
 
   #add(method: Method, path: string, produce: Produce): void {
@@ -172,12 +185,11 @@ export class App {
   }
 
   /** As long as nothing has to be waited for, a request is answered before the next one is looked at. */
-  #serve(route: string, produce: Produce): (request: FastifyRequest, reply: FastifyReply) => void {
+  #serve(route: string, produce: Produce): Serve {
     const { lingerMs = 5_000, stallMs = 30_000 } = this.#options
-    return ({ raw, params }, reply) => {
-      reply.hijack()
+    return (raw, res, params) => {
       const common = this.#guard.headers(raw.headers)
-      const exchange = { raw, res: reply.raw, route, common, lingerMs, stallMs, startedAt: performance.now() }
+      const exchange = { raw, res, route, common, lingerMs, stallMs, startedAt: performance.now() }
       try {
         const produced = produce(exchange, params)
         if (produced instanceof Promise || 'chunks' in produced) void this.#finish(exchange, produced)
@@ -225,6 +237,14 @@ export class App {
     if (reply === undefined || res.headersSent) res.destroy()
     else void write(exchange, reply)
     this.#done(exchange)
+  }
+}
+
+/** A function of ours as the router calls it. */
+function routed(serve: Serve): (request: FastifyRequest, reply: FastifyReply) => void {
+  return ({ raw, params }, reply) => {
+    reply.hijack()
+    serve(raw, reply.raw, params)
   }
 }
 

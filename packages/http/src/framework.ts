@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 
@@ -10,11 +11,12 @@ export interface ConnectionLimits {
 
 /**
  * The router and its HTTP server. It parses no body and has no hook: `App` does that, at less cost. `refuse` answers an
- * address that cannot be read.
+ * address that cannot be read; `shortcut` may answer before the router looks, and says whether it did.
  */
 export function framework(
   limits: ConnectionLimits,
   refuse: (request: FastifyRequest, reply: FastifyReply) => void,
+  shortcut: (raw: IncomingMessage, res: ServerResponse) => boolean,
 ): FastifyInstance {
   const headersTimeout = limits.headersTimeoutMs ?? 15_000
   const fastify = Fastify({
@@ -36,6 +38,11 @@ export function framework(
     fastify.addHttpMethod(method, { hasBody: false, overrideExisting: true })
   }
   fastify.server.maxConnections = limits.maxConnections ?? 25_000
+  const routers = fastify.server.listeners('request')
+  fastify.server.removeAllListeners('request')
+  fastify.server.on('request', (raw, res) => {
+    if (!shortcut(raw, res)) for (const route of routers) route.call(fastify.server, raw, res)
+  })
   return fastify
 }
 

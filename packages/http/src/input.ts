@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { type Fault, faultsOf, Problem, type Route } from '@slipway/protocol'
 import { parseJson } from './body.ts'
+import { Newest } from './newest.ts'
 
 type Schema = NonNullable<Route['body']>
 type ObjectSchema = NonNullable<Route['query']>
@@ -10,16 +11,12 @@ interface Address {
   readonly query: unknown
 }
 
-const maxKnownUrls = 1_000
-const maxKnownUrlLength = 2_048
-
 /**
  * What the schemas of a route make of a request. Parsed addresses of GET are kept for the next time (some
  * thousand of the newest, frozen), because a page that is ready must not wait for the parsing of its own address.
  */
 export class Inputs {
-  #newer = new Map<string, Address>()
-  #older = new Map<string, Address>()
+  readonly #known = new Newest<Address>()
 
   /** Throws a Problem: `invalid` with the faults of all parts, or `unsupported_media_type`. */
   read(
@@ -34,15 +31,11 @@ export class Inputs {
 
   #address(route: Route, raw: IncomingMessage, params: unknown): Address {
     const url = raw.url ?? ''
-    if (route.method !== 'GET' || url.length > maxKnownUrlLength) return readAddress(route, url, params)
-    const newer = this.#newer.get(url)
-    if (newer !== undefined) return newer
-    const address = this.#older.get(url) ?? deepFreeze(readAddress(route, url, params))
-    if (this.#newer.size >= maxKnownUrls) {
-      this.#older = this.#newer
-      this.#newer = new Map()
-    }
-    this.#newer.set(url, address)
+    if (route.method !== 'GET') return readAddress(route, url, params)
+    const known = this.#known.get(url)
+    if (known !== undefined) return known
+    const address = deepFreeze(readAddress(route, url, params))
+    this.#known.set(url, address)
     return address
   }
 }

@@ -11,9 +11,6 @@ export interface DatabaseOptions {
   readonly migrations: readonly string[]
 }
 
-/** Of a file, read through the page cache of the system instead of one call for each page. Costs memory only when read. */
-const mappedBytes = 1024 * 1024 * 1024
-
 /** One SQLite file in WAL mode. Statements are prepared once and kept; rows are arrays in the order of the columns. */
 export class Database {
   readonly #db: DatabaseSync
@@ -21,9 +18,7 @@ export class Database {
 
   constructor(path: string, options: DatabaseOptions) {
     this.#db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 5000 })
-    this.#db.exec(
-      `PRAGMA cache_size = -${Math.ceil(options.cacheBytes / 1024)}; PRAGMA mmap_size = ${mappedBytes}`,
-    )
+    this.#db.exec(`PRAGMA cache_size = -${Math.ceil(options.cacheBytes / 1024)}`)
     if (options.readOnly) return
     this.#db.exec('PRAGMA journal_mode = WAL')
     this.#db.exec(`PRAGMA synchronous = ${options.synchronous}`)
