@@ -33,7 +33,12 @@ async function open(document: object): Promise<FastifyInstance> {
   const { fastifySwaggerUi } = await import('@fastify/swagger-ui')
   const page = Fastify()
   await page.register(Object.assign(async () => void page.decorate('swagger', () => document), asSwagger))
-  await page.register(fastifySwaggerUi, { routePrefix: '/docs', staticCSP: true })
+  const css = [{ filename: 'plain.css', content: '.swagger-ui .topbar { display: none }' }]
+  await page.register(fastifySwaggerUi, {
+    routePrefix: '/docs',
+    staticCSP: true,
+    theme: { title: 'API', css },
+  })
   return page
 }
 
