@@ -37,7 +37,9 @@ export class Purge {
     const { log } = this.#parts
     this.#last = this.#last
       .then(async () => {
-        await this.#clear(leftover, (elapsedMs) => pause(elapsedMs, undefined, { ref: false }))
+        await this.#clear(leftover, (elapsedMs) =>
+          pause(elapsedMs, undefined, { ref: false, signal: this.#closing.signal }),
+        )
         done()
       })
       .catch((error: unknown) => {

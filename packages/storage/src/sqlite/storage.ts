@@ -94,8 +94,10 @@ export class SqliteStorage implements Storage {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#parts.writer.close()
     this.#events.close()
-    await this.#purge.close()
+    // A purge may be waiting for the index, which is let go without finishing: both go on after the next open.
+    const purged = this.#purge.close()
     await this.#parts.text.close()
+    await purged
     this.#parts.db.close()
     if (this.#lock.isOpen) this.#lock.close()
   }

@@ -131,6 +131,8 @@ export class TextIndex {
   }
 
   #rest(worker: Worker): void {
+    // Closing waits for the thread's end, which only a thread that is held is certain to tell.
+    if (this.#isClosed) return
     worker.unref()
     clearTimeout(this.#idling)
     this.#idling = setTimeout(() => {
