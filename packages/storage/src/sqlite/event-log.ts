@@ -241,8 +241,7 @@ export class SqliteEventLog implements EventLog {
   async #matching(selection: Selection, body: string, kind: string | undefined): Promise<PagedEvent[]> {
     if (selection.facets?.length === 0 || this.#isNoMessage(kind)) return []
     const positions = await this.#parts.text.search(selection, body)
-    const { events } = this.#parts
-    return positions.flatMap((position) => events.at(selection.ordinal, position) ?? [])
+    return this.#parts.events.paged(selection.ordinal, positions)
   }
 
   /** Only messages have a body to look into. */

@@ -1,6 +1,12 @@
 import { hash, randomUUID } from 'node:crypto'
 import { type Instant, Problem } from '@slipway/protocol'
-import { type EventDraft, isReceived, type ReceivedEvent, type StoredEvent } from '../event-log.ts'
+import {
+  type EventDraft,
+  isReceived,
+  type PagedEvent,
+  type ReceivedEvent,
+  type StoredEvent,
+} from '../event-log.ts'
 import { serialiseEvent } from '../serialise.ts'
 import { bufferOf, type Database } from './database.ts'
 import type { Facets } from './facets.ts'
@@ -27,6 +33,7 @@ interface Fresh {
 const insert = 'INSERT INTO event (row, conversation, id, instant, facet, body) VALUES (?, ?, ?, ?, ?, ?)'
 const byId = 'SELECT row, id, instant, body FROM event INDEXED BY event_id WHERE conversation = ? AND id = ?'
 const byRow = 'SELECT row, id, instant, body FROM event WHERE row = ?'
+const bodyOf = 'SELECT body FROM event WHERE row = ?'
 const placeOf = 'SELECT id, instant FROM event WHERE row = ?'
 const range = 'SELECT row, id, instant, body FROM event WHERE row > ? AND row <= ? ORDER BY row'
 
@@ -72,6 +79,15 @@ export class Events {
   placeOf(ordinal: number, position: number): Pick<StoredEvent, 'id' | 'instant'> | undefined {
     const row = this.#db.row<[string, Instant]>(placeOf, rowBase(ordinal) + position)
     return row && { id: ownId(row[0]), instant: row[1] }
+  }
+
+  /** What a page sends of the events at some positions; those that are gone are left out. */
+  paged(ordinal: number, positions: readonly number[]): PagedEvent[] {
+    const base = rowBase(ordinal)
+    return positions.flatMap((position) => {
+      const row = this.#db.row<[Uint8Array]>(bodyOf, base + position)
+      return row === undefined ? [] : { position, bytes: bufferOf(row[0]) }
+    })
   }
 
   /** Positions above `after` up to `last`; stops when `maxBytes` are reached, at least one. */

@@ -31,9 +31,9 @@ export const edgeSql = (order: 'ASC' | 'DESC') =>
   `SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row ${order} LIMIT 1 OFFSET ${scanFirst - 1}`
 
 /** So many messages are scanned before the index is asked: a frequent needle fills its page from them. */
-const scanFirst = 1_000
+const scanFirst = 400
 /** So many messages tell which trigrams are rare here; the index walks the list of each that it is asked for. */
-const sampleSize = 128
+const sampleSize = 64
 const maxAsked = 8
 
 type UnindexedRow = readonly [row: number, id: string, instant: number, body: Uint8Array, facet: number]
