@@ -70,7 +70,7 @@ export function spellings(kind: string): string[] {
 }
 
 function keyOf(kind: string, source: string): string {
-  return JSON.stringify([kind, source])
+  return `${kind.length}:${kind}${source}`
 }
 
 function listIn(map: Map<string, number[]>, key: string): number[] {

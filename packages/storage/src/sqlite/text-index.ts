@@ -20,8 +20,12 @@ interface Waiting {
 
 /** A thread that was asked nothing for this long is let go, for its memory. */
 const idleMs = 60_000
-/** Messages wait this long for others before the index is told of them; searches read what it does not know yet. */
+/**
+ * The index is told of messages when none has come for this long, or the oldest waits for the longer time: its writing would
+ * slow down the syncs of a log that is just being appended to. Searches read what it does not know yet.
+ */
 const gatherMs = 250
+const maxGatherMs = 1_000
 
 /**
  * Finds messages by their text, and counts what filters match, in a thread of its own, which starts at the first need.
@@ -32,6 +36,8 @@ export class TextIndex {
   readonly #waiting = new Map<number, Waiting>()
   readonly #expected = new Set<number>()
   #gathering: NodeJS.Timeout | undefined
+  /** When the first and the last of the expected messages came. */
+  #gathered = { firstMs: 0, lastMs: 0 }
   #idling: NodeJS.Timeout | undefined
   #worker: Worker | undefined
   #lastId = 0
@@ -44,7 +50,10 @@ export class TextIndex {
   /** A conversation has got new messages. */
   expect(ordinal: number): void {
     this.#expected.add(ordinal)
-    this.#gathering ??= setTimeout(() => this.#tell(), gatherMs).unref()
+    this.#gathered.lastMs = performance.now()
+    if (this.#gathering !== undefined) return
+    this.#gathered.firstMs = this.#gathered.lastMs
+    this.#gather()
   }
 
   /** Positions of the messages of a selection that have the needle in them. */
@@ -75,6 +84,15 @@ export class TextIndex {
     clearTimeout(this.#gathering)
     clearTimeout(this.#idling)
     await this.#worker?.terminate()
+  }
+
+  #gather(): void {
+    this.#gathering = setTimeout(() => {
+      const now = performance.now()
+      const { firstMs, lastMs } = this.#gathered
+      if (now - lastMs < gatherMs && now - firstMs < maxGatherMs) this.#gather()
+      else this.#tell()
+    }, gatherMs).unref()
   }
 
   #tell(): void {
