@@ -228,6 +228,30 @@ test('a message wakes a finished conversation, with its state update in front', 
   expect((await api.json<Info>(`/api/conversations/${id}`)).body.execution_status).toBe('idle')
 })
 
+test('a keyed message wakes a finished conversation once, however often it is sent', async () => {
+  const finished = {
+    id: 's',
+    timestamp: '2026-01-01',
+    kind: 'ConversationStateUpdateEvent',
+    key: 'execution_status',
+    value: 'finished',
+  }
+  const id = await api.import(lines(finished))
+  const post = () =>
+    api.json(`/api/conversations/${id}/events`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': 'k' },
+      body: '{"content":"again"}',
+    })
+  const answers = await Promise.all([post(), post(), post()])
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+  expect((await api.walk(id)).map(({ kind }) => kind)).toEqual([
+    'ConversationStateUpdateEvent',
+    'ConversationStateUpdateEvent',
+    'MessageEvent',
+  ])
+})
+
 test('a run is 409, because there is no agent', async () => {
   const id = await api.import('')
   expect(
