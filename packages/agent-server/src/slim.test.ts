@@ -24,3 +24,13 @@ test('a long text is cut with a note and the frame is below the limit, whatever 
     )
   }
 })
+
+test('long lists lose their ends when texts are not what makes an event large', () => {
+  const ids = Array.from({ length: 20_000 }, (_, i) => i)
+  const token = { id: 'a', kind: 'TokenEvent', prompt_token_ids: ids, response_token_ids: [1, 2] }
+  const frame = slim(Buffer.from(JSON.stringify(token)), 10_000)
+  expect(frame.length).toBeLessThan(10_000)
+  const slimmed = JSON.parse(frame.toString())
+  expect(slimmed).toMatchObject({ id: 'a', kind: 'TokenEvent', response_token_ids: [1, 2] })
+  expect(slimmed.prompt_token_ids).toEqual(ids.slice(0, slimmed.prompt_token_ids.length))
+})

@@ -3,7 +3,8 @@ const bulky = ['screenshot_data', 'old_content', 'new_content']
 
 /**
  * The same event in fewer than `maxBytes`, for clients that refuse larger frames: bulky members become null where
- * their record allows it, then the longest texts are cut with a note. The event's own members stay.
+ * their record allows it, then the longest texts are cut with a note, then long lists lose their ends. The event's own
+ * members stay.
  */
 export function slim(bytes: Buffer, maxBytes: number): Buffer {
   const event: unknown = JSON.parse(bytes.toString('utf8'))
@@ -23,6 +24,12 @@ export function slim(bytes: Buffer, maxBytes: number): Buffer {
     )
     size = sizeOf(event)
   }
+  const lists = longLists(event)
+  for (let longest = Math.max(0, ...lists.map((list) => list.length)); size >= maxBytes && longest > 1; ) {
+    longest = Math.floor(longest / 2)
+    for (const list of lists) list.length = Math.min(list.length, longest)
+    size = sizeOf(event)
+  }
   return Buffer.from(JSON.stringify(event))
 }
 
@@ -32,20 +39,29 @@ interface LongText {
   replace(by: string | null): unknown
 }
 
-/** Every text of some length below the event's root, with its place. Walks without recursion. */
+/** Every text of some length below the event's root, with its place. */
 function longTexts(root: unknown): LongText[] {
-  const found: LongText[] = []
+  return [...holders(root)].flatMap((holder) =>
+    Object.entries(holder).flatMap(([key, value]) =>
+      typeof value === 'string' && value.length > 1000
+        ? { key, value, replace: (by: string | null) => Reflect.set(holder, key, by) }
+        : [],
+    ),
+  )
+}
+
+function longLists(root: unknown): unknown[][] {
+  return [...holders(root)].filter((holder) => Array.isArray(holder)).filter((list) => list.length > 100)
+}
+
+/** Every object and list, the root too. Walks without recursion. */
+function* holders(root: unknown): Generator<object> {
   const stack: unknown[] = [root]
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
     if (typeof node !== 'object' || node === null) continue
-    const holder = node as Record<string, unknown>
-    for (const [key, value] of Object.entries(holder)) {
-      if (typeof value === 'string' && value.length > 1000) {
-        found.push({ key, value, replace: (by) => Reflect.set(holder, key, by) })
-      } else if (typeof value === 'object' && value !== null) stack.push(value)
-    }
+    yield node
+    for (const value of Object.values(node)) if (typeof value === 'object') stack.push(value)
   }
-  return found
 }
 
 function sizeOf(value: unknown): number {
