@@ -11,6 +11,5 @@ export {
 } from './event-log.ts'
 export type { Import } from './import.ts'
 export type { ConversationQuery, ConversationRecord, ConversationSort, Records } from './records.ts'
-export { serialiseEvent } from './serialise.ts'
 export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'
 export type { Storage } from './storage.ts'
