@@ -33,9 +33,7 @@ export class Conversations {
 
   /** The record of an id in dashed lower case; a Problem `not_found` when there is none. */
   async find(id: string): Promise<ConversationRecord> {
-    const [record] = await this.#records.get([id])
-    if (record === undefined) throw missing(id)
-    return record
+    return await findRecord(this.#records, id)
   }
 
   /** Creates a conversation, or answers the one that has the id already. */
@@ -118,6 +116,13 @@ function withoutNulls(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   const members = Object.entries(value).filter(([, member]) => member !== null)
   return Object.fromEntries(members.map(([name, member]) => [name, withoutNulls(member)]))
+}
+
+/** The record of an id in dashed lower case; a Problem `not_found` when there is none. */
+export async function findRecord(records: Records, id: string): Promise<ConversationRecord> {
+  const [record] = await records.get([id])
+  if (record === undefined) throw missing(id)
+  return record
 }
 
 export function missing(id: string): Problem {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { invalid, type SendMessageRequest } from '@slipway/protocol'
 import type { EventDraft, Storage } from '@slipway/storage'
-import { missing } from './conversations.ts'
+import { findRecord } from './conversations.ts'
 
 /**
  * Puts a user message into the log; resolves when it is durable. A conversation that was finished or stuck goes back
@@ -17,8 +17,7 @@ export async function send(
   if (key !== undefined && (key.length === 0 || key.length > 255)) {
     throw invalid(['header', 'idempotency-key'], 'String should have 1 to 255 characters', 'string_length')
   }
-  const [record] = await storage.conversations.get([conversation])
-  if (record === undefined) throw missing(conversation)
+  const record = await findRecord(storage.conversations, conversation)
   // An event with an id that is there already is not written again, so a repeat changes nothing.
   const id = (what: string) => (key === undefined ? {} : { id: idFor(conversation, what, key) })
   const event: EventDraft = {

@@ -5,13 +5,12 @@ import {
   executionStatus,
   type Fault,
   formatInstant,
+  isTooDeep,
+  maxDepth,
   parseInstant,
   validateEvent,
 } from '@slipway/protocol'
 import type { ReceivedEvent } from '@slipway/storage'
-
-/** Nesting beyond this is refused: many clients cannot parse it. */
-const maxDepth = 500
 
 export type ParsedLine =
   | { readonly kind: 'value'; readonly value: Record<string, unknown> }
@@ -24,7 +23,7 @@ export function parseLine(bytes: Buffer): ParsedLine {
     faults: [{ loc: [], msg, type }],
   })
   if (!isUtf8(bytes)) return fault('Line is not valid UTF-8', 'json_invalid')
-  if (depth(bytes) > maxDepth) return fault(`JSON is nested deeper than ${maxDepth} levels`, 'json_invalid')
+  if (isTooDeep(bytes)) return fault(`JSON is nested deeper than ${maxDepth} levels`, 'json_invalid')
   let value: unknown
   try {
     value = JSON.parse(bytes.toString('utf8'))
@@ -99,21 +98,4 @@ function insert(bytes: Buffer, members: Record<string, string>): Buffer {
     Buffer.from(isEmpty ? text : `${text},`),
     bytes.subarray(open),
   ])
-}
-
-/** How deep the brackets of a JSON text nest, brackets inside strings left out. */
-function depth(bytes: Buffer): number {
-  let now = 0
-  let deepest = 0
-  let inString = false
-  for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i]
-    if (inString) {
-      if (byte === 92) i++
-      else if (byte === 34) inString = false
-    } else if (byte === 34) inString = true
-    else if (byte === 123 || byte === 91) deepest = Math.max(deepest, ++now)
-    else if (byte === 125 || byte === 93) now--
-  }
-  return deepest
 }

@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { once } from 'node:events'
 import { resolve } from 'node:path'
 import { app, listen, logTo } from '@slipway/http'
 import { agentOpenApi, agentRoutes } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
+import ownPackage from '../package.json' with { type: 'json' }
 import { readConfig } from './config.ts'
 import { Conversations } from './conversations.ts'
 import { eventsSocket } from './events-socket.ts'
@@ -30,7 +30,6 @@ export async function serve(options: ServeOptions): Promise<void> {
   const config = readConfig(options.env)
   const directory = resolve(options.data)
   const log = logTo(process.stderr, config.logLevel)
-  await mkdir(directory, { recursive: true, mode: 0o700 })
   await using storage = await openStorage({ directory, log })
   const conversations = new Conversations(storage, directory)
   let lastChange = Date.now()
@@ -39,7 +38,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   }
   const now = () => Date.now() * 1000
   const handlers = {
-    ...healthHandlers({ version: ownVersion(), idleSince: () => lastChange }),
+    ...healthHandlers({ version: ownPackage.version, idleSince: () => lastChange }),
     ...conversationHandlers({ storage, conversations, touch, now }),
     ...eventHandlers({ storage, touch, heartbeatMs: config.heartbeatMs }),
   }
@@ -56,16 +55,6 @@ export async function serve(options: ServeOptions): Promise<void> {
   const listening = await listen(web, { host: options.host, port: options.port })
   log('debug', 'listening', { url: listening.url })
   options.ready?.(listening.url)
-  await aborted(options.signal)
+  if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()
-}
-
-function ownVersion(): string {
-  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
-  return String((JSON.parse(text) as { version?: unknown }).version)
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
 }

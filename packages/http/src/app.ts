@@ -88,10 +88,13 @@ export class App {
 
   /** Adds what every server answers besides its routes. */
   complete(): this {
-    const document = Buffer.from(JSON.stringify(this.#options.openapi))
+    let document: Buffer | undefined
     const docs = new Docs(this.#options.openapi)
     const own: Record<string, (url: string) => Reply | Promise<Reply>> = {
-      '/openapi.json': () => ({ bytes: document }),
+      '/openapi.json': () => {
+        document ??= Buffer.from(JSON.stringify(this.#options.openapi))
+        return { bytes: document }
+      },
       '/redoc': () => ({ status: 307, bytes: empty, headers: { location: '/docs' } }),
       '/docs': (url) => docs.get(url),
       '/docs/*': (url) => docs.get(url),

@@ -2,15 +2,13 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { invalid, Problem } from '@slipway/protocol'
+import { invalid, isTooDeep, maxDepth, Problem } from '@slipway/protocol'
 
 /** The client went away before its request was complete: nobody is there to be answered. */
 export class ClientGone extends Error {}
 
 /** The client took too long to send its request; answered with 408. */
 export class TooSlow extends Error {}
-
-const maxDepth = 500
 
 /** Whether the client announced a body that has not arrived completely. */
 export function isUnread(raw: IncomingMessage): boolean {
@@ -74,21 +72,6 @@ function refuseProto(name: string, value: unknown): unknown {
 
 function badJson(msg: string): Problem {
   return invalid(['body'], msg, 'json_invalid')
-}
-
-/** Counts brackets outside of strings; what is not JSON is found later. */
-function isTooDeep(bytes: Buffer): boolean {
-  let depth = 0
-  let isText = false
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at]
-    if (byte === 0x22) isText = !isText
-    else if (isText) at += byte === 0x5c ? 1 : 0
-    else if (byte === 0x5b || byte === 0x7b) {
-      if (++depth > maxDepth) return true
-    } else if (byte === 0x5d || byte === 0x7d) depth--
-  }
-  return false
 }
 
 /**

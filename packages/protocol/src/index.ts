@@ -21,6 +21,7 @@ export {
   startConversationRequest,
   success,
 } from './conversation.ts'
+export { isTooDeep, maxDepth } from './depth.ts'
 export {
   defaultSource,
   type Event,

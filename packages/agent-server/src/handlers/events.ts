@@ -1,7 +1,7 @@
 import type { Handlers } from '@slipway/http'
 import { type agentRoutes, invalid, Problem } from '@slipway/protocol'
 import type { Storage } from '@slipway/storage'
-import { missing } from '../conversations.ts'
+import { findRecord } from '../conversations.ts'
 import { send } from '../messages.ts'
 import { listBytes, pageBytes } from '../pages.ts'
 import { sentEvents, withBeats } from '../stream.ts'
@@ -47,8 +47,7 @@ export function eventHandlers(options: {
     },
     async streamEvents({ params, query, header, signal }) {
       const after = cursor(query.after, header('last-event-id'))
-      const [record] = await storage.conversations.get([params.conversation_id])
-      if (record === undefined) throw missing(params.conversation_id)
+      const record = await findRecord(storage.conversations, params.conversation_id)
       if (after.position > record.head) {
         throw invalid(after.loc, `The log ends at position ${record.head}`, 'less_than_equal')
       }

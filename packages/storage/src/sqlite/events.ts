@@ -32,7 +32,6 @@ interface Fresh {
 
 const insert = 'INSERT INTO event (row, conversation, id, instant, facet, body) VALUES (?, ?, ?, ?, ?, ?)'
 const byId = 'SELECT row, id, instant, body FROM event INDEXED BY event_id WHERE conversation = ? AND id = ?'
-const byRow = 'SELECT row, id, instant, body FROM event WHERE row = ?'
 const bodyOf = 'SELECT body FROM event WHERE row = ?'
 const placeOf = 'SELECT id, instant FROM event WHERE row = ?'
 const range = 'SELECT row, id, instant, body FROM event WHERE row > ? AND row <= ? ORDER BY row'
@@ -67,11 +66,6 @@ export class Events {
   /** By the id of its row, also above the head. */
   byId(ordinal: number, storedId: string): StoredEvent | undefined {
     const row = this.#db.row<EventRow>(byId, ordinal, storedId)
-    return row && stored(row)
-  }
-
-  at(ordinal: number, position: number): StoredEvent | undefined {
-    const row = this.#db.row<EventRow>(byRow, rowBase(ordinal) + position)
     return row && stored(row)
   }
 

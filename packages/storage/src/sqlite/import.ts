@@ -67,7 +67,7 @@ class SqliteImport implements Import {
     const { start, parts, ordinal } = options
     this.#options = options
     this.#extent = start ?? { head: 0, lastInstant: undefined, isInOrder: true }
-    this.#lastInstant = parts.events.at(ordinal, this.#extent.head)?.instant
+    this.#lastInstant = parts.events.placeOf(ordinal, this.#extent.head)?.instant
   }
 
   get next(): number {
