@@ -4,7 +4,8 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   client: ['protocol'],
   storage: ['protocol'],
   http: ['protocol'],
-  'agent-server': ['protocol', 'storage', 'http'],
+  agent: ['protocol', 'storage'],
+  'agent-server': ['protocol', 'storage', 'http', 'agent'],
   cli: ['protocol', 'client', 'agent-server'],
 }
 
@@ -21,7 +22,16 @@ export const libraries: Readonly<Record<string, readonly string[]>> = {
   'node:http': ['http/'],
   'node:sqlite': ['storage/src/sqlite/'],
   'node:worker_threads': ['storage/src/sqlite/'],
-  'node:child_process': [],
+  'node:child_process': ['agent/src/workspace.ts'],
+  '@lydell/node-pty': ['agent/src/workspace.ts'],
+  '@vscode/ripgrep': ['agent/src/tools/ripgrep.ts'],
+  ai: ['agent/src/llm/'],
+  '@ai-sdk/': ['agent/src/llm/'],
+  '@pydantic/genai-prices': ['agent/src/llm/'],
+  '@modelcontextprotocol/sdk': ['agent/src/tools/mcp.ts'],
+  'playwright-core': ['agent/src/tools/browser/'],
+  unbash: ['agent/src/shell/'],
+  yaml: ['agent/src/skills/'],
   commander: ['cli/'],
   'cli-table3': ['cli/'],
 }

@@ -1,18 +1,38 @@
 import * as z from 'zod'
 import {
+  agentResponse,
+  askAgentRequest,
+  confirmationResponseRequest,
   conversationId,
   conversationInfo,
   conversationPage,
   conversationSearchQuery,
   executionStatus,
+  forkConversationRequest,
+  generateTitleRequest,
+  generateTitleResponse,
   importResult,
   patchConversationRequest,
   sendMessageRequest,
   serverInfo,
+  setConfirmationPolicyRequest,
+  setSecurityAnalyzerRequest,
   startConversationRequest,
   success,
+  switchLlmRequest,
+  updateSecretsRequest,
 } from './conversation.ts'
 import { event, eventPage } from './event.ts'
+import {
+  activateProfileResponse,
+  profileDetail,
+  profileList,
+  profileMutation,
+  profileName,
+  renameProfileRequest,
+  saveProfileRequest,
+  switchProfileRequest,
+} from './profile.ts'
 import type { RouteTable } from './route.ts'
 import { blankable, eventFilter, eventSearchQuery, queryFlag, queryInteger } from './search.ts'
 
@@ -25,6 +45,10 @@ const done = { 200: { description: 'Done.', schema: success } }
 const state = z.object({ status: z.string(), message: z.string().optional() })
 const isUp = { 200: { description: 'It is.', schema: state } }
 const lines = 'application/x-ndjson'
+const profile = z.object({ name: profileName })
+const noAgent = { 409: { description: 'It has no agent that could.' } }
+const unreadable = { 400: { description: 'The stored profile cannot be read.' } }
+const changed = { description: 'What was done.', schema: profileMutation }
 
 /** Every operation of the agent server. */
 export const agentRoutes = {
@@ -164,6 +188,120 @@ export const agentRoutes = {
     params: conversation,
     responses: { ...done, 409: { description: 'It is running already, or has no agent that could run.' } },
   },
+  pauseConversation: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/pause',
+    tag: 'conversations',
+    summary: 'Pause a conversation',
+    description: 'The run ends at the next point where nothing is lost. What does not run stays as it is.',
+    params: conversation,
+    responses: done,
+  },
+  interruptConversation: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/interrupt',
+    tag: 'conversations',
+    summary: 'Interrupt a conversation',
+    description: 'Like pause, but the call of the model and the tools that are under way are cancelled.',
+    params: conversation,
+    responses: done,
+  },
+  updateSecrets: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/secrets',
+    tag: 'conversations',
+    summary: 'Set secrets of a conversation',
+    description: 'They hold from the next call of a tool. No answer shows their values.',
+    params: conversation,
+    body: updateSecretsRequest,
+    responses: done,
+  },
+  setConfirmationPolicy: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/confirmation_policy',
+    tag: 'conversations',
+    summary: 'Say when a run asks before it acts',
+    params: conversation,
+    body: setConfirmationPolicyRequest,
+    responses: done,
+  },
+  setSecurityAnalyzer: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/security_analyzer',
+    tag: 'conversations',
+    summary: 'Set or remove the security analyzer',
+    params: conversation,
+    body: setSecurityAnalyzerRequest,
+    responses: done,
+  },
+  askAgent: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/ask_agent',
+    tag: 'conversations',
+    summary: 'Ask a question beside the conversation',
+    description: 'The model answers from what it sees of the conversation; the log stays as it is.',
+    params: conversation,
+    body: askAgentRequest,
+    responses: { 200: { description: 'The answer.', schema: agentResponse }, ...noAgent },
+  },
+  condenseConversation: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/condense',
+    tag: 'conversations',
+    summary: 'Condense a conversation now',
+    params: conversation,
+    responses: { ...done, 409: { description: 'It has no agent or no condenser that could.' } },
+  },
+  finalResponse: {
+    method: 'GET',
+    path: '/api/conversations/{conversation_id}/agent_final_response',
+    tag: 'conversations',
+    summary: 'Get the last answer of the agent',
+    description:
+      'The message of the last finish, or the last message of the agent; empty when there is none.',
+    params: conversation,
+    responses: { 200: { description: 'The text.', schema: agentResponse } },
+  },
+  forkConversation: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/fork',
+    tag: 'conversations',
+    summary: 'Copy a conversation into a new one',
+    params: conversation,
+    query: skills,
+    body: forkConversationRequest.prefault({}),
+    responses: {
+      201: { description: 'The new conversation.', schema: conversationInfo },
+      409: { description: 'The id is taken.' },
+    },
+  },
+  generateTitle: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/generate_title',
+    tag: 'conversations',
+    summary: 'Write a title for a conversation',
+    params: conversation,
+    body: generateTitleRequest.prefault({}),
+    responses: { 200: { description: 'The title.', schema: generateTitleResponse }, ...noAgent },
+  },
+  switchLlm: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/switch_llm',
+    tag: 'conversations',
+    summary: 'Go on with another model',
+    params: conversation,
+    body: switchLlmRequest,
+    responses: { ...done, ...noAgent },
+  },
+  switchProfile: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/switch_profile',
+    tag: 'conversations',
+    summary: 'Go on with the model of a profile',
+    params: conversation,
+    body: switchProfileRequest,
+    responses: { ...done, ...unreadable, ...noAgent },
+  },
   exportConversation: {
     method: 'GET',
     path: '/api/conversations/{conversation_id}/export',
@@ -210,6 +348,10 @@ export const agentRoutes = {
       until: blankable(z.enum(['idle'])).meta({
         description: 'idle: end when all is sent and nothing runs.',
       }),
+      hints: queryFlag.meta({
+        description:
+          'Also send what is not stored, as events named hint without an id: pieces of an answer on its way, and what was used. A slow reader misses some.',
+      }),
     }),
     responses: { 200: { description: 'The stream.', contentType: 'text/event-stream' } },
   },
@@ -241,6 +383,16 @@ export const agentRoutes = {
     body: sendMessageRequest,
     responses: { ...done, 409: { description: 'The idempotency key was used with another message.' } },
   },
+  respondToConfirmation: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/events/respond_to_confirmation',
+    tag: 'events',
+    summary: 'Accept or reject the actions that wait',
+    description: 'An answer where nothing waits changes nothing.',
+    params: conversation,
+    body: confirmationResponseRequest,
+    responses: done,
+  },
   getEvent: {
     method: 'GET',
     path: '/api/conversations/{conversation_id}/events/{event_id}',
@@ -248,5 +400,57 @@ export const agentRoutes = {
     summary: 'Get an event',
     params: conversation.extend({ event_id: z.string() }),
     responses: { 200: { description: 'The event.', schema: event } },
+  },
+  listProfiles: {
+    method: 'GET',
+    path: '/api/profiles',
+    tag: 'profiles',
+    summary: 'List the profiles of models',
+    responses: { 200: { description: 'All of them.', schema: profileList } },
+  },
+  getProfile: {
+    method: 'GET',
+    path: '/api/profiles/{name}',
+    tag: 'profiles',
+    summary: 'Get a profile',
+    description: 'Its secrets are null.',
+    params: profile,
+    responses: { 200: { description: 'The profile.', schema: profileDetail }, ...unreadable },
+  },
+  saveProfile: {
+    method: 'POST',
+    path: '/api/profiles/{name}',
+    tag: 'profiles',
+    summary: 'Save a profile',
+    description: 'One of the same name is replaced.',
+    params: profile,
+    body: saveProfileRequest,
+    responses: { 201: changed, 409: { description: 'There are as many profiles as there may be.' } },
+  },
+  deleteProfile: {
+    method: 'DELETE',
+    path: '/api/profiles/{name}',
+    tag: 'profiles',
+    summary: 'Delete a profile',
+    description: 'Done as well when there is none of the name.',
+    params: profile,
+    responses: { 200: changed },
+  },
+  renameProfile: {
+    method: 'POST',
+    path: '/api/profiles/{name}/rename',
+    tag: 'profiles',
+    summary: 'Rename a profile',
+    params: profile,
+    body: renameProfileRequest,
+    responses: { 200: changed, 409: { description: 'The new name is taken.' } },
+  },
+  activateProfile: {
+    method: 'POST',
+    path: '/api/profiles/{name}/activate',
+    tag: 'profiles',
+    summary: 'Make a profile the active one',
+    params: profile,
+    responses: { 200: { description: 'It is.', schema: activateProfileResponse }, ...unreadable },
   },
 } as const satisfies RouteTable

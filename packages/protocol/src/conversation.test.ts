@@ -1,13 +1,22 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type * as z from 'zod'
+import { agentRoutes } from './agent-routes.ts'
 import {
+  askAgentRequest,
+  confirmationResponseRequest,
   conversationId,
   conversationSearchQuery,
+  forkConversationRequest,
+  generateTitleRequest,
   importMeta,
   patchConversationRequest,
   sendMessageRequest,
+  setConfirmationPolicyRequest,
+  setSecurityAnalyzerRequest,
   startConversationRequest,
+  switchLlmRequest,
+  updateSecretsRequest,
 } from './conversation.ts'
 import { faultsOf } from './faults.ts'
 
@@ -84,7 +93,7 @@ test('a body that is not there is missing', () => {
 
 test('a conversation starts with an agent and a workspace', () => {
   expect(check(startConversationRequest, { agent, workspace })).toEqual({
-    agent,
+    agent: expect.objectContaining({ llm: expect.objectContaining({ model: 'm', usage_id: 'default' }) }),
     workspace,
     worktree: false,
     max_iterations: 500,
@@ -160,4 +169,61 @@ test('a search of conversations starts at the newest', () => {
   })
   expect(check(conversationSearchQuery, { status: 'asleep' })).toMatchObject([{ type: 'enum' }])
   expect(check(conversationSearchQuery, { limit: '101' })).toMatchObject([{ type: 'less_than_equal' }])
+})
+
+test('what is not said of a request is what clients expect, and what else they send is passed over', () => {
+  expect(check(confirmationResponseRequest, { accept: false, x: 1 })).toEqual({
+    accept: false,
+    reason: 'User rejected the action.',
+  })
+  expect(check(forkConversationRequest, { id: null, title: '', x: 1 })).toEqual({ reset_metrics: true })
+  expect(check(generateTitleRequest, { llm: null, x: 1 })).toEqual({ max_length: 50 })
+  expect(check(setConfirmationPolicyRequest, { policy: { kind: 'ConfirmRisky', x: 1 } })).toEqual({
+    policy: { kind: 'ConfirmRisky', threshold: 'HIGH', confirm_unknown: true },
+  })
+  expect(check(setSecurityAnalyzerRequest, { security_analyzer: null })).toEqual({ security_analyzer: null })
+})
+
+test('a body of which nothing is required may be left out', () => {
+  const { forkConversation, generateTitle, askAgent } = agentRoutes
+  expect(check(forkConversation.body, undefined)).toEqual({ reset_metrics: true })
+  expect(check(generateTitle.body, undefined)).toEqual({ max_length: 50 })
+  expect(check(askAgent.body, undefined)).toMatchObject([{ type: 'missing' }])
+})
+
+test('a fork takes the id that it is given, in any spelling', () => {
+  const request = { id: '5F0C2B1E9A774C0A9D3B0A8F6A1F0C11', title: 'T', tags: { a: 'b' }, from_event_id: 'e' }
+  expect(check(forkConversationRequest, { ...request, reset_metrics: false })).toEqual({
+    ...request,
+    id: '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11',
+    reset_metrics: false,
+  })
+})
+
+test('a secret comes as a text, as an object with its value, or as the address of one', () => {
+  const secrets = { A: 'v', B: { value: 'v' }, C: { url: 'http://127.0.0.1/x' } }
+  expect(check(updateSecretsRequest, { secrets })).toEqual({
+    secrets: {
+      A: { kind: 'StaticSecret', value: 'v' },
+      B: { kind: 'StaticSecret', value: 'v' },
+      C: { kind: 'LookupSecret', url: 'http://127.0.0.1/x', headers: {} },
+    },
+  })
+})
+
+test.each([
+  [confirmationResponseRequest, {}, ['accept'], 'missing'],
+  [confirmationResponseRequest, { accept: 'yes' }, ['accept'], 'bool_type'],
+  [setSecurityAnalyzerRequest, {}, ['security_analyzer'], 'missing'],
+  [setConfirmationPolicyRequest, { policy: { kind: 'Sometimes' } }, ['policy', 'kind'], 'union_tag_invalid'],
+  [updateSecretsRequest, {}, ['secrets'], 'missing'],
+  [updateSecretsRequest, { secrets: ['a'] }, ['secrets'], 'dict_type'],
+  [askAgentRequest, {}, ['question'], 'missing'],
+  [forkConversationRequest, { id: 'x' }, ['id'], 'uuid_parsing'],
+  [forkConversationRequest, { title: 'x'.repeat(201) }, ['title'], 'string_too_long'],
+  [generateTitleRequest, { max_length: 0 }, ['max_length'], 'greater_than_equal'],
+  [generateTitleRequest, { max_length: 201 }, ['max_length'], 'less_than_equal'],
+  [switchLlmRequest, { llm: { model: '' } }, ['llm', 'model'], 'string_too_short'],
+])('request %# is refused with the place of the fault', (schema, value, loc, type) => {
+  expect(check(schema, value)).toMatchObject([{ loc: ['body', ...loc], type }])
 })

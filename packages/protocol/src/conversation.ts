@@ -1,7 +1,9 @@
 import * as z from 'zod'
+import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer } from './agent.ts'
+import { llm } from './llm.ts'
 import { content, textContent } from './message.ts'
 import { blankable, pageLimit, queryText } from './search.ts'
-import { boundedText, uuid } from './text.ts'
+import { boundedText, given, uuid } from './text.ts'
 
 /** What a conversation is doing. */
 export const executionStatus = z
@@ -17,11 +19,6 @@ const tagName = z.string().regex(/^[a-z0-9]+$/, 'The name of a tag is lower-case
 export const tags = z.record(tagName, boundedText(0, 256))
 
 const title = boundedText(1, 200)
-
-/** Null is a member that was not given. */
-function given<S extends z.ZodType>(schema: S) {
-  return schema.nullish().transform((value) => value ?? undefined)
-}
 
 const json = z.record(z.string(), z.unknown())
 
@@ -48,22 +45,20 @@ export const sendMessageRequest = z
   .meta({ id: 'SendMessageRequest' })
 export type SendMessageRequest = z.output<typeof sendMessageRequest>
 
-const agent = z
-  .looseObject({
-    kind: z
-      .string()
-      .refine((kind) => kind === 'Agent', {
-        message: "Input should be 'Agent': this server runs no other kind of agent",
-        params: { type: 'union_tag_invalid' },
-      })
-      .optional(),
-    llm: z.looseObject({ model: z.string() }),
-  })
-  .meta({ id: 'Agent' })
-
 const workspace = z
   .looseObject({ working_dir: z.string(), kind: z.string().optional() })
   .meta({ id: 'LocalWorkspace' })
+
+/** How often in a row is a loop (wire: stuck detection). */
+export const stuckThresholds = z
+  .looseObject({
+    action_observation: z.int().min(2).default(4),
+    action_error: z.int().min(2).default(3),
+    monologue: z.int().min(2).default(3),
+    alternating_pattern: z.int().min(2).default(6),
+  })
+  .meta({ id: 'StuckDetectionThresholds' })
+export type StuckThresholds = z.output<typeof stuckThresholds>
 
 /** A request for a new conversation. Unknown members are passed over; null is a member that was not given. */
 export const startConversationRequest = z
@@ -75,13 +70,13 @@ export const startConversationRequest = z
     worktree: z.boolean().default(false),
     conversation_id: given(uuid),
     parent_conversation_id: given(uuid),
-    confirmation_policy: given(json),
-    security_analyzer: given(json),
+    confirmation_policy: given(confirmationPolicy),
+    security_analyzer: given(securityAnalyzer),
     initial_message: given(sendMessageRequest),
     max_iterations: z.int().min(1).default(500).meta({ description: 'Steps of one run.' }),
     stuck_detection: z.boolean().default(true),
-    stuck_detection_thresholds: given(json),
-    secrets: given(json),
+    stuck_detection_thresholds: given(stuckThresholds),
+    secrets: given(z.record(z.string(), secretSource)),
     secrets_encrypted: z.boolean().default(false),
     tool_module_qualnames: given(json),
     client_tools: given(z.array(json)),
@@ -90,7 +85,7 @@ export const startConversationRequest = z
       z.strictObject({ system_message_suffix_append: boundedText(0, 32_768).optional() }),
     ),
     plugins: given(z.array(json)),
-    hook_config: given(json),
+    hook_config: given(hookConfig),
     tags: given(tags),
     user_id: given(z.string()),
     autotitle: z.boolean().default(true),
@@ -171,6 +166,53 @@ export const patchConversationRequest = z
   .meta({ id: 'UpdateConversationRequest' })
 
 export const success = z.object({ success: z.boolean() }).meta({ id: 'Success' })
+
+/** The answer of the user to actions that wait. A refusal reaches the model with its reason. */
+export const confirmationResponseRequest = z
+  .object({ accept: z.boolean(), reason: z.string().default('User rejected the action.') })
+  .meta({ id: 'ConfirmationResponseRequest' })
+
+/** Secrets by name; one that is there already is replaced, the others stay. */
+export const updateSecretsRequest = z
+  .object({ secrets: z.record(z.string(), secretSource) })
+  .meta({ id: 'UpdateSecretsRequest' })
+
+export const setConfirmationPolicyRequest = z
+  .object({ policy: confirmationPolicy })
+  .meta({ id: 'SetConfirmationPolicyRequest' })
+
+/** Null takes the analyzer away; the member itself is required. */
+export const setSecurityAnalyzerRequest = z
+  .object({ security_analyzer: securityAnalyzer.nullable() })
+  .meta({ id: 'SetSecurityAnalyzerRequest' })
+
+export const askAgentRequest = z.object({ question: z.string() }).meta({ id: 'AskAgentRequest' })
+
+/** A text of the agent; empty when there is none. */
+export const agentResponse = z.object({ response: z.string() }).meta({ id: 'AgentResponse' })
+
+/**
+ * What a copy of a conversation is called and how far it goes. The body may be left out. An empty title is one that was
+ * not given; without `tags` those of the source are taken; `from_event_id` is the last event that is copied.
+ */
+export const forkConversationRequest = z
+  .object({
+    id: given(uuid),
+    title: given(boundedText(0, 200)).transform((text) => text || undefined),
+    tags: given(tags),
+    reset_metrics: z.boolean().default(true),
+    from_event_id: given(z.string()),
+  })
+  .meta({ id: 'ForkConversationRequest' })
+
+/** `llm` writes the title instead of the model of the agent. The body may be left out. */
+export const generateTitleRequest = z
+  .object({ max_length: z.int().min(1).max(200).default(50), llm: given(llm) })
+  .meta({ id: 'GenerateTitleRequest' })
+
+export const generateTitleResponse = z.object({ title: z.string() }).meta({ id: 'GenerateTitleResponse' })
+
+export const switchLlmRequest = z.object({ llm }).meta({ id: 'SwitchLLMRequest' })
 
 /** The first line of an import, when it has no `kind`: which conversation the events are for. */
 export const importMeta = z

@@ -1,3 +1,27 @@
+export {
+  type Agent,
+  type AgentContext,
+  agent,
+  type Condenser,
+  type ConfirmationPolicy,
+  type Critic,
+  condenser,
+  confirmationPolicy,
+  type HookConfig,
+  type HookEvent,
+  hookConfig,
+  hookEvents,
+  type McpServer,
+  mcpServer,
+  type SecretSource,
+  type SecurityAnalyzer,
+  type Skill,
+  type SummarizingCondenser,
+  secretSource,
+  securityAnalyzer,
+  skill,
+  type ToolSpec,
+} from './agent.ts'
 export { agentRoutes } from './agent-routes.ts'
 export { must, unreachable } from './assert.ts'
 export {
@@ -16,6 +40,7 @@ export {
   type SendMessageRequest,
   type ServerInfo,
   type StartConversationRequest,
+  type StuckThresholds,
   sendMessageRequest,
   serverInfo,
   startConversationRequest,
@@ -34,6 +59,7 @@ export {
 } from './event.ts'
 export { faultsOf } from './faults.ts'
 export { formatInstant, type Instant, parseInstant } from './instant.ts'
+export { type Llm, llm, type TokenUsage } from './llm.ts'
 export type { Log } from './log.ts'
 export {
   atLeast,
@@ -54,7 +80,8 @@ export {
 export { messageTexts } from './message-texts.ts'
 export { agentOpenApi, type OpenApi, openapi } from './openapi.ts'
 export { type Fault, invalid, Problem, type ProblemCode } from './problem.ts'
-export { redact } from './redact.ts'
+export { type ProfileSummary, profileName } from './profile.ts'
+export { redact, secretTexts } from './redact.ts'
 export type { Method, Route, RouteBody, RouteParams, RouteQuery, RouteResponse, RouteTable } from './route.ts'
 export {
   type EventFilter,
@@ -82,4 +109,5 @@ export {
   toolDefinition,
   toolDefinitions,
 } from './tools/index.ts'
+export { actionParameters, parseAction } from './tools/parameters.ts'
 export { type OwnTool, toolName } from './tools/tool.ts'

@@ -165,6 +165,8 @@ function tidy({
   if (jsonSchema.type === 'object') delete jsonSchema.propertyNames
   if (!(zodSchema instanceof z.ZodDiscriminatedUnion)) return
   const kinds = zodSchema.options.map((option) => z.globalRegistry.get(option)?.id)
+  // Where an option has no name of its own there is nothing to refer to: its constant tells it from the others.
+  if (kinds.includes(undefined)) return
   jsonSchema.discriminator = {
     propertyName: zodSchema.def.discriminator,
     mapping: Object.fromEntries(kinds.map((kind) => [kind, `#/components/schemas/${kind}`])),

@@ -3,22 +3,34 @@ import { redact } from './redact.ts'
 
 test('texts at and below names that speak of a secret are masked, in any case and at any depth', () => {
   const agent = {
-    llm: { model: 'm', api_key: 'k1', AWS_Secret_Access_Key: 'k2', max_output_tokens: 100 },
+    llm: {
+      model: 'm',
+      api_key: 'k1',
+      AWS_Secret_Access_Key: 'k2',
+      aws_access_key_id: 'k9',
+      max_output_tokens: 100,
+    },
     agent_context: { secrets: { NAME: { kind: 'StaticSecret', value: 'k3' } } },
     mcp_config: {
       a: { url: 'u', Headers: { X: 'k4' }, env: { ANY: 'k5' }, auth: { strategy: 'bearer', value: 'k6' } },
     },
-    list: [{ Authorization: 'k7' }, { encrypted_content: 'k8' }],
+    list: [{ Authorization: 'k7' }, { encrypted_content: 'k8' }, { extra_headers: { X: 'k10' } }],
     keywords: ['kept'],
   }
   expect(redact(agent)).toEqual({
-    llm: { model: 'm', api_key: null, AWS_Secret_Access_Key: null, max_output_tokens: 100 },
+    llm: {
+      model: 'm',
+      api_key: null,
+      AWS_Secret_Access_Key: null,
+      aws_access_key_id: null,
+      max_output_tokens: 100,
+    },
     agent_context: { secrets: { NAME: { kind: null, value: null } } },
     mcp_config: {
       a: { url: 'u', Headers: { X: null }, env: { ANY: null }, auth: { strategy: null, value: null } },
     },
-    list: [{ Authorization: null }, { encrypted_content: null }],
+    list: [{ Authorization: null }, { encrypted_content: null }, { extra_headers: { X: null } }],
     keywords: ['kept'],
   })
-  expect(JSON.stringify(redact(agent, '<redacted>'))).not.toMatch(/"k\d"/)
+  expect(JSON.stringify(redact(agent, '<redacted>'))).not.toMatch(/"k\d+"/)
 })

@@ -1,9 +1,10 @@
-const secretName = /authorization|cookie|credential|encrypted_content|password|secret|session|token|keys?$/i
-const secretSection = /^(auth|env|environment|headers)$/i
+const secretName =
+  /access_key_id|authorization|cookie|credential|encrypted_content|password|secret|session|token|keys?$/i
+const secretSection = /^(auth|env|environment|(extra_)?headers)$/i
 
 /**
  * A copy in which no text stands at or below a name that speaks of a secret (in any case, at any depth), nor in an
- * `auth`, `env`, `environment` or `headers` section: `mask` stands there instead. Numbers and booleans stay
+ * `auth`, `env`, `environment`, `headers` or `extra_headers` section: `mask` stands there instead. Numbers and booleans stay
  * (`max_output_tokens`). Plain JSON only.
  */
 export function redact(value: unknown, mask: string | null = null): unknown {
@@ -20,4 +21,29 @@ function copy(value: unknown, mask: string | null, isSecret: boolean): unknown {
       copy(member, mask, isSecret || secretName.test(name) || secretSection.test(name)),
     ]),
   )
+}
+
+/**
+ * The texts that `redact` hides, with whether their own name says so (`isNamed`) or only the section that they stand in, where
+ * harmless ones stand too.
+ */
+export function secretTexts(value: unknown): { readonly text: string; readonly isNamed: boolean }[] {
+  const found: { text: string; isNamed: boolean }[] = []
+  collect(value, { isSecret: false, isNamed: false }, found)
+  return found
+}
+
+function collect(
+  value: unknown,
+  place: { readonly isSecret: boolean; readonly isNamed: boolean },
+  found: { text: string; isNamed: boolean }[],
+): void {
+  if (typeof value === 'string') {
+    if (place.isSecret) found.push({ text: value, isNamed: place.isNamed })
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [name, member] of Object.entries(value)) {
+      const isNamed = place.isNamed || secretName.test(name)
+      collect(member, { isSecret: place.isSecret || isNamed || secretSection.test(name), isNamed }, found)
+    }
+  }
 }
