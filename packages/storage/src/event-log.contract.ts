@@ -134,6 +134,53 @@ function appendContract(open: Open): void {
     expect(await conversations.get([conversation])).toMatchObject([{ status: 'paused', head: 1 }])
   })
 
+  test('what a record says changes with the events that it belongs to, or not at all', async () => {
+    await using opened = await open()
+    const { log, conversations } = opened.storage
+    await conversations.create({ id: conversation, request: 'r0', sealed: Buffer.from('s0') })
+    const record = { status: 'running', stats: '{"a":1}', request: 'r1', sealed: Buffer.from('s1') }
+    await log.append(conversation, [draft(1)], { after: 0, record })
+    const refused = { status: 'error', stats: '{}', request: 'r2', sealed: Buffer.from('s2') }
+    const attempts = [
+      () => log.append(conversation, [draft(2)], { after: 0, record: refused }),
+      () => log.append(conversation, [], { after: 0, record: refused }),
+      () =>
+        log.append(conversation, [received('x', start), received('x', 1, { source: 'agent' })], {
+          record: refused,
+        }),
+    ]
+    for (const attempt of attempts) await expect(attempt()).rejects.toMatchObject({ code: 'conflict' })
+    const storage = await opened.reopen()
+    const [stored] = await storage.conversations.get([conversation])
+    expect(stored).toMatchObject({ status: 'running', stats: '{"a":1}', request: 'r1', head: 1 })
+    expect((await storage.conversations.vault(conversation))?.sealed).toEqual(Buffer.from('s1'))
+  })
+
+  test('a record is changed with no events at all, and keeps what is not named', async () => {
+    await using opened = await open()
+    const { log, conversations } = opened.storage
+    await conversations.create({ id: conversation, request: 'r0', sealed: Buffer.from('s0') })
+    await log.append(conversation, [draft(1)], { record: { stats: '1' } })
+    expect(await log.append(conversation, [], { after: 1, record: { request: 'r1' } })).toEqual([])
+    await Promise.all([
+      log.append(conversation, [], { record: { status: 'paused' } }),
+      log.append(conversation, [draft(2)]),
+      log.append(conversation, [], { record: { sealed: Buffer.alloc(0) } }),
+    ])
+    const [stored] = await conversations.get([conversation])
+    expect(stored).toMatchObject({ status: 'paused', stats: '1', request: 'r1', head: 2 })
+    expect(await conversations.vault(conversation)).toEqual({ sealed: Buffer.alloc(0), snapshot: null })
+  })
+
+  test('events that were all there already change no record', async () => {
+    await using opened = await open()
+    const { log, conversations } = opened.storage
+    await conversations.create({ id: conversation })
+    await log.append(conversation, [received('r', start)], { record: { stats: '1' } })
+    await log.append(conversation, [received('r', start)], { record: { stats: '2', request: 'r' } })
+    expect(await conversations.get([conversation])).toMatchObject([{ stats: '1', request: null, head: 1 }])
+  })
+
   test('a conversation that is not there is not found, by every method', async () => {
     await using opened = await open()
     const { log } = opened.storage

@@ -38,8 +38,16 @@ export interface ReceivedEvent {
 export interface AppendOptions {
   /** Refuse with a `conflict` Problem unless the log ends at this position. */
   readonly after?: number
-  /** Change the conversation's record in the same transaction. */
-  readonly record?: { readonly status?: string }
+  /**
+   * Change the conversation's record in the same transaction, also with no events at all. Events that were all there
+   * already change nothing, so that a repeat does not.
+   */
+  readonly record?: {
+    readonly status?: string
+    readonly stats?: string
+    readonly request?: string
+    readonly sealed?: Buffer
+  }
 }
 
 export interface EventQuery extends EventFilter {

@@ -16,11 +16,14 @@ export interface Import {
    * Events that are there already (same id, same bytes) are passed over.
    */
   add(events: readonly ReceivedEvent[]): Promise<void>
-  /** Everything added becomes visible at once, durably. */
+  /** Everything added becomes visible at once, durably, together with the changes given. */
   publish(change: {
     readonly title?: string | null
     readonly tags?: Readonly<Record<string, string>>
     readonly status?: string
+    readonly stats?: string
+    readonly request?: string
+    readonly sealed?: Buffer
   }): Promise<void>
   /** Nothing of it stays. Safe to call after a failure of `add`. */
   abort(): Promise<void>

@@ -10,6 +10,13 @@ export {
   type StoredEvent,
 } from './event-log.ts'
 export type { Import } from './import.ts'
-export type { ConversationQuery, ConversationRecord, ConversationSort, Records } from './records.ts'
+export type {
+  ConversationQuery,
+  ConversationRecord,
+  ConversationSort,
+  Records,
+  Snapshot,
+  Vault,
+} from './records.ts'
 export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'
 export type { Storage } from './storage.ts'

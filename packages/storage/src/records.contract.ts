@@ -1,5 +1,8 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { ConversationQuery, ConversationRecord } from './records.ts'
+import type { ReceivedEvent, StoredEvent } from './event-log.ts'
+import type { Import } from './import.ts'
+import type { ConversationQuery, ConversationRecord, Records, Vault } from './records.ts'
 import {
   conversation,
   everything,
@@ -103,7 +106,115 @@ export function recordsContract(open: Open): void {
     expect(positions(await everything(storage))).toEqual([1])
   })
 
+  vaultContract(open)
   importContract(open)
+}
+
+function vaultContract(open: Open): void {
+  test('a vault keeps what is sealed, byte for byte, and no record shows it', async () => {
+    await using opened = await open()
+    const { conversations } = opened.storage
+    const sealed = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
+    const { record } = await conversations.create({ id: conversation, sealed })
+    await conversations.create({ id: conversation, sealed: Buffer.from('of another try') })
+    expect(Object.keys(record)).not.toContain('sealed')
+    expect(record.stats).toBeNull()
+    const storage = await opened.reopen()
+    expect(await storage.conversations.vault(conversation)).toEqual({ sealed, snapshot: null })
+    await storage.conversations.create({ id: other })
+    expect(await storage.conversations.vault(other)).toEqual({ sealed: null, snapshot: null })
+    expect(await storage.conversations.vault(id(1))).toBeUndefined()
+  })
+
+  test('a snapshot is kept and moves nothing else; one of a longer log or of no conversation is passed over', async () => {
+    let now = 1_000
+    await using opened = await open({ now: () => now })
+    const { conversations, log } = opened.storage
+    const { record } = await conversations.create({ id: conversation, sealed: Buffer.from('s') })
+    now = 2_000
+    await conversations.saveSnapshot(conversation, { position: 0, text: '{"n":0}' })
+    await conversations.saveSnapshot(conversation, { position: 1, text: 'too far' })
+    await conversations.saveSnapshot(other, { position: 0, text: '' })
+    expect(await conversations.get([conversation, other])).toEqual([record, undefined])
+    await log.append(conversation, [{ kind: 'PauseEvent', source: 'user' }])
+    await conversations.saveSnapshot(conversation, { position: 1, text: '' })
+    const storage = await opened.reopen()
+    const vault = { sealed: Buffer.from('s'), snapshot: { position: 1, text: '' } }
+    expect(await storage.conversations.vault(conversation)).toEqual(vault)
+  })
+
+  test('the vault of a deleted conversation is gone, also for the next one of its id', async () => {
+    await using opened = await open()
+    const { conversations } = opened.storage
+    await conversations.create({ id: conversation, sealed: Buffer.from('s') })
+    await conversations.saveSnapshot(conversation, { position: 0, text: 't' })
+    await conversations.remove(conversation)
+    expect(await conversations.vault(conversation)).toBeUndefined()
+    await conversations.saveSnapshot(conversation, { position: 0, text: 'late' })
+    expect(await conversations.patch(conversation, { sealed: Buffer.from('late') })).toBeUndefined()
+    await conversations.create({ id: conversation })
+    const storage = await opened.reopen()
+    expect(await storage.conversations.vault(conversation)).toEqual({ sealed: null, snapshot: null })
+  })
+
+  test('whatever is written in whatever order, the last of each member stands, also after a restart', async () => {
+    await using opened = await open()
+    let { storage } = opened
+    const writes = fc.array(fc.tuple(fc.boolean(), fc.dictionary(members, fc.string(), { maxKeys: 4 })))
+    let runs = 0
+    const property = fc.asyncProperty(writes, async (steps) => {
+      runs += 1
+      await storage.conversations.create({ id: id(runs) })
+      let expected: Readonly<Record<string, string>> = {}
+      const done = steps.map(([isAppend, { snapshot, stats, ...change }]) => {
+        const appended = isAppend && stats !== undefined ? { stats } : {}
+        expected = { ...expected, ...change, ...appended, ...(snapshot === undefined ? {} : { snapshot }) }
+        return write(storage, id(runs), { isAppend, change: { ...change, ...appended }, snapshot })
+      })
+      await Promise.all(done)
+      expect(await kept(storage.conversations, id(runs))).toEqual(expected)
+      if (runs % 10 === 0) storage = await opened.reopen()
+      expect(await kept(storage.conversations, id(runs))).toEqual(expected)
+    })
+    await fc.assert(property, { numRuns: 30 })
+  })
+}
+
+const members = fc.constantFrom('request', 'sealed', 'stats', 'snapshot')
+
+async function write(
+  storage: Storage,
+  id: string,
+  options: {
+    readonly isAppend: boolean
+    readonly change: Readonly<Record<string, string>>
+    readonly snapshot: string | undefined
+  },
+): Promise<void> {
+  const { isAppend, snapshot } = options
+  const { sealed, ...change } = options.change
+  const all = { ...change, ...(sealed === undefined ? {} : { sealed: Buffer.from(sealed) }) }
+  await Promise.all([
+    isAppend ? storage.log.append(id, [], { record: all }) : storage.conversations.patch(id, all),
+    snapshot === undefined
+      ? undefined
+      : storage.conversations.saveSnapshot(id, { position: 0, text: snapshot }),
+  ])
+}
+
+/** What stands of a conversation, without what was never written. */
+async function kept(records: Records, id: string): Promise<Record<string, string>> {
+  const [record] = await records.get([id])
+  const { sealed, snapshot } = (await records.vault(id)) ?? { sealed: null, snapshot: null }
+  const all = {
+    request: record?.request,
+    stats: record?.stats,
+    sealed: sealed?.toString(),
+    snapshot: snapshot?.text,
+  }
+  return Object.fromEntries(
+    Object.entries(all).flatMap(([name, text]) => (text == null ? [] : [[name, text]])),
+  )
 }
 
 function importContract(open: Open): void {
@@ -177,6 +288,41 @@ function importContract(open: Open): void {
     expect((await everything(storage)).map((event) => event.id)).toEqual(['a', 'b', 'd'])
   })
 
+  test('a log is copied up to a position, twins and all, with what its record says, and is seen when all is there', async () => {
+    await using opened = await open()
+    const { storage } = opened
+    const twin = { ...received('e3', 3), bytes: Buffer.from('{"n": 1,"kind":"X"}'), keepTwin: true }
+    const source = Array.from({ length: 30 }, (_, i) =>
+      received(`e${i}`, i % 7, { kind: 'MessageEvent', text: `t${i}` }),
+    )
+    await imported(storage, [...source, twin])
+    await storage.log.append(conversation, [{ kind: 'PauseEvent', source: 'user' }])
+    for (const last of [0, 1, 7, 20, 32]) {
+      const session = await copy(storage, conversation, last, id(last))
+      expect(await storage.conversations.get([id(last)])).toEqual([undefined])
+      await session.publish({ title: 'T', request: '{}', stats: '1', sealed: Buffer.from('s') })
+      const [record] = await storage.conversations.get([id(last)])
+      expect(record).toMatchObject({ title: 'T', request: '{}', stats: '1', head: last })
+      expect((await storage.conversations.vault(id(last)))?.sealed).toEqual(Buffer.from('s'))
+      const before = (await everything(storage)).slice(0, last)
+      expect(await everything(storage, id(last))).toEqual(before)
+      expect(await storage.log.count(id(last), { body: 'T19' })).toBe(last > 19 ? 1 : 0)
+    }
+  })
+
+  test('a conversation that was created first is copied into as well, and keeps its vault', async () => {
+    await using opened = await open()
+    const { storage } = opened
+    await imported(storage, [received('a', 1), received('b', 2)])
+    const vault: Vault = { sealed: Buffer.from('s'), snapshot: null }
+    await storage.conversations.create({ id: other, request: '{"x":1}', sealed: Buffer.from('s') })
+    const session = await copy(storage, conversation, 2, other)
+    await session.publish({})
+    expect(await storage.conversations.get([other])).toMatchObject([{ request: '{"x":1}', head: 2 }])
+    expect(await storage.conversations.vault(other)).toEqual(vault)
+    expect((await everything(storage, other)).map((event) => event.id)).toEqual(['a', 'b'])
+  })
+
   test('an import that was cut off leaves nothing after the next open', async () => {
     await using opened = await open()
     await imported(opened.storage, [received('a', 1)])
@@ -192,6 +338,22 @@ function importContract(open: Open): void {
     await imported(storage, [received('z', 1)], other)
     expect((await everything(storage, other)).map((event) => event.id)).toEqual(['z'])
   })
+}
+
+/** A stored event as one that comes from outside. */
+function copied(event: StoredEvent): ReceivedEvent {
+  const { kind, source = 'user' } = JSON.parse(event.bytes.toString())
+  return { ...event, kind, source, keepTwin: true }
+}
+
+async function copy(storage: Storage, from: string, last: number, to: string): Promise<Import> {
+  const session = await storage.startImport(to)
+  for (let position = 0; position < last; ) {
+    const events = await storage.log.read(from, position, Math.min(7, last - position))
+    position = events.at(-1)?.position ?? last
+    await session.add(events.map(copied))
+  }
+  return session
 }
 
 async function appended(storage: Storage): Promise<boolean> {

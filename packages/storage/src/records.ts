@@ -15,6 +15,21 @@ export interface ConversationRecord {
   readonly updated_at: Instant
   /** Position of the last published event; 0 when there is none. */
   readonly head: number
+  /** What its models have used, as JSON text; null when nothing was written. */
+  readonly stats: string | null
+}
+
+/** A fold of the log up to a position, as text. It can be thrown away and made again. */
+export interface Snapshot {
+  readonly position: number
+  readonly text: string
+}
+
+/** What is kept of a conversation for those that run it alone: it is in no record and in no list. */
+export interface Vault {
+  /** Its secrets, sealed by the caller; what they mean is not known here. */
+  readonly sealed: Buffer | null
+  readonly snapshot: Snapshot | null
 }
 
 export type ConversationSort = 'CREATED_AT' | 'UPDATED_AT' | 'CREATED_AT_DESC' | 'UPDATED_AT_DESC'
@@ -35,6 +50,7 @@ export interface Records {
     readonly title?: string | null
     readonly tags?: Readonly<Record<string, string>>
     readonly request?: string | null
+    readonly sealed?: Buffer
     readonly status?: string
   }): Promise<{ readonly record: ConversationRecord; readonly created: boolean }>
   /** By ids, in the order asked for, undefined for those that are not there. */
@@ -46,8 +62,20 @@ export interface Records {
   /** Changes the members given; undefined when there is no such conversation. */
   patch(
     id: string,
-    change: { readonly title?: string | null; readonly tags?: Readonly<Record<string, string>> },
+    change: {
+      readonly title?: string | null
+      readonly tags?: Readonly<Record<string, string>>
+      readonly request?: string
+      readonly sealed?: Buffer
+    },
   ): Promise<ConversationRecord | undefined>
+  /** Undefined when there is no such conversation. */
+  vault(id: string): Promise<Vault | undefined>
+  /**
+   * Puts a snapshot in the place of the one before; `updated_at` stays. Nothing happens when the conversation is gone or its
+   * log ends before the snapshot's position.
+   */
+  saveSnapshot(id: string, snapshot: Snapshot): Promise<void>
   /** It is gone for every reader when this resolves (tails end); its rows are removed behind. False when it was not there. */
   remove(id: string): Promise<boolean>
 }

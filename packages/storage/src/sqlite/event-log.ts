@@ -23,6 +23,7 @@ import type { Pens } from './pens.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
 import { countRange, type Selection, selectRows } from './search.ts'
 import type { TextIndex } from './text-index.ts'
+import { writeSealed } from './vaults.ts'
 import type { Step, Writer } from './writer.ts'
 
 const cacheBytes = 16 * 1024 * 1024
@@ -174,7 +175,8 @@ export class SqliteEventLog implements EventLog {
       apply: () => {
         if (fresh.length === 0 && (events.length > 0 || record === undefined)) return
         this.#parts.events.insert(head.ordinal, fresh)
-        heads.move(head, extent, record?.status)
+        heads.move(head, extent, record)
+        this.#writeRecord(head.ordinal, record)
       },
       done: () => {
         const live = lives.get(head.ordinal)
@@ -186,6 +188,14 @@ export class SqliteEventLog implements EventLog {
         return [...answers]
       },
     }
+  }
+
+  /** What of a record does not move with the log. */
+  #writeRecord(ordinal: number, { request, sealed }: AppendOptions['record'] = {}): void {
+    const { db } = this.#parts
+    if (request !== undefined)
+      db.run('UPDATE conversation SET request = ? WHERE ordinal = ?', request, ordinal)
+    if (sealed !== undefined) writeSealed(db, ordinal, sealed)
   }
 
   #mustEndAt(head: Head, after: number | undefined): void {

@@ -23,7 +23,13 @@ type Row = readonly [ordinal: number, head: number, lastInstant: Instant | null,
 
 const select = `SELECT ordinal, head, last_instant, in_order FROM conversation WHERE id = ? AND is_visible = 1`
 const update = `UPDATE conversation SET head = ?, last_instant = ?, in_order = ?, updated_at = max(updated_at, ?),
-  status = coalesce(?, status) WHERE ordinal = ?`
+  status = coalesce(?, status), stats = coalesce(?, stats) WHERE ordinal = ?`
+
+/** What of a record moves along with its log. */
+export interface Moved {
+  readonly status?: string
+  readonly stats?: string
+}
 
 /**
  * Extents of conversations, read on demand and kept for the latest thousands. Changes are made while a transaction is open
@@ -34,7 +40,7 @@ export class Heads {
   readonly #now: () => Instant
   readonly #maxHeads: number
   readonly #heads = new Map<string, Head>()
-  readonly #unsaved = new Map<number, { head: Head; status: string | undefined }>()
+  readonly #unsaved = new Map<number, { head: Head; change: Moved }>()
   #stamp = 0
 
   constructor(db: Database, now: () => Instant, maxHeads = 5_000) {
@@ -54,8 +60,8 @@ export class Heads {
     return head
   }
 
-  /** Sets a new extent (and status), to be saved with the open transaction. */
-  move(head: Head, extent: Extent, status?: string): void {
+  /** Sets a new extent (and what moves along), to be saved with the open transaction. */
+  move(head: Head, extent: Extent, { status, stats }: Moved = {}): void {
     const isPast = head.isInOrder !== extent.isInOrder || !extent.isInOrder
     const moved = {
       ...head,
@@ -64,10 +70,12 @@ export class Heads {
       generation: isPast ? this.#stamp : head.generation,
     }
     this.#heads.set(head.id, moved)
-    this.#unsaved.set(head.ordinal, {
-      head: moved,
-      status: status ?? this.#unsaved.get(head.ordinal)?.status,
-    })
+    const change = {
+      ...this.#unsaved.get(head.ordinal)?.change,
+      ...(status === undefined ? {} : { status }),
+      ...(stats === undefined ? {} : { stats }),
+    }
+    this.#unsaved.set(head.ordinal, { head: moved, change })
   }
 
   forget(conversation: string): void {
@@ -76,7 +84,7 @@ export class Heads {
 
   /** Writes what was moved. */
   save(): void {
-    for (const { head, status } of this.#unsaved.values()) {
+    for (const { head, change } of this.#unsaved.values()) {
       const inOrder = head.isInOrder ? 1 : 0
       this.#db.run(
         update,
@@ -84,7 +92,8 @@ export class Heads {
         head.lastInstant ?? null,
         inOrder,
         this.#now(),
-        status ?? null,
+        change.status ?? null,
+        change.stats ?? null,
         head.ordinal,
       )
     }

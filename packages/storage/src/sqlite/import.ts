@@ -5,6 +5,7 @@ import type { Import } from '../import.ts'
 import type { Parts } from './event-log.ts'
 import type { Extent } from './heads.ts'
 import type { Purge } from './purge.ts'
+import { writeSealed } from './vaults.ts'
 
 /** Takes the pen, and writes down where the conversation ends, so that a crash leaves nothing behind for good. */
 export async function startImport(parts: Parts, purge: Purge, conversation: string): Promise<Import> {
@@ -121,23 +122,27 @@ class SqliteImport implements Import {
     parts.pens.giveBack(conversation)
   }
 
-  #write({ title, tags, status }: Parameters<Import['publish']>[0]): void {
+  #write({ title, tags, status, stats, request, sealed }: Parameters<Import['publish']>[0]): void {
     const { db, heads, now } = this.#options.parts
     const { conversation, ordinal } = this.#options
     const { head, lastInstant, isInOrder } = this.#extent
     db.run(
       `UPDATE conversation SET is_visible = 1, head = ?, last_instant = ?, in_order = ?,
-         updated_at = max(updated_at, ?), status = coalesce(?, status) WHERE ordinal = ?`,
+         updated_at = max(updated_at, ?), status = coalesce(?, status), stats = coalesce(?, stats),
+         request = coalesce(?, request) WHERE ordinal = ?`,
       head,
       lastInstant ?? null,
       isInOrder ? 1 : 0,
       now(),
       status ?? null,
+      stats ?? null,
+      request ?? null,
       ordinal,
     )
     if (title !== undefined) db.run('UPDATE conversation SET title = ? WHERE ordinal = ?', title, ordinal)
     if (tags !== undefined)
       db.run('UPDATE conversation SET tags = ? WHERE ordinal = ?', JSON.stringify(tags), ordinal)
+    if (sealed !== undefined) writeSealed(db, ordinal, sealed)
     db.run('DELETE FROM leftover WHERE ordinal = ?', ordinal)
     heads.forget(conversation)
   }

@@ -1,8 +1,9 @@
 import { type Instant, invalid } from '@slipway/protocol'
-import type { ConversationQuery, ConversationRecord, Records } from '../records.ts'
+import type { ConversationQuery, ConversationRecord, Records, Snapshot, Vault } from '../records.ts'
 import type { Value } from './database.ts'
 import type { Parts } from './event-log.ts'
 import type { Purge } from './purge.ts'
+import { emptyVault, readVault, writeSealed, writeSnapshot } from './vaults.ts'
 import type { Step } from './writer.ts'
 
 type Row = readonly [
@@ -15,9 +16,10 @@ type Row = readonly [
   created_at: Instant,
   updated_at: Instant,
   head: number,
+  stats: string | null,
 ]
 
-const columns = 'ordinal, id, title, tags, status, request, created_at, updated_at, head'
+const columns = 'ordinal, id, title, tags, status, request, created_at, updated_at, head, stats'
 const byId = `SELECT ${columns} FROM conversation WHERE id = ? AND is_visible = 1`
 
 /** Records on SQLite. */
@@ -84,6 +86,24 @@ export class SqliteRecords implements Records {
     }))
   }
 
+  async vault(id: string): Promise<Vault | undefined> {
+    return readVault(this.#parts.db, id)
+  }
+
+  saveSnapshot(id: string, snapshot: Snapshot): Promise<void> {
+    const { db, heads, writer } = this.#parts
+    return writer.write(() => {
+      const head = heads.find(id)
+      const isKept = head !== undefined && snapshot.position <= head.head
+      return {
+        apply: () => {
+          if (isKept) writeSnapshot(db, head.ordinal, snapshot)
+        },
+        done: () => {},
+      }
+    })
+  }
+
   remove(id: string): Promise<boolean> {
     const { db, heads, lives, pens, writer } = this.#parts
     return writer.write(() => {
@@ -96,6 +116,7 @@ export class SqliteRecords implements Records {
           heads.save()
           db.run('UPDATE conversation SET is_visible = 0 WHERE ordinal = ?', ordinal)
           db.run('INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, 0)', ordinal)
+          emptyVault(db, ordinal)
           heads.forget(id)
         },
         done: () => {
@@ -111,7 +132,7 @@ export class SqliteRecords implements Records {
     return this.#parts.db.row<Row>(byId, id)
   }
 
-  #insert({ id, title, tags, status, request }: Parameters<Records['create']>[0]): Row | undefined {
+  #insert({ id, title, tags, status, request, sealed }: Parameters<Records['create']>[0]): Row | undefined {
     const now = this.#parts.now()
     const values = [
       id,
@@ -122,14 +143,16 @@ export class SqliteRecords implements Records {
       now,
       now,
     ]
-    return this.#parts.db.row<Row>(
+    const row = this.#parts.db.row<Row>(
       `INSERT INTO conversation (id, title, tags, status, request, created_at, updated_at, is_visible)
        VALUES (?, ?, ?, ?, ?, ?, ?, 1) RETURNING ${columns}`,
       ...values,
     )
+    if (row !== undefined && sealed !== undefined) writeSealed(this.#parts.db, row[0], sealed)
+    return row
   }
 
-  #update(id: string, { title, tags }: Parameters<Records['patch']>[1]): void {
+  #update(id: string, { title, tags, request, sealed }: Parameters<Records['patch']>[1]): void {
     const set = ['updated_at = max(updated_at, ?)']
     const values: Value[] = [this.#parts.now()]
     if (title !== undefined) {
@@ -140,6 +163,12 @@ export class SqliteRecords implements Records {
       set.push('tags = ?')
       values.push(JSON.stringify(tags))
     }
+    if (request !== undefined) {
+      set.push('request = ?')
+      values.push(request)
+    }
+    const ordinal = this.#parts.heads.find(id)?.ordinal
+    if (ordinal !== undefined && sealed !== undefined) writeSealed(this.#parts.db, ordinal, sealed)
     this.#parts.db.run(
       `UPDATE conversation SET ${set.join(', ')} WHERE id = ? AND is_visible = 1`,
       ...values,
@@ -194,8 +223,9 @@ function recordOf([
   created_at,
   updated_at,
   head,
+  stats,
 ]: Row): ConversationRecord {
-  return { id, title, tags: JSON.parse(tags), status, request, created_at, updated_at, head }
+  return { id, title, tags: JSON.parse(tags), status, request, created_at, updated_at, head, stats }
 }
 
 function missing(): never {

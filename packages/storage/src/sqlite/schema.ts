@@ -50,4 +50,12 @@ export const logMigrations: readonly string[] = [
    CREATE TABLE leftover (ordinal INTEGER PRIMARY KEY, above INTEGER NOT NULL) STRICT;
    CREATE TABLE store (id TEXT NOT NULL) STRICT;
    INSERT INTO store VALUES (lower(hex(randomblob(16))))`,
+  // What is large stands in a table of its own: the row of a conversation is written anew with each append.
+  `ALTER TABLE conversation ADD COLUMN stats TEXT;
+   CREATE TABLE vault (
+     ordinal INTEGER PRIMARY KEY,
+     sealed BLOB,
+     snapshot_position INTEGER,
+     snapshot TEXT
+   ) STRICT`,
 ]
