@@ -1,0 +1,48 @@
+import type { Llm } from '@slipway/protocol'
+import { Secrets } from '../secrets.ts'
+
+/** Values of headers and of extra members shorter than this are words, not secrets. */
+const minLength = 8
+const secretName = /auth|credential|key|password|secret|session|token/i
+
+/** Hides what in the settings of a model is nobody's business: keys, values of headers, passwords in the address. */
+export function secretsOf(llm: Llm): Secrets {
+  const secrets = new Secrets()
+  for (const value of [
+    llm.api_key,
+    llm.aws_access_key_id,
+    llm.aws_secret_access_key,
+    llm.aws_session_token,
+  ]) {
+    if (value !== undefined) secrets.hide(value)
+  }
+  for (const value of [...headerValues(llm), ...urlValues(llm.base_url), ...extraValues(llm)]) {
+    if (value.length >= minLength) secrets.hide(value)
+  }
+  return secrets
+}
+
+function headerValues({ extra_headers = {} }: Llm): string[] {
+  return Object.values(extra_headers).flatMap((value) => [value, value.replace(/^\w+\s+/, '')])
+}
+
+function urlValues(text: string | undefined): string[] {
+  if (text === undefined || !URL.canParse(text)) return []
+  const url = new URL(text)
+  const { password, searchParams } = url
+  return [password, decoded(password), ...searchParams.values()]
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+function extraValues({ litellm_extra_body }: Llm): string[] {
+  return Object.entries(litellm_extra_body).flatMap(([name, value]) =>
+    typeof value === 'string' && secretName.test(name) ? [value] : [],
+  )
+}

@@ -1,0 +1,104 @@
+import type { Llm } from '@slipway/protocol'
+
+/** The interface that a model is spoken to by. */
+export type Api = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedrock' | 'compatible'
+
+/** Where a model is, by its settings. */
+export interface Route {
+  /** The first segment of the model's name, or what it was taken for: `openai`, `anthropic`, `openrouter`, ... */
+  readonly provider: string
+  /** The name that the provider knows it by. */
+  readonly name: string
+  readonly api: Api
+  /** None: the provider's own. */
+  readonly baseUrl: string | undefined
+}
+
+/** Servers that speak like OpenAI, by the prefix that stands for them, and where they are when that is known. */
+const compatible: ReadonlyMap<string, string | undefined> = new Map([
+  ['openrouter', 'https://openrouter.ai/api/v1'],
+  ['ollama', 'http://127.0.0.1:11434/v1'],
+  ['ollama_chat', 'http://127.0.0.1:11434/v1'],
+  ['deepseek', 'https://api.deepseek.com/v1'],
+  ['groq', 'https://api.groq.com/openai/v1'],
+  ['mistral', 'https://api.mistral.ai/v1'],
+  ['xai', 'https://api.x.ai/v1'],
+  ['litellm_proxy', undefined],
+  ['openai-compatible', undefined],
+  ['openai_compatible', undefined],
+  ['openai_like', undefined],
+  ['hosted_vllm', undefined],
+  ['vllm', undefined],
+  ['lm_studio', undefined],
+])
+
+const openaiNames = /^(gpt-(?!oss)|chatgpt-|o\d|codex|computer-use)/
+/** Models whose thinking can be kept only by the Responses interface. */
+const responsesNames = /^(gpt-(?:[5-9]|\d\d)|o\d|codex|computer-use)/
+
+/** Whether the route is one of OpenAI's own models by its name. */
+export function isOpenaiName(name: string): boolean {
+  return openaiNames.test(name)
+}
+
+/** The route of a model; a text that says what is missing when there is none. `scripted/` has no route. */
+export function routeOf(llm: Llm): Route | { readonly fault: string } {
+  const { provider, name } = split(llm)
+  const baseUrl = ownBaseUrl(llm, provider)
+  const route = (api: Api) => ({ provider, name, api, baseUrl })
+  switch (provider) {
+    case 'openai':
+      return route(openaiApi(llm, name, baseUrl))
+    case 'azure':
+      if (baseUrl === undefined) return { fault: 'An azure/ model needs a base_url.' }
+      return route(llm.api_mode === 'responses' ? 'responses' : 'chat')
+    case 'anthropic':
+    case 'google':
+    case 'bedrock':
+      return route(provider)
+    default: {
+      const url = baseUrl ?? compatible.get(provider)
+      if (url !== undefined) return { provider, name, api: 'compatible', baseUrl: url }
+      return {
+        fault: `Nothing is known about the provider of the model "${llm.model}": give its base_url, or a prefix such as openai/ or anthropic/.`,
+      }
+    }
+  }
+}
+
+function split(llm: Llm): { provider: string; name: string } {
+  const { model } = llm
+  const at = model.indexOf('/')
+  const prefix = model.slice(0, Math.max(at, 0))
+  const rest = model.slice(at + 1)
+  if (prefix === 'gemini' || prefix === 'google') return { provider: 'google', name: rest }
+  if (['openai', 'azure', 'anthropic', 'bedrock'].includes(prefix)) return { provider: prefix, name: rest }
+  if (compatible.has(prefix)) return { provider: prefix, name: rest }
+  if (at < 0 && llm.base_url === undefined) return { provider: guess(model), name: model }
+  return { provider: prefix, name: model }
+}
+
+/** Whose model a bare name is. */
+function guess(name: string): string {
+  if (isOpenaiName(name)) return 'openai'
+  if (name.startsWith('claude-')) return 'anthropic'
+  if (name.startsWith('gemini-')) return 'google'
+  return ''
+}
+
+function openaiApi(llm: Llm, name: string, baseUrl: string | undefined): Api {
+  if (llm.api_mode === 'responses') return 'responses'
+  // A server of one's own may say more than OpenAI does (reasoning_content) and less strictly.
+  if (baseUrl !== undefined) return isOpenaiName(name) ? 'chat' : 'compatible'
+  return llm.api_mode === 'auto' && responsesNames.test(name) ? 'responses' : 'chat'
+}
+
+/** The base URL as the provider's library takes it; undefined for the provider's own address. */
+function ownBaseUrl({ base_url }: Llm, provider: string): string | undefined {
+  if (base_url === undefined || base_url.trim() === '') return undefined
+  const url = base_url.trim().replace(/\/+$/, '')
+  if (provider === 'openai' && /^https:\/\/api\.openai\.com(\/v1)?$/.test(url)) return undefined
+  if (provider === 'anthropic') return /\/v\d+$/.test(url) ? url : `${url}/v1`
+  if (provider === 'google') return /\/v\d+(alpha|beta)?$/.test(url) ? url : `${url}/v1beta`
+  return url
+}

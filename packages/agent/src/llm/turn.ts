@@ -1,0 +1,68 @@
+import { stopOf } from './answer.ts'
+import { cutFault, emptyFault, type Fault, faultOf, timeoutFault } from './failures.ts'
+import type { Answered, Delta } from './model.ts'
+import type { Touches } from './providers.ts'
+import { Received } from './received.ts'
+import type { CallOptions, SdkModel } from './sdk.ts'
+import { Watch } from './watch.ts'
+
+export type Turn =
+  | { readonly kind: 'received'; readonly received: Received; readonly stop: Answered['stop'] }
+  /** `hasBegun`: pieces of the answer were passed on, so it must not be asked again. */
+  | { readonly kind: 'fault'; readonly fault: Fault; readonly hasBegun: boolean }
+  | { readonly kind: 'aborted' }
+
+/** One request and its stream, to the end. Resolves as soon as the signal is aborted, whatever the library is doing. */
+export async function runTurn(
+  model: SdkModel,
+  options: CallOptions,
+  setting: {
+    readonly signal: AbortSignal
+    /** How long nothing may come, milliseconds; undefined: for ever. */
+    readonly idleMs: number | undefined
+    readonly touches: Touches
+    readonly onDelta: ((delta: Delta) => void) | undefined
+  },
+): Promise<Turn> {
+  const { signal, idleMs, touches, onDelta } = setting
+  const watch = new Watch(signal, idleMs)
+  const received = new Received(onDelta)
+  touches.set(watch.signal, watch.touch)
+  let fault: Fault | undefined
+  try {
+    await read(model, { ...options, abortSignal: watch.signal }, { watch, received })
+  } catch (error) {
+    fault = faultOf(error)
+  }
+  watch.stop()
+  if (signal.aborted) return { kind: 'aborted' }
+  if (watch.isTimedOut) fault = timeoutFault(idleMs ?? 0)
+  return fault === undefined ? judge(received) : { kind: 'fault', fault, hasBegun: received.hasBegun }
+}
+
+async function read(
+  model: SdkModel,
+  options: CallOptions,
+  { watch, received }: { readonly watch: Watch; readonly received: Received },
+): Promise<void> {
+  const opened = await watch.race(model.doStream(options))
+  if (opened === undefined) return
+  const reader = opened.stream.getReader()
+  for (;;) {
+    const next = await watch.race(reader.read())
+    if (next === undefined || next.done) return
+    watch.touch()
+    received.take(next.value)
+    if (received.error !== undefined) return
+  }
+}
+
+function judge(received: Received): Turn {
+  const { hasBegun, isEmpty, error, finish } = received
+  const failed = (fault: Fault): Turn => ({ kind: 'fault', fault, hasBegun })
+  if (error !== undefined) return failed(faultOf(error))
+  const stop = stopOf(received)
+  if (stop === undefined) return failed(cutFault(finish?.finishReason.raw))
+  if (stop === 'stop' && isEmpty && !hasBegun) return failed(emptyFault)
+  return { kind: 'received', received, stop }
+}

@@ -1,0 +1,100 @@
+import { readdir, readFile, readlink } from 'node:fs/promises'
+
+/**
+ * Kills a process with all of its group, or of a group alone when its leader is gone; nothing happens when nobody of it
+ * is left.
+ */
+export function killGroup(pid: number | undefined, signal: NodeJS.Signals = 'SIGKILL'): void {
+  if (pid === undefined) return
+  signalTo(-pid, signal)
+}
+
+/**
+ * The group that owns the terminal of a session's leader: what a Ctrl-C would reach. Undefined where there is no /proc or
+ * no such process.
+ */
+export async function foregroundGroup(leader: number): Promise<number | undefined> {
+  const group = Number((await statOf(leader))?.[5])
+  return group > 0 ? group : undefined
+}
+
+/** Numbers of the system calls by which a program waits for one file: reading it, or a selection of file 0 alone. */
+const waitingCalls: Readonly<Record<string, { readonly read: number; readonly select: readonly number[] }>> =
+  {
+    x64: { read: 0, select: [23, 270] },
+    arm64: { read: 63, select: [72] },
+  }
+
+/**
+ * Whether what runs in the foreground of a session waits for somebody to type. True is sure at that moment; false says
+ * nothing: there may be no such facts in /proc, and programs wait in many ways.
+ */
+export async function awaitsInput(leader: number): Promise<boolean> {
+  const group = await foregroundGroup(leader)
+  const processes = group === undefined ? [] : [group]
+  for (const pid of processes) {
+    if (await readsTerminal(pid)) return true
+    const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1').catch(() => '')
+    if (processes.length < 32) processes.push(...children.trim().split(' ').filter(Boolean).map(Number))
+  }
+  return false
+}
+
+async function readsTerminal(pid: number): Promise<boolean> {
+  const calls = waitingCalls[process.arch]
+  const syscall = await readFile(`/proc/${pid}/syscall`, 'latin1').catch(() => '')
+  const [call, first = ''] = syscall.split(' ')
+  const isRead = call === String(calls?.read)
+  // Of a selection the first argument is the number of files, not a file.
+  const isSelect = calls?.select.some((number) => call === String(number)) && first === '0x1'
+  if (!isRead && !isSelect) return false
+  const file = await readlink(`/proc/${pid}/fd/${isRead ? Number(first) : 0}`).catch(() => '')
+  return file.startsWith('/dev/pts/') || file === '/dev/tty'
+}
+
+/**
+ * Kills a session: its leader with its group, and, where there is /proc, each process of the session and each process
+ * whose environment holds `mark` (children that made a session of their own). Resolves when none is left, or after some
+ * rounds when processes start faster than they are found. Out of reach: a process in a session of its own that was started
+ * without the mark, and one of another user.
+ */
+export async function killSession(leader: number, mark: string): Promise<void> {
+  killGroup(leader)
+  for (let round = 0; round < 8; round++) {
+    const found = await members(leader, mark)
+    if (found.length === 0) return
+    for (const pid of found) signalTo(pid, 'SIGKILL')
+    await new Promise((done) => setTimeout(done, 5 * round))
+  }
+}
+
+function signalTo(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    // It is gone, or it is another user's.
+  }
+}
+
+/** Processes that are alive and belong to the session or carry the mark. */
+async function members(leader: number, mark: string): Promise<number[]> {
+  const names = await readdir('/proc').catch(() => [])
+  const pids = names.filter((name) => /^\d+$/.test(name)).map(Number)
+  const belongs = async (pid: number): Promise<boolean> => {
+    const stat = await statOf(pid)
+    if (stat === undefined || stat[0] === 'Z' || stat[0] === 'X') return false
+    if (Number(stat[3]) === leader) return true
+    const environment = await readFile(`/proc/${pid}/environ`).catch(() => undefined)
+    return environment?.includes(mark) ?? false
+  }
+  const found: number[] = []
+  // One after another, so that a machine with many processes does not cost as many open files.
+  for (const pid of pids) if (pid !== process.pid && (await belongs(pid))) found.push(pid)
+  return found
+}
+
+/** What /proc/<pid>/stat says after the name: state, parent, group, session, terminal, foreground group, ... */
+async function statOf(pid: number): Promise<string[] | undefined> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined)
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
+}
