@@ -1,0 +1,69 @@
+/** More than this between the two lines of dashes is no front matter. */
+const maxLength = 32 * 1024
+
+export interface FrontMatter {
+  /** Empty when the text has none. */
+  readonly members: Readonly<Record<string, unknown>>
+  readonly body: string
+}
+
+/** Splits a text into its YAML front matter and the rest. Never throws: what is wrong is a sentence that begins with a verb. */
+export async function readFrontMatter(text: string): Promise<FrontMatter | { readonly fault: string }> {
+  const lines = text.split('\n', 2)
+  if (lines.length < 2 || lines[0]?.trimEnd() !== '---') return { members: {}, body: text }
+  const start = text.indexOf('\n')
+  const end = closingLine(text, start)
+  if (end === undefined) return { fault: 'has front matter that is not closed by a line of three dashes' }
+  if (end - start > maxLength) return { fault: `has front matter of more than ${maxLength} characters` }
+  const members = await readMembers(text.slice(start + 1, end + 1))
+  if ('fault' in members) return members
+  const next = text.indexOf('\n', end + 1)
+  return { members: members.value, body: next === -1 ? '' : text.slice(next + 1) }
+}
+
+/** The line feed before the first line of exactly three dashes. */
+function closingLine(text: string, start: number): number | undefined {
+  for (let at = text.indexOf('\n---', start); at !== -1; at = text.indexOf('\n---', at + 1)) {
+    const next = text.indexOf('\n', at + 1)
+    if (text.slice(at + 4, next === -1 ? undefined : next).trim() === '') return at
+  }
+  return undefined
+}
+
+type Members = { readonly value: Readonly<Record<string, unknown>> } | { readonly fault: string }
+
+async function readMembers(yaml: string): Promise<Members> {
+  const first = await readYaml(yaml)
+  if (!('fault' in first)) return first
+  // Descriptions with an unquoted colon are common, and their meaning is plain.
+  const quoted = await readYaml(
+    yaml.replace(/^(name|description|license|compatibility): +([^'"|>&*!{[\s].*)$/gm, quote),
+  )
+  return 'fault' in quoted ? first : quoted
+}
+
+function quote(_line: string, name: string, value: string): string {
+  return `${name}: ${JSON.stringify(value.trim())}`
+}
+
+async function readYaml(yaml: string): Promise<Members> {
+  const { parseDocument } = await import('yaml')
+  try {
+    const document = parseDocument(yaml, { logLevel: 'silent', uniqueKeys: false })
+    const [error] = document.errors
+    if (error !== undefined)
+      return { fault: `has front matter that is not YAML: ${firstLine(error.message)}` }
+    // An alias is never needed here, and is what a small text grows large by.
+    const value: unknown = document.toJS({ maxAliasCount: 0 })
+    if (value === null || value === undefined) return { value: {} }
+    if (typeof value === 'object' && !Array.isArray(value)) return { value: { ...value } }
+    return { fault: 'has front matter that is no mapping of names to values' }
+  } catch {
+    // The library throws for aliases, and runs out of stack where a text nests too deep.
+    return { fault: 'has front matter with aliases, or nested too deep' }
+  }
+}
+
+function firstLine(message: string): string {
+  return message.split('\n', 1)[0]?.replace(/:$/, '') ?? ''
+}

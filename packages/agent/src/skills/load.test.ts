@@ -1,0 +1,351 @@
+import { execFileSync } from 'node:child_process'
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { agent } from '@slipway/protocol'
+import fc from 'fast-check'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import type { LoadedSkills } from './found.ts'
+import { loadSkills } from './load.ts'
+import { parseSkill } from './parse.ts'
+
+const never = new AbortController().signal
+let directory = ''
+let home = ''
+
+beforeEach(async () => {
+  const base = await mkdtemp(join(tmpdir(), 'slipway-skills-'))
+  directory = join(base, 'work')
+  home = join(base, 'home')
+  await mkdir(directory)
+  await mkdir(home)
+  onTestFinished(async () => await rm(base, { recursive: true, force: true }))
+})
+
+async function write(path: string, text: string | Buffer): Promise<void> {
+  await mkdir(dirname(path), { recursive: true })
+  await writeFile(path, text)
+}
+
+async function load(context: Record<string, unknown> = { load_project_skills: true }): Promise<LoadedSkills> {
+  const { agent_context } = agent.parse({ llm: { model: 'scripted/x' }, agent_context: context })
+  return await loadSkills({ directory, home, context: agent_context }, never)
+}
+
+function front(members: string, body = 'Do it.'): string {
+  return `---\n${members}\n---\n${body}\n`
+}
+
+test('an AgentSkill is loaded with all that its front matter and its folder say', async () => {
+  const root = join(directory, '.agents/skills/pdf-tools')
+  await write(
+    join(root, 'SKILL.md'),
+    front(
+      [
+        'name: pdf-tools',
+        'description: >-',
+        '  Reads and',
+        '  writes PDF files.',
+        'triggers: [pdf, "/pdf"]',
+        'paths:',
+        '  - "**/*.pdf"',
+        'inputs:',
+        '  - {name: file, description: Which file}',
+        'allowed-tools: Read Bash(git:*)',
+        'disable-model-invocation: true',
+      ].join('\r\n'),
+      '# PDF\r\n\r\nRun `scripts/run.sh`.',
+    ),
+  )
+  await write(join(root, 'scripts/run.sh'), 'true')
+  await write(join(root, 'scripts/more/deep.sh'), 'true')
+  await write(join(root, 'references/a.md'), 'a')
+  const { skills, faults } = await load()
+  expect(faults).toEqual([])
+  expect(skills).toEqual([
+    {
+      name: 'pdf-tools',
+      content: '# PDF\n\nRun `scripts/run.sh`.',
+      description: 'Reads and writes PDF files.',
+      keywords: ['pdf'],
+      commands: ['/pdf', '/pdf-tools'],
+      paths: ['**/*.pdf'],
+      inputs: [{ name: 'file', description: 'Which file' }],
+      allowedTools: ['Read', 'Bash(git:*)'],
+      isAgentSkill: true,
+      isModelInvocable: false,
+      origin: 'project',
+      source: '.agents/skills/pdf-tools/SKILL.md',
+      file: join(root, 'SKILL.md'),
+      resources: {
+        scripts: ['scripts/run.sh', 'scripts/more/deep.sh'],
+        references: ['references/a.md'],
+        assets: [],
+      },
+    },
+  ])
+})
+
+test('files at the top of the workspace are told in a fixed order, whatever their case, and the same text once', async () => {
+  await write(join(directory, 'GEMINI.md'), 'gemini')
+  await write(join(directory, 'Agents.MD'), 'agents')
+  await write(join(directory, '.cursorrules'), 'cursor')
+  await symlink('Agents.MD', join(directory, 'CLAUDE.md'))
+  const { skills } = await load()
+  expect(skills.map(({ name, content }) => [name, content])).toEqual([
+    ['agents', 'agents'],
+    ['cursorrules', 'cursor'],
+    ['gemini', 'gemini'],
+  ])
+})
+
+test('skills of the older form are single Markdown files, deeper ones in the oldest place only', async () => {
+  await write(join(directory, '.openhands/microagents/repo.md'), 'Always.')
+  await write(join(directory, '.openhands/microagents/sub/npm.md'), front('triggers: npm'))
+  await write(join(directory, '.openhands/microagents/README.md'), 'no')
+  await write(
+    join(directory, '.openhands/skills/loose.md'),
+    front('name: Loose One\ntype: knowledge\ntriggers: [x]'),
+  )
+  await write(join(directory, '.agents/skills/notes/anything.md'), 'no skill')
+  const { skills, faults } = await load()
+  expect(faults).toEqual([])
+  expect(skills.map(({ name, keywords }) => [name, keywords])).toEqual([
+    ['Loose One', ['x']],
+    ['repo', []],
+    ['npm', ['npm']],
+  ])
+})
+
+test('the skill of the request goes before that of the project, and that before the user’s; what is disabled is not there', async () => {
+  for (const [base, by] of [
+    [directory, 'project'],
+    [home, 'user'],
+  ] as const) {
+    for (const name of ['a', 'b', 'off']) await write(join(base, `.agents/skills/${name}/SKILL.md`), by)
+  }
+  await write(join(home, '.agents/skills/c/SKILL.md'), 'user')
+  await write(join(home, 'AGENTS.md'), 'no root file of a home is read')
+  const { skills } = await load({
+    skills: [{ name: 'a', content: 'request' }],
+    load_project_skills: true,
+    load_user_skills: true,
+    disabled_skills: ['off'],
+  })
+  expect(skills.map(({ name, content, origin }) => [name, content, origin])).toEqual([
+    ['a', 'request', 'request'],
+    ['b', 'project', 'project'],
+    ['c', 'user', 'user'],
+  ])
+})
+
+test('only what the context asks for is loaded', async () => {
+  await write(join(directory, 'AGENTS.md'), 'x')
+  await write(join(home, '.agents/skills/a/SKILL.md'), 'x')
+  expect(await load({})).toEqual({ skills: [], faults: [] })
+  expect((await load({ load_user_skills: true })).skills.map(({ name }) => name)).toEqual(['a'])
+  expect(await loadSkills({ directory, home, context: undefined }, never)).toEqual({ skills: [], faults: [] })
+  const [fault] = (await load({ load_public_skills: true })).faults
+  expect(fault).toContain('load_public_skills')
+})
+
+test('a workspace that is not there has no skills', async () => {
+  directory = join(directory, 'missing')
+  expect(await load()).toEqual({ skills: [], faults: [] })
+})
+
+test.each([
+  [
+    'an alias that grows',
+    'a: &a [x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b]\ndescription: *c',
+    'aliases',
+  ],
+  ['deep nesting', `metadata: ${'['.repeat(15_000)}`, 'front matter'],
+  ['broken YAML', 'triggers: [a', 'is not YAML'],
+  ['no mapping', '- a\n- b', 'no mapping'],
+  ['a name that is a number', 'name: 7', 'name that is no text'],
+  ['a name in capitals', 'name: Bad', 'lower-case words'],
+  ['a name with a double hyphen', 'name: a--b', 'lower-case words'],
+  ['a name that leads elsewhere', 'name: ../../etc', 'lower-case words'],
+  ['a long name', `name: ${'a'.repeat(65)}`, 'more than 64'],
+  ['a description that is a list', 'description: [a]', 'description that is no text'],
+  ['triggers of a wrong type', 'triggers: {a: b}', 'triggers'],
+  ['triggers that are numbers', 'triggers: [1]', 'triggers'],
+  ['paths of a wrong type', 'paths: [[a]]', 'paths'],
+  ['inputs of a wrong type', 'inputs: [a]', 'inputs'],
+  ['a switch that is a text', 'disable-model-invocation: "yes"', 'not true or false'],
+  ['too much of it', `metadata: ${'x'.repeat(40_000)}`, 'more than 32768'],
+] as const)('front matter with %s is a fault of that file and of no other', async (_what, members, why) => {
+  await write(join(directory, '.agents/skills/bad/SKILL.md'), front(members))
+  await write(join(directory, '.agents/skills/good/SKILL.md'), front('name: good'))
+  const { skills, faults } = await load()
+  expect(skills.map(({ name }) => name)).toEqual(['good'])
+  expect(faults).toHaveLength(1)
+  expect(faults[0]).toMatch(/^\.agents\/skills\/bad\/SKILL\.md: has /)
+  expect(faults[0]).toContain(why)
+  expect(faults[0]).not.toContain('\n')
+})
+
+test('front matter that is not closed is a fault, and a member called __proto__ changes nothing', async () => {
+  await write(join(directory, '.agents/skills/open/SKILL.md'), '---\nname: open\n')
+  await write(
+    join(directory, '.agents/skills/proto/SKILL.md'),
+    front('__proto__: {name: evil}\nconstructor: 1\nname: proto'),
+  )
+  const { skills, faults } = await load()
+  expect(skills.map(({ name }) => name)).toEqual(['proto'])
+  expect(faults[0]).toContain('not closed')
+  expect(Object.getPrototypeOf({})).toBe(Object.prototype)
+})
+
+test('a description with an unquoted colon is understood, and a long one is cut', async () => {
+  await write(join(directory, '.agents/skills/a/SKILL.md'), front('name: a\ndescription: Use when: always'))
+  await write(join(directory, '.agents/skills/b/SKILL.md'), front(`description: ${'😀'.repeat(2_000)}`))
+  await write(join(directory, '.agents/skills/c/SKILL.md'), '# Title\n\nSays what it is.\n')
+  const [a, b, c] = (await load()).skills.map(({ description }) => description ?? '')
+  expect(a).toBe('Use when: always')
+  expect([...(b ?? '')]).toHaveLength(1024)
+  expect(b?.isWellFormed()).toBe(true)
+  expect(c).toBe('Says what it is.')
+})
+
+test('a skill in a folder of another name is loaded under its own, with a word about it', async () => {
+  await write(join(directory, '.agents/skills/folder/SKILL.md'), front('name: other'))
+  const { skills, faults } = await load()
+  expect(skills.map(({ name }) => name)).toEqual(['other'])
+  expect(faults[0]).toContain('is named other, but its folder folder')
+})
+
+test('a large file is cut, a binary one and one that is not UTF-8 are refused', async () => {
+  await write(join(directory, 'AGENTS.md'), `${'ä'.repeat(200_000)}`)
+  await write(join(directory, 'CLAUDE.md'), Buffer.from([0x89, 0x50, 0, 1]))
+  await write(join(directory, 'GEMINI.md'), Buffer.from([0xff, 0xfe, 0x41]))
+  const { skills, faults } = await load()
+  expect(skills.map(({ name }) => name)).toEqual(['agents'])
+  expect(skills[0]?.content.length).toBeLessThan(132_000)
+  expect(skills[0]?.content).toMatch(/ä\n\[The rest of this file is left out\.\]$/)
+  expect(faults).toEqual([
+    'AGENTS.md: is larger than 256 KiB; the rest is left out',
+    'CLAUDE.md: is a binary file',
+    'GEMINI.md: is not UTF-8 text',
+  ])
+})
+
+test('control characters do not get into a skill', async () => {
+  await write(join(directory, 'AGENTS.md'), 'a\u001b[31mred\u0007\tb\r\nc\rd')
+  expect((await load()).skills[0]?.content).toBe('a[31mred\tb\nc\nd')
+})
+
+test('no link leads out of the workspace, and none leads around in circles', async () => {
+  const outside = join(home, 'secret')
+  await write(join(outside, 'SKILL.md'), 'outside')
+  await mkdir(join(directory, '.agents/skills/file'), { recursive: true })
+  await symlink(join(outside, 'SKILL.md'), join(directory, 'AGENTS.md'))
+  await symlink(outside, join(directory, '.agents/skills/folder'))
+  await symlink(join(outside, 'SKILL.md'), join(directory, '.agents/skills/file/SKILL.md'))
+  await symlink(outside, join(directory, '.openhands'))
+  await symlink('..', join(directory, '.agents/skills/circle'))
+  await symlink('nowhere', join(directory, '.agents/skills/dangling.md'))
+  await write(join(directory, '.agents/skills/good/SKILL.md'), 'good')
+  await symlink('good', join(directory, '.agents/skills/twice'))
+  const { skills, faults } = await load()
+  expect(skills.map(({ name }) => name)).toEqual(['good'])
+  expect(faults).toEqual([
+    'AGENTS.md: leads out of the workspace',
+    '.agents/skills/file/SKILL.md: leads out of the workspace',
+    '.agents/skills/folder: leads out of the workspace',
+  ])
+})
+
+test('the skills of a user may be links to wherever the user keeps them', async () => {
+  await write(join(directory, 'elsewhere/mine/SKILL.md'), 'mine')
+  await mkdir(join(home, '.agents'))
+  await symlink(join(directory, 'elsewhere'), join(home, '.agents/skills'))
+  expect((await load({ load_user_skills: true })).skills.map(({ name }) => name)).toEqual(['mine'])
+})
+
+test('a pipe, a device and a folder in the place of a file do not hang the load', async () => {
+  await mkdir(join(directory, '.agents/skills/pipe'), { recursive: true })
+  await mkdir(join(directory, '.agents/skills/folder/SKILL.md'), { recursive: true })
+  execFileSync('mkfifo', [join(directory, '.agents/skills/pipe/SKILL.md'), join(directory, 'AGENTS.md')])
+  await symlink('/dev/zero', join(directory, 'CLAUDE.md'))
+  const { skills, faults } = await load()
+  expect(skills).toEqual([])
+  expect(faults).toEqual([
+    'AGENTS.md: is not a file',
+    'CLAUDE.md: leads out of the workspace',
+    '.agents/skills/folder/SKILL.md: is not a file',
+    '.agents/skills/pipe/SKILL.md: is not a file',
+  ])
+})
+
+test('there are no more than 500 skills and 100 faults, and the rest is said', async () => {
+  const skills = Array.from({ length: 499 }, (_, at) => ({ name: `r${at}`, content: '' }))
+  for (let at = 0; at < 110; at++)
+    await write(join(directory, `.agents/skills/bad${at}/SKILL.md`), front('name: 1'))
+  for (const name of ['x', 'y', 'z']) await write(join(directory, `.agents/skills/${name}/SKILL.md`), name)
+  const loaded = await load({ skills, load_project_skills: true })
+  expect(loaded.skills).toHaveLength(500)
+  expect(loaded.skills.at(-1)?.name).toBe('x')
+  expect(loaded.faults.slice(100)).toEqual([
+    '10 more faults are not listed',
+    'There are more skills than fit; the first 500 were loaded',
+  ])
+})
+
+test('two skills of one name in a request: the first is kept, with a word about it', async () => {
+  const { skills, faults } = await load({
+    skills: [
+      { name: 'a', content: '1' },
+      { name: 'a', content: '2' },
+    ],
+  })
+  expect(skills.map(({ content }) => content)).toEqual(['1'])
+  expect(faults[0]).toContain('two skills of this name')
+})
+
+test('an aborted load rejects', async () => {
+  await write(join(directory, '.agents/skills/a/SKILL.md'), 'a')
+  const context = agent.parse({
+    llm: { model: 'x' },
+    agent_context: { load_project_skills: true },
+  }).agent_context
+  await expect(loadSkills({ directory, context }, AbortSignal.abort(new Error('enough')))).rejects.toThrow(
+    'enough',
+  )
+})
+
+test('whatever a file says, it is a skill within bounds or a fault', async () => {
+  const line = fc.oneof(
+    fc.string(),
+    fc.constantFrom(
+      '---',
+      'name: a',
+      'description: |',
+      '  x',
+      'triggers:',
+      '  - a',
+      '- &a b',
+      '? *a',
+      '%YAML',
+      '!!binary',
+    ),
+  )
+  const text = fc.array(line, { maxLength: 12 }).map((lines) => `---\n${lines.join('\n')}`)
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(text, fc.string()), fc.boolean(), async (text, isAgentSkill) => {
+      const from = { name: 'a', origin: 'project', source: 's', file: '/s', resources: undefined } as const
+      const parsed = await parseSkill({ ...from, text, isAgentSkill })
+      if ('fault' in parsed) {
+        expect(parsed.fault).toMatch(/^has [^\n]+$/)
+        return
+      }
+      const { name, description, content, keywords } = parsed.skill
+      expect(name.length).toBeLessThanOrEqual(64)
+      expect([...(description ?? '')].length).toBeLessThanOrEqual(1024)
+      expect(content.length).toBeLessThanOrEqual(text.length)
+      for (const keyword of keywords) expect(keyword.trim()).not.toBe('')
+    }),
+    { numRuns: 500 },
+  )
+})

@@ -1,0 +1,150 @@
+/** More patterns of one glob with braces are not made. */
+const maxAlternatives = 16
+const maxGlobLength = 256
+const maxStars = 8
+const maxPathLength = 512
+
+/** Letters, digits and underscores of scripts that put spaces between words: two in a row are of one word. */
+const joined =
+  /[[\p{L}\p{M}\p{N}_]--[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]]/v
+
+/** Says whether a text holds something. */
+export type Pattern = (text: string) => boolean
+
+/** A keyword as a whole word (or words, with any white space between them), in any case. */
+export function keywordPattern(keyword: string): Pattern {
+  const words = keyword.split(/\s+/).map((word) => RegExp.escape(word))
+  const pattern = new RegExp(words.join('\\s+'), 'giu')
+  return (text) => {
+    pattern.lastIndex = 0
+    for (let found = pattern.exec(text); found !== null; found = pattern.exec(text)) {
+      if (isWhole(text, found.index, pattern.lastIndex)) return true
+      // The next one may begin inside of this one.
+      pattern.lastIndex = found.index + pointAt(text, found.index).length
+    }
+    return false
+  }
+}
+
+/** Whether no word goes on over either end of a part of a text. */
+function isWhole(text: string, start: number, end: number): boolean {
+  const isJoined = (at: number) => joined.test(pointBefore(text, at)) && joined.test(pointAt(text, at))
+  return !isJoined(start) && !isJoined(end)
+}
+
+function pointAt(text: string, at: number): string {
+  const point = text.codePointAt(at)
+  return point === undefined ? '' : String.fromCodePoint(point)
+}
+
+function pointBefore(text: string, at: number): string {
+  return [...text.slice(Math.max(0, at - 2), at)].at(-1) ?? ''
+}
+
+/** `/name` on its own (with white space or nothing around it), in any case: anywhere, or at the start. */
+export function commandPattern(command: string, where: 'anywhere' | 'start' = 'anywhere'): Pattern {
+  const before = where === 'start' ? '^\\s*' : '(?<!\\S)'
+  const pattern = new RegExp(`${before}${RegExp.escape(command)}(?!\\S)`, 'iu')
+  return (text) => pattern.test(text)
+}
+
+type Token =
+  /** `*` (any characters but a slash), `**` (any at all), and the folders of a `**` with a slash (any number of whole ones). */
+  | { readonly kind: 'star' | 'all' | 'folders' }
+  | { readonly kind: 'one'; readonly fits: (character: string) => boolean }
+
+/**
+ * A glob over paths with slashes: `*`, `**`, `?`, `[a-z]`, `[!a-z]`, `{a,b}`. Without a slash in it, it is about the name of
+ * a file in any folder; a trailing slash stands for everything below. Matching never takes long, whatever glob and path are:
+ * there is no going back, and a glob with more than 8 stars or a path of more than 512 characters matches nothing.
+ */
+export class Glob {
+  readonly #alternatives: readonly (readonly Token[])[]
+  readonly #isName: boolean
+
+  constructor(glob: string) {
+    const rooted = glob.slice(0, maxGlobLength).replace(/^\.?\//, '')
+    const whole = rooted.endsWith('/') ? `${rooted}**` : rooted
+    this.#isName = !glob.includes('/')
+    this.#alternatives = expand(whole)
+      .map(tokens)
+      .filter((glob) => glob.filter(({ kind }) => kind !== 'one').length <= maxStars)
+  }
+
+  /** Its part of the work of matching: 16 at most. */
+  get alternatives(): number {
+    return this.#alternatives.length
+  }
+
+  /** `path` is relative to where the glob is rooted. */
+  matches(path: string): boolean {
+    if (path.length > maxPathLength) return false
+    const text = [...(this.#isName ? path.slice(path.lastIndexOf('/') + 1) : path)]
+    return this.#alternatives.some((glob) => matchTokens(glob, text))
+  }
+}
+
+/** Without braces: every combination of what they hold, the first 16. Braces inside braces are taken as they stand. */
+function expand(glob: string): string[] {
+  const expanded: string[] = []
+  const waiting = [glob]
+  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+    const braces = /\{([^{}]*,[^{}]*)\}/.exec(next)
+    if (braces === null) expanded.push(next)
+    else if (expanded.length + waiting.length < maxAlternatives) {
+      const [before, after] = [next.slice(0, braces.index), next.slice(braces.index + braces[0].length)]
+      waiting.unshift(...(braces[1] ?? '').split(',').map((part) => before + part + after))
+    }
+  }
+  return expanded.slice(0, maxAlternatives)
+}
+
+function tokens(glob: string): Token[] {
+  return [...glob.matchAll(/\*\*\/|\*+|\[[^\]]+\]|[\s\S]/gu)].map(([part]): Token => {
+    if (part === '**/') return { kind: 'folders' }
+    if (part.startsWith('*')) return { kind: part.length > 1 ? 'all' : 'star' }
+    return { kind: 'one', fits: oneOf(part) }
+  })
+}
+
+function oneOf(part: string): (character: string) => boolean {
+  if (part === '?') return (character) => character !== '/'
+  if (part.length < 3 || !part.startsWith('[')) return (character) => character === part
+  const isNegated = /^\[[!^]./u.test(part)
+  const ranges = [...part.slice(isNegated ? 2 : 1, -1).matchAll(/(.)-(.)|./gu)]
+  return (character) =>
+    character !== '/' &&
+    isNegated !==
+      ranges.some(
+        ([one, from = one, to = one]) => points(from) <= points(character) && points(character) <= points(to),
+      )
+}
+
+function points(character: string): number {
+  return character.codePointAt(0) ?? 0
+}
+
+/** Follows all ways through the glob at once, one character after another. */
+function matchTokens(glob: readonly Token[], text: readonly string[]): boolean {
+  let active = reach(glob, new Set([0]), true)
+  for (const character of text) {
+    const next = new Set<number>()
+    for (const at of active) {
+      const token = glob[at]
+      if (token?.kind === 'one') {
+        if (token.fits(character)) next.add(at + 1)
+      } else if (token !== undefined && (token.kind !== 'star' || character !== '/')) next.add(at)
+    }
+    active = reach(glob, next, character === '/')
+  }
+  return active.has(glob.length)
+}
+
+/** Adds the places behind what may stand for nothing. */
+function reach(glob: readonly Token[], places: Set<number>, isSegmentStart: boolean): Set<number> {
+  for (const at of places) {
+    const kind = glob[at]?.kind
+    if (kind === 'star' || kind === 'all' || (kind === 'folders' && isSegmentStart)) places.add(at + 1)
+  }
+  return places
+}

@@ -1,0 +1,69 @@
+import { constants } from 'node:fs'
+import { open, realpath } from 'node:fs/promises'
+import { sep } from 'node:path'
+
+export interface SmallFile {
+  readonly text: string
+  readonly isCut: boolean
+  /** Absolute, without symbolic links. */
+  readonly path: string
+}
+
+export interface SmallFileOptions {
+  /** More is not read. */
+  readonly maxBytes: number
+  /** A real directory that the file must be in, links followed. */
+  readonly within?: string | undefined
+}
+
+/**
+ * The text of a small file that somebody else wrote, undefined when it is not there. Never hangs (pipes and devices are
+ * refused), never reads more than it should, and never throws: what is wrong is a sentence that begins with a verb.
+ */
+export async function readSmallFile(
+  path: string,
+  options: SmallFileOptions,
+): Promise<SmallFile | { readonly fault: string } | undefined> {
+  const { maxBytes, within } = options
+  try {
+    const real = await realpath(path)
+    if (within !== undefined && !isWithin(real, within)) return { fault: 'leads out of the workspace' }
+    await using file = await open(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
+    if (!(await file.stat()).isFile()) return { fault: 'is not a file' }
+    const bytes = await readAtMost(file, maxBytes + 1)
+    const isCut = bytes.length > maxBytes
+    const kept = bytes.subarray(0, maxBytes)
+    if (kept.includes(0)) return { fault: 'is a binary file' }
+    return {
+      text: new TextDecoder('utf-8', { fatal: true }).decode(kept, { stream: isCut }),
+      isCut,
+      path: real,
+    }
+  } catch (error) {
+    if (error instanceof TypeError && codeOf(error) === 'ERR_ENCODING_INVALID_ENCODED_DATA')
+      return { fault: 'is not UTF-8 text' }
+    const code = codeOf(error)
+    return code === 'ENOENT' || code === 'ENOTDIR' ? undefined : { fault: `cannot be read (${code})` }
+  }
+}
+
+/** Whether a real path is a directory or something below it. */
+export function isWithin(path: string, directory: string): boolean {
+  return path === directory || path.startsWith(directory.endsWith(sep) ? directory : directory + sep)
+}
+
+/** The code of a system error, `unknown` for any other. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
+}
+
+async function readAtMost(file: Awaited<ReturnType<typeof open>>, max: number): Promise<Buffer> {
+  const buffer = Buffer.alloc(max)
+  let size = 0
+  while (size < max) {
+    const { bytesRead } = await file.read(buffer, size, max - size, size)
+    if (bytesRead === 0) break
+    size += bytesRead
+  }
+  return buffer.subarray(0, size)
+}
