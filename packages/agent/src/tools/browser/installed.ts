@@ -1,0 +1,41 @@
+import { access, constants, stat } from 'node:fs/promises'
+import { delimiter, isAbsolute, join } from 'node:path'
+
+const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome']
+const directories = ['/usr/bin', '/usr/local/bin', '/snap/bin']
+const places = [
+  '/opt/google/chrome/chrome',
+  '/opt/chromium/chrome',
+  '/opt/chrome/chrome',
+  '/usr/lib/chromium/chromium',
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+  '/Applications/Chromium.app/Contents/MacOS/Chromium',
+]
+
+/**
+ * The absolute path of an installed Chromium or Chrome, looked for in the directories of `path` (a PATH variable) and in
+ * the usual places. Undefined when there is none.
+ */
+export async function findBrowser(path = ''): Promise<string | undefined> {
+  const searched = [...path.split(delimiter).filter(isAbsolute), ...directories]
+  const candidates = searched.flatMap((directory) => names.map((name) => join(directory, name)))
+  for (const candidate of [...new Set([...candidates, ...places])]) {
+    if (await isExecutable(candidate)) return candidate
+  }
+  return undefined
+}
+
+/** Whether the browser tools have a browser to work with. Cheap: it looks for files and starts nothing. */
+export async function browserIsInstalled(path?: string): Promise<boolean> {
+  return (await findBrowser(path)) !== undefined
+}
+
+/** Whether a path leads to a file that may be run. */
+export async function isExecutable(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK)
+    return (await stat(path)).isFile()
+  } catch {
+    return false
+  }
+}

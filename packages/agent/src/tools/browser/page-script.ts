@@ -1,0 +1,383 @@
+/**
+ * What runs inside a page: a selector engine of Playwright for an isolated world, where nothing that the page changed of
+ * its own JavaScript has any effect. Most selectors answer with an element that is not part of the page and carries a
+ * text: that is how data comes out of that world. The functions are sent as text, so they may use each other, the DOM
+ * and nothing else.
+ */
+
+/** An element that can be acted on, as the model sees it. Members that say nothing are left out. */
+export interface PageElement {
+  index: number
+  readonly tag: string
+  readonly role?: string
+  readonly type?: string
+  readonly text?: string
+  /** From aria-label, label, alternative text or title. */
+  readonly label?: string
+  /** Its `name` attribute. */
+  readonly name?: string
+  readonly value?: string
+  readonly placeholder?: string
+  readonly href?: string
+  readonly checked?: boolean
+  readonly expanded?: boolean
+  readonly disabled?: true
+  /** It takes text. */
+  readonly editable?: true
+  readonly options?: readonly string[]
+  /** It is outside of what a screenshot would show. */
+  readonly out_of_view?: true
+  /** Address of the frame it is in, when that is not the page itself. */
+  frame?: string
+}
+
+/** Pixels of the page above and below what is in view. */
+export interface ScrollPosition {
+  readonly above: number
+  readonly below: number
+}
+
+export interface FrameState {
+  readonly elements: readonly PageElement[]
+  /** Elements that were left out for want of room. */
+  readonly more: number
+  readonly scroll: ScrollPosition
+}
+
+/** What the world of this script keeps between two selectors; a new document has a new one. */
+interface Kept {
+  state?: { readonly id: string; readonly elements: readonly Element[]; readonly answer: Element }
+  scroll?: { readonly id: string; readonly answer: Element }
+}
+
+function answer(kept: Kept, selector: string): Element[] {
+  const [verb, id = '', option = ''] = selector.split(' ')
+  if (verb === 'state') {
+    if (kept.state?.id !== id) kept.state = { id, ...stateOf(Number(option)) }
+    return [kept.state.answer]
+  }
+  if (verb === 'element' || verb === 'link') {
+    const element = kept.state?.id === id ? kept.state.elements[Number(option)] : undefined
+    if (!element?.isConnected) return []
+    return [verb === 'element' ? element : carrier(element instanceof HTMLAnchorElement ? element.href : '')]
+  }
+  if (verb === 'scroll') {
+    // Playwright may ask a selector more than once.
+    if (kept.scroll?.id !== id) kept.scroll = { id, answer: carrier(scroll(option === 'up' ? -1 : 1)) }
+    return [kept.scroll.answer]
+  }
+  return verb === 'text' ? [carrier({ text: markdown(id === 'links') })] : []
+}
+
+function carrier(value: unknown): Element {
+  const element = document.createElement('pre')
+  element.textContent = JSON.stringify(value)
+  return element
+}
+
+/** Every element of the document in its order, those of open shadow roots in the place of their host. */
+function* everyElement(): Generator<Element> {
+  const walkers = [document.createTreeWalker(document, NodeFilter.SHOW_ELEMENT)]
+  for (let left = 300_000; left > 0 && walkers.length > 0; left--) {
+    const walker = walkers[walkers.length - 1]
+    const node = walker?.nextNode()
+    if (!(node instanceof Element)) {
+      walkers.pop()
+      continue
+    }
+    yield node
+    if (node.shadowRoot !== null)
+      walkers.push(document.createTreeWalker(node.shadowRoot, NodeFilter.SHOW_ELEMENT))
+  }
+}
+
+function stateOf(room: number): { elements: Element[]; answer: Element } {
+  const all: Element[] = []
+  let pointers = 20_000
+  for (const element of everyElement()) {
+    const takesPart = isInteractive(element) || (pointers-- > 0 && looksClickable(element))
+    if (takesPart && isShown(element)) all.push(element)
+  }
+  const chosen = choose(all, room)
+  const elements = chosen.map(([element]) => element)
+  const described = chosen.map(([, described], index) => ({ ...described, index }))
+  const state = { elements: described, more: all.length - chosen.length, scroll: position(scroller()) }
+  return { elements, answer: carrier(state) }
+}
+
+/** What is in view first, then the rest in its order, as long as there is room; answered in the order of the document. */
+function choose(all: readonly Element[], room: number): [Element, PageElement][] {
+  const near = all.map((element) => isInView(element))
+  const order = [...all.keys()].sort((a, b) => Number(near[b]) - Number(near[a]) || a - b)
+  const chosen: [number, Element, PageElement][] = []
+  for (const index of order) {
+    const element = all[index]
+    if (element === undefined) continue
+    const described = describe(element, near[index] === true)
+    room -= JSON.stringify(described).length + 2
+    if (room < 0) break
+    chosen.push([index, element, described])
+  }
+  return chosen.sort(([a], [b]) => a - b).map(([, element, described]) => [element, described])
+}
+
+function isInteractive(element: Element): boolean {
+  const tag = element.localName
+  if (tag === 'input') return element.getAttribute('type') !== 'hidden'
+  if (tag === 'a' || tag === 'area') return element.hasAttribute('href')
+  if (['button', 'select', 'textarea', 'summary'].includes(tag)) return true
+  if ((tag === 'audio' || tag === 'video') && element.hasAttribute('controls')) return true
+  const role = element.getAttribute('role') ?? ''
+  if (
+    /^(button|link|checkbox|radio|switch|tab|option|menuitem.*|combobox|textbox|searchbox|slider|spinbutton|treeitem)$/.test(
+      role,
+    )
+  )
+    return true
+  if (element.hasAttribute('onclick')) return true
+  if (element instanceof HTMLElement && element.isContentEditable)
+    return element.parentElement?.isContentEditable !== true
+  return element instanceof HTMLElement && element.hasAttribute('tabindex') && element.tabIndex >= 0
+}
+
+/** A hand for a pointer that its parent has not: somebody listens for clicks there. */
+function looksClickable(element: Element): boolean {
+  if (getComputedStyle(element).cursor !== 'pointer' || element.parentElement === null) return false
+  return getComputedStyle(element.parentElement).cursor !== 'pointer'
+}
+
+function isShown(element: Element): boolean {
+  if (!element.checkVisibility({ visibilityProperty: true })) return false
+  for (const { width, height, right, bottom } of element.getClientRects()) {
+    if (width > 0 && height > 0 && right + scrollX > 0 && bottom + scrollY > 0) return true
+  }
+  return false
+}
+
+function isInView(element: Element): boolean {
+  const { top, bottom, left, right } = element.getBoundingClientRect()
+  return bottom > 0 && right > 0 && top < innerHeight && left < innerWidth
+}
+
+function describe(element: Element, isNear: boolean): PageElement {
+  const short = (value: string | null | undefined, max = 120) =>
+    (value ?? '')
+      .slice(0, 4 * max)
+      .replace(/\s+/g, ' ')
+      .trim()
+      .slice(0, max)
+  const text = isField(element) ? '' : short(visibleText(element))
+  const label = short(labelOf(element))
+  const said = {
+    tag: element.localName,
+    role: short(element.getAttribute('role'), 30),
+    type: short(element.getAttribute('type'), 30),
+    text,
+    label: label === text ? '' : label,
+    name: short(element.getAttribute('name'), 60),
+    placeholder: short(element.getAttribute('placeholder')),
+    href: element instanceof HTMLAnchorElement ? short(element.href, 300) : '',
+    value: short(shownValue(element), 200),
+    ...flags(element),
+    ...(isNear ? {} : { out_of_view: true as const }),
+  }
+  const kept = Object.entries(said).filter(([, value]) => value !== '' && value !== undefined)
+  return { index: 0, tag: element.localName, ...Object.fromEntries(kept) }
+}
+
+function isField(element: Element): boolean {
+  return ['input', 'select', 'textarea'].includes(element.localName)
+}
+
+function visibleText(element: Element): string {
+  return element instanceof HTMLElement ? element.innerText : (element.textContent ?? '')
+}
+
+function flags(element: Element): Record<string, unknown> {
+  const input = element instanceof HTMLInputElement ? element : undefined
+  const isBox = input !== undefined && ['checkbox', 'radio'].includes(input.type)
+  const expanded = element.getAttribute('aria-expanded')
+  const isEditable =
+    element instanceof HTMLTextAreaElement ||
+    (element instanceof HTMLElement && element.isContentEditable) ||
+    (input !== undefined &&
+      !/^(checkbox|radio|button|submit|reset|image|file|range|color|hidden)$/.test(input.type))
+  return {
+    ...(isBox ? { checked: input.checked } : {}),
+    ...(expanded === null ? {} : { expanded: expanded === 'true' }),
+    ...(element.matches(':disabled, [aria-disabled="true"]') ? { disabled: true } : {}),
+    ...(isEditable ? { editable: true } : {}),
+    ...(element instanceof HTMLSelectElement ? { options: optionsOf(element) } : {}),
+  }
+}
+
+function optionsOf(select: HTMLSelectElement): string[] {
+  const options: string[] = []
+  for (let index = 0; index < Math.min(select.options.length, 30); index++) {
+    options.push((select.options.item(index)?.label ?? '').slice(0, 80))
+  }
+  return options
+}
+
+function labelOf(element: Element): string {
+  const own = element.getAttribute('aria-label')
+  if (own) return own
+  const root = element.getRootNode()
+  const ids = (element.getAttribute('aria-labelledby') ?? '').split(/\s+/).filter((id) => id !== '')
+  const referred = ids.map((id) =>
+    root instanceof Document || root instanceof ShadowRoot
+      ? (root.getElementById(id)?.textContent ?? '')
+      : '',
+  )
+  if (referred.some((text) => text !== '')) return referred.join(' ')
+  const labels =
+    element instanceof HTMLInputElement ||
+    element instanceof HTMLSelectElement ||
+    element instanceof HTMLTextAreaElement
+      ? element.labels
+      : null
+  if (labels !== null && labels.length > 0) return [...labels].map((label) => label.innerText).join(' ')
+  const picture = element.localName === 'img' ? element : element.querySelector('img[alt], svg[aria-label]')
+  const alt = picture?.getAttribute('alt') ?? picture?.getAttribute('aria-label')
+  return alt || (element.getAttribute('title') ?? '')
+}
+
+function shownValue(element: Element): string {
+  if (element instanceof HTMLSelectElement) return element.selectedOptions.item(0)?.label ?? ''
+  if (element instanceof HTMLTextAreaElement) return element.value
+  if (!(element instanceof HTMLInputElement)) return ''
+  if (element.type === 'password') return element.value === '' ? '' : '***'
+  return ['checkbox', 'radio'].includes(element.type) ? '' : element.value
+}
+
+/** What scrolls: the page, or where the page itself does not the largest part of it that does. */
+function scroller(): Element {
+  const page = document.scrollingElement ?? document.documentElement
+  if (page.scrollHeight > page.clientHeight + 1) return page
+  let best = page
+  let size = 0
+  for (const element of everyElement()) {
+    const area = element.clientWidth * element.clientHeight
+    if (area <= size || element.scrollHeight <= element.clientHeight + 1) continue
+    if (!/auto|scroll/.test(getComputedStyle(element).overflowY)) continue
+    best = element
+    size = area
+  }
+  return best
+}
+
+function position(element: Element): { above: number; below: number } {
+  const above = Math.round(element.scrollTop)
+  return { above, below: Math.max(0, Math.round(element.scrollHeight - element.clientHeight - above)) }
+}
+
+function scroll(direction: 1 | -1): { above: number; below: number } {
+  const element = scroller()
+  element.scrollBy({ top: direction * element.clientHeight * 0.9, behavior: 'instant' })
+  return position(element)
+}
+
+/** The text of the page's main part as Markdown, cut at five million characters. */
+function markdown(withLinks: boolean): string {
+  type Item = Node | string
+  const main = document.querySelector('main, [role="main"]')
+  const start = main !== null && (main.textContent ?? '').length >= 200 ? main : document.body
+  const todo: Item[] = start === null ? [] : [start]
+  const pieces: string[] = []
+  for (let size = 0; size < 5_000_000; ) {
+    const item = todo.pop()
+    if (item === undefined) break
+    const text = typeof item === 'string' ? item : item instanceof Text ? plainText(item) : ''
+    const isPlain =
+      item instanceof Text && (pieces.at(-1) ?? '\n').endsWith('\n') && !item.parentElement?.closest('pre')
+    const piece = isPlain ? text.trimStart() : text
+    if (piece !== '') pieces.push(piece)
+    size += piece.length
+    if (!(item instanceof Element)) continue
+    const parts = partsOf(item, withLinks)
+    for (let index = parts.length - 1; index >= 0; index--) todo.push(parts[index] ?? '')
+  }
+  return pieces
+    .join('')
+    .replace(/[ \t]+(?=\n)/g, '')
+    .replace(/\n{3,}/g, '\n\n')
+    .trim()
+}
+
+function plainText(text: Text): string {
+  return text.parentElement?.closest('pre') ? text.data : text.data.replace(/\s+/g, ' ')
+}
+
+/** What stands before an element's children, the children, and what stands after them. */
+function partsOf(element: Element, withLinks: boolean): (Node | string)[] {
+  const tag = element.localName
+  if (/^(script|style|noscript|template|svg|canvas|select|iframe|object|head|input|textarea)$/.test(tag))
+    return []
+  if (tag === 'br') return ['\n']
+  if (tag === 'hr') return ['\n\n---\n\n']
+  if (tag === 'img') return element.getAttribute('alt') ? [`![${element.getAttribute('alt')}]`] : []
+  if (
+    !element.checkVisibility({ visibilityProperty: true }) &&
+    getComputedStyle(element).display !== 'contents'
+  )
+    return []
+  const children =
+    element instanceof HTMLSlotElement && element.assignedNodes().length > 0
+      ? element.assignedNodes()
+      : [...(element.shadowRoot ?? element).childNodes]
+  const [before, after] = marks(element, tag, withLinks)
+  return [before, ...children, after]
+}
+
+function marks(element: Element, tag: string, withLinks: boolean): [string, string] {
+  if (/^h[1-6]$/.test(tag)) return [`\n\n${'#'.repeat(Number(tag[1]))} `, '\n\n']
+  if (tag === 'li') return ['\n- ', '']
+  if (tag === 'pre') return ['\n\n```\n', '\n```\n\n']
+  if (tag === 'tr') return ['\n| ', '']
+  if (tag === 'td' || tag === 'th') return ['', ' | ']
+  if (tag === 'a' && withLinks && element instanceof HTMLAnchorElement && element.href !== '')
+    return ['[', `](${element.href.slice(0, 2000)})`]
+  const { display } = getComputedStyle(element)
+  const isBlock = !/^(inline|contents|none|ruby|table-(cell|row|row-group|header-group|footer-group))/.test(
+    display,
+  )
+  return tag === 'p' ? ['\n\n', '\n\n'] : isBlock ? ['\n', '\n'] : ['', '']
+}
+
+function engine() {
+  const kept: Kept = {}
+  return {
+    query: (_root: unknown, selector: string): Element | undefined => answer(kept, selector)[0],
+    queryAll: (_root: unknown, selector: string): Element[] => answer(kept, selector),
+  }
+}
+
+const parts = [
+  answer,
+  carrier,
+  everyElement,
+  stateOf,
+  choose,
+  isInteractive,
+  looksClickable,
+  isShown,
+  isInView,
+  describe,
+  isField,
+  visibleText,
+  flags,
+  optionsOf,
+  labelOf,
+  shownValue,
+  scroller,
+  position,
+  scroll,
+  markdown,
+  plainText,
+  partsOf,
+  marks,
+  engine,
+]
+
+/** The engine's source: an expression. */
+export const pageScript = `(() => {\n${parts.map(String).join('\n')}\nreturn engine()\n})()`
