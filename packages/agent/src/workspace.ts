@@ -194,6 +194,7 @@ export class Workspace implements AsyncDisposable {
     options: ProcessOptions & { readonly columns: number; readonly rows: number },
   ): Promise<IPty> {
     const { spawn: spawnPty } = await import('@lydell/node-pty')
+    await turnToFork()
     this.#mustBeOpen()
     const mark = randomUUID()
     const pty = spawnPty(command, [...args], {
@@ -238,6 +239,14 @@ export class Workspace implements AsyncDisposable {
       this.#kills.delete(kill)
     })
   }
+}
+
+let lastTurn: Promise<void> = Promise.resolve()
+
+/** Forking a large process takes milliseconds: one in each turn of the event loop, so that others come in between. */
+function turnToFork(): Promise<void> {
+  lastTurn = lastTurn.then(() => new Promise((done) => setImmediate(done)))
+  return lastTurn
 }
 
 /** The exit code of a process that was started; null when a signal ended it. Rejects when it could not be started. */

@@ -343,7 +343,7 @@ test('a server that does not get ready in time is told and ended', async () => {
   expect(Date.now() - begun).toBeLessThan(15_000)
   expect(mcp.tools.map(({ name }) => name)).toEqual(['deaf_work'])
   expect(mcp.failures).toEqual([
-    { server: 'mute', detail: expect.stringContaining('not ready within 1.5 seconds') },
+    { server: 'mute', isUp: false, detail: expect.stringContaining('not ready within 1.5 seconds') },
   ])
 })
 
@@ -487,7 +487,9 @@ test('a server over HTTP gets its headers with secrets in place', async () => {
   expect(far.seen.at(-1)?.authorization).toBe(`Basic ${encoded}`)
   expect(trial.secrets.mask(encoded)).not.toContain(encoded)
   const wrong = await trial.mcp({ far: { url, auth: 'oauth' } })
-  expect(wrong.mcp.failures).toEqual([{ server: 'far', detail: expect.stringContaining('OAuth') }])
+  expect(wrong.mcp.failures).toEqual([
+    { server: 'far', isUp: false, detail: expect.stringContaining('OAuth') },
+  ])
 })
 
 test.for([

@@ -1,0 +1,81 @@
+/** A shell that was given a script's file reads nothing else. */
+export function hasScript(args: readonly string[]): boolean {
+  const isValue = (at: number) => /^(?:[-+][oO]|--rcfile|--init-file)$/.test(args[at - 1] ?? '')
+  return !args.includes('-s') && args.some((arg, at) => !/^[-+]/.test(arg) && !isValue(at))
+}
+
+/** Programs that run the program that their arguments name, with their options that take a value. */
+const wrappers: ReadonlyMap<string, RegExp> = new Map([
+  ['sudo', /^-[ugpCDhRrTtU]$/],
+  ['doas', /^-[uC]$/],
+  ['env', /^-[uCS]$/],
+  ['command', /^$/],
+  ['builtin', /^$/],
+  ['exec', /^-a$/],
+  ['nohup', /^$/],
+  ['nice', /^-n$/],
+  ['ionice', /^-[cnp]$/],
+  ['chrt', /^$/],
+  ['time', /^-[fo]$/],
+  ['timeout', /^-[ks]$/],
+  ['stdbuf', /^-[ioe]$/],
+  ['setsid', /^$/],
+  ['unbuffer', /^$/],
+  ['strace', /^-[eopsPESu]$/],
+  ['busybox', /^$/],
+  ['toybox', /^$/],
+  ['coproc', /^$/],
+  ['xargs', /^-[aEdILnPsi]$/],
+  ['chroot', /^$/],
+  ['unshare', /^$/],
+])
+/** Those that take a word of their own in front of the program. */
+const wordsBefore: ReadonlyMap<string, number> = new Map([
+  ['timeout', 1],
+  ['chroot', 1],
+  ['chrt', 1],
+])
+
+/** The programs, with arguments, that a call's arguments name. */
+export function wrappedPrograms(name: string, args: readonly string[]): string[][] {
+  if (name === 'find' || name === 'fd') return findPrograms(args)
+  const valued = wrappers.get(name)
+  if (valued === undefined) return []
+  if (name === 'command' && /^-[vV]/.test(args[0] ?? '')) return []
+  let at = 0
+  while (at < args.length && (args[at]?.startsWith('-') || isAssignment(name, args[at]))) {
+    const option = args[at] ?? ''
+    at += valued.test(option) ? 2 : 1
+    if (option === '--') break
+  }
+  at += wordsBefore.get(name) ?? 0
+  while (isAssignment(name, args[at])) at++
+  return at < args.length ? [args.slice(at)] : []
+}
+
+function isAssignment(name: string, arg: string | undefined): boolean {
+  return (name === 'env' || name === 'sudo' || name === 'doas') && arg !== undefined && /^\w+=/.test(arg)
+}
+
+/** `find ... -exec program ... ;`, where `{}` is something below the first directory that is searched. */
+function findPrograms(args: readonly string[]): string[][] {
+  const programs: string[][] = []
+  const root = args[0] !== undefined && !args[0].startsWith('-') ? args[0] : '.'
+  const below = `${root.replace(/(?<=.)\/+$/, '')}/`.replace(/^\/\/$/, '/')
+  for (let at = 0; at < args.length; at++) {
+    if (!/^-(?:exec|execdir|ok|okdir|x|X)$/.test(args[at] ?? '')) continue
+    const start = at + 1
+    while (at < args.length && args[at] !== ';' && args[at] !== '+') at++
+    programs.push(args.slice(start, at).map((word) => word.replaceAll('{}', `${below}found`)))
+  }
+  return programs
+}
+
+/** What ssh runs on the other side. */
+export function remoteCommand(args: readonly string[]): string[] {
+  let at = 0
+  while (at < args.length && args[at]?.startsWith('-'))
+    at += /^-[bcDEeFIiJLlmOopQRSWw]$/.test(args[at] ?? '') ? 2 : 1
+  const command = args.slice(at + 1).join(' ')
+  return command === '' ? [] : [command]
+}

@@ -1,0 +1,36 @@
+const named: Readonly<Record<string, string>> = {
+  UP: '\x1b[A',
+  DOWN: '\x1b[B',
+  RIGHT: '\x1b[C',
+  LEFT: '\x1b[D',
+  HOME: '\x1b[H',
+  END: '\x1b[F',
+  PGUP: '\x1b[5~',
+  PGDN: '\x1b[6~',
+  TAB: '\t',
+  ESC: '\x1b',
+  BS: '\x7f',
+  ENTER: '\r',
+}
+
+/**
+ * What a terminal sends for an input: the code of a key when the input is a key's name (`C-c`, `UP`), otherwise the text
+ * and Enter.
+ */
+export function keystrokes(input: string): string {
+  const key = (Object.hasOwn(named, input) ? named[input] : undefined) ?? control(input)
+  if (key !== undefined) return key
+  return `${input.replace(/\r?\n$/, '').replace(/\r?\n/g, '\r')}\r`
+}
+
+/** The key's name when the input is one. */
+export function keyName(input: string): string | undefined {
+  return Object.hasOwn(named, input) || control(input) !== undefined ? input : undefined
+}
+
+/** C-a to C-z in any case, C-@, C-[, C-\, C-], C-^, C-_ and C-?. */
+function control(input: string): string | undefined {
+  const key = /^[Cc]-([A-Za-z@[\\\]^_?])$/.exec(input)?.[1]?.toUpperCase()
+  if (key === undefined) return undefined
+  return key === '?' ? '\x7f' : String.fromCharCode(key.charCodeAt(0) & 0x1f)
+}

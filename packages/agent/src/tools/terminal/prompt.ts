@@ -1,0 +1,157 @@
+/** What the shell says each time it is ready for the next command. */
+export interface Prompt {
+  /** Of the line that was sent; undefined for a prompt that no line of ours led to. */
+  readonly line: number | undefined
+  readonly exitCode: number
+  /** Of the last command put into the background, -1 when there was none. */
+  readonly pid: number
+  readonly python: string | undefined
+  readonly directory: string
+}
+
+const separator = '\x1f'
+
+/**
+ * The start-up file of a shell (bash 3.2 and later) that answers each line with a marker on its terminal and is hard to
+ * talk out of it: the marker goes to /dev/tty whatever the output is redirected to, each prompt repairs the terminal and
+ * the prompt's own settings, and `__slipway_keep` does so after a command that changed them. A line of input has the form
+ * that `line` gives; the command itself comes by file, so it is of any length and is not echoed. `set -e` and `set -u` end
+ * with the command that set them: in an interactive shell they would end the shell at the next failure.
+ */
+export function startupFile(directory: string, nonce: string): string {
+  return `__slipway_directory=${quoted(directory)}
+__slipway_stty=$(builtin type -P stty)
+unset MAILCHECK TMOUT HISTFILE
+IGNOREEOF=100
+set +o history
+set +H
+__slipway_load() {
+  local code=$?
+  __slipway_line=$1
+  IFS= builtin read -r -d '' __slipway_command <"$__slipway_directory/command"
+  return $code
+}
+__slipway_variables() {
+  local code=$?
+  __slipway_line=$1
+  builtin . "$__slipway_directory/variables"
+  return $code
+}
+__slipway_keep() {
+  local code=$?
+  unset PROMPT_COMMAND PROMPT_DIRTRIM PS0
+  PROMPT_COMMAND='{ __slipway_prompt; } 2>/dev/null'
+  PS1= PS2=
+  set +euv -m
+  return $code
+}
+__slipway_prompt() {
+  local code=$? pid=-1 input=
+  set +euv -m
+  [ -z "$!" ] || pid=$!
+  if [ "$PATH" != "$__slipway_path" ]; then
+    __slipway_path=$PATH
+    __slipway_python=$(builtin type -P python || builtin type -P python3)
+  fi
+  [ -z "$__slipway_stty" ] || "$__slipway_stty" sane -echo </dev/tty
+  if [ "\${BASH_VERSINFO[0]}" -ge 4 ]; then
+    while builtin read -t 0 && builtin read -r -t 1 input; do :; done </dev/tty
+  fi
+  unset PROMPT_COMMAND PS0
+  PROMPT_COMMAND='{ __slipway_prompt; } 2>/dev/null'
+  PS1= PS2=
+  builtin printf '\\033]slipway;%s;%s\\037%s\\037%s\\037%s\\037%s;%s\\007' ${nonce} "$__slipway_line" "$code" "$pid" "$__slipway_python" "$PWD" ${nonce} >/dev/tty
+  __slipway_line=
+  return $code
+}
+PROMPT_COMMAND='{ __slipway_prompt; } 2>/dev/null'
+PS1= PS2=
+`
+}
+
+/**
+ * What is typed to run the command file as line `number`: short enough for a terminal in line mode. The first character
+ * clears what may be left of a line that nobody finished.
+ */
+export function commandLine(number: number): string {
+  return `\x15{ __slipway_load ${number}; } 2>/dev/null; eval "$__slipway_command"; { __slipway_keep; } 2>/dev/null\n`
+}
+
+/** What is typed to set the variables of the variables file. */
+export function variablesLine(number: number): string {
+  return `\x15{ __slipway_variables ${number}; } 2>/dev/null\n`
+}
+
+/** A file that sets and exports variables. Names that are none of a shell and NUL bytes are left out. */
+export function variablesFile(variables: Readonly<Record<string, string>>): string {
+  return Object.entries(variables)
+    .filter(([name]) => /^[A-Za-z_]\w*$/.test(name))
+    .map(([name, value]) => `export ${name}=${quoted(value.replaceAll('\0', ''))}\n`)
+    .join('')
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+/**
+ * Finds the shell's markers in its output. They carry a nonce that only the shell knows, at both ends, and need escape
+ * codes that no listing of its variables has: what a program writes is not taken for one.
+ */
+export class PromptReader {
+  readonly #start: Buffer
+  readonly #end: Buffer
+  #held: Buffer = Buffer.alloc(0)
+
+  constructor(nonce: string) {
+    this.#start = Buffer.from(`\x1b]slipway;${nonce};`)
+    this.#end = Buffer.from(`;${nonce}\x07`)
+  }
+
+  /** Splits what came into output and prompts, in order. What may be the beginning of a marker is held back. */
+  read(chunk: Buffer): (Buffer | Prompt)[] {
+    const parts: (Buffer | Prompt)[] = []
+    let rest = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
+    this.#held = rest.subarray(0, 0)
+    for (;;) {
+      const start = rest.indexOf(this.#start)
+      if (start === -1) break
+      const end = rest.indexOf(this.#end, start + this.#start.length)
+      if (end === -1 && rest.length - start <= 65_536) {
+        // Copied, because the terminal's buffer is not ours to keep.
+        this.#held = Buffer.from(rest.subarray(start))
+        rest = rest.subarray(0, start)
+        break
+      }
+      const after = end === -1 ? start + this.#start.length : end + this.#end.length
+      if (start > 0) parts.push(rest.subarray(0, start))
+      if (end !== -1) parts.push(parsePrompt(rest.toString('utf8', start + this.#start.length, end)))
+      rest = rest.subarray(after)
+    }
+    if (this.#held.length === 0) rest = this.#hold(rest)
+    if (rest.length > 0) parts.push(rest)
+    return parts
+  }
+
+  /** Keeps an end of the output with which a marker may begin. */
+  #hold(rest: Buffer): Buffer {
+    const at = rest.lastIndexOf(0x1b)
+    const length = rest.length - at
+    if (at === -1 || length >= this.#start.length) return rest
+    if (!rest.subarray(at).equals(this.#start.subarray(0, length))) return rest
+    this.#held = Buffer.from(rest.subarray(at))
+    return rest.subarray(0, at)
+  }
+}
+
+function parsePrompt(text: string): Prompt {
+  const [line = '', exitCode = '', pid = '', python = '', ...directory] = text.split(separator)
+  return {
+    line: line === '' ? undefined : Number(line),
+    exitCode: Number(exitCode),
+    pid: Number(pid),
+    python: python === '' ? undefined : python,
+    // The terminal writes a newline as CR LF.
+    directory: directory.join(separator).replaceAll('\r\n', '\n'),
+  }
+}

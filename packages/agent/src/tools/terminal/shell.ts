@@ -1,0 +1,259 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { awaitsInput, foregroundGroup, killGroup } from '../../processes.ts'
+import type { Pty, Workspace } from '../../workspace.ts'
+import {
+  commandLine,
+  type Prompt,
+  PromptReader,
+  startupFile,
+  variablesFile,
+  variablesLine,
+} from './prompt.ts'
+import { Screen } from './screen.ts'
+
+export interface ShellOptions {
+  readonly workspace: Workspace
+  /** The program, a bash: a path or a name. */
+  readonly path: string
+  readonly env: Readonly<Record<string, string>>
+  /** For files that only the shell reads; what is there is removed. */
+  readonly directory: string
+  /** Takes the text that is written in the terminal, commands left out. */
+  readonly onText: (text: string) => void
+}
+
+/** Why waiting for a command came to an end. */
+export type Pause =
+  | { readonly kind: 'prompt'; readonly prompt: Prompt }
+  /** Nothing was written for as long as was asked for. */
+  | { readonly kind: 'quiet' }
+  /** What runs waits for input. */
+  | { readonly kind: 'input' }
+  | { readonly kind: 'timeout' }
+  | { readonly kind: 'aborted' }
+  /** The shell itself is over. */
+  | { readonly kind: 'ended'; readonly exitCode: number }
+
+export interface Patience {
+  /** Milliseconds without output; no such limit by default. */
+  readonly quietMs?: number
+  /** Milliseconds without output after which it is looked whether the command waits for input; not looked by default. */
+  readonly inputMs?: number
+  /** Milliseconds in all. */
+  readonly timeoutMs: number
+}
+
+const startMs = 20_000
+const variablesMs = 10_000
+/** The longest that a timer takes. */
+const maxTimeoutMs = 2 ** 31 - 1
+
+/** A bash that stays, on a terminal of its own: one command at a time, and what is typed into it. */
+export class Shell {
+  readonly #options: ShellOptions
+  readonly #pty: Pty
+  readonly #reader: PromptReader
+  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  readonly #screen = new Screen()
+  #line = 0
+  #isReady = false
+  #isBusy = false
+  #lastOutput = 0
+  /** What has come of the current line, for whoever waits now or later. */
+  #outcome: Extract<Pause, { kind: 'prompt' | 'ended' }> | undefined
+  #exit: number | undefined
+  #wake: (() => void) | undefined
+  /** What the shell said last. */
+  prompt: Prompt = { line: undefined, exitCode: -1, pid: -1, python: undefined, directory: '' }
+
+  private constructor(options: ShellOptions, pty: Pty, nonce: string) {
+    this.#options = options
+    this.#pty = pty
+    this.#reader = new PromptReader(nonce)
+    // The terminal was opened without an encoding: it gives Buffers.
+    pty.onData((data) => this.#receive(data as unknown as Buffer))
+    pty.onExit(({ exitCode, signal }) => this.#ended(signal ? 128 + signal : exitCode))
+  }
+
+  /** Undefined when the program is not there or is no bash that gets ready in time. */
+  static async start(options: ShellOptions): Promise<Shell | undefined> {
+    const { workspace, path, env, directory } = options
+    const nonce = randomBytes(16).toString('hex')
+    await rm(directory, { recursive: true, force: true })
+    await mkdir(directory, { recursive: true, mode: 0o700 })
+    const startup = join(directory, 'startup')
+    await writeFile(startup, startupFile(directory, nonce), { mode: 0o600 })
+    const pty = await workspace.terminal(path, ['--noprofile', '--rcfile', startup, '--noediting', '-i'], {
+      env,
+      columns: 256,
+      rows: 64,
+    })
+    const shell = new Shell(options, pty, nonce)
+    const pause = await shell.wait({ timeoutMs: startMs })
+    await rm(startup, { force: true })
+    if (pause.kind === 'prompt') return shell
+    await shell.end()
+    return undefined
+  }
+
+  /** A command runs in it. */
+  get isBusy(): boolean {
+    return this.#isBusy
+  }
+
+  get isOver(): boolean {
+    return this.#exit !== undefined
+  }
+
+  /** Sets and exports variables, without a trace in the terminal, the history or the arguments of a process. */
+  async set(variables: Readonly<Record<string, string>>): Promise<void> {
+    const file = join(this.#options.directory, 'variables')
+    const text = variablesFile(variables)
+    if (text === '') return
+    await writeFile(file, text, { mode: 0o600 })
+    try {
+      this.#begin(variablesLine(this.#line + 1))
+      await this.wait({ timeoutMs: variablesMs })
+    } finally {
+      await rm(file, { force: true })
+    }
+  }
+
+  /** Starts a command; only when the shell is not busy. */
+  async run(command: string): Promise<void> {
+    await writeFile(join(this.#options.directory, 'command'), command, { mode: 0o600 })
+    this.#begin(commandLine(this.#line + 1))
+  }
+
+  /** Types into the command that runs. */
+  type(keys: string): void {
+    if (this.#exit === undefined) this.#pty.write(keys)
+  }
+
+  /** Stops reading the terminal, which stops the programs that write in it, until called with false. */
+  hold(isHeld: boolean): void {
+    if (this.#exit !== undefined) return
+    if (isHeld) this.#pty.pause()
+    else this.#pty.resume()
+  }
+
+  /** Gives what is written of a line that is not ended to `onText`. */
+  flush(): void {
+    this.#options.onText(this.#screen.flush())
+  }
+
+  /** Waits for the command that runs, at once ready when there is none. */
+  async wait(patience: Patience, signal?: AbortSignal): Promise<Pause> {
+    const { quietMs = Number.POSITIVE_INFINITY, inputMs = Number.POSITIVE_INFINITY, timeoutMs } = patience
+    const start = performance.now()
+    this.#lastOutput = start
+    let nextLook = inputMs
+    const wake = () => this.#wake?.()
+    signal?.addEventListener('abort', wake)
+    try {
+      for (;;) {
+        if (this.#outcome !== undefined) return this.#outcome
+        if (signal?.aborted) return { kind: 'aborted' }
+        const now = performance.now()
+        const silence = now - this.#lastOutput
+        if (now - start >= timeoutMs) return { kind: 'timeout' }
+        if (silence >= quietMs) return { kind: 'quiet' }
+        if (silence < inputMs) nextLook = inputMs
+        else if (silence >= nextLook) {
+          nextLook = silence + inputMs
+          if (await this.#awaitsInput()) return { kind: 'input' }
+          continue
+        }
+        await this.#sleep(Math.min(start + timeoutMs - now, Math.min(quietMs, nextLook) - silence))
+      }
+    } finally {
+      signal?.removeEventListener('abort', wake)
+    }
+  }
+
+  /**
+   * Stops the command that runs: as Ctrl-C does, then by killing what is in the foreground, then, when the shell itself
+   * does not come back, by ending it.
+   */
+  async interrupt(): Promise<void> {
+    this.type('\x03')
+    const isBack = async (ms: number) => (await this.wait({ timeoutMs: ms })).kind !== 'timeout'
+    if (await isBack(500)) return
+    // The shell goes on with the next program of a list when one was killed.
+    for (let round = 0; round < 5; round++) {
+      const group = await foregroundGroup(this.#pty.pid)
+      if (group === undefined || group === this.#pty.pid) break
+      killGroup(group)
+      this.type('\x03')
+      if (await isBack(200)) return
+    }
+    await this.end()
+  }
+
+  /** Kills the shell and everything that was started in it, also in the background. */
+  async end(): Promise<void> {
+    await this.#options.workspace.endTerminal(this.#pty)
+    this.hold(false)
+    this.#ended(137)
+    await rm(this.#options.directory, { recursive: true, force: true })
+  }
+
+  /** Nothing came while it was looked: what waits has said what it waits for. */
+  async #awaitsInput(): Promise<boolean> {
+    const before = this.#lastOutput
+    return (await awaitsInput(this.#pty.pid)) && this.#outcome === undefined && this.#lastOutput === before
+  }
+
+  #begin(line: string): void {
+    this.#line++
+    this.#isBusy = true
+    this.#outcome = this.#exit === undefined ? undefined : { kind: 'ended', exitCode: this.#exit }
+    this.type(line)
+  }
+
+  #receive(data: Buffer): void {
+    this.#lastOutput = performance.now()
+    for (const part of this.#reader.read(data)) {
+      if (!Buffer.isBuffer(part)) this.#prompted(part)
+      else this.#show(this.#decoder.decode(part, { stream: true }))
+    }
+  }
+
+  #show(text: string): void {
+    const lines = this.#screen.write(text)
+    // What comes before the first prompt is no command's.
+    if (lines !== '' && this.#isReady) this.#options.onText(lines)
+  }
+
+  #prompted(prompt: Prompt): void {
+    this.#show(this.#decoder.decode())
+    this.prompt = prompt
+    if (this.#isReady && prompt.line !== this.#line) return
+    if (!this.#isReady) this.#screen.flush()
+    this.#isReady = true
+    this.#isBusy = false
+    this.#outcome = { kind: 'prompt', prompt }
+    this.#wake?.()
+  }
+
+  #ended(exitCode: number): void {
+    if (this.#exit !== undefined) return
+    this.#exit = exitCode
+    this.#isBusy = false
+    this.#outcome = { kind: 'ended', exitCode }
+    this.#wake?.()
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    await new Promise<void>((done) => {
+      const timer = setTimeout(done, Math.min(Math.max(1, ms), maxTimeoutMs))
+      this.#wake = () => {
+        clearTimeout(timer)
+        done()
+      }
+    })
+    this.#wake = undefined
+  }
+}
