@@ -23,6 +23,7 @@ export class Secrets {
   readonly #fetch: typeof fetch
   readonly #now: () => number
   #pattern: RegExp | undefined
+  #sorted: readonly string[] | undefined
 
   constructor(
     sources: Readonly<Record<string, SecretSource>> = {},
@@ -50,7 +51,7 @@ export class Secrets {
   hide(value: string): void {
     if (value.length < minLength) return
     this.#others.add(value)
-    this.#pattern = undefined
+    this.#forget()
   }
 
   /** Hides the keys, tokens and passwords of a configuration; of its environments and headers what looks like one. */
@@ -102,40 +103,65 @@ export class Secrets {
 
   /** A JSON value in which no text holds a value that is known, names of members included. */
   maskJson<V>(value: V): V {
-    return this.#known().length === 0 ? value : (this.#copy(value) as V)
+    return this.hasValues ? (this.#copy(value) as V) : value
   }
 
-  /** Masks a text that comes in pieces: a piece that may be the beginning of a value is held back until it is clear. */
+  /** Something is known that has to be hidden. */
+  get hasValues(): boolean {
+    return this.#forms().length > 0
+  }
+
+  /**
+   * Masks a text that comes in pieces: all pieces together are the whole text as `mask` gives it. What may be the beginning
+   * of a value, or of a longer one, is held back until it is clear.
+   */
   stream(): { add(text: string): string; end(): string } {
     let held = ''
+    const take = (length: number) => {
+      const piece = this.mask(held.slice(0, length))
+      held = held.slice(length)
+      return piece
+    }
     return {
       add: (text) => {
-        const masked = this.mask(held + text)
-        const start = this.#openStart(masked)
-        held = masked.slice(start)
-        return masked.slice(0, start)
+        held += text
+        return take(this.#clear(held))
       },
-      end: () => {
-        const rest = held
-        held = ''
-        return rest
-      },
+      end: () => take(held.length),
+    }
+  }
+
+  /** How much of the beginning of a text can be masked without knowing what comes: no value reaches beyond it. */
+  #clear(text: string): number {
+    let length = this.#openStart(text)
+    for (;;) {
+      const starts = this.#forms().map((form) => text.indexOf(form, Math.max(0, length - form.length + 1)))
+      const start = Math.min(...starts.filter((at) => at !== -1), length)
+      if (start === length) return length
+      length = start
     }
   }
 
   /** Where the longest end of a text starts that begins a value; its length when none does. */
   #openStart(text: string): number {
     let longest = 0
-    for (const value of this.#known()) {
-      for (let length = Math.min(value.length - 1, text.length); length > longest; length--) {
-        if (text.endsWith(value.slice(0, length))) longest = length
+    for (const form of this.#forms()) {
+      for (let length = Math.min(form.length - 1, text.length); length > longest; length--) {
+        if (text.endsWith(form.slice(0, length))) longest = length
       }
     }
     return text.length - longest
   }
 
-  #known(): string[] {
-    return [...new Set([...this.#values.values(), ...this.#others])].filter((v) => v.length >= minLength)
+  /** What is looked for, the longest first: each value, also without blanks around it, in JSON text, and in JSON text in it. */
+  #forms(): readonly string[] {
+    if (this.#sorted !== undefined) return this.#sorted
+    const values = [...this.#values.values(), ...this.#others].flatMap((value) => [value, value.trim()])
+    const forms = values
+      .filter((value) => value.length >= minLength)
+      .flatMap((value) => [value, inJson(value), inJson(inJson(value))])
+    this.#sorted = [...new Set(forms)].sort((a, b) => b.length - a.length)
+    return this.#sorted
   }
 
   #copy(value: unknown): unknown {
@@ -148,17 +174,19 @@ export class Secrets {
   }
 
   #makePattern(): RegExp {
-    const values = [...new Set([...this.#values.values(), ...this.#others])].filter(
-      (v) => v.length >= minLength,
-    )
-    if (values.length === 0) return /(?!)/
-    values.sort((a, b) => b.length - a.length)
-    return new RegExp(values.map((value) => RegExp.escape(value)).join('|'), 'g')
+    const forms = this.#forms()
+    if (forms.length === 0) return /(?!)/
+    return new RegExp(forms.map((form) => RegExp.escape(form)).join('|'), 'g')
   }
 
   #keep(name: string, value: string): void {
     this.#values.set(name, value)
+    this.#forget()
+  }
+
+  #forget(): void {
     this.#pattern = undefined
+    this.#sorted = undefined
   }
 
   async #value(name: string): Promise<string | undefined> {
@@ -179,4 +207,9 @@ export class Secrets {
     }
     return this.#values.get(name)
   }
+}
+
+/** A text as JSON writes it, without the quotes. */
+function inJson(text: string): string {
+  return JSON.stringify(text).slice(1, -1)
 }

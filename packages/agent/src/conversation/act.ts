@@ -1,0 +1,116 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { EventDraft } from '@slipway/storage'
+import type { Tool } from '../tools/tool.ts'
+import { agentError, observationOf, rejection, statusUpdate } from './drafts.ts'
+import type { Equipment } from './equipment.ts'
+import type { Pen } from './pen.ts'
+import type { Pending } from './state.ts'
+
+/** A tool that is told to stop and does not is left behind after this. */
+const graceMs = 5_000
+
+/**
+ * Does the pending actions, at most `limit` at a time, those that touch the same thing one after another. Results are written in
+ * the order of the calls, each as soon as those before it are there, and only for calls that still have none. No further
+ * action is begun once the run has been stopped.
+ */
+export async function act(
+  options: { readonly pen: Pen; readonly equipment: Equipment; readonly limit: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const { pen, equipment, limit } = options
+  const pending = pen.state.unanswered()
+  const results: (Result | undefined)[] = pending.map(() => undefined)
+  const running = new Set<{ readonly keys: readonly string[]; readonly over: Promise<void> }>()
+  let flushed = 0
+  const flush = async () => {
+    const start = flushed
+    while (flushed < results.length && results[flushed] !== undefined) flushed++
+    const ready = pending
+      .slice(start, flushed)
+      .map((call, index) => ({ call, result: results[start + index] }))
+    if (ready.length === 0) return
+    const mustStop = ready.some(({ result }) => result?.mustStop)
+    await pen.write(
+      (now) => {
+        const drafts = ready.flatMap(({ call, result }) =>
+          now.pending.has(call.id) && result ? [result.draft] : [],
+        )
+        return { events: mustStop && now.status === 'running' ? [...drafts, statusUpdate('paused')] : drafts }
+      },
+      { isPatient: true },
+    )
+  }
+  for (const [index, call] of pending.entries()) {
+    const keys = keysOf(equipment.tools.get(call.tool_name), call)
+    const mustWait = () =>
+      running.size >= limit || [...running].some((other) => other.keys.some((key) => keys.includes(key)))
+    while (mustWait()) await Promise.race([...running].map(({ over }) => over))
+    if (signal.aborted || pen.state.status !== 'running') break
+    const over = once(equipment, call, signal).then(async (result) => {
+      running.delete(task)
+      if (signal.aborted) return
+      results[index] = result
+      await flush()
+    })
+    const task = { keys, over }
+    running.add(task)
+    over.catch(() => undefined)
+  }
+  await Promise.all([...running].map(({ over }) => over))
+}
+
+function keysOf(tool: Tool | undefined, { action }: Pending): readonly string[] {
+  return tool === undefined || action === null ? [] : tool.resources(action)
+}
+
+interface Result {
+  readonly draft: EventDraft
+  /** A hook said that the run should end. */
+  readonly mustStop?: boolean
+}
+
+/** One action with its hooks. Whatever happens, there is a result. */
+async function once(equipment: Equipment, call: Pending, signal: AbortSignal): Promise<Result> {
+  const tool = equipment.tools.get(call.tool_name)
+  if (tool === undefined || call.action === null) {
+    const names = [...equipment.tools.keys()].join(', ')
+    return { draft: agentError(call, `Tool '${call.tool_name}' is not available. Available: ${names}`) }
+  }
+  try {
+    const { kind: _, ...tool_input } = call.action
+    const about = { tool_name: call.tool_name, tool_input }
+    const before = await equipment.hook('pre_tool_use', about, signal)
+    if (before.isBlocked || before.shouldStop) {
+      const draft = rejection(call, before.reason ?? 'A hook blocked the action', 'hook')
+      return { draft, mustStop: before.shouldStop }
+    }
+    const observation = await withGrace(tool.run(call.action, signal), signal)
+    const after = await equipment.hook('post_tool_use', { ...about, tool_response: observation }, signal)
+    const content = [...observation.content, ...equipment.rulesFor(call.action)]
+    return { draft: observationOf(call, { ...observation, content }), mustStop: after.shouldStop }
+  } catch (error) {
+    const text = error instanceof Error ? error.message : String(error)
+    return { draft: agentError(call, `Error executing tool '${call.tool_name}': ${text}`) }
+  }
+}
+
+async function withGrace<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const done = new AbortController()
+  const left = new Promise<never>((_, reject) => {
+    const leave = () => {
+      sleep(graceMs, undefined, { signal: done.signal }).then(
+        () => reject(new Error('the tool did not stop in time')),
+        () => undefined,
+      )
+    }
+    if (signal.aborted) leave()
+    else signal.addEventListener('abort', leave, { once: true, signal: done.signal })
+  })
+  work.catch(() => undefined)
+  try {
+    return await Promise.race([work, left])
+  } finally {
+    done.abort()
+  }
+}

@@ -1,0 +1,340 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { agent, type Llm, type Message, Problem } from '@slipway/protocol'
+import { type EventLog, openStorage, type Storage } from '@slipway/storage'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Answer, Model, ModelRequest } from '../llm/model.ts'
+import { Conversation, type Keeping } from './conversation.ts'
+import type { Rim, Settings } from './equipment.ts'
+import { Pen } from './pen.ts'
+import type { LogEvent } from './view.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'slipway-loop-'))
+let storage: Storage
+
+beforeAll(async () => {
+  storage = await openStorage({ directory })
+})
+afterAll(async () => {
+  await storage[Symbol.asyncDispose]()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+type Command =
+  | { readonly kind: 'send'; readonly run: boolean }
+  | { readonly kind: 'run' | 'pause' | 'interrupt' | 'accept' | 'reject' | 'crash' | 'wait' }
+
+const command: fc.Arbitrary<Command> = fc.oneof(
+  { weight: 4, arbitrary: fc.boolean().map((run) => ({ kind: 'send' as const, run })) },
+  {
+    weight: 6,
+    arbitrary: fc
+      .constantFrom('run', 'pause', 'interrupt', 'accept', 'reject', 'crash', 'wait')
+      .map((kind) => ({ kind }) as Command),
+  },
+)
+
+/** Numbers that look random and are the same each time. */
+function numbers(seed: number): () => number {
+  let state = seed | 1
+  return () => {
+    state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff
+    return state / 0x7fffffff
+  }
+}
+
+/** A log that answers late. When its process is dead nothing of it is heard any more; what was on its way may be stored or not. */
+class LateLog implements Pick<EventLog, 'append' | 'read' | 'get'> {
+  isDead = false
+  readonly #random: () => number
+  constructor(random: () => number) {
+    this.#random = random
+  }
+  async append(...args: Parameters<EventLog['append']>) {
+    await this.#late()
+    const stored = await storage.log.append(...args)
+    await this.#late()
+    return stored
+  }
+  async read(...args: Parameters<EventLog['read']>) {
+    await this.#late()
+    return await storage.log.read(...args)
+  }
+  async get(...args: Parameters<EventLog['get']>) {
+    await this.#late()
+    return await storage.log.get(...args)
+  }
+  async #late(): Promise<void> {
+    const turns = Math.floor(this.#random() * 4)
+    if (turns === 3) await sleep(1)
+    else for (let i = 0; i < turns; i++) await undefined
+    if (this.isDead) await new Promise(() => undefined)
+  }
+}
+
+/** A model of many moods that remembers what it was asked. */
+function moody(random: () => number, asked: Set<string>): (llm: Llm) => Model {
+  let count = 0
+  return (llm) => ({
+    llm,
+    contextWindow: undefined,
+    countTokens: () => 0,
+    async respond({ messages }: ModelRequest, signal: AbortSignal): Promise<Answer> {
+      await sleep(random() * 4)
+      if (signal.aborted) return { kind: 'aborted' }
+      mustBeWellFormed(messages)
+      for (const text of texts(messages)) asked.add(text)
+      const mood = random()
+      if (mood < 0.05) return { kind: 'failure', code: 'LLMServiceUnavailableError', detail: 'gone' }
+      const id = `r${count++}-${randomUUID()}`
+      const call = (name: string, args: object, n = 0) => ({
+        id: `${id}-${n}`,
+        name,
+        arguments: JSON.stringify(args),
+        origin: 'completion' as const,
+      })
+      const calls =
+        mood < 0.3
+          ? [call('think', { thought: id })]
+          : mood < 0.5
+            ? [call('think', { thought: id }), call('nothing', {}, 1), call('list_directory', {}, 2)]
+            : mood < 0.6
+              ? [call('think', { thought: 7 })]
+              : mood < 0.8
+                ? [call('think', { thought: id }), call('finish', { message: 'done' }, 1)]
+                : []
+      return {
+        kind: 'answer',
+        responseId: id,
+        message: {
+          role: 'assistant',
+          content: calls.length > 0 ? [] : [{ type: 'text', text: `answer ${id}`, cache_prompt: false }],
+          ...(calls.length > 0 ? { tool_calls: calls } : {}),
+          thinking_blocks: [],
+        },
+        usage: {
+          model: 'moody',
+          prompt_tokens: 1,
+          completion_tokens: 1,
+          cache_read_tokens: 0,
+          cache_write_tokens: 0,
+          reasoning_tokens: 0,
+          context_window: 0,
+          per_turn_token: 2,
+          response_id: id,
+        },
+        cost: 0,
+        latencyMs: 1,
+        model: 'moody',
+        usageId: 'default',
+        stop: calls.length > 0 ? 'tool_calls' : 'stop',
+      }
+    },
+  })
+}
+
+/** What providers insist on: each result follows its call, each call has one result, and the last word is not the model's. */
+function mustBeWellFormed(messages: readonly Message[]): void {
+  let open: string[] = []
+  for (const { role, tool_calls, tool_call_id } of messages) {
+    if (role === 'tool') {
+      expect(open).toContain(tool_call_id)
+      open = open.filter((id) => id !== tool_call_id)
+    } else {
+      expect(open).toEqual([])
+      open = (tool_calls ?? []).map(({ id }) => id)
+    }
+  }
+  expect(open).toEqual([])
+  expect(messages.at(-1)?.role).not.toBe('assistant')
+}
+
+function texts(messages: readonly Message[]): string[] {
+  return messages.flatMap(({ content }) =>
+    content.flatMap((part) => (part.type === 'text' ? [part.text] : [])),
+  )
+}
+
+const settings = (policy: string): Settings => ({
+  agent: agent.parse({
+    llm: { model: 'moody' },
+    tools: [{ name: 'list_directory' }],
+    tool_concurrency_limit: 3,
+  }),
+  workspace: { working_dir: join(directory, 'workspace') },
+  worktree: false,
+  conversation_id: undefined,
+  parent_conversation_id: undefined,
+  confirmation_policy:
+    policy === 'always' ? { kind: 'AlwaysConfirm', deadline_seconds: undefined } : undefined,
+  security_analyzer: undefined,
+  initial_message: undefined,
+  max_iterations: 12,
+  stuck_detection: true,
+  stuck_detection_thresholds: undefined,
+  secrets: undefined,
+  secrets_encrypted: false,
+  tool_module_qualnames: undefined,
+  client_tools: undefined,
+  agent_definitions: undefined,
+  agent_launch_additions: undefined,
+  plugins: undefined,
+  hook_config: undefined,
+  tags: undefined,
+  user_id: undefined,
+  autotitle: false,
+  title_llm_profile: undefined,
+})
+
+/** A conversation whose process can die. */
+class Life {
+  readonly id = randomUUID()
+  readonly asked = new Set<string>()
+  readonly sent: string[] = []
+  readonly #random: () => number
+  readonly #policy: string
+  #log: LateLog | undefined
+  conversation!: Conversation
+
+  constructor(random: () => number, policy: string) {
+    this.#random = random
+    this.#policy = policy
+  }
+
+  async begin(): Promise<void> {
+    const log = new LateLog(this.#random)
+    this.#log = log
+    const rim: Rim = {
+      log: log as unknown as EventLog,
+      logLine: () => undefined,
+      now: () => Date.now() * 1000,
+      openModel: moody(this.#random, this.asked),
+      environment: { PATH: '/usr/bin:/bin' },
+      directory: join(directory, 'conversations'),
+      isConfined: true,
+    }
+    const vault = await storage.conversations.vault(this.id)
+    const keeping: Keeping = {
+      snapshot: vault?.snapshot ?? null,
+      stats: null,
+      saveSnapshot: (snapshot) => storage.conversations.saveSnapshot(this.id, snapshot),
+      seal: () => ({}),
+    }
+    this.conversation = await Conversation.open({
+      id: this.id,
+      settings: settings(this.#policy),
+      rim,
+      keeping,
+    })
+  }
+
+  async crash(): Promise<void> {
+    if (this.#log !== undefined) this.#log.isDead = true
+    // What was on its way when the process died arrives now or never.
+    await sleep(2)
+    await this.begin()
+  }
+
+  async do(given: Command): Promise<void> {
+    const { conversation } = this
+    if (given.kind === 'send') {
+      const text = `message ${this.sent.length} ${randomUUID()}`
+      const content = [{ type: 'text' as const, text, cache_prompt: false }]
+      await conversation.send({
+        role: 'user',
+        content,
+        run: given.run,
+        sender: undefined,
+        extended_content: undefined,
+      })
+      this.sent.push(text)
+    } else if (given.kind === 'run') await conversation.run()
+    else if (given.kind === 'pause') await conversation.pause()
+    else if (given.kind === 'interrupt') await conversation.interrupt()
+    else if (given.kind === 'accept') await conversation.respond({ accept: true, reason: '' })
+    else if (given.kind === 'reject') await conversation.respond({ accept: false, reason: 'no' })
+    else if (given.kind === 'wait') await sleep(this.#random() * 6)
+  }
+
+  /** Lets it run until nothing waits any more. */
+  async rest(): Promise<void> {
+    for (let rounds = 0; rounds < 200; rounds++) {
+      await this.conversation.settled()
+      const { state } = this.conversation
+      if (state.status === 'waiting_for_confirmation')
+        await this.conversation.respond({ accept: true, reason: '' })
+      else if (state.isAwaiting || state.pending.size > 0) {
+        if (state.status === 'stuck') await this.do({ kind: 'send', run: true })
+        else await this.conversation.run()
+      } else return
+    }
+    throw new Error(`no rest: ${this.conversation.state.status}`)
+  }
+
+  async events(): Promise<LogEvent[]> {
+    const stored = await storage.log.read(this.id, 0, 100_000)
+    return stored.map(({ bytes }) => JSON.parse(bytes.toString()))
+  }
+}
+
+async function live(commands: readonly (readonly Command[])[], seed: number, policy: string): Promise<void> {
+  const life = new Life(numbers(seed), policy)
+  await storage.conversations.create({ id: life.id })
+  await life.begin()
+  for (const together of commands) {
+    // What is asked at the same moment is decided in an order that nobody chooses.
+    const work = together
+      .filter(({ kind }) => kind !== 'crash')
+      .map((one) => life.do(one).catch(onlyConflicts))
+    if (together.some(({ kind }) => kind === 'crash')) {
+      await life.crash()
+    } else await Promise.all(work)
+  }
+  await life.rest()
+  await check(life)
+  await life.conversation.close()
+}
+
+function onlyConflicts(error: unknown): void {
+  if (!(error instanceof Problem && error.code === 'conflict')) throw error
+}
+
+async function check(life: Life): Promise<void> {
+  const events = await life.events()
+  const actions = events.filter((event) => event.kind === 'ActionEvent')
+  for (const { id, tool_call_id } of actions) {
+    const results = events.filter(
+      (event) =>
+        ('action_id' in event && event.action_id === id) ||
+        (event.kind === 'AgentErrorEvent' && event.tool_call_id === tool_call_id),
+    )
+    expect(results.map(({ kind }) => kind)).toHaveLength(1)
+  }
+  const { state } = life.conversation
+  const folded = await Pen.open(life.id, storage.log)
+  expect(JSON.parse(JSON.stringify(folded.state.save()))).toEqual(JSON.parse(JSON.stringify(state.save())))
+  expect((await storage.conversations.get([life.id]))[0]?.status).toBe(state.status)
+  const said = events.flatMap((event) =>
+    event.kind === 'MessageEvent' ? texts([event.llm_message as Message]) : [],
+  )
+  for (const text of life.sent) {
+    expect(said.filter((one) => one === text)).toHaveLength(1)
+    expect(life.asked.has(text)).toBe(true)
+  }
+}
+
+test('whatever is asked of it in whatever order, each call has one result, each message an answer, and the fold is the state', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.array(command, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 12 }),
+      fc.integer(),
+      fc.constantFrom('never', 'always'),
+      live,
+    ),
+    { numRuns: Number(process.env.SLIPWAY_LOOP_RUNS ?? 60), endOnFailure: false },
+  )
+}, 240_000)

@@ -1,0 +1,582 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
+import {
+  type ConfirmationPolicy,
+  type Llm,
+  Problem,
+  redact,
+  type SecretSource,
+  type SecurityAnalyzer,
+  type SendMessageRequest,
+} from '@slipway/protocol'
+import type { AppendOptions, EventDraft } from '@slipway/storage'
+import { Secrets } from '../secrets.ts'
+import { agentError, rejection, stateUpdate, statusUpdate, textMessage } from './drafts.ts'
+import { Equipment, type Rim, type Settings } from './equipment.ts'
+import { Hints } from './hints.ts'
+import { maskEvent } from './mask.ts'
+import { Pen } from './pen.ts'
+import { userSuffix } from './prompt.ts'
+import { Run } from './run.ts'
+import { type SavedState, State } from './state.ts'
+import { Stats } from './stats.ts'
+import { next } from './status.ts'
+import { titleOf } from './title.ts'
+import type { LogEvent } from './view.ts'
+
+const restarted =
+  'The call was interrupted by a restart before it had a result. It may have been done in part.'
+const interrupted =
+  'The call was interrupted by the user before it had a result. It may have been done in part.'
+const superseded = 'Superseded by a new user message'
+const sideQuestion =
+  'Answer the following question about this conversation briefly and in words only, without calling a tool:'
+/** A run that does not stop is left behind after this. */
+const stopMs = 5_000
+/** Events between two savings of the fold. */
+const saveEvery = 1_000
+
+/** What a conversation keeps beside its log; all of it is handed in by who opens it. */
+export interface Keeping {
+  /** The fold as it was saved last, if any. */
+  readonly snapshot: { readonly position: number; readonly text: string } | null
+  /** JSON text of what the models have used. */
+  readonly stats: string | null
+  saveSnapshot(snapshot: { readonly position: number; readonly text: string }): Promise<void>
+  /** The settings as they are kept, for the record of the conversation. */
+  seal(settings: Settings): Pick<NonNullable<AppendOptions['record']>, 'request' | 'sealed'>
+  /** Gives the conversation a title when it has none. */
+  entitle?(title: string): Promise<void>
+  /** The model for titles, when it is not the agent's own. */
+  titleModel?(): Promise<Llm | undefined>
+}
+
+/**
+ * A conversation that thinks and acts. Its log is the truth; what is here besides is the fold of it, the tools, and the
+ * one loop that runs it. Verbs resolve when what they ask for is durable; the run goes on behind.
+ */
+export class Conversation implements AsyncDisposable {
+  readonly id: string
+  readonly hints = new Hints()
+  readonly #rim: Rim
+  readonly #keeping: Keeping
+  readonly #pen: Pen
+  readonly #secrets: Secrets
+  readonly #stats: Stats
+  readonly #run: Run
+  readonly #closing = new AbortController()
+  #settings: Settings
+  #equipment: Promise<Equipment> | undefined
+  #hasBegun = false
+  #loop: Promise<void> | undefined
+  #step: AbortController | undefined
+  #interruption: Promise<unknown> | undefined
+  #deadline: NodeJS.Timeout | undefined
+  #savedAt: number
+
+  private constructor(options: {
+    readonly id: string
+    readonly settings: Settings
+    readonly rim: Rim
+    readonly keeping: Keeping
+    readonly pen: Pen
+    readonly secrets: Secrets
+  }) {
+    const { id, settings, rim, keeping, pen, secrets } = options
+    this.id = id
+    this.#settings = settings
+    this.#rim = rim
+    this.#keeping = keeping
+    this.#pen = pen
+    this.#secrets = secrets
+    this.#stats = new Stats(keeping.stats)
+    this.#savedAt = keeping.snapshot?.position ?? 0
+    this.#run = new Run({
+      pen,
+      settings,
+      rim,
+      stats: this.#stats,
+      secrets,
+      hints: this.hints,
+      equip: (signal) => this.#equip(signal),
+      policy: () => this.policy,
+      analyzer: () => this.analyzer,
+    })
+  }
+
+  /**
+   * Folds the log from the saved state on. A conversation that was running when its process died is answered: each action
+   * without a result gets an AgentErrorEvent, and the conversation is paused.
+   */
+  static async open(options: {
+    readonly id: string
+    readonly settings: Settings
+    readonly rim: Rim
+    readonly keeping: Keeping
+  }): Promise<Conversation> {
+    const { id, settings, rim, keeping } = options
+    const secrets = secretsOf(settings)
+    const mask = (draft: EventDraft) => maskEvent(draft, secrets)
+    const state = await restored(id, rim, keeping)
+    const pen = await Pen.open(id, rim.log, { state, mask })
+    const conversation = new Conversation({ id, settings, rim, keeping, pen, secrets })
+    await pen.write((now) => (now.status === 'running' ? { events: stopped(now, restarted) } : undefined))
+    conversation.#watchDeadline()
+    return conversation
+  }
+
+  get state(): State {
+    return this.#pen.state
+  }
+
+  get settings(): Settings {
+    return this.#settings
+  }
+
+  get stats(): Stats {
+    return this.#stats
+  }
+
+  get policy(): ConfirmationPolicy {
+    return this.state.policy ?? this.#settings.confirmation_policy ?? { kind: 'NeverConfirm' }
+  }
+
+  get analyzer(): SecurityAnalyzer | null {
+    const own = this.state.analyzer
+    return own === undefined ? (this.#settings.security_analyzer ?? null) : own
+  }
+
+  /** Something is being done: closing now would interrupt it. */
+  get isBusy(): boolean {
+    return this.#loop !== undefined
+  }
+
+  /** Resolves when no run is on its way. */
+  async settled(): Promise<void> {
+    while (this.#loop !== undefined) await this.#loop
+  }
+
+  /**
+   * Stores a user message, with its activated skills and what hooks add to it. What waited for confirmation is rejected; a
+   * conversation that was finished or stuck is idle again. `id` makes a repeat harmless: the same message is stored once,
+   * another one under the same id is a Problem `conflict`. `run` starts a run, also when one is just ending.
+   */
+  async send(message: SendMessageRequest, id: string = randomUUID()): Promise<void> {
+    const equipment = await this.#open().catch(() => undefined)
+    const text = textOf(message)
+    const [before] = await this.#rim.log.get(this.id, [id])
+    const isRepeat = before !== undefined
+    const verdict = isRepeat
+      ? undefined
+      : await equipment?.hook('user_prompt_submit', { message: text }, this.#closing.signal)
+    let isNew = true
+    await this.#pen.write(async (now) => {
+      const [known] = await this.#rim.log.get(this.id, [id])
+      const draft = this.#message(message, { id, now, equipment, context: verdict?.additionalContext ?? [] })
+      if (known !== undefined) {
+        isNew = false
+        mustBeSame(JSON.parse(known.bytes.toString()), draft, this.#secrets)
+        return undefined
+      }
+      const status = next(now.status, 'send')
+      const events = [
+        ...this.#prompt(now, equipment),
+        ...(status === undefined ? [] : now.unanswered().map((call) => rejection(call, superseded))),
+        ...(status === undefined ? [] : [statusUpdate(status)]),
+        draft,
+        ...(verdict?.isBlocked
+          ? [stateUpdate('blocked_messages', { [id]: verdict.reason ?? 'blocked' })]
+          : []),
+      ]
+      return { events }
+    })
+    if (isNew) void this.#entitle(this.#secrets.mask(text))
+    if (message.run && (isNew || this.state.status === 'idle')) await this.#ensureRunning()
+  }
+
+  /** Starts a run; a Problem `conflict` when it is running already. Nothing happens when it is finished. */
+  async run(): Promise<void> {
+    await this.#pen.write((now) => {
+      const status = next(now.status, 'run')
+      return status === undefined ? undefined : { events: [statusUpdate(status)] }
+    })
+    if (this.state.status === 'running') this.#start()
+    else this.hints.give({ kind: 'rest' })
+  }
+
+  /** Lets the pending actions be done, or rejects all of them. Said twice, or with nothing pending, it changes nothing. */
+  async respond(options: { readonly accept: boolean; readonly reason: string }): Promise<void> {
+    const { accept, reason } = options
+    await this.#pen.write((now) => {
+      const status = next(now.status, accept ? 'accept' : 'reject')
+      if (status === undefined) return undefined
+      const rejections = accept ? [] : now.unanswered().map((call) => rejection(call, reason))
+      return { events: [...rejections, statusUpdate(status)] }
+    })
+    clearTimeout(this.#deadline)
+    if (this.state.status === 'running') this.#start()
+  }
+
+  /** Stops after the model call or the tools that are under way. */
+  async pause(): Promise<void> {
+    await this.#pen.write((now) => {
+      const status = next(now.status, 'pause')
+      return status === undefined ? undefined : { events: [statusUpdate(status), pauseEvent] }
+    })
+    this.hints.give({ kind: 'rest' })
+  }
+
+  /** Cancels the model call and the tools that are under way; what has no result is answered so. */
+  async interrupt(): Promise<void> {
+    await this.#stop((now) => {
+      const status = next(now.status, 'interrupt')
+      if (status === undefined) return []
+      return now.status === 'running'
+        ? [...stopped(now, interrupted), pauseEvent]
+        : [statusUpdate(status), pauseEvent]
+    })
+  }
+
+  async setPolicy(policy: ConfirmationPolicy): Promise<void> {
+    await this.#configure({ ...this.#settings, confirmation_policy: policy }, [
+      stateUpdate('confirmation_policy', policy),
+    ])
+    this.#watchDeadline()
+  }
+
+  async setAnalyzer(analyzer: SecurityAnalyzer | null): Promise<void> {
+    await this.#configure({ ...this.#settings, security_analyzer: analyzer ?? undefined }, [
+      stateUpdate('security_analyzer', analyzer),
+    ])
+  }
+
+  /** Adds secrets; they are there for the next tool call. */
+  async addSecrets(secrets: Readonly<Record<string, SecretSource>>): Promise<void> {
+    this.#secrets.add(secrets)
+    await this.#configure({ ...this.#settings, secrets: { ...this.#settings.secrets, ...secrets } }, [])
+  }
+
+  /** Goes on with another model; history stays. */
+  async switchModel(llm: Llm): Promise<void> {
+    const agent = { ...this.#settings.agent, llm }
+    this.#secrets.hideIn(llm)
+    const settings = { ...this.#settings, agent }
+    await this.#configure(settings, [stateUpdate('agent', redact(agent))])
+    const equipment = await this.#equipment?.catch(() => undefined)
+    equipment?.switchModel(llm)
+  }
+
+  /** A question beside the conversation: one answer of the model, which leaves no event. A Problem `unavailable` when it gives none. */
+  async ask(question: string, signal: AbortSignal): Promise<string> {
+    const equipment = await this.#open()
+    const messages = [
+      ...this.state.view.messages(equipment.model.llm.max_message_chars),
+      textMessage('user', `${sideQuestion}\n\n${this.#secrets.mask(question)}`),
+    ]
+    const answer = await equipment.model.respond(
+      { messages, tools: equipment.modelTools, toolChoice: 'none' },
+      AbortSignal.any([signal, this.#closing.signal]),
+    )
+    if (answer.kind !== 'answer') {
+      const detail = answer.kind === 'failure' ? `${answer.code}: ${answer.detail}` : 'It was interrupted.'
+      throw new Problem('unavailable', `The model gave no answer. ${this.#secrets.mask(detail)}`)
+    }
+    await this.#count(answer, 'ask-agent-llm')
+    return this.#secrets.mask(
+      answer.message.content.map((part) => (part.type === 'text' ? part.text : '')).join(''),
+    )
+  }
+
+  /** Lets the condenser forget a part of the history now, or at the next step of a run. A Problem `conflict` when it cannot. */
+  async condense(): Promise<void> {
+    const { condenser } = this.#settings.agent
+    if (condenser === undefined || condenser.kind === 'NoOpCondenser') {
+      throw new Problem('conflict', 'The agent of this conversation has no condenser.')
+    }
+    const equipment = await this.#open()
+    await this.#pen.write(() => ({ events: [{ kind: 'CondensationRequest', source: 'environment' }] }))
+    if (this.#loop !== undefined) return
+    let failure: string | undefined
+    this.#occupy(async (signal) => {
+      const result = await this.#run.condense(equipment, signal)
+      if (result.kind === 'failed') failure = result.detail
+    })
+    await this.settled()
+    if (failure !== undefined) {
+      throw new Problem('conflict', `The history was not condensed. ${this.#secrets.mask(failure)}`)
+    }
+  }
+
+  /** A title from the model for what the conversation is about. */
+  async title(
+    options: { readonly llm?: Llm; readonly maxLength: number },
+    signal: AbortSignal,
+  ): Promise<string> {
+    const equipment = await this.#open()
+    const first = this.state.view.events.find(
+      (event) => event.kind === 'MessageEvent' && event.source === 'user',
+    )
+    const text = first?.kind === 'MessageEvent' ? textOf(first.llm_message) : ''
+    const model = options.llm === undefined ? equipment.model : equipment.openModel(options.llm)
+    const { title, answer } = await titleOf(text, { model, maxLength: options.maxLength }, signal)
+    if (answer !== undefined) await this.#count(answer, 'title')
+    return this.#secrets.mask(title)
+  }
+
+  /** Ends what runs and lets everything go; the log stays as it is when the conversation `isDeleted`. */
+  async close(options: { readonly isDeleted?: boolean } = {}): Promise<void> {
+    clearTimeout(this.#deadline)
+    const stop = this.#stop((now) =>
+      options.isDeleted || now.status !== 'running' ? [] : stopped(now, restarted),
+    )
+    this.#closing.abort()
+    await stop.catch(() => undefined)
+    const equipment = await this.#equipment?.catch(() => undefined)
+    if (equipment !== undefined) {
+      if (this.#hasBegun) {
+        const limit = AbortSignal.timeout(stopMs)
+        // One that takes longer is killed with the rest.
+        await equipment.hook('session_end', {}, limit).catch(() => undefined)
+      }
+      await equipment.close()
+    }
+    if (options.isDeleted !== true) await this.#save()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #ensureRunning(): Promise<void> {
+    if (this.state.status !== 'running') {
+      await this.run().catch((error: unknown) => {
+        // Somebody else started it between the look and the write.
+        if (!(error instanceof Problem && error.code === 'conflict')) throw error
+      })
+    }
+  }
+
+  #start(): void {
+    clearTimeout(this.#deadline)
+    this.#run.restart()
+    if (this.#loop !== undefined || this.#closing.signal.aborted) return
+    this.#occupy(async (signal) => {
+      const release = await this.#rim.turn?.(signal)
+      try {
+        await this.#run.loop(() => this.#nextSignal())
+      } finally {
+        release?.()
+      }
+    })
+  }
+
+  /** Does something that no run may happen beside. */
+  #occupy(work: (signal: AbortSignal) => Promise<void>): void {
+    const step = new AbortController()
+    this.#step = step
+    const over = work(AbortSignal.any([step.signal, this.#closing.signal]))
+      .catch((error: unknown) => {
+        const reason = error instanceof Error ? error.message : String(error)
+        this.#rim.logLine('error', 'a run ended unexpectedly', { conversation: this.id, reason })
+      })
+      .then(async () => {
+        this.#loop = undefined
+        this.#step = undefined
+        this.hints.give({ kind: 'rest' })
+        if (this.state.position - this.#savedAt >= saveEvery / 10) void this.#save()
+        if (this.#closing.signal.aborted) return
+        // A run that was asked for while this one was ending.
+        if (this.state.status === 'running') this.#start()
+        else this.#watchDeadline()
+      })
+    this.#loop = over
+  }
+
+  async #nextSignal(): Promise<AbortSignal> {
+    await this.#interruption
+    if (this.state.position - this.#savedAt >= saveEvery) void this.#save()
+    this.#step = new AbortController()
+    return AbortSignal.any([this.#step.signal, this.#closing.signal])
+  }
+
+  /** Aborts the step under way and writes what `decide` says before another one begins. */
+  async #stop(decide: (now: State) => readonly EventDraft[]): Promise<void> {
+    const written = this.#pen.write((now) => {
+      const events = decide(now)
+      if (events.length > 0 || this.#closing.signal.aborted) this.#step?.abort()
+      return { events }
+    })
+    this.#interruption = written.catch(() => undefined)
+    await written
+    const loop = this.#loop
+    if (loop !== undefined && this.state.status !== 'running') {
+      await Promise.race([loop, sleep(stopMs, undefined, { ref: false })])
+    }
+  }
+
+  #open(): Promise<Equipment> {
+    this.#equipment ??= Equipment.open(
+      { conversation: this.id, settings: this.#settings, rim: this.#rim, secrets: this.#secrets },
+      this.#closing.signal,
+    )
+    this.#equipment.catch(() => {
+      this.#equipment = undefined
+    })
+    return this.#equipment
+  }
+
+  /** What a step works with: MCP servers connected, the system prompt written, the session begun. */
+  async #equip(signal: AbortSignal): Promise<Equipment> {
+    const equipment = await this.#open()
+    await equipment.connect(signal)
+    if (!this.#hasBegun) {
+      this.#hasBegun = true
+      await equipment.hook('session_start', {}, signal)
+      await this.#secrets.resolve()
+    }
+    if (!this.state.hasSystemPrompt) {
+      await this.#pen.write((now) => ({ events: this.#prompt(now, equipment) }), { isPatient: true })
+    }
+    return equipment
+  }
+
+  /** The SystemPromptEvent, once; it waits for MCP servers, whose tools it lists. */
+  #prompt(now: State, equipment: Equipment | undefined): EventDraft[] {
+    if (now.hasSystemPrompt || equipment === undefined || equipment.mustConnect) return []
+    return [equipment.systemPromptEvent(this.analyzer !== null)]
+  }
+
+  #message(
+    message: SendMessageRequest,
+    options: {
+      readonly id: string
+      readonly now: State
+      readonly equipment: Equipment | undefined
+      readonly context: readonly string[]
+    },
+  ): EventDraft {
+    const { id, now, equipment, context } = options
+    const skills = equipment?.skills.activate(textOf(message), now.activated) ?? { names: [], content: [] }
+    const texts = context.map((text) => ({ type: 'text', text, cache_prompt: false }))
+    return {
+      id,
+      kind: 'MessageEvent',
+      source: 'user',
+      llm_message: { role: message.role, content: message.content, thinking_blocks: [] },
+      activated_skills: skills.names,
+      extended_content: [
+        ...(message.extended_content ?? []),
+        ...skills.content,
+        ...userSuffix(this.#settings.agent.agent_context),
+        ...texts,
+      ],
+      sender: message.sender,
+    }
+  }
+
+  async #configure(settings: Settings, events: readonly EventDraft[]): Promise<void> {
+    await this.#pen.write(() => ({ events, record: this.#keeping.seal(settings) }))
+    this.#settings = settings
+  }
+
+  async #count(answer: Parameters<Stats['add']>[0], usageId: string): Promise<void> {
+    this.#stats.add(answer, usageId, this.#rim.now())
+    await this.#pen.write(() => ({ events: [], record: { stats: JSON.stringify(this.#stats) } }))
+    this.hints.give({ kind: 'stats', value: this.#stats.snapshot() })
+  }
+
+  async #entitle(text: string): Promise<void> {
+    const { entitle, titleModel } = this.#keeping
+    if (entitle === undefined || !this.#settings.autotitle || this.#isEntitled) return
+    this.#isEntitled = true
+    try {
+      const equipment = await this.#open()
+      const own = await titleModel?.()
+      const model = own === undefined ? equipment.model : equipment.openModel(own)
+      const { title, answer } = await titleOf(text, { model }, this.#closing.signal)
+      if (this.#closing.signal.aborted) return
+      if (answer !== undefined) await this.#count(answer, 'title')
+      if (title !== '') await entitle(this.#secrets.mask(title))
+    } catch (error) {
+      const reason = error instanceof Error ? error.name : typeof error
+      this.#rim.logLine('debug', 'no title was found', { conversation: this.id, reason })
+    }
+  }
+
+  #isEntitled = false
+
+  /** Rejects what waits for confirmation when nobody answers in time, where the policy says so. */
+  #watchDeadline(): void {
+    clearTimeout(this.#deadline)
+    const { policy, state } = this
+    const own = 'deadline_seconds' in policy ? policy.deadline_seconds : undefined
+    const limitMs = own === undefined ? this.#rim.confirmationDeadlineMs : own * 1000
+    if (state.status !== 'waiting_for_confirmation' || limitMs === undefined) return
+    const now = this.#rim.now() / 1000
+    const since = state.statusSince === undefined ? now : Math.min(Date.parse(state.statusSince), now)
+    const wait = Math.max(0, since + limitMs - now)
+    this.#deadline = setTimeout(
+      () => {
+        if (wait > maxTimerMs) return this.#watchDeadline()
+        const reason = `Nobody confirmed the action within ${limitMs / 1000} seconds.`
+        this.respond({ accept: false, reason }).catch(() => undefined)
+      },
+      Math.min(wait, maxTimerMs),
+    ).unref()
+  }
+
+  async #save(): Promise<void> {
+    const { position } = this.state
+    if (position === this.#savedAt) return
+    this.#savedAt = position
+    const text = JSON.stringify(this.state.save())
+    await this.#keeping.saveSnapshot({ position, text }).catch(() => undefined)
+  }
+}
+
+const maxTimerMs = 2 ** 31 - 1
+const pauseEvent: EventDraft = { kind: 'PauseEvent', source: 'user' }
+
+/** Every action without a result is answered, and the run is over. */
+function stopped(now: State, reason: string): EventDraft[] {
+  return [...now.unanswered().map((call) => agentError(call, reason)), statusUpdate('paused')]
+}
+
+async function restored(id: string, rim: Rim, { snapshot }: Keeping): Promise<State | undefined> {
+  if (snapshot === null) return undefined
+  try {
+    const saved: SavedState = JSON.parse(snapshot.text)
+    if (saved.version !== 1) return undefined
+    return await State.restore(saved, snapshot.position, async (ids) => {
+      const events = await rim.log.get(id, ids)
+      return events.map((event) =>
+        event === undefined ? undefined : (JSON.parse(event.bytes.toString()) as LogEvent),
+      )
+    })
+  } catch {
+    // It may be thrown away at any time: the log has it all.
+    return undefined
+  }
+}
+
+function secretsOf(settings: Settings): Secrets {
+  const secrets = new Secrets({ ...settings.agent.agent_context?.secrets, ...settings.secrets })
+  secrets.hideIn(settings.agent)
+  return secrets
+}
+
+/** A secret that became known between the two makes no difference. */
+function mustBeSame(stored: LogEvent, draft: EventDraft, secrets: Secrets): void {
+  if (stored.kind === 'MessageEvent') {
+    const said = (llm_message: unknown, sender: unknown) =>
+      maskEvent({ kind: 'MessageEvent', source: 'user', llm_message, sender: sender ?? null }, secrets)
+    const [one, other] = [said(stored.llm_message, stored.sender), said(draft.llm_message, draft.sender)]
+    if (isDeepStrictEqual(one, other)) return
+  }
+  throw new Problem('conflict', 'The idempotency key was used with another message.')
+}
+
+function textOf({ content = [] }: { readonly content?: readonly object[] | undefined }): string {
+  return content.flatMap((part) => ('text' in part ? [String(part.text)] : [])).join('\n')
+}

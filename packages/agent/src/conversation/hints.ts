@@ -1,0 +1,31 @@
+import type { Delta } from '../llm/model.ts'
+
+/**
+ * What is sent and never stored: pieces of an answer on their way, what was used so far, and that a run has ended. Losing one
+ * is no harm.
+ */
+export type Hint =
+  | ({ readonly kind: 'delta' } & Delta)
+  | { readonly kind: 'stats'; readonly value: unknown }
+  | { readonly kind: 'rest' }
+
+type Listener = (hint: Hint) => void
+
+/** Those who listen to the hints of a conversation. */
+export class Hints {
+  readonly #listeners = new Set<Listener>()
+
+  /** Answers what ends it. */
+  listen(listener: Listener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  give(hint: Hint): void {
+    for (const listener of this.#listeners) listener(hint)
+  }
+
+  get isHeard(): boolean {
+    return this.#listeners.size > 0
+  }
+}

@@ -1,0 +1,262 @@
+import {
+  type Action,
+  type ConfirmationPolicy,
+  confirmationPolicy,
+  type Event,
+  type ExecutionStatus,
+  executionStatus,
+  type SecurityAnalyzer,
+  type SecurityRisk,
+  securityAnalyzer,
+} from '@slipway/protocol'
+import { Recent } from './stuck.ts'
+import { type LogEvent, View } from './view.ts'
+
+/** An action that has no result yet. */
+export interface Pending {
+  /** Of its ActionEvent. */
+  readonly id: string
+  readonly position: number
+  readonly tool_name: string
+  readonly tool_call_id: string
+  readonly llm_response_id: string
+  /** Null when it could not be understood: its error follows in the same append. */
+  readonly action: Action | null
+  readonly security_risk: SecurityRisk
+}
+
+/** What a fold is saved as; it may be thrown away at any time. */
+export interface SavedState {
+  readonly version: 1
+  readonly status: ExecutionStatus
+  readonly view: readonly string[]
+  readonly recent: readonly string[]
+  readonly pending: readonly string[]
+  readonly positions: readonly number[]
+  readonly approvedBelow: number
+  readonly isAwaiting: boolean
+  readonly isCondensationRequested: boolean
+  readonly hasSystemPrompt: boolean
+  readonly hasMessage: boolean
+  readonly activated: readonly string[]
+  readonly blocked: Readonly<Record<string, string>>
+  readonly lastUserMessageId: string | null
+  readonly inputs: readonly { readonly id: string; readonly position: number }[]
+  readonly statusSince: string | null
+  readonly policy: ConfirmationPolicy | null
+  readonly analyzer: SecurityAnalyzer | null | undefined
+}
+
+const maxRecentIds = 64
+
+/**
+ * The whole meaning of a log: what the conversation is doing, what has no result yet, whether anything waits for the
+ * agent's answer, and what the model sees. A fold: nothing of it depends on anything but the events.
+ */
+export class State {
+  position = 0
+  status: ExecutionStatus = 'idle'
+  /** When the status became what it is: the event's timestamp. */
+  statusSince: string | undefined
+  view = new View()
+  recent = new Recent()
+  readonly pending = new Map<string, Pending>()
+  /** Pending actions at positions below this one are approved. */
+  approvedBelow = 0
+  /** Something waits for the model: a message, a result. */
+  isAwaiting = false
+  isCondensationRequested = false
+  hasSystemPrompt = false
+  hasMessage = false
+  /** Names of the skills that messages have activated. */
+  readonly activated = new Set<string>()
+  /** Messages that a hook has blocked and why, until the next message. */
+  readonly blocked = new Map<string, string>()
+  lastUserMessageId: string | undefined
+  /** Set in mid-conversation; they override what the conversation began with. */
+  policy: ConfirmationPolicy | undefined
+  analyzer: SecurityAnalyzer | null | undefined
+  /** Messages of users since the model has spoken last, in order. */
+  inputs: { readonly id: string; readonly position: number }[] = []
+  #recentIds: string[] = []
+
+  apply(event: LogEvent, position: number): void {
+    this.position = position
+    this.view.add(event)
+    this.recent.add(event)
+    this.#recentIds.push(event.id)
+    if (this.#recentIds.length > 2 * maxRecentIds) this.#recentIds = this.#recentIds.slice(-maxRecentIds)
+    this.#take(event, position)
+  }
+
+  /** Pending actions in order. */
+  unanswered(): Pending[] {
+    return [...this.pending.values()]
+  }
+
+  save(): SavedState {
+    const pending = this.unanswered()
+    return {
+      version: 1,
+      status: this.status,
+      view: this.view.save(),
+      recent: this.#recentIds.slice(-maxRecentIds),
+      pending: pending.map(({ id }) => id),
+      positions: pending.map(({ position }) => position),
+      approvedBelow: this.approvedBelow,
+      isAwaiting: this.isAwaiting,
+      isCondensationRequested: this.isCondensationRequested,
+      hasSystemPrompt: this.hasSystemPrompt,
+      hasMessage: this.hasMessage,
+      activated: [...this.activated],
+      blocked: Object.fromEntries(this.blocked),
+      lastUserMessageId: this.lastUserMessageId ?? null,
+      inputs: this.inputs,
+      statusSince: this.statusSince ?? null,
+      policy: this.policy ?? null,
+      analyzer: this.analyzer,
+    }
+  }
+
+  /** The fold as it was saved; `get` answers events by id. Rejects when what it needs is not in the log. */
+  static async restore(
+    saved: SavedState,
+    position: number,
+    get: (ids: readonly string[]) => Promise<readonly (LogEvent | undefined)[]>,
+  ): Promise<State> {
+    const state = new State()
+    state.view = await View.restore(saved.view, get)
+    for (const event of await get(saved.recent)) if (event !== undefined) state.recent.add(event)
+    state.#recentIds = [...saved.recent]
+    const actions = await get(saved.pending)
+    actions.forEach((event, index) => {
+      if (event?.kind !== 'ActionEvent')
+        throw new Error('a saved state names an action that is not in the log')
+      state.#expect(event, saved.positions[index] ?? 0)
+    })
+    state.position = position
+    state.status = saved.status
+    state.statusSince = saved.statusSince ?? undefined
+    state.approvedBelow = saved.approvedBelow
+    state.isAwaiting = saved.isAwaiting
+    state.isCondensationRequested = saved.isCondensationRequested
+    state.hasSystemPrompt = saved.hasSystemPrompt
+    state.hasMessage = saved.hasMessage
+    for (const name of saved.activated) state.activated.add(name)
+    for (const [id, reason] of Object.entries(saved.blocked)) state.blocked.set(id, reason)
+    state.lastUserMessageId = saved.lastUserMessageId ?? undefined
+    state.inputs = [...saved.inputs]
+    state.policy = saved.policy ?? undefined
+    state.analyzer = saved.analyzer
+    return state
+  }
+
+  #take(event: LogEvent, position: number): void {
+    switch (event.kind) {
+      case 'SystemPromptEvent':
+        this.hasSystemPrompt = true
+        return
+      case 'MessageEvent':
+        this.#message(event, position)
+        return
+      case 'ActionEvent':
+        this.#expect(event, position)
+        return
+      case 'ObservationEvent':
+        // A finish ends the run, unless somebody has spoken since it was called.
+        if (this.pending.delete(event.action_id)) {
+          this.#await(event.observation?.kind !== 'FinishObservation' || this.inputs.length > 0)
+        }
+        return
+      case 'UserRejectObservation':
+        if (this.pending.delete(event.action_id)) this.#await(true)
+        return
+      case 'AgentErrorEvent':
+        this.#answered(event.tool_call_id)
+        return
+      case 'CondensationRequest':
+        this.isCondensationRequested = true
+        return
+      case 'Condensation':
+        this.isCondensationRequested = false
+        return
+      case 'ConversationStateUpdateEvent':
+        this.#update(event, position)
+        return
+      default:
+        return
+    }
+  }
+
+  #message(event: Extract<LogEvent, { kind: 'MessageEvent' }>, position: number): void {
+    const isInput = event.source !== 'agent' && event.llm_message?.role === 'user'
+    this.isAwaiting = isInput
+    if (!isInput) {
+      this.inputs = []
+      return
+    }
+    this.hasMessage = true
+    if (event.source === 'user') {
+      this.lastUserMessageId = event.id
+      this.inputs.push({ id: event.id, position })
+    }
+    for (const name of event.activated_skills ?? []) this.activated.add(name)
+    this.blocked.clear()
+  }
+
+  #expect(event: Extract<LogEvent, { kind: 'ActionEvent' }>, position: number): void {
+    this.inputs = []
+    this.pending.set(event.id, {
+      id: event.id,
+      position,
+      tool_name: event.tool_name,
+      tool_call_id: event.tool_call_id,
+      llm_response_id: event.llm_response_id,
+      // What the log holds was parsed before it was written; members with defaults are all there.
+      action: (event.action ?? null) as Action | null,
+      security_risk: event.security_risk ?? 'UNKNOWN',
+    })
+  }
+
+  /** A result is for the model to read, unless a hook has blocked what was said last: that ends the run. */
+  #await(isFurther: boolean): void {
+    this.isAwaiting = isFurther && this.blocked.size === 0
+  }
+
+  /** An AgentErrorEvent names the call only: it answers the first pending action of that id. */
+  #answered(callId: string): void {
+    for (const { id, tool_call_id } of this.pending.values()) {
+      if (tool_call_id !== callId) continue
+      this.pending.delete(id)
+      this.#await(true)
+      return
+    }
+  }
+
+  #update(
+    { key, value, timestamp }: Extract<Event, { kind: 'ConversationStateUpdateEvent' }>,
+    position: number,
+  ): void {
+    if (key === 'execution_status') {
+      const status = executionStatus.safeParse(value)
+      if (!status.success) return
+      if (this.status === 'waiting_for_confirmation' && status.data === 'running')
+        this.approvedBelow = position
+      this.status = status.data
+      this.statusSince = timestamp
+    } else if (key === 'last_user_message_id' && typeof value === 'string') {
+      this.#await(true)
+      this.inputs.push({ id: value, position })
+    } else if (key === 'blocked_messages' && typeof value === 'object' && value !== null) {
+      for (const [id, reason] of Object.entries(value)) this.blocked.set(id, String(reason))
+      this.inputs = this.inputs.filter(({ id }) => !this.blocked.has(id))
+      this.isAwaiting = false
+    } else if (key === 'confirmation_policy') {
+      this.policy = confirmationPolicy.safeParse(value).data ?? this.policy
+    } else if (key === 'security_analyzer') {
+      // The log leaves out a member that is null.
+      const isTaken = value === null || value === undefined
+      this.analyzer = isTaken ? null : (securityAnalyzer.safeParse(value).data ?? this.analyzer)
+    }
+  }
+}

@@ -1,0 +1,44 @@
+import { type ExecutionStatus, Problem } from '@slipway/protocol'
+
+/** What callers ask of a conversation. */
+export type Verb = 'run' | 'send' | 'accept' | 'reject' | 'pause' | 'interrupt'
+
+/**
+ * What becomes of a status when a caller asks for something: the status after it, `same` when nothing changes, or
+ * `refused` when it cannot be now (409).
+ *
+ * The loop itself leads from `running` to `finished` (all is answered), `idle` (there was nothing to answer),
+ * `waiting_for_confirmation`, `stuck`, `error`, and after a restart to `paused`.
+ */
+export const transitions: {
+  readonly [S in ExecutionStatus]: Readonly<Record<Verb, ExecutionStatus | 'same' | 'refused'>>
+} = {
+  idle: row('running', 'same', 'same', 'same', 'paused', 'paused'),
+  running: row('refused', 'same', 'same', 'same', 'paused', 'paused'),
+  paused: row('running', 'same', 'same', 'same', 'same', 'same'),
+  waiting_for_confirmation: row('running', 'idle', 'running', 'idle', 'same', 'same'),
+  finished: row('same', 'idle', 'same', 'same', 'same', 'same'),
+  error: row('running', 'same', 'same', 'same', 'same', 'same'),
+  stuck: row('running', 'idle', 'same', 'same', 'same', 'same'),
+  deleting: row('refused', 'refused', 'refused', 'refused', 'refused', 'refused'),
+}
+
+type Cell = ExecutionStatus | 'same' | 'refused'
+
+function row(run: Cell, send: Cell, accept: Cell, reject: Cell, pause: Cell, interrupt: Cell) {
+  return { run, send, accept, reject, pause, interrupt }
+}
+
+/** The status after a verb, undefined when it stays; a Problem `conflict` when it cannot be now. */
+export function next(status: ExecutionStatus, verb: Verb): ExecutionStatus | undefined {
+  const cell = transitions[status][verb]
+  if (cell === 'refused') {
+    throw new Problem(
+      'conflict',
+      status === 'running'
+        ? 'Conversation already running. Wait for completion or pause first.'
+        : 'The conversation is being deleted.',
+    )
+  }
+  return cell === 'same' ? undefined : cell
+}

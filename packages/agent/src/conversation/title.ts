@@ -1,0 +1,46 @@
+import type { Message } from '@slipway/protocol'
+import type { Answered, Model } from '../llm/model.ts'
+import { textMessage } from './drafts.ts'
+
+const promptLength = 1000
+const instruction =
+  'Give the conversation that begins with the following message a title. Answer with the title alone: a few words in the language of the message, without quotes, of at most'
+
+/**
+ * A title of at most `maxLength` characters for a conversation that begins with `text`. When the model gives none, or is
+ * undefined, the message itself is the title, cut.
+ */
+export async function titleOf(
+  text: string,
+  options: { readonly model: Model | undefined; readonly maxLength?: number },
+  signal: AbortSignal,
+): Promise<{ readonly title: string; readonly answer?: Answered }> {
+  const { model, maxLength = 50 } = options
+  const answer = await model?.respond(
+    {
+      messages: [
+        textMessage('system', `${instruction} ${maxLength} characters.`),
+        textMessage('user', text.slice(0, promptLength)),
+      ],
+      tools: [],
+      maxOutputTokens: 200,
+    },
+    signal,
+  )
+  const said = answer?.kind === 'answer' ? textOf(answer.message) : ''
+  const title = cut(said === '' ? text : said, maxLength)
+  return answer?.kind === 'answer' ? { title, answer } : { title }
+}
+
+function textOf(message: Message): string {
+  const text = message.content.map((part) => (part.type === 'text' ? part.text : '')).join(' ')
+  return text
+    .replace(/\s+/g, ' ')
+    .trim()
+    .replace(/^["'`]+|["'`]+$/g, '')
+}
+
+function cut(text: string, maxLength: number): string {
+  const line = [...text.replace(/\s+/g, ' ').trim()]
+  return line.length <= maxLength ? line.join('') : `${line.slice(0, Math.max(0, maxLength - 3)).join('')}...`
+}

@@ -1,0 +1,165 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { secretSource } from '@slipway/protocol'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { hidden, Secrets } from './secrets.ts'
+
+const secretsOf = (values: Readonly<Record<string, string>>) =>
+  new Secrets(
+    Object.fromEntries(Object.entries(values).map(([name, value]) => [name, secretSource.parse(value)])),
+  )
+
+test('each value is hidden wherever it stands, the longest first', () => {
+  const secrets = secretsOf({ A: 'hunter22', B: 'hunter22-and-more', C: 'x(y)*z' })
+  expect(secrets.mask('a hunter22 b hunter22-and-more c x(y)*z')).toBe(`a ${hidden} b ${hidden} c ${hidden}`)
+  expect(secrets.mask('nothing here')).toBe('nothing here')
+})
+
+test('a value of fewer than four characters is not hidden: every text would be shredded', () => {
+  expect(secretsOf({ A: 'abc' }).mask('abcabc')).toBe('abcabc')
+})
+
+test('a value is hidden also as it stands in JSON text, and in JSON text in JSON text', () => {
+  const key = '-----BEGIN KEY-----\nab"c\\d\n-----END KEY-----'
+  const secrets = secretsOf({ KEY: key })
+  const once = JSON.stringify({ command: `echo '${key}'` })
+  const twice = JSON.stringify({ arguments: once })
+  for (const text of [key, once, twice]) expect(secrets.mask(text)).toContain(hidden)
+  expect(JSON.parse(secrets.mask(once))).toEqual({ command: `echo '${hidden}'` })
+  expect(JSON.parse(JSON.parse(secrets.mask(twice)).arguments)).toEqual({ command: `echo '${hidden}'` })
+})
+
+test('a value with blanks around it, as files have a last line end, is hidden without them too', () => {
+  expect(secretsOf({ A: 'hunter22\n' }).mask('it is hunter22.')).toBe(`it is ${hidden}.`)
+})
+
+test('no text of a JSON value holds a value any more, names of members included', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.string({ minLength: 4, maxLength: 8 }), (value, secret) => {
+      const given = { value, nested: [{ [`x${secret}`]: `a${secret}b` }] }
+      const masked = secretsOf({ A: secret }).maskJson(given)
+      const texts: string[] = []
+      JSON.stringify(masked, (name, member) => {
+        texts.push(name)
+        if (typeof member === 'string') texts.push(member)
+        return member
+      })
+      // The mask itself may make a new one with what stood beside it.
+      for (const text of texts) expect(text.replaceAll(hidden, '\n').includes(secret)).toBe(false)
+    }),
+  )
+})
+
+test('the pieces of a stream together are the whole text, masked: however it is cut', () => {
+  const letter = fc.constantFrom('a', 'b', 'c', '"', '\n')
+  const text = fc.array(letter, { maxLength: 60 }).map((letters) => letters.join(''))
+  const value = fc.array(letter, { minLength: 4, maxLength: 7 }).map((letters) => letters.join(''))
+  fc.assert(
+    fc.property(
+      fc.array(value, { minLength: 1, maxLength: 4 }),
+      text,
+      fc.array(fc.integer({ min: 0, max: 60 }), { maxLength: 12 }),
+      (values, whole, cuts) => {
+        const secrets = secretsOf(Object.fromEntries(values.map((one, index) => [`S${index}`, one])))
+        const places = [0, ...cuts.sort((a, b) => a - b), whole.length]
+        const stream = secrets.stream()
+        const said = places.map((start, index) => stream.add(whole.slice(start, places[index + 1] ?? start)))
+        expect([...said, stream.end()].join('')).toBe(secrets.mask(whole))
+      },
+    ),
+    { numRuns: 500 },
+  )
+})
+
+test('a stream holds back no more than what may become a value', () => {
+  const stream = secretsOf({ A: 'hunter22' }).stream()
+  expect(stream.add('hello ')).toBe('hello ')
+  expect(stream.add('hun')).toBe('')
+  expect(stream.add('ger and hunt')).toBe('hunger and ')
+  expect(stream.add('er22!')).toBe(`${hidden}!`)
+  expect(stream.end()).toBe('')
+})
+
+test('a secret that is replaced stays hidden, and the new one is hidden too', () => {
+  const secrets = secretsOf({ A: 'first-value' })
+  secrets.add({ A: secretSource.parse('second-value') })
+  expect(secrets.mask('first-value second-value')).toBe(`${hidden} ${hidden}`)
+})
+
+test('a command gets the secrets that it names, in any case, and no others', async () => {
+  const secrets = secretsOf({ API_KEY: 'k-123456', OTHER: 'o-123456' })
+  expect(await secrets.named('curl -H "$api_key"')).toEqual({ API_KEY: 'k-123456' })
+  expect(await secrets.named('ls')).toEqual({})
+})
+
+test('in the texts of a JSON value names are replaced where they are written as names', async () => {
+  const secrets = secretsOf({ API_KEY: 'k-123456' })
+  const given = { a: 'Bearer $API_KEY', b: [`\${API_KEY}!`, '$UNKNOWN', 'API_KEY'], c: 7 }
+  expect(await secrets.expand(given)).toEqual({
+    a: 'Bearer k-123456',
+    b: ['k-123456!', '$UNKNOWN', 'API_KEY'],
+    c: 7,
+  })
+})
+
+test('a secret that is looked up is fetched with its headers, which are hidden, once', async () => {
+  const asked: (string | undefined)[] = []
+  const server = createServer((request, response) => {
+    asked.push(request.headers.authorization)
+    response.end('looked-up-value\n')
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  try {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/` // it listens on a port
+    const secrets = new Secrets({
+      TOKEN: secretSource.parse({ url, headers: { authorization: 'Bearer of-the-header' } }),
+    })
+    expect(secrets.mask('Bearer of-the-header')).toBe(hidden)
+    expect(secrets.mask('looked-up-value')).toBe('looked-up-value')
+    await secrets.resolve()
+    expect(secrets.mask('looked-up-value')).toBe(hidden)
+    expect(await secrets.named('$TOKEN')).toEqual({ TOKEN: 'looked-up-value' })
+    expect(asked).toEqual(['Bearer of-the-header'])
+  } finally {
+    server.closeAllConnections()
+    await new Promise((done) => server.close(done))
+  }
+})
+
+test('a lookup that failed is not tried again before a minute has gone', async () => {
+  let now = 0
+  let count = 0
+  const secrets = new Secrets(
+    { TOKEN: secretSource.parse({ url: 'http://127.0.0.1:1/' }) },
+    {
+      now: () => now,
+      fetch: async () => {
+        count++
+        return count === 1 ? new Response('no', { status: 503 }) : new Response('the-value')
+      },
+    },
+  )
+  expect(await secrets.named('$TOKEN')).toEqual({})
+  now = 59_000
+  expect(await secrets.named('$TOKEN')).toEqual({})
+  now = 60_000
+  expect(await secrets.named('$TOKEN')).toEqual({ TOKEN: 'the-value' })
+  expect(count).toBe(2)
+})
+
+test('the keys of a configuration are hidden, and of its environments and headers what looks like one', () => {
+  const secrets = new Secrets()
+  secrets.hideIn({
+    llm: { model: 'a-model', api_key: 'sk-abcdefgh' },
+    mcp: { env: { MODE: 'production', TOKEN: 'tok-123456789' }, headers: { Accept: 'application/json' } },
+  })
+  expect(secrets.mask('a-model sk-abcdefgh production tok-123456789 application/json')).toBe(
+    `a-model ${hidden} production ${hidden} application/json`,
+  )
+})
+
+test('a model is told the names of secrets and what they are for, never a value', () => {
+  const secrets = new Secrets({ A: secretSource.parse({ value: 'hunter22', description: 'for tests' }) })
+  expect(secrets.list()).toEqual([{ name: 'A', description: 'for tests' }])
+})
