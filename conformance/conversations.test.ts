@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Api, type Event, lines, message } from './api.ts'
 import { openServer, type TestServer } from './server.ts'
 
+const project = join(tmpdir(), 'slipway-conformance-project')
 let server: TestServer
 let api: Api
 beforeAll(async () => {
@@ -22,10 +25,17 @@ interface Info {
 const request = {
   agent: {
     kind: 'Agent',
-    llm: { model: 'openai/m', api_key: 'sk-very-secret', usage_id: 'agent' },
+    // Nobody listens there: a run ends in an error, and nothing leaves this machine.
+    llm: {
+      model: 'openai/m',
+      base_url: 'http://127.0.0.1:9/v1',
+      num_retries: 0,
+      api_key: 'sk-very-secret',
+      usage_id: 'agent',
+    },
     tools: [{ name: 'terminal' }],
   },
-  workspace: { working_dir: '/tmp/project' },
+  workspace: { working_dir: project },
   secrets: { TOKEN_A: { kind: 'StaticSecret', value: 'hidden-value' } },
   max_iterations: 50,
   tags: { team: 'x' },
@@ -48,7 +58,7 @@ test('create answers 201 with the conversation, and 200 with the same one when t
     execution_status: 'idle',
     max_iterations: 50,
     tags: { team: 'x' },
-    workspace: { working_dir: '/tmp/project', kind: 'LocalWorkspace' },
+    workspace: { working_dir: project, kind: 'LocalWorkspace' },
     confirmation_policy: { kind: 'NeverConfirm' },
     agent: { kind: 'Agent', llm: { model: 'openai/m', api_key: null } },
     secret_registry: { secret_sources: { TOKEN_A: { value: null } } },

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import fc from 'fast-check'
@@ -128,6 +130,10 @@ function encode(text: string): string {
   return text.isWellFormed() ? encodeURIComponent(text) : '%ED%A0%80'
 }
 
+/** Nobody listens there. */
+const llm = { model: 'm', base_url: 'http://127.0.0.1:9/v1', num_retries: 0 }
+const workspace = join(tmpdir(), 'slipway-fuzz-workspace')
+
 const messageLike = fc.record(
   {
     role: fc.constantFrom('user', 'assistant', 'x'),
@@ -141,8 +147,8 @@ const messageLike = fc.record(
     run: fc.oneof(fc.boolean(), fc.string()),
     title: fc.string(),
     tags: fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 3 }),
-    agent: fc.oneof(fc.jsonValue(), fc.constant({ llm: { model: 'm' } })),
-    workspace: fc.oneof(fc.jsonValue(), fc.constant({ working_dir: '/w' })),
+    agent: fc.oneof(fc.jsonValue(), fc.constant({ llm })),
+    workspace: fc.oneof(fc.jsonValue(), fc.constant({ working_dir: workspace })),
     conversation_id: fc.oneof(fc.string(), fc.uuid()),
     kind: fc.constantFrom('PauseEvent', 'MessageEvent', 'x'),
     __proto__: fc.jsonValue(),

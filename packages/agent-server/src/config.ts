@@ -39,7 +39,32 @@ const environment = z.object({
   SLIPWAY_HEARTBEAT_SECONDS: wholeNumber(1, 300, 10).meta({
     description: 'Seconds of silence before a server-sent event stream carries a comment.',
   }),
+  SLIPWAY_SECRET_KEY: z.string().min(16).optional().meta({
+    description:
+      'Text from which the key for stored secrets is made, 16 characters or more. Without one a random key is kept in the data directory.',
+  }),
+  SLIPWAY_CONFIRMATION_DEADLINE_SECONDS: wholeNumber(0, 2_000_000, 0).meta({
+    description: 'Seconds after which actions that nobody confirmed are rejected; 0 waits for ever.',
+  }),
+  SLIPWAY_MAX_CONCURRENT_RUNS: wholeNumber(1, 100_000, 100).meta({
+    description: 'Conversations that run at the same time; one more is refused.',
+  }),
+  SLIPWAY_CONVERSATION_IDLE_SECONDS: wholeNumber(1, 2_000_000, 1_200).meta({
+    description: 'Seconds after which a conversation that does nothing is taken out of memory.',
+  }),
+  SLIPWAY_TOOL_ENVIRONMENT: list.meta({
+    description:
+      'Names of environment variables that tools get besides the usual ones, separated by commas. Settings of the server are refused.',
+  }),
+  SLIPWAY_CONFINE_FILES: z.stringbool().default(true).meta({
+    description: 'Keep the files that callers and tools name inside the workspace.',
+  }),
 })
+
+/** What tools get of the environment without being asked for; `LC_*` besides. */
+const usualVariables = new Set(['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'TZ', 'TERM', 'TMPDIR'])
+const secretVariable = /KEY|TOKEN|SECRET/i
+const ownVariable = /^SLIPWAY_/i
 
 export interface Config {
   readonly keys: readonly Secret[]
@@ -49,6 +74,14 @@ export interface Config {
   readonly maxSocketsPerConversation: number
   readonly stallMs: number
   readonly heartbeatMs: number
+  readonly secretKey: Secret | undefined
+  /** Undefined: confirmations wait for ever. */
+  readonly confirmationDeadlineMs: number | undefined
+  readonly maxConcurrentRuns: number
+  readonly conversationIdleMs: number
+  /** The variables that processes of tools get, and no others. No setting of the server is among them. */
+  readonly toolEnvironment: Readonly<Record<string, string>>
+  readonly confineFiles: boolean
 }
 
 /** Reads the environment; throws an Error that names the variable at fault and never shows its value. */
@@ -62,6 +95,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     throw new Error(`${issue?.path.join('.')}: ${issue?.message}`)
   }
   const values = result.data
+  const deadline = values.SLIPWAY_CONFIRMATION_DEADLINE_SECONDS
+  const secretKey = values.SLIPWAY_SECRET_KEY
   return {
     keys: (values.SLIPWAY_SESSION_API_KEY ?? '')
       .split(',')
@@ -74,5 +109,25 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     maxSocketsPerConversation: values.SLIPWAY_MAX_SOCKETS_PER_CONVERSATION,
     stallMs: values.SLIPWAY_STALL_SECONDS * 1000,
     heartbeatMs: values.SLIPWAY_HEARTBEAT_SECONDS * 1000,
+    secretKey: secretKey === undefined ? undefined : new Secret(secretKey),
+    confirmationDeadlineMs: deadline === 0 ? undefined : deadline * 1000,
+    maxConcurrentRuns: values.SLIPWAY_MAX_CONCURRENT_RUNS,
+    conversationIdleMs: values.SLIPWAY_CONVERSATION_IDLE_SECONDS * 1000,
+    toolEnvironment: toolEnvironment(env, values.SLIPWAY_TOOL_ENVIRONMENT),
+    confineFiles: values.SLIPWAY_CONFINE_FILES,
   }
+}
+
+function toolEnvironment(
+  env: Readonly<Record<string, string | undefined>>,
+  names: readonly string[],
+): Record<string, string> {
+  const own = names.find((name) => ownVariable.test(name))
+  if (own !== undefined) throw new Error(`SLIPWAY_TOOL_ENVIRONMENT: ${own} is a setting of the server`)
+  const isUsual = (name: string) =>
+    (usualVariables.has(name) || name.startsWith('LC_')) && !secretVariable.test(name)
+  const chosen = Object.entries(env).flatMap(([name, value]) =>
+    value !== undefined && (isUsual(name) || names.includes(name)) ? [[name, value] as const] : [],
+  )
+  return Object.fromEntries(chosen)
 }

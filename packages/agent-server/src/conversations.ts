@@ -1,10 +1,9 @@
-import { randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { formatInstant, Problem, redact, type StartConversationRequest } from '@slipway/protocol'
+import { type Conversation, combinedMetrics, Stats } from '@slipway/agent'
+import { formatInstant, Problem } from '@slipway/protocol'
 import type { ConversationRecord, EventLog, PagedEvent, Records, Storage } from '@slipway/storage'
-
-/** What a create request says, as far as it is kept: no secret is in it, only the names of those that were given. */
-type KeptRequest = Partial<StartConversationRequest> & { readonly secret_names?: readonly string[] }
+import { type KeptRequest, withoutNulls } from './settings.ts'
 
 /** The agent of a conversation that has none: clients fail on null. */
 const placeholderAgent = {
@@ -36,15 +35,13 @@ export class Conversations {
     return await findRecord(this.#records, id)
   }
 
-  /** Creates a conversation, or answers the one that has the id already. */
-  async create(request: StartConversationRequest): Promise<{ record: ConversationRecord; created: boolean }> {
-    const { conversation_id = randomUUID(), tags = {}, secrets = {}, initial_message: _, ...rest } = request
-    const kept = { ...(redact(rest) as object), secret_names: Object.keys(secrets) }
-    return await this.#records.create({ id: conversation_id, tags, request: JSON.stringify(kept) })
-  }
-
-  /** ConversationInfo of the wire, null members present. */
-  async info(record: ConversationRecord, options: { readonly includeSkills?: boolean } = {}) {
+  /** ConversationInfo of the wire, null members present. What only a loaded conversation knows is there when it is given. */
+  async info(
+    record: ConversationRecord,
+    options: { readonly includeSkills?: boolean; readonly loaded?: Conversation | undefined } = {},
+  ) {
+    const state = options.loaded?.state
+    const stats = options.loaded?.stats ?? new Stats(record.stats)
     const request: KeptRequest = record.request === null ? {} : JSON.parse(record.request)
     const [leaf, message] = await Promise.all([
       record.head === 0 ? [] : this.#log.read(record.id, record.head - 1, 1),
@@ -58,36 +55,29 @@ export class Conversations {
     return {
       id: record.id,
       workspace: { working_dir: this.#directory, ...request.workspace, kind: 'LocalWorkspace' },
-      persistence_dir: join(this.#directory, 'conversations', record.id.replaceAll('-', '')),
+      persistence_dir: this.#files(record.id),
       max_iterations: request.max_iterations ?? 500,
       stuck_detection: request.stuck_detection ?? true,
       execution_status: record.status,
       confirmation_policy: request.confirmation_policy ?? { kind: 'NeverConfirm' },
       security_analyzer: request.security_analyzer ?? null,
-      activated_knowledge_skills: [],
+      activated_knowledge_skills: [...(state?.activated ?? [])],
       invoked_skills: [],
       blocked_actions: {},
-      blocked_messages: {},
+      blocked_messages: Object.fromEntries(state?.blocked ?? []),
       last_user_message_id: idOf(message.items[0]),
       leaf_event_id: leaf[0]?.id ?? null,
-      stats: { usage_to_metrics: {} },
-      secret_registry: {
-        secret_sources: Object.fromEntries(
-          (request.secret_names ?? []).map((name) => [
-            name,
-            { description: null, value: null, kind: 'StaticSecret' },
-          ]),
-        ),
-      },
+      stats: stats.toJSON(),
+      secret_registry: { secret_sources: request.secret_sources ?? {} },
       agent_state: {},
       hook_config: request.hook_config ?? null,
       title: record.title,
-      metrics: null,
+      metrics: combinedMetrics(stats),
       created_at: formatInstant(record.created_at),
       updated_at: formatInstant(record.updated_at),
-      forked_from_conversation_id: null,
-      forked_from_event_id: null,
-      parent_conversation_id: null,
+      forked_from_conversation_id: request.forked_from_conversation_id ?? null,
+      forked_from_event_id: request.forked_from_event_id ?? null,
+      parent_conversation_id: request.parent_conversation_id ?? null,
       sub_conversation_ids: [],
       tags: record.tags,
       current_model_id: null,
@@ -100,22 +90,24 @@ export class Conversations {
   }
 
   /** The snapshot that opens an events socket (wire: key `full_state`): what `info` says, nulls left out. */
-  async state(record: ConversationRecord): Promise<unknown> {
-    const { available_models: _, ...info } = await this.info(record)
-    return withoutNulls(info)
+  async state(record: ConversationRecord, loaded?: Conversation): Promise<unknown> {
+    const { available_models: _, ...info } = await this.info(record, { loaded })
+    return withoutNulls({ ...info, stats: (loaded?.stats ?? new Stats(record.stats)).snapshot() })
+  }
+
+  /** Removes what the tools of a conversation have kept: outputs, lists, recordings. Its workspace stays. */
+  async removeFiles(id: string): Promise<void> {
+    await rm(this.#files(id), { recursive: true, force: true })
+  }
+
+  #files(id: string): string {
+    return join(this.#directory, 'conversations', id.replaceAll('-', ''))
   }
 }
 
 /** The id of an event of a page, which is only in its text. */
 function idOf(event: PagedEvent | undefined): string | null {
   return event === undefined ? null : JSON.parse(event.bytes.toString()).id
-}
-
-function withoutNulls(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutNulls)
-  if (typeof value !== 'object' || value === null) return value
-  const members = Object.entries(value).filter(([, member]) => member !== null)
-  return Object.fromEntries(members.map(([name, member]) => [name, withoutNulls(member)]))
 }
 
 /** The record of an id in dashed lower case; a Problem `not_found` when there is none. */
@@ -135,5 +127,32 @@ function agentOf(request: KeptRequest, includeSkills: boolean): Record<string, u
   const context = given.agent_context
   const trimmed =
     includeSkills || typeof context !== 'object' || context === null ? context : { ...context, skills: [] }
-  return { ...placeholderAgent, ...given, agent_context: trimmed ?? null, kind: 'Agent' }
+  const { condenser = null, critic = null, mcp_config = {}, ...rest } = given
+  const agent_context = trimmed ?? null
+  const llm = { ...given.llm, api_key: null }
+  const agent = {
+    ...placeholderAgent,
+    ...rest,
+    llm,
+    mcp_config,
+    condenser,
+    critic,
+    agent_context,
+    kind: 'Agent',
+  }
+  return withStars(agent) as Record<string, unknown> // a copy of it
+}
+
+/** Maps of texts stay maps of texts: clients that read them strictly refuse null there. */
+function withStars(value: unknown, isSection = false): unknown {
+  if (value === null) return isSection ? '**********' : null
+  if (Array.isArray(value)) return value.map((item) => withStars(item))
+  if (typeof value !== 'object') return value
+  const isMap = (name: string) => /^(env|(extra_)?headers)$/.test(name)
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [
+      name,
+      withStars(member, isSection || (isMap(name) && member !== null)),
+    ]),
+  )
 }

@@ -8,7 +8,8 @@ import {
   Problem,
   sendMessageRequest,
 } from '@slipway/protocol'
-import type { PagedEvent, Storage } from '@slipway/storage'
+import type { ConversationRecord, PagedEvent, Storage } from '@slipway/storage'
+import type { Agents } from './agents.ts'
 import type { Conversations } from './conversations.ts'
 import { send } from './messages.ts'
 import { plainFrames, positionedFrames } from './stream.ts'
@@ -19,6 +20,7 @@ const notFound = 4004
 
 interface Parts {
   readonly storage: Storage
+  readonly agents: Agents
   readonly conversations: Conversations
   readonly touch: () => void
   readonly now: () => number
@@ -27,7 +29,7 @@ interface Parts {
 /**
  * `/sockets/events/{conversation_id}`: a state snapshot, then what was asked to be sent again, then each event as it
  * becomes durable, each once and in order. With `?after=<position>` frames are `{position, event}` from there on and
- * there is no snapshot. Text frames of the client are user messages.
+ * there is no snapshot. Text frames of the client are user messages, and each is run.
  */
 export function eventsSocket(parts: Parts): SocketRoute {
   return {
@@ -61,13 +63,24 @@ async function serve(parts: Parts, socket: Socket, asked: Asked): Promise<void> 
     if (answer !== undefined)
       await socket.send([isResumable ? hint(answer) : frame(Buffer.from(JSON.stringify(answer)))])
   })
-  if (!isResumable) {
-    const state = await parts.conversations.state(record)
-    await socket.send([frame(Buffer.from(JSON.stringify(stateUpdate(state, parts.now()))))])
+  const snapshot = async () => {
+    const [now = record] = await parts.storage.conversations.get([asked.id])
+    const state = await parts.conversations.state(now, await parts.agents.peek(asked.id))
+    await socket.send([frame(Buffer.from(JSON.stringify(stateUpdate('full_state', state, parts.now()))))])
+    return now.status
   }
-  for await (const batch of wanted(parts.storage, asked, record.head, socket.signal)) {
-    await socket.send(toFrames(batch))
-    if (socket.signal.aborted) return
+  const told = isResumable ? undefined : await snapshot()
+  const sent = asked.after ?? (resends(asked) === 'all' ? 0 : record.head)
+  const hints = new SocketHints(parts, socket, { isResumable, snapshot, sent })
+  await hints.listen(record, told)
+  try {
+    for await (const batch of wanted(parts.storage, asked, record.head, socket.signal)) {
+      await socket.send(toFrames(batch))
+      if (socket.signal.aborted) return
+      await hints.sentTo(batch.at(-1)?.position ?? 0)
+    }
+  } finally {
+    hints.end()
   }
   // The tail ends by itself only when the conversation is deleted.
   socket.close(notFound, 'Conversation not found')
@@ -81,13 +94,17 @@ function wanted(
   signal: AbortSignal,
 ): AsyncIterable<readonly PagedEvent[]> {
   if (asked.after !== undefined) return storage.log.tail(asked.id, asked.after, signal)
-  const mode = asked.resend_mode ?? (asked.resend_all ? 'all' : undefined)
+  const mode = resends(asked)
   if (mode === 'all') return storage.log.tail(asked.id, 0, signal)
   const live = storage.log.tail(asked.id, head, signal)
   const since = asked.after_timestamp
   return mode === undefined || since === undefined
     ? live
     : after(between(storage, asked.id, since, head), live)
+}
+
+function resends(asked: Asked): 'all' | 'since' | undefined {
+  return asked.resend_mode ?? (asked.resend_all ? 'all' : undefined)
 }
 
 async function* after<T>(first: AsyncIterable<T>, then: AsyncIterable<T>): AsyncGenerator<T> {
@@ -111,14 +128,14 @@ async function* between(
   } while (page_id !== undefined)
 }
 
-/** Takes a frame of the client; answers an error event (a hint, not stored) when it cannot be taken. */
+/** Takes a frame of the client, a message that is run; answers an error event (a hint, not stored) when it cannot be taken. */
 async function take(parts: Parts, id: string, text: string): Promise<object | undefined> {
   try {
     const message = sendMessageRequest.safeParse(json(text))
     if (!message.success)
       throw invalid(['frame'], 'The frame is not a message: {"role":"user","content":[...]}')
     parts.touch()
-    await send(parts.storage, id, message.data)
+    await send(parts, id, { message: { ...message.data, run: true } })
     return undefined
   } catch (error) {
     if (!(error instanceof Problem)) throw error
@@ -135,8 +152,8 @@ function json(text: string): unknown {
   }
 }
 
-function stateUpdate(state: unknown, now: number): object {
-  return hintEvent({ key: 'full_state', value: state, kind: 'ConversationStateUpdateEvent' }, now)
+function stateUpdate(key: string, value: unknown, now: number): object {
+  return hintEvent({ key, value, kind: 'ConversationStateUpdateEvent' }, now)
 }
 
 function hintEvent(members: object, now: number): object {
@@ -145,4 +162,123 @@ function hintEvent(members: object, now: number): object {
 
 function hint(event: object): Frame {
   return frame(Buffer.from(JSON.stringify({ hint: event })))
+}
+
+/** Of pieces that wait for a socket; what comes on top of it is left out. */
+const maxWaitingCharacters = 64 * 1024
+
+/** Pieces of an answer, joined; `position` is the end of the log when they were given. */
+interface Pieces {
+  readonly position: number
+  content: string
+  reasoning_content: string
+}
+
+/**
+ * What one socket is told besides the log: pieces of answers, what was used, and after a run has ended the whole state, behind
+ * the events that led to it. Pieces wait until the socket has been sent all events before them, are joined while it is slow,
+ * and are dropped once the event that they became has been sent; of what was used only the last word waits.
+ */
+class SocketHints {
+  readonly #parts: Parts
+  readonly #socket: Socket
+  readonly #form: { readonly isResumable: boolean; snapshot(): Promise<unknown> }
+  #end: (() => void) | undefined
+  #isSending = false
+  #sent: number
+  #pieces: Pieces | undefined
+  #stats: { readonly value: unknown } | undefined
+  /** A snapshot is due when the socket has been sent everything up to here. */
+  #due: number | undefined
+
+  constructor(
+    parts: Parts,
+    socket: Socket,
+    form: {
+      readonly isResumable: boolean
+      snapshot(): Promise<unknown>
+      /** What the socket has already, or does not ask for. */
+      readonly sent: number
+    },
+  ) {
+    this.#parts = parts
+    this.#socket = socket
+    this.#form = form
+    this.#sent = form.sent
+  }
+
+  /** `told`: the status that the socket knows. */
+  async listen(record: ConversationRecord, told: string | undefined): Promise<void> {
+    const conversation = await this.#parts.agents.find(record).catch(() => undefined)
+    if (conversation === undefined || this.#socket.signal.aborted) return
+    const isStreaming = () => this.#form.isResumable || conversation.settings.agent.llm.stream
+    this.#end = conversation.hints.listen((given) => {
+      if (given.kind === 'rest') this.#rest(conversation.state.position)
+      else if (given.kind === 'stats') this.#stats = given
+      else if (isStreaming()) this.#add(given, conversation.state.position)
+      this.#give()
+    })
+    // The run may have ended before anybody listened.
+    if (told === 'running' && conversation.state.status !== 'running') this.#rest(conversation.state.position)
+  }
+
+  async sentTo(position: number): Promise<void> {
+    this.#sent = Math.max(this.#sent, position)
+    this.#give()
+    if (this.#due === undefined || this.#sent < this.#due) return
+    this.#due = undefined
+    await this.#form.snapshot()
+  }
+
+  end(): void {
+    this.#end?.()
+  }
+
+  #rest(position: number): void {
+    if (this.#form.isResumable) return
+    this.#due = position
+    void this.sentTo(this.#sent)
+  }
+
+  #add(piece: { readonly content?: string; readonly reasoning_content?: string }, position: number): void {
+    if (this.#pieces?.position !== position) this.#pieces = { position, content: '', reasoning_content: '' }
+    const { content = '', reasoning_content = '' } = piece
+    const waiting = this.#pieces
+    const size = waiting.content.length + waiting.reasoning_content.length
+    if (size + content.length + reasoning_content.length > maxWaitingCharacters) return
+    waiting.content += content
+    waiting.reasoning_content += reasoning_content
+  }
+
+  /** Sends what waits, one thing at a time. */
+  #give(): void {
+    const event = this.#isSending ? undefined : this.#next()
+    if (event === undefined) return
+    this.#isSending = true
+    const ready = this.#form.isResumable ? hint(event) : frame(Buffer.from(JSON.stringify(event)))
+    void this.#socket.send([ready]).then(() => {
+      this.#isSending = false
+      this.#give()
+    })
+  }
+
+  #next(): object | undefined {
+    const pieces = this.#pieces
+    if (pieces !== undefined && pieces.position <= this.#sent) {
+      this.#pieces = undefined
+      if (pieces.position === this.#sent) return delta(pieces, this.#parts.now())
+    }
+    const stats = this.#stats
+    this.#stats = undefined
+    return stats === undefined ? undefined : stateUpdate('stats', stats.value, this.#parts.now())
+  }
+}
+
+function delta({ content, reasoning_content }: Pieces, now: number): object {
+  const members = {
+    ...(content === '' ? {} : { content }),
+    ...(reasoning_content === '' ? {} : { reasoning_content }),
+    kind: 'StreamingDeltaEvent',
+  }
+  return { ...hintEvent(members, now), source: 'agent' }
 }

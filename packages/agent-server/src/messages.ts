@@ -1,23 +1,29 @@
 import { createHash } from 'node:crypto'
 import { invalid, type SendMessageRequest } from '@slipway/protocol'
 import type { EventDraft, Storage } from '@slipway/storage'
+import type { Agents } from './agents.ts'
 import { findRecord } from './conversations.ts'
 
 /**
- * Puts a user message into the log; resolves when it is durable. A conversation that was finished or stuck goes back
- * to idle first, in the same transaction. With an idempotency key the same message sent again is stored once; the
+ * Puts a user message into the log; resolves when it is durable. A conversation without an agent only keeps it: when it
+ * was finished or stuck it goes back to idle first, in the same transaction. With an idempotency key the same message sent again is stored once; the
  * same key with another message is a Problem `conflict`.
  */
 export async function send(
-  storage: Storage,
+  { storage, agents }: { readonly storage: Storage; readonly agents: Agents },
   conversation: string,
-  message: SendMessageRequest,
-  key?: string,
+  options: { readonly message: SendMessageRequest; readonly key?: string | undefined },
 ): Promise<void> {
+  const { message, key } = options
   if (key !== undefined && (key.length === 0 || key.length > 255)) {
     throw invalid(['header', 'idempotency-key'], 'String should have 1 to 255 characters', 'string_length')
   }
   const record = await findRecord(storage.conversations, conversation)
+  const loaded = await agents.find(record)
+  if (loaded !== undefined) {
+    await loaded.send(message, key === undefined ? undefined : idFor(conversation, 'message', key))
+    return
+  }
   // An event with an id that is there already is not written again, so a repeat changes nothing.
   const id = (what: string) => (key === undefined ? {} : { id: idFor(conversation, what, key) })
   const event: EventDraft = {

@@ -1,15 +1,20 @@
 import { once } from 'node:events'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { app, listen, logTo } from '@slipway/http'
 import { agentOpenApi, agentRoutes } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
+import { Agents } from './agents.ts'
+import { Cipher } from './cipher.ts'
 import { readConfig } from './config.ts'
 import { Conversations } from './conversations.ts'
 import { eventsSocket } from './events-socket.ts'
+import { controlHandlers } from './handlers/control.ts'
 import { conversationHandlers } from './handlers/conversations.ts'
 import { eventHandlers } from './handlers/events.ts'
 import { healthHandlers } from './handlers/health.ts'
+import { profileHandlers } from './handlers/profiles.ts'
+import { Profiles } from './profiles.ts'
 
 export interface ServeOptions {
   readonly host: string
@@ -32,19 +37,43 @@ export async function serve(options: ServeOptions): Promise<void> {
   const log = logTo(process.stderr, config.logLevel)
   await using storage = await openStorage({ directory, log })
   const conversations = new Conversations(storage, directory)
+  const cipher = await Cipher.open({ directory, secretKey: config.secretKey, log })
+  const profiles = new Profiles({ directory: join(directory, 'profiles'), cipher })
   let lastChange = Date.now()
   const touch = () => {
     lastChange = Date.now()
   }
   const now = () => Date.now() * 1000
+  await using agents = new Agents({
+    storage,
+    cipher,
+    profiles,
+    log,
+    now,
+    directory: join(directory, 'conversations'),
+    environment: config.toolEnvironment,
+    home: config.toolEnvironment.HOME,
+    isConfined: config.confineFiles,
+    confirmationDeadlineMs: config.confirmationDeadlineMs,
+    maxRuns: config.maxConcurrentRuns,
+    idleMs: config.conversationIdleMs,
+  })
+  const create = {
+    storage,
+    agents,
+    worktrees: join(directory, 'worktrees'),
+    environment: config.toolEnvironment,
+  }
   const handlers = {
     ...healthHandlers({ version: ownPackage.version, idleSince: () => lastChange }),
-    ...conversationHandlers({ storage, conversations, touch, now }),
-    ...eventHandlers({ storage, touch, heartbeatMs: config.heartbeatMs }),
+    ...conversationHandlers({ create, conversations, touch, now }),
+    ...controlHandlers({ storage, agents, profiles, touch }),
+    ...eventHandlers({ storage, agents, touch, heartbeatMs: config.heartbeatMs }),
+    ...profileHandlers({ profiles, touch }),
   }
   const web = app(agentRoutes, handlers, {
     openapi: agentOpenApi,
-    sockets: [eventsSocket({ storage, conversations, touch, now })],
+    sockets: [eventsSocket({ storage, agents, conversations, touch, now })],
     log,
     keys: config.keys,
     allowedHosts: config.allowedHosts,
@@ -52,6 +81,8 @@ export async function serve(options: ServeOptions): Promise<void> {
     maxSocketsPerKey: config.maxSocketsPerConversation,
     stallMs: config.stallMs,
   })
+  // Before anybody is answered: what was running when the process died is paused.
+  await agents.recover()
   const listening = await listen(web, { host: options.host, port: options.port })
   log('debug', 'listening', { url: listening.url })
   options.ready?.(listening.url)

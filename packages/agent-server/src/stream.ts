@@ -71,23 +71,42 @@ function dataLines(bytes: Buffer): Buffer {
 }
 
 /**
- * What a tail gives, and undefined after each `ms` of silence. The tail is started with a signal of its own, which
- * aborts when the outer one does and when the loop is left: a tail that waits cannot be closed otherwise.
+ * What a tail gives, `silence` when nothing comes for `ms`, and `bell` when that rings. The tail is started with a signal of its
+ * own, which aborts when the outer one does and when the loop is left: a tail that waits cannot be closed otherwise.
  */
-export async function* withBeats<T>(
+export async function* withBeats<T extends object>(
   start: (signal: AbortSignal) => AsyncIterable<T>,
-  ms: number,
-  signal: AbortSignal,
-): AsyncGenerator<T | undefined> {
+  { ms, bell, signal }: { readonly ms: number; readonly bell: Bell; readonly signal: AbortSignal },
+): AsyncGenerator<T | 'silence' | 'bell'> {
   const stop = new AbortController()
   const iterator = start(AbortSignal.any([signal, stop.signal]))[Symbol.asyncIterator]()
+  let outcome: (() => IteratorResult<T>) | undefined
+  const ask = () => {
+    outcome = undefined
+    void iterator
+      .next()
+      .then(
+        (result) => () => result,
+        (error: unknown) => () => {
+          throw error
+        },
+      )
+      .then((given) => {
+        outcome = given
+        bell.ring()
+      })
+  }
   try {
-    let next = iterator.next()
+    ask()
     for (;;) {
-      const result = await withinMs(next, ms)
-      if (result?.done) return
-      yield result?.value
-      if (result !== undefined) next = iterator.next()
+      const isRung = await bell.heard(ms)
+      const result = outcome?.()
+      if (result === undefined) yield isRung ? 'bell' : 'silence'
+      else if (result.done) return
+      else {
+        yield result.value
+        ask()
+      }
     }
   } finally {
     stop.abort()
@@ -95,14 +114,20 @@ export async function* withBeats<T>(
   }
 }
 
-async function withinMs<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const silence = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, ms, undefined)
-  })
-  try {
-    return await Promise.race([promise, silence])
-  } finally {
+/** Wakes the one who waits, now or as soon as it begins to wait. */
+export class Bell {
+  #rung = Promise.withResolvers<boolean>()
+
+  ring(): void {
+    this.#rung.resolve(true)
+  }
+
+  /** True when it has been rung since the last time, false after `ms` without. */
+  async heard(ms: number): Promise<boolean> {
+    const timer = setTimeout(() => this.#rung.resolve(false), ms)
+    const isRung = await this.#rung.promise
     clearTimeout(timer)
+    this.#rung = Promise.withResolvers()
+    return isRung
   }
 }

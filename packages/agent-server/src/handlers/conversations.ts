@@ -1,10 +1,12 @@
+import { finalResponse } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
-import { type agentRoutes, Problem } from '@slipway/protocol'
-import type { ConversationRecord, Storage } from '@slipway/storage'
+import type { agentRoutes } from '@slipway/protocol'
+import type { ConversationRecord } from '@slipway/storage'
 import { type Conversations, missing } from '../conversations.ts'
+import { type CreateParts, createConversation } from '../create.ts'
 import { exportEvents, gzipped } from '../export.ts'
+import { forkConversation } from '../fork.ts'
 import { importEvents } from '../import.ts'
-import { send } from '../messages.ts'
 
 type Routes = Pick<
   typeof agentRoutes,
@@ -15,35 +17,37 @@ type Routes = Pick<
   | 'getConversation'
   | 'patchConversation'
   | 'deleteConversation'
-  | 'runConversation'
+  | 'forkConversation'
   | 'importConversation'
   | 'exportConversation'
+  | 'finalResponse'
 >
 
 const success = { json: { success: true } }
 
 export function conversationHandlers(options: {
-  readonly storage: Storage
+  readonly create: CreateParts
   readonly conversations: Conversations
   /** Called by what changes something. */
   readonly touch: () => void
   /** Now, in microseconds. */
   readonly now: () => number
 }): Handlers<Routes> {
-  const { storage, conversations, touch, now } = options
+  const { create, conversations, touch, now } = options
+  const { storage, agents } = create
   const infos = (records: readonly (ConversationRecord | undefined)[], includeSkills: boolean | undefined) =>
     Promise.all(
-      records.map((record) =>
-        record === undefined ? null : conversations.info(record, { includeSkills: includeSkills ?? false }),
-      ),
+      records.map(async (record) => {
+        if (record === undefined) return null
+        const loaded = await agents.peek(record.id)
+        return await conversations.info(record, { includeSkills: includeSkills ?? false, loaded })
+      }),
     )
   return {
     async createConversation({ body, query }) {
       touch()
-      const { record, created } = await conversations.create(body)
-      if (created && body.initial_message)
-        await send(storage, record.id, { ...body.initial_message, run: false })
-      const [info] = await infos(await storage.conversations.get([record.id]), query.include_skills)
+      const { record, created } = await createConversation(create, body)
+      const [info] = await infos([record], query.include_skills)
       return { status: created ? 201 : 200, json: info }
     },
     async getConversations({ query }) {
@@ -74,12 +78,25 @@ export function conversationHandlers(options: {
     },
     async deleteConversation({ params }) {
       touch()
-      if (!(await storage.conversations.remove(params.conversation_id))) throw missing(params.conversation_id)
+      const id = params.conversation_id
+      await agents.close(id, { isDeleted: true })
+      const isRemoved = await storage.conversations.remove(id)
+      // Somebody may have asked for it in between.
+      await agents.close(id, { isDeleted: true })
+      if (!isRemoved) throw missing(id)
+      await conversations.removeFiles(id)
       return success
     },
-    async runConversation({ params }) {
-      await conversations.find(params.conversation_id)
-      throw new Problem('conflict', 'This conversation has no agent that could run.')
+    async forkConversation({ params, query, body }) {
+      touch()
+      const source = await conversations.find(params.conversation_id)
+      const fork = await forkConversation({ storage, agents }, source, body)
+      const [info] = await infos([fork], query.include_skills)
+      return { status: 201, json: info }
+    },
+    async finalResponse({ params }) {
+      const { id } = await conversations.find(params.conversation_id)
+      return { json: { response: await finalResponse(storage.log, id) } }
     },
     async importConversation({ query, stream }) {
       touch()

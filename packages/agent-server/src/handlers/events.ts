@@ -1,22 +1,31 @@
 import type { Handlers } from '@slipway/http'
 import { type agentRoutes, invalid, Problem } from '@slipway/protocol'
 import type { Storage } from '@slipway/storage'
+import type { Agents } from '../agents.ts'
 import { findRecord } from '../conversations.ts'
 import { send } from '../messages.ts'
 import { listBytes, pageBytes } from '../pages.ts'
-import { sentEvents, withBeats } from '../stream.ts'
+import { SentHints, type Speaker } from '../sent-hints.ts'
+import { Bell, sentEvents, withBeats } from '../stream.ts'
 
 type Routes = Pick<
   typeof agentRoutes,
-  'searchEvents' | 'countEvents' | 'getEvent' | 'getEvents' | 'sendMessage' | 'streamEvents'
+  | 'searchEvents'
+  | 'countEvents'
+  | 'getEvent'
+  | 'getEvents'
+  | 'sendMessage'
+  | 'respondToConfirmation'
+  | 'streamEvents'
 >
 
 export function eventHandlers(options: {
   readonly storage: Storage
+  readonly agents: Agents
   readonly touch: () => void
   readonly heartbeatMs: number
 }): Handlers<Routes> {
-  const { storage, touch, heartbeatMs } = options
+  const { storage, agents, touch, heartbeatMs } = options
   const { log } = storage
   return {
     async searchEvents({ params, query, header }) {
@@ -42,7 +51,16 @@ export function eventHandlers(options: {
     },
     async sendMessage({ params, body, header }) {
       touch()
-      await send(storage, params.conversation_id, body, header('idempotency-key'))
+      await send({ storage, agents }, params.conversation_id, {
+        message: body,
+        key: header('idempotency-key'),
+      })
+      return { json: { success: true } }
+    },
+    async respondToConfirmation({ params, body }) {
+      touch()
+      const record = await findRecord(storage.conversations, params.conversation_id)
+      await (await agents.find(record))?.respond(body)
       return { json: { success: true } }
     },
     async streamEvents({ params, query, header, signal }) {
@@ -53,10 +71,12 @@ export function eventHandlers(options: {
       }
       const isDone = async (position: number) =>
         query.until === 'idle' && (await isAtRest(storage, record.id, position))
+      // One that cannot be opened is still read.
+      const speaker = query.hints ? await agents.find(record).catch(() => undefined) : undefined
       return {
         contentType: 'text/event-stream',
         headers: { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
-        chunks: follow(storage, record.id, { after: after.position, heartbeatMs, isDone, signal }),
+        chunks: follow(storage, record.id, { after: after.position, heartbeatMs, isDone, speaker, signal }),
       }
     },
   }
@@ -69,17 +89,32 @@ async function* follow(
     readonly after: number
     readonly heartbeatMs: number
     readonly isDone: (position: number) => Promise<boolean>
+    /** Whose hints are sent too. */
+    readonly speaker: Speaker | undefined
     readonly signal: AbortSignal
   },
 ): AsyncGenerator<Buffer> {
-  const { heartbeatMs, isDone, signal } = options
+  const { heartbeatMs, isDone, speaker, signal } = options
   let position = options.after
+  const bell = new Bell()
+  using hints = new SentHints(
+    () => bell.ring(),
+    () => Date.now() * 1000,
+  )
+  if (speaker !== undefined) hints.listen(speaker)
   yield Buffer.from(': open\n\n')
   if (await isDone(position)) return
-  for await (const batch of withBeats((stop) => storage.log.tail(id, position, stop), heartbeatMs, signal)) {
-    position = batch?.at(-1)?.position ?? position
-    yield batch === undefined ? Buffer.from(': beat\n\n') : sentEvents(batch)
-    if (await isDone(position)) return
+  const tail = (stop: AbortSignal) => storage.log.tail(id, position, stop)
+  for await (const given of withBeats(tail, { ms: heartbeatMs, bell, signal })) {
+    if (given === 'silence') yield Buffer.from(': beat\n\n')
+    else if (given !== 'bell') {
+      // The pieces of an answer that is in this batch go before it.
+      yield* hints.taken(position)
+      position = given.at(-1)?.position ?? position
+      yield sentEvents(given)
+    }
+    yield* hints.taken(position)
+    if (given !== 'bell' && (await isDone(position))) return
   }
 }
 

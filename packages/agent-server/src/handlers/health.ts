@@ -1,3 +1,4 @@
+import { usableTools } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import type { agentRoutes } from '@slipway/protocol'
 
@@ -13,7 +14,7 @@ export function healthHandlers(options: {
 }): Handlers<Routes> {
   const startedAt = Date.now()
   const ok = { bytes: Buffer.from('{"status":"ok"}') }
-  const info = () => ({
+  const info = async () => ({
     json: {
       uptime: seconds(startedAt),
       idle_time: seconds(options.idleSince()),
@@ -26,7 +27,7 @@ export function healthHandlers(options: {
       build_git_sha: 'unknown',
       build_git_ref: 'unknown',
       python_version: 'none',
-      usable_tools: [],
+      usable_tools: await usableTools(),
       runtime_idle_timeout_seconds: null,
       capabilities: [],
       max_foreground_terminal_timeout_seconds: null,

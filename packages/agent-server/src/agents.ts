@@ -1,0 +1,199 @@
+import { Conversation, type Keeping, openModel, type Rim, type Settings } from '@slipway/agent'
+import { type Llm, type Log, Problem } from '@slipway/protocol'
+import type { ConversationRecord, Storage } from '@slipway/storage'
+import type { Cipher } from './cipher.ts'
+import { findRecord, missing } from './conversations.ts'
+import type { Profiles } from './profiles.ts'
+import { type KeptRequest, keptRequest, type Origin, readKept, readSettings } from './settings.ts'
+import { Turns } from './turns.ts'
+
+const sweepMs = 30_000
+
+interface Options {
+  readonly storage: Storage
+  readonly cipher: Cipher
+  readonly profiles: Profiles
+  readonly log: Log
+  /** Microseconds. */
+  readonly now: () => number
+  readonly directory: string
+  readonly environment: Readonly<Record<string, string>>
+  readonly home: string | undefined
+  readonly isConfined: boolean
+  readonly confirmationDeadlineMs: number | undefined
+  readonly maxRuns: number
+  /** A conversation that nobody uses and that does nothing is closed after this. */
+  readonly idleMs: number
+}
+
+interface Loaded {
+  readonly opening: Promise<Conversation>
+  usedAt: number
+}
+
+/** The conversations that are loaded: each at most once, opened when it is needed, closed when it rests. */
+export class Agents implements AsyncDisposable {
+  readonly #options: Options
+  readonly #rim: Rim
+  readonly #loaded = new Map<string, Loaded>()
+  readonly #closing = new Map<string, Promise<void>>()
+  readonly #sweep: NodeJS.Timeout
+
+  constructor(options: Options) {
+    this.#options = options
+    const { storage, log, now, directory, environment, home, isConfined, profiles, confirmationDeadlineMs } =
+      options
+    const turns = new Turns(options.maxRuns)
+    this.#rim = {
+      log: storage.log,
+      logLine: log,
+      now,
+      openModel,
+      environment,
+      directory,
+      isConfined,
+      confirmationDeadlineMs,
+      ...(home === undefined ? {} : { home }),
+      profile: (name) => profiles.get(name),
+      turn: (signal) => turns.take(signal),
+    }
+    this.#sweep = setInterval(() => void this.#closeResting(), sweepMs).unref()
+  }
+
+  /** The conversation if it is loaded now. */
+  async peek(id: string): Promise<Conversation | undefined> {
+    return await this.#loaded.get(id)?.opening.catch(() => undefined)
+  }
+
+  /** The conversation, opened; a Problem `not_found` when there is none, `conflict` when it has no agent. */
+  async get(id: string): Promise<Conversation> {
+    const conversation = await this.find(await findRecord(this.#options.storage.conversations, id))
+    if (conversation === undefined)
+      throw new Problem('conflict', 'This conversation has no agent that could run.')
+    return conversation
+  }
+
+  /** The same for a record; undefined when the conversation has no agent (it was imported). */
+  async find(record: ConversationRecord): Promise<Conversation | undefined> {
+    if (record.request === null) return undefined
+    await this.#closing.get(record.id)
+    const known = this.#loaded.get(record.id)
+    if (known !== undefined) {
+      known.usedAt = Date.now()
+      return await known.opening
+    }
+    const opening = this.#open(record)
+    this.#loaded.set(record.id, { opening, usedAt: Date.now() })
+    opening.catch(() => this.#loaded.delete(record.id))
+    return await opening
+  }
+
+  /** What is written into the record for settings: in clear without secrets, and all of it sealed. */
+  seal(settings: Settings, origin: Origin = {}): { request: string; sealed: Buffer } {
+    return {
+      request: JSON.stringify(keptRequest(settings, origin)),
+      sealed: this.#options.cipher.seal(JSON.stringify(settings)),
+    }
+  }
+
+  /** The settings of a conversation, secrets in clear where they can be opened. */
+  async settings(record: ConversationRecord): Promise<Settings> {
+    const vault = await this.#options.storage.conversations.vault(record.id)
+    const sealed = vault?.sealed ?? null
+    const text = sealed === null ? undefined : this.#options.cipher.open(sealed)
+    if (text === undefined) {
+      this.#options.log('warn', 'the secrets of a conversation cannot be opened', { conversation: record.id })
+    }
+    return text === undefined ? readKept(record.request ?? 'null') : readSettings(text)
+  }
+
+  /** Closes it if it is loaded. */
+  async close(id: string, options: { readonly isDeleted?: boolean } = {}): Promise<void> {
+    const loaded = this.#loaded.get(id)
+    if (loaded === undefined) return await this.#closing.get(id)
+    this.#loaded.delete(id)
+    const over = loaded.opening
+      .then((conversation) => conversation.close(options))
+      .catch(() => undefined)
+      .then(() => void this.#closing.delete(id))
+    this.#closing.set(id, over)
+    await over
+  }
+
+  /** Opens the conversations that were running when the process died, which answers and pauses them, and those with a deadline. */
+  async recover(): Promise<void> {
+    for (const status of ['running', 'waiting_for_confirmation']) {
+      let page_id: string | undefined
+      const found: ConversationRecord[] = []
+      do {
+        const query = { limit: 100, sort_order: 'CREATED_AT', status, page_id } as const
+        const page = await this.#options.storage.conversations.search(query)
+        found.push(...page.items)
+        page_id = page.next_page_id ?? undefined
+      } while (page_id !== undefined)
+      for (const record of found) {
+        const isTimed = this.#options.confirmationDeadlineMs !== undefined || hasDeadline(record)
+        if (status !== 'running' && !isTimed) continue
+        await this.find(record).catch((error: unknown) => {
+          const reason = error instanceof Error ? error.message : String(error)
+          this.#options.log('error', 'a conversation cannot be recovered', {
+            conversation: record.id,
+            reason,
+          })
+        })
+      }
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#sweep)
+    await Promise.all([...this.#loaded.keys()].map((id) => this.close(id)))
+    await Promise.all(this.#closing.values())
+  }
+
+  async #open(record: ConversationRecord): Promise<Conversation> {
+    const { storage, profiles } = this.#options
+    const settings = await this.settings(record)
+    const { id } = record
+    const vault = await storage.conversations.vault(id)
+    if (vault === undefined) throw missing(id)
+    const origin = originOf(record)
+    const keeping: Keeping = {
+      snapshot: vault?.snapshot ?? null,
+      stats: record.stats,
+      saveSnapshot: (snapshot) => storage.conversations.saveSnapshot(id, snapshot),
+      seal: (changed) => this.seal(changed, origin),
+      entitle: async (title) => {
+        const [now] = await storage.conversations.get([id])
+        if (now?.title === null) await storage.conversations.patch(id, { title })
+      },
+      titleModel: async (): Promise<Llm | undefined> =>
+        settings.title_llm_profile === undefined ? undefined : await profiles.get(settings.title_llm_profile),
+    }
+    return await Conversation.open({ id, settings, rim: this.#rim, keeping })
+  }
+
+  async #closeResting(): Promise<void> {
+    const before = Date.now() - this.#options.idleMs
+    for (const [id, loaded] of this.#loaded) {
+      if (loaded.usedAt >= before) continue
+      const conversation = await loaded.opening.catch(() => undefined)
+      if (conversation === undefined || conversation.isBusy || conversation.hints.isHeard) continue
+      await this.close(id)
+    }
+  }
+}
+
+function originOf(record: ConversationRecord): Origin {
+  const kept: KeptRequest = JSON.parse(record.request ?? '{}')
+  const { forked_from_conversation_id: conversation, forked_from_event_id: event } = kept
+  return {
+    ...(conversation === undefined ? {} : { forked_from_conversation_id: conversation }),
+    ...(event === undefined ? {} : { forked_from_event_id: event }),
+  }
+}
+
+function hasDeadline(record: ConversationRecord): boolean {
+  const kept: KeptRequest = JSON.parse(record.request ?? '{}')
+  return kept.confirmation_policy !== undefined && 'deadline_seconds' in kept.confirmation_policy
+}

@@ -1,0 +1,76 @@
+import { inspect } from 'node:util'
+import { expect, test } from 'vitest'
+import { readConfig } from './config.ts'
+
+test('an empty environment gives the defaults, and an empty setting is one that was not given', () => {
+  const expected = {
+    secretKey: undefined,
+    confirmationDeadlineMs: undefined,
+    maxConcurrentRuns: 100,
+    conversationIdleMs: 1_200_000,
+    toolEnvironment: {},
+    confineFiles: true,
+  }
+  expect(readConfig({})).toMatchObject(expected)
+  const blank = { SLIPWAY_SECRET_KEY: '', SLIPWAY_MAX_CONCURRENT_RUNS: '', SLIPWAY_CONFINE_FILES: '' }
+  expect(readConfig(blank)).toMatchObject(expected)
+})
+
+test('settings of runs are read, seconds as milliseconds, and the key as a secret', () => {
+  const config = readConfig({
+    SLIPWAY_SECRET_KEY: 'correct horse battery',
+    SLIPWAY_CONFIRMATION_DEADLINE_SECONDS: '90',
+    SLIPWAY_MAX_CONCURRENT_RUNS: '3',
+    SLIPWAY_CONVERSATION_IDLE_SECONDS: '5',
+    SLIPWAY_CONFINE_FILES: 'false',
+  })
+  expect(config).toMatchObject({
+    confirmationDeadlineMs: 90_000,
+    maxConcurrentRuns: 3,
+    conversationIdleMs: 5_000,
+    confineFiles: false,
+  })
+  expect(config.secretKey?.open()).toBe('correct horse battery')
+  expect(inspect(config, { depth: 9 }) + JSON.stringify(config)).not.toContain('horse')
+})
+
+test.each([
+  ['SLIPWAY_SECRET_KEY', 'too-short-x'],
+  ['SLIPWAY_CONFIRMATION_DEADLINE_SECONDS', '-7'],
+  ['SLIPWAY_MAX_CONCURRENT_RUNS', '0'],
+  ['SLIPWAY_CONVERSATION_IDLE_SECONDS', 'soonish'],
+  ['SLIPWAY_CONFINE_FILES', 'perhaps'],
+])('%s=%s is refused by name, and the value is not shown', (name, value) => {
+  const attempt = () => readConfig({ [name]: value })
+  expect(attempt).toThrow(name)
+  expect(attempt).not.toThrow(value)
+})
+
+test('tools get the usual variables and those that are named, and nothing else of the environment', () => {
+  const env = {
+    PATH: '/bin',
+    HOME: '/home/x',
+    TZ: '',
+    LC_ALL: 'C',
+    LC_SECRET: 's1',
+    OPENAI_API_KEY: 's2',
+    GITHUB_TOKEN: 'wanted',
+    EDITOR: 'vi',
+    NODE_OPTIONS: '--x',
+    SLIPWAY_SECRET_KEY: 'a key of sixteen characters',
+    SLIPWAY_TOOL_ENVIRONMENT: 'GITHUB_TOKEN, EDITOR ,NOT_THERE,__proto__',
+  }
+  expect(readConfig(env).toolEnvironment).toEqual({
+    PATH: '/bin',
+    HOME: '/home/x',
+    TZ: '',
+    LC_ALL: 'C',
+    GITHUB_TOKEN: 'wanted',
+    EDITOR: 'vi',
+  })
+})
+
+test('a setting of the server is not handed to tools, even when it is named', () => {
+  const env = { SLIPWAY_SESSION_API_KEY: 'k', SLIPWAY_TOOL_ENVIRONMENT: 'EDITOR,SLIPWAY_SESSION_API_KEY' }
+  expect(() => readConfig(env)).toThrow('SLIPWAY_TOOL_ENVIRONMENT: SLIPWAY_SESSION_API_KEY')
+})
