@@ -1,4 +1,12 @@
-import { Conversation, type Keeping, openModel, type Rim, type Settings } from '@slipway/agent'
+import {
+  type Conversation,
+  Hints,
+  type Keeping,
+  models,
+  openConversation,
+  type Rim,
+  type Settings,
+} from '@slipway/agent'
 import { type Llm, type Log, Problem } from '@slipway/protocol'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import type { Cipher } from './cipher.ts'
@@ -34,7 +42,8 @@ interface Loaded {
 /** The conversations that are loaded: each at most once, opened when it is needed, closed when it rests. */
 export class Agents implements AsyncDisposable {
   readonly #options: Options
-  readonly #rim: Rim
+  readonly #rim: Omit<Rim, 'openModel'>
+  readonly #hints = new Map<string, Hints>()
   readonly #loaded = new Map<string, Loaded>()
   readonly #closing = new Map<string, Promise<void>>()
   readonly #sweep: NodeJS.Timeout
@@ -48,7 +57,6 @@ export class Agents implements AsyncDisposable {
       log: storage.log,
       logLine: log,
       now,
-      openModel,
       environment,
       directory,
       isConfined,
@@ -63,6 +71,13 @@ export class Agents implements AsyncDisposable {
   /** The conversation if it is loaded now. */
   async peek(id: string): Promise<Conversation | undefined> {
     return await this.#loaded.get(id)?.opening.catch(() => undefined)
+  }
+
+  /** Where the hints of a conversation are heard, loaded or not. */
+  hints(id: string): Hints {
+    const known = this.#hints.get(id) ?? new Hints()
+    this.#hints.set(id, known)
+    return known
   }
 
   /** The conversation, opened; a Problem `not_found` when there is none, `conflict` when it has no agent. */
@@ -170,7 +185,8 @@ export class Agents implements AsyncDisposable {
       titleModel: async (): Promise<Llm | undefined> =>
         settings.title_llm_profile === undefined ? undefined : await profiles.get(settings.title_llm_profile),
     }
-    return await Conversation.open({ id, settings, rim: this.#rim, keeping })
+    const rim = { ...this.#rim, openModel: await models() }
+    return await openConversation({ id, settings, rim, keeping, hints: this.hints(id) })
   }
 
   async #closeResting(): Promise<void> {
@@ -181,6 +197,7 @@ export class Agents implements AsyncDisposable {
       if (conversation === undefined || conversation.isBusy || conversation.hints.isHeard) continue
       await this.close(id)
     }
+    for (const [id, hints] of this.#hints) if (!hints.isHeard && !this.#loaded.has(id)) this.#hints.delete(id)
   }
 }
 

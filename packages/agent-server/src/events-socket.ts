@@ -12,6 +12,7 @@ import type { ConversationRecord, PagedEvent, Storage } from '@slipway/storage'
 import type { Agents } from './agents.ts'
 import type { Conversations } from './conversations.ts'
 import { send } from './messages.ts'
+import type { KeptRequest } from './settings.ts'
 import { plainFrames, positionedFrames } from './stream.ts'
 
 /** Codes of ours: the caller's position lies beyond the end of the log; the conversation is not there. */
@@ -209,17 +210,17 @@ class SocketHints {
 
   /** `told`: the status that the socket knows. */
   async listen(record: ConversationRecord, told: string | undefined): Promise<void> {
-    const conversation = await this.#parts.agents.find(record).catch(() => undefined)
-    if (conversation === undefined || this.#socket.signal.aborted) return
-    const isStreaming = () => this.#form.isResumable || conversation.settings.agent.llm.stream
-    this.#end = conversation.hints.listen((given) => {
-      if (given.kind === 'rest') this.#rest(conversation.state.position)
+    const isStreaming = this.#form.isResumable || streams(record)
+    this.#end = this.#parts.agents.hints(record.id).listen((given, position) => {
+      if (given.kind === 'rest') this.#rest(position)
       else if (given.kind === 'stats') this.#stats = given
-      else if (isStreaming()) this.#add(given, conversation.state.position)
+      else if (isStreaming) this.#add(given, position)
       this.#give()
     })
+    if (told !== 'running') return
     // The run may have ended before anybody listened.
-    if (told === 'running' && conversation.state.status !== 'running') this.#rest(conversation.state.position)
+    const [now] = await this.#parts.storage.conversations.get([record.id])
+    if (now !== undefined && now.status !== 'running') this.#rest(now.head)
   }
 
   async sentTo(position: number): Promise<void> {
@@ -281,4 +282,10 @@ function delta({ content, reasoning_content }: Pieces, now: number): object {
     kind: 'StreamingDeltaEvent',
   }
   return { ...hintEvent(members, now), source: 'agent' }
+}
+
+/** Whether the creator of a conversation asked for pieces of answers on the socket that existing clients use. */
+function streams({ request }: ConversationRecord): boolean {
+  const kept: KeptRequest = JSON.parse(request ?? '{}')
+  return kept.agent?.llm.stream === true
 }

@@ -5,7 +5,7 @@ import { SentHints } from './sent-hints.ts'
 
 /** A conversation that says what the test says, and one reader of it. */
 function speaking() {
-  const listeners = new Set<(hint: Hint) => void>()
+  const listeners = new Set<(hint: Hint, position: number) => void>()
   const state = { position: 0 }
   let rings = 0
   const hints = new SentHints(
@@ -13,16 +13,13 @@ function speaking() {
     () => 1_770_000_000_000_000,
   )
   hints.listen({
-    hints: {
-      listen(listener) {
-        listeners.add(listener)
-        return () => listeners.delete(listener)
-      },
+    listen(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
     },
-    state,
   })
   const say = (hint: Hint) => {
-    for (const listener of listeners) listener(hint)
+    for (const listener of listeners) listener(hint, state.position)
   }
   const taken = (position: number) => hints.taken(position).map((bytes) => read(bytes.toString()))
   return { hints, listeners, state, say, taken, rings: () => rings }

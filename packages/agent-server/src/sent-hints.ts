@@ -1,16 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import type { Hint } from '@slipway/agent'
+import type { Hint, Hints } from '@slipway/agent'
 import { formatInstant } from '@slipway/protocol'
 
 /** Of pieces that wait for a reader; what comes on top of it is left out. */
 const maxWaitingCharacters = 64 * 1024
-
-/** A conversation, as far as its hints go. */
-export interface Speaker {
-  readonly hints: { listen(listener: (hint: Hint) => void): () => void }
-  /** `position` of the last event that it has written. */
-  readonly state: { readonly position: number }
-}
 
 interface Waiting {
   /** The last event of the log when they were given. */
@@ -37,8 +30,8 @@ export class SentHints implements Disposable {
     this.#now = now
   }
 
-  listen({ hints, state }: Speaker): void {
-    this.#end = hints.listen((hint) => this.#take(hint, state.position))
+  listen(hints: Pick<Hints, 'listen'>): void {
+    this.#end = hints.listen((hint, position) => this.#take(hint, position))
   }
 
   /** What may be sent now to a reader that has everything up to `position`, as server-sent events. */

@@ -148,8 +148,7 @@ function valuesOf({ secrets = {}, ...rest }: Settings): RegExp | undefined {
 
 function withoutValues(value: unknown, values: RegExp | undefined): unknown {
   if (typeof value === 'string') {
-    const hidden = values === undefined ? value : value.replace(values, '<secret-hidden>')
-    return hidden.replace(userInfo, '$1****@').replace(secretParameter, '$1****')
+    return values === undefined ? value : value.replace(values, '<secret-hidden>')
   }
   if (Array.isArray(value)) return value.map((item) => withoutValues(item, values))
   if (typeof value !== 'object' || value === null) return value
@@ -160,10 +159,6 @@ function withoutValues(value: unknown, values: RegExp | undefined): unknown {
     ]),
   )
 }
-
-/** What an address may carry: a user with a password, and parameters that speak of a secret. */
-const userInfo = /\b([a-z][a-z0-9+.-]*:\/\/)[^\s/?#@]+@/gi
-const secretParameter = /([?&][^=&#\s]*(?:key|token|secret|password|signature)=)[^&#\s"']+/gi
 
 function sourcesOf(secrets: Readonly<Record<string, SecretSource>>) {
   return Object.fromEntries(

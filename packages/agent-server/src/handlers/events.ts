@@ -5,7 +5,7 @@ import type { Agents } from '../agents.ts'
 import { findRecord } from '../conversations.ts'
 import { send } from '../messages.ts'
 import { listBytes, pageBytes } from '../pages.ts'
-import { SentHints, type Speaker } from '../sent-hints.ts'
+import { SentHints } from '../sent-hints.ts'
 import { Bell, sentEvents, withBeats } from '../stream.ts'
 
 type Routes = Pick<
@@ -71,8 +71,7 @@ export function eventHandlers(options: {
       }
       const isDone = async (position: number) =>
         query.until === 'idle' && (await isAtRest(storage, record.id, position))
-      // One that cannot be opened is still read.
-      const speaker = query.hints ? await agents.find(record).catch(() => undefined) : undefined
+      const speaker = query.hints ? agents.hints(record.id) : undefined
       return {
         contentType: 'text/event-stream',
         headers: { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
@@ -90,7 +89,7 @@ async function* follow(
     readonly heartbeatMs: number
     readonly isDone: (position: number) => Promise<boolean>
     /** Whose hints are sent too. */
-    readonly speaker: Speaker | undefined
+    readonly speaker: ReturnType<Agents['hints']> | undefined
     readonly signal: AbortSignal
   },
 ): AsyncGenerator<Buffer> {

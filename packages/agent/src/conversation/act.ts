@@ -22,6 +22,7 @@ export async function act(
   const pending = pen.state.unanswered()
   const results: (Result | undefined)[] = pending.map(() => undefined)
   const running = new Set<{ readonly keys: readonly string[]; readonly over: Promise<void> }>()
+  const begun: Promise<void>[] = []
   let flushed = 0
   const flush = async () => {
     const start = flushed
@@ -55,9 +56,11 @@ export async function act(
     })
     const task = { keys, over }
     running.add(task)
+    begun.push(over)
     over.catch(() => undefined)
   }
-  await Promise.all([...running].map(({ over }) => over))
+  // Also of those that run no more: their results may still be on the way to the log.
+  await Promise.all(begun)
 }
 
 function keysOf(tool: Tool | undefined, { action }: Pending): readonly string[] {

@@ -121,7 +121,6 @@ test('an action keeps its call as received, with the risk and the summary that t
     kind: 'TerminalAction',
     command: 'rm x',
     is_input: false,
-    timeout: null,
     reset: false,
   })
 })

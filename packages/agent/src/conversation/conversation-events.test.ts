@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { must, validateEvent } from '@slipway/protocol'
+import { eventKinds, must, validateEvent } from '@slipway/protocol'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { openModel } from '../llm/open-model.ts'
 import { gate, type Life, Player, Temporary, textOf } from './temporary.ts'
@@ -323,7 +323,6 @@ test('with an MCP server the system prompt is written when the run starts, with 
     agent: { mcp_config: { greeter: { command: process.execPath, args: ['-e', greeter] } } },
   })
   await life.say('greet Ada')
-  console.log(JSON.stringify(await life.all('AgentErrorEvent')))
   expect(await life.story()).toEqual([
     'MessageEvent user',
     'execution_status: running',
@@ -438,4 +437,15 @@ test('what a caller changes is a ConversationStateUpdateEvent of the member and 
   ])
   expect(life.conversation.analyzer).toBeNull()
   expect(updates[3]).toMatchObject({ key: 'agent', value: { llm: { model: 'other', api_key: null } } })
+})
+
+test('the table of events names every kind, and tests that there are', async () => {
+  const read = (path: string) => readFile(join(import.meta.dirname, path), 'utf8')
+  const table = await read('../../../../docs/events.md')
+  for (const kind of eventKinds) expect(table).toContain(`\n| ${kind} |`)
+  const named = [...table.matchAll(/`([\w-]+\.test\.ts)`: ([^|)]+?) ?[|)]/g)]
+  expect(named.length).toBeGreaterThan(40)
+  for (const [, file = '', name = ''] of named) {
+    expect((await read(file)).includes(`'${name}`), `${file}: ${name}`).toBe(true)
+  }
 })

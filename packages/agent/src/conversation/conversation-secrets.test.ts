@@ -15,7 +15,7 @@ afterAll(() => place[Symbol.asyncDispose]())
 
 const value = 'hunter22-and-more'
 const key = '-----BEGIN KEY-----\nabc"def\n-----END KEY-----'
-const agent = { tools: [{ name: 'terminal' }, { name: 'file_editor' }] }
+const agent = { tools: [{ name: 'terminal' }, { name: 'write_file' }] }
 const request = { secrets: { PASSWORD: value, DEPLOY_KEY: key } }
 
 test('a value is in no event, whoever writes it: the user, the model, a tool, its arguments, an error, a hook, a caller', async () => {
@@ -27,7 +27,7 @@ test('a value is in no event, whoever writes it: the user, the model, a tool, it
         ['terminal', { command: `true ${'x'.repeat(90)} ${value} && true '${key}'` }],
         ['terminal', { no_such_argument: value }],
         ['no_such_tool', `{"a": "${value}`],
-        ['file_editor', { command: 'create', path: 'notes.txt', file_text: `${value}\n${key}` }],
+        ['write_file', { file_path: 'notes.txt', content: `${value}\n${key}` }],
       ],
       message: { reasoning_content: `Thinking of ${value}.` },
       answer: {

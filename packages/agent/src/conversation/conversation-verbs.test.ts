@@ -61,6 +61,11 @@ test('a message that comes while the model answers is told to it in the next ste
   waiting.open()
   await life.conversation.settled()
   expect(texts(player, 1)?.slice(1)).toEqual(['first', 'To the first.', 'second'])
+  const messages = await life.all('MessageEvent')
+  const updates = await life.all('ConversationStateUpdateEvent')
+  expect(updates.filter(({ key }) => key === 'last_user_message_id').map(({ value }) => value)).toEqual([
+    messages[1]?.id,
+  ])
   expect(life.status).toBe('finished')
 })
 

@@ -14,7 +14,7 @@ import type { AppendOptions, EventDraft } from '@slipway/storage'
 import { Secrets } from '../secrets.ts'
 import { agentError, rejection, stateUpdate, statusUpdate, textMessage } from './drafts.ts'
 import { Equipment, type Rim, type Settings } from './equipment.ts'
-import { Hints } from './hints.ts'
+import { type Hint, Hints } from './hints.ts'
 import { maskEvent } from './mask.ts'
 import { Pen } from './pen.ts'
 import { userSuffix } from './prompt.ts'
@@ -52,13 +52,22 @@ export interface Keeping {
   titleModel?(): Promise<Llm | undefined>
 }
 
+export interface OpenOptions {
+  readonly id: string
+  readonly settings: Settings
+  readonly rim: Rim
+  readonly keeping: Keeping
+  /** Where its hints are heard; others may listen before it is opened and after it is closed. */
+  readonly hints?: Hints
+}
+
 /**
  * A conversation that thinks and acts. Its log is the truth; what is here besides is the fold of it, the tools, and the
  * one loop that runs it. Verbs resolve when what they ask for is durable; the run goes on behind.
  */
 export class Conversation implements AsyncDisposable {
   readonly id: string
-  readonly hints = new Hints()
+  readonly hints: Hints
   readonly #rim: Rim
   readonly #keeping: Keeping
   readonly #pen: Pen
@@ -82,9 +91,11 @@ export class Conversation implements AsyncDisposable {
     readonly keeping: Keeping
     readonly pen: Pen
     readonly secrets: Secrets
+    readonly hints: Hints
   }) {
-    const { id, settings, rim, keeping, pen, secrets } = options
+    const { id, settings, rim, keeping, pen, secrets, hints } = options
     this.id = id
+    this.hints = hints
     this.#settings = settings
     this.#rim = rim
     this.#keeping = keeping
@@ -98,7 +109,8 @@ export class Conversation implements AsyncDisposable {
       rim,
       stats: this.#stats,
       secrets,
-      hints: this.hints,
+      isHeard: () => this.hints.isHeard,
+      hint: (hint) => this.#hint(hint),
       equip: (signal) => this.#equip(signal),
       policy: () => this.policy,
       analyzer: () => this.analyzer,
@@ -109,18 +121,13 @@ export class Conversation implements AsyncDisposable {
    * Folds the log from the saved state on. A conversation that was running when its process died is answered: each action
    * without a result gets an AgentErrorEvent, and the conversation is paused.
    */
-  static async open(options: {
-    readonly id: string
-    readonly settings: Settings
-    readonly rim: Rim
-    readonly keeping: Keeping
-  }): Promise<Conversation> {
-    const { id, settings, rim, keeping } = options
+  static async open(options: OpenOptions): Promise<Conversation> {
+    const { id, settings, rim, keeping, hints = new Hints() } = options
     const secrets = secretsOf(settings)
     const mask = (draft: EventDraft) => maskEvent(draft, secrets)
     const state = await restored(id, rim, keeping)
     const pen = await Pen.open(id, rim.log, { state, mask })
-    const conversation = new Conversation({ id, settings, rim, keeping, pen, secrets })
+    const conversation = new Conversation({ id, settings, rim, keeping, pen, secrets, hints })
     await pen.write((now) => (now.status === 'running' ? { events: stopped(now, restarted) } : undefined))
     conversation.#watchDeadline()
     return conversation
@@ -202,7 +209,7 @@ export class Conversation implements AsyncDisposable {
       return status === undefined ? undefined : { events: [statusUpdate(status)] }
     })
     if (this.state.status === 'running') this.#start()
-    else this.hints.give({ kind: 'rest' })
+    else this.#hint({ kind: 'rest' })
   }
 
   /** Lets the pending actions be done, or rejects all of them. Said twice, or with nothing pending, it changes nothing. */
@@ -224,7 +231,7 @@ export class Conversation implements AsyncDisposable {
       const status = next(now.status, 'pause')
       return status === undefined ? undefined : { events: [statusUpdate(status), pauseEvent] }
     })
-    this.hints.give({ kind: 'rest' })
+    this.#hint({ kind: 'rest' })
   }
 
   /** Cancels the model call and the tools that are under way; what has no result is answered so. */
@@ -348,6 +355,10 @@ export class Conversation implements AsyncDisposable {
     await this.close()
   }
 
+  #hint(hint: Hint): void {
+    this.hints.give(hint, this.state.position)
+  }
+
   async #ensureRunning(): Promise<void> {
     if (this.state.status !== 'running') {
       await this.run().catch((error: unknown) => {
@@ -383,7 +394,7 @@ export class Conversation implements AsyncDisposable {
       .then(async () => {
         this.#loop = undefined
         this.#step = undefined
-        this.hints.give({ kind: 'rest' })
+        this.#hint({ kind: 'rest' })
         if (this.state.position - this.#savedAt >= saveEvery / 10) void this.#save()
         if (this.#closing.signal.aborted) return
         // A run that was asked for while this one was ending.
@@ -483,7 +494,7 @@ export class Conversation implements AsyncDisposable {
   async #count(answer: Parameters<Stats['add']>[0], usageId: string): Promise<void> {
     this.#stats.add(answer, usageId, this.#rim.now())
     await this.#pen.write(() => ({ events: [], record: { stats: JSON.stringify(this.#stats) } }))
-    this.hints.give({ kind: 'stats', value: this.#stats.snapshot() })
+    this.#hint({ kind: 'stats', value: this.#stats.snapshot() })
   }
 
   async #entitle(text: string): Promise<void> {

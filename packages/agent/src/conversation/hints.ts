@@ -9,9 +9,10 @@ export type Hint =
   | { readonly kind: 'stats'; readonly value: unknown }
   | { readonly kind: 'rest' }
 
-type Listener = (hint: Hint) => void
+/** `position` of the last event that the conversation has written. */
+type Listener = (hint: Hint, position: number) => void
 
-/** Those who listen to the hints of a conversation. */
+/** Those who listen to the hints of a conversation, whether it is loaded or not. */
 export class Hints {
   readonly #listeners = new Set<Listener>()
 
@@ -21,8 +22,8 @@ export class Hints {
     return () => this.#listeners.delete(listener)
   }
 
-  give(hint: Hint): void {
-    for (const listener of this.#listeners) listener(hint)
+  give(hint: Hint, position: number): void {
+    for (const listener of this.#listeners) listener(hint, position)
   }
 
   get isHeard(): boolean {

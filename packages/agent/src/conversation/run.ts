@@ -7,7 +7,7 @@ import { closingText, thoughtOf } from './answer.ts'
 import { condense, mustCondense, summarizing } from './condense.ts'
 import { failure, stateUpdate, statusUpdate, userMessage } from './drafts.ts'
 import { type Equipment, McpFailure, type Rim, type Settings } from './equipment.ts'
-import type { Hints } from './hints.ts'
+import type { Hint } from './hints.ts'
 import { type Move, nextMove } from './move.ts'
 import type { Pen } from './pen.ts'
 import type { State } from './state.ts'
@@ -25,7 +25,9 @@ export interface RunParts {
   readonly rim: Rim
   readonly stats: Stats
   readonly secrets: Secrets
-  readonly hints: Hints
+  /** Whether anybody listens to hints now. */
+  isHeard(): boolean
+  hint(hint: Hint): void
   /** Opens what the agent works with, once. */
   equip(signal: AbortSignal): Promise<Equipment>
   policy(): Parameters<typeof nextMove>[1]['policy']
@@ -138,19 +140,19 @@ export class Run {
 
   /** Asks the model once and writes what its answer comes to. */
   async #think(equipment: Equipment, signal: AbortSignal): Promise<void> {
-    const { pen, hints, secrets } = this.#parts
+    const { pen, secrets } = this.#parts
     this.#steps++
     const seen = pen.state.position
     const [text, thoughts] = [secrets.stream(), secrets.stream()]
-    const say = (content: string) => content !== '' && hints.give({ kind: 'delta', content })
+    const say = (content: string) => content !== '' && this.#parts.hint({ kind: 'delta', content })
     const muse = (reasoning_content: string) =>
-      reasoning_content !== '' && hints.give({ kind: 'delta', reasoning_content })
+      reasoning_content !== '' && this.#parts.hint({ kind: 'delta', reasoning_content })
     const answer = await equipment.model.respond(
       {
         messages: pen.state.view.messages(equipment.model.llm.max_message_chars),
         tools: equipment.modelTools,
         onDelta: ({ content, reasoning_content }) => {
-          if (!hints.isHeard) return
+          if (!this.#parts.isHeard()) return
           if (reasoning_content !== undefined) muse(thoughts.add(reasoning_content))
           if (content === undefined) return
           muse(thoughts.end())
@@ -171,7 +173,7 @@ export class Run {
     { equipment, seen }: { readonly equipment: Equipment; readonly seen: number },
     signal: AbortSignal,
   ): Promise<void> {
-    const { pen, analyzer, rim, stats, hints, secrets } = this.#parts
+    const { pen, analyzer, rim, stats, secrets } = this.#parts
     const mask = (text: string) => secrets.mask(text)
     const thought = await thoughtOf(answer, { tools: equipment.tools, analyzer: analyzer(), mask })
     const said = await this.#judged(thought.events, { answer, equipment }, signal)
@@ -189,7 +191,7 @@ export class Run {
       },
       { isPatient: true },
     )
-    hints.give({ kind: 'stats', value: stats.snapshot() })
+    this.#parts.hint({ kind: 'stats', value: stats.snapshot() })
   }
 
   /** The events of an answer with what the critic says of it: about what would end the run, or about all. */

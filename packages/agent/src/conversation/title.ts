@@ -42,5 +42,6 @@ function textOf(message: Message): string {
 
 function cut(text: string, maxLength: number): string {
   const line = [...text.replace(/\s+/g, ' ').trim()]
-  return line.length <= maxLength ? line.join('') : `${line.slice(0, Math.max(0, maxLength - 3)).join('')}...`
+  if (line.length <= maxLength) return line.join('')
+  return maxLength <= 3 ? line.slice(0, maxLength).join('') : `${line.slice(0, maxLength - 3).join('')}...`
 }

@@ -1,19 +1,7 @@
 import { invalid, type ToolSpec, toolDefinitions, toolName } from '@slipway/protocol'
-import { openFileEditor } from './file-editor.ts'
-import { openEdit, openWriteFile } from './files-edit.ts'
-import { openListDirectory, openReadFile } from './files-read.ts'
-import { openFinish } from './finish.ts'
-import { openGlob } from './glob.ts'
-import { openGrep } from './grep.ts'
-import { openPlanningFileEditor } from './planning-file-editor.ts'
-import { openTaskTracker } from './task-tracker.ts'
-import { openThink } from './think.ts'
 import type { OpenTools, Tool, ToolContext } from './tool.ts'
 
-// The terminal and the browser bring large libraries along, so their modules are loaded by the first conversation that
-// has such a tool, and not with the server.
-const openTerminal: OpenTools = async (context, params) =>
-  await (await import('./terminal.ts')).openTerminal(context, params)
+// Modules are loaded by the first conversation that has such a tool, not with the server: some bring large libraries along.
 const openBrowser: OpenTools = async (context, params) =>
   await (await import('./browser/index.ts')).openBrowser(context, params)
 
@@ -22,20 +10,23 @@ const browserTools = kinds.filter((kind) => /^Browser.*Tool$/.test(kind)).map(to
 
 /** What opens the tools of a registry name; a single browser tool has one too, with a browser of its own. */
 export const registry: ReadonlyMap<string, OpenTools> = new Map<string, OpenTools>([
-  ['terminal', openTerminal],
-  ['file_editor', openFileEditor],
-  ['planning_file_editor', openPlanningFileEditor],
-  ['task_tracker', openTaskTracker],
-  ['glob', openGlob],
-  ['grep', openGrep],
-  ['edit', openEdit],
-  ['write_file', openWriteFile],
-  ['read_file', openReadFile],
-  ['list_directory', openListDirectory],
+  ['terminal', async (...to) => (await import('./terminal.ts')).openTerminal(...to)],
+  ['file_editor', async (...to) => (await import('./file-editor.ts')).openFileEditor(...to)],
+  [
+    'planning_file_editor',
+    async (...to) => (await import('./planning-file-editor.ts')).openPlanningFileEditor(...to),
+  ],
+  ['task_tracker', async (...to) => (await import('./task-tracker.ts')).openTaskTracker(...to)],
+  ['glob', async (...to) => (await import('./glob.ts')).openGlob(...to)],
+  ['grep', async (...to) => (await import('./grep.ts')).openGrep(...to)],
+  ['edit', async (...to) => (await import('./files-edit.ts')).openEdit(...to)],
+  ['write_file', async (...to) => (await import('./files-edit.ts')).openWriteFile(...to)],
+  ['read_file', async (...to) => (await import('./files-read.ts')).openReadFile(...to)],
+  ['list_directory', async (...to) => (await import('./files-read.ts')).openListDirectory(...to)],
   ['browser_tool_set', openBrowser],
   ...browserTools.map((name) => [name, only(name)] as const),
-  ['finish', openFinish],
-  ['think', openThink],
+  ['finish', async (...to) => (await import('./finish.ts')).openFinish(...to)],
+  ['think', async (...to) => (await import('./think.ts')).openThink(...to)],
 ])
 
 function only(name: string): OpenTools {
