@@ -25,7 +25,6 @@ export const libraries: Readonly<Record<string, readonly string[]>> = {
   'node:child_process': ['agent/src/workspace.ts'],
   '@lydell/node-pty': ['agent/src/workspace.ts'],
   '@vscode/ripgrep': ['agent/src/tools/ripgrep.ts'],
-  ai: ['agent/src/llm/'],
   '@ai-sdk/': ['agent/src/llm/'],
   '@pydantic/genai-prices': ['agent/src/llm/'],
   '@modelcontextprotocol/sdk': ['agent/src/tools/mcp.ts'],
@@ -34,6 +33,7 @@ export const libraries: Readonly<Record<string, readonly string[]>> = {
   yaml: ['agent/src/skills/'],
   commander: ['cli/'],
   'cli-table3': ['cli/'],
+  '@clack/prompts': ['cli/'],
 }
 
 /** `process.env` is read here and nowhere else. */

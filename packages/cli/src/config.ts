@@ -1,21 +1,36 @@
 import { Secret } from '@slipway/protocol'
 
+/** A model and how to reach it; each member may be missing. */
+export interface ModelConfig {
+  /** `provider/name`. */
+  readonly name: string | undefined
+  readonly baseUrl: string | undefined
+  readonly apiKey: Secret | undefined
+}
+
 export interface Config {
   /** Where the server is, unless `--url` says otherwise. */
   readonly url: string
   /** Sent as `X-Session-API-Key`; of a list, as a server takes it, the first. */
   readonly sessionApiKey: Secret | undefined
+  /** The model that agents are run with, unless the flags say otherwise. */
+  readonly model: ModelConfig
   /** Everything, for the server that `serve` starts. */
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** What the environment says. The key is read from there alone: a command line can be seen by others. */
+/** What the environment says. Keys are read from there alone: a command line can be seen by others. */
 export function readConfig(): Config {
   const { env } = process
   const key = env.SLIPWAY_SESSION_API_KEY?.split(',')[0]?.trim()
   return {
     url: env.SLIPWAY_URL || 'http://127.0.0.1:8000',
     sessionApiKey: key ? new Secret(key) : undefined,
+    model: {
+      name: env.LLM_MODEL || undefined,
+      baseUrl: env.LLM_BASE_URL || undefined,
+      apiKey: env.LLM_API_KEY ? new Secret(env.LLM_API_KEY) : undefined,
+    },
     env,
   }
 }

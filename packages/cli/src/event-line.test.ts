@@ -17,6 +17,16 @@ test.each([
     'terminal: list files',
   ],
   [
+    {
+      kind: 'ActionEvent',
+      ...call,
+      thought: [],
+      action: { command: 'ls', kind: 'TerminalAction' },
+      summary: 'terminal: {"command":"ls"}',
+    },
+    'terminal: ls',
+  ],
+  [
     { kind: 'ActionEvent', ...call, thought: text('why'), action: { kind: 'X' }, security_risk: 'HIGH' },
     'terminal [HIGH]: why',
   ],
@@ -24,24 +34,52 @@ test.each([
     { kind: 'ActionEvent', ...call, thought: [], action: { command: 'ls', kind: 'X' } },
     'terminal: {"command":"ls"}',
   ],
+  [
+    { kind: 'ActionEvent', ...call, thought: [], action: { command: 'ls -l', kind: 'TerminalAction' } },
+    'terminal: ls -l',
+  ],
   [{ kind: 'ActionEvent', ...call, thought: text('try'), action: null }, 'terminal (not executable): try'],
   [{ kind: 'ObservationEvent', ...call, observation: { content: text('7'), kind: 'X' } }, 'terminal: 7'],
   [
     { kind: 'ObservationEvent', ...call, observation: { content: [], is_error: true, kind: 'X' } },
     'terminal failed: (X)',
   ],
+  [
+    {
+      kind: 'ObservationEvent',
+      ...call,
+      observation: { content: text('no'), exit_code: 2, kind: 'TerminalObservation' },
+    },
+    'terminal (exit code 2): no',
+  ],
   [{ kind: 'UserRejectObservation', ...call, action_id: 'a' }, 'terminal refused: User rejected the action'],
+  [
+    {
+      kind: 'UserRejectObservation',
+      ...call,
+      action_id: 'a',
+      rejection_reason: 'no',
+      rejection_source: 'hook',
+    },
+    'terminal refused by a hook: no',
+  ],
   [{ kind: 'AgentErrorEvent', ...call, error: 'no such tool' }, 'terminal: no such tool'],
   [{ kind: 'ConversationErrorEvent', code: 'KeyError', detail: 'x' }, 'KeyError: x'],
+  [{ kind: 'ConversationStateUpdateEvent', key: 'execution_status', value: 'idle' }, 'status: idle'],
   [
-    { kind: 'ConversationStateUpdateEvent', key: 'execution_status', value: 'idle' },
-    'execution_status = "idle"',
+    {
+      kind: 'ConversationStateUpdateEvent',
+      key: 'execution_status',
+      value: 'waiting_for_confirmation',
+    },
+    'status: waits for confirmation',
   ],
+  [{ kind: 'ConversationStateUpdateEvent', key: 'tags', value: { a: 'b' } }, 'tags = {"a":"b"}'],
   [{ kind: 'SystemPromptEvent', system_prompt: { text: 'Be kind.' }, tools: [{}, {}] }, 'Be kind. (2 tools)'],
   [{ kind: 'Condensation', forgotten_event_ids: ['a'], summary: 'short' }, '1 events forgotten: short'],
   [{ kind: 'CondensationSummaryEvent', summary: 'short' }, 'short'],
-  [{ kind: 'CondensationRequest' }, ''],
-  [{ kind: 'PauseEvent' }, ''],
+  [{ kind: 'CondensationRequest' }, 'a condensation was asked for'],
+  [{ kind: 'PauseEvent' }, 'the run was stopped'],
   [{ kind: 'LLMCompletionLogEvent', filename: 'a.json', log_data: '{}' }, 'a.json (unknown)'],
   [
     { kind: 'TokenEvent', prompt_token_ids: [1, 2], response_token_ids: [3] },
@@ -84,12 +122,34 @@ test('encrypted content and signatures are never shown', () => {
 
 test('any JSON value has a line, in one line and not too long', () => {
   fc.assert(
-    fc.property(fc.jsonValue(), fc.constantFrom(...eventKinds, 'OtherEvent'), (value, kind) => {
-      const event =
-        typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value, kind } : value
-      const { summary } = eventLine(event)
-      expect(summary).not.toMatch(/\p{Cc}/u)
-      expect([...summary].length).toBeLessThanOrEqual(500)
+    fc.property(
+      fc.jsonValue(),
+      fc.constantFrom(...eventKinds, 'OtherEvent', '__proto__', 'valueOf'),
+      (value, kind) => {
+        const event =
+          typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value, kind } : value
+        const { summary } = eventLine(event)
+        expect(summary).not.toMatch(/\p{Cc}/u)
+        expect([...summary].length).toBeLessThanOrEqual(500)
+      },
+    ),
+  )
+})
+
+test('an action of any shape has a line', () => {
+  const kinds = [
+    'TerminalAction',
+    'TaskTrackerAction',
+    'FileEditorAction',
+    'GrepAction',
+    'constructor',
+    '__proto__',
+  ]
+  const shape = fc.dictionary(fc.constantFrom('command', 'path', 'task_list', 'data', 'x'), fc.jsonValue())
+  fc.assert(
+    fc.property(shape, fc.constantFrom(...kinds), (members, kind) => {
+      const action = { ...members, kind }
+      expect(eventLine({ kind: 'ActionEvent', tool_name: 't', thought: [], action }).summary).toMatch(/^t:/)
     }),
   )
 })

@@ -1,4 +1,5 @@
 import { defaultSource, messageTexts } from '@slipway/protocol'
+import { actionText, json, type Members, membersOf, tableOf, textOf } from './action-text.ts'
 import { cut, visible } from './visible.ts'
 
 /** An event in one line for people, safe to print. */
@@ -12,8 +13,6 @@ export interface EventLine {
   readonly summary: string
 }
 
-type Members = Readonly<Record<string, unknown>>
-
 /** Takes any JSON value: kept events of other versions have kinds and shapes of their own. */
 export function eventLine(event: unknown): EventLine {
   const members = membersOf(event)
@@ -22,39 +21,54 @@ export function eventLine(event: unknown): EventLine {
     time: visible(textOf(members.timestamp)),
     kind: visible(kind),
     source: visible(textOf(members.source) || (defaultSource(kind) ?? '')),
-    summary: cut(visible(cut((summaries[kind] ?? other)(members), 2000)), 500).trim(),
+    summary: cut(visible(cut((summaries.get(kind) ?? other)(members), 2000)), 500).trim(),
   }
 }
 
-const nothing = () => ''
-
-const summaries: Readonly<Record<string, (event: Members) => string>> = {
+const summaries = tableOf({
   MessageEvent: (event) => messageTexts(event).join(' ') || '(no text)',
   ActionEvent: actionSummary,
-  ObservationEvent(event) {
-    const { content, is_error, kind } = membersOf(event.observation)
-    return `${textOf(event.tool_name)}${is_error === true ? ' failed' : ''}: ${contentText(content) || `(${textOf(kind)})`}`
+  ObservationEvent: observationSummary,
+  UserRejectObservation(event) {
+    const by = event.rejection_source === 'hook' ? ' by a hook' : ''
+    const reason = textOf(event.rejection_reason) || 'User rejected the action'
+    return `${textOf(event.tool_name)} refused${by}: ${reason}`
   },
-  UserRejectObservation: (event) =>
-    `${textOf(event.tool_name)} refused: ${textOf(event.rejection_reason) || 'User rejected the action'}`,
   AgentErrorEvent: (event) => `${textOf(event.tool_name)}: ${textOf(event.error)}`,
   ConversationErrorEvent: (event) => `${textOf(event.code)}: ${textOf(event.detail)}`,
-  ConversationStateUpdateEvent: (event) => `${textOf(event.key)} = ${json(event.value)}`,
+  ConversationStateUpdateEvent: (event) =>
+    event.key === 'execution_status'
+      ? `status: ${statusWords(textOf(event.value))}`
+      : `${textOf(event.key)} = ${json(event.value)}`,
   SystemPromptEvent: (event) => `${contentText([event.system_prompt])} (${sizeOf(event.tools)} tools)`,
   Condensation: (event) => `${sizeOf(event.forgotten_event_ids)} events forgotten: ${textOf(event.summary)}`,
   CondensationSummaryEvent: (event) => textOf(event.summary),
   LLMCompletionLogEvent: (event) => `${textOf(event.filename)} (${textOf(event.model_name) || 'unknown'})`,
   TokenEvent: (event) =>
     `${sizeOf(event.prompt_token_ids)} prompt tokens, ${sizeOf(event.response_token_ids)} response tokens`,
-  CondensationRequest: nothing,
-  PauseEvent: nothing,
+  CondensationRequest: () => 'a condensation was asked for',
+  PauseEvent: () => 'the run was stopped',
+})
+
+/** A status of a conversation as it is said to people. */
+export function statusWords(status: string): string {
+  return status === 'waiting_for_confirmation' ? 'waits for confirmation' : status
+}
+
+function observationSummary(event: Members): string {
+  const { content, is_error, exit_code, kind } = membersOf(event.observation)
+  const code = typeof exit_code === 'number' && exit_code > 0 ? ` (exit code ${exit_code})` : ''
+  const failed = is_error === true ? ' failed' : ''
+  return `${textOf(event.tool_name)}${failed}${code}: ${contentText(content) || `(${textOf(kind)})`}`
 }
 
 function actionSummary(event: Members): string {
   const risk = textOf(event.security_risk)
   const tool = `${textOf(event.tool_name)}${risk === 'HIGH' || risk === 'MEDIUM' ? ` [${risk}]` : ''}`
-  const { kind: _, ...input } = membersOf(event.action)
-  const words = textOf(event.summary) || contentText(event.thought) || json(input)
+  const summary = textOf(event.summary)
+  // One that only repeats the call is said better by the action.
+  const isOwn = summary !== '' && !summary.startsWith(`${textOf(event.tool_name)}:`)
+  const words = (isOwn && summary) || contentText(event.thought) || actionText(event.action)
   return event.action === undefined || event.action === null
     ? `${tool} (not executable): ${words}`
     : `${tool}: ${words}`
@@ -73,23 +87,6 @@ function contentText(content: unknown): string {
         .join(' ')
         .trim()
     : ''
-}
-
-/** JSON without what is never rendered (spec 2.4). */
-function json(value: unknown): string {
-  return JSON.stringify(value, (key, member) => (isHidden(key) ? undefined : member)) ?? ''
-}
-
-function isHidden(key: string): boolean {
-  return key === 'encrypted_content' || key === 'signature'
-}
-
-function membersOf(value: unknown): Members {
-  return typeof value === 'object' && value !== null ? { ...value } : {}
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : ''
 }
 
 function sizeOf(value: unknown): number {

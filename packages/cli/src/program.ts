@@ -1,21 +1,24 @@
 import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { Command, CommanderError } from 'commander'
 import ownPackage from '../package.json' with { type: 'json' }
 import { type Config, readConfig } from './config.ts'
 import type { Context } from './context.ts'
 import { inWords } from './failure.ts'
+import { pageSize, tag, wholeNumber } from './flags.ts'
+import { addControl, addRunning } from './program-run.ts'
 import { note } from './terminal.ts'
 
-/** Runs the command line; answers the exit code: 0 done, 1 failed, 2 wrongly asked. */
+/** Runs the command line; answers the exit code: 0 done, 1 failed, 2 wrongly asked, 3 waits for an answer. */
 export async function run(args: readonly string[]): Promise<number> {
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
   // Who reads the output may leave early, as `head` does.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {
-    await program(readConfig(), stop.signal).parseAsync(args, { from: 'user' })
-    return 0
+    const outcome = { code: 0 }
+    await program(readConfig(), outcome, stop.signal).parseAsync(args, { from: 'user' })
+    return outcome.code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     note(`slipway: ${stop.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : inWords(error)}`)
@@ -23,13 +26,17 @@ export async function run(args: readonly string[]): Promise<number> {
   }
 }
 
-function program(config: Config, signal: AbortSignal): Command {
+/** `outcome.code` becomes the exit code of the command. */
+function program(config: Config, outcome: { code: number }, signal: AbortSignal): Command {
   const slipway = new Command('slipway')
     .description('The agent server whose log you can trust.')
     .version(ownPackage.version)
     .option('--url <address>', 'where the server is (or SLIPWAY_URL)', config.url)
     .option('--json', 'print JSON, one value a line', false)
-    .addHelpText('after', '\nA session key is read from SLIPWAY_SESSION_API_KEY.')
+    .addHelpText(
+      'after',
+      '\nThe key of the server is read from SLIPWAY_SESSION_API_KEY, that of a model from LLM_API_KEY.',
+    )
     .exitOverride()
     .showHelpAfterError('Add --help to see what there is.')
   const context = (): Context => {
@@ -37,6 +44,8 @@ function program(config: Config, signal: AbortSignal): Command {
     return { client: new Client({ url, sessionApiKey: config.sessionApiKey }), isJson: json, signal }
   }
   addServers(slipway, config, signal)
+  addRunning(slipway, config, { context, outcome })
+  addControl(slipway, { context, outcome })
   addLogs(slipway, context)
   addReading(slipway, context)
   return slipway
@@ -56,11 +65,12 @@ function addServers(slipway: Command, config: Config, signal: AbortSignal): void
     })
   slipway
     .command('demo')
-    .description('show what it does: a server, a sample, searches, a live log')
+    .description('show what it does: a server, an agent at work, searches, an export')
     .option('--fast', 'do not pause between the steps', false)
-    .action(async (options: { fast: boolean }) => {
+    .option('--ask', 'let me answer what waits for confirmation', false)
+    .action(async (options: { fast: boolean; ask: boolean }) => {
       const { demoCommand } = await import('./commands/demo.ts')
-      await demoCommand({ isFast: options.fast, signal })
+      await demoCommand({ isFast: options.fast, isAsking: options.ask, config, signal })
     })
 }
 
@@ -161,23 +171,4 @@ function addReading(slipway: Command, context: () => Context): void {
       const { conversationsCommand } = await import('./commands/conversations.ts')
       await conversationsCommand(context(), query, { all })
     })
-}
-
-function wholeNumber(min: number, max: number): (text: string) => number {
-  return (text) => {
-    const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
-    if (value >= min && value <= max) return value
-    throw new InvalidArgumentError(`It is a whole number from ${min} to ${max}.`)
-  }
-}
-
-/** As text, which is what a query takes. */
-function pageSize(text: string): string {
-  return String(wholeNumber(1, 100)(text))
-}
-
-function tag(text: string, before: Record<string, string> = {}): Record<string, string> {
-  const at = text.indexOf('=')
-  if (at < 1) throw new InvalidArgumentError('It is written key=value.')
-  return { ...before, [text.slice(0, at)]: text.slice(at + 1) }
 }

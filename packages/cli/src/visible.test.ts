@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { cut, visible } from './visible.ts'
+import { columnsOf, cut, fit, visible, visibleLines } from './visible.ts'
 
 test.each([
   ['\u001b[31mred\u001b[0m', '␛[31mred␛[0m'],
@@ -34,4 +34,30 @@ test('a cut text has at most so many characters and none of them in half', () =>
       },
     ),
   )
+})
+
+test.each([
+  ['plain', 5],
+  ['ἀρχή', 4],
+  ['e\u0301', 1],
+  ['你好', 4],
+  ['🐢!', 3],
+])('%j takes %i columns', (text, columns) => {
+  expect(columnsOf(text)).toBe(columns)
+})
+
+test('a text that is fitted takes no more columns than there are and is whole when it has room', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 1, max: 30 }), (text, columns) => {
+      const shown = visible(text)
+      const fitted = fit(shown, columns)
+      expect(columnsOf(fitted)).toBeLessThanOrEqual(columns)
+      if (columnsOf(shown) <= columns) expect(fitted).toBe(shown)
+      else expect(shown.startsWith(fitted.slice(0, -1))).toBe(true)
+    }),
+  )
+})
+
+test('the lines of a text keep their blanks and hold no control character', () => {
+  expect(visibleLines('a\r\n  b\tc\u001b[1m \n')).toEqual(['a', '  b    c␛[1m', ''])
 })

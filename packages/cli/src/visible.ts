@@ -10,11 +10,48 @@ export function visible(text: string): string {
   return text.replace(/[ \t\r\n]+/g, ' ').replace(unsafe, symbol)
 }
 
+/** The same for a text of several lines: its lines, with their blanks. */
+export function visibleLines(text: string): string[] {
+  return text
+    .split(/\r\n|\n|\r/)
+    .map((line) => line.replaceAll('\t', '    ').replace(unsafe, symbol).trimEnd())
+}
+
 /** At most `length` characters of a text, with a mark where it was cut. */
 export function cut(text: string, length: number): string {
   if (text.length <= length) return text
   const characters = [...text.slice(0, 2 * length + 2)]
   return characters.length <= length ? characters.join('') : `${characters.slice(0, length - 1).join('')}…`
+}
+
+/** The columns that a text of one line takes on a terminal: wide characters take two, marks on others none. */
+export function columnsOf(text: string): number {
+  let columns = 0
+  for (const character of text) columns += widthOf(character)
+  return columns
+}
+
+/** As much of a text as fits into so many columns, with a mark where it was cut. */
+export function fit(text: string, columns: number): string {
+  if (columnsOf(text) <= columns) return text
+  let taken = ''
+  let width = 0
+  for (const character of text) {
+    width += widthOf(character)
+    if (width > columns - 1) break
+    taken += character
+  }
+  return `${taken}…`
+}
+
+const wide =
+  /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]/u
+const narrowest = /^[\p{Mn}\p{Me}\p{Cf}]$/u
+
+function widthOf(character: string): number {
+  if (character <= '~') return 1
+  if (narrowest.test(character)) return 0
+  return wide.test(character) ? 2 : 1
 }
 
 function symbol(character: string): string {

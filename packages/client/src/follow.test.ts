@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { CallError } from './call-error.ts'
 import { Client } from './client.ts'
-import { follow } from './follow.ts'
+import { follow, type Hint } from './follow.ts'
 
 const id = '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11'
 
@@ -137,6 +137,36 @@ test('aborting ends the following quietly, while reading and while waiting to tr
     }
     expect(await Array.fromAsync(follow(client, id, { signal: stop.signal, backOffMs }))).toEqual([])
   })
+})
+
+test('hints are told between the events, asked for only by who listens, and count as no event', async () => {
+  const asked: (string | null)[] = []
+  const speaking: RequestListener = (request, response) => {
+    const url = new URL(request.url ?? '', 'http://x')
+    if (!url.pathname.endsWith('/stream')) return log(2, [])(request, response)
+    asked.push(url.searchParams.get('hints'))
+    const piece = (content: string) =>
+      `event: hint\ndata: {"kind":"StreamingDeltaEvent","content":"${content}"}\n\n`
+    const event = (n: number) => `id: ${n}\ndata: {"kind":"PauseEvent","id":"${n}"}\n\n`
+    response.setHeader('content-type', 'text/event-stream')
+    response.end(`${piece('a')}${event(1)}${piece('b')}event: other\ndata: x\n\n${piece('c')}${event(2)}`)
+  }
+  await serving(speaking, async (client) => {
+    const seen: unknown[] = []
+    const onHint = (hint: Hint) => seen.push('content' in hint && hint.content)
+    for await (const { position } of follow(client, id, { until: 'idle', onHint })) seen.push(position)
+    expect(seen).toEqual(['a', 1, 'b', 'c', 2])
+    const items = await Array.fromAsync(follow(client, id, { until: 'idle' }))
+    expect(items.map(({ position }) => position)).toEqual([1, 2])
+    const fault = new Error('mine')
+    const throwing = follow(client, id, {
+      onHint() {
+        throw fault
+      },
+    })
+    await expect(throwing.next()).rejects.toBe(fault)
+  })
+  expect(asked).toEqual(['true', null, 'true'])
 })
 
 test('who stops reading closes the connection', async () => {

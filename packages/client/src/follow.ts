@@ -12,6 +12,14 @@ export interface PositionedEvent {
   readonly event: Event
 }
 
+/**
+ * What is sent besides the log and stored nowhere: a piece of an answer on its way, or what the models have used so far.
+ * Pieces may be missing. The event that they become follows.
+ */
+export type Hint =
+  | { readonly kind: 'StreamingDeltaEvent'; readonly content?: string; readonly reasoning_content?: string }
+  | { readonly kind: 'ConversationStateUpdateEvent'; readonly key: string; readonly value: unknown }
+
 export interface FollowOptions {
   /** Begin after this position; 0, the default, is the beginning. */
   readonly after?: number
@@ -19,6 +27,8 @@ export interface FollowOptions {
   readonly signal?: AbortSignal
   /** End when all events have been read and nothing runs in the conversation. */
   readonly until?: 'idle'
+  /** Called with each hint, between the events. A server that sends none leaves it uncalled. */
+  readonly onHint?: (hint: Hint) => void
   /** A connection that says nothing for this long is given up; the server speaks at least every 10 s. Default 35,000. */
   readonly silenceMs?: number
   /** How long to wait before the nth try in a row (1, 2 ...) that brought nothing. Default: 250 to 10,000, jittered. */
@@ -28,21 +38,33 @@ export interface FollowOptions {
 /**
  * The events of a conversation, each once and in order of position, the old ones and then those to come. A
  * connection that breaks is made again from the last position, for ever. Ends when the signal aborts or `until` has
- * come true; rejects with the `CallError` when the server refuses (401, 403, 404, a position beyond the end, ...).
+ * come true; rejects with the `CallError` when the server refuses (401, 403, 404, a position beyond the end, ...), and with
+ * what `onHint` throws.
  */
 export async function* follow(
   client: Client,
   conversationId: string,
   options: FollowOptions = {},
 ): AsyncGenerator<PositionedEvent, void, undefined> {
-  const { signal, until, silenceMs = 35_000, backOffMs = jittered } = options
+  const { signal, until, onHint, silenceMs = 35_000, backOffMs = jittered } = options
   let last = options.after ?? 0
+  // A listener that throws is a fault of the caller, not of the connection.
+  let fault: { readonly reason: unknown } | undefined
+  const tell = (hint: Hint) => {
+    try {
+      onHint?.(hint)
+    } catch (reason) {
+      fault = { reason }
+      throw reason
+    }
+  }
   for (let failures = 1; !signal?.aborted; failures++) {
     try {
       for await (const item of connection(client, conversationId, {
         after: last,
         signal,
         until,
+        onHint: onHint && tell,
         silenceMs,
       })) {
         if (!(item.position > last)) continue
@@ -54,6 +76,7 @@ export async function* follow(
       // A server that stops ends its streams too, so a clean end alone does not say that the conversation is at rest.
       if (until === 'idle' && (await isAtRest(client, conversationId, last, signal))) return
     } catch (error) {
+      if (fault !== undefined) throw fault.reason
       if (signal?.aborted) return
       if (error instanceof CallError && isFinal(error.status)) throw error
     }
@@ -65,6 +88,7 @@ interface ConnectionOptions {
   readonly after: number
   readonly signal: AbortSignal | undefined
   readonly until: 'idle' | undefined
+  readonly onHint: ((hint: Hint) => void) | undefined
   readonly silenceMs: number
 }
 
@@ -74,7 +98,7 @@ async function* connection(
   id: string,
   options: ConnectionOptions,
 ): AsyncGenerator<PositionedEvent> {
-  const { after, signal, until, silenceMs } = options
+  const { after, signal, until, onHint, silenceMs } = options
   const stop = new AbortController()
   const either = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal])
   const soon = <T>(pending: Promise<T>): Promise<T> => {
@@ -82,7 +106,11 @@ async function* connection(
     return pending.finally(() => clearTimeout(timer))
   }
   try {
-    const query = { after: String(after), ...(until === undefined ? {} : { until }) }
+    const query = {
+      after: String(after),
+      ...(until === undefined ? {} : { until }),
+      ...(onHint === undefined ? {} : { hints: 'true' }),
+    }
     const response = await soon(
       client.open('streamEvents', { params: { conversation_id: id }, query, signal: either }),
     )
@@ -91,8 +119,9 @@ async function* connection(
     for (;;) {
       const piece = await soon(reader?.read() ?? Promise.resolve(ended))
       if (piece.done) return
-      for (const { id: position, data } of sent.push(piece.value)) {
-        yield { position: Number(position), text: data, event: JSON.parse(data) }
+      for (const { type, id: position, data } of sent.push(piece.value)) {
+        if (type === 'message') yield { position: Number(position), text: data, event: JSON.parse(data) }
+        else if (type === 'hint') onHint?.(JSON.parse(data))
       }
     }
   } finally {

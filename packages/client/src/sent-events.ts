@@ -1,5 +1,9 @@
-/** One server-sent event. `id` is the last id that the stream has named, the empty text before the first. */
+/**
+ * One server-sent event. `id` is the last id that the stream has named, the empty text before the first; `type` is its name,
+ * `message` when it has none.
+ */
 export interface SentEvent {
+  readonly type: string
   readonly id: string
   readonly data: string
 }
@@ -15,6 +19,7 @@ export class SentEventReader {
   #isAfterCr = false
   #data: string[] = []
   #id = ''
+  #type = ''
 
   push(bytes: Uint8Array): SentEvent[] {
     const found: SentEvent[] = []
@@ -38,14 +43,17 @@ export class SentEventReader {
   #take(line: string): SentEvent | undefined {
     if (line === '') {
       const data = this.#data
+      const type = this.#type || 'message'
       this.#data = []
-      return data.length === 0 ? undefined : { id: this.#id, data: data.join('\n') }
+      this.#type = ''
+      return data.length === 0 ? undefined : { type, id: this.#id, data: data.join('\n') }
     }
     const colon = line.indexOf(':')
     const field = colon === -1 ? line : line.slice(0, colon)
     const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1)
     if (field === 'data') this.#data.push(value)
     else if (field === 'id') this.#id = value
+    else if (field === 'event') this.#type = value
     return undefined
   }
 }

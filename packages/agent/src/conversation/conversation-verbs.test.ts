@@ -443,3 +443,49 @@ test('an interrupt ends the waiting for a turn', async () => {
   expect(Date.now() - began).toBeLessThan(4_000)
   expect(life.status).toBe('paused')
 })
+
+test('a conversation that is deleted while it runs ends: its processes are gone, and nothing is asked of anybody any more', async () => {
+  for (const order of ['removed first', 'closed first']) {
+    const player = new Player([{ calls: [['terminal', { command: 'echo $$ > pid; sleep 60' }]] }])
+    const life = await place.begin({ model: player.open, agent: terminal })
+    await life.send('go', { run: true })
+    const pid = await pidIn(life, 'pid')
+    if (order === 'removed first') await place.storage.conversations.remove(life.id)
+    await life.conversation.close({ isDeleted: true })
+    if (order === 'closed first') await place.storage.conversations.remove(life.id)
+    await life.conversation.settled()
+    await until(() => !isAlive(pid))
+    expect(player.asked).toHaveLength(1)
+  }
+})
+
+test('a conversation that is deleted while the model answers ends', async () => {
+  const waiting = gate()
+  const player = new Player([{ before: () => waiting.opened }])
+  const life = await place.begin({ model: player.open, agent: terminal })
+  await life.send('go', { run: true })
+  await until(() => player.asked.length === 1)
+  await place.storage.conversations.remove(life.id)
+  const closed = life.conversation.close({ isDeleted: true })
+  waiting.open()
+  await closed
+  await life.conversation.settled()
+  expect(player.asked).toHaveLength(1)
+})
+
+test('an interrupt ends a hook that hangs', async () => {
+  const player = new Player([{ calls: [['terminal', { command: 'touch x' }]] }])
+  const life = await place.begin({
+    model: player.open,
+    agent: terminal,
+    request: { hook_config: { pre_tool_use: [{ hooks: [{ command: 'echo $$ > pid; exec sleep 60' }] }] } },
+  })
+  await life.send('go', { run: true })
+  const pid = await pidIn(life, 'pid')
+  await life.conversation.interrupt()
+  await life.conversation.settled()
+  expect(await life.all('AgentErrorEvent')).toHaveLength(1)
+  expect(life.status).toBe('paused')
+  await until(() => !isAlive(pid))
+  expect(existsSync(join(life.workspace, 'x'))).toBe(false)
+})

@@ -12,16 +12,17 @@ export async function tailCommand(
   const { client, isJson, signal } = context
   const { after, untilIdle } = options
   for await (const item of follow(client, id, { after, signal, ...(untilIdle ? { until: 'idle' } : {}) })) {
-    await print(isJson ? `{"position":${item.position},"event":${oneLine(item.text)}}\n` : tailLine(item))
+    await print(isJson ? positionedLine(item) : tailLine(item))
   }
+}
+
+/** `{"position":n,"event":{...}}` in one line, the event as it was sent. */
+export function positionedLine({ position, text }: PositionedEvent): string {
+  // A line end outside a JSON string is white space; inside one it cannot be.
+  return `{"position":${position},"event":${text.replaceAll(/[\r\n]/g, ' ')}}\n`
 }
 
 /** Position, time, kind, source and summary in one line. */
 export function tailLine({ position, event }: PositionedEvent): string {
   return table([[String(position), ...eventColumns(eventLine(event))]], [8, ...eventWidths()])
-}
-
-/** A line end outside a JSON string is white space; inside one it cannot be. */
-function oneLine(json: string): string {
-  return json.replaceAll(/[\r\n]/g, ' ')
 }

@@ -1,0 +1,86 @@
+import { join } from 'node:path'
+
+/** What the user asks for. */
+export const task =
+  'Write duration.mjs with a function inWords that turns seconds into a text such as "1 h 30 min", and a test for it ' +
+  'with node:test. When the test passes, remove the old directory build. Für unsere Büros in Łódź und Αθήνα.'
+
+export const finalMessage = 'duration.mjs turns seconds into words, and its three tests pass.'
+
+const source = `/** Seconds as hours and minutes, for example "1 h 30 min". */
+export function inWords(seconds) {
+  const hours = Math.round(seconds / 3600)
+  const minutes = Math.floor((seconds % 3600) / 60)
+  const words = [hours > 0 && \`\${hours} h\`, minutes > 0 && \`\${minutes} min\`]
+  return words.filter(Boolean).join(' ') || '0 min'
+}
+`
+
+const testSource = `import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { inWords } from './duration.mjs'
+
+test('an hour and a half', () => assert.equal(inWords(5400), '1 h 30 min'))
+test('whole hours', () => assert.equal(inWords(7200), '2 h'))
+test('nothing at all', () => assert.equal(inWords(0), '0 min'))
+`
+
+const titles = ['Write the function and its test', 'Make the test pass', 'Remove the directory build']
+
+/** What the scripted model says and calls. The tools are real: a test fails and passes because of what is written here. */
+export function script(directory: string, isFast: boolean): unknown[] {
+  const file = join(directory, 'duration.mjs')
+  const turns: readonly [text: string, ...calls: readonly Call[]][] = [
+    ['I begin with a plan.', plan(0)],
+    [
+      'First the function, and a test that says what it has to do.',
+      edit('Write the function', { command: 'create', path: file, file_text: source }),
+      edit('Write its test', {
+        command: 'create',
+        path: join(directory, 'duration.test.mjs'),
+        file_text: testSource,
+      }),
+    ],
+    ['Now I run the test.', shell('Run the test', 'node --test', 'LOW'), plan(1)],
+    [
+      'An hour and a half comes out as two and a half: the hours are rounded where they have to be cut.',
+      edit('Cut the hours', {
+        command: 'str_replace',
+        path: file,
+        old_str: 'Math.round(seconds',
+        new_str: 'Math.floor(seconds',
+      }),
+    ],
+    ['The test again.', shell('Run the test again', 'node --test', 'LOW')],
+    ['It passes.', plan(2)],
+    ['What is left is the old build.', shell('Remove the old build', 'rm -rf build', 'HIGH')],
+    ['That was the last task.', plan(3)],
+    ['', { name: 'finish', arguments: { message: finalMessage } }],
+  ]
+  const pace = isFast ? {} : { delay_ms: 400, delta_ms: 50 }
+  const title = { text: 'Seconds in words', side: true }
+  return [...turns.map(([text, ...tool_calls]) => ({ text, tool_calls, ...pace })), title]
+}
+
+interface Call {
+  readonly name: string
+  readonly arguments: object
+}
+
+/** The list of tasks with so many of them done. */
+function plan(done: number): Call {
+  const status = (at: number) => (at < done ? 'done' : at === done ? 'in_progress' : 'todo')
+  const task_list = titles.map((title, at) => ({ title, status: status(at) }))
+  return {
+    name: 'task_tracker',
+    arguments: { command: 'plan', task_list, summary: `${done} of ${titles.length} tasks are done` },
+  }
+}
+
+function edit(summary: string, input: object): Call {
+  return { name: 'file_editor', arguments: { ...input, summary, security_risk: 'LOW' } }
+}
+
+function shell(summary: string, line: string, security_risk: 'LOW' | 'HIGH'): Call {
+  return { name: 'terminal', arguments: { command: line, summary, security_risk } }
+}

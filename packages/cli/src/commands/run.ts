@@ -1,0 +1,105 @@
+import { randomUUID } from 'node:crypto'
+import { resolve } from 'node:path'
+import { Problem } from '@slipway/protocol'
+import { membersOf } from '../action-text.ts'
+import { agentOf, cautionOf, llmOf, type NamedModel } from '../agent-request.ts'
+import type { Context } from '../context.ts'
+import { followRun } from '../follow-run.ts'
+import { note, print } from '../terminal.ts'
+
+export interface RunOptions {
+  /** The conversation to go on with; undefined: a new one. */
+  readonly conversation?: string | undefined
+  /** The directory to work in, as the server sees it. */
+  readonly workspace: string
+  readonly model: NamedModel | undefined
+  readonly isYes: boolean
+  /** Every action waits for an answer. */
+  readonly isAsking: boolean
+  readonly maxIterations?: number | undefined
+}
+
+/** Starts a conversation or goes on with one, and follows it to its rest. Answers the exit code. */
+export async function runCommand(
+  context: Context,
+  message: string | undefined,
+  options: RunOptions,
+): Promise<number> {
+  const text = message === '-' ? await readAll() : message
+  const { conversation, isYes } = options
+  const begun =
+    conversation === undefined
+      ? await start(context, text ?? '', options)
+      : await goOn(context, conversation, { ...options, text })
+  return await followRun(context, begun.id, { after: begun.after, isYes })
+}
+
+async function start(context: Context, text: string, options: RunOptions) {
+  const { client, signal } = context
+  const { model, workspace, isAsking, maxIterations } = options
+  if (model === undefined) {
+    throw new Problem(
+      'bad_request',
+      'Name a model, for example with --model anthropic/NAME, or set LLM_MODEL.',
+    )
+  }
+  // An id of ours, so that a conversation is not left running that nobody knows.
+  const id = randomUUID()
+  const body = {
+    conversation_id: id,
+    agent: agentOf(llmOf(model)),
+    workspace: { working_dir: resolve(workspace) },
+    initial_message: { content: text, run: true },
+    ...cautionOf(isAsking),
+    ...(maxIterations === undefined ? {} : { max_iterations: maxIterations }),
+  }
+  await client.call('createConversation', { body, signal }).catch(async (error) => {
+    if (signal.aborted) await stopped(context, id)
+    throw error
+  })
+  await named(context, id)
+  return { id, after: 0 }
+}
+
+async function goOn(
+  context: Context,
+  id: string,
+  options: RunOptions & { readonly text: string | undefined },
+) {
+  const { client, signal } = context
+  const params = { conversation_id: id }
+  const { text, model, isAsking } = options
+  const info = await client.call('getConversation', { params, signal })
+  if (membersOf(info.agent.llm).model === 'none') {
+    throw new Problem('conflict', 'This conversation has no agent that could run: it was imported.')
+  }
+  const after = await client.call('countEvents', { params, signal })
+  if (model !== undefined) {
+    await client.call('switchLlm', { params, body: { llm: llmOf(model) }, signal })
+  }
+  if (isAsking) {
+    const body = { policy: { kind: 'AlwaysConfirm' } } as const
+    await client.call('setConfirmationPolicy', { params, body, signal })
+  }
+  await named(context, id)
+  if (text === undefined) await client.call('runConversation', { params, signal })
+  else await client.call('sendMessage', { params, body: { content: text, run: true }, signal })
+  return { id, after }
+}
+
+async function named({ isJson }: Context, id: string): Promise<void> {
+  if (isJson) await print(`${JSON.stringify({ conversation_id: id })}\n`)
+  else note(`Conversation ${id}`)
+}
+
+async function stopped({ client }: Context, id: string): Promise<void> {
+  const signal = AbortSignal.timeout(5_000)
+  await client
+    .call('interruptConversation', { params: { conversation_id: id }, signal })
+    .catch(() => undefined)
+}
+
+async function readAll(): Promise<string> {
+  const chunks = await process.stdin.toArray()
+  return Buffer.concat(chunks).toString('utf8')
+}
