@@ -164,6 +164,22 @@ test('after a pause the answer that is on its way is kept and nothing of it is b
   expect(existsSync(join(life.workspace, 'x'))).toBe(true)
 })
 
+test('a message rejects what a pause has left, so that it is not done before the model has read it', async () => {
+  const waiting = gate()
+  const player = new Player([{ before: () => waiting.opened, calls: [['terminal', { command: 'touch x' }]] }])
+  const life = await place.begin({ model: player.open, agent: terminal })
+  await life.send('go', { run: true })
+  await until(() => player.asked.length === 1)
+  await life.conversation.pause()
+  waiting.open()
+  await life.conversation.settled()
+  await life.say('not that')
+  const [rejection] = await life.all('UserRejectObservation')
+  expect(rejection?.rejection_reason).toBe('Superseded by a new user message')
+  expect(existsSync(join(life.workspace, 'x'))).toBe(false)
+  expect(life.status).toBe('finished')
+})
+
 test('an interrupt ends a model call at once and nothing of its answer is stored', async () => {
   const llm = { model: 'scripted/x', script: [{ delay_ms: 60_000, text: 'Too late.' }, { text: 'In time.' }] }
   const life = await place.begin({ agent: { llm }, model: openModel })

@@ -19,7 +19,7 @@ import { maskEvent } from './mask.ts'
 import { Pen } from './pen.ts'
 import { userSuffix } from './prompt.ts'
 import { Run } from './run.ts'
-import { type SavedState, State } from './state.ts'
+import { type Pending, type SavedState, State } from './state.ts'
 import { Stats } from './stats.ts'
 import { next } from './status.ts'
 import { titleOf } from './title.ts'
@@ -165,7 +165,8 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Stores a user message, with its activated skills and what hooks add to it. What waited for confirmation is rejected; a
+   * Stores a user message, with its activated skills and what hooks add to it. What waited to be done (for confirmation, or
+   * left by a pause) is rejected; a
    * conversation that was finished or stuck is idle again. `id` makes a repeat harmless: the same message is stored once,
    * another one under the same id is a Problem `conflict`. `run` starts a run, also when one is just ending.
    */
@@ -189,7 +190,7 @@ export class Conversation implements AsyncDisposable {
       const status = next(now.status, 'send')
       const events = [
         ...this.#prompt(now, equipment),
-        ...(status === undefined ? [] : now.unanswered().map((call) => rejection(call, superseded))),
+        ...this.#resting(now).map((call) => rejection(call, superseded)),
         ...(status === undefined ? [] : [statusUpdate(status)]),
         draft,
         ...(verdict?.isBlocked
@@ -353,6 +354,12 @@ export class Conversation implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  /** Calls that nobody has begun: those that wait for confirmation, and those that a pause has left. */
+  #resting(now: State): Pending[] {
+    const isResting = now.status === 'waiting_for_confirmation' || this.#loop === undefined
+    return isResting && now.status !== 'running' ? now.unanswered() : []
   }
 
   #hint(hint: Hint): void {

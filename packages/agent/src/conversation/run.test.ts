@@ -58,6 +58,16 @@ test('the same action with the same result four times in a row is a loop: only t
   expect(life.status).toBe('idle')
 })
 
+test('to run what is stuck tries again, and is stuck again when it goes on in the same way', async () => {
+  const player = new Player(again({ calls: [['terminal', { command: 'echo same' }]] }, 8))
+  const life = await place.begin({ model: player.open, agent })
+  await life.say('go')
+  await life.conversation.run()
+  await life.conversation.settled()
+  expect(life.status).toBe('stuck')
+  expect(player.asked).toHaveLength(8)
+})
+
 test('polling is no loop: the same action with another result each time', async () => {
   const turns = again({ calls: [['terminal', { command: 'echo x >> n; wc -l n' }]] }, 8)
   const life = await place.begin({ model: new Player(turns).open, agent })

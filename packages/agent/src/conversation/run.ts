@@ -321,11 +321,18 @@ export class Run {
       pen.state.status = 'deleting'
       return
     }
-    const code = error instanceof McpFailure ? error.code : error instanceof Error ? error.name : 'Error'
+    const code = codeOf(error)
     const detail = error instanceof Error ? error.message : String(error)
     rim.logLine('error', 'a run failed', { conversation: pen.conversation, code })
     await this.#write((now) => (now.status === 'running' ? failure(code, detail) : []))
   }
+}
+
+/** What a ConversationErrorEvent is called that no model has caused (wire 3.5). */
+function codeOf(error: unknown): string {
+  if (error instanceof McpFailure) return error.code
+  if (error instanceof Problem) return 'InvalidSettings'
+  return error instanceof Error ? error.name : 'Error'
 }
 
 function isJudged({ kind, source, action }: EventDraft, isAll: boolean): boolean {

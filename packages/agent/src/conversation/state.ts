@@ -188,6 +188,11 @@ export class State {
     }
   }
 
+  #forgetRecent(): void {
+    this.recent = new Recent()
+    this.#recentIds = []
+  }
+
   #message(event: Extract<LogEvent, { kind: 'MessageEvent' }>, position: number): void {
     const isInput = event.source !== 'agent' && event.llm_message?.role === 'user'
     this.isAwaiting = isInput
@@ -242,6 +247,8 @@ export class State {
       if (!status.success) return
       if (this.status === 'waiting_for_confirmation' && status.data === 'running')
         this.approvedBelow = position
+      // Whoever runs it again wants it to try again.
+      if (this.status === 'stuck' && status.data === 'running') this.#forgetRecent()
       this.status = status.data
       this.statusSince = timestamp
     } else if (key === 'last_user_message_id' && typeof value === 'string') {
