@@ -26,13 +26,14 @@ export function temporary(): () => Promise<string> {
   return () => mkdtemp(join(root, 'd-'))
 }
 
-/** Imports events into `conversation` and waits for the text index; answers how long each took. */
+/** Imports events into a conversation and waits for the text index; answers how long each took. */
 export async function importLog(
   storage: Storage,
   events: Iterable<ReceivedEvent>,
+  id = conversation,
 ): Promise<{ readonly importMs: number; readonly indexMs: number }> {
   const startedAt = performance.now()
-  const session = await storage.startImport(conversation)
+  const session = await storage.startImport(id)
   let batch: ReceivedEvent[] = []
   for (const event of events) {
     batch.push(event)
@@ -70,9 +71,22 @@ export function startFloor(name: string, ...args: string[]): Promise<Server> {
   return startServer([fileURLToPath(new URL(`floors/${name}.ts`, import.meta.url)), ...args])
 }
 
-/** A GET of JSON; anything but 200 is an Error. */
-export async function getJson(server: Server, path: string): Promise<unknown> {
-  const response = await fetch(`http://127.0.0.1:${server.port}${path}`)
-  if (response.status !== 200) throw new Error(`${path}: ${response.status} ${await response.text()}`)
-  return await response.json()
+/** A GET of JSON; anything but a success is an Error. The caller knows the shape of the answer. */
+export async function getJson<T>(server: Server, path: string): Promise<T> {
+  return await json<T>(path, await fetch(`http://127.0.0.1:${server.port}${path}`))
+}
+
+/** A POST of JSON, likewise. */
+export async function postJson<T>(server: Server, path: string, body: unknown): Promise<T> {
+  const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  return await json<T>(path, response)
+}
+
+async function json<T>(path: string, response: Response): Promise<T> {
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+  return (await response.json()) as T // of the server under measurement
 }

@@ -2,12 +2,15 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 import { append } from './append.ts'
+import { crowd } from './crowd.ts'
 import { depth } from './depth.ts'
 import { fanOut } from './fan-out.ts'
+import { firstToken } from './first-token.ts'
 import { type Bench, temporary } from './fixture.ts'
 import { pages } from './pages.ts'
 import { type Row, table } from './rows.ts'
 import { start } from './start.ts'
+import { steps } from './steps.ts'
 
 /** `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each beside a floor of the same run. */
 const benches: Readonly<Record<string, (bench: Bench) => Promise<Row[]>>> = {
@@ -16,6 +19,9 @@ const benches: Readonly<Record<string, (bench: Bench) => Promise<Row[]>>> = {
   append,
   'fan-out': fanOut,
   start,
+  steps,
+  crowd,
+  'first-token': firstToken,
 }
 
 const { values, positionals } = parseArgs({

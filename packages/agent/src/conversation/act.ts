@@ -114,6 +114,6 @@ async function withGrace<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   try {
     return await Promise.race([work, left])
   } finally {
-    done.abort()
+    done.abort('over')
   }
 }

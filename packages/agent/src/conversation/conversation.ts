@@ -165,22 +165,24 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Stores a user message, with its activated skills and what hooks add to it. What waited to be done (for confirmation, or
-   * left by a pause) is rejected; a
-   * conversation that was finished or stuck is idle again. `id` makes a repeat harmless: the same message is stored once,
-   * another one under the same id is a Problem `conflict`. `run` starts a run, also when one is just ending.
+   * Stores a user message, with its activated skills and what hooks add to it. Calls that nobody has begun (they wait for
+   * confirmation, or a pause has left them) are rejected; a conversation that was finished or stuck is idle again. `id`
+   * makes a repeat harmless: the same message is stored once, another one under the same id is a Problem `conflict`. `run`
+   * starts a run, also when one is just ending.
    */
-  async send(message: SendMessageRequest, id: string = randomUUID()): Promise<void> {
+  async send(message: SendMessageRequest, givenId?: string): Promise<void> {
     const equipment = await this.#open().catch(() => undefined)
+    const id = givenId ?? randomUUID()
     const text = textOf(message)
-    const [before] = await this.#rim.log.get(this.id, [id])
-    const isRepeat = before !== undefined
-    const verdict = isRepeat
-      ? undefined
-      : await equipment?.hook('user_prompt_submit', { message: text }, this.#closing.signal)
+    const stored = async () => (givenId === undefined ? [] : await this.#rim.log.get(this.id, [givenId]))
+    const [before] = await stored()
+    const verdict =
+      before === undefined
+        ? await equipment?.hook('user_prompt_submit', { message: text }, this.#closing.signal)
+        : undefined
     let isNew = true
     await this.#pen.write(async (now) => {
-      const [known] = await this.#rim.log.get(this.id, [id])
+      const [known] = await stored()
       const draft = this.#message(message, { id, now, equipment, context: verdict?.additionalContext ?? [] })
       if (known !== undefined) {
         isNew = false
@@ -188,19 +190,22 @@ export class Conversation implements AsyncDisposable {
         return undefined
       }
       const status = next(now.status, 'send')
+      const blocked = verdict?.isBlocked
+        ? [stateUpdate('blocked_messages', { [id]: verdict.reason ?? 'blocked' })]
+        : []
       const events = [
         ...this.#prompt(now, equipment),
         ...this.#resting(now).map((call) => rejection(call, superseded)),
         ...(status === undefined ? [] : [statusUpdate(status)]),
         draft,
-        ...(verdict?.isBlocked
-          ? [stateUpdate('blocked_messages', { [id]: verdict.reason ?? 'blocked' })]
-          : []),
+        ...blocked,
+        ...(message.run && now.status !== 'running' ? [statusUpdate('running')] : []),
       ]
       return { events }
     })
     if (isNew) void this.#entitle(this.#secrets.mask(text))
-    if (message.run && (isNew || this.state.status === 'idle')) await this.#ensureRunning()
+    if (message.run && !isNew && this.state.status === 'idle') await this.#ensureRunning()
+    else if (message.run && this.state.status === 'running') this.#start()
   }
 
   /** Starts a run; a Problem `conflict` when it is running already. Nothing happens when it is finished. */

@@ -1,0 +1,32 @@
+import { createServer } from 'node:http'
+import { json } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { listen } from './listen.ts'
+
+/**
+ * The far side of a chat completion: `node model.ts <ms>` answers each POST with server-sent events, the first piece of the
+ * text after so many milliseconds, the others 5 ms apart.
+ */
+const delayMs = Number(process.argv[2])
+const pieces = ['The', ' answer', ' is', ' forty', '-two', '.']
+
+function chunk(members: object): string {
+  const common = { id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1, model: 'bench' }
+  return `data: ${JSON.stringify({ ...common, ...members })}\n\n`
+}
+
+const usage = { prompt_tokens: 100, completion_tokens: pieces.length, total_tokens: 100 + pieces.length }
+
+await listen(
+  createServer(async (request, response) => {
+    await json(request)
+    await sleep(delayMs)
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const content of pieces) {
+      response.write(chunk({ choices: [{ index: 0, delta: { content }, finish_reason: null }] }))
+      await sleep(5)
+    }
+    response.write(chunk({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }))
+    response.end(`${chunk({ choices: [], usage })}data: [DONE]\n\n`)
+  }),
+)
