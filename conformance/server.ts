@@ -38,10 +38,18 @@ export async function startServer(data: string, env: Readonly<Record<string, str
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, SLIPWAY_LOG_LEVEL: 'error', ...env },
   })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk) => {
+      output += chunk
+    })
+  }
   const url = await firstLine(child)
   return {
     url,
     pid: child.pid,
+    /** What it has printed so far. */
+    output: () => output,
     async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
       if (child.exitCode !== null || child.signalCode !== null) return child.exitCode
       const exit = once(child, 'exit')

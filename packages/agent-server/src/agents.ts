@@ -16,6 +16,8 @@ import { type KeptRequest, keptRequest, type Origin, readKept, readSettings } fr
 import { Turns } from './turns.ts'
 
 const sweepMs = 30_000
+const sealedOff =
+  'The settings of this conversation were sealed with another key, so they cannot be changed. Start the server with that SLIPWAY_SECRET_KEY.'
 
 interface Options {
   readonly storage: Storage
@@ -28,6 +30,8 @@ interface Options {
   readonly environment: Readonly<Record<string, string>>
   readonly home: string | undefined
   readonly isConfined: boolean
+  /** Hidden in every conversation. */
+  readonly hidden: readonly string[]
   readonly confirmationDeadlineMs: number | undefined
   readonly maxRuns: number
   /** A conversation that nobody uses and that does nothing is closed after this. */
@@ -60,6 +64,7 @@ export class Agents implements AsyncDisposable {
       environment,
       directory,
       isConfined,
+      hidden: options.hidden,
       confirmationDeadlineMs,
       ...(home === undefined ? {} : { home }),
       profile: (name) => profiles.get(name),
@@ -113,13 +118,19 @@ export class Agents implements AsyncDisposable {
 
   /** The settings of a conversation, secrets in clear where they can be opened. */
   async settings(record: ConversationRecord): Promise<Settings> {
+    return (await this.#unsealed(record)).settings
+  }
+
+  async #unsealed(record: ConversationRecord): Promise<{ settings: Settings; isComplete: boolean }> {
     const vault = await this.#options.storage.conversations.vault(record.id)
     const sealed = vault?.sealed ?? null
     const text = sealed === null ? undefined : this.#options.cipher.open(sealed)
-    if (text === undefined) {
+    if (text === undefined && sealed !== null) {
       this.#options.log('warn', 'the secrets of a conversation cannot be opened', { conversation: record.id })
     }
-    return text === undefined ? readKept(record.request ?? 'null') : readSettings(text)
+    return text === undefined
+      ? { settings: readKept(record.request ?? 'null'), isComplete: sealed === null }
+      : { settings: readSettings(text), isComplete: true }
   }
 
   /** Closes it if it is loaded. */
@@ -168,7 +179,7 @@ export class Agents implements AsyncDisposable {
 
   async #open(record: ConversationRecord): Promise<Conversation> {
     const { storage, profiles } = this.#options
-    const settings = await this.settings(record)
+    const { settings, isComplete } = await this.#unsealed(record)
     const { id } = record
     const vault = await storage.conversations.vault(id)
     if (vault === undefined) throw missing(id)
@@ -177,7 +188,11 @@ export class Agents implements AsyncDisposable {
       snapshot: vault?.snapshot ?? null,
       stats: record.stats,
       saveSnapshot: (snapshot) => storage.conversations.saveSnapshot(id, snapshot),
-      seal: (changed) => this.seal(changed, origin),
+      seal: (changed) => {
+        // What cannot be read now is not written over: with the right key it is there again.
+        if (!isComplete) throw new Problem('conflict', sealedOff)
+        return this.seal(changed, origin)
+      },
       entitle: async (title) => {
         const [now] = await storage.conversations.get([id])
         if (now?.title === null) await storage.conversations.patch(id, { title })

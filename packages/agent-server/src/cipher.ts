@@ -40,6 +40,11 @@ export class Cipher {
     return new Cipher([kept ?? (await makeKey(directory, path))])
   }
 
+  /** The keys as they stand in files, so that they can be hidden in what tools print. */
+  get texts(): readonly string[] {
+    return this.#keys.map((key) => key.toString('base64'))
+  }
+
   /** The text is well-formed Unicode. The same text gives other bytes each time. */
   seal(text: string): Buffer {
     const nonce = randomBytes(nonceBytes)

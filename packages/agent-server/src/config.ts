@@ -47,7 +47,7 @@ const environment = z.object({
     description: 'Seconds after which actions that nobody confirmed are rejected; 0 waits for ever.',
   }),
   SLIPWAY_MAX_CONCURRENT_RUNS: wholeNumber(1, 100_000, 100).meta({
-    description: 'Conversations that run at the same time; one more is refused.',
+    description: 'Conversations that run at the same time; one more waits for its turn.',
   }),
   SLIPWAY_CONVERSATION_IDLE_SECONDS: wholeNumber(1, 2_000_000, 1_200).meta({
     description: 'Seconds after which a conversation that does nothing is taken out of memory.',

@@ -12,7 +12,6 @@ import type { ConversationRecord, PagedEvent, Storage } from '@slipway/storage'
 import type { Agents } from './agents.ts'
 import type { Conversations } from './conversations.ts'
 import { send } from './messages.ts'
-import type { KeptRequest } from './settings.ts'
 import { plainFrames, positionedFrames } from './stream.ts'
 
 /** Codes of ours: the caller's position lies beyond the end of the log; the conversation is not there. */
@@ -210,11 +209,10 @@ class SocketHints {
 
   /** `told`: the status that the socket knows. */
   async listen(record: ConversationRecord, told: string | undefined): Promise<void> {
-    const isStreaming = this.#form.isResumable || streams(record)
     this.#end = this.#parts.agents.hints(record.id).listen((given, position) => {
       if (given.kind === 'rest') this.#rest(position)
       else if (given.kind === 'stats') this.#stats = given
-      else if (isStreaming) this.#add(given, position)
+      else if (this.#form.isResumable || given.isAsked) this.#add(given, position)
       this.#give()
     })
     if (told !== 'running') return
@@ -282,10 +280,4 @@ function delta({ content, reasoning_content }: Pieces, now: number): object {
     kind: 'StreamingDeltaEvent',
   }
   return { ...hintEvent(members, now), source: 'agent' }
-}
-
-/** Whether the creator of a conversation asked for pieces of answers on the socket that existing clients use. */
-function streams({ request }: ConversationRecord): boolean {
-  const kept: KeptRequest = JSON.parse(request ?? '{}')
-  return kept.agent?.llm.stream === true
 }

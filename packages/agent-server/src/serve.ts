@@ -54,6 +54,11 @@ export async function serve(options: ServeOptions): Promise<void> {
     environment: config.toolEnvironment,
     home: config.toolEnvironment.HOME,
     isConfined: config.confineFiles,
+    hidden: [
+      ...config.keys.map((key) => key.open()),
+      ...(config.secretKey === undefined ? [] : [config.secretKey.open()]),
+      ...cipher.texts,
+    ],
     confirmationDeadlineMs: config.confirmationDeadlineMs,
     maxRuns: config.maxConcurrentRuns,
     idleMs: config.conversationIdleMs,

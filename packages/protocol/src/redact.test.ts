@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { redact } from './redact.ts'
+import { redact, secretTexts } from './redact.ts'
 
 test('texts at and below names that speak of a secret are masked, in any case and at any depth', () => {
   const agent = {
@@ -33,4 +33,23 @@ test('texts at and below names that speak of a secret are masked, in any case an
     keywords: ['kept'],
   })
   expect(JSON.stringify(redact(agent, '<redacted>'))).not.toMatch(/"k\d+"/)
+})
+
+test('an address keeps its place but not its user, its password and its keys', () => {
+  const value = {
+    base_url: 'https://me:pa55@host/v1?a=1&api_key=k1&b=2#x',
+    text: 'Ask a@b.example or see https://host/path?x=1.',
+    list: ['https://host/?tavilyApiKey=k2'],
+  }
+  expect(redact(value)).toEqual({
+    base_url: 'https://****@host/v1?a=1&api_key=****&b=2#x',
+    text: value.text,
+    list: ['https://host/?tavilyApiKey=****'],
+  })
+  expect(secretTexts(value).map(({ text }) => text)).toEqual(['pa55', 'k1', 'k2'])
+})
+
+test('the credentials behind a scheme are a secret of their own', () => {
+  const texts = secretTexts({ headers: { Authorization: 'Bearer abc123' } }).map(({ text }) => text)
+  expect(texts).toEqual(['Bearer abc123', 'abc123'])
 })

@@ -123,7 +123,7 @@ export class Conversation implements AsyncDisposable {
    */
   static async open(options: OpenOptions): Promise<Conversation> {
     const { id, settings, rim, keeping, hints = new Hints() } = options
-    const secrets = secretsOf(settings)
+    const secrets = secretsOf(settings, rim.hidden)
     const mask = (draft: EventDraft) => maskEvent(draft, secrets)
     const state = await restored(id, rim, keeping)
     const pen = await Pen.open(id, rim.log, { state, mask })
@@ -275,7 +275,7 @@ export class Conversation implements AsyncDisposable {
     const agent = { ...this.#settings.agent, llm }
     this.#secrets.hideIn(llm)
     const settings = { ...this.#settings, agent }
-    await this.#configure(settings, [stateUpdate('agent', redact(agent))])
+    await this.#configure(settings, [stateUpdate('agent', redact(agent, '**********'))])
     const equipment = await this.#equipment?.catch(() => undefined)
     equipment?.switchModel(llm)
   }
@@ -583,9 +583,10 @@ async function restored(id: string, rim: Rim, { snapshot }: Keeping): Promise<St
   }
 }
 
-function secretsOf(settings: Settings): Secrets {
+function secretsOf(settings: Settings, hidden: readonly string[] = []): Secrets {
   const secrets = new Secrets({ ...settings.agent.agent_context?.secrets, ...settings.secrets })
   secrets.hideIn(settings.agent)
+  for (const value of hidden) secrets.hide(value)
   return secrets
 }
 

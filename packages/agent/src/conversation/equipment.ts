@@ -41,6 +41,8 @@ export interface Rim {
   readonly environment: Readonly<Record<string, string>>
   /** Where conversations keep what is theirs alone: outputs, lists, recordings. */
   readonly directory: string
+  /** The server's own keys: in no conversation they are told to anybody. */
+  readonly hidden?: readonly string[]
   /** Keep the tools' file access inside the workspace. */
   readonly isConfined: boolean
   /** Where the skills and hooks of the user are. */

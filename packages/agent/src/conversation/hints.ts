@@ -5,7 +5,11 @@ import type { Delta } from '../llm/model.ts'
  * is no harm.
  */
 export type Hint =
-  | ({ readonly kind: 'delta' } & Delta)
+  | ({
+      readonly kind: 'delta'
+      /** The creator of the conversation asked for pieces (`llm.stream`). */
+      readonly isAsked?: boolean
+    } & Delta)
   | { readonly kind: 'stats'; readonly value: unknown }
   | { readonly kind: 'rest' }
 

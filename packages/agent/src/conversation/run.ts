@@ -143,10 +143,11 @@ export class Run {
     const { pen, secrets } = this.#parts
     this.#steps++
     const seen = pen.state.position
+    const isAsked = equipment.model.llm.stream
     const [text, thoughts] = [secrets.stream(), secrets.stream()]
-    const say = (content: string) => content !== '' && this.#parts.hint({ kind: 'delta', content })
+    const say = (content: string) => content !== '' && this.#parts.hint({ kind: 'delta', isAsked, content })
     const muse = (reasoning_content: string) =>
-      reasoning_content !== '' && this.#parts.hint({ kind: 'delta', reasoning_content })
+      reasoning_content !== '' && this.#parts.hint({ kind: 'delta', isAsked, reasoning_content })
     const answer = await equipment.model.respond(
       {
         messages: pen.state.view.messages(equipment.model.llm.max_message_chars),

@@ -29,10 +29,13 @@ export async function runTurn(
   const received = new Received(onDelta)
   touches.set(watch.signal, watch.touch)
   let fault: Fault | undefined
+  let isOpen = false
   try {
-    await read(model, { ...options, abortSignal: watch.signal }, { watch, received })
+    const opened = await watch.race(model.doStream({ ...options, abortSignal: watch.signal }))
+    isOpen = true
+    if (opened !== undefined) await read(opened.stream, { watch, received })
   } catch (error) {
-    fault = faultOf(error)
+    fault = isOpen ? streamFault(error) : faultOf(error)
   }
   watch.stop()
   if (signal.aborted) return { kind: 'aborted' }
@@ -41,13 +44,10 @@ export async function runTurn(
 }
 
 async function read(
-  model: SdkModel,
-  options: CallOptions,
+  stream: Awaited<ReturnType<SdkModel['doStream']>>['stream'],
   { watch, received }: { readonly watch: Watch; readonly received: Received },
 ): Promise<void> {
-  const opened = await watch.race(model.doStream(options))
-  if (opened === undefined) return
-  const reader = opened.stream.getReader()
+  const reader = stream.getReader()
   for (;;) {
     const next = await watch.race(reader.read())
     if (next === undefined || next.done) return
@@ -60,9 +60,15 @@ async function read(
 function judge(received: Received): Turn {
   const { hasBegun, isEmpty, error, finish } = received
   const failed = (fault: Fault): Turn => ({ kind: 'fault', fault, hasBegun })
-  if (error !== undefined) return failed(faultOf(error))
+  if (error !== undefined) return failed(streamFault(error))
   const stop = stopOf(received)
   if (stop === undefined) return failed(cutFault(finish?.finishReason.raw))
   if (stop === 'stop' && isEmpty && !hasBegun) return failed(emptyFault)
   return { kind: 'received', received, stop }
+}
+
+/** What goes wrong in an answer that has begun to come and says nothing that is known is an answer that broke off. */
+function streamFault(error: unknown): Fault {
+  const fault = faultOf(error)
+  return fault.code === 'LLMError' ? { ...cutFault(undefined), detail: fault.detail } : fault
 }

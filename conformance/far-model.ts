@@ -1,0 +1,264 @@
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/** What a model says in one answer. */
+export interface Said {
+  readonly text?: string
+  readonly reasoning?: string
+  /** `arguments` that are a text are sent as they are. */
+  readonly calls?: readonly { readonly name: string; readonly arguments: object | string }[]
+}
+
+export interface Asked {
+  readonly path: string
+  readonly headers: IncomingHttpHeaders
+  readonly body: Record<string, unknown>
+}
+
+/** An answer, or what is done with the response instead. */
+export type Play = Said | ((response: ServerResponse, asked: Asked) => unknown)
+
+/** The interfaces of providers, by how a conversation reaches this fixture with them. */
+export const providers = {
+  chat: { model: 'openai/gpt-4o', base: '/v1' },
+  compatible: { model: 'openai-compatible/m', base: '/v1' },
+  responses: { model: 'openai/gpt-5', base: '/v1', api_mode: 'responses' },
+  anthropic: { model: 'anthropic/claude-sonnet-4-5', base: '' },
+  gemini: { model: 'gemini/gemini-2.5-flash', base: '' },
+} as const
+export type Provider = keyof typeof providers
+
+/**
+ * A provider of models on loopback: it speaks the interface that it is asked by, streaming. Questions with tools are answered
+ * by the plays in order, the last one again and again; those without by `aside`.
+ */
+export class FarModel implements AsyncDisposable {
+  readonly asked: Asked[] = []
+  plays: Play[] = []
+  aside: Play = { text: 'Aside.' }
+  /** What a GET is answered; no models are asked that way. */
+  page = ''
+  readonly #server: Server
+  #count = 0
+
+  private constructor() {
+    this.#server = createServer(async (request, response) => {
+      let text = ''
+      for await (const chunk of request) text += chunk
+      if (request.method !== 'POST') return response.writeHead(this.page === '' ? 404 : 200).end(this.page)
+      const asked = { path: request.url ?? '', headers: request.headers, body: JSON.parse(text || '{}') }
+      this.asked.push(asked)
+      const play = asked.body.tools === undefined ? this.aside : this.#next()
+      if (typeof play === 'function') await play(response, asked)
+      else this.say(response, asked, play)
+    })
+    this.#server.on('clientError', (_, socket) => socket.destroy())
+  }
+
+  static async open(): Promise<FarModel> {
+    const far = new FarModel()
+    await new Promise<void>((done) => far.#server.listen(0, '127.0.0.1', done))
+    return far
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it listens on a port
+  }
+
+  /** The settings of a model that is reached here; retries do not wait. */
+  llm(provider: Provider, more: object = {}): object {
+    const { base, ...settings } = providers[provider]
+    const fast = { num_retries: 2, retry_multiplier: 0.01, retry_min_wait: 0.01, retry_max_wait: 0.05 }
+    return {
+      ...settings,
+      base_url: `${this.url}${base}`,
+      api_key: 'sk-far',
+      usage_id: 'agent',
+      ...fast,
+      ...more,
+    }
+  }
+
+  /** Answers in the interface that was used; `cut`: only so many chunks of it, and then the line is dead. */
+  say(response: ServerResponse, { path }: Asked, said: Said, cut = Number.POSITIVE_INFINITY): void {
+    const n = String(++this.#count).padStart(16, '0')
+    const chunks = framesOf(path, said, n)
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const chunk of chunks.slice(0, cut)) {
+      const { type } = chunk as { type?: string } // Anthropic and Responses name their events
+      response.write(`${type === undefined ? '' : `event: ${type}\n`}data: ${JSON.stringify(chunk)}\n\n`)
+    }
+    if (cut < chunks.length) setTimeout(() => response.destroy(), 20)
+    else response.end(path.includes('chat/completions') ? 'data: [DONE]\n\n' : '')
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((done) => this.#server.close(done))
+  }
+
+  #next(): Play {
+    const play = this.plays.length > 1 ? this.plays.shift() : this.plays[0]
+    return play ?? { text: 'Nothing is planned.' }
+  }
+}
+
+/** A refusal as JSON. */
+export function refuse(status: number, body: unknown, headers: Record<string, string> = {}): Play {
+  return (response) => {
+    response.writeHead(status, { 'content-type': 'application/json', ...headers })
+    response.end(typeof body === 'string' ? body : JSON.stringify(body))
+  }
+}
+
+function framesOf(path: string, said: Said, n: string): object[] {
+  if (path.includes('chat/completions')) return chatFrames(said, n)
+  if (path.includes('/responses')) return responsesFrames(said, n)
+  if (path.includes('/messages')) return anthropicFrames(said, n)
+  return geminiFrames(said)
+}
+
+function textOf(args: object | string): string {
+  return typeof args === 'string' ? args : JSON.stringify(args)
+}
+
+/** A text in two pieces. */
+function halves(text: string): string[] {
+  const middle = Math.ceil(text.length / 2)
+  return [text.slice(0, middle), text.slice(middle)].filter((half) => half !== '')
+}
+
+function chatFrames({ text = '', reasoning = '', calls = [] }: Said, n: string): object[] {
+  const chunk = (delta: object, finish_reason: string | null = null) => ({
+    id: `chatcmpl-${n}`,
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'm',
+    choices: [{ index: 0, delta, finish_reason }],
+  })
+  return [
+    chunk({ role: 'assistant', content: '' }),
+    ...halves(reasoning).map((reasoning_content) => chunk({ reasoning_content })),
+    ...halves(text).map((content) => chunk({ content })),
+    ...calls.flatMap(({ name, arguments: args }, index) => {
+      const first = { index, id: `call_${n}_${index}`, type: 'function', function: { name, arguments: '' } }
+      const rest = halves(textOf(args)).map((piece) => ({ index, function: { arguments: piece } }))
+      return [first, ...rest].map((one) => chunk({ tool_calls: [one] }))
+    }),
+    chunk({}, calls.length > 0 ? 'tool_calls' : 'stop'),
+    { ...chunk({}), choices: [], usage: { prompt_tokens: 90, completion_tokens: 10, total_tokens: 100 } },
+  ]
+}
+
+function responsesFrames({ text = '', calls = [] }: Said, n: string): object[] {
+  const response = { id: `resp_${n}`, object: 'response', created_at: 1, model: 'm', status: 'in_progress' }
+  const items: { readonly item: Record<string, unknown>; readonly deltas: object[] }[] = []
+  if (text !== '') {
+    const id = `msg_${n}`
+    const output_text = { type: 'output_text', text, annotations: [] }
+    items.push({
+      item: { type: 'message', id, role: 'assistant', status: 'completed', content: [output_text] },
+      deltas: halves(text).map((delta) => ({
+        type: 'response.output_text.delta',
+        item_id: id,
+        content_index: 0,
+        delta,
+      })),
+    })
+  }
+  for (const [index, { name, arguments: args }] of calls.entries()) {
+    const id = `fc_${n}_${index}`
+    items.push({
+      item: {
+        type: 'function_call',
+        id,
+        call_id: `call_${n}_${index}`,
+        name,
+        arguments: textOf(args),
+        status: 'completed',
+      },
+      deltas: halves(textOf(args)).map((delta) => ({
+        type: 'response.function_call_arguments.delta',
+        item_id: id,
+        delta,
+      })),
+    })
+  }
+  const usage = {
+    input_tokens: 90,
+    input_tokens_details: { cached_tokens: 0 },
+    output_tokens: 10,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: 100,
+  }
+  const empty = (item: Record<string, unknown>) =>
+    item.type === 'message' ? { ...item, content: [], status: 'in_progress' } : { ...item, arguments: '' }
+  return [
+    { type: 'response.created', response },
+    ...items.flatMap(({ item, deltas }, output_index) => [
+      { type: 'response.output_item.added', output_index, item: empty(item) },
+      ...deltas.map((delta) => ({ ...delta, output_index })),
+      { type: 'response.output_item.done', output_index, item },
+    ]),
+    {
+      type: 'response.completed',
+      response: { ...response, status: 'completed', output: items.map(({ item }) => item), usage },
+    },
+  ]
+}
+
+function anthropicFrames({ text = '', calls = [] }: Said, n: string): object[] {
+  const message = {
+    id: `msg_${n}`,
+    type: 'message',
+    role: 'assistant',
+    model: 'm',
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: { input_tokens: 90, output_tokens: 1 },
+  }
+  const blocks: { readonly block: object; readonly deltas: object[] }[] = [
+    ...(text === ''
+      ? []
+      : [
+          {
+            block: { type: 'text', text: '' },
+            deltas: halves(text).map((piece) => ({ type: 'text_delta', text: piece })),
+          },
+        ]),
+    ...calls.map(({ name, arguments: args }, index) => ({
+      block: { type: 'tool_use', id: `toolu_${n}_${index}`, name, input: {} },
+      deltas: halves(textOf(args)).map((partial_json) => ({ type: 'input_json_delta', partial_json })),
+    })),
+  ]
+  const stop_reason = calls.length > 0 ? 'tool_use' : 'end_turn'
+  return [
+    { type: 'message_start', message },
+    ...blocks.flatMap(({ block, deltas }, index) => [
+      { type: 'content_block_start', index, content_block: block },
+      ...deltas.map((delta) => ({ type: 'content_block_delta', index, delta })),
+      { type: 'content_block_stop', index },
+    ]),
+    { type: 'message_delta', delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: 10 } },
+    { type: 'message_stop' },
+  ]
+}
+
+/** Gemini sends arguments as objects, so there are none that do not parse. */
+function geminiFrames({ text = '', calls = [] }: Said): object[] {
+  const usageMetadata = { promptTokenCount: 90, candidatesTokenCount: 10, totalTokenCount: 100 }
+  const chunk = (parts: object[], more: object = {}) => ({
+    candidates: [{ content: { role: 'model', parts }, index: 0, ...more }],
+    usageMetadata,
+    modelVersion: 'm',
+  })
+  const parts = calls.map(({ name, arguments: args }) => ({
+    functionCall: { name, args: typeof args === 'string' ? {} : args },
+  }))
+  return [
+    ...halves(text).map((piece) => chunk([{ text: piece }])),
+    ...parts.map((part) => chunk([part])),
+    chunk([], { finishReason: 'STOP' }),
+  ]
+}
