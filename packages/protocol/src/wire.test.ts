@@ -5,7 +5,7 @@ import { agentOpenApi } from './openapi.ts'
 import { authFrame, eventsSocketQuery, positionedEvent } from './socket.ts'
 
 /** Changes with the wire and with nothing else. */
-const committed = 'abc939cee2efd4cf9a78607cd5f6269f3c6c3181599f70553398c6e46ab9ce28'
+const committed = '8f0a7cd191acb7d2deb0fce1414d735ef10e66ea27a95f097a9b2ca7ffcea990'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent].map((schema) =>
