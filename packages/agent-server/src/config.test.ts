@@ -74,3 +74,8 @@ test('a setting of the server is not handed to tools, even when it is named', ()
   const env = { SLIPWAY_SESSION_API_KEY: 'k', SLIPWAY_TOOL_ENVIRONMENT: 'EDITOR,SLIPWAY_SESSION_API_KEY' }
   expect(() => readConfig(env)).toThrow('SLIPWAY_TOOL_ENVIRONMENT: SLIPWAY_SESSION_API_KEY')
 })
+
+test('what the environment calls a secret is known, short values and other variables are not', () => {
+  const env = { MY_TOKEN: 'abcdefgh1', USE_TOKEN: 'true', PATH: '/usr/bin', GITHUB_PASSWORD: 'long enough' }
+  expect(readConfig(env).secretValues.map((secret) => secret.open())).toEqual(['abcdefgh1', 'long enough'])
+})

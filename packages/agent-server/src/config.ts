@@ -63,7 +63,7 @@ const environment = z.object({
 
 /** What tools get of the environment without being asked for; `LC_*` besides. */
 const usualVariables = new Set(['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'TZ', 'TERM', 'TMPDIR'])
-const secretVariable = /KEY|TOKEN|SECRET/i
+const secretVariable = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i
 const ownVariable = /^SLIPWAY_/i
 
 export interface Config {
@@ -82,6 +82,8 @@ export interface Config {
   /** The variables that processes of tools get, and no others. No setting of the server is among them. */
   readonly toolEnvironment: Readonly<Record<string, string>>
   readonly confineFiles: boolean
+  /** Values of the environment that are secrets by their names; a tool could find them, so they are hidden in all it says. */
+  readonly secretValues: readonly Secret[]
 }
 
 /** Reads the environment; throws an Error that names the variable at fault and never shows its value. */
@@ -115,7 +117,19 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     conversationIdleMs: values.SLIPWAY_CONVERSATION_IDLE_SECONDS * 1000,
     toolEnvironment: toolEnvironment(env, values.SLIPWAY_TOOL_ENVIRONMENT),
     confineFiles: values.SLIPWAY_CONFINE_FILES,
+    secretValues: secretValues(env),
   }
+}
+
+/** Of short values, and of switches in variables such as `USE_TOKEN`, every text would be full. */
+const minSecretLength = 8
+
+function secretValues(env: Readonly<Record<string, string | undefined>>): Secret[] {
+  return Object.entries(env).flatMap(([name, value]) =>
+    value !== undefined && value.length >= minSecretLength && secretVariable.test(name)
+      ? [new Secret(value)]
+      : [],
+  )
 }
 
 function toolEnvironment(

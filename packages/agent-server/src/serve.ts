@@ -55,7 +55,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     home: config.toolEnvironment.HOME,
     isConfined: config.confineFiles,
     hidden: [
-      ...config.keys.map((key) => key.open()),
+      ...[...config.keys, ...config.secretValues].map((key) => key.open()),
       ...(config.secretKey === undefined ? [] : [config.secretKey.open()]),
       ...cipher.texts,
     ],
