@@ -1,18 +1,11 @@
-import { randomUUID } from 'node:crypto'
 import { type Frame, frame, type Socket, type SocketRequest, type SocketRoute } from '@slipway/http'
-import {
-  conversationId,
-  eventsSocketQuery,
-  formatInstant,
-  invalid,
-  Problem,
-  sendMessageRequest,
-} from '@slipway/protocol'
+import { conversationId, eventsSocketQuery, invalid, Problem, sendMessageRequest } from '@slipway/protocol'
 import type { ConversationRecord, PagedEvent, Storage } from '@slipway/storage'
 import type { Agents } from './agents.ts'
 import type { Conversations } from './conversations.ts'
 import { send } from './messages.ts'
 import { plainFrames, positionedFrames } from './stream.ts'
+import { hintEvent, stateUpdate, WaitingHints } from './waiting-hints.ts'
 
 /** Codes of ours: the caller's position lies beyond the end of the log; the conversation is not there. */
 const beyondTheEnd = 4416
@@ -152,32 +145,13 @@ function json(text: string): unknown {
   }
 }
 
-function stateUpdate(key: string, value: unknown, now: number): object {
-  return hintEvent({ key, value, kind: 'ConversationStateUpdateEvent' }, now)
-}
-
-function hintEvent(members: object, now: number): object {
-  return { id: randomUUID(), timestamp: formatInstant(now), source: 'environment', ...members }
-}
-
 function hint(event: object): Frame {
   return frame(Buffer.from(JSON.stringify({ hint: event })))
 }
 
-/** Of pieces that wait for a socket; what comes on top of it is left out. */
-const maxWaitingCharacters = 64 * 1024
-
-/** Pieces of an answer, joined; `position` is the end of the log when they were given. */
-interface Pieces {
-  readonly position: number
-  content: string
-  reasoning_content: string
-}
-
 /**
  * What one socket is told besides the log: pieces of answers, what was used, and after a run has ended the whole state, behind
- * the events that led to it. Pieces wait until the socket has been sent all events before them, are joined while it is slow,
- * and are dropped once the event that they became has been sent; of what was used only the last word waits.
+ * the events that led to it.
  */
 class SocketHints {
   readonly #parts: Parts
@@ -186,8 +160,7 @@ class SocketHints {
   #end: (() => void) | undefined
   #isSending = false
   #sent: number
-  #pieces: Pieces | undefined
-  #stats: { readonly value: unknown } | undefined
+  readonly #waiting: WaitingHints
   /** A snapshot is due when the socket has been sent everything up to here. */
   #due: number | undefined
 
@@ -205,14 +178,15 @@ class SocketHints {
     this.#socket = socket
     this.#form = form
     this.#sent = form.sent
+    this.#waiting = new WaitingHints(parts.now)
   }
 
   /** `told`: the status that the socket knows. */
   async listen(record: ConversationRecord, told: string | undefined): Promise<void> {
     this.#end = this.#parts.agents.hints(record.id).listen((given, position) => {
       if (given.kind === 'rest') this.#rest(position)
-      else if (given.kind === 'stats') this.#stats = given
-      else if (this.#form.isResumable || given.isAsked) this.#add(given, position)
+      else if (given.kind === 'stats' || this.#form.isResumable || given.isAsked)
+        this.#waiting.add(given, position)
       this.#give()
     })
     if (told !== 'running') return
@@ -239,19 +213,9 @@ class SocketHints {
     void this.sentTo(this.#sent)
   }
 
-  #add(piece: { readonly content?: string; readonly reasoning_content?: string }, position: number): void {
-    if (this.#pieces?.position !== position) this.#pieces = { position, content: '', reasoning_content: '' }
-    const { content = '', reasoning_content = '' } = piece
-    const waiting = this.#pieces
-    const size = waiting.content.length + waiting.reasoning_content.length
-    if (size + content.length + reasoning_content.length > maxWaitingCharacters) return
-    waiting.content += content
-    waiting.reasoning_content += reasoning_content
-  }
-
   /** Sends what waits, one thing at a time. */
   #give(): void {
-    const event = this.#isSending ? undefined : this.#next()
+    const event = this.#isSending ? undefined : this.#waiting.next(this.#sent)
     if (event === undefined) return
     this.#isSending = true
     const ready = this.#form.isResumable ? hint(event) : frame(Buffer.from(JSON.stringify(event)))
@@ -260,24 +224,4 @@ class SocketHints {
       this.#give()
     })
   }
-
-  #next(): object | undefined {
-    const pieces = this.#pieces
-    if (pieces !== undefined && pieces.position <= this.#sent) {
-      this.#pieces = undefined
-      if (pieces.position === this.#sent) return delta(pieces, this.#parts.now())
-    }
-    const stats = this.#stats
-    this.#stats = undefined
-    return stats === undefined ? undefined : stateUpdate('stats', stats.value, this.#parts.now())
-  }
-}
-
-function delta({ content, reasoning_content }: Pieces, now: number): object {
-  const members = {
-    ...(content === '' ? {} : { content }),
-    ...(reasoning_content === '' ? {} : { reasoning_content }),
-    kind: 'StreamingDeltaEvent',
-  }
-  return { ...hintEvent(members, now), source: 'agent' }
 }

@@ -21,7 +21,7 @@ function speaking() {
   const say = (hint: Hint) => {
     for (const listener of listeners) listener(hint, state.position)
   }
-  const taken = (position: number) => hints.taken(position).map((bytes) => read(bytes.toString()))
+  const taken = (position: number) => [...hints.taken(position)].map((bytes) => read(bytes.toString()))
   return { hints, listeners, state, say, taken, rings: () => rings }
 }
 

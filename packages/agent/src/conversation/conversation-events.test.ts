@@ -436,7 +436,10 @@ test('what a caller changes is a ConversationStateUpdateEvent of the member and 
     ['security_analyzer', undefined],
   ])
   expect(life.conversation.analyzer).toBeNull()
-  expect(updates[3]).toMatchObject({ key: 'agent', value: { llm: { model: 'other', api_key: '**********' } } })
+  expect(updates[3]).toMatchObject({
+    key: 'agent',
+    value: { llm: { model: 'other', api_key: '**********' } },
+  })
 })
 
 test('the table of events names every kind, and tests that there are', async () => {

@@ -210,6 +210,8 @@ export class Conversation implements AsyncDisposable {
 
   /** Starts a run; a Problem `conflict` when it is running already. Nothing happens when it is finished. */
   async run(): Promise<void> {
+    // A run that broke so badly that it could not say so: its status stayed, and nobody goes on with it.
+    if (this.state.status === 'running' && this.#loop === undefined) return this.#start()
     await this.#pen.write((now) => {
       const status = next(now.status, 'run')
       return status === undefined ? undefined : { events: [statusUpdate(status)] }
@@ -398,8 +400,10 @@ export class Conversation implements AsyncDisposable {
   #occupy(work: (signal: AbortSignal) => Promise<void>): void {
     const step = new AbortController()
     this.#step = step
+    let isBroken = false
     const over = work(AbortSignal.any([step.signal, this.#closing.signal]))
       .catch((error: unknown) => {
+        isBroken = true
         const reason = error instanceof Error ? error.message : String(error)
         this.#rim.logLine('error', 'a run ended unexpectedly', { conversation: this.id, reason })
       })
@@ -409,8 +413,8 @@ export class Conversation implements AsyncDisposable {
         this.#hint({ kind: 'rest' })
         if (this.state.position - this.#savedAt >= saveEvery / 10) void this.#save()
         if (this.#closing.signal.aborted) return
-        // A run that was asked for while this one was ending.
-        if (this.state.status === 'running') this.#start()
+        // A run that was asked for while this one was ending. One that cannot even write that it failed is not tried again.
+        if (this.state.status === 'running' && !isBroken) this.#start()
         else this.#watchDeadline()
       })
     this.#loop = over
