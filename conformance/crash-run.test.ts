@@ -10,7 +10,7 @@ import { FarModel } from './far-model.ts'
 import { startServer } from './server.ts'
 
 /** How often the server is killed at a random moment of its runs. */
-const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 4)
+const rounds = Number(process.env.SLIPWAY_RUN_KILLS ?? 4)
 
 let data: string
 let directory: string

@@ -555,3 +555,31 @@ test('fifty conversations at once are all finished, each with its own results', 
   }
   console.log(`fifty conversations: ${Math.round(performance.now() - started)} ms`)
 })
+
+test('a tool of the client is told to the model, its call is answered at once, and the client sends what came of it', async () => {
+  const parameters = { type: 'object', properties: { token: { type: 'string' } }, required: ['token'] }
+  const client_tools = [{ name: 'show_panel', description: 'Shows a panel.', parameters }]
+  const script = [calls(call('show_panel', {})), calls(call('show_panel', { token: 'x' })), finish()]
+  const { id, client_tools: kept } = await drive.create(
+    { llm: scripted(script) },
+    { client_tools, initial_message: { content: 'Begin.' } },
+  )
+  expect(kept).toMatchObject([{ name: 'show_panel', parameters }])
+  const events = await drive.rest(id)
+  expect(faultsOf(events)).toEqual([])
+  expect(events[0]?.tools).toContainEqual(
+    expect.objectContaining({ kind: 'ClientTool', client_tool_name: 'show_panel', input_schema: parameters }),
+  )
+  const [refused, shown] = events.filter(({ kind }) => kind === 'ActionEvent')
+  expect(refused).not.toHaveProperty('action')
+  expect(shown?.action).toEqual({ token: 'x', kind: 'ClientAction_show_panel' })
+  const answer = events.find(({ kind }) => kind === 'ObservationEvent')
+  expect(answer?.observation).toMatchObject({ is_error: false, kind: 'ClientToolObservation' })
+})
+
+test('a conversation names those that work for it', async () => {
+  const { id } = await drive.create({ llm: scripted([]) })
+  const child = await drive.create({ llm: scripted([]) }, { parent_conversation_id: id })
+  expect(await drive.info(id)).toMatchObject({ sub_conversation_ids: [child.id] })
+  expect(await drive.info(child.id)).toMatchObject({ parent_conversation_id: id, sub_conversation_ids: [] })
+})

@@ -43,7 +43,8 @@ export class Conversations {
     const state = options.loaded?.state
     const stats = options.loaded?.stats ?? new Stats(record.stats)
     const request: KeptRequest = record.request === null ? {} : JSON.parse(record.request)
-    const [leaf, message] = await Promise.all([
+    const [children, leaf, message] = await Promise.all([
+      this.#records.children(record.id),
       record.head === 0 ? [] : this.#log.read(record.id, record.head - 1, 1),
       this.#log.search(record.id, {
         kind: 'MessageEvent',
@@ -78,7 +79,7 @@ export class Conversations {
       forked_from_conversation_id: request.forked_from_conversation_id ?? null,
       forked_from_event_id: request.forked_from_event_id ?? null,
       parent_conversation_id: request.parent_conversation_id ?? null,
-      sub_conversation_ids: [],
+      sub_conversation_ids: children,
       tags: record.tags,
       current_model_id: null,
       available_models: [],

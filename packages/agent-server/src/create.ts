@@ -34,7 +34,12 @@ export async function createConversation(
   if (parent_conversation_id !== undefined) await mustBeParent(storage, parent_conversation_id, id)
   const asked = settingsOf(request)
   const settings = await withWorkspace(parts, id, asked)
-  const { record, created } = await storage.conversations.create({ id, tags, ...agents.seal(settings) })
+  const { record, created } = await storage.conversations.create({
+    id,
+    tags,
+    ...agents.seal(settings),
+    ...(parent_conversation_id === undefined ? {} : { parent: parent_conversation_id }),
+  })
   if (!created || initial_message === undefined) return { record, created }
   const conversation = await agents.get(id)
   await conversation.send({ ...initial_message, run: true })

@@ -40,11 +40,14 @@ export function settingsOf(request: StartConversationRequest): Settings {
   mustBeUsable(agent, place)
   const unsupported = [
     ['plugins', (rest.plugins ?? []).length > 0],
-    ['client_tools', (rest.client_tools ?? []).length > 0],
     ['secrets_encrypted', rest.secrets_encrypted],
   ] as const
   for (const [member, isAsked] of unsupported) {
     if (isAsked) throw invalid(['body', member], 'This server does not support it')
+  }
+  for (const [index, { name }] of (rest.client_tools ?? []).entries()) {
+    if (findTool(name) === undefined) continue
+    throw invalid(['body', 'client_tools', index, 'name'], `The server has a tool '${name}' of its own`)
   }
   const working_dir = resolve(rest.workspace.working_dir)
   return { ...rest, agent, workspace: { ...rest.workspace, working_dir, kind: 'LocalWorkspace' } }
@@ -117,10 +120,11 @@ function criticOf(value: unknown): unknown {
 
 /** The settings as they are kept in clear: what could be a secret is null or hidden, wherever it stands. */
 export function keptRequest(settings: Settings, origin: Origin = {}): KeptRequest {
-  const { secrets = {}, ...rest } = settings
+  const { secrets = {}, client_tools, ...rest } = settings
   // What these answer has the shape of what they were given, with null for what they hide.
   const kept = withoutValues(redact(rest), valuesOf(settings)) as KeptRequest
-  return { ...withSources(kept, settings), secret_sources: sourcesOf(secrets), ...origin }
+  // A schema describes values and holds none: a parameter that is called `token` is no secret.
+  return { ...withSources(kept, settings), client_tools, secret_sources: sourcesOf(secrets), ...origin }
 }
 
 /** The secrets of the agent's context are shown like those of the conversation. */

@@ -60,6 +60,17 @@ export const stuckThresholds = z
   .meta({ id: 'StuckDetectionThresholds' })
 export type StuckThresholds = z.output<typeof stuckThresholds>
 
+/** A tool that the client carries out itself; `parameters` is a JSON Schema of type object. */
+export const clientTool = z
+  .object({
+    name: z.string().regex(/^[\w-]{1,64}$/, 'A name is 1 to 64 letters, digits, _ and -'),
+    description: z.string(),
+    parameters: z.looseObject({ type: z.literal('object') }),
+    annotations: given(json),
+  })
+  .meta({ id: 'ClientToolSpec' })
+export type ClientTool = z.output<typeof clientTool>
+
 /** A request for a new conversation. Unknown members are passed over; null is a member that was not given. */
 export const startConversationRequest = z
   .object({
@@ -79,7 +90,7 @@ export const startConversationRequest = z
     secrets: given(z.record(z.string(), secretSource)),
     secrets_encrypted: z.boolean().default(false),
     tool_module_qualnames: given(json),
-    client_tools: given(z.array(json)),
+    client_tools: given(z.array(clientTool)),
     agent_definitions: given(z.array(json)),
     agent_launch_additions: given(
       z.strictObject({ system_message_suffix_append: boundedText(0, 32_768).optional() }),

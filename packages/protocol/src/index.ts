@@ -25,6 +25,7 @@ export {
 export { agentRoutes } from './agent-routes.ts'
 export { must, unreachable } from './assert.ts'
 export {
+  type ClientTool,
   type ConversationInfo,
   conversationId,
   conversationInfo,

@@ -111,6 +111,20 @@ export function recordsContract(open: Open): void {
 }
 
 function vaultContract(open: Open): void {
+  test('the children of a conversation are those that name it as their parent and are still there', async () => {
+    await using opened = await open()
+    const { conversations } = opened.storage
+    await conversations.create({ id: conversation })
+    await conversations.create({ id: id(2), parent: conversation })
+    await conversations.create({ id: other, parent: conversation })
+    await conversations.create({ id: id(3), parent: other })
+    expect(await conversations.children(conversation)).toEqual([id(2), other])
+    await conversations.remove(id(2))
+    const storage = await opened.reopen()
+    expect(await storage.conversations.children(conversation)).toEqual([other])
+    expect(await storage.conversations.children(id(3))).toEqual([])
+  })
+
   test('a vault keeps what is sealed, byte for byte, and no record shows it', async () => {
     await using opened = await open()
     const { conversations } = opened.storage

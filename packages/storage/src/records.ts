@@ -52,6 +52,8 @@ export interface Records {
     readonly request?: string | null
     readonly sealed?: Buffer
     readonly status?: string
+    /** The conversation that this one works for. */
+    readonly parent?: string
   }): Promise<{ readonly record: ConversationRecord; readonly created: boolean }>
   /** By ids, in the order asked for, undefined for those that are not there. */
   get(ids: readonly string[]): Promise<(ConversationRecord | undefined)[]>
@@ -69,6 +71,8 @@ export interface Records {
       readonly sealed?: Buffer
     },
   ): Promise<ConversationRecord | undefined>
+  /** The ids of the conversations whose parent this one is, the oldest first. */
+  children(id: string): Promise<readonly string[]>
   /** Undefined when there is no such conversation. */
   vault(id: string): Promise<Vault | undefined>
   /**

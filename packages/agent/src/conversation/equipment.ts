@@ -16,6 +16,7 @@ import type { Secrets } from '../secrets.ts'
 import { loadSkills } from '../skills/load.ts'
 import { Skills } from '../skills/skills.ts'
 import { withCommonParameters } from '../tools/arguments.ts'
+import { clientTool } from '../tools/client-tool.ts'
 import { openTools } from '../tools/index.ts'
 import type { Tool, ToolContext } from '../tools/tool.ts'
 import { Workspace } from '../workspace.ts'
@@ -132,7 +133,7 @@ export class Equipment {
       settings.hook_config === undefined
         ? loadHooks(workspace.directory, rim.home)
         : { config: settings.hook_config, faults: [] },
-      toolsOf(agent, context),
+      toolsOf(settings, context),
     ])
     for (const fault of [...loaded.faults, ...hooks.faults]) {
       rim.logLine('warn', 'a file of the project was passed over', { conversation, fault })
@@ -308,12 +309,14 @@ function renamed(tool: Tool, name: string): Tool {
   }
 }
 
-async function toolsOf(agent: Agent, context: ToolContext): Promise<ReadonlyMap<string, Tool>> {
+async function toolsOf(settings: Settings, context: ToolContext): Promise<ReadonlyMap<string, Tool>> {
+  const { agent, client_tools = [] } = settings
   const filter = agent.filter_tools_regex
   return await openTools({
     specs: agent.tools,
     defaults: agent.include_default_tools,
     context,
+    extra: client_tools.map(clientTool),
     ...(filter === undefined ? {} : { filter: new RegExp(filter) }),
   })
 }

@@ -49,6 +49,11 @@ export class SqliteRecords implements Records {
     })
   }
 
+  async children(id: string): Promise<readonly string[]> {
+    const sql = 'SELECT id FROM conversation WHERE parent = ? AND is_visible = 1 ORDER BY ordinal'
+    return this.#parts.db.rows<[string]>(sql, id).map(([child]) => child)
+  }
+
   async get(ids: readonly string[]): Promise<(ConversationRecord | undefined)[]> {
     return ids.map((id) => {
       const row = this.#row(id)
@@ -132,7 +137,8 @@ export class SqliteRecords implements Records {
     return this.#parts.db.row<Row>(byId, id)
   }
 
-  #insert({ id, title, tags, status, request, sealed }: Parameters<Records['create']>[0]): Row | undefined {
+  #insert(record: Parameters<Records['create']>[0]): Row | undefined {
+    const { id, title, tags, status, request, sealed, parent } = record
     const now = this.#parts.now()
     const values = [
       id,
@@ -142,10 +148,11 @@ export class SqliteRecords implements Records {
       request ?? null,
       now,
       now,
+      parent ?? null,
     ]
     const row = this.#parts.db.row<Row>(
-      `INSERT INTO conversation (id, title, tags, status, request, created_at, updated_at, is_visible)
-       VALUES (?, ?, ?, ?, ?, ?, ?, 1) RETURNING ${columns}`,
+      `INSERT INTO conversation (id, title, tags, status, request, created_at, updated_at, parent, is_visible)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1) RETURNING ${columns}`,
       ...values,
     )
     if (row !== undefined && sealed !== undefined) writeSealed(this.#parts.db, row[0], sealed)

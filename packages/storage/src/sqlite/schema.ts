@@ -58,4 +58,6 @@ export const logMigrations: readonly string[] = [
      snapshot_position INTEGER,
      snapshot TEXT
    ) STRICT`,
+  `ALTER TABLE conversation ADD COLUMN parent TEXT;
+   CREATE INDEX conversation_parent ON conversation (parent) WHERE parent IS NOT NULL AND is_visible = 1`,
 ]

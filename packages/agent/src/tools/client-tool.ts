@@ -1,0 +1,39 @@
+import type { Action, ClientTool, Observation, ToolDefinition } from '@slipway/protocol'
+import { type Tool, text } from './tool.ts'
+
+/**
+ * A tool that the client carries out: the call is told in the log, answered at once, and the client sends what came of it
+ * as a message. Its kinds lie outside of the specification's closed lists, so it is there only for a creator who asks for it.
+ */
+export function clientTool({ name, description, parameters, annotations }: ClientTool): Tool {
+  const kind = `ClientAction_${name}`
+  const required = Array.isArray(parameters.required) ? parameters.required.map(String) : []
+  const definition = {
+    description,
+    action_type: kind,
+    observation_type: 'ClientToolObservation',
+    annotations: annotations ?? null,
+    client_tool_name: name,
+    input_schema: parameters,
+    kind: 'ClientTool',
+    title: name,
+  }
+  const observation = {
+    content: [text('Tool call dispatched to client.')],
+    is_error: false,
+    kind: 'ClientToolObservation',
+  }
+  return {
+    name,
+    // The three kinds of a client's tool are open by design; the unions name the closed ones.
+    definition: definition as unknown as ToolDefinition,
+    parameters,
+    parse: (args) => {
+      const missing = required.filter((member) => !Object.hasOwn(args, member))
+      if (missing.length > 0) return { error: `The arguments do not fit: ${missing.join(', ')} is required.` }
+      return { action: { ...args, kind } as unknown as Action }
+    },
+    resources: () => [],
+    run: async () => observation as unknown as Observation,
+  }
+}
