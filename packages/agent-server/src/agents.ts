@@ -193,12 +193,17 @@ export class Agents implements AsyncDisposable {
         if (!isComplete) throw new Problem('conflict', sealedOff)
         return this.seal(changed, origin)
       },
-      entitle: async (title) => {
-        const [now] = await storage.conversations.get([id])
-        if (now?.title === null) await storage.conversations.patch(id, { title })
+      title: {
+        isMissing: async () => (await storage.conversations.get([id]))[0]?.title === null,
+        set: async (title) => {
+          const [now] = await storage.conversations.get([id])
+          if (now?.title === null) await storage.conversations.patch(id, { title })
+        },
+        model: async (): Promise<Llm | undefined> =>
+          settings.title_llm_profile === undefined
+            ? undefined
+            : await profiles.get(settings.title_llm_profile),
       },
-      titleModel: async (): Promise<Llm | undefined> =>
-        settings.title_llm_profile === undefined ? undefined : await profiles.get(settings.title_llm_profile),
     }
     const rim = { ...this.#rim, openModel: await models() }
     return await openConversation({ id, settings, rim, keeping, hints: this.hints(id) })

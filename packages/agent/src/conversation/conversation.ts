@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isDeepStrictEqual } from 'node:util'
 import {
   type ConfirmationPolicy,
   type Llm,
@@ -10,20 +9,21 @@ import {
   type SecurityAnalyzer,
   type SendMessageRequest,
 } from '@slipway/protocol'
-import type { AppendOptions, EventDraft } from '@slipway/storage'
+import type { EventDraft } from '@slipway/storage'
 import { Secrets } from '../secrets.ts'
+import { Deadline } from './deadline.ts'
 import { agentError, rejection, stateUpdate, statusUpdate, textMessage } from './drafts.ts'
 import { Equipment, type Rim, type Settings } from './equipment.ts'
 import { type Hint, Hints } from './hints.ts'
+import { type Keeping, restored } from './keeping.ts'
 import { maskEvent } from './mask.ts'
 import { Pen } from './pen.ts'
-import { userSuffix } from './prompt.ts'
 import { Run } from './run.ts'
-import { type Pending, type SavedState, State } from './state.ts'
+import type { Pending, State } from './state.ts'
 import { Stats } from './stats.ts'
 import { next } from './status.ts'
 import { titleOf } from './title.ts'
-import type { LogEvent } from './view.ts'
+import { messageEvent, mustBeSame, textOf } from './user-message.ts'
 
 const restarted =
   'The call was interrupted by a restart before it had a result. It may have been done in part.'
@@ -36,21 +36,6 @@ const sideQuestion =
 const stopMs = 5_000
 /** Events between two savings of the fold. */
 const saveEvery = 1_000
-
-/** What a conversation keeps beside its log; all of it is handed in by who opens it. */
-export interface Keeping {
-  /** The fold as it was saved last, if any. */
-  readonly snapshot: { readonly position: number; readonly text: string } | null
-  /** JSON text of what the models have used. */
-  readonly stats: string | null
-  saveSnapshot(snapshot: { readonly position: number; readonly text: string }): Promise<void>
-  /** The settings as they are kept, for the record of the conversation. */
-  seal(settings: Settings): Pick<NonNullable<AppendOptions['record']>, 'request' | 'sealed'>
-  /** Gives the conversation a title when it has none. */
-  entitle?(title: string): Promise<void>
-  /** The model for titles, when it is not the agent's own. */
-  titleModel?(): Promise<Llm | undefined>
-}
 
 export interface OpenOptions {
   readonly id: string
@@ -78,10 +63,12 @@ export class Conversation implements AsyncDisposable {
   #settings: Settings
   #equipment: Promise<Equipment> | undefined
   #hasBegun = false
+  /** A title was looked for since it was opened. */
+  #isEntitled = false
   #loop: Promise<void> | undefined
   #step: AbortController | undefined
   #interruption: Promise<unknown> | undefined
-  #deadline: NodeJS.Timeout | undefined
+  readonly #deadline: Deadline
   #savedAt: number
 
   private constructor(options: {
@@ -102,6 +89,10 @@ export class Conversation implements AsyncDisposable {
     this.#pen = pen
     this.#secrets = secrets
     this.#stats = new Stats(keeping.stats)
+    this.#deadline = new Deadline(
+      () => rim.now() / 1000,
+      (reason) => void this.respond({ accept: false, reason }).catch(() => undefined),
+    )
     this.#savedAt = keeping.snapshot?.position ?? 0
     this.#run = new Run({
       pen,
@@ -125,7 +116,7 @@ export class Conversation implements AsyncDisposable {
     const { id, settings, rim, keeping, hints = new Hints() } = options
     const secrets = secretsOf(settings, rim.hidden)
     const mask = (draft: EventDraft) => maskEvent(draft, secrets)
-    const state = await restored(id, rim, keeping)
+    const state = await restored(id, rim.log, keeping)
     const pen = await Pen.open(id, rim.log, { state, mask })
     const conversation = new Conversation({ id, settings, rim, keeping, pen, secrets, hints })
     await pen.write((now) => (now.status === 'running' ? { events: stopped(now, restarted) } : undefined))
@@ -183,7 +174,13 @@ export class Conversation implements AsyncDisposable {
     let isNew = true
     await this.#pen.write(async (now) => {
       const [known] = await stored()
-      const draft = this.#message(message, { id, now, equipment, context: verdict?.additionalContext ?? [] })
+      const draft = messageEvent(message, {
+        id,
+        skills: equipment?.skills,
+        activated: now.activated,
+        agentContext: this.#settings.agent.agent_context,
+        added: verdict?.additionalContext ?? [],
+      })
       if (known !== undefined) {
         isNew = false
         mustBeSame(JSON.parse(known.bytes.toString()), draft, this.#secrets)
@@ -229,7 +226,7 @@ export class Conversation implements AsyncDisposable {
       const rejections = accept ? [] : now.unanswered().map((call) => rejection(call, reason))
       return { events: [...rejections, statusUpdate(status)] }
     })
-    clearTimeout(this.#deadline)
+    this.#deadline.watch(undefined)
     if (this.state.status === 'running') this.#start()
   }
 
@@ -341,7 +338,7 @@ export class Conversation implements AsyncDisposable {
 
   /** Ends what runs and lets everything go; the log stays as it is when the conversation `isDeleted`. */
   async close(options: { readonly isDeleted?: boolean } = {}): Promise<void> {
-    clearTimeout(this.#deadline)
+    this.#deadline.watch(undefined)
     const stop = this.#stop((now) =>
       options.isDeleted || now.status !== 'running' ? [] : stopped(now, restarted),
     )
@@ -383,7 +380,7 @@ export class Conversation implements AsyncDisposable {
   }
 
   #start(): void {
-    clearTimeout(this.#deadline)
+    this.#deadline.watch(undefined)
     this.#run.restart()
     if (this.#loop !== undefined || this.#closing.signal.aborted) return
     this.#occupy(async (signal) => {
@@ -474,34 +471,6 @@ export class Conversation implements AsyncDisposable {
     return [equipment.systemPromptEvent(this.analyzer !== null)]
   }
 
-  #message(
-    message: SendMessageRequest,
-    options: {
-      readonly id: string
-      readonly now: State
-      readonly equipment: Equipment | undefined
-      readonly context: readonly string[]
-    },
-  ): EventDraft {
-    const { id, now, equipment, context } = options
-    const skills = equipment?.skills.activate(textOf(message), now.activated) ?? { names: [], content: [] }
-    const texts = context.map((text) => ({ type: 'text', text, cache_prompt: false }))
-    return {
-      id,
-      kind: 'MessageEvent',
-      source: 'user',
-      llm_message: { role: message.role, content: message.content, thinking_blocks: [] },
-      activated_skills: skills.names,
-      extended_content: [
-        ...(message.extended_content ?? []),
-        ...skills.content,
-        ...userSuffix(this.#settings.agent.agent_context),
-        ...texts,
-      ],
-      sender: message.sender,
-    }
-  }
-
   async #configure(settings: Settings, events: readonly EventDraft[]): Promise<void> {
     await this.#pen.write(() => ({ events, record: this.#keeping.seal(settings) }))
     this.#settings = settings
@@ -513,44 +482,34 @@ export class Conversation implements AsyncDisposable {
     this.#hint({ kind: 'stats', value: this.#stats.snapshot() })
   }
 
+  /** Gives the conversation a title after its first message, behind everything else. */
   async #entitle(text: string): Promise<void> {
-    const { entitle, titleModel } = this.#keeping
-    if (entitle === undefined || !this.#settings.autotitle || this.#isEntitled) return
+    const { title: kept } = this.#keeping
+    if (kept === undefined || !this.#settings.autotitle || this.#isEntitled) return
     this.#isEntitled = true
     try {
+      if (!(await kept.isMissing())) return
       const equipment = await this.#open()
-      const own = await titleModel?.()
+      const own = await kept.model()
       const model = own === undefined ? equipment.model : equipment.openModel(own)
       const { title, answer } = await titleOf(text, { model }, this.#closing.signal)
       if (this.#closing.signal.aborted) return
       if (answer !== undefined) await this.#count(answer, 'title')
-      if (title !== '') await entitle(this.#secrets.mask(title))
+      if (title !== '') await kept.set(this.#secrets.mask(title))
     } catch (error) {
       const reason = error instanceof Error ? error.name : typeof error
       this.#rim.logLine('debug', 'no title was found', { conversation: this.id, reason })
     }
   }
 
-  #isEntitled = false
-
-  /** Rejects what waits for confirmation when nobody answers in time, where the policy says so. */
+  /** Rejects what waits for confirmation when nobody answers in time, where the policy or the server says so. */
   #watchDeadline(): void {
-    clearTimeout(this.#deadline)
     const { policy, state } = this
     const own = 'deadline_seconds' in policy ? policy.deadline_seconds : undefined
     const limitMs = own === undefined ? this.#rim.confirmationDeadlineMs : own * 1000
-    if (state.status !== 'waiting_for_confirmation' || limitMs === undefined) return
-    const now = this.#rim.now() / 1000
-    const since = state.statusSince === undefined ? now : Math.min(Date.parse(state.statusSince), now)
-    const wait = Math.max(0, since + limitMs - now)
-    this.#deadline = setTimeout(
-      () => {
-        if (wait > maxTimerMs) return this.#watchDeadline()
-        const reason = `Nobody confirmed the action within ${limitMs / 1000} seconds.`
-        this.respond({ accept: false, reason }).catch(() => undefined)
-      },
-      Math.min(wait, maxTimerMs),
-    ).unref()
+    const since = Date.parse(state.statusSince ?? '')
+    const isWaiting = state.status === 'waiting_for_confirmation' && limitMs !== undefined
+    this.#deadline.watch(isWaiting ? { since, limitMs } : undefined)
   }
 
   async #save(): Promise<void> {
@@ -562,7 +521,6 @@ export class Conversation implements AsyncDisposable {
   }
 }
 
-const maxTimerMs = 2 ** 31 - 1
 const pauseEvent: EventDraft = { kind: 'PauseEvent', source: 'user' }
 
 /** Every action without a result is answered, and the run is over. */
@@ -570,41 +528,9 @@ function stopped(now: State, reason: string): EventDraft[] {
   return [...now.unanswered().map((call) => agentError(call, reason)), statusUpdate('paused')]
 }
 
-async function restored(id: string, rim: Rim, { snapshot }: Keeping): Promise<State | undefined> {
-  if (snapshot === null) return undefined
-  try {
-    const saved: SavedState = JSON.parse(snapshot.text)
-    if (saved.version !== 1) return undefined
-    return await State.restore(saved, snapshot.position, async (ids) => {
-      const events = await rim.log.get(id, ids)
-      return events.map((event) =>
-        event === undefined ? undefined : (JSON.parse(event.bytes.toString()) as LogEvent),
-      )
-    })
-  } catch {
-    // It may be thrown away at any time: the log has it all.
-    return undefined
-  }
-}
-
 function secretsOf(settings: Settings, hidden: readonly string[] = []): Secrets {
   const secrets = new Secrets({ ...settings.agent.agent_context?.secrets, ...settings.secrets })
   secrets.hideIn(settings.agent)
   for (const value of hidden) secrets.hide(value)
   return secrets
-}
-
-/** A secret that became known between the two makes no difference. */
-function mustBeSame(stored: LogEvent, draft: EventDraft, secrets: Secrets): void {
-  if (stored.kind === 'MessageEvent') {
-    const said = (llm_message: unknown, sender: unknown) =>
-      maskEvent({ kind: 'MessageEvent', source: 'user', llm_message, sender: sender ?? null }, secrets)
-    const [one, other] = [said(stored.llm_message, stored.sender), said(draft.llm_message, draft.sender)]
-    if (isDeepStrictEqual(one, other)) return
-  }
-  throw new Problem('conflict', 'The idempotency key was used with another message.')
-}
-
-function textOf({ content = [] }: { readonly content?: readonly object[] | undefined }): string {
-  return content.flatMap((part) => ('text' in part ? [String(part.text)] : [])).join('\n')
 }

@@ -6,9 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Event, type Llm, type SendMessageRequest, startConversationRequest } from '@slipway/protocol'
 import { type EventDraft, type EventLog, openStorage, type SqliteStorage } from '@slipway/storage'
 import type { Answer, Answered, FailureCode, Model, ModelRequest, OpenModel } from '../llm/model.ts'
-import { Conversation, type Keeping } from './conversation.ts'
+import { Conversation } from './conversation.ts'
 import type { Rim, Settings } from './equipment.ts'
 import type { Hint } from './hints.ts'
+import type { Keeping } from './keeping.ts'
 import type { LogEvent, LogEventOf } from './view-event.ts'
 
 /** What a model of a test answers: a text, calls, or whatever is given besides. */
@@ -120,6 +121,8 @@ export interface Given {
   readonly request?: Readonly<Record<string, unknown>>
   readonly model?: OpenModel
   readonly rim?: Partial<Rim>
+  /** The model for titles. */
+  readonly titleLlm?: Llm
   readonly keeping?: Partial<Keeping>
   /** Written before it is opened. */
   readonly events?: readonly EventDraft[]
@@ -214,9 +217,13 @@ export class Life {
         this.settings = settings
         return { request: JSON.stringify(settings) }
       },
-      entitle: async (title) => {
-        this.titles.push(title)
-        await storage.conversations.patch(this.id, { title })
+      title: {
+        isMissing: async () => (await storage.conversations.get([this.id]))[0]?.title === null,
+        set: async (title) => {
+          this.titles.push(title)
+          await storage.conversations.patch(this.id, { title })
+        },
+        model: async () => this.#given.titleLlm,
       },
       ...this.#given.keeping,
       ...more.keeping,

@@ -65,6 +65,17 @@ test('the first message gives a conversation its title, beside the run and once'
   expect(must((await life.events())[0], 'an event').kind).toBe('SystemPromptEvent')
 })
 
+test('no title is looked for when there is one, also when the conversation was closed in between', async () => {
+  const player = new Player([], { sides: [{ text: 'A ship' }] })
+  const life = await place.begin({ model: player.open, request: { autotitle: true } })
+  await life.say('build a ship')
+  await until(() => life.titles.length === 1)
+  await life.conversation.close()
+  await life.open()
+  await life.say('and another')
+  expect(player.aside).toHaveLength(1)
+})
+
 test('no title is looked for when none is wanted', async () => {
   const player = new Player()
   const life = await place.begin({ model: player.open, request: { autotitle: false } })
@@ -87,7 +98,7 @@ test('titles are asked of the model that is for titles', async () => {
       }
     },
     request: { autotitle: true },
-    keeping: { titleModel: async () => llm },
+    titleLlm: llm,
   })
   await life.send('build a ship')
   await until(() => life.titles.length === 1)

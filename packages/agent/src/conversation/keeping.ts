@@ -1,0 +1,43 @@
+import type { Llm } from '@slipway/protocol'
+import type { AppendOptions, EventLog } from '@slipway/storage'
+import type { Settings } from './equipment.ts'
+import { type SavedState, State } from './state.ts'
+import type { LogEvent } from './view.ts'
+
+/** What a conversation keeps beside its log; all of it is handed in by who opens it. */
+export interface Keeping {
+  /** The fold as it was saved last, if any. */
+  readonly snapshot: { readonly position: number; readonly text: string } | null
+  /** JSON text of what the models have used. */
+  readonly stats: string | null
+  saveSnapshot(snapshot: { readonly position: number; readonly text: string }): Promise<void>
+  /** The settings as they are kept, for the record of the conversation. */
+  seal(settings: Settings): Pick<NonNullable<AppendOptions['record']>, 'request' | 'sealed'>
+  /** The title, where it can have one. */
+  readonly title?: {
+    isMissing(): Promise<boolean>
+    /** Nothing happens when it has one by now. */
+    set(title: string): Promise<void>
+    /** The model for titles, when it is not the agent's own. */
+    model(): Promise<Llm | undefined>
+  }
+}
+
+/** The saved fold; undefined when there is none, or none that can be used: the log has it all. */
+export async function restored(
+  conversation: string,
+  log: EventLog,
+  { snapshot }: Keeping,
+): Promise<State | undefined> {
+  if (snapshot === null) return undefined
+  try {
+    const saved: SavedState = JSON.parse(snapshot.text)
+    if (saved.version !== 1) return undefined
+    return await State.restore(saved, snapshot.position, async (ids) => {
+      const events = await log.get(conversation, ids)
+      return events.map((event): LogEvent | undefined => event && JSON.parse(event.bytes.toString()))
+    })
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,54 @@
+import { isDeepStrictEqual } from 'node:util'
+import { type AgentContext, Problem, type SendMessageRequest } from '@slipway/protocol'
+import type { EventDraft } from '@slipway/storage'
+import type { Secrets } from '../secrets.ts'
+import type { Skills } from '../skills/skills.ts'
+import { maskEvent } from './mask.ts'
+import { userSuffix } from './prompt.ts'
+import type { LogEvent } from './view.ts'
+
+/** The event of a message as it was sent, with the skills that it activates and what hooks and the agent's context add. */
+export function messageEvent(
+  message: SendMessageRequest,
+  options: {
+    readonly id: string
+    readonly skills: Skills | undefined
+    /** Names of those that were told before. */
+    readonly activated: ReadonlySet<string>
+    readonly agentContext: AgentContext | undefined
+    readonly added: readonly string[]
+  },
+): EventDraft {
+  const { id, skills, activated, agentContext, added } = options
+  const { names, content } = skills?.activate(textOf(message), activated) ?? { names: [], content: [] }
+  return {
+    id,
+    kind: 'MessageEvent',
+    source: 'user',
+    llm_message: { role: message.role, content: message.content, thinking_blocks: [] },
+    activated_skills: names,
+    extended_content: [
+      ...(message.extended_content ?? []),
+      ...content,
+      ...userSuffix(agentContext),
+      ...added.map((text) => ({ type: 'text', text, cache_prompt: false })),
+    ],
+    sender: message.sender,
+  }
+}
+
+/** A Problem `conflict` unless both say the same. A secret that became known between the two makes no difference. */
+export function mustBeSame(stored: LogEvent, draft: EventDraft, secrets: Secrets): void {
+  if (stored.kind === 'MessageEvent') {
+    const said = (llm_message: unknown, sender: unknown) =>
+      maskEvent({ kind: 'MessageEvent', source: 'user', llm_message, sender: sender ?? null }, secrets)
+    const [one, other] = [said(stored.llm_message, stored.sender), said(draft.llm_message, draft.sender)]
+    if (isDeepStrictEqual(one, other)) return
+  }
+  throw new Problem('conflict', 'The idempotency key was used with another message.')
+}
+
+/** The texts of a message, a line each. */
+export function textOf({ content = [] }: { readonly content?: readonly object[] | undefined }): string {
+  return content.flatMap((part) => ('text' in part ? [String(part.text)] : [])).join('\n')
+}
