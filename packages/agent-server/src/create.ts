@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Settings, Workspace } from '@slipway/agent'
-import { invalid, type StartConversationRequest } from '@slipway/protocol'
+import { invalid, must, type StartConversationRequest } from '@slipway/protocol'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import type { Agents } from './agents.ts'
-import { settingsOf } from './settings.ts'
+import { idFor } from './messages.ts'
+import { type KeptRequest, settingsOf } from './settings.ts'
 
 const gitMs = 30_000
 const workingDir = ['body', 'workspace', 'working_dir'] as const
@@ -28,9 +29,9 @@ export async function createConversation(
   request: StartConversationRequest,
 ): Promise<{ record: ConversationRecord; created: boolean }> {
   const { storage, agents } = parts
-  const { conversation_id: id = randomUUID(), tags = {}, initial_message, parent_conversation_id } = request
+  const { conversation_id: id = randomUUID(), tags = {}, parent_conversation_id } = request
   const [known] = await storage.conversations.get([id])
-  if (known !== undefined) return { record: known, created: false }
+  if (known !== undefined) return { record: await begun(parts, known), created: false }
   if (parent_conversation_id !== undefined) await mustBeParent(storage, parent_conversation_id, id)
   const asked = settingsOf(request)
   const settings = await withWorkspace(parts, id, asked)
@@ -40,11 +41,24 @@ export async function createConversation(
     ...agents.seal(settings),
     ...(parent_conversation_id === undefined ? {} : { parent: parent_conversation_id }),
   })
-  if (!created || initial_message === undefined) return { record, created }
-  const conversation = await agents.get(id)
-  await conversation.send({ ...initial_message, run: true })
-  const [now = record] = await storage.conversations.get([id])
-  return { record: now, created }
+  return { record: await begun(parts, record), created }
+}
+
+/**
+ * The conversation with its initial message, if it was created with one and nothing has been written yet: also when the
+ * process died between the two, and whoever created it asks again.
+ */
+async function begun(
+  { storage, agents }: CreateParts,
+  record: ConversationRecord,
+): Promise<ConversationRecord> {
+  const kept: KeptRequest = JSON.parse(record.request ?? '{}')
+  if (record.head > 0 || kept.initial_message === undefined) return record
+  const conversation = await agents.get(record.id)
+  const message = must(conversation.settings.initial_message, 'the initial message')
+  await conversation.send({ ...message, run: true }, idFor(record.id, 'initial', ''))
+  const [now = record] = await storage.conversations.get([record.id])
+  return now
 }
 
 async function mustBeParent(storage: Storage, parent: string, id: string): Promise<void> {

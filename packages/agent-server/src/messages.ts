@@ -50,7 +50,7 @@ export async function send(
 }
 
 /** A UUID (version 8) that depends on nothing but these three. */
-function idFor(conversation: string, what: string, key: string): string {
+export function idFor(conversation: string, what: string, key: string): string {
   const hex = createHash('sha256').update(`${conversation}\n${what}\n${key}`).digest('hex')
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16)
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`

@@ -1,0 +1,50 @@
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { startConversationRequest } from '@slipway/protocol'
+import { openStorage } from '@slipway/storage'
+import { expect, test } from 'vitest'
+import { Agents } from './agents.ts'
+import { Cipher } from './cipher.ts'
+import { createConversation } from './create.ts'
+import { Profiles } from './profiles.ts'
+import { settingsOf } from './settings.ts'
+import { temporary } from './temporary.ts'
+
+test('an initial message whose server died before it was stored is stored when the creator asks again, and once', async () => {
+  using place = temporary()
+  const directory = place.path
+  await using storage = await openStorage({ directory })
+  const cipher = await Cipher.open({ directory, secretKey: undefined })
+  await using agents = new Agents({
+    storage,
+    cipher,
+    profiles: new Profiles({ directory: join(directory, 'profiles'), cipher }),
+    log: () => undefined,
+    now: () => Date.now() * 1000,
+    directory: join(directory, 'conversations'),
+    environment: { PATH: '/usr/bin:/bin' },
+    home: undefined,
+    isConfined: true,
+    hidden: [],
+    confirmationDeadlineMs: undefined,
+    maxRuns: 10,
+    idleMs: 60_000,
+  })
+  const parts = { storage, agents, worktrees: join(directory, 'worktrees'), environment: {} }
+  const id = randomUUID()
+  const request = startConversationRequest.parse({
+    agent: { llm: { model: 'scripted/x', script: [{ text: 'Done.' }] } },
+    workspace: { working_dir: join(directory, 'workspace') },
+    conversation_id: id,
+    initial_message: { content: 'Begin.' },
+    autotitle: false,
+  })
+  await storage.conversations.create({ id, ...agents.seal(settingsOf(request)) })
+  const { created } = await createConversation(parts, request)
+  await createConversation(parts, request)
+  await (await agents.get(id)).settled()
+  await createConversation(parts, request)
+  expect(created).toBe(false)
+  expect(await storage.log.count(id, { kind: 'MessageEvent', source: 'user' })).toBe(1)
+  expect(await storage.log.count(id, { kind: 'MessageEvent', source: 'agent' })).toBe(1)
+})
