@@ -26,8 +26,8 @@ function prompt(options: Partial<PromptOptions> & { readonly members?: Record<st
   return systemPrompt({
     agent: agent.parse({ llm: { model: 'scripted/x' }, ...members }),
     tools: tools('TerminalTool', 'FileEditorTool', 'FinishTool'),
-    skills: new Skills([], '/work'),
-    workspaceDirectory: '/work',
+    skills: new Skills([], '/project'),
+    workspaceDirectory: '/project',
     secrets: [],
     now,
     hasSecurityAnalyzer: false,
@@ -54,7 +54,7 @@ test('conversations of the same tools have the same fixed prompt, byte for byte'
     hasSecurityAnalyzer: fc.boolean(),
     skills: fc
       .array(fc.record({ name: fc.string(), content: fc.string(), isAgentSkill: fc.boolean() }))
-      .map((list) => new Skills(list.map(skill), '/work')),
+      .map((list) => new Skills(list.map(skill), '/project')),
   })
   const fixed = prompt().system_prompt.text
   fc.assert(
@@ -136,11 +136,11 @@ test('the context tells the place, the day, instructions, skills, secrets and su
         content: '',
         isAgentSkill: true,
         description: 'Reads PDF.',
-        file: '/work/s/SKILL.md',
+        file: '/project/s/SKILL.md',
       }),
       skill({ name: 'inline', content: '', isAgentSkill: true }),
     ],
-    '/work',
+    '/project',
   )
   const { dynamic_context } = prompt({
     skills,
@@ -153,11 +153,11 @@ test('the context tells the place, the day, instructions, skills, secrets and su
     members: { agent_context: { system_message_suffix: 'Speak French.' } },
   })
   const expected = [
-    'The working directory is /work.',
+    'The working directory is /project.',
     'The date is 2026-03-01.',
     'The risk of each call is judged',
     '<instructions source="AGENTS.md">\nUse tabs.\n</instructions>',
-    '- pdf: Reads PDF. (file: /work/s/SKILL.md)',
+    '- pdf: Reads PDF. (file: /project/s/SKILL.md)',
     '- inline\n',
     '- $TOKEN: for the registry\n- $BARE',
     'Speak French.',
@@ -192,7 +192,7 @@ test('instructions and lists are bounded, whatever there is', () => {
     skill({ name: `skill-${at}`, content: '', isAgentSkill: true, description: 'd'.repeat(1_024) }),
   )
   const secrets = Array.from({ length: 2_000 }, (_, at) => ({ name: `S${at}`, description: undefined }))
-  const { text } = prompt({ skills: new Skills([...long, ...many], '/work'), secrets }).dynamic_context
+  const { text } = prompt({ skills: new Skills([...long, ...many], '/project'), secrets }).dynamic_context
   expect(text.length).toBeLessThan(250_000)
   expect(text).toContain('The rest does not fit here')
   expect(text).toContain('skill-499')
