@@ -15,6 +15,7 @@ import type { Profiles } from './profiles.ts'
 import { type KeptRequest, keptRequest, type Origin, readKept, readSettings } from './settings.ts'
 import { Turns } from './turns.ts'
 
+/** Resting conversations are looked for at least this often. */
 const sweepMs = 30_000
 const sealedOff =
   'The settings of this conversation were sealed with another key, so they cannot be changed. Start the server with that SLIPWAY_SECRET_KEY.'
@@ -70,7 +71,7 @@ export class Agents implements AsyncDisposable {
       profile: (name) => profiles.get(name),
       turn: (signal) => turns.take(signal),
     }
-    this.#sweep = setInterval(() => void this.#closeResting(), sweepMs).unref()
+    this.#sweep = setInterval(() => void this.#closeResting(), Math.min(sweepMs, options.idleMs)).unref()
   }
 
   /** The conversation if it is loaded now. */

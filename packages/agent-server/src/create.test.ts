@@ -3,33 +3,15 @@ import { join } from 'node:path'
 import { startConversationRequest } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { Agents } from './agents.ts'
-import { Cipher } from './cipher.ts'
 import { createConversation } from './create.ts'
-import { Profiles } from './profiles.ts'
 import { settingsOf } from './settings.ts'
-import { temporary } from './temporary.ts'
+import { openAgents, temporary } from './temporary.ts'
 
 test('an initial message whose server died before it was stored is stored when the creator asks again, and once', async () => {
   using place = temporary()
   const directory = place.path
   await using storage = await openStorage({ directory })
-  const cipher = await Cipher.open({ directory, secretKey: undefined })
-  await using agents = new Agents({
-    storage,
-    cipher,
-    profiles: new Profiles({ directory: join(directory, 'profiles'), cipher }),
-    log: () => undefined,
-    now: () => Date.now() * 1000,
-    directory: join(directory, 'conversations'),
-    environment: { PATH: '/usr/bin:/bin' },
-    home: undefined,
-    isConfined: true,
-    hidden: [],
-    confirmationDeadlineMs: undefined,
-    maxRuns: 10,
-    idleMs: 60_000,
-  })
+  await using agents = await openAgents(storage, directory)
   const parts = { storage, agents, worktrees: join(directory, 'worktrees'), environment: {} }
   const id = randomUUID()
   const request = startConversationRequest.parse({
