@@ -29,7 +29,8 @@ function fitting(schema: Record<string, unknown>): fc.Arbitrary<unknown> {
 }
 
 function members(schema: Record<string, unknown>): fc.Arbitrary<unknown> {
-  if (schema.properties === undefined) return fc.dictionary(fc.string({ minLength: 1 }), fc.jsonValue())
+  const name = fc.string({ minLength: 1 }).filter((text) => text !== '__proto__')
+  if (schema.properties === undefined) return fc.dictionary(name, fc.jsonValue())
   const properties = Object.entries(schema.properties as Record<string, Record<string, unknown>>)
   return fc.record(Object.fromEntries(properties.map(([name, member]) => [name, fitting(member)])), {
     requiredKeys: (schema.required ?? []) as string[],
@@ -63,6 +64,13 @@ test.each(kinds)('what fits the parameters of %s is an action that reads as itse
     }),
     { numRuns: 40 },
   )
+})
+
+test('a member that is called __proto__ is left out of free-form data, and nothing else is touched', () => {
+  const data: unknown = JSON.parse('{"__proto__":{"polluted":1},"a":{"__proto__":[]}}')
+  const read = parseAction('MCPToolAction', { data })
+  expect(JSON.stringify(read)).toBe('{"action":{"data":{"a":{"__proto__":[]}},"kind":"MCPToolAction"}}')
+  expect(Reflect.get({}, 'polluted')).toBeUndefined()
 })
 
 test.each(kinds)('the parameters of %s are a JSON Schema that says the same as the action', (kind) => {
