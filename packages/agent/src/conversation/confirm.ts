@@ -7,6 +7,7 @@ import {
   type SecurityRisk,
 } from '@slipway/protocol'
 import { patternRisk, railRisk } from '../shell/risk.ts'
+import { isReadOnly } from '../tools/arguments.ts'
 import type { Tool } from '../tools/tool.ts'
 import type { Pending } from './state.ts'
 
@@ -49,10 +50,6 @@ function riskByTraits({ definition: { annotations } }: Tool): SecurityRisk {
   return annotations?.openWorldHint === false ? 'LOW' : 'MEDIUM'
 }
 
-function isReadOnly(tool: Tool | undefined): boolean {
-  return tool?.definition.annotations?.readOnlyHint === true
-}
-
 /**
  * Whether somebody has to agree before these pending actions are done: as a whole, when any of them needs it. Nobody is
  * asked about what was approved, nor about a single finish or think. Tools that only read count as LOW where nothing is known.
@@ -66,7 +63,8 @@ export function mustAsk(
   if (open.length === 1 && /^(Finish|Think)Action$/.test(open[0]?.action?.kind ?? '')) return false
   return open.some(({ security_risk, tool_name }) => {
     if (policy.kind !== 'ConfirmRisky') return policy.kind === 'AlwaysConfirm'
-    const isKnownToRead = security_risk === 'UNKNOWN' && isReadOnly(options.tools.get(tool_name))
+    const tool = options.tools.get(tool_name)
+    const isKnownToRead = security_risk === 'UNKNOWN' && tool !== undefined && isReadOnly(tool)
     const risk = isKnownToRead ? 'LOW' : security_risk
     return risk === 'UNKNOWN' ? policy.confirm_unknown : atLeast(risk, policy.threshold)
   })

@@ -15,7 +15,7 @@ import type { Model, ModelTool, OpenModel } from '../llm/model.ts'
 import type { Secrets } from '../secrets.ts'
 import { loadSkills } from '../skills/load.ts'
 import { Skills } from '../skills/skills.ts'
-import { withCommonParameters } from '../tools/arguments.ts'
+import { isReadOnly, withCommonParameters } from '../tools/arguments.ts'
 import { clientTool } from '../tools/client-tool.ts'
 import { openTools } from '../tools/index.ts'
 import type { Tool, ToolContext } from '../tools/tool.ts'
@@ -155,12 +155,10 @@ export class Equipment {
 
   /** The tools as a model is told of them; the same object for as long as they are the same. */
   get modelTools(): readonly ModelTool[] {
-    this.#modelTools ??= [...this.#tools.values()].map(({ name, definition, parameters }) => ({
-      name,
-      description: definition.description ?? '',
-      parameters: withCommonParameters(parameters, {
-        isReadOnly: definition.annotations?.readOnlyHint === true,
-      }),
+    this.#modelTools ??= [...this.#tools.values()].map((tool) => ({
+      name: tool.name,
+      description: tool.definition.description ?? '',
+      parameters: withCommonParameters(tool.parameters, { isReadOnly: isReadOnly(tool) }),
     }))
     return this.#modelTools
   }
