@@ -78,18 +78,42 @@ function signalTo(pid: number, signal: NodeJS.Signals): void {
 
 /** Processes that are alive and belong to the session or carry the mark. */
 async function members(leader: number, mark: string): Promise<number[]> {
+  const all = await processes()
+  return all
+    .filter(({ session, environment }) => session === leader || environment.includes(mark))
+    .map(({ pid }) => pid)
+}
+
+interface Process {
+  readonly pid: number
+  readonly session: number
+  readonly environment: Buffer
+}
+
+let looking: Promise<unknown> = Promise.resolve()
+let next: Promise<readonly Process[]> | undefined
+
+/** All processes that are alive, but this one. Those who ask while somebody looks share the look after it: many end at once. */
+function processes(): Promise<readonly Process[]> {
+  next ??= looking.then(() => {
+    next = undefined
+    const found = look()
+    looking = found
+    return found
+  })
+  return next
+}
+
+async function look(): Promise<readonly Process[]> {
   const names = await readdir('/proc').catch(() => [])
-  const pids = names.filter((name) => /^\d+$/.test(name)).map(Number)
-  const belongs = async (pid: number): Promise<boolean> => {
-    const stat = await statOf(pid)
-    if (stat === undefined || stat[0] === 'Z' || stat[0] === 'X') return false
-    if (Number(stat[3]) === leader) return true
-    const environment = await readFile(`/proc/${pid}/environ`).catch(() => undefined)
-    return environment?.includes(mark) ?? false
-  }
-  const found: number[] = []
+  const found: Process[] = []
   // One after another, so that a machine with many processes does not cost as many open files.
-  for (const pid of pids) if (pid !== process.pid && (await belongs(pid))) found.push(pid)
+  for (const pid of names.filter((name) => /^\d+$/.test(name)).map(Number)) {
+    const stat = pid === process.pid ? undefined : await statOf(pid)
+    if (stat === undefined || stat[0] === 'Z' || stat[0] === 'X') continue
+    const environment = await readFile(`/proc/${pid}/environ`).catch(() => Buffer.alloc(0))
+    found.push({ pid, session: Number(stat[3]), environment })
+  }
   return found
 }
 
