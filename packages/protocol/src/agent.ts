@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { llm } from './llm.ts'
-import { given } from './text.ts'
+import { given, otherwise } from './text.ts'
 
 const json = z.record(z.string(), z.unknown())
 
@@ -18,8 +18,8 @@ export const confirmationPolicy = z
     z.object({ kind: z.literal('AlwaysConfirm'), deadline_seconds }),
     z.object({
       kind: z.literal('ConfirmRisky'),
-      threshold: z.enum(['LOW', 'MEDIUM', 'HIGH']).default('HIGH'),
-      confirm_unknown: z.boolean().default(true),
+      threshold: otherwise(z.enum(['LOW', 'MEDIUM', 'HIGH']), 'HIGH'),
+      confirm_unknown: otherwise(z.boolean(), true),
       deadline_seconds,
     }),
   ])
@@ -37,7 +37,7 @@ export const securityAnalyzer = z
     z.object({
       kind: z.literal('EnsembleSecurityAnalyzer'),
       analyzers: z.array(simpleAnalyzer).min(1),
-      propagate_unknown: z.boolean().default(false),
+      propagate_unknown: otherwise(z.boolean(), false),
     }),
   ])
   .meta({ id: 'SecurityAnalyzer' })
@@ -48,12 +48,12 @@ const summarizing = z
   .object({
     kind: z.literal('LLMSummarizingCondenser'),
     llm: given(llm),
-    max_size: z.int().min(1).default(240),
+    max_size: otherwise(z.int().min(1), 240),
     max_tokens: given(z.int().min(1)),
-    keep_first: z.int().min(0).default(2),
-    minimum_progress: z.number().min(0).max(1).default(0.1),
-    hard_context_reset_max_retries: z.int().min(0).default(5),
-    hard_context_reset_context_scaling: z.number().gt(0).lt(1).default(0.8),
+    keep_first: otherwise(z.int().min(0), 2),
+    minimum_progress: otherwise(z.number().min(0).max(1), 0.1),
+    hard_context_reset_max_retries: otherwise(z.int().min(0), 5),
+    hard_context_reset_context_scaling: otherwise(z.number().gt(0).lt(1), 0.8),
   })
   .refine(({ keep_first, max_size }) => keep_first < max_size / 2 - 1, {
     message: 'keep_first must be less than max_size / 2 - 1',
@@ -74,11 +74,11 @@ export type Condenser = z.output<typeof condenser>
 export type SummarizingCondenser = z.output<typeof summarizing>
 
 const criticCommon = {
-  mode: z.enum(['finish_and_message', 'all_actions']).default('finish_and_message'),
+  mode: otherwise(z.enum(['finish_and_message', 'all_actions']), 'finish_and_message'),
   iterative_refinement: given(
     z.object({
-      success_threshold: z.number().min(0).max(1).default(0.6),
-      max_iterations: z.int().min(1).default(3),
+      success_threshold: otherwise(z.number().min(0).max(1), 0.6),
+      max_iterations: otherwise(z.int().min(1), 3),
     }),
   ),
 }
@@ -92,7 +92,7 @@ export const critic = z
       server_url: z.string(),
       api_key: given(z.string()),
       model_name: given(z.string()),
-      timeout: z.number().positive().default(300),
+      timeout: otherwise(z.number().positive(), 300),
       ...criticCommon,
     }),
   ])
@@ -142,7 +142,7 @@ export const secretSource = z
       z.object({
         kind: z.literal('LookupSecret'),
         url: z.string(),
-        headers: z.record(z.string(), z.string()).default({}),
+        headers: otherwise(z.record(z.string(), z.string()), {}),
         description: given(z.string()),
       }),
     ]),
@@ -151,16 +151,16 @@ export const secretSource = z
 export type SecretSource = z.output<typeof secretSource>
 
 const hookDefinition = z.strictObject({
-  type: z.enum(['command', 'prompt', 'agent']).default('command'),
+  type: otherwise(z.enum(['command', 'prompt', 'agent']), 'command'),
   name: given(z.string()),
-  command: z.string().default(''),
+  command: otherwise(z.string(), ''),
   prompt: given(z.string()),
   system_prompt: given(z.string()),
-  tools: z.array(z.string()).default([]),
-  max_iterations: z.int().min(1).default(3),
-  timeout: z.number().positive().default(60).meta({ description: 'Seconds.' }),
-  async: z.boolean().optional(),
-  async_: z.boolean().optional(),
+  tools: otherwise(z.array(z.string()), []),
+  max_iterations: otherwise(z.int().min(1), 3),
+  timeout: otherwise(z.number().positive(), 60).meta({ description: 'Seconds.' }),
+  async: given(z.boolean()),
+  async_: given(z.boolean()),
 })
 const hookMatchers = z
   .array(z.strictObject({ matcher: z.string().default('*'), hooks: z.array(hookDefinition).default([]) }))
@@ -216,21 +216,21 @@ export const skill = z
     trigger: given(trigger),
     source: given(z.string()),
     description: given(z.string()),
-    is_agentskills_format: z.boolean().default(false),
-    disable_model_invocation: z.boolean().default(false),
+    is_agentskills_format: otherwise(z.boolean(), false),
+    disable_model_invocation: otherwise(z.boolean(), false),
   })
   .meta({ id: 'Skill' })
 export type Skill = z.output<typeof skill>
 
 export const agentContext = z
   .looseObject({
-    skills: z.array(skill).default([]),
+    skills: otherwise(z.array(skill), []),
     system_message_suffix: given(z.string()),
     user_message_suffix: given(z.string()),
-    load_user_skills: z.boolean().default(false),
-    load_public_skills: z.boolean().default(false),
-    load_project_skills: z.boolean().default(false),
-    disabled_skills: z.array(z.string()).default([]),
+    load_user_skills: otherwise(z.boolean(), false),
+    load_public_skills: otherwise(z.boolean(), false),
+    load_project_skills: otherwise(z.boolean(), false),
+    disabled_skills: otherwise(z.array(z.string()), []),
     secrets: given(z.record(z.string(), secretSource)),
     current_datetime: given(z.string()),
   })
@@ -251,14 +251,14 @@ export const agent = z
     tools: z.preprocess((value) => value ?? [], z.array(toolSpec)),
     mcp_config: mcpConfig,
     filter_tools_regex: given(z.string()),
-    include_default_tools: z.array(z.string()).default(['FinishTool', 'ThinkTool']),
+    include_default_tools: otherwise(z.array(z.string()), ['FinishTool', 'ThinkTool']),
     agent_context: given(agentContext),
     system_prompt: given(z.string()),
-    system_prompt_filename: z.string().default('system_prompt.j2'),
+    system_prompt_filename: otherwise(z.string(), 'system_prompt.j2'),
     system_prompt_kwargs: z.preprocess((value) => value ?? {}, json),
     condenser: given(condenser),
     critic: given(critic),
-    tool_concurrency_limit: z.int().min(1).default(1),
+    tool_concurrency_limit: otherwise(z.int().min(1), 1),
   })
   .meta({ id: 'Agent' })
 export type Agent = z.output<typeof agent>

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type * as z from 'zod'
 import { agentRoutes } from './agent-routes.ts'
+import { must } from './assert.ts'
 import {
   askAgentRequest,
   confirmationResponseRequest,
@@ -226,4 +227,22 @@ test.each([
   [switchLlmRequest, { llm: { model: '' } }, ['llm', 'model'], 'string_too_short'],
 ])('request %# is refused with the place of the fault', (schema, value, loc, type) => {
   expect(check(schema, value)).toMatchObject([{ loc: ['body', ...loc], type }])
+})
+
+test('null is a member that was not given, in the request, its agent and its model', () => {
+  const bare = { agent: { llm: { model: 'm' } }, workspace: { working_dir: '/w' } }
+  const plain = startConversationRequest.parse(bare)
+  const nulls = (value: object) => Object.fromEntries(Object.keys(value).map((name) => [name, null]))
+  const { agent, workspace: _, ...rest } = plain
+  const { llm, ...members } = must(agent, 'the agent')
+  const given = {
+    ...nulls(rest),
+    agent: { ...nulls(members), llm: { ...nulls(llm), model: 'm' } },
+    workspace: bare.workspace,
+  }
+  // For the time-out null has a meaning of its own: none.
+  expect(startConversationRequest.parse(given)).toEqual({
+    ...plain,
+    agent: { ...agent, llm: { ...llm, timeout: null } },
+  })
 })

@@ -3,7 +3,7 @@ import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer }
 import { llm } from './llm.ts'
 import { content, textContent } from './message.ts'
 import { blankable, pageLimit, queryText } from './search.ts'
-import { boundedText, given, uuid } from './text.ts'
+import { boundedText, given, otherwise, uuid } from './text.ts'
 
 /** What a conversation is doing. */
 export const executionStatus = z
@@ -52,10 +52,10 @@ const workspace = z
 /** How often in a row is a loop (wire: stuck detection). */
 export const stuckThresholds = z
   .looseObject({
-    action_observation: z.int().min(2).default(4),
-    action_error: z.int().min(2).default(3),
-    monologue: z.int().min(2).default(3),
-    alternating_pattern: z.int().min(2).default(6),
+    action_observation: otherwise(z.int().min(2), 4),
+    action_error: otherwise(z.int().min(2), 3),
+    monologue: otherwise(z.int().min(2), 3),
+    alternating_pattern: otherwise(z.int().min(2), 6),
   })
   .meta({ id: 'StuckDetectionThresholds' })
 export type StuckThresholds = z.output<typeof stuckThresholds>
@@ -78,17 +78,17 @@ export const startConversationRequest = z
     agent_settings: given(json),
     agent_profile_id: given(uuid),
     workspace,
-    worktree: z.boolean().default(false),
+    worktree: otherwise(z.boolean(), false),
     conversation_id: given(uuid),
     parent_conversation_id: given(uuid),
     confirmation_policy: given(confirmationPolicy),
     security_analyzer: given(securityAnalyzer),
     initial_message: given(sendMessageRequest),
-    max_iterations: z.int().min(1).default(500).meta({ description: 'Steps of one run.' }),
-    stuck_detection: z.boolean().default(true),
+    max_iterations: otherwise(z.int().min(1), 500).meta({ description: 'Steps of one run.' }),
+    stuck_detection: otherwise(z.boolean(), true),
     stuck_detection_thresholds: given(stuckThresholds),
     secrets: given(z.record(z.string(), secretSource)),
-    secrets_encrypted: z.boolean().default(false),
+    secrets_encrypted: otherwise(z.boolean(), false),
     tool_module_qualnames: given(json),
     client_tools: given(z.array(clientTool)),
     agent_definitions: given(z.array(json)),
@@ -99,7 +99,7 @@ export const startConversationRequest = z
     hook_config: given(hookConfig),
     tags: given(tags),
     user_id: given(z.string()),
-    autotitle: z.boolean().default(true),
+    autotitle: otherwise(z.boolean(), true),
     title_llm_profile: given(z.string()),
   })
   .superRefine((request, ctx) => {

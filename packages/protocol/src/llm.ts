@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { given } from './text.ts'
+import { given, otherwise } from './text.ts'
 
 /** A secret in a request: blank or a mask means that none was given. */
 export const secretText = given(z.string()).transform((text) =>
@@ -24,12 +24,12 @@ export const llm = z
     aws_secret_access_key: secretText,
     aws_session_token: secretText,
     aws_region_name: given(z.string()),
-    num_retries: z.int().min(0).default(5),
-    retry_multiplier: z.number().min(0).default(8),
-    retry_min_wait: z.number().min(0).default(8),
-    retry_max_wait: z.number().min(0).default(64),
+    num_retries: otherwise(z.int().min(0), 5),
+    retry_multiplier: otherwise(z.number().min(0), 8),
+    retry_min_wait: otherwise(z.number().min(0), 8),
+    retry_max_wait: otherwise(z.number().min(0), 64),
     timeout: z.number().min(0).nullable().default(300),
-    max_message_chars: z.int().min(1).default(30_000),
+    max_message_chars: otherwise(z.int().min(1), 30_000),
     temperature: given(z.number().min(0)),
     top_p: given(z.number().min(0).max(1)),
     top_k: given(z.number().min(0)),
@@ -37,21 +37,21 @@ export const llm = z
     max_input_tokens: positive,
     max_output_tokens: positive,
     model_canonical_name: given(z.string()),
-    api_mode: z.enum(['auto', 'chat', 'responses']).default('auto'),
-    capability_overrides: z.record(z.string(), z.unknown()).default({}),
+    api_mode: otherwise(z.enum(['auto', 'chat', 'responses']), 'auto'),
+    capability_overrides: otherwise(z.record(z.string(), z.unknown()), {}),
     extra_headers: given(z.record(z.string(), z.string())),
     input_cost_per_token: price,
     output_cost_per_token: price,
-    stream: z.boolean().default(false),
+    stream: otherwise(z.boolean(), false),
     disable_vision: given(z.boolean()),
-    caching_prompt: z.boolean().default(true),
-    log_completions: z.boolean().default(false),
+    caching_prompt: otherwise(z.boolean(), true),
+    log_completions: otherwise(z.boolean(), false),
     reasoning_effort: given(z.string()),
     reasoning_summary: given(z.string()),
-    enable_encrypted_reasoning: z.boolean().default(true),
+    enable_encrypted_reasoning: otherwise(z.boolean(), true),
     extended_thinking_budget: given(z.int().min(0)),
-    usage_id: z.string().default('default'),
-    litellm_extra_body: z.record(z.string(), z.unknown()).default({}),
+    usage_id: otherwise(z.string(), 'default'),
+    litellm_extra_body: otherwise(z.record(z.string(), z.unknown()), {}),
     fallback_strategy: given(
       z.looseObject({
         fallback_llms: z.array(z.union([z.string(), z.record(z.string(), z.unknown())])).default([]),

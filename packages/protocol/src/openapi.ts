@@ -160,6 +160,8 @@ function tidy({
   jsonSchema: z.core.JSONSchema.BaseSchema
 }): void {
   if (zodSchema instanceof z.ZodDefault) jsonSchema.default = zodSchema.def.defaultValue
+  const { default: standIn } = (zodSchema instanceof z.ZodType ? zodSchema.meta() : undefined) ?? {}
+  if (standIn !== undefined) jsonSchema.default = standIn
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
   if (jsonSchema.type === 'object') delete jsonSchema.propertyNames

@@ -41,3 +41,11 @@ function dashed(hex: string): string {
 export function given<S extends z.ZodType>(schema: S) {
   return schema.nullish().transform((value) => value ?? undefined)
 }
+
+/** A member that may be left out or null; then this stands in its place. */
+export function otherwise<S extends z.ZodType>(schema: S, value: z.output<S>) {
+  return schema
+    .nullish()
+    .transform((given): z.output<S> => given ?? value)
+    .meta({ default: value })
+}

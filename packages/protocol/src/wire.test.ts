@@ -5,7 +5,7 @@ import { agentOpenApi } from './openapi.ts'
 import { authFrame, eventsSocketQuery, positionedEvent } from './socket.ts'
 
 /** Changes with the wire and with nothing else. */
-const committed = '8e6d10aaa8cb9ad160117708d40cfc29bd1a3ed94d680e7723785262de33c1a7'
+const committed = '3d940bddddb5c54b01ca228c33c2d6d5123f35abb09c4563b0fdf33fd7bfa086'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent].map((schema) =>
