@@ -45,6 +45,7 @@ export {
   sendMessageRequest,
   serverInfo,
   startConversationRequest,
+  stuckThresholds,
   success,
 } from './conversation.ts'
 export { isTooDeep, maxDepth } from './depth.ts'

@@ -1,4 +1,4 @@
-import { Problem } from '@slipway/protocol'
+import { Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { Answered } from '../llm/model.ts'
 import type { Secrets } from '../secrets.ts'
@@ -16,7 +16,7 @@ import type { Stats } from './stats.ts'
 const maxRefusals = 3
 const nudge =
   'The last calls failed in the same way. Look at the error, then try something else instead of repeating the call.'
-const defaultThresholds = { action_observation: 4, action_error: 3, monologue: 3, alternating_pattern: 6 }
+const defaultThresholds = stuckThresholds.parse({})
 
 /** What a run works with. */
 export interface RunParts {
