@@ -97,8 +97,9 @@ test('interrupt during a tool ends it soon, answers its call once, and the termi
 })
 
 test('pauses, interrupts, runs and messages from all sides at once leave a log without a fault that still goes on', async () => {
-  const steps = Array.from({ length: 400 }, (_, n) => ({ ...bash(`echo ${n}`), delay_ms: 5 }))
-  const { id } = await drive.play(steps, { max_iterations: 400, stuck_detection: false })
+  // More than can be done in this time, however slow the machine is: the script must not end before the last interrupt.
+  const steps = Array.from({ length: 4_000 }, (_, n) => ({ ...bash(`echo ${n}`), delay_ms: 20 }))
+  const { id } = await drive.play(steps, { max_iterations: 4_000, stuck_detection: false })
   const answers = await Promise.all(
     Array.from({ length: 60 }, async (_, n) => {
       await sleep(n * 25)
@@ -112,7 +113,7 @@ test('pauses, interrupts, runs and messages from all sides at once leave a log w
   const events = await drive.rest(id)
   expect(faultsOf(events)).toEqual([])
   expect((await drive.info(id)).execution_status).toBe('paused')
-  await drive.post(id, 'switch_llm', { llm: scripted(Array.from({ length: 900 }, () => finish())) })
+  await drive.post(id, 'switch_llm', { llm: scripted(Array.from({ length: 4_900 }, () => finish())) })
   await drive.post(id, 'run')
   expect((await drive.rest(id)).at(-1)).toMatchObject({ value: 'finished' })
 })
