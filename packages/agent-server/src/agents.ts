@@ -104,8 +104,15 @@ export class Agents implements AsyncDisposable {
       return await known.opening
     }
     const opening = this.#open(record)
-    this.#loaded.set(record.id, { opening, usedAt: Date.now() })
-    opening.catch(() => this.#loaded.delete(record.id))
+    const loaded: Loaded = { opening, usedAt: Date.now() }
+    this.#loaded.set(record.id, loaded)
+    opening.then(
+      () => {
+        // Whoever had it opened uses it from now on, however long that took.
+        loaded.usedAt = Date.now()
+      },
+      () => this.#loaded.delete(record.id),
+    )
     return await opening
   }
 
@@ -211,11 +218,10 @@ export class Agents implements AsyncDisposable {
   }
 
   async #closeResting(): Promise<void> {
-    const before = Date.now() - this.#options.idleMs
     for (const [id, loaded] of this.#loaded) {
-      if (loaded.usedAt >= before) continue
       const conversation = await loaded.opening.catch(() => undefined)
-      if (conversation === undefined || conversation.isBusy || conversation.hints.isHeard) continue
+      if (conversation === undefined || loaded.usedAt >= Date.now() - this.#options.idleMs) continue
+      if (conversation.isBusy || conversation.hints.isHeard) continue
       await this.close(id)
     }
     for (const [id, hints] of this.#hints) if (!hints.isHeard && !this.#loaded.has(id)) this.#hints.delete(id)

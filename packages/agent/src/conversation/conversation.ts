@@ -65,6 +65,8 @@ export class Conversation implements AsyncDisposable {
   #hasBegun = false
   /** A title was looked for since it was opened. */
   #isEntitled = false
+  /** Messages and questions that are on their way. */
+  #asking = 0
   #loop: Promise<void> | undefined
   #step: AbortController | undefined
   #interruption: Promise<unknown> | undefined
@@ -147,7 +149,7 @@ export class Conversation implements AsyncDisposable {
 
   /** Something is being done: closing now would interrupt it. */
   get isBusy(): boolean {
-    return this.#loop !== undefined
+    return this.#loop !== undefined || this.#asking > 0
   }
 
   /** Resolves when no run is on its way. */
@@ -161,7 +163,16 @@ export class Conversation implements AsyncDisposable {
    * makes a repeat harmless: the same message is stored once, another one under the same id is a Problem `conflict`. `run`
    * starts a run, also when one is just ending.
    */
-  async send(message: SendMessageRequest, givenId?: string): Promise<void> {
+  async send(message: SendMessageRequest, id?: string): Promise<void> {
+    this.#asking++
+    try {
+      await this.#send(message, id)
+    } finally {
+      this.#asking--
+    }
+  }
+
+  async #send(message: SendMessageRequest, givenId: string | undefined): Promise<void> {
     const equipment = await this.#open().catch(() => undefined)
     const id = givenId ?? randomUUID()
     const text = textOf(message)
