@@ -4,7 +4,7 @@ import { type Llm, llm, redact } from '@slipway/protocol'
  * A profile's model as it may be shown: null where a secret stands, stars where an address carries a user and a password.
  */
 export function shown(value: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return withoutUsers(redact(value)) as Record<string, unknown> // a map of a record is a record
+  return redact(value) as Record<string, unknown> // a map of a record is a record
 }
 
 /** The same model without what `shown` would hide. */
@@ -38,11 +38,4 @@ function copy(value: unknown, visible: unknown, replace: (value: unknown) => unk
   if (Array.isArray(value)) return value.map((item, i) => inner(i, item)).filter((item) => item !== undefined)
   const members = Object.entries(value).map(([name, member]) => [name, inner(name, member)] as const)
   return Object.fromEntries(members.filter(([, member]) => member !== undefined))
-}
-
-function withoutUsers(value: unknown): unknown {
-  if (typeof value === 'string') return value.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i, '$1****@')
-  if (Array.isArray(value)) return value.map(withoutUsers)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withoutUsers(member)]))
 }

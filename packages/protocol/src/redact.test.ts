@@ -53,3 +53,7 @@ test('the credentials behind a scheme are a secret of their own', () => {
   const texts = secretTexts({ headers: { Authorization: 'Bearer abc123' } }).map(({ text }) => text)
   expect(texts).toEqual(['Bearer abc123', 'abc123'])
 })
+
+test('a password with an at sign is hidden as a whole', () => {
+  expect(redact({ url: 'https://user:p@ss@host/x' })).toEqual({ url: 'https://****@host/x' })
+})

@@ -3,7 +3,7 @@ const secretName =
 const secretSection = /^(auth|env|environment|(extra_)?headers)$/i
 
 /** What an address may carry: a user with a password, and parameters that speak of a secret. */
-const userOfAddress = /\b([a-z][a-z0-9+.-]*:\/\/)([^\s/?#@]+)@/gi
+const userOfAddress = /\b([a-z][a-z0-9+.-]*:\/\/)([^\s/?#]*)@/gi
 const parameterOfAddress = /([?&][^=&#\s]*(?:key|token|secret|password|signature)=)([^&#\s"']+)/gi
 /** A header of authorization: what follows the scheme is the secret. */
 const authorization = /^(?:basic|bearer|token)\s+(\S+)$/i
