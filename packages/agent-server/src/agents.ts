@@ -8,8 +8,7 @@ import {
   type Settings,
 } from '@slipway/agent'
 import { type Llm, type Log, Problem } from '@slipway/protocol'
-import type { ConversationRecord, Storage } from '@slipway/storage'
-import type { Cipher } from './cipher.ts'
+import type { Cipher, ConversationRecord, Storage } from '@slipway/storage'
 import { findRecord, missing } from './conversations.ts'
 import type { Profiles } from './profiles.ts'
 import { type KeptRequest, keptRequest, type Origin, readKept, readSettings } from './settings.ts'

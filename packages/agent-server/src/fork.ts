@@ -1,10 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { settle } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
-import type { ConversationRecord, Import, ReceivedEvent, Storage, StoredEvent } from '@slipway/storage'
+import {
+  type ConversationRecord,
+  type Import,
+  type ReceivedEvent,
+  received,
+  type Storage,
+  type StoredEvent,
+} from '@slipway/storage'
 import type { Agents } from './agents.ts'
 import { findRecord } from './conversations.ts'
-import { received } from './received.ts'
 
 const batch = 500
 

@@ -1,8 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { type Fault, faultsOf, importMeta, Problem } from '@slipway/protocol'
-import type { Import, ReceivedEvent, Storage } from '@slipway/storage'
+import {
+  eventFaults,
+  type Import,
+  parseLine,
+  type ReceivedEvent,
+  received,
+  type Storage,
+  statedStatus,
+} from '@slipway/storage'
 import { type Line, LineTooLong, lines } from './lines.ts'
-import { eventFaults, parseLine, received, statedStatus } from './received.ts'
 
 const maxLineBytes = 64 * 1024 * 1024
 const batchEvents = 500

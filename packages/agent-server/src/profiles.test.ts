@@ -1,9 +1,9 @@
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Llm, llm } from '@slipway/protocol'
+import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Cipher } from './cipher.ts'
 import { Profiles } from './profiles.ts'
 import { temporary } from './temporary.ts'
 

@@ -1,9 +1,8 @@
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { invalid, type Llm, llm, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
-import type { Cipher } from './cipher.ts'
+import { type Cipher, codeOf, syncDirectory, writeFileDurably } from '@slipway/storage'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
-import { codeOf, syncDirectory, writeFileDurably } from './write-file.ts'
 
 const schemaVersion = 1
 const suffix = '.json'

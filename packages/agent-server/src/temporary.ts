@@ -1,9 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Storage } from '@slipway/storage'
+import { Cipher, type Storage } from '@slipway/storage'
 import { Agents } from './agents.ts'
-import { Cipher } from './cipher.ts'
 import { Profiles } from './profiles.ts'
 
 /** A directory for one test. */

@@ -1,3 +1,4 @@
+export { Cipher } from './cipher.ts'
 export {
   type AppendOptions,
   type EventDraft,
@@ -9,7 +10,10 @@ export {
   type ReceivedEvent,
   type StoredEvent,
 } from './event-log.ts'
+export { exportEvents, gzipped } from './export.ts'
 export type { Import } from './import.ts'
+export { listBytes, pageBytes } from './pages.ts'
+export { eventFaults, parseLine, received, statedStatus } from './received.ts'
 export type {
   ConversationQuery,
   ConversationRecord,
@@ -20,3 +24,4 @@ export type {
 } from './records.ts'
 export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'
 export type { Storage } from './storage.ts'
+export { codeOf, syncDirectory, writeFileDurably } from './write-file.ts'

@@ -1,10 +1,9 @@
 import { finalResponse } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import type { agentRoutes } from '@slipway/protocol'
-import type { ConversationRecord } from '@slipway/storage'
+import { type ConversationRecord, exportEvents, gzipped } from '@slipway/storage'
 import { type Conversations, missing } from '../conversations.ts'
 import { type CreateParts, createConversation } from '../create.ts'
-import { exportEvents, gzipped } from '../export.ts'
 import { forkConversation } from '../fork.ts'
 import { importEvents } from '../import.ts'
 

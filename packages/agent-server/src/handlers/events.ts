@@ -1,10 +1,9 @@
 import type { Handlers } from '@slipway/http'
 import { type agentRoutes, invalid, Problem } from '@slipway/protocol'
-import type { Storage } from '@slipway/storage'
+import { listBytes, pageBytes, type Storage } from '@slipway/storage'
 import type { Agents } from '../agents.ts'
 import { findRecord } from '../conversations.ts'
 import { send } from '../messages.ts'
-import { listBytes, pageBytes } from '../pages.ts'
 import { SentHints } from '../sent-hints.ts'
 import { Bell, sentEvents, withBeats } from '../stream.ts'
 

@@ -4,7 +4,7 @@ import { Secret } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Cipher } from './cipher.ts'
-import { temporary } from './temporary.ts'
+import { temporary } from './sqlite/temporary.ts'
 
 const text = fc.string({ unit: 'grapheme', maxLength: 200 })
 

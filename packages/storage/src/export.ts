@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
-import type { ConversationRecord, EventLog } from '@slipway/storage'
+import type { EventLog } from './event-log.ts'
+import type { ConversationRecord } from './records.ts'
 
 const lineEnd = Buffer.from('\n')
 const batchBytes = 256 * 1024

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { EventPage, PagedEvent } from '@slipway/storage'
+import type { EventPage, PagedEvent } from './event-log.ts'
 
 const comma = 44
 const nothing = Buffer.from('null')

@@ -10,7 +10,7 @@ import {
   parseInstant,
   validateEvent,
 } from '@slipway/protocol'
-import type { ReceivedEvent } from '@slipway/storage'
+import type { ReceivedEvent } from './event-log.ts'
 
 export type ParsedLine =
   | { readonly kind: 'value'; readonly value: Record<string, unknown> }
