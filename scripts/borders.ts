@@ -6,7 +6,8 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   http: ['protocol'],
   agent: ['protocol', 'storage'],
   'agent-server': ['protocol', 'storage', 'http', 'agent'],
-  cli: ['protocol', 'client', 'agent-server'],
+  'sandbox-server': ['protocol', 'storage', 'http', 'client'],
+  cli: ['protocol', 'client', 'agent-server', 'sandbox-server'],
 }
 
 /** Parts of a package that may be imported alone: without the schemas, which cost a thread more memory than its work. */
@@ -14,15 +15,18 @@ export const sideDoors: readonly string[] = ['@slipway/protocol/message-texts']
 
 /** One library, one place: the folders (from `packages/`) in which a module may be imported. Tests are free. */
 export const libraries: Readonly<Record<string, readonly string[]>> = {
-  zod: ['protocol/', 'agent-server/src/config.ts'],
+  zod: ['protocol/', 'agent-server/src/config.ts', 'sandbox-server/src/config.ts'],
   fastify: ['http/'],
   '@fastify/': ['http/'],
   ws: ['http/'],
+  'http-proxy-3': ['http/'],
   pino: ['http/'],
   'node:http': ['http/'],
   'node:sqlite': ['storage/src/sqlite/'],
   'node:worker_threads': ['storage/src/sqlite/'],
-  'node:child_process': ['agent/src/workspace.ts'],
+  'node:child_process': ['agent/src/workspace.ts', 'sandbox-server/src/backends/process/'],
+  dockerode: ['sandbox-server/src/backends/docker/'],
+  'client-zip': ['sandbox-server/src/download.ts'],
   '@lydell/node-pty': ['agent/src/workspace.ts'],
   '@vscode/ripgrep': ['agent/src/tools/ripgrep.ts'],
   '@ai-sdk/': ['agent/src/llm/'],
@@ -39,6 +43,7 @@ export const libraries: Readonly<Record<string, readonly string[]>> = {
 /** `process.env` is read here and nowhere else. */
 export const environment: readonly string[] = [
   'agent-server/src/main.ts',
+  'sandbox-server/src/main.ts',
   'cli/src/config.ts',
   'cli/src/main.ts',
 ]

@@ -1,4 +1,5 @@
 export { Cipher } from './cipher.ts'
+export type { Behind, Deliveries } from './deliveries.ts'
 export {
   type AppendOptions,
   type EventDraft,
@@ -12,6 +13,29 @@ export {
 } from './event-log.ts'
 export { exportEvents, gzipped } from './export.ts'
 export type { Import } from './import.ts'
+export type {
+  ApiKeyRow,
+  AppConversationFilter,
+  AppConversationRow,
+  AppConversationRows,
+  DocumentRows,
+  Ledger,
+  OrgRow,
+  PageQuery,
+  PendingMessageRow,
+  PendingMessageRows,
+  PeopleRows,
+  QuotaRows,
+  RowPage,
+  RowSort,
+  SandboxRow,
+  SandboxRows,
+  Scope,
+  StartTaskRow,
+  StartTaskRows,
+  UserRow,
+  Wanted,
+} from './ledger.ts'
 export { listBytes, pageBytes } from './pages.ts'
 export { eventFaults, parseLine, received, statedStatus } from './received.ts'
 export type {
