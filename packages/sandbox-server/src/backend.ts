@@ -28,9 +28,6 @@ export interface Order {
   readonly network: 'shared' | 'none'
 }
 
-/** Where something in a sandbox is reached from this machine: an address, or the path of a Unix socket. */
-export type Address = { readonly url: string } | { readonly socketPath: string }
-
 /**
  * What is really there.
  * - `starting`: it is being made, or it is not known yet whether it runs
@@ -44,8 +41,12 @@ export interface Seen {
   readonly state: 'starting' | 'running' | 'paused' | 'stopped' | 'broken'
   /** Another text after each new start of its processes: what was known of the ones before holds no more. */
   readonly epoch: string
-  /** By name: `AGENT_SERVER`, and `WORKER_1`, `WORKER_2` where there are any. Empty while it has none. */
-  readonly addresses: Readonly<Record<string, Address>>
+  /**
+   * Where it is reached from this machine, by name: `AGENT_SERVER`, and `WORKER_1`, `WORKER_2` where there are any. Base
+   * addresses without a slash at the end: `http://127.0.0.1:4711`, or `http+unix://%2Frun%2Fx.sock` for a Unix socket (its path
+   * percent-encoded in the place of the host). Empty while it has none.
+   */
+  readonly addresses: Readonly<Record<string, string>>
   /** For people: why it stopped or is broken, with the end of what it printed. May hold secrets of the sandbox. */
   readonly detail?: string
 }
