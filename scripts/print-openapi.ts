@@ -1,19 +1,18 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { agentOpenApi } from '@slipway/protocol'
+import { agentOpenApi, controlOpenApi } from '@slipway/protocol'
 
-const file = resolve(import.meta.dirname, '../openapi/agent-server.json')
-const text = `${JSON.stringify(agentOpenApi, null, 2)}\n`
+const documents = { 'agent-server.json': agentOpenApi, 'sandbox-server.json': controlOpenApi }
 
-/** With `--check` it fails when the committed document differs; without, it writes the document. */
-if (process.argv.includes('--check')) {
-  if (readFileSync(file, 'utf8') !== text) {
-    console.error(
-      'openapi/agent-server.json is out of date: run `node scripts/print-openapi.ts` and review the diff',
-    )
+/** With `--check` it fails when a committed document differs; without, it writes the documents. */
+for (const [name, document] of Object.entries(documents)) {
+  const file = resolve(import.meta.dirname, '../openapi', name)
+  const text = `${JSON.stringify(document, null, 2)}\n`
+  if (!process.argv.includes('--check')) {
+    mkdirSync(resolve(file, '..'), { recursive: true })
+    writeFileSync(file, text)
+  } else if (readFileSync(file, 'utf8') !== text) {
+    console.error(`openapi/${name} is out of date: run \`node scripts/print-openapi.ts\` and review the diff`)
     process.exitCode = 1
   }
-} else {
-  mkdirSync(resolve(file, '..'), { recursive: true })
-  writeFileSync(file, text)
 }

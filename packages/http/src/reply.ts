@@ -11,10 +11,12 @@ const statusOf: Readonly<Record<ProblemCode, number>> = {
   method_not_allowed: 405,
   conflict: 409,
   busy: 409,
+  gone: 410,
   too_large: 413,
   unsupported_media_type: 415,
   invalid: 422,
   too_many: 429,
+  bad_gateway: 502,
   unavailable: 503,
   storage_full: 507,
 }
@@ -23,7 +25,9 @@ const statusOf: Readonly<Record<ProblemCode, number>> = {
 export function refusal(error: unknown): Reply | undefined {
   if (error instanceof TooSlow) return { status: 408, json: { detail: 'Request Timeout' } }
   if (!(error instanceof Problem)) return undefined
-  return { status: statusOf[error.code], json: { detail: error.faults ?? error.message } }
+  const { code, faults, members, message } = error
+  const detail = faults ?? (members === undefined ? message : { ...members, message })
+  return { status: statusOf[code], json: { detail } }
 }
 
 type Headers = Record<string, string | number>

@@ -23,7 +23,16 @@ export {
   type ToolSpec,
 } from './agent.ts'
 export { agentRoutes } from './agent-routes.ts'
+export {
+  type AppConversation,
+  type AppConversationStartRequest,
+  type AppConversationStartTask,
+  appConversationStartRequest,
+  type StartTaskStatus,
+  startTaskStatus,
+} from './app-conversation.ts'
 export { must, unreachable } from './assert.ts'
+export { controlRoutes } from './control-routes.ts'
 export {
   type ClientTool,
   type ConversationInfo,
@@ -80,11 +89,19 @@ export {
   textContent,
 } from './message.ts'
 export { messageTexts } from './message-texts.ts'
-export { agentOpenApi, type OpenApi, openapi } from './openapi.ts'
+export { agentOpenApi, controlOpenApi, type OpenApi, openapi } from './openapi.ts'
 export { type Fault, invalid, Problem, type ProblemCode } from './problem.ts'
 export { type ProfileSummary, profileName } from './profile.ts'
 export { redact, secretTexts } from './redact.ts'
 export type { Method, Route, RouteBody, RouteParams, RouteQuery, RouteResponse, RouteTable } from './route.ts'
+export {
+  type SandboxInfo,
+  type SandboxSpec,
+  type SandboxSpecInfo,
+  type SandboxStatus,
+  sandboxSpec,
+  sandboxStatus,
+} from './sandbox.ts'
 export {
   type EventFilter,
   type EventSortOrder,

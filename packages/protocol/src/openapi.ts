@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { agentRoutes } from './agent-routes.ts'
+import { controlRoutes } from './control-routes.ts'
 import type { Route, RouteResponse, RouteTable } from './route.ts'
 
 type Json = Record<string, unknown>
@@ -22,7 +23,9 @@ const httpValidationError = z
   .object({ detail: z.array(validationError).optional() })
   .meta({ id: 'HTTPValidationError' })
 /** What every other refusal answers. */
-const problem = z.object({ detail: z.string() }).meta({ id: 'Problem' })
+const problem = z
+  .object({ detail: z.union([z.string(), z.looseObject({ message: z.string() })]) })
+  .meta({ id: 'Problem' })
 
 /**
  * Describes a route table. Schemas with an id become components. All are printed as what may be sent, for answers
@@ -175,12 +178,6 @@ function tidy({
   }
 }
 
-let made: OpenApi | undefined
-function agentDocument(): OpenApi {
-  made ??= openapi(agentRoutes, agentInfo)
-  return made
-}
-
 /** `version` is that of the interface (spec 9), not of the server. */
 const agentInfo = {
   title: 'Slipway Agent Server',
@@ -189,24 +186,44 @@ const agentInfo = {
     'Conversations and their logs. When the server has session keys, one of them is sent in the header X-Session-API-Key with every request but those tagged health. Events are served byte for byte as they are stored.',
 }
 
+const controlInfo = {
+  title: 'Slipway Sandbox Server',
+  version: '1.0.0',
+  description:
+    'Sandboxes, the conversations in them, and their history. Callers send an API key as Authorization: Bearer, X-Session-API-Key or X-Access-Token; agent servers send the session key of their sandbox to the routes tagged webhooks. What belongs to others looks missing.',
+}
+
 const optIns = {
   note: 'An event is one of 14 closed kinds. Others appear only in a conversation whose writer asked for them.',
   'import?unknown=keep':
     'Events of other versions and kinds are stored and served as they came. Only kind, id and timestamp are looked at.',
 }
 
-/** The description of the agent server. It is made when it is first looked into, not when a program starts. */
-export const agentOpenApi: OpenApi = {
-  openapi: '3.1.0',
-  info: agentInfo,
-  'x-slipway-opt-ins': optIns,
-  get tags() {
-    return agentDocument().tags
-  },
-  get paths() {
-    return agentDocument().paths
-  },
-  get components() {
-    return agentDocument().components
-  },
+/** A description that is made when it is first looked into, not when a program starts. */
+function lazily(table: RouteTable, info: OpenApi['info']): OpenApi {
+  let made: OpenApi | undefined
+  const document = () => {
+    made ??= openapi(table, info)
+    return made
+  }
+  return {
+    openapi: '3.1.0',
+    info,
+    'x-slipway-opt-ins': optIns,
+    get tags() {
+      return document().tags
+    },
+    get paths() {
+      return document().paths
+    },
+    get components() {
+      return document().components
+    },
+  }
 }
+
+/** The description of the agent server. */
+export const agentOpenApi: OpenApi = lazily(agentRoutes, agentInfo)
+
+/** The description of the sandbox server. */
+export const controlOpenApi: OpenApi = lazily(controlRoutes, controlInfo)

@@ -10,10 +10,12 @@ export type ProblemCode =
   | 'method_not_allowed'
   | 'conflict'
   | 'busy'
+  | 'gone'
   | 'too_large'
   | 'unsupported_media_type'
   | 'invalid'
   | 'too_many'
+  | 'bad_gateway'
   | 'storage_full'
   | 'unavailable'
 
@@ -33,12 +35,20 @@ export interface Fault {
 export class Problem extends Error {
   readonly code: ProblemCode
   readonly faults: readonly Fault[] | undefined
+  /** What a program may want to know besides the text: then `detail` of the answer is an object of these and `message`. */
+  readonly members: Readonly<Record<string, unknown>> | undefined
 
-  constructor(code: ProblemCode, detail: string, faults?: readonly Fault[]) {
+  constructor(
+    code: ProblemCode,
+    detail: string,
+    faults?: readonly Fault[],
+    members?: Readonly<Record<string, unknown>>,
+  ) {
     super(detail)
     this.name = 'Problem'
     this.code = code
     this.faults = faults
+    this.members = members
   }
 }
 

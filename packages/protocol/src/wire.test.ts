@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { agentOpenApi } from './openapi.ts'
+import { agentOpenApi, controlOpenApi } from './openapi.ts'
 import { authFrame, eventsSocketQuery, positionedEvent } from './socket.ts'
 
 /** Changes with the wire and with nothing else. */
@@ -12,7 +12,7 @@ test('the wire is what was agreed', () => {
     z.toJSONSchema(schema, { io: 'input' }),
   )
   const hash = createHash('sha256')
-    .update(JSON.stringify([agentOpenApi, sockets]))
+    .update(JSON.stringify([agentOpenApi, controlOpenApi, sockets]))
     .digest('hex')
   expect(hash, 'the wire changed: update the hash and openapi/').toBe(committed)
 })

@@ -1,0 +1,92 @@
+import * as z from 'zod'
+import { eventSortOrder, pageLimit, queryInstant, queryText } from './search.ts'
+import { given, otherwise } from './text.ts'
+
+/** An id of bash events: 32 hexadecimal digits, also taken with dashes and in upper case. */
+export const bashId = z
+  .string()
+  .regex(
+    /^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$/,
+    'An id is 32 hexadecimal digits, with or without dashes',
+  )
+  .transform((text) => text.replaceAll('-', '').toLowerCase())
+
+/** A command for bash. Unknown members are passed over; null is a member that was not given. */
+export const executeBashRequest = z
+  .object({
+    command: z.string(),
+    cwd: given(z.string()).meta({ description: 'Absolute; the directory of the server unless given.' }),
+    timeout: otherwise(z.int().min(1), 300).meta({
+      description: 'Seconds after which the command is ended with its process group.',
+    }),
+  })
+  .meta({ id: 'ExecuteBashRequest' })
+export type ExecuteBashRequest = z.output<typeof executeBashRequest>
+
+const time = z.string().meta({ format: 'date-time' })
+
+/** A command that was started. */
+export const bashCommand = z
+  .object({
+    command: z.string(),
+    cwd: z.string().nullable(),
+    timeout: z.int(),
+    id: z.string(),
+    timestamp: time,
+    kind: z.literal('BashCommand'),
+  })
+  .meta({ id: 'BashCommand' })
+export type BashCommand = z.infer<typeof bashCommand>
+
+/** A piece of the output of a command, counted from 0 by `order`; `exit_code` is null in all but the last. */
+export const bashOutput = z
+  .object({
+    id: z.string(),
+    timestamp: time,
+    command_id: z.string(),
+    order: z.int(),
+    exit_code: z.int().nullable().meta({
+      description: '-1 when the time was over or the server ended, -n when signal n ended the command.',
+    }),
+    stdout: z.string().nullable(),
+    stderr: z.string().nullable(),
+    kind: z.literal('BashOutput'),
+  })
+  .meta({ id: 'BashOutput' })
+export type BashOutput = z.infer<typeof bashOutput>
+
+export const bashEvent = z.discriminatedUnion('kind', [bashCommand, bashOutput])
+export type BashEvent = z.infer<typeof bashEvent>
+
+export const bashEventPage = z
+  .object({ items: z.array(bashEvent), next_page_id: z.string().nullable() })
+  .meta({ id: 'BashEventPage' })
+
+/** Text of an integer in a query string, of any size. */
+const anyInteger = z
+  .string()
+  .regex(/^[+-]?\d{1,15}$/, 'Input should be an integer')
+  .transform(Number)
+  .meta({ type: 'integer' })
+
+/** The query of a search for bash events; empty texts are absent after parsing, moments are instants in microseconds. */
+export const bashSearchQuery = z.object({
+  kind__eq: z.enum(['BashCommand', 'BashOutput']).optional(),
+  command_id__eq: bashId.optional().meta({ description: 'Keep the command of this id and its output.' }),
+  timestamp__gte: queryInstant.optional(),
+  timestamp__lt: queryInstant.optional(),
+  order__gt: anyInteger.optional().meta({ description: 'Of outputs keep only those of a higher order.' }),
+  sort_order: eventSortOrder.default('TIMESTAMP'),
+  page_id: queryText.meta({
+    description: 'The next_page_id of the page before, or <UTC time>_<kind>[_<command id>]_<id> of an event.',
+  }),
+  limit: pageLimit,
+})
+export type BashSearchQuery = z.output<typeof bashSearchQuery>
+
+/** The query of `/sockets/bash-events`: whether what is kept is sent first. */
+export const bashSocketQuery = z.object({
+  session_api_key: z.string().optional(),
+  resend_mode: z.preprocess((value) => (value === '' ? undefined : value), z.literal('all').optional()),
+  resend_all: z.string().optional(),
+})

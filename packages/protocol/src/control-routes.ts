@@ -1,0 +1,11 @@
+import { appConversationRoutes } from './app-conversation-routes.ts'
+import { homeRoutes } from './home-routes.ts'
+import type { RouteTable } from './route.ts'
+import { sandboxRoutes } from './sandbox-routes.ts'
+
+/** Every operation of the sandbox server. */
+export const controlRoutes = {
+  ...sandboxRoutes,
+  ...appConversationRoutes,
+  ...homeRoutes,
+} as const satisfies RouteTable
