@@ -64,6 +64,19 @@ function addServers(slipway: Command, config: Config, signal: AbortSignal): void
       await serveCommand({ ...options, env: config.env, isJson: json, signal })
     })
   slipway
+    .command('sandbox-server')
+    .description('start the sandbox server: conversations in sandboxes of their own')
+    .option('--host <host>', 'address to listen on', '127.0.0.1')
+    .option('--port <port>', 'port to listen on; 0 is any free one', wholeNumber(0, 65_535), 3000)
+    .option('--data <directory>', 'where everything is kept', '.slipway-sandboxes')
+    .option('--new-key', 'make another API key of the administrator and print it', false)
+    .action(async (options: { host: string; port: number; data: string; newKey: boolean }) => {
+      const { sandboxServerCommand } = await import('./commands/sandbox-server.ts')
+      const { newKey: isKeyWanted, ...server } = options
+      const { json: isJson } = slipway.opts<{ json: boolean }>()
+      await sandboxServerCommand({ ...server, isKeyWanted, env: config.env, isJson, signal })
+    })
+  slipway
     .command('demo')
     .description('show what it does: a server, an agent at work, searches, an export')
     .option('--fast', 'do not pause between the steps', false)

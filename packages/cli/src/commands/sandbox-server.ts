@@ -1,0 +1,43 @@
+import { resolve } from 'node:path'
+import { serveSandboxes } from '@slipway/sandbox-server'
+import type { Config } from '../config.ts'
+import { paint } from '../terminal.ts'
+
+/** Starts the sandbox server; resolves when the signal has stopped it. */
+export async function sandboxServerCommand(options: {
+  readonly host: string
+  readonly port: number
+  readonly data: string
+  readonly isKeyWanted: boolean
+  readonly env: Config['env']
+  readonly isJson: boolean
+  readonly signal: AbortSignal
+}): Promise<void> {
+  const { isJson, ...server } = options
+  const ready = ({ url, key, notes }: { url: string; key: string | undefined; notes: readonly string[] }) => {
+    if (isJson) {
+      process.stdout.write(`${JSON.stringify({ url, ...(key === undefined ? {} : { key }) })}\n`)
+      return
+    }
+    const lines = [
+      `Slipway's sandbox server is ready: ${paint('bold', url)}`,
+      `  API page  ${url}/docs`,
+      `  data in   ${resolve(options.data)}`,
+      ...(key === undefined ? [] : [`  API key   ${paint('bold', key)}  (shown this once: keep it)`]),
+      ...notes.map((note) => `  note      ${note}`),
+      'Ctrl-C stops it; its sandboxes stay as they are.',
+    ]
+    process.stdout.write(`${lines.join('\n')}\n`)
+  }
+  await serveSandboxes({ ...server, agent: agentServer(), ready })
+}
+
+/** The agent server that sandboxes run: this very program, and what it has to read. */
+function agentServer(): { command: string[]; readable: string[] } {
+  const main = resolve(import.meta.dirname, '../main.ts')
+  const root = resolve(import.meta.dirname, '../../../..')
+  return {
+    command: [process.execPath, main, 'serve'],
+    readable: [process.execPath, resolve(root, 'packages'), resolve(root, 'node_modules')],
+  }
+}

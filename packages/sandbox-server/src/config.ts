@@ -1,0 +1,262 @@
+import { readFileSync } from 'node:fs'
+import { type Llm, llm, type SandboxSpec, Secret, sandboxSpec } from '@slipway/protocol'
+import * as z from 'zod'
+
+const list = z
+  .string()
+  .default('')
+  .transform((text) =>
+    text
+      .split(',')
+      .map((part) => part.trim())
+      .filter((part) => part !== ''),
+  )
+
+const wholeNumber = (min: number, max: number, otherwise: number) =>
+  z.coerce.number().int().min(min).max(max).default(otherwise)
+
+const baseUrl = z
+  .url({ protocol: /^https?$/ })
+  .transform((text) => text.replace(/\/+$/, ''))
+  .optional()
+
+/** Every setting of the sandbox server that comes from the environment; nobody else reads it. */
+const environment = z.object({
+  SLIPWAY_API_KEY: list.meta({
+    description:
+      'API keys of the administrator, separated by commas. Without one a key is made at the first start and printed once.',
+  }),
+  SLIPWAY_PUBLIC_URL: baseUrl.meta({
+    description:
+      'Address under which callers reach this server, with the path of a reverse proxy if there is one. Without it the address that it listens on.',
+  }),
+  SLIPWAY_EXPOSE: z.enum(['auto', 'direct', 'relay']).default('auto').meta({
+    description:
+      'How callers reach agent servers: direct by their own port, relay through this server; auto is direct when the public address is one of this machine.',
+  }),
+  SLIPWAY_ALLOWED_HOSTS: list.meta({
+    description: 'Host names that requests may name, separated by commas; without it any.',
+  }),
+  SLIPWAY_ALLOWED_ORIGINS: list.meta({
+    description: 'Origins of web pages that may call this server and its sandboxes besides loopback ones.',
+  }),
+  SLIPWAY_LOG_LEVEL: z
+    .enum(['debug', 'info', 'warn', 'error'])
+    .default('info')
+    .meta({ description: 'Least level that is logged to standard error.' }),
+  SLIPWAY_SECRET_KEY: z.string().min(16).optional().meta({
+    description:
+      'Text from which the key for stored secrets is made, 16 characters or more. Without one a random key is kept in the data directory.',
+  }),
+  SLIPWAY_BACKEND: z.enum(['process', 'docker']).default('process').meta({
+    description: 'Where sandboxes are made unless their spec says otherwise: process or docker.',
+  }),
+  SLIPWAY_ISOLATION: z.enum(['auto', 'bubblewrap', 'none']).default('auto').meta({
+    description: 'Of process sandboxes: bubblewrap, none, or bubblewrap where it is installed (auto).',
+  }),
+  SLIPWAY_DOCKER_SOCKET: z.string().optional().meta({
+    description: 'Unix socket of the Docker or Podman engine; the usual places are looked at without it.',
+  }),
+  SLIPWAY_SANDBOX_IMAGE: z.string().default('slipway-agent-server').meta({
+    description: 'Image of docker sandboxes whose spec names none.',
+  }),
+  SLIPWAY_SANDBOX_SPECS: z.string().optional().meta({
+    description:
+      'Specs of sandboxes: a JSON array, or the path of a file that holds one. The first one is the default.',
+  }),
+  SLIPWAY_WARM_POOL: wholeNumber(0, 100, 0).meta({
+    description: 'Sandboxes of the default spec that are kept ready before anybody asks.',
+  }),
+  SLIPWAY_SANDBOX_MEMORY_MB: wholeNumber(0, 16_777_216, 4_096).meta({
+    description: 'Memory of a sandbox whose spec says nothing, in MiB; 0 is not limited.',
+  }),
+  SLIPWAY_SANDBOX_PROCESSES: wholeNumber(0, 4_194_304, 1_024).meta({
+    description: 'Processes and threads of a sandbox whose spec says nothing; 0 is not limited.',
+  }),
+  SLIPWAY_SANDBOX_CPUS: z.coerce.number().min(0).max(1024).default(0).meta({
+    description: 'Cores of a sandbox whose spec says nothing; 0 is not limited.',
+  }),
+  SLIPWAY_SANDBOX_DISK_MB: wholeNumber(0, 1_073_741_824, 0).meta({
+    description: 'Disk of a sandbox whose spec says nothing, in MiB; 0 is not limited.',
+  }),
+  SLIPWAY_SANDBOX_IDLE_SECONDS: wholeNumber(0, 2_000_000_000, 1_200).meta({
+    description: 'Seconds without use after which a sandbox is paused; 0 is never.',
+  }),
+  SLIPWAY_SANDBOX_MAX_SESSION_SECONDS: wholeNumber(0, 2_000_000_000, 43_200).meta({
+    description: 'Seconds after which a running sandbox is paused in any case; 0 is never.',
+  }),
+  SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS: wholeNumber(0, 2_000_000_000, 864_000).meta({
+    description: 'Seconds after which a paused sandbox is deleted; 0 is never.',
+  }),
+  SLIPWAY_SANDBOX_START_SECONDS: wholeNumber(1, 86_400, 120).meta({
+    description: 'Seconds that a sandbox may take until its agent server answers.',
+  }),
+  SLIPWAY_START_WAIT_SECONDS: wholeNumber(1, 86_400, 300).meta({
+    description: 'Seconds that the start of a conversation waits for its sandbox.',
+  }),
+  SLIPWAY_RECONCILE_SECONDS: wholeNumber(1, 3_600, 15).meta({
+    description: 'Seconds between two comparisons of what is wanted with what is there.',
+  }),
+  SLIPWAY_MAX_SANDBOXES: wholeNumber(0, 1_000_000, 0).meta({
+    description: 'Running sandboxes of one user; 0 is not limited.',
+  }),
+  SLIPWAY_MAX_SANDBOXES_POLICY: z.enum(['refuse', 'pause_idle']).default('refuse').meta({
+    description:
+      'What happens at that limit: refuse with 429, or pause_idle, which pauses one that does nothing.',
+  }),
+  SLIPWAY_DAILY_CONVERSATION_LIMIT: z
+    .union([z.literal('-1'), z.string().regex(/^\d{1,9}$/)])
+    .optional()
+    .meta({
+      description:
+        'Conversations that a user may start on a day (UTC), unless the user or the organisation has another limit. -1 or unset is not limited, 0 is none at all.',
+    }),
+  SLIPWAY_MAX_PROFILES_PER_USER: wholeNumber(1, 100_000, 50).meta({
+    description: 'Saved models of one user.',
+  }),
+  LLM_MODEL: z.string().optional().meta({ description: 'Model of users who have set none: provider/name.' }),
+  LLM_API_KEY: z.string().optional().meta({ description: 'Key of that model.' }),
+  LLM_BASE_URL: z.string().optional().meta({ description: 'Address of that model.' }),
+})
+
+/** Names that other servers of this kind use, and ours. */
+const aliases: Readonly<Record<string, string>> = {
+  OH_DAILY_CONVERSATION_LIMIT: 'SLIPWAY_DAILY_CONVERSATION_LIMIT',
+  MAX_LLM_PROFILES_PER_USER: 'SLIPWAY_MAX_PROFILES_PER_USER',
+  OH_SANDBOX_MAX_NUM_SANDBOXES: 'SLIPWAY_MAX_SANDBOXES',
+  OH_SANDBOX_LIFECYCLE_IDLE_SECONDS: 'SLIPWAY_SANDBOX_IDLE_SECONDS',
+  OH_SANDBOX_LIFECYCLE_MAX_SESSION_SECONDS: 'SLIPWAY_SANDBOX_MAX_SESSION_SECONDS',
+  OH_SANDBOX_LIFECYCLE_DELETE_AFTER_SECONDS: 'SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS',
+  OH_WEB_URL: 'SLIPWAY_PUBLIC_URL',
+}
+
+export interface Config {
+  readonly keys: readonly Secret[]
+  readonly publicUrl: string | undefined
+  readonly expose: 'auto' | 'direct' | 'relay'
+  readonly allowedHosts: readonly string[]
+  readonly allowedOrigins: readonly string[]
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
+  readonly secretKey: Secret | undefined
+  readonly backend: 'process' | 'docker'
+  readonly isolation: 'auto' | 'bubblewrap' | 'none'
+  readonly dockerSocket: string | undefined
+  readonly image: string
+  /** Every one has a backend and limits; the first one is the default. */
+  readonly specs: readonly (SandboxSpec & { readonly backend: string })[]
+  readonly idleSeconds: number
+  readonly maxSessionSeconds: number
+  readonly deleteAfterSeconds: number
+  readonly startMs: number
+  readonly startWaitMs: number
+  readonly reconcileMs: number
+  /** 0: not limited. */
+  readonly maxSandboxes: number
+  readonly maxSandboxesPolicy: 'refuse' | 'pause_idle'
+  /** Null: not limited. */
+  readonly dailyLimit: number | null
+  readonly maxProfiles: number
+  readonly model: Llm | undefined
+}
+
+type Values = z.output<typeof environment>
+
+/** Reads the environment; throws an Error that names the variable at fault and never shows its value. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const given = Object.fromEntries(
+    Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
+  )
+  for (const [alias, name] of Object.entries(aliases)) {
+    if (given[name] === undefined && given[alias] !== undefined) given[name] = given[alias]
+  }
+  const result = environment.safeParse(given)
+  if (!result.success) {
+    const issue = result.error.issues[0]
+    throw new Error(`${issue?.path.join('.')}: ${issue?.message}`)
+  }
+  const values = result.data
+  const limit = values.SLIPWAY_DAILY_CONVERSATION_LIMIT
+  return {
+    keys: values.SLIPWAY_API_KEY.map((key) => new Secret(key)),
+    publicUrl: values.SLIPWAY_PUBLIC_URL,
+    expose: values.SLIPWAY_EXPOSE,
+    allowedHosts: values.SLIPWAY_ALLOWED_HOSTS,
+    allowedOrigins: values.SLIPWAY_ALLOWED_ORIGINS,
+    logLevel: values.SLIPWAY_LOG_LEVEL,
+    secretKey: values.SLIPWAY_SECRET_KEY === undefined ? undefined : new Secret(values.SLIPWAY_SECRET_KEY),
+    backend: values.SLIPWAY_BACKEND,
+    isolation: values.SLIPWAY_ISOLATION,
+    dockerSocket: values.SLIPWAY_DOCKER_SOCKET,
+    image: values.SLIPWAY_SANDBOX_IMAGE,
+    specs: specsOf(values),
+    idleSeconds: values.SLIPWAY_SANDBOX_IDLE_SECONDS,
+    maxSessionSeconds: values.SLIPWAY_SANDBOX_MAX_SESSION_SECONDS,
+    deleteAfterSeconds: values.SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS,
+    startMs: values.SLIPWAY_SANDBOX_START_SECONDS * 1000,
+    startWaitMs: values.SLIPWAY_START_WAIT_SECONDS * 1000,
+    reconcileMs: values.SLIPWAY_RECONCILE_SECONDS * 1000,
+    maxSandboxes: values.SLIPWAY_MAX_SANDBOXES,
+    maxSandboxesPolicy: values.SLIPWAY_MAX_SANDBOXES_POLICY,
+    dailyLimit: limit === undefined || limit === '-1' ? null : Number(limit),
+    maxProfiles: values.SLIPWAY_MAX_PROFILES_PER_USER,
+    model: modelOf(values),
+  }
+}
+
+function modelOf({ LLM_MODEL, LLM_API_KEY, LLM_BASE_URL }: Values): Llm | undefined {
+  if (LLM_MODEL === undefined) return undefined
+  return llm.parse({
+    model: LLM_MODEL,
+    ...(LLM_API_KEY === undefined ? {} : { api_key: LLM_API_KEY }),
+    ...(LLM_BASE_URL === undefined ? {} : { base_url: LLM_BASE_URL }),
+  })
+}
+
+function specsOf(values: Values): (SandboxSpec & { readonly backend: string })[] {
+  const { SLIPWAY_BACKEND: backend } = values
+  const given = values.SLIPWAY_SANDBOX_SPECS
+  const specs = given === undefined ? [presetOf(values)] : parseSpecs(given)
+  return specs.map((spec, index) => ({
+    ...spec,
+    backend: spec.backend ?? backend,
+    resources: { ...usualResources(values), ...spec.resources },
+    warm: index === 0 ? Math.max(spec.warm, values.SLIPWAY_WARM_POOL) : spec.warm,
+  }))
+}
+
+function presetOf({ SLIPWAY_BACKEND: backend, SLIPWAY_SANDBOX_IMAGE: image }: Values): SandboxSpec {
+  return sandboxSpec.parse(backend === 'docker' ? { id: image, image } : { id: 'process' })
+}
+
+function usualResources(values: Values): SandboxSpec['resources'] {
+  const mebibyte = 1024 * 1024
+  return {
+    ...(values.SLIPWAY_SANDBOX_MEMORY_MB > 0 && {
+      memory_bytes: values.SLIPWAY_SANDBOX_MEMORY_MB * mebibyte,
+    }),
+    ...(values.SLIPWAY_SANDBOX_PROCESSES > 0 && { max_processes: values.SLIPWAY_SANDBOX_PROCESSES }),
+    ...(values.SLIPWAY_SANDBOX_CPUS > 0 && { cpus: values.SLIPWAY_SANDBOX_CPUS }),
+    ...(values.SLIPWAY_SANDBOX_DISK_MB > 0 && { disk_bytes: values.SLIPWAY_SANDBOX_DISK_MB * mebibyte }),
+  }
+}
+
+function parseSpecs(given: string): SandboxSpec[] {
+  const name = 'SLIPWAY_SANDBOX_SPECS'
+  let value: unknown
+  try {
+    value = JSON.parse(given.trimStart().startsWith('[') ? given : readFileSync(given, 'utf8'))
+  } catch (error) {
+    throw new Error(`${name}: it is neither a JSON array nor the path of a file that holds one`, {
+      cause: error,
+    })
+  }
+  const result = z.array(sandboxSpec).min(1).safeParse(value)
+  if (!result.success) {
+    const issue = result.error.issues[0]
+    throw new Error(`${name}: ${issue?.path.join('.')}: ${issue?.message}`)
+  }
+  const ids = result.data.map(({ id }) => id)
+  const twice = ids.find((id, index) => ids.indexOf(id) !== index)
+  if (twice !== undefined) throw new Error(`${name}: the id ${twice} is there twice`)
+  return result.data
+}

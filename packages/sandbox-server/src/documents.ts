@@ -1,0 +1,36 @@
+import { Problem } from '@slipway/protocol'
+import type { Cipher, DocumentRows } from '@slipway/storage'
+
+/** What is kept of each user as one sealed JSON text a name. */
+export class Documents {
+  readonly #rows: DocumentRows
+  readonly #cipher: Cipher
+
+  constructor(rows: DocumentRows, cipher: Cipher) {
+    this.#rows = rows
+    this.#cipher = cipher
+  }
+
+  /** Undefined when nothing was written. A Problem `unavailable` when it was sealed with another key. */
+  async get(owner: string | null, name: string): Promise<unknown> {
+    const sealed = await this.#rows.get(owner ?? '', name)
+    return sealed === undefined ? undefined : this.#open(sealed)
+  }
+
+  /** Puts what `make` gives in the place of what is there, one change after another. What it throws leaves all as it was. */
+  async change(owner: string | null, name: string, make: (old: unknown) => unknown): Promise<void> {
+    await this.#rows.change(owner ?? '', name, (sealed) => {
+      const made = make(sealed === undefined ? undefined : this.#open(sealed))
+      return made === undefined ? undefined : this.#cipher.seal(JSON.stringify(made))
+    })
+  }
+
+  #open(sealed: Buffer): unknown {
+    const text = this.#cipher.open(sealed)
+    if (text !== undefined) return JSON.parse(text)
+    throw new Problem(
+      'unavailable',
+      'What is stored was sealed with another key. Start the server with that SLIPWAY_SECRET_KEY.',
+    )
+  }
+}

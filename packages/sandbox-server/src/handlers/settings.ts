@@ -1,0 +1,148 @@
+import type { Handlers } from '@slipway/http'
+import { type controlRoutes, type Llm, llm, Problem, redact } from '@slipway/protocol'
+import type { PeopleRows, SandboxRow } from '@slipway/storage'
+import { type Accounts, own, shownSettings } from '../accounts.ts'
+import { callerOf } from '../callers.ts'
+
+type Routes = Pick<
+  typeof controlRoutes,
+  | 'me'
+  | 'getSettings'
+  | 'changeSettings'
+  | 'listUserProfiles'
+  | 'getUserProfile'
+  | 'saveUserProfile'
+  | 'deleteUserProfile'
+  | 'activateUserProfile'
+  | 'renameUserProfile'
+>
+
+/** What users have set. No answer holds a secret, but `/users/me` when a running sandbox of theirs vouches for it. */
+export function settingsHandlers(parts: {
+  readonly accounts: Accounts
+  readonly people: PeopleRows
+  readonly sandboxes: { byKey(key: string): Promise<SandboxRow | undefined> }
+}): Handlers<Routes> {
+  const { accounts, people, sandboxes } = parts
+  const settingsOf = async (owner: string | null) => {
+    const settings = await accounts.userSettings(owner)
+    return {
+      ...shownSettings(settings),
+      llm_api_key_set: settings.agent_settings.llm?.api_key !== undefined,
+      search_api_key_set: typeof settings.search_api_key === 'string',
+      provider_tokens_set: Object.fromEntries(
+        Object.entries(await accounts.providers(owner)).map(([name, { host }]) => [name, host ?? null]),
+      ),
+    }
+  }
+  return {
+    async me(request) {
+      const { owner, org, isAdmin, scopes } = callerOf(request)
+      const isExposed = request.query.expose_secrets
+      if (isExposed) await mustVouch(sandboxes, owner, request.header('x-session-api-key'))
+      const [user, organisation] = await Promise.all([
+        owner === null ? undefined : people.user(owner),
+        org === undefined ? undefined : people.org(org),
+      ])
+      const settings = await settingsOf(owner)
+      return {
+        json: {
+          ...settings,
+          ...(isExposed ? await accounts.userSettings(owner) : {}),
+          id: owner,
+          name: user?.name ?? null,
+          email: user?.email ?? null,
+          org_id: org ?? null,
+          org_name: organisation?.name ?? null,
+          role: isAdmin ? 'admin' : 'member',
+          permissions: scopes,
+        },
+      }
+    },
+    async getSettings(request) {
+      return { json: await settingsOf(callerOf(request).owner) }
+    },
+    async changeSettings(request) {
+      await accounts.changeSettings(callerOf(request).owner, request.body)
+      return { json: { message: 'The settings are stored.' } }
+    },
+    async listUserProfiles(request) {
+      const { profiles, active } = await accounts.profiles(callerOf(request).owner)
+      const summaries = Object.entries(profiles).map(([name, model]) => summary(name, model))
+      return { json: { profiles: summaries, active_profile: active } }
+    },
+    async getUserProfile(request) {
+      const { name } = request.params
+      const model = await accounts.profile(callerOf(request).owner, name)
+      const config = { ...shown(model), api_key: null }
+      return { json: { name, config, api_key_set: model.api_key !== undefined } }
+    },
+    async saveUserProfile(request) {
+      const { owner } = callerOf(request)
+      const { name } = request.params
+      const { preserve_existing_api_key, include_secrets } = request.body
+      const given = request.body.llm ?? (await currentModel(accounts, owner))
+      const before = own((await accounts.profiles(owner)).profiles, name)
+      const key = given.api_key ?? (preserve_existing_api_key ? before?.api_key : undefined)
+      const model = include_secrets ? given : llm.parse(withoutNulls(shown(given)))
+      await accounts.saveProfile(
+        owner,
+        name,
+        key !== undefined && include_secrets ? { ...model, api_key: key } : model,
+      )
+      return { status: 201, json: { name, message: 'The profile is saved.' } }
+    },
+    async deleteUserProfile(request) {
+      const { name } = request.params
+      const wasThere = await accounts.removeProfile(callerOf(request).owner, name)
+      return { json: { name, message: wasThere ? 'The profile is deleted.' : 'There was no such profile.' } }
+    },
+    async activateUserProfile(request) {
+      const { name } = request.params
+      const { model } = await accounts.activateProfile(callerOf(request).owner, name)
+      return { json: { name, message: 'New conversations use this model.', model } }
+    },
+    async renameUserProfile(request) {
+      const { new_name } = request.body
+      await accounts.renameProfile(callerOf(request).owner, request.params.name, new_name)
+      return { json: { name: new_name, message: 'The profile is renamed.' } }
+    },
+  }
+}
+
+/** Wire 1.7: secrets are shown to who holds the API key and the key of a running sandbox of the same user. */
+async function mustVouch(
+  sandboxes: { byKey(key: string): Promise<SandboxRow | undefined> },
+  owner: string | null,
+  key: string | undefined,
+): Promise<void> {
+  const row = key === undefined ? undefined : await sandboxes.byKey(key)
+  if (row === undefined || row.status !== 'RUNNING') {
+    throw new Problem('unauthorized', 'The session key of a running sandbox is required in X-Session-API-Key')
+  }
+  if (row.owner !== owner) throw new Problem('forbidden', 'The sandbox belongs to somebody else')
+}
+
+async function currentModel(accounts: Accounts, owner: string | null): Promise<Llm> {
+  const made = llm.safeParse((await accounts.userSettings(owner)).agent_settings.llm)
+  if (made.success) return made.data
+  throw new Problem('not_found', 'The settings have no model yet: give llm')
+}
+
+function summary(name: string, model: Llm) {
+  const { base_url } = shown(model)
+  return {
+    name,
+    model: model.model,
+    base_url: typeof base_url === 'string' ? base_url : null,
+    api_key_set: model.api_key !== undefined,
+  }
+}
+
+function shown(model: Llm): Record<string, unknown> {
+  return redact(model) as Record<string, unknown> // a map of a record is a record
+}
+
+function withoutNulls(members: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null))
+}

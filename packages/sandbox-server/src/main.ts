@@ -1,0 +1,35 @@
+import { enableCompileCache } from 'node:module'
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+
+/** The sandbox server alone: `node main.ts --host --port --data --agent-server <main.ts of the agent server>`. */
+enableCompileCache()
+const { serve } = await import('./serve.ts')
+const { values } = parseArgs({
+  options: {
+    host: { type: 'string', default: '127.0.0.1' },
+    port: { type: 'string', default: '3000' },
+    data: { type: 'string', default: '.slipway-sandboxes' },
+    'agent-server': { type: 'string' },
+    'new-key': { type: 'boolean', default: false },
+  },
+})
+const stop = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+const root = resolve(import.meta.dirname, '../../..')
+const agentServer = values['agent-server'] ?? resolve(root, 'packages/agent-server/src/main.ts')
+await serve({
+  host: values.host,
+  port: Number(values.port),
+  data: values.data,
+  env: process.env,
+  agent: { command: [process.execPath, agentServer], readable: programFiles(root) },
+  isKeyWanted: values['new-key'],
+  signal: stop.signal,
+  ready: ({ url, key }) => console.log(JSON.stringify({ url, key })),
+})
+
+/** What a sandboxed agent server has to read: this Node, the packages and their libraries. */
+function programFiles(directory: string): string[] {
+  return [process.execPath, resolve(directory, 'packages'), resolve(directory, 'node_modules')]
+}
