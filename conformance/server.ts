@@ -33,8 +33,13 @@ export async function openServer(): Promise<TestServer> {
 }
 
 /** A server process of the working tree on a directory of the caller's, for tests that stop and start it. */
-export async function startServer(data: string, env: Readonly<Record<string, string>> = {}) {
-  const child = spawn(process.execPath, [main, '--port', '0', '--data', data], {
+export async function startServer(
+  data: string,
+  env: Readonly<Record<string, string>> = {},
+  /** More arguments, the last of a kind counts. */
+  more: readonly string[] = [],
+) {
+  const child = spawn(process.execPath, [main, '--port', '0', '--data', data, ...more], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, SLIPWAY_LOG_LEVEL: 'error', ...env },
   })

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -54,7 +55,10 @@ beforeAll(async () => {
   })
   known = [await api.import(log), await api.import('')]
 })
-afterAll(async () => await server[Symbol.asyncDispose]())
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await rm(files, { recursive: true, force: true })
+})
 
 const oddText = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 20 }),
@@ -95,7 +99,8 @@ function query(parameters: readonly Parameter[]): fc.Arbitrary<string> {
         const plausible = schema?.enum
           ? fc.constantFrom(...schema.enum)
           : fc.oneof(fc.integer({ min: -2, max: 102 }).map(String), fc.string())
-        return fc.tuple(fc.constant(name), fc.oneof(plausible, oddText))
+        const value = fc.oneof(plausible, oddText)
+        return fc.tuple(fc.constant(name), name === 'path' ? value.map(harmless) : value)
       }),
     fc.tuple(oddText, oddText),
   )
@@ -104,6 +109,15 @@ function query(parameters: readonly Parameter[]): fc.Arbitrary<string> {
     .map((pairs) => pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&'))
   const raw = fc.string({ maxLength: 30 }).map((text) => text.replaceAll(/[^!-~]|#/g, ''))
   return fc.oneof({ weight: 5, arbitrary: encoded }, { weight: 1, arbitrary: raw })
+}
+
+/** Files are written, and the server stops nobody from that: absolute paths are those of a directory of this test. */
+const files = join(tmpdir(), `slipway-fuzz-${randomUUID()}`)
+
+function harmless(path: string): string {
+  // From there nothing leads up; half of the others is made absolute, too, so that something is there.
+  const inside = path.replaceAll('..', '').replace(/^\/+/, '')
+  return path.startsWith('/') || path.length % 2 === 0 ? `${files}/${inside}` : path
 }
 
 function filled(path: string): fc.Arbitrary<string> {
@@ -115,7 +129,9 @@ function filled(path: string): fc.Arbitrary<string> {
           fc.constant(randomUUID()),
           oddText.map(segment),
         )
-      : fc.oneof(fc.constantFrom('a', 'b', 'search', 'count'), oddText.map(segment))
+      : name === 'path'
+        ? oddText.map((text) => segment(harmless(`/${text}`)))
+        : fc.oneof(fc.constantFrom('a', 'b', 'search', 'count'), oddText.map(segment))
   return fc
     .tuple(...names.map(value))
     .map((values) => names.reduce((text, name, i) => text.replace(`{${name}}`, values[i] ?? ''), path))
@@ -151,10 +167,17 @@ const messageLike = fc.record(
     workspace: fc.oneof(fc.jsonValue(), fc.constant({ working_dir: workspace })),
     conversation_id: fc.oneof(fc.string(), fc.uuid()),
     kind: fc.constantFrom('PauseEvent', 'MessageEvent', 'x'),
+    // Commands are run as they are, so none is made up here.
+    command: fc.constantFrom('true', 'echo x', 'echo x >&2; exit 3', 'kill -9 $$', '\u0000', ''),
+    cwd: fc.constantFrom(tmpdir(), '/nothing-there', '', '\u0000', '\ud800'),
+    timeout: fc.constantFrom(1, 5, 300, 0, 1e15, 'x', null),
+    path: oddText.map(harmless),
     __proto__: fc.jsonValue(),
   },
   { requiredKeys: [] },
 )
+
+const form = '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\ncontent\r\n--b--\r\n'
 
 const body = fc.oneof(
   fc.constant(undefined),
@@ -164,6 +187,7 @@ const body = fc.oneof(
     .map((values) => values.map((value) => JSON.stringify(value)).join('\n')),
   fc.jsonValue().map((value) => JSON.stringify(value)),
   fc.string({ unit: 'binary', maxLength: 50 }),
+  fc.constantFrom(form, form.slice(0, -8), form.replace('name="file"', 'name="x"'), '--b--'),
   fc.uint8Array({ maxLength: 50 }).map((bytes) => Buffer.from(bytes)),
   fc.constantFrom(
     '{',
@@ -181,6 +205,7 @@ const contentType = fc.constantFrom(
   'application/x-ndjson',
   'text/plain',
   'multipart/form-data',
+  'multipart/form-data; boundary=b',
   '',
   'application/json;;',
 )

@@ -1,5 +1,6 @@
-import { Secret } from '@slipway/protocol'
+import { Secret, type WebhookSpec } from '@slipway/protocol'
 import * as z from 'zod'
+import { secretsOf, webhooksOf } from './webhooks-config.ts'
 
 const list = z
   .string()
@@ -19,6 +20,17 @@ const environment = z.object({
   SLIPWAY_SESSION_API_KEY: z.string().optional().meta({
     description:
       'Session key that callers send as X-Session-API-Key. Several are separated by commas. Without one the server binds to loopback only.',
+  }),
+  SLIPWAY_DEFERRED_INIT: z.stringbool().default(false).meta({
+    description:
+      'Wait for the keys and other settings, which POST /api/init brings; nothing else is answered before.',
+  }),
+  SLIPWAY_INIT_API_KEY: z.string().optional().meta({
+    description: 'Key that is sent as X-Init-API-Key with these settings; SLIPWAY_SECRET_KEY unless given.',
+  }),
+  SLIPWAY_BASH_RETENTION_SECONDS: wholeNumber(0, 2_000_000_000, 0).meta({
+    description:
+      'Seconds for which commands of /api/bash are kept after their end; 0 keeps them as long as there is room.',
   }),
   SLIPWAY_ALLOWED_HOSTS: list.meta({
     description: 'Host names that requests may name besides loopback, separated by commas.',
@@ -43,6 +55,9 @@ const environment = z.object({
     description:
       'Text from which the key for stored secrets is made, 16 characters or more. Without one a random key is kept in the data directory.',
   }),
+  OH_SECRET_KEY: z.string().min(16).optional().meta({
+    description: 'The same by the name that other servers of this interface know.',
+  }),
   SLIPWAY_CONFIRMATION_DEADLINE_SECONDS: wholeNumber(0, 2_000_000, 0).meta({
     description: 'Seconds after which actions that nobody confirmed are rejected; 0 waits for ever.',
   }),
@@ -56,6 +71,13 @@ const environment = z.object({
     description:
       'Names of environment variables that tools get besides the usual ones, separated by commas. Settings of the server are refused.',
   }),
+  SLIPWAY_MAX_PROFILES: wholeNumber(1, 10_000, 50).meta({
+    description: 'Profiles of models that may be kept; one more is refused.',
+  }),
+  SLIPWAY_WEBHOOKS: z.string().optional().meta({
+    description:
+      'Receivers of events: a JSON array of {"base_url", "headers"?, "event_buffer_size"?, "flush_delay"?, "retry_delay"?}; addresses are http, https or http+unix.',
+  }),
   SLIPWAY_CONFINE_FILES: z.stringbool().default(true).meta({
     description: 'Keep the files that callers and tools name inside the workspace.',
   }),
@@ -64,7 +86,7 @@ const environment = z.object({
 /** What tools get of the environment without being asked for; `LC_*` besides. */
 const usualVariables = new Set(['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'TZ', 'TERM', 'TMPDIR'])
 const secretVariable = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i
-const ownVariable = /^SLIPWAY_/i
+const ownVariable = /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$)/i
 
 export interface Config {
   readonly keys: readonly Secret[]
@@ -81,9 +103,18 @@ export interface Config {
   readonly conversationIdleMs: number
   /** The variables that processes of tools get, and no others. No setting of the server is among them. */
   readonly toolEnvironment: Readonly<Record<string, string>>
+  readonly maxProfiles: number
+  readonly webhooks: readonly WebhookSpec[]
   readonly confineFiles: boolean
   /** Values of the environment that are secrets by their names; a tool could find them, so they are hidden in all it says. */
   readonly secretValues: readonly Secret[]
+  /** All that no tool may show: the keys and `secretValues`. */
+  readonly secrets: readonly Secret[]
+  /** The server waits for `POST /api/init`. */
+  readonly isDeferred: boolean
+  readonly initKey: Secret | undefined
+  /** Undefined: commands are not removed for their age. */
+  readonly bashRetentionMs: number | undefined
 }
 
 /** Reads the environment; throws an Error that names the variable at fault and never shows its value. */
@@ -91,6 +122,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const set = Object.fromEntries(
     Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
   )
+  const keys = sessionKeys(set)
   const result = environment.safeParse(set)
   if (!result.success) {
     const issue = result.error.issues[0]
@@ -98,33 +130,59 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   }
   const values = result.data
   const deadline = values.SLIPWAY_CONFIRMATION_DEADLINE_SECONDS
-  const secretKey = values.SLIPWAY_SECRET_KEY
+  const secretKey = secretOf(values.SLIPWAY_SECRET_KEY ?? values.OH_SECRET_KEY)
+  const initKey = secretOf(values.SLIPWAY_INIT_API_KEY) ?? secretKey
+  const retention = values.SLIPWAY_BASH_RETENTION_SECONDS
+  const webhooks = webhooksOf(env)
+  const named = [...secretValues(env), ...webhooks.flatMap(secretsOf)]
   return {
-    keys: (values.SLIPWAY_SESSION_API_KEY ?? '')
-      .split(',')
-      .map((key) => key.trim())
-      .filter((key) => key !== '')
-      .map((key) => new Secret(key)),
+    keys,
     allowedHosts: values.SLIPWAY_ALLOWED_HOSTS,
     allowedOrigins: values.SLIPWAY_ALLOWED_ORIGINS,
     logLevel: values.SLIPWAY_LOG_LEVEL,
     maxSocketsPerConversation: values.SLIPWAY_MAX_SOCKETS_PER_CONVERSATION,
     stallMs: values.SLIPWAY_STALL_SECONDS * 1000,
     heartbeatMs: values.SLIPWAY_HEARTBEAT_SECONDS * 1000,
-    secretKey: secretKey === undefined ? undefined : new Secret(secretKey),
+    secretKey,
     confirmationDeadlineMs: deadline === 0 ? undefined : deadline * 1000,
     maxConcurrentRuns: values.SLIPWAY_MAX_CONCURRENT_RUNS,
     conversationIdleMs: values.SLIPWAY_CONVERSATION_IDLE_SECONDS * 1000,
     toolEnvironment: toolEnvironment(env, values.SLIPWAY_TOOL_ENVIRONMENT),
+    maxProfiles: values.SLIPWAY_MAX_PROFILES,
+    webhooks,
     confineFiles: values.SLIPWAY_CONFINE_FILES,
-    secretValues: secretValues(env),
+    secretValues: named,
+    secrets: [...keys, secretKey, initKey, ...named].filter((secret) => secret !== undefined),
+    isDeferred: values.SLIPWAY_DEFERRED_INIT,
+    initKey,
+    bashRetentionMs: retention === 0 ? undefined : retention * 1000,
   }
+}
+
+function secretOf(text: string | undefined): Secret | undefined {
+  return text === undefined ? undefined : new Secret(text)
+}
+
+/** The session keys, also by the names that other servers of this interface read them from. */
+function sessionKeys(env: Readonly<Record<string, string | undefined>>): Secret[] {
+  const own = env.SLIPWAY_SESSION_API_KEY?.split(',').map((key) => key.trim())
+  const texts = own ?? numbered(env, 'OH_SESSION_API_KEYS') ?? [env.SESSION_API_KEY ?? '']
+  return texts.filter((key) => key !== '').map((key) => new Secret(key))
+}
+
+/** `NAME_0`, `NAME_1`, ... up to the first that is missing; undefined when there is none. */
+function numbered(env: Readonly<Record<string, string | undefined>>, name: string): string[] | undefined {
+  const texts: string[] = []
+  for (let text = env[`${name}_0`]; text !== undefined; text = env[`${name}_${texts.length}`])
+    texts.push(text)
+  return texts.length === 0 ? undefined : texts
 }
 
 /** Of short values, and of switches in variables such as `USE_TOKEN`, every text would be full. */
 const minSecretLength = 8
 
-function secretValues(env: Readonly<Record<string, string | undefined>>): Secret[] {
+/** Values of variables whose names say that they are secrets. */
+export function secretValues(env: Readonly<Record<string, string | undefined>>): Secret[] {
   return Object.entries(env).flatMap(([name, value]) =>
     value !== undefined && value.length >= minSecretLength && secretVariable.test(name)
       ? [new Secret(value)]

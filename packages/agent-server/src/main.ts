@@ -1,7 +1,7 @@
 import { enableCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 
-/** The agent server alone, as it runs inside a sandbox: `node main.ts --host --port --data`. */
+/** The agent server alone, as it runs inside a sandbox: `node main.ts --host --port --data`, or `--socket` instead of host and port. */
 enableCompileCache()
 const { serve } = await import('./serve.ts')
 const { values } = parseArgs({
@@ -9,6 +9,7 @@ const { values } = parseArgs({
     host: { type: 'string', default: '127.0.0.1' },
     port: { type: 'string', default: '8000' },
     data: { type: 'string', default: '.slipway' },
+    socket: { type: 'string' },
   },
 })
 const stop = new AbortController()
@@ -16,6 +17,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 await serve({
   host: values.host,
   port: Number(values.port),
+  socket: values.socket,
   data: values.data,
   env: process.env,
   signal: stop.signal,

@@ -26,11 +26,12 @@ export function openSecrets(value: unknown, open: (sealed: string) => unknown): 
 }
 
 /**
- * A copy with another value for each text that is shown otherwise, and for what would be taken for sealed. Members that
+ * A copy with another value for each text and number that is shown otherwise, and for what would be taken for sealed. Members that
  * are undefined are left out.
  */
 function copy(value: unknown, visible: unknown, replace: (value: unknown) => unknown): unknown {
-  if (typeof value === 'string') return value === visible ? value : replace(value)
+  if (typeof value === 'string' || typeof value === 'number')
+    return value === visible ? value : replace(value)
   if (typeof value !== 'object' || value === null) return value
   if ('$sealed' in value) return replace(value)
   const inner = (name: string | number, member: unknown) =>

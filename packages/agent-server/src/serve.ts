@@ -1,24 +1,22 @@
 import { once } from 'node:events'
-import { join, resolve } from 'node:path'
-import { app, listen, logTo } from '@slipway/http'
+import { resolve } from 'node:path'
+import { app, isLoopback, listen, logTo } from '@slipway/http'
 import { agentOpenApi, agentRoutes } from '@slipway/protocol'
-import { Cipher, openStorage } from '@slipway/storage'
+import { openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
-import { Agents } from './agents.ts'
 import { readConfig } from './config.ts'
-import { Conversations } from './conversations.ts'
-import { eventsSocket } from './events-socket.ts'
-import { controlHandlers } from './handlers/control.ts'
-import { conversationHandlers } from './handlers/conversations.ts'
-import { eventHandlers } from './handlers/events.ts'
 import { healthHandlers } from './handlers/health.ts'
-import { profileHandlers } from './handlers/profiles.ts'
-import { Profiles } from './profiles.ts'
+import { initHandlers } from './handlers/init.ts'
+import { Init } from './init.ts'
+import { late, lateSocket } from './late.ts'
+import { openParts } from './parts.ts'
 
 export interface ServeOptions {
   readonly host: string
   /** 0 means any free one. */
   readonly port: number
+  /** Path of a Unix socket to listen on instead. */
+  readonly socket?: string | undefined
   /** Directory of the logs; it is made when it is not there. */
   readonly data: string
   /** The environment: settings named `SLIPWAY_*`. */
@@ -35,59 +33,44 @@ export async function serve(options: ServeOptions): Promise<void> {
   const directory = resolve(options.data)
   const log = logTo(process.stderr, config.logLevel)
   await using storage = await openStorage({ directory, log })
-  const conversations = new Conversations(storage, directory)
-  const cipher = await Cipher.open({ directory, secretKey: config.secretKey, log })
-  const profiles = new Profiles({ directory: join(directory, 'profiles'), cipher })
   let lastChange = Date.now()
   const touch = () => {
     lastChange = Date.now()
   }
-  const now = () => Date.now() * 1000
-  await using agents = new Agents({
-    storage,
-    cipher,
-    profiles,
+  await using init = new Init({
+    config,
+    isExposed: options.socket === undefined && !isLoopback(options.host),
     log,
-    now,
-    directory: join(directory, 'conversations'),
-    environment: config.toolEnvironment,
-    home: config.toolEnvironment.HOME,
-    isConfined: config.confineFiles,
-    hidden: [
-      ...[...config.keys, ...config.secretValues].map((key) => key.open()),
-      ...(config.secretKey === undefined ? [] : [config.secretKey.open()]),
-      ...cipher.texts,
-    ],
-    confirmationDeadlineMs: config.confirmationDeadlineMs,
-    maxRuns: config.maxConcurrentRuns,
-    idleMs: config.conversationIdleMs,
+    open: (config) => openParts({ config, directory, storage, log, touch }),
   })
-  const create = {
-    storage,
-    agents,
-    worktrees: join(directory, 'worktrees'),
-    environment: config.toolEnvironment,
-  }
-  const handlers = {
-    ...healthHandlers({ version: ownPackage.version, idleSince: () => lastChange }),
-    ...conversationHandlers({ create, conversations, touch, now }),
-    ...controlHandlers({ storage, agents, profiles, touch }),
-    ...eventHandlers({ storage, agents, touch, heartbeatMs: config.heartbeatMs }),
-    ...profileHandlers({ profiles, touch }),
-  }
-  const web = app(agentRoutes, handlers, {
-    openapi: agentOpenApi,
-    sockets: [eventsSocket({ storage, agents, conversations, touch, now })],
-    log,
-    keys: config.keys,
-    allowedHosts: config.allowedHosts,
-    allowedOrigins: config.allowedOrigins,
-    maxSocketsPerKey: config.maxSocketsPerConversation,
-    stallMs: config.stallMs,
+  if (!config.isDeferred) await init.start()
+  const health = healthHandlers({
+    version: ownPackage.version,
+    idleSince: () => lastChange,
+    state: () => init.state,
   })
-  // Before anybody is answered: what was running when the process died is paused.
-  await agents.recover()
-  const listening = await listen(web, { host: options.host, port: options.port })
+  const own = { ...health, ...initHandlers({ init, isDeferred: config.isDeferred, key: config.initKey }) }
+  const others = Object.keys(agentRoutes).filter((name) => !Object.hasOwn(own, name))
+  const web = app(
+    agentRoutes,
+    { ...own, ...late(others, () => init.parts.handlers) },
+    {
+      openapi: agentOpenApi,
+      sockets: [
+        lateSocket('/sockets/events/{conversation_id}', () => init.parts.sockets.events),
+        lateSocket('/sockets/bash-events', () => init.parts.sockets.bash),
+      ],
+      log,
+      keys: () => init.keys,
+      ...(config.isDeferred ? { gate: (path: string) => init.gate(path) } : {}),
+      allowedHosts: config.allowedHosts,
+      allowedOrigins: () => init.allowedOrigins,
+      maxSocketsPerKey: config.maxSocketsPerConversation,
+      stallMs: config.stallMs,
+    },
+  )
+  const { host, port, socket } = options
+  const listening = await listen(web, socket === undefined ? { host, port } : { socketPath: resolve(socket) })
   log('debug', 'listening', { url: listening.url })
   options.ready?.(listening.url)
   if (!options.signal.aborted) await once(options.signal, 'abort')

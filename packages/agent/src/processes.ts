@@ -60,8 +60,17 @@ async function readsTerminal(pid: number): Promise<boolean> {
  */
 export async function killSession(leader: number, mark: string): Promise<void> {
   killGroup(leader)
+  await killEach(({ session, environment }) => session === leader || environment.includes(mark))
+}
+
+/** Kills each process whose environment says so, where there is /proc. */
+export async function killMarked(isMarked: (environment: Buffer) => boolean): Promise<void> {
+  await killEach(({ environment }) => isMarked(environment))
+}
+
+async function killEach(isMeant: (process: Process) => boolean): Promise<void> {
   for (let round = 0; round < 8; round++) {
-    const found = await members(leader, mark)
+    const found = (await processes()).filter(isMeant).map(({ pid }) => pid)
     if (found.length === 0) return
     for (const pid of found) signalTo(pid, 'SIGKILL')
     await new Promise((done) => setTimeout(done, 5 * round))
@@ -74,14 +83,6 @@ function signalTo(pid: number, signal: NodeJS.Signals): void {
   } catch {
     // It is gone, or it is another user's.
   }
-}
-
-/** Processes that are alive and belong to the session or carry the mark. */
-async function members(leader: number, mark: string): Promise<number[]> {
-  const all = await processes()
-  return all
-    .filter(({ session, environment }) => session === leader || environment.includes(mark))
-    .map(({ pid }) => pid)
 }
 
 interface Process {

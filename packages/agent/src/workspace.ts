@@ -3,13 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { readlink, realpath } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import type { IPty } from '@lydell/node-pty'
-import { killGroup, killSession } from './processes.ts'
+import { type Ending, type FollowOptions, follow, maxTimeoutMs } from './follow.ts'
+import { killGroup, killMarked, killSession } from './processes.ts'
 
 export type { IPty as Pty } from '@lydell/node-pty'
 export { killGroup } from './processes.ts'
-
-/** The longest that a timer takes. */
-const maxTimeoutMs = 2 ** 31 - 1
 
 /** A path that the workspace does not give, and why; the text is for the model. */
 export class PathRefused extends Error {
@@ -43,6 +41,9 @@ export interface Exit {
   readonly isTimedOut: boolean
 }
 
+/** In the environment of what is followed, before the mark of its workspace, a slash and its name. */
+const followMark = 'SLIPWAY_COMMAND='
+
 /**
  * A directory, its files and its processes: the only place of this package that starts processes. Each process leads a
  * group of its own, and the whole group is killed with it. Processes see `env` and nothing else of the server's environment.
@@ -59,6 +60,10 @@ export class Workspace implements AsyncDisposable {
   readonly #isConfined: boolean
   readonly #kills = new Set<() => void | Promise<void>>()
   readonly #terminals = new WeakMap<IPty, () => Promise<void>>()
+  /** What followed programs carry in their environment, and who holds their output. */
+  readonly #mark = randomUUID()
+  readonly #followed = new Set<ChildProcess>()
+  #hasFollowed = false
   #isClosed = false
 
   private constructor(
@@ -185,6 +190,48 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
+   * Runs a program without input, whose output is wanted as it comes, to its end. What it leaves running in the background goes
+   * on until the workspace is closed, and what that prints is dropped, but for what comes within the first moments. When time
+   * is over, or the signal aborts, nothing of it is left running. Rejects when it cannot be started.
+   */
+  async follow(
+    command: string,
+    args: readonly string[],
+    options: ProcessOptions & FollowOptions,
+    signal?: AbortSignal,
+  ): Promise<Ending> {
+    this.#mustBeOpen()
+    const mark = `${this.#mark}/${options.name}`
+    const child = spawn(command, args, {
+      cwd: options.cwd ?? this.directory,
+      env: { ...this.env, ...options.env, SLIPWAY_COMMAND: mark },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    })
+    const kill = async () => {
+      if (child.pid !== undefined) await killSession(child.pid, followMark + mark)
+    }
+    this.#hasFollowed = true
+    this.#followed.add(child)
+    child.once('close', () => this.#followed.delete(child))
+    this.#kills.add(kill)
+    try {
+      return await follow(child, { ...options, kill }, signal)
+    } finally {
+      this.#kills.delete(kill)
+    }
+  }
+
+  /** Kills what programs of these names have left running when the process that followed them died, where there is /proc. */
+  static async endLeft(names: ReadonlySet<string>): Promise<void> {
+    const nameIn = /(?:^|\0)SLIPWAY_COMMAND=[^/\0]*\/([^\0]*)/
+    await killMarked((environment) => {
+      const name = environment.includes(followMark) && nameIn.exec(environment.toString('latin1'))?.[1]
+      return typeof name === 'string' && names.has(name)
+    })
+  }
+
+  /**
    * Starts a program on a terminal of its own (its session's leader). Raw bytes: `onData` gives Buffers typed as text.
    * Everything that is started in it carries a mark in its environment, by which `endTerminal` finds it again.
    */
@@ -226,6 +273,10 @@ export class Workspace implements AsyncDisposable {
     this.#isClosed = true
     await Promise.all([...this.#kills].map((kill) => kill()))
     this.#kills.clear()
+    if (this.#hasFollowed)
+      await killMarked((environment) => environment.includes(`${followMark}${this.#mark}/`))
+    // Where nothing finds what is left, it must not keep this process alive.
+    for (const { stdout, stderr } of this.#followed) for (const stream of [stdout, stderr]) stream?.destroy()
   }
 
   #mustBeOpen(): void {

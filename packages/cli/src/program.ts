@@ -57,8 +57,9 @@ function addServers(slipway: Command, config: Config, signal: AbortSignal): void
     .description('start the agent server')
     .option('--host <host>', 'address to listen on', '127.0.0.1')
     .option('--port <port>', 'port to listen on; 0 is any free one', wholeNumber(0, 65_535), 8000)
+    .option('--socket <path>', 'listen on a Unix socket instead')
     .option('--data <directory>', 'where the logs are kept', '.slipway')
-    .action(async (options: { host: string; port: number; data: string }) => {
+    .action(async (options: { host: string; port: number; socket?: string; data: string }) => {
       const { serveCommand } = await import('./commands/serve.ts')
       const { json } = slipway.opts<{ json: boolean }>()
       await serveCommand({ ...options, env: config.env, isJson: json, signal })

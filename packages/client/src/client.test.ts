@@ -1,5 +1,9 @@
+import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { reach } from '@slipway/http'
 import { Problem, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { CallError, NoAnswerError } from './call-error.ts'
@@ -132,3 +136,26 @@ test.each(['127.0.0.1:8000', 'ftp://x', 'http://user:pass@x', 'http://x/?a=1', '
     expect(() => new Client({ url })).toThrow(Problem)
   },
 )
+
+test('with a fetch that knows Unix sockets, a client speaks to a server on one', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'client-'))
+  const path = join(directory, 'A server.sock')
+  const asked: (string | undefined)[] = []
+  const server = createServer((request, response) => {
+    asked.push(request.url)
+    json({ items: [], next_page_id: null })(request, response)
+  })
+  await new Promise<void>((resolve) => server.listen(path, resolve))
+  const url = `http+unix://${encodeURIComponent(path)}`
+  const client = new Client({ url: `${url}/behind/`, fetch: reach })
+  expect(client.url).toBe(`${url}/behind`)
+  expect(await client.call('searchEvents', { params, query: { limit: '5' } })).toEqual({
+    items: [],
+    next_page_id: null,
+  })
+  expect(asked).toEqual([`/behind/api/conversations/${id}/events/search?limit=5`])
+  const other = new Client({ url: url.replace('A%20server', 'nobody'), fetch: reach })
+  await expect(other.call('alive', {})).rejects.toBeInstanceOf(NoAnswerError)
+  await new Promise((resolve) => server.close(resolve))
+  await rm(directory, { recursive: true })
+})

@@ -3,7 +3,10 @@ import { NoAnswerError, refusal } from './call-error.ts'
 import type { CallInput, CallOutput, RouteName } from './route-types.ts'
 
 export interface ClientOptions {
-  /** Base address, `http://127.0.0.1:8000`; a path in it is kept as a prefix. */
+  /**
+   * Base address, `http://127.0.0.1:8000`; a path in it is kept as a prefix. `http+unix://%2Frun%2Fx.sock` names a Unix socket and
+   * needs a `fetch` that knows such addresses.
+   */
   readonly url: string
   /** Sent as `X-Session-API-Key`. */
   readonly sessionApiKey?: Secret | string | undefined
@@ -29,7 +32,7 @@ export class Client {
   readonly #key: Secret | undefined
   readonly #fetch: typeof globalThis.fetch
 
-  /** Throws a Problem `bad_request` when `url` is no http or https address. */
+  /** Throws a Problem `bad_request` when `url` is no http, https or http+unix address. */
   constructor(options: ClientOptions) {
     this.url = baseOf(options.url)
     const { sessionApiKey: key } = options
@@ -121,7 +124,7 @@ function baseOf(text: string): string {
   const url = URL.parse(text)
   if (
     url === null ||
-    !/^https?:$/.test(url.protocol) ||
+    !/^http(?:s|\+unix)?:$/.test(url.protocol) ||
     url.username !== '' ||
     url.search !== '' ||
     url.hash !== ''
@@ -131,11 +134,12 @@ function baseOf(text: string): string {
       'The address is not one of http or https without user, query and fragment.',
     )
   }
-  return url.origin + url.pathname.replace(/\/+$/, '')
+  // Not the origin: of a scheme that is not the web's it is the text "null".
+  return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, '')}`
 }
 
 function pathOf(route: Route, params: Readonly<Record<string, unknown>>): string {
-  return route.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
+  return route.path.replace(/\{(\w+)\*?\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
 }
 
 /** Undefined members are left out, members of an array are repeated. */

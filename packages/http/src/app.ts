@@ -2,27 +2,43 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Log, type Method, Problem, type Route, type RouteTable } from '@slipway/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { Guard, type GuardOptions, preflightHeaders } from './auth.ts'
+import { Guard, type GuardOptions, isPreflight, preflightHeaders } from './auth.ts'
+import { BasePath } from './base-path.ts'
 import { ClientGone, isUnread, readBody } from './body.ts'
 import { Docs } from './docs.ts'
 import { type ConnectionLimits, framework } from './framework.ts'
 import type { Handlers, Reply, SocketRoute } from './handler.ts'
-import { Incoming } from './incoming.ts'
+import { headerOf, Incoming } from './incoming.ts'
 import { Inputs } from './input.ts'
 import { stackOf } from './log.ts'
 import { Newest } from './newest.ts'
+import { type Relay, Relays } from './relay.ts'
 import { type Exchange, refusal, write } from './reply.ts'
 import { type SocketLimits, Sockets } from './sockets.ts'
+import { bindSocket } from './unix-socket.ts'
 
 export interface AppOptions extends GuardOptions, ConnectionLimits, SocketLimits {
   /** Served at `/openapi.json` and shown at `/docs`. */
   readonly openapi: object
   readonly sockets?: readonly SocketRoute[]
+  readonly relays?: readonly Relay[]
+  /** The path below which a proxy shows this server (`/slipway`). Requests are served with and without it. */
+  readonly basePath?: string
+  /**
+   * Tells who calls, before a byte of the body is read; asked for every route that is not `open`, for the description of the API
+   * and for unknown paths (with a route of the tag `docs`), instead of a key. The answer is `Request.caller`. Throws a Problem to refuse.
+   * WebSockets still ask for one of `keys`.
+   */
+  identify?(route: Route, header: (name: string) => string | undefined): unknown
+  /** `/openapi.json` and `/docs` need no caller. */
+  readonly openDocs?: true
   readonly log: Log
   /** Longest JSON body; 10 MiB unless given. */
   readonly maxBodyBytes?: number
   /** How long a JSON body may take; 60 s unless given. */
   readonly bodyTimeoutMs?: number
+  /** Longest file of an upload; 4 GiB unless given. */
+  readonly maxUploadBytes?: number
   /** How long the client of a stream body may send nothing; 60 s unless given. */
   readonly idleMs?: number
   /** How long a client that is answered early is still read before it is cut off; 5 s unless given. */
@@ -38,7 +54,8 @@ export function app<T extends RouteTable>(routes: T, handlers: Handlers<T>, opti
 
 type Call = (request: Incoming) => Reply | Promise<Reply>
 type Serve = (raw: IncomingMessage, res: ServerResponse, params: unknown) => void
-type Produce = (exchange: Exchange, params: unknown) => Reply | Promise<Reply>
+/** Undefined: it has been answered already. */
+type Produce = (exchange: Exchange, params: unknown) => Reply | Promise<Reply | undefined>
 
 interface Served extends Exchange {
   /** With braces; empty when there is no such route. */
@@ -51,6 +68,8 @@ export class App {
   readonly #options: AppOptions
   readonly #guard: Guard
   readonly #sockets: Sockets
+  readonly #relays: Relays
+  readonly #basePath: BasePath
   readonly #inputs = new Inputs()
   readonly #known = new Newest<{ readonly serve: Serve; readonly params: unknown }>()
   /** The methods of each path. */
@@ -61,14 +80,20 @@ export class App {
 
   constructor(options: AppOptions) {
     this.#options = options
-    this.#guard = new Guard(options)
+    this.#guard = new Guard(options, { asksCallers: options.identify !== undefined })
     this.#sockets = new Sockets(options.sockets ?? [], this.#guard, options.log, options)
+    this.#basePath = new BasePath(options.basePath ?? '')
+    this.#relays = new Relays(options.relays ?? [], this.#guard, this.#basePath, options)
     const refuse = this.#serve('', () => {
       throw new Problem('bad_request', 'The address is not valid')
     })
-    this.#fastify = framework(options, routed(refuse), (raw, res) => this.#serveKnown(raw, res))
+    const { rewrite } = this.#basePath
+    this.#fastify = framework(options, routed(refuse), (raw, res) => this.#serveKnown(raw, res), rewrite)
     this.#fastify.setNotFoundHandler(routed(this.#serve('', ({ raw }) => this.#refuseUnknown(raw))))
-    this.#fastify.server.on('upgrade', (raw, net, head) => this.#sockets.upgrade(raw, net, head))
+    this.#fastify.server.on('upgrade', (raw, net, head) => {
+      rewrite?.(raw)
+      if (!this.#relays.upgrade(raw, net, head)) this.#sockets.upgrade(raw, net, head)
+    })
   }
 
   /** Whether callers need a key. */
@@ -79,10 +104,22 @@ export class App {
   /** Adds a route of a table. */
   add(route: Route, call: Call): void {
     const isOpen = route.open === true
-    this.#add(route.method, route.path, (exchange, params) => {
-      this.#guard.admit(exchange.raw, isOpen)
-      const incoming = this.#incoming(route, exchange, params)
+    const identify = isOpen ? undefined : this.#options.identify
+    const serve = (exchange: Exchange, params: unknown, isUnsent: boolean, caller: unknown) => {
+      const incoming = this.#incoming(route, exchange, params, isUnsent, caller)
       return incoming instanceof Incoming ? call(incoming) : incoming.then(call)
+    }
+    this.#add(route.method, route.path, (exchange, params) => {
+      const { raw, res } = exchange
+      this.#guard.admit(raw, isOpen || identify !== undefined)
+      // Asked now, because a short body arrives, and is complete, while the caller is looked up.
+      const isUnsent = isUnread(raw)
+      const caller = identify?.(route, (name) => headerOf(raw, name))
+      if (!(caller instanceof Promise)) return serve(exchange, params, isUnsent, caller)
+      return caller.then((known: unknown) => {
+        if (res.destroyed) throw new ClientGone('The client went away')
+        return serve(exchange, params, isUnsent, known)
+      })
     })
   }
 
@@ -95,18 +132,32 @@ export class App {
         document ??= Buffer.from(JSON.stringify(this.#options.openapi))
         return { bytes: document }
       },
-      '/redoc': () => ({ status: 307, bytes: empty, headers: { location: '/docs' } }),
+      // Relative, so that it also leads there from behind a prefix.
+      '/redoc': (url) => {
+        const location = /\/(\?|$)/.test(url) ? '../docs' : 'docs'
+        return { status: 307, bytes: empty, headers: { location } }
+      },
       '/docs': (url) => docs.get(url),
       '/docs/*': (url) => docs.get(url),
     }
     for (const [path, answer] of Object.entries(own)) {
       this.#add('GET', path, ({ raw }) => {
-        this.#guard.admit(raw, false)
-        return answer(raw.url ?? '')
+        const admitted = this.#admitted(raw, this.#options.openDocs === true)
+        return admitted === undefined ? answer(raw.url ?? '') : admitted.then(() => answer(raw.url ?? ''))
       })
     }
     for (const [path, methods] of this.#paths) this.#refuseOthers(path, methods)
+    for (const prefix of this.#relays.prefixes) {
+      const pass: Produce = (exchange) => this.#relays.pass(exchange)
+      for (const path of [prefix, `${prefix}/*`]) this.#register(this.#fastify.supportedMethods, path, pass)
+    }
     return this
+  }
+
+  /** Binds a Unix socket that only the user of this process may connect to. */
+  async openSocket(path: string): Promise<void> {
+    await this.#fastify.ready()
+    await bindSocket(this.#fastify.server, path)
   }
 
   /** Binds a port (0: any free one) and resolves with its number. */
@@ -121,6 +172,7 @@ export class App {
     const { server } = this.#fastify
     this.#isStopping = true
     this.#sockets.stop()
+    this.#relays.stop()
     const closed = this.#fastify.close()
     for (const controller of this.#live) controller.abort()
     // A connection that has just been answered is idle only after the framework looked for idle ones.
@@ -128,6 +180,7 @@ export class App {
     const limit = setTimeout(() => {
       server.closeAllConnections()
       this.#sockets.terminate()
+      this.#relays.terminate()
     }, limitMs)
     await closed
     clearInterval(idle)
@@ -135,8 +188,11 @@ export class App {
   }
 
   #register(method: string[], path: string, produce: Produce): void {
-    const url = path.replaceAll(/\{(\w+)\}/g, ':$1')
-    const serve = this.#serve(path, produce)
+    const url = path.replace(/\{\w+\*\}$/, '*').replaceAll(/\{(\w+)\}/g, ':$1')
+    const rest = /\{(\w+)\*\}$/.exec(path)?.[1]
+    const take: Produce =
+      rest === undefined ? produce : (exchange, params) => produce(exchange, withRest(params, rest))
+    const serve = this.#serve(path, take)
     const remember: Serve = (raw, res, params) => {
       if (raw.method === 'GET') this.#known.set(raw.url ?? '', { serve, params })
       serve(raw, res, params)
@@ -146,7 +202,9 @@ export class App {
 
   /** An address that was asked for lately needs no router: it is served as it was then. */
   #serveKnown(raw: IncomingMessage, res: ServerResponse): boolean {
-    const known = raw.method === 'GET' && !this.#isStopping ? this.#known.get(raw.url ?? '') : undefined
+    if (raw.method !== 'GET' || this.#isStopping) return false
+    this.#basePath.rewrite?.(raw)
+    const known = this.#known.get(raw.url ?? '')
     known?.serve(raw, res, known.params)
     return known !== undefined
   }
@@ -160,28 +218,46 @@ export class App {
   #refuseOthers(path: string, methods: readonly string[]): void {
     const others = this.#fastify.supportedMethods.filter((method) => !methods.includes(method))
     const allow = [...methods, 'OPTIONS'].join(', ')
+    const options: Reply = { status: 204, bytes: empty, headers: { allow, ...preflightHeaders } }
+    const refusal: Reply = { status: 405, json: { detail: 'Method Not Allowed' }, headers: { allow } }
     const refuse: Produce = ({ raw }) => {
-      this.#guard.admit(raw, raw.method === 'OPTIONS')
-      if (raw.method === 'OPTIONS')
-        return { status: 204, bytes: empty, headers: { allow, ...preflightHeaders } }
-      return { status: 405, json: { detail: 'Method Not Allowed' }, headers: { allow } }
+      const admitted = this.#admitted(raw, raw.method === 'OPTIONS')
+      const reply = raw.method === 'OPTIONS' ? options : refusal
+      return admitted === undefined ? reply : admitted.then(() => reply)
     }
     this.#register(others, path, refuse)
   }
 
   /** Without a key nobody learns which paths there are. A preflight has none and must pass, or a page sees no answer. */
-  #refuseUnknown(raw: IncomingMessage): Reply {
-    const isPreflight = raw.method === 'OPTIONS' && raw.headers['access-control-request-method'] !== undefined
-    this.#guard.admit(raw, isPreflight)
-    if (isPreflight) return { status: 204, bytes: empty, headers: preflightHeaders }
-    throw new Problem('not_found', 'Not Found')
+  #refuseUnknown(raw: IncomingMessage): Reply | Promise<Reply> {
+    const admitted = this.#admitted(raw, isPreflight(raw))
+    if (isPreflight(raw)) return { status: 204, bytes: empty, headers: preflightHeaders }
+    const refuse = () => {
+      throw new Problem('not_found', 'Not Found')
+    }
+    return admitted === undefined ? refuse() : admitted.then(refuse)
+  }
+
+  /** Admits to what is no route of the table; a promise when the caller has to be looked up for it. */
+  #admitted(raw: IncomingMessage, isOpen: boolean): Promise<unknown> | undefined {
+    const { identify } = this.#options
+    this.#guard.admit(raw, isOpen || identify !== undefined)
+    const caller = isOpen ? undefined : identify?.(docsRoute, (name) => headerOf(raw, name))
+    return caller instanceof Promise ? caller : undefined
   }
 
   /** What the route wants to know of a request; a promise only when a body has to be read first. */
-  #incoming(route: Route, { raw, res }: Exchange, params: unknown): Incoming | Promise<Incoming> {
-    const source = { raw, res, live: this.#live, idleMs: this.#options.idleMs ?? 60_000 }
+  #incoming(
+    route: Route,
+    { raw, res }: Exchange,
+    params: unknown,
+    isUnsent: boolean,
+    caller: unknown,
+  ): Incoming | Promise<Incoming> {
+    const { maxUploadBytes = 4 * 1024 ** 3, idleMs = 60_000 } = this.#options
+    const source = { raw, res, live: this.#live, idleMs, maxUploadBytes, caller }
     const make = (bytes: Buffer) => new Incoming(route, source, this.#inputs.read(route, raw, params, bytes))
-    if (route.stream !== undefined || !isUnread(raw)) return make(empty)
+    if (!isUnsent || route.stream !== undefined || route.upload === true) return make(empty)
     // A body that the route does not declare is read too, so that the connection can be used again.
     const { maxBodyBytes = 10 * 1024 * 1024, bodyTimeoutMs = 60_000 } = this.#options
     return readBody(raw, maxBodyBytes, bodyTimeoutMs).then(make)
@@ -194,6 +270,7 @@ export class App {
       const common = this.#guard.headers(raw.headers)
       const exchange = { raw, res, route, common, lingerMs, stallMs, startedAt: performance.now() }
       try {
+        this.#guard.enter(raw)
         const produced = produce(exchange, params)
         if (produced instanceof Promise || 'chunks' in produced) void this.#finish(exchange, produced)
         else {
@@ -206,9 +283,10 @@ export class App {
     }
   }
 
-  async #finish(exchange: Served, produced: Reply | Promise<Reply>): Promise<void> {
+  async #finish(exchange: Served, produced: Reply | Promise<Reply | undefined>): Promise<void> {
     try {
-      await write(exchange, await produced)
+      const reply = await produced
+      if (reply !== undefined) await write(exchange, reply)
       this.#done(exchange)
     } catch (error) {
       this.#fail(exchange, error)
@@ -251,4 +329,13 @@ function routed(serve: Serve): (request: FastifyRequest, reply: FastifyReply) =>
   }
 }
 
+/** The router calls the rest of an address `*`. */
+function withRest(params: unknown, name: string): unknown {
+  const { '*': rest, ...others }: { readonly '*'?: unknown } = { ...Object(params) }
+  return { ...others, [name]: rest }
+}
+
 const empty = Buffer.alloc(0)
+
+/** What `identify` is asked about where there is no route of the table. */
+const docsRoute: Route = { method: 'GET', path: '/docs', tag: 'docs', summary: 'The API', responses: {} }

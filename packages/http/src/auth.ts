@@ -3,40 +3,76 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Problem, type Secret } from '@slipway/protocol'
 
 export interface GuardOptions {
-  /** Session keys; with none the server is open to what comes from this machine. */
-  readonly keys?: readonly Secret[]
+  /**
+   * Session keys; with none the server is open to what comes from this machine. A function answers those of the moment:
+   * the same array as long as they are the same, undefined while it is not known yet (then no key fits).
+   */
+  readonly keys?: readonly Secret[] | (() => readonly Secret[] | undefined)
+  /**
+   * Called first for every request and upgrade but preflights, with the path (without the base path and the query); throws a Problem
+   * to refuse, `unavailable` while the server is not ready for this path.
+   */
+  gate?(path: string): void
   /** Host names, with or without port, that requests may name besides loopback ones. */
   readonly allowedHosts?: readonly string[]
-  /** Origins (`https://example.org`) whose pages may call besides loopback ones. */
-  readonly allowedOrigins?: readonly string[]
+  /** Origins (`https://example.org`) whose pages may call besides loopback ones; a function answers those of the moment, as for keys. */
+  readonly allowedOrigins?: readonly string[] | (() => readonly string[])
 }
 
 /** What a page may send; in the answer to OPTIONS. */
 export const preflightHeaders = {
   'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
   'access-control-allow-headers':
-    'x-session-api-key, content-type, x-expose-secrets, last-event-id, idempotency-key',
+    'x-session-api-key, content-type, x-expose-secrets, last-event-id, idempotency-key, authorization, x-access-token, x-org-id, x-init-api-key',
   'access-control-max-age': '600',
 }
 
 const unread = { vary: 'Origin' }
+const none: readonly Secret[] = []
+
+/** The address of a request without its query. */
+function pathOf({ url = '' }: IncomingMessage): string {
+  const at = url.indexOf('?')
+  return at < 0 ? url : url.slice(0, at)
+}
+
+/** What a browser asks before it sends the request itself: it carries no key, and its refusal hides the real one. */
+export function isPreflight({ method, headers }: IncomingMessage): boolean {
+  return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
+}
 
 /** The one question: may this request do this? */
 export class Guard {
-  readonly #digests: readonly Buffer[]
+  readonly #options: GuardOptions
+  readonly #keys: () => readonly Secret[] | undefined
+  /** Callers are told apart by more than keys. */
+  readonly #asksCallers: boolean
+  /** The digests of the keys that were there last. */
+  #known: { readonly keys: readonly Secret[]; readonly digests: readonly Buffer[] } | undefined
   readonly #hosts: ReadonlySet<string>
-  readonly #origins: ReadonlySet<string>
+  readonly #origins: () => readonly string[]
+  /** As they are compared. */
+  #knownOrigins: { readonly origins: readonly string[]; readonly lower: ReadonlySet<string> } | undefined
   /** The last host that was let in; most requests name the same one. */
   #lastHost: string | undefined
 
-  constructor({ keys = [], allowedHosts = [], allowedOrigins = [] }: GuardOptions) {
-    this.#digests = keys.map((key) => digest(key.open()))
+  constructor(options: GuardOptions, { asksCallers = false }: { readonly asksCallers?: boolean } = {}) {
+    const { keys = none, allowedHosts = [], allowedOrigins = [] } = options
+    this.#options = options
+    this.#keys = typeof keys === 'function' ? keys : () => keys
+    this.#asksCallers = asksCallers
     this.#hosts = new Set(allowedHosts.map((host) => host.toLowerCase()))
-    this.#origins = new Set(allowedOrigins.map((origin) => origin.toLowerCase().replace(/\/$/, '')))
+    this.#origins = typeof allowedOrigins === 'function' ? allowedOrigins : () => allowedOrigins
   }
 
+  /** Whether callers need a key, or another proof of who they are. */
   get hasKeys(): boolean {
-    return this.#digests.length > 0
+    return this.#asksCallers || this.#keys()?.length !== 0
+  }
+
+  /** Throws what the gate throws. */
+  enter(raw: IncomingMessage): void {
+    if (this.#options.gate !== undefined && !isPreflight(raw)) this.#options.gate(pathOf(raw))
   }
 
   /** Throws a Problem `forbidden` for a foreign host or page and `unauthorized` for a missing or wrong key. */
@@ -69,13 +105,30 @@ export class Guard {
   isKey(offered: string | string[] | undefined): boolean {
     if (typeof offered !== 'string') return false
     const given = digest(offered)
-    return this.#digests.reduce((found, key) => timingSafeEqual(key, given) || found, false)
+    return this.#digests().reduce((found, key) => timingSafeEqual(key, given) || found, false)
+  }
+
+  #digests(): readonly Buffer[] {
+    const keys = this.#keys() ?? none
+    if (this.#known?.keys === keys) return this.#known.digests
+    const digests = keys.map((key) => digest(key.open()))
+    this.#known = { keys, digests }
+    return digests
+  }
+
+  #lowerOrigins(): ReadonlySet<string> {
+    const origins = this.#origins()
+    if (this.#knownOrigins?.origins !== origins) {
+      const lower = new Set(origins.map((origin) => origin.toLowerCase().replace(/\/$/, '')))
+      this.#knownOrigins = { origins, lower }
+    }
+    return this.#knownOrigins.lower
   }
 
   /** Whether a page of this origin may call: the server's own, a loopback one with any port, or one of the list. */
   allows(origin: string, host: string | undefined): boolean {
     const lower = origin.toLowerCase()
-    if (this.#origins.has(lower)) return true
+    if (this.#lowerOrigins().has(lower)) return true
     const name = /^https?:\/\/(.+)$/.exec(lower)?.[1]
     return name !== undefined && (name === host?.toLowerCase() || isLoopback(hostName(name)))
   }

@@ -100,7 +100,8 @@ function isOfType(type: string, wanted: string): boolean {
   return type === wanted || (lineTypes.includes(wanted) && lineTypes.includes(type))
 }
 
-async function* arriving(raw: IncomingMessage, idleMs: number): AsyncGenerator<Buffer> {
+/** The bytes of a request; see `readStream`. */
+export async function* arriving(raw: IncomingMessage, idleMs: number): AsyncGenerator<Buffer> {
   let isWaiting = true
   // A client that is kept waiting cannot send.
   const timer = setTimeout(() => void (isWaiting ? raw.destroy() : timer.refresh()), idleMs)
@@ -135,6 +136,7 @@ function isZlibError(error: unknown): boolean {
   return error instanceof Error && 'code' in error && String(error.code).startsWith('Z_')
 }
 
-function mediaType(raw: IncomingMessage): string {
+/** Without parameters, in lower case. */
+export function mediaType(raw: IncomingMessage): string {
   return (raw.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }

@@ -36,6 +36,8 @@ async function open(document: object): Promise<FastifyInstance> {
   const css = [{ filename: 'plain.css', content: '.swagger-ui .topbar { display: none }' }]
   await page.register(fastifySwaggerUi, {
     routePrefix: '/docs',
+    // The page finds its files relative to its own address, also behind a prefix.
+    indexPrefix: '.',
     staticCSP: true,
     theme: { title: 'API', css },
   })

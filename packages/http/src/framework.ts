@@ -17,12 +17,14 @@ export function framework(
   limits: ConnectionLimits,
   refuse: (request: FastifyRequest, reply: FastifyReply) => void,
   shortcut: (raw: IncomingMessage, res: ServerResponse) => boolean,
+  rewriteUrl?: (raw: IncomingMessage) => string,
 ): FastifyInstance {
   const headersTimeout = limits.headersTimeoutMs ?? 15_000
   const fastify = Fastify({
     exposeHeadRoutes: false,
     return503OnClosing: false,
     requestTimeout: 0,
+    ...(rewriteUrl === undefined ? {} : { rewriteUrl }),
     keepAliveTimeout: 65_000,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 4096, querystringParser: () => ({}) },
     frameworkErrors: (_error, request, reply) => refuse(request, reply),
@@ -62,9 +64,9 @@ function answerClientError(
   else socket.destroy()
 }
 
-/** Answers where there is no `ServerResponse`, and ends the connection. The status (`404 Not Found`) is the detail too. */
-export function refuseRaw(socket: Duplex, status: string): void {
-  const body = JSON.stringify({ detail: status.slice(4) })
+/** Answers where there is no `ServerResponse`, and ends the connection. Of the status (`404 Not Found`) the words are the detail. */
+export function refuseRaw(socket: Duplex, status: string, detail = status.slice(4)): void {
+  const body = JSON.stringify({ detail })
   const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json\r\n`
-  socket.end(`${head}Content-Length: ${body.length}\r\n\r\n${body}`, () => socket.destroy())
+  socket.end(`${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`, () => socket.destroy())
 }

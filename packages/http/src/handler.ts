@@ -7,9 +7,24 @@ export interface Request<R extends Route> {
   readonly body: RouteBody<R>
   /** The body as it arrives, decompressed, for routes with `stream`; empty otherwise. Fails when the client goes away. */
   readonly stream: AsyncIterable<Buffer>
+  /** The file of a form, for routes with `upload`; to be asked for once. Throws a Problem when there is none. */
+  upload(): Promise<Upload>
   header(name: string): string | undefined
+  /** What `identify` (see `AppOptions`) answered; undefined on an open route and without `identify`. */
+  readonly caller: unknown
   /** Aborts when the client goes away or the server stops. */
   readonly signal: AbortSignal
+}
+
+/** A file on its way in. */
+export interface Upload {
+  /** As the client gave it, without folders; nothing else of it is checked. */
+  readonly filename: string | undefined
+  /**
+   * The file as it arrives; it ends after the whole form has arrived. Fails with a Problem when the file is too large or the form is
+   * broken, and when the client goes away: what was read until then is then no file.
+   */
+  readonly bytes: AsyncIterable<Buffer>
 }
 
 interface ReplyHead {

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Route } from '@slipway/protocol'
 import { readStream } from './body.ts'
+import type { Upload } from './handler.ts'
+import { readUpload } from './upload.ts'
 
 /** What an `Incoming` needs besides the parsed parts. */
 export interface Source {
@@ -9,6 +11,9 @@ export interface Source {
   /** Signals that are in use; each aborts when the server stops. */
   readonly live: Set<AbortController>
   readonly idleMs: number
+  readonly maxUploadBytes: number
+  /** See `Request.caller`. */
+  readonly caller: unknown
 }
 
 /** One request on its way to a handler. What costs something is made when the handler asks for it. */
@@ -16,6 +21,7 @@ export class Incoming {
   readonly params: unknown
   readonly query: unknown
   readonly body: unknown
+  readonly caller: unknown
   /** A value of its own, because handlers take it out of the request. */
   readonly header: (name: string) => string | undefined
   readonly #route: Route
@@ -28,12 +34,21 @@ export class Incoming {
     this.params = parts.params
     this.query = parts.query
     this.body = parts.body
+    this.caller = source.caller
     this.header = (name) => headerOf(source.raw, name)
   }
 
   get stream(): AsyncIterable<Buffer> {
     const { raw, idleMs } = this.#source
     return this.#route.stream === undefined ? nothing() : readStream(raw, this.#route.stream, idleMs)
+  }
+
+  get upload(): () => Promise<Upload> {
+    return async () => {
+      const { raw, res } = this.#source
+      if (this.#route.upload !== true) throw new Error('This route takes no upload')
+      return await readUpload(raw, res, this.#source)
+    }
   }
 
   get signal(): AbortSignal {

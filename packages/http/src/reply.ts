@@ -30,6 +30,10 @@ export function refusal(error: unknown): Reply | undefined {
   return { status: statusOf[code], json: { detail } }
 }
 
+export function statusOfCode(code: ProblemCode): number {
+  return statusOf[code]
+}
+
 type Headers = Record<string, string | number>
 
 export interface Exchange {
@@ -90,7 +94,7 @@ function room(res: ServerResponse): Promise<void> {
  * Ends an answer. When the client is still sending, it is read to for a while before the connection is closed: with
  * bytes unread the kernel would reset the connection, and the client would lose the answer.
  */
-function end({ raw, res, lingerMs }: Exchange, bytes?: Buffer): void {
+export function end({ raw, res, lingerMs }: Exchange, bytes?: Buffer): void {
   if (!isUnread(raw)) {
     res.end(bytes)
     return

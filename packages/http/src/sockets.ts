@@ -99,6 +99,7 @@ export class Sockets {
   /** The steps before the 101, in this order: host and page, path, key, and what the route says. */
   #admit(raw: IncomingMessage): Upgrade {
     if (this.#isStopping) throw new Problem('unavailable', stopping)
+    this.#guard.enter(raw)
     this.#guard.admitUpgrade(raw.headers)
     const url = URL.parse(raw.url ?? '', 'ws://localhost')
     if (url === null) throw new Problem('not_found', 'Not Found')

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { bashRoutes } from './bash-routes.ts'
 import {
   agentResponse,
   askAgentRequest,
@@ -23,6 +24,9 @@ import {
   updateSecretsRequest,
 } from './conversation.ts'
 import { event, eventPage } from './event.ts'
+import { fileRoutes } from './file-routes.ts'
+import { gitRoutes } from './git-routes.ts'
+import { initRoutes } from './init-routes.ts'
 import {
   activateProfileResponse,
   profileDetail,
@@ -32,9 +36,12 @@ import {
   renameProfileRequest,
   saveProfileRequest,
   switchProfileRequest,
+  validateProfileRequest,
+  validateProfileResponse,
 } from './profile.ts'
 import type { RouteTable } from './route.ts'
 import { blankable, eventFilter, eventSearchQuery, queryFlag, queryInteger } from './search.ts'
+import { skillRoutes } from './skill-routes.ts'
 
 const conversation = z.object({ conversation_id: conversationId })
 const skills = z.object({
@@ -453,4 +460,20 @@ export const agentRoutes = {
     params: profile,
     responses: { 200: { description: 'It is.', schema: activateProfileResponse }, ...unreadable },
   },
+  validateProfile: {
+    method: 'POST',
+    path: '/api/profiles/{name}/validate',
+    tag: 'profiles',
+    summary: 'Try a model before it is saved',
+    description:
+      'Asks the model once, with the given settings; nothing is saved, and the profile need not be there. A limit of rate and a timeout do not make it invalid.',
+    params: profile,
+    body: validateProfileRequest,
+    responses: { 200: { description: 'Whether it answered.', schema: validateProfileResponse } },
+  },
+  ...gitRoutes,
+  ...skillRoutes,
+  ...bashRoutes,
+  ...fileRoutes,
+  ...initRoutes,
 } as const satisfies RouteTable

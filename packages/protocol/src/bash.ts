@@ -1,15 +1,17 @@
 import * as z from 'zod'
-import { eventSortOrder, pageLimit, queryInstant, queryText } from './search.ts'
-import { given, otherwise } from './text.ts'
+import {
+  blankable,
+  eventSortOrder,
+  pageLimit,
+  queryBoolean,
+  queryInstant,
+  queryInteger,
+  queryText,
+} from './search.ts'
+import { given, otherwise, uuid } from './text.ts'
 
-/** An id of bash events: 32 hexadecimal digits, also taken with dashes and in upper case. */
-export const bashId = z
-  .string()
-  .regex(
-    /^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$/,
-    'An id is 32 hexadecimal digits, with or without dashes',
-  )
-  .transform((text) => text.replaceAll('-', '').toLowerCase())
+/** An id of bash events: a UUID in any case, with or without dashes; after parsing without. */
+export const bashId = uuid.transform((id) => id.replaceAll('-', ''))
 
 /** A command for bash. Unknown members are passed over; null is a member that was not given. */
 export const executeBashRequest = z
@@ -62,20 +64,15 @@ export const bashEventPage = z
   .object({ items: z.array(bashEvent), next_page_id: z.string().nullable() })
   .meta({ id: 'BashEventPage' })
 
-/** Text of an integer in a query string, of any size. */
-const anyInteger = z
-  .string()
-  .regex(/^[+-]?\d{1,15}$/, 'Input should be an integer')
-  .transform(Number)
-  .meta({ type: 'integer' })
-
 /** The query of a search for bash events; empty texts are absent after parsing, moments are instants in microseconds. */
 export const bashSearchQuery = z.object({
-  kind__eq: z.enum(['BashCommand', 'BashOutput']).optional(),
-  command_id__eq: bashId.optional().meta({ description: 'Keep the command of this id and its output.' }),
-  timestamp__gte: queryInstant.optional(),
-  timestamp__lt: queryInstant.optional(),
-  order__gt: anyInteger.optional().meta({ description: 'Of outputs keep only those of a higher order.' }),
+  kind__eq: blankable(z.enum(['BashCommand', 'BashOutput'])),
+  command_id__eq: blankable(bashId).meta({ description: 'Keep the command of this id and its output.' }),
+  timestamp__gte: blankable(queryInstant),
+  timestamp__lt: blankable(queryInstant),
+  order__gt: blankable(queryInteger(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)).meta({
+    description: 'Of outputs keep only those of a higher order.',
+  }),
   sort_order: eventSortOrder.default('TIMESTAMP'),
   page_id: queryText.meta({
     description: 'The next_page_id of the page before, or <UTC time>_<kind>[_<command id>]_<id> of an event.',
@@ -87,6 +84,6 @@ export type BashSearchQuery = z.output<typeof bashSearchQuery>
 /** The query of `/sockets/bash-events`: whether what is kept is sent first. */
 export const bashSocketQuery = z.object({
   session_api_key: z.string().optional(),
-  resend_mode: z.preprocess((value) => (value === '' ? undefined : value), z.literal('all').optional()),
-  resend_all: z.string().optional(),
+  resend_mode: blankable(z.enum(['all'])),
+  resend_all: blankable(queryBoolean),
 })

@@ -1,3 +1,4 @@
+import { accountRoutes } from './account-routes.ts'
 import { appConversationRoutes } from './app-conversation-routes.ts'
 import { homeRoutes } from './home-routes.ts'
 import type { RouteTable } from './route.ts'
@@ -8,4 +9,5 @@ export const controlRoutes = {
   ...sandboxRoutes,
   ...appConversationRoutes,
   ...homeRoutes,
+  ...accountRoutes,
 } as const satisfies RouteTable

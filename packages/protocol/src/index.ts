@@ -1,7 +1,9 @@
+export { type Scope, type UserSettings, userSettings } from './account.ts'
 export {
   type Agent,
   type AgentContext,
   agent,
+  agentContext,
   type Condenser,
   type ConfirmationPolicy,
   type Critic,
@@ -31,7 +33,18 @@ export {
   type StartTaskStatus,
   startTaskStatus,
 } from './app-conversation.ts'
+export { appConversationRoutes } from './app-conversation-routes.ts'
 export { must, unreachable } from './assert.ts'
+export {
+  type BashCommand,
+  type BashOutput,
+  type BashSearchQuery,
+  bashId,
+  bashSocketQuery,
+  type ExecuteBashRequest,
+  executeBashRequest,
+} from './bash.ts'
+export { bashRoutes } from './bash-routes.ts'
 export { controlRoutes } from './control-routes.ts'
 export {
   type ClientTool,
@@ -69,6 +82,18 @@ export {
   validateEvent,
 } from './event.ts'
 export { faultsOf } from './faults.ts'
+export { fileRoutes } from './file-routes.ts'
+export type { GitChange, GitCommit, GitDiff, GitStatus } from './git.ts'
+export { gitRoutes } from './git-routes.ts'
+export { homeRoutes } from './home-routes.ts'
+export {
+  type InitRequest,
+  type InitState,
+  initRequest,
+  type WebhookSpec,
+  webhookSpec,
+} from './init.ts'
+export { initRoutes } from './init-routes.ts'
 export { formatInstant, type Instant, parseInstant } from './instant.ts'
 export { type Llm, llm, type TokenUsage } from './llm.ts'
 export type { Log } from './log.ts'
@@ -92,7 +117,7 @@ export { messageTexts } from './message-texts.ts'
 export { agentOpenApi, controlOpenApi, type OpenApi, openapi } from './openapi.ts'
 export { type Fault, invalid, Problem, type ProblemCode } from './problem.ts'
 export { type ProfileSummary, profileName } from './profile.ts'
-export { redact, secretTexts } from './redact.ts'
+export { isSecretName, redact, redactText, secretTexts } from './redact.ts'
 export type { Method, Route, RouteBody, RouteParams, RouteQuery, RouteResponse, RouteTable } from './route.ts'
 export {
   type SandboxInfo,
@@ -102,6 +127,7 @@ export {
   sandboxSpec,
   sandboxStatus,
 } from './sandbox.ts'
+export { sandboxRoutes } from './sandbox-routes.ts'
 export {
   type EventFilter,
   type EventSortOrder,
@@ -112,6 +138,7 @@ export {
   queryInteger,
 } from './search.ts'
 export { Secret } from './secret.ts'
+export { type SkillInfo, skillRoutes } from './skill-routes.ts'
 export {
   authFrame,
   type EventsSocketQuery,

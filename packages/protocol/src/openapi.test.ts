@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { agentRoutes } from './agent-routes.ts'
 import { eventKinds } from './event.ts'
-import { agentOpenApi } from './openapi.ts'
+import { agentOpenApi, openapi } from './openapi.ts'
 
 type Json = Record<string, unknown>
 interface Operation extends Json {
@@ -107,4 +107,27 @@ test('a body that may be left out is not required', () => {
   const events = document.paths['/api/conversations/{conversation_id}/events']
   expect(events?.get?.requestBody).toMatchObject({ required: false })
   expect(events?.post?.requestBody).toMatchObject({ required: true })
+})
+
+test('an upload is a form with a binary file, and may be too large or of another type', () => {
+  const route = {
+    method: 'POST',
+    path: '/x',
+    tag: 'test',
+    summary: 'x',
+    upload: true,
+    responses: {},
+  } as const
+  const { paths } = openapi({ put: route }, { title: 't', version: '1', description: 'd' })
+  const form = {
+    type: 'object',
+    properties: { file: { type: 'string', format: 'binary' } },
+    required: ['file'],
+  }
+  expect(paths['/x']).toMatchObject({
+    post: {
+      requestBody: { required: true, content: { 'multipart/form-data': { schema: form } } },
+      responses: { 413: {}, 415: {}, 422: {} },
+    },
+  })
 })

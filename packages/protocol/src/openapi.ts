@@ -40,7 +40,8 @@ export function openapi(table: RouteTable, info: OpenApi['info']): OpenApi {
   const { print, components } = schemas.printed()
   const paths: Record<string, Json> = {}
   for (const { route, operation } of operations) {
-    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation(print) }
+    const path = route.path.replace('*}', '}')
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(print) }
   }
   const tags = [...new Set(Object.values(table).map((route) => route.tag))].map((name) => ({ name }))
   return { openapi: '3.1.0', info, tags, paths, components: { schemas: components } }
@@ -101,14 +102,23 @@ function withBody(route: Route, print: Print): Json {
   if (route.stream !== undefined) {
     return { requestBody: { required: true, content: { [route.stream]: { schema: { type: 'string' } } } } }
   }
+  if (route.upload)
+    return { requestBody: { required: true, content: { 'multipart/form-data': { schema: form } } } }
   if (route.body === undefined) return {}
   const required = !route.body.safeParse(undefined).success
   return { requestBody: { required, content: { 'application/json': { schema: print(route.body) } } } }
 }
 
+/** The body of an upload. */
+const form = {
+  type: 'object',
+  properties: { file: { type: 'string', format: 'binary' } },
+  required: ['file'],
+}
+
 /** What a route declares, and the refusals that it shares with others. */
 function allResponses(route: Route): Readonly<Record<string, RouteResponse>> {
-  const takesBody = route.body !== undefined || route.stream !== undefined
+  const takesBody = route.body !== undefined || route.stream !== undefined || route.upload === true
   return {
     ...route.responses,
     ...(route.open ? {} : { 401: { description: 'A session key is required.' } }),

@@ -51,3 +51,14 @@ export const activateProfileResponse = profileMutation
 export const switchProfileRequest = z
   .object({ profile_name: profileName })
   .meta({ id: 'SwitchProfileRequest' })
+
+/** What is to be tried; nothing of it is kept. */
+export const validateProfileRequest = z.object({ llm }).meta({ id: 'ValidateProfileRequest' })
+
+/** `type` is the name of an error (`LLMAuthenticationError`); `message` holds no secret. */
+export const validateProfileResponse = z
+  .object({
+    valid: z.boolean(),
+    error: z.object({ type: z.string(), message: z.string() }).nullable(),
+  })
+  .meta({ id: 'ValidateProfileResponse' })

@@ -15,7 +15,7 @@ export interface RouteResponse {
  */
 export interface Route {
   readonly method: Method
-  /** With OpenAPI braces: `/api/conversations/{conversation_id}`. */
+  /** With OpenAPI braces: `/api/conversations/{conversation_id}`; `{path*}` at the end is the rest, slashes too. */
   readonly path: string
   readonly tag: string
   readonly summary: string
@@ -28,6 +28,8 @@ export interface Route {
   readonly body?: z.ZodType
   /** The body is of this content type and reaches the handler as a stream of bytes. */
   readonly stream?: string
+  /** The body is a form (multipart/form-data) with one file, its member `file`, which reaches the handler as a stream. */
+  readonly upload?: true
   /** By status. 401, 403, 413 and other common refusals are added for each route by `openapi.ts`. */
   readonly responses: Readonly<Record<number, RouteResponse>>
 }

@@ -47,6 +47,8 @@ export interface Seen {
    * percent-encoded in the place of the host). Empty while it has none.
    */
   readonly addresses: Readonly<Record<string, string>>
+  /** Where its agent works, as seen from inside; absolute. */
+  readonly workingDir?: string
   /** For people: why it stopped or is broken, with the end of what it printed. May hold secrets of the sandbox. */
   readonly detail?: string
 }
@@ -72,8 +74,16 @@ export interface Isolation {
 export interface Backend {
   /** `process`, `docker`, ...: stands in the ledger. */
   readonly name: string
-  /** How sandboxes of this backend reach a server of this machine that listens on a port; undefined when they cannot. */
-  hostUrl(port: number): string | undefined
+  /**
+   * How sandboxes of this backend reach a server of this machine that listens on a port, by the network that they were ordered
+   * with; `http+unix://...` (as in `Seen.addresses`) for a Unix socket that they see. Undefined when they cannot.
+   */
+  hostUrl(port: number, network: Order['network']): string | undefined
+  /**
+   * An address of this machine that only sandboxes and this machine reach, for a listener of the control plane; undefined while
+   * there is none. Backends whose sandboxes reach loopback have no such method.
+   */
+  gatewayAddress?(): Promise<string | undefined>
   isolation(): Promise<Isolation>
   /**
    * Makes the sandbox and starts its processes, or starts them again when they have ended; its files stay. Resolves as soon as

@@ -1,1 +1,1 @@
-export type { Backend } from './backend.ts'
+export { type ServeOptions, serve as serveSandboxes } from './serve.ts'

@@ -11,6 +11,7 @@ export class Bell {
   ring(): void {
     this.#rings += 1
     const waiting = this.#waiting
+    if (waiting.size === 0) return
     this.#waiting = new Set()
     for (const sleeper of waiting) sleeper.wake()
   }

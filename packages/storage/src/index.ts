@@ -46,6 +46,7 @@ export type {
   Snapshot,
   Vault,
 } from './records.ts'
+export { type LedgerOptions, openLedger } from './sqlite/ledger/ledger.ts'
 export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'
 export type { Storage } from './storage.ts'
 export { codeOf, syncDirectory, writeFileDurably } from './write-file.ts'

@@ -111,7 +111,10 @@ export interface PendingMessageRow {
   readonly created_at: Instant
 }
 
-/** One page of rows, the newest first unless the query says otherwise. Walks are stable while rows come and go. */
+/**
+ * One page of rows, the newest first unless the query says otherwise; rows of one moment are in order of their ids. Walks are
+ * stable while rows come and go: one that is there all the time is seen exactly once, unless a change moves it.
+ */
 export interface RowPage<R> {
   readonly items: readonly R[]
   /** Opaque; null exactly when nothing more matches. */
@@ -120,11 +123,11 @@ export interface RowPage<R> {
 
 export interface PageQuery {
   readonly limit: number
-  /** A `next_page_id` of the same query; a Problem `invalid` at `["query","page_id"]` for anything else. */
+  /** A `next_page_id` of the same list and order; a Problem `invalid` at `["query","page_id"]` for anything else. Empty: the first. */
   readonly page_id?: string | undefined
 }
 
-/** Whose rows: those of one user, in one organisation when it is given. Null: of nobody's (single user without identity). */
+/** Whose rows: those of one user, in one organisation when it is given. Null: nobody's (single user without identity). */
 export interface Scope {
   readonly owner: string | null
   readonly org?: string | undefined
@@ -134,8 +137,8 @@ export type RowSort = 'CREATED_AT' | 'CREATED_AT_DESC' | 'UPDATED_AT' | 'UPDATED
 
 export interface SandboxRows {
   /**
-   * Writes a new row; false when the id is there already. With `cap` only when fewer than that many sandboxes of the
-   * owner are wanted running (`too many`: false is answered as `'full'`), decided in the same transaction.
+   * Writes a new row; `known` when the id is there already. With `cap` only when fewer than that many sandboxes of the
+   * owner are wanted running, otherwise `full`; decided in the same transaction.
    */
   add(row: SandboxRow, cap?: number): Promise<'added' | 'known' | 'full'>
   get(ids: readonly string[]): Promise<(SandboxRow | undefined)[]>
@@ -156,7 +159,7 @@ export interface SandboxRows {
   /** Takes the oldest RUNNING one of the warm pool (owner null, wanted running) of a spec for an owner, each at most once. */
   claim(
     spec: string,
-    members: Partial<SandboxRow> & { readonly owner: string },
+    members: Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at'>> & { readonly owner: string },
   ): Promise<SandboxRow | undefined>
   /** Newest first; those that are wanted gone are not shown. */
   search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>>
@@ -168,6 +171,7 @@ export interface SandboxRows {
 }
 
 export interface AppConversationFilter {
+  /** Ignores case (simple folding) and knows no wildcards; empty is as if it were not there. */
   readonly title__contains?: string | undefined
   readonly created_at__gte?: Instant | undefined
   readonly created_at__lt?: Instant | undefined
@@ -186,6 +190,7 @@ export interface AppConversationRows {
     id: string,
     members: Partial<Omit<AppConversationRow, 'id' | 'created_at'>>,
   ): Promise<AppConversationRow | undefined>
+  /** TITLE orders by the first hundred characters of the title without regard to case; no title is an empty one. */
   search(
     scope: Scope,
     query: PageQuery & AppConversationFilter & { readonly sort_order: RowSort | 'TITLE' | 'TITLE_DESC' },
@@ -197,7 +202,9 @@ export interface AppConversationRows {
   remove(id: string): Promise<boolean>
 }
 
+/** The `org` of a scope says nothing here: tasks have none. */
 export interface StartTaskRows {
+  /** A plain Error when the id is taken. */
   add(row: StartTaskRow): Promise<void>
   get(ids: readonly string[]): Promise<(StartTaskRow | undefined)[]>
   change(
@@ -219,32 +226,35 @@ export interface StartTaskRows {
       readonly created_at__gte?: Instant | undefined
     },
   ): Promise<number>
-  /** Those that are neither READY nor ERROR, whoever owns them. */
+  /** Those that are neither READY nor ERROR, whoever owns them, the oldest first. */
   unfinished(): Promise<readonly StartTaskRow[]>
   /** The tasks of a conversation go with it. */
   removeOf(conversation: string): Promise<void>
 }
 
 export interface PeopleRows {
+  /** False when the id is there already; nothing is changed then. */
   addUser(row: UserRow): Promise<boolean>
   user(id: string): Promise<UserRow | undefined>
   users(query: PageQuery): Promise<RowPage<UserRow>>
   changeUser(id: string, members: Partial<Omit<UserRow, 'id' | 'created_at'>>): Promise<UserRow | undefined>
-  /** Its keys and memberships go too; sandboxes and conversations are the caller's matter. */
+  /** Its keys, memberships, documents and quota go too; sandboxes, conversations and tasks are the caller's matter. */
   removeUser(id: string): Promise<boolean>
   addOrg(row: OrgRow): Promise<boolean>
   org(id: string): Promise<OrgRow | undefined>
   orgs(query: PageQuery): Promise<RowPage<OrgRow>>
   changeOrg(id: string, members: Partial<Omit<OrgRow, 'id' | 'created_at'>>): Promise<OrgRow | undefined>
-  /** Idempotent. */
+  /** Idempotent. A Problem `not_found` when there is no such organisation or user. */
   join(org: string, user: string): Promise<void>
   leave(org: string, user: string): Promise<boolean>
   orgsOf(user: string): Promise<readonly OrgRow[]>
+  /** A Problem `not_found` when there is no such user, a plain Error when the id or the hash is taken. */
   addKey(row: ApiKeyRow): Promise<void>
   keyByHash(hash: string): Promise<ApiKeyRow | undefined>
   /** Newest first. */
   keysOf(user: string): Promise<readonly ApiKeyRow[]>
   countKeys(): Promise<number>
+  /** Only forwards; nothing happens when the key is gone. */
   touchKey(id: string, used_at: Instant): Promise<void>
   /** False when the user has no such key. */
   removeKey(user: string, id: string): Promise<boolean>
@@ -264,23 +274,27 @@ export interface QuotaRows {
 }
 
 export interface PendingMessageRows {
-  /** Its place in the queue from 1, or undefined when `max` wait for the target already. */
+  /** Its place in the queue from 1, or undefined when `max` wait for the target already. One that waits already keeps its place. */
   add(row: PendingMessageRow, max: number): Promise<number | undefined>
   /** Oldest first. */
   of(target: string): Promise<readonly PendingMessageRow[]>
   remove(id: string): Promise<void>
-  /** Those of a start task become those of its conversation, in order. */
+  /** Those of a start task become those of its conversation, all in the order in which they came. */
   move(from: string, to: string): Promise<void>
 }
 
 /** One sealed document for each user and name (settings, profiles, secrets). */
 export interface DocumentRows {
   get(user: string, name: string): Promise<Buffer | undefined>
-  /** Puts a text made of the old one in its place, one change after another; undefined removes it. */
+  /** Puts bytes made of the old ones in their place, one change after another; undefined removes them. What `make` throws rejects. */
   change(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Promise<void>
 }
 
-/** The rows of the control plane. Every change is durable when its promise resolves, and is all or nothing. */
+/**
+ * The rows of the control plane. Every change is durable when its promise resolves (WAL, synchronous FULL), and is all or nothing;
+ * changes take effect in the order in which they were asked for. A change rejects with a Problem `storage_full` on a full disk, and
+ * `unavailable` after a failed write and after closing. Members that are undefined in a change stay as they are.
+ */
 export interface Ledger extends AsyncDisposable {
   /** 32 hex digits, made with the ledger: the label of everything that a backend makes for it. */
   readonly id: string

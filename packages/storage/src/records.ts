@@ -11,7 +11,7 @@ export interface ConversationRecord {
   /** The create request as JSON text without secrets, or null for an imported conversation. */
   readonly request: string | null
   readonly created_at: Instant
-  /** Moves with every append, import and patch. */
+  /** Moves with every append, import and patch: strictly upwards, whatever the clock does. */
   readonly updated_at: Instant
   /** Position of the last published event; 0 when there is none. */
   readonly head: number

@@ -1,3 +1,4 @@
+import type { Deliveries } from './deliveries.ts'
 import type { EventLog } from './event-log.ts'
 import type { Import } from './import.ts'
 import type { Records } from './records.ts'
@@ -6,6 +7,7 @@ import type { Records } from './records.ts'
 export interface Storage extends AsyncDisposable {
   readonly log: EventLog
   readonly conversations: Records
+  readonly deliveries: Deliveries
   /** Begins an import into a conversation, which is created at `publish` when it is not there. */
   startImport(conversation: string): Promise<Import>
   /** Waits until the text index has everything that is durable now; for tests, benches and a quiet stop. */

@@ -1,16 +1,19 @@
 import { usableTools } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
-import type { agentRoutes } from '@slipway/protocol'
+import type { agentRoutes, InitState } from '@slipway/protocol'
 
 /** The version of the contract that clients look for in `/server_info` (not our own). */
 const contractVersion = '1.44.0'
 
 type Routes = Pick<typeof agentRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'root'>
 
+const waiting = { dormant: 'The server waits for its settings.', initializing: 'The server is being opened.' }
+
 /** `idleSince` answers the moment (ms) of the last request that changed something. */
 export function healthHandlers(options: {
   readonly version: string
   readonly idleSince: () => number
+  readonly state: () => InitState
 }): Handlers<Routes> {
   const startedAt = Date.now()
   const ok = { bytes: Buffer.from('{"status":"ok"}') }
@@ -39,7 +42,11 @@ export function healthHandlers(options: {
   return {
     alive: () => ok,
     health: () => ok,
-    ready: () => ({ bytes: Buffer.from('{"status":"ready"}') }),
+    ready() {
+      const status = options.state()
+      if (status === 'ready') return { bytes: Buffer.from('{"status":"ready"}') }
+      return { status: 503, json: { status, message: waiting[status] } }
+    },
     serverInfo: info,
     root: info,
   }

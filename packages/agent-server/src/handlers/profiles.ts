@@ -2,10 +2,17 @@ import type { Handlers } from '@slipway/http'
 import { type agentRoutes, Problem } from '@slipway/protocol'
 import { shown, withoutSecrets } from '../profile-secrets.ts'
 import type { Profiles } from '../profiles.ts'
+import { validate } from '../validate.ts'
 
 type Routes = Pick<
   typeof agentRoutes,
-  'listProfiles' | 'getProfile' | 'saveProfile' | 'deleteProfile' | 'renameProfile' | 'activateProfile'
+  | 'listProfiles'
+  | 'getProfile'
+  | 'saveProfile'
+  | 'deleteProfile'
+  | 'renameProfile'
+  | 'activateProfile'
+  | 'validateProfile'
 >
 
 /** No answer holds a secret. */
@@ -45,6 +52,9 @@ export function profileHandlers(options: {
       touch()
       await profiles.activate(name)
       return { json: { name, message: 'The profile is active.', llm_applied: true } }
+    },
+    async validateProfile({ body, signal }) {
+      return { json: await validate(body.llm, signal) }
     },
   }
 }

@@ -14,12 +14,29 @@ export function secretsOf(llm: Llm): Secrets {
     llm.aws_secret_access_key,
     llm.aws_session_token,
   ]) {
-    if (value !== undefined) secrets.hide(value)
+    if (value !== undefined) hideForms(secrets, value)
   }
   for (const value of [...headerValues(llm), ...urlValues(llm.base_url), ...extraValues(llm)]) {
-    if (value.length >= minLength) secrets.hide(value)
+    if (value.length >= minLength) hideForms(secrets, value)
   }
   return secrets
+}
+
+/** A provider may say a key back as it came in a header or an address. */
+function hideForms(secrets: Secrets, value: string): void {
+  secrets.hide(value)
+  secrets.hide(encodeURIComponent(value.toWellFormed()))
+  for (const form of base64Forms(value)) if (form.length >= minLength) secrets.hide(form)
+}
+
+/** What of the base64 of a longer text is this value's alone: it depends on where in the text the value begins. */
+function base64Forms(value: string): string[] {
+  return [0, 1, 2].flatMap((before) => {
+    const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(value)])
+    const whole = bytes.toString('base64').replace(/=+$/, '')
+    const own = whole.slice(Math.ceil((before * 4) / 3), Math.floor((bytes.length * 4) / 3))
+    return [own, own.replaceAll('+', '-').replaceAll('/', '_')]
+  })
 }
 
 function headerValues({ extra_headers = {} }: Llm): string[] {

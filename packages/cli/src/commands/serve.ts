@@ -7,6 +7,7 @@ import { paint } from '../terminal.ts'
 export async function serveCommand(options: {
   readonly host: string
   readonly port: number
+  readonly socket?: string
   readonly data: string
   readonly env: Config['env']
   readonly isJson: boolean
@@ -16,7 +17,7 @@ export async function serveCommand(options: {
   const ready = (url: string) => {
     const lines = [
       `Slipway is ready: ${paint('bold', url)}`,
-      `  API page  ${url}/docs`,
+      ...(options.socket === undefined ? [`  API page  ${url}/docs`] : []),
       `  logs in   ${resolve(options.data)}`,
       'Ctrl-C stops it.',
     ]

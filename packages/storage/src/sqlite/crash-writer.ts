@@ -42,13 +42,25 @@ async function importOne(): Promise<void> {
   say('published', id, count)
 }
 
-/** Single and grouped appends, lists, imports and deletions, until it is killed. */
+/** A receiver is told of some conversations, and its cursor is moved. */
+async function deliver({ conversations, deliveries }: SqliteStorage): Promise<void> {
+  for (const { conversation, isRemoved } of await deliveries.behind('r', 3)) {
+    const [record] = await conversations.get([conversation])
+    if (isRemoved) await deliveries.forget('r', conversation)
+    if (record === undefined) continue
+    await deliveries.advance('r', conversation, { position: record.head, updated_at: record.updated_at })
+    say('delivered', conversation, record.head)
+  }
+}
+
+/** Single and grouped appends, lists, imports, deliveries and deletions, until it is killed. */
 async function forEver(): Promise<never> {
   const ids = [await create(), await create()]
   for (let i = 0; ; i++) {
     const conversation = ids[i % ids.length] ?? ''
     await append(storage, conversation, 1)
     await Promise.all([1, 3, 1, 2].map((count, j) => append(storage, ids[j % ids.length] ?? '', count)))
+    await deliver(storage)
     if (i % 5 === 0) await importOne()
     if (i % 10 === 9) {
       const [doomed = ''] = ids.splice(0, 1, await create())

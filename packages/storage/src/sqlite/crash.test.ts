@@ -19,6 +19,8 @@ interface Said {
   readonly published: Set<string>
   readonly removing: Set<string>
   readonly removed: Set<string>
+  /** By conversation: how far a receiver was told. */
+  readonly delivered: Map<string, number>
 }
 
 /** Kills of one directory; then a new one begins, because what has to be read again grows with each. */
@@ -38,6 +40,7 @@ async function killed(times: number): Promise<void> {
     published: new Set(),
     removing: new Set(),
     removed: new Set(),
+    delivered: new Map(),
   }
   for (let round = 0; round < times; round++) {
     await killedWriter(directory.path, said)
@@ -142,9 +145,10 @@ function note(said: Said, [word, id = '', number = '', event = '']: string[]): v
   if (word === 'published') said.published.add(id)
   if (word === 'removing') said.removing.add(id)
   if (word === 'removed') said.removed.add(id)
+  if (word === 'delivered') said.delivered.set(id, Number(number))
 }
 
-async function check({ log, conversations }: SqliteStorage, said: Said): Promise<void> {
+async function check({ log, conversations, deliveries }: SqliteStorage, said: Said): Promise<void> {
   for (const [id, stored] of said.stored) {
     const [record] = await conversations.get([id])
     if (said.removed.has(id)) expect(record).toBeUndefined()
@@ -161,4 +165,6 @@ async function check({ log, conversations }: SqliteStorage, said: Said): Promise
     if (said.published.has(id)) expect(record).toBeDefined()
     if (record !== undefined) expect((await log.read(id, 0, 1_000_000)).length).toBe(count)
   }
+  for (const { conversation, position } of await deliveries.behind('r', 1_000_000))
+    expect(position).toBeGreaterThanOrEqual(said.delivered.get(conversation) ?? 0)
 }

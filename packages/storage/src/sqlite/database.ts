@@ -70,6 +70,20 @@ export class Database {
     }
   }
 
+  /** A part of the open transaction: what it wrote is undone when it throws, and what was written before stays. */
+  nested<T>(work: () => T): T {
+    this.#db.exec('SAVEPOINT nested')
+    try {
+      const result = work()
+      this.#db.exec('RELEASE nested')
+      return result
+    } catch (error) {
+      // A full disk undoes the whole transaction, and the savepoint with it.
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK TO nested; RELEASE nested')
+      throw error
+    }
+  }
+
   /** A setting as the file has it now. */
   pragma(name: string): unknown {
     return this.row<[unknown]>(`PRAGMA ${name}`)?.[0]

@@ -15,6 +15,7 @@ import {
 import { PageCache } from '../page-cache.ts'
 import { claimedPosition, pageId } from '../page-id.ts'
 import { bufferOf, type Database } from './database.ts'
+import type { SqliteDeliveries } from './deliveries.ts'
 import type { Events } from './events.ts'
 import type { Facets } from './facets.ts'
 import type { Head, Heads } from './heads.ts'
@@ -39,6 +40,7 @@ export interface Parts {
   readonly facets: Facets
   readonly lives: Lives
   readonly pens: Pens
+  readonly deliveries: SqliteDeliveries
   readonly text: TextIndex
   readonly now: () => Instant
   readonly log: Log
@@ -165,15 +167,16 @@ export class SqliteEventLog implements EventLog {
     events: readonly (EventDraft | ReceivedEvent)[],
     { after, record }: AppendOptions,
   ): Step<StoredEvent[]> {
-    const { heads, lives, pens, text } = this.#parts
+    const { deliveries, heads, lives, pens, text } = this.#parts
     pens.mustBeFree(conversation)
     const head = heads.get(conversation)
     const { answers, fresh, extent } = this.#parts.events.place(head.ordinal, head, events)
     if (fresh.length > 0 || events.length === 0) this.#mustEndAt(head, after)
     if (!events.every(isReceived)) this.#watchClock(head)
+    const isNothing = fresh.length === 0 && (events.length > 0 || record === undefined)
     return {
       apply: () => {
-        if (fresh.length === 0 && (events.length > 0 || record === undefined)) return
+        if (isNothing) return
         this.#parts.events.insert(head.ordinal, fresh)
         heads.move(head, extent, record)
         this.#writeRecord(head.ordinal, record)
@@ -185,6 +188,7 @@ export class SqliteEventLog implements EventLog {
           live.bell.ring()
         }
         if (fresh.some(({ kind }) => kind === 'MessageEvent')) text.expect(head.ordinal)
+        if (!isNothing) deliveries.note(conversation)
         return [...answers]
       },
     }

@@ -22,7 +22,7 @@ export interface Head extends Extent {
 type Row = readonly [ordinal: number, head: number, lastInstant: Instant | null, inOrder: number]
 
 const select = `SELECT ordinal, head, last_instant, in_order FROM conversation WHERE id = ? AND is_visible = 1`
-const update = `UPDATE conversation SET head = ?, last_instant = ?, in_order = ?, updated_at = max(updated_at, ?),
+const update = `UPDATE conversation SET head = ?, last_instant = ?, in_order = ?, updated_at = max(updated_at + 1, ?),
   status = coalesce(?, status), stats = coalesce(?, stats) WHERE ordinal = ?`
 
 /** What of a record moves along with its log. */
@@ -33,7 +33,7 @@ export interface Moved {
 
 /**
  * Extents of conversations, read on demand and kept for the latest thousands. Changes are made while a transaction is open
- * and reach its rows at `save`; when the transaction fails, `clear` takes memory back to what is stored.
+ * and reach its rows at `save`; when the transaction fails, `settle` takes memory back to what is stored.
  */
 export class Heads {
   readonly #db: Database
@@ -100,7 +100,9 @@ export class Heads {
     this.#unsaved.clear()
   }
 
-  clear(): void {
+  /** What was moved in a transaction that failed is forgotten. */
+  settle(isSaved: boolean): void {
+    if (isSaved) return
     this.#heads.clear()
     this.#unsaved.clear()
   }

@@ -108,6 +108,7 @@ class SqliteImport implements Import {
           live?.reset()
           live?.bell.ring()
           parts.text.expect(ordinal)
+          parts.deliveries.note(conversation)
         },
       }
     })
@@ -128,7 +129,7 @@ class SqliteImport implements Import {
     const { head, lastInstant, isInOrder } = this.#extent
     db.run(
       `UPDATE conversation SET is_visible = 1, head = ?, last_instant = ?, in_order = ?,
-         updated_at = max(updated_at, ?), status = coalesce(?, status), stats = coalesce(?, stats),
+         updated_at = max(updated_at + 1, ?), status = coalesce(?, status), stats = coalesce(?, stats),
          request = coalesce(?, request) WHERE ordinal = ?`,
       head,
       lastInstant ?? null,

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { ConversationSort } from '../records.ts'
 import { Database } from './database.ts'
+import { cursorSql, visibleSql } from './deliveries.ts'
 import { searchSql } from './records.ts'
 import { logMigrations } from './schema.ts'
 import { rangeSql, seekSql, walkSql } from './search.ts'
@@ -41,6 +42,14 @@ test('pages of conversations are walked in the order of an index', () => {
       }
     }
   }
+  db.close()
+})
+
+test('whether a receiver is behind in a conversation is looked up', () => {
+  using directory = temporary()
+  const db = open(directory.path, logMigrations)
+  expect(db.plan(visibleSql)).toEqual(['SEARCH conversation USING INDEX conversation_id (id=?)'])
+  expect(db.plan(cursorSql)).toEqual(['SEARCH delivery USING PRIMARY KEY (receiver=? AND conversation=?)'])
   db.close()
 })
 

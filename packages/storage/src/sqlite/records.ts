@@ -44,7 +44,10 @@ export class SqliteRecords implements Records {
         apply: () => {
           made = this.#insert(record)
         },
-        done: () => ({ record: recordOf(made ?? missing()), created: true }),
+        done: () => {
+          this.#parts.deliveries.note(record.id)
+          return { record: recordOf(made ?? missing()), created: true }
+        },
       }
     })
   }
@@ -86,6 +89,7 @@ export class SqliteRecords implements Records {
       apply: () => this.#update(id, change),
       done: () => {
         const row = this.#row(id)
+        if (row !== undefined) this.#parts.deliveries.note(id)
         return row && recordOf(row)
       },
     }))
@@ -110,7 +114,7 @@ export class SqliteRecords implements Records {
   }
 
   remove(id: string): Promise<boolean> {
-    const { db, heads, lives, pens, writer } = this.#parts
+    const { db, deliveries, heads, lives, pens, writer } = this.#parts
     return writer.write(() => {
       const head = heads.find(id)
       if (head === undefined) return { apply: () => {}, done: () => false }
@@ -126,6 +130,7 @@ export class SqliteRecords implements Records {
         },
         done: () => {
           lives.get(ordinal)?.bell.ring()
+          deliveries.note(id)
           this.#purge.later({ ordinal, above: 0 })
           return true
         },
@@ -160,7 +165,7 @@ export class SqliteRecords implements Records {
   }
 
   #update(id: string, { title, tags, request, sealed }: Parameters<Records['patch']>[1]): void {
-    const set = ['updated_at = max(updated_at, ?)']
+    const set = ['updated_at = max(updated_at + 1, ?)']
     const values: Value[] = [this.#parts.now()]
     if (title !== undefined) {
       set.push('title = ?')

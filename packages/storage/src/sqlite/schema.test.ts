@@ -33,6 +33,8 @@ test.each(logMigrations.map((_, i) => i + 1))(
     const old = { id, title: 'T', tags: { a: 'b' }, status: 'paused', request: '{}', stats: null }
     expect(await conversations.get([id])).toMatchObject([old])
     expect(await conversations.vault(id)).toEqual({ sealed: null, snapshot: null })
+    const none = { conversation: id, position: 0, updated_at: null, isRemoved: false }
+    expect(await storage.deliveries.behind('r', 2)).toEqual([none])
     await log.append(id, [{ kind: 'PauseEvent', source: 'user' }], {
       record: { stats: '{}', sealed: Buffer.from('s') },
     })

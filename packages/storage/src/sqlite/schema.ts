@@ -60,4 +60,13 @@ export const logMigrations: readonly string[] = [
    ) STRICT`,
   `ALTER TABLE conversation ADD COLUMN parent TEXT;
    CREATE INDEX conversation_parent ON conversation (parent) WHERE parent IS NOT NULL AND is_visible = 1`,
+  // `ordinal` says which conversation of that id the receiver knows.
+  `CREATE TABLE delivery (
+     receiver TEXT NOT NULL,
+     conversation TEXT NOT NULL,
+     ordinal INTEGER NOT NULL,
+     position INTEGER NOT NULL,
+     updated_at INTEGER,
+     PRIMARY KEY (receiver, conversation)
+   ) STRICT, WITHOUT ROWID`,
 ]

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { deliveriesContract } from '../deliveries.contract.ts'
 import { eventLogContract } from '../event-log.contract.ts'
 import { recordsContract } from '../records.contract.ts'
 import type { Open } from '../storage.contract.ts'
@@ -27,3 +28,4 @@ const open: Open = async (options = {}) => {
 
 eventLogContract(open)
 recordsContract(open)
+deliveriesContract(open)

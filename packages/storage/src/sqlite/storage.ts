@@ -1,18 +1,20 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import type { Instant, Log } from '@slipway/protocol'
+import type { Deliveries } from '../deliveries.ts'
 import type { EventLog } from '../event-log.ts'
 import type { Import } from '../import.ts'
 import type { Records } from '../records.ts'
 import type { Storage } from '../storage.ts'
 import { Database } from './database.ts'
+import { SqliteDeliveries } from './deliveries.ts'
 import { type Parts, SqliteEventLog } from './event-log.ts'
 import { Events } from './events.ts'
 import { Facets } from './facets.ts'
 import { Heads } from './heads.ts'
 import { startImport } from './import.ts'
 import { Lives } from './live.ts'
+import { Lock } from './lock.ts'
 import { Pens } from './pens.ts'
 import { Purge } from './purge.ts'
 import { SqliteRecords } from './records.ts'
@@ -41,19 +43,19 @@ export async function openStorage({
   now = () => Date.now() * 1000,
 }: StorageOptions) {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
-  const lock = lockOf(directory)
+  const lock = new Lock(directory, 'lock.db')
   try {
     const path = join(directory, 'log.db')
     const db = new Database(path, { synchronous: 'FULL', cacheBytes, migrations: logMigrations })
     const facets = new Facets(db)
     const heads = new Heads(db, now)
     const events = new Events(db, facets, now)
-    const writer = new Writer(db, heads, facets)
+    const writer = new Writer(db, 'log', [heads, facets])
     const text = new TextIndex({ logPath: path, indexPath: join(directory, 'index.db'), log })
-    const parts = { db, writer, heads, events, facets, lives: new Lives(), pens: new Pens(), text, now, log }
-    return new SqliteStorage(parts, lock)
+    const shared = { lives: new Lives(), pens: new Pens(), deliveries: new SqliteDeliveries(db, writer) }
+    return new SqliteStorage({ db, writer, heads, events, facets, ...shared, text, now, log }, lock)
   } catch (error) {
-    lock.close()
+    lock[Symbol.dispose]()
     throw error
   }
 }
@@ -62,18 +64,20 @@ export async function openStorage({
 export class SqliteStorage implements Storage {
   readonly log: EventLog
   readonly conversations: Records
-  readonly #lock: DatabaseSync
+  readonly deliveries: Deliveries
+  readonly #lock: Lock
   readonly #parts: Parts
   readonly #purge: Purge
   readonly #events: SqliteEventLog
 
-  constructor(parts: Parts, lock: DatabaseSync) {
+  constructor(parts: Parts, lock: Lock) {
     this.#parts = parts
     this.#lock = lock
     this.#purge = new Purge(parts)
     this.#events = new SqliteEventLog(parts)
     this.log = this.#events
     this.conversations = new SqliteRecords(parts, this.#purge)
+    this.deliveries = parts.deliveries
     this.#purge.resume()
   }
 
@@ -99,18 +103,6 @@ export class SqliteStorage implements Storage {
     await this.#parts.text.close()
     await purged
     this.#parts.db.close()
-    if (this.#lock.isOpen) this.#lock.close()
+    this.#lock[Symbol.dispose]()
   }
-}
-
-/** Held for as long as the connection is open, and let go by the system when the process dies. */
-function lockOf(directory: string): DatabaseSync {
-  const db = new DatabaseSync(join(directory, 'lock.db'), { timeout: 0 })
-  try {
-    db.exec('BEGIN EXCLUSIVE')
-  } catch (cause) {
-    db.close()
-    throw new Error(`the data directory ${directory} is in use by another process`, { cause })
-  }
-  return db
 }

@@ -90,7 +90,7 @@ function opened(maxHeads = 10) {
   const facets = new Facets(db)
   const heads = new Heads(db, () => 5, maxHeads)
   const events = new Events(db, facets, () => 5)
-  const writer = new Writer(db, heads, facets)
+  const writer = new Writer(db, 'log', [heads, facets])
   for (const id of ['x', 'y']) {
     const columns = 'id, tags, status, created_at, updated_at, is_visible'
     db.run(`INSERT INTO conversation (${columns}) VALUES (?, '{}', 'idle', 1, 1, 1)`, id)

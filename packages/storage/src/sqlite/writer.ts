@@ -1,7 +1,5 @@
 import { Problem } from '@slipway/protocol'
 import { type Database, isFatal, resultCode } from './database.ts'
-import type { Facets } from './facets.ts'
-import type { Heads } from './heads.ts'
 
 /** One change, planned: `apply` writes it, `done` runs after the commit and gives the answer. */
 export interface Step<T> {
@@ -15,6 +13,14 @@ interface Job {
   reject(error: unknown): void
 }
 
+/** What memory holds of the file, and what follows its transactions. */
+export interface Memory {
+  /** Writes what was put off, before the commit. */
+  save?(): void
+  /** The transaction has ended; when it was not saved, memory goes back to what the file has. */
+  settle(isSaved: boolean): void
+}
+
 /** More than this waits for the next transaction, so that reading goes on in between. */
 const maxGroup = 1_000
 
@@ -25,16 +31,17 @@ const maxGroup = 1_000
  */
 export class Writer {
   readonly #db: Database
-  readonly #heads: Heads
-  readonly #facets: Facets
+  readonly #name: string
+  readonly #memories: readonly Memory[]
   #queue: Job[] = []
   #isScheduled = false
   #refusal: unknown
 
-  constructor(db: Database, heads: Heads, facets: Facets) {
+  /** `name` is what a caller is told of: the log, the ledger. */
+  constructor(db: Database, name: string, memories: readonly Memory[] = []) {
     this.#db = db
-    this.#heads = heads
-    this.#facets = facets
+    this.#name = name
+    this.#memories = memories
   }
 
   write<T>(plan: () => Step<T>): Promise<T> {
@@ -47,7 +54,7 @@ export class Writer {
   /** Writes what is queued at once; later changes are refused. */
   close(): void {
     while (this.#queue.length > 0) this.#flush()
-    this.#refusal ??= new Problem('unavailable', 'The log is closed')
+    this.#refusal ??= new Problem('unavailable', `The ${this.#name} is closed`)
   }
 
   #schedule(): void {
@@ -73,9 +80,9 @@ export class Writer {
           planned.push({ job, step })
           step.apply()
         }
-        this.#heads.save()
+        for (const memory of this.#memories) memory.save?.()
       })
-      this.#facets.settle(true)
+      this.#settle(true)
     } catch (error) {
       this.#fail(group, error)
       return
@@ -94,21 +101,24 @@ export class Writer {
   }
 
   #fail(group: readonly Job[], cause: unknown): void {
-    this.#heads.clear()
-    this.#facets.settle(false)
-    const error = faultOf(cause)
+    this.#settle(false)
+    const error = faultOf(cause, this.#name)
     if (isFatal(cause)) this.#refusal ??= error
     for (const job of group) job.reject(error)
+  }
+
+  #settle(isSaved: boolean): void {
+    for (const memory of this.#memories) memory.settle(isSaved)
   }
 }
 
 const full = 13
 
 /** What a caller is told of a transaction that failed. */
-function faultOf(cause: unknown): unknown {
+function faultOf(cause: unknown, name: string): unknown {
   if (resultCode(cause) === full) return new Problem('storage_full', 'The disk is full')
   if (!isFatal(cause)) return cause
-  const problem = new Problem('unavailable', 'The log cannot be written until the server is restarted')
+  const problem = new Problem('unavailable', `The ${name} cannot be written until the server is restarted`)
   problem.cause = cause
   return problem
 }

@@ -1,0 +1,65 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import Docker from 'dockerode'
+import { stage, version } from './context.ts'
+
+/**
+ * `npm run image -- [--tag slipway-agent-server] [--base <image>] [--engine-socket <path>]...`: builds the image of the agent
+ * server through the API that Docker and Podman share, in each of the engines.
+ */
+const { values } = parseArgs({
+  options: {
+    tag: { type: 'string', default: 'slipway-agent-server' },
+    base: { type: 'string', default: 'debian:bookworm-slim' },
+    'engine-socket': { type: 'string', multiple: true, default: ['/var/run/docker.sock'] },
+  },
+})
+
+const cpus: Readonly<Record<string, string>> = { amd64: 'x64', arm64: 'arm64' }
+
+const directory = await mkdtemp(join(tmpdir(), 'slipway-image-'))
+try {
+  const staged = new Map<string, string>()
+  for (const socketPath of values['engine-socket']) {
+    // An empty host: without it DOCKER_HOST of the environment would win over the socket.
+    const docker = new Docker({ host: '', protocol: 'http', socketPath })
+    const { Arch } = await docker.version()
+    const cpu = cpus[Arch]
+    if (cpu === undefined) throw new Error(`There is no Node for an engine on ${Arch}`)
+    const context = staged.get(cpu) ?? join(directory, cpu)
+    if (!staged.has(cpu)) await stage(context, cpu)
+    staged.set(cpu, context)
+    await build(docker, context)
+  }
+} finally {
+  await rm(directory, { recursive: true, force: true })
+}
+
+async function build(docker: Docker, context: string): Promise<void> {
+  const stream = await docker.buildImage(
+    { context, src: ['Dockerfile', 'app'] },
+    {
+      t: values.tag,
+      buildargs: { BASE: values.base },
+      labels: {
+        'org.opencontainers.image.title': 'Slipway agent server',
+        'org.opencontainers.image.version': await version(),
+      },
+      forcerm: true,
+    },
+  )
+  await new Promise<void>((resolve, reject) => {
+    docker.modem.followProgress(
+      stream,
+      (error, output) => {
+        const failure = error ?? output.find((line) => line.error !== undefined)?.error
+        return failure ? reject(failure instanceof Error ? failure : new Error(String(failure))) : resolve()
+      },
+      (line) => process.stdout.write(line.stream ?? ''),
+    )
+  })
+  const image = await docker.getImage(values.tag).inspect()
+  console.log(`${values.tag} is ${image.Id}, ${Math.round(image.Size / 1e6)} MB`)
+}

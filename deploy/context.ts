@@ -1,0 +1,73 @@
+import { spawn } from 'node:child_process'
+import { cp, mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+
+const root = resolve(import.meta.dirname, '..')
+/** What runs inside a sandbox: the agent server and the floors below it. */
+const packages = ['protocol', 'storage', 'http', 'agent', 'agent-server']
+
+/**
+ * Fills a directory with all that the Dockerfile copies. The libraries come by `npm ci` from the lockfile and from whatever
+ * registry npm is set up with here, for the engine's kind of machine; the build itself downloads none.
+ */
+export async function stage(directory: string, cpu: string): Promise<void> {
+  const app = join(directory, 'app')
+  await mkdir(join(app, 'packages'), { recursive: true })
+  for (const file of ['package.json', 'package-lock.json', 'LICENSE'])
+    await cp(join(root, file), join(app, file))
+  // npm compares the lockfile with all workspaces, so all are there until it is done.
+  const all = await readdir(join(root, 'packages'))
+  for (const name of all) {
+    await cp(join(root, 'packages', name, 'package.json'), join(app, 'packages', name, 'package.json'))
+  }
+  await run(app, 'npm', [
+    'ci',
+    '--omit=dev',
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--include-workspace-root',
+    '--workspace=packages/agent-server',
+    '--os=linux',
+    '--libc=glibc',
+    `--cpu=${cpu}`,
+  ])
+  await removeOthers(app, all)
+  for (const name of packages) {
+    const from = join(root, 'packages', name, 'src')
+    await cp(from, join(app, 'packages', name, 'src'), { recursive: true, filter: isNeeded })
+  }
+  await cp(join(root, 'deploy/Dockerfile'), join(directory, 'Dockerfile'))
+}
+
+const isNeeded = (path: string) => !/\.(test|contract|bench)\.ts$/.test(path)
+
+/** The other workspaces with their links, and what of Node only compilers need. */
+async function removeOthers(app: string, all: readonly string[]): Promise<void> {
+  for (const name of all.filter((name) => !packages.includes(name))) {
+    await rm(join(app, 'packages', name), { recursive: true })
+    await rm(join(app, 'node_modules/@slipway', name), { force: true })
+  }
+  const modules = join(app, 'node_modules')
+  for (const name of (await readdir(modules)).filter((name) => name.startsWith('node-linux-'))) {
+    for (const part of ['include', 'share']) {
+      await rm(join(modules, name, part), { recursive: true, force: true })
+    }
+  }
+}
+
+/** The version that the image says it has. */
+export async function version(): Promise<string> {
+  const text = await readFile(join(root, 'packages/agent-server/package.json'), 'utf8')
+  return String(JSON.parse(text).version)
+}
+
+function run(directory: string, program: string, args: readonly string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { cwd: directory, stdio: ['ignore', 'inherit', 'inherit'] })
+    child.on('error', reject)
+    child.on('close', (code) =>
+      code === 0 ? resolve() : reject(new Error(`${program} ${args[0]} ended with ${code}`)),
+    )
+  })
+}

@@ -1,0 +1,63 @@
+import type { Handlers, Reply, Request } from '@slipway/http'
+import { type fileRoutes, invalid } from '@slipway/protocol'
+import { attachment, fileSize, makeDirectory, readFileBytes, saveFile } from '../files.ts'
+import { homePlaces, subdirectories } from '../files-browse.ts'
+
+type Upload = Pick<Request<typeof fileRoutes.uploadFile>, 'upload'>
+type Create = Pick<Request<typeof fileRoutes.createDirectory>, 'query' | 'body'>
+
+const done = { json: { success: true } }
+
+export function fileHandlers(options: {
+  readonly home: string
+  /** Called by what changes something. */
+  readonly touch: () => void
+}): Handlers<typeof fileRoutes> {
+  const { home, touch } = options
+  const save = async (path: string, request: Upload): Promise<Reply> => {
+    touch()
+    const { bytes } = await request.upload()
+    await saveFile(path, bytes)
+    return done
+  }
+  const create = async ({ query, body }: Create): Promise<Reply> => {
+    touch()
+    const path = query.path ?? body?.path
+    if (path === undefined) throw invalid(['query', 'path'], 'Field required', 'missing')
+    await makeDirectory(path)
+    return done
+  }
+  return {
+    uploadFile: (request) => save(request.query.path, request),
+    uploadFileTo: (request) => save(rooted(request.params.path), request),
+    downloadFile: ({ query }) => download(query.path),
+    downloadFileFrom: ({ params }) => download(rooted(params.path)),
+    createDirectory: create,
+    createDirectoryAlias: create,
+    async fileHome({ query }) {
+      return { json: await homePlaces(home, query.include_hidden) }
+    },
+    async searchSubdirectories({ query: { path, page_id, limit, include_hidden } }) {
+      return {
+        json: await subdirectories(path, { limit, includeHidden: include_hidden, pageId: page_id }),
+      }
+    },
+  }
+}
+
+async function download(path: string): Promise<Reply> {
+  const sizeBytes = await fileSize(path)
+  return {
+    contentType: 'application/octet-stream',
+    headers: {
+      'content-disposition': attachment(path),
+      ...(sizeBytes === 0 ? {} : { 'content-length': String(sizeBytes) }),
+    },
+    chunks: readFileBytes(path, sizeBytes),
+  }
+}
+
+/** A path in an address may have lost its first slash. */
+function rooted(path: string): string {
+  return path.startsWith('/') ? path : `/${path}`
+}

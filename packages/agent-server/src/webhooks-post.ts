@@ -1,0 +1,86 @@
+/** What a receiver made of a request. */
+export type Outcome =
+  | { readonly kind: 'taken' }
+  /** It has other events than the request follows on: what it has ends at this position. */
+  | { readonly kind: 'elsewhere'; readonly head: number }
+  /** `isGone`: it does not know us or the place, perhaps not yet again. `retryAfterMs`: what it asked to wait. */
+  | {
+      readonly kind: 'refused'
+      readonly status: number
+      readonly isGone: boolean
+      readonly retryAfterMs: number | undefined
+    }
+  /** There was no answer; `reason` is a word for people without any address. */
+  | { readonly kind: 'unreachable'; readonly reason: string }
+
+/** Of the answer of a receiver; more of it is not read. */
+const maxAnswerBytes = 64 * 1024
+const goneStatuses: readonly number[] = [401, 403, 404, 410]
+
+/** Posts JSON to a receiver. Never rejects; redirects are not followed, because they would take the key elsewhere. */
+export async function post(
+  fetch: typeof globalThis.fetch,
+  url: string,
+  request: {
+    readonly headers: Readonly<Record<string, string>>
+    readonly body: Uint8Array<ArrayBuffer>
+    readonly timeoutMs: number
+  },
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const timeout = AbortSignal.timeout(request.timeoutMs)
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: request.headers,
+      body: request.body,
+      redirect: 'manual',
+      signal: AbortSignal.any([signal, timeout]),
+    })
+    const text = await beginning(response)
+    const head = response.status === 409 ? headIn(text) : undefined
+    if (head !== undefined) return { kind: 'elsewhere', head }
+    if (response.ok) return { kind: 'taken' }
+    const { status } = response
+    const retryAfterMs = secondsIn(response.headers.get('retry-after'))
+    return { kind: 'refused', status, isGone: goneStatuses.includes(status), retryAfterMs }
+  } catch (error) {
+    return { kind: 'unreachable', reason: timeout.aborted ? 'timeout' : reasonOf(error) }
+  }
+}
+
+/** The answer is read, so that the connection can be used again; one that is too long is cut off. */
+async function beginning(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let sizeBytes = 0
+  for await (const chunk of response.body ?? []) {
+    chunks.push(chunk)
+    sizeBytes += chunk.length
+    // Leaving the loop cancels the body.
+    if (sizeBytes > maxAnswerBytes) break
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+function headIn(text: string): number | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    const head: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'head') : undefined
+    return typeof head === 'number' && Number.isSafeInteger(head) && head >= 0 ? head : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function secondsIn(text: string | null): number | undefined {
+  const seconds = text === null || text.trim() === '' ? Number.NaN : Number(text)
+  return seconds >= 0 ? seconds * 1000 : undefined
+}
+
+/** The code of the error or of its causes. Their messages may hold addresses and headers, so they are not shown. */
+function reasonOf(error: unknown): string {
+  for (let cause = error, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth++) {
+    if ('code' in cause && typeof cause.code === 'string') return cause.code
+  }
+  return 'no connection'
+}

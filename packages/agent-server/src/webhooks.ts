@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto'
+import type { Log, Secret, WebhookSpec } from '@slipway/protocol'
+import type { ConversationRecord, Storage } from '@slipway/storage'
+import { Delivery } from './webhooks-delivery.ts'
+import { Receiver } from './webhooks-receiver.ts'
+
+const maxEvents = 100
+const gatherMs = 50
+const firstRetryMs = 1_000
+const maxRetryMs = 60_000
+const timeoutMs = 30_000
+const flushMs = 3_000
+
+export interface WebhookOptions {
+  readonly storage: Pick<Storage, 'log' | 'conversations' | 'deliveries'>
+  readonly receivers: readonly WebhookSpec[]
+  /** ConversationInfo as the REST interface answers it, `id` included. */
+  readonly info: (record: ConversationRecord) => Promise<unknown>
+  /** Sent as X-Session-API-Key unless a receiver's own headers have one. */
+  readonly sessionKey: Secret | undefined
+  readonly fetch: typeof fetch
+  readonly log: Log
+  /** Milliseconds that only grow. */
+  readonly now?: () => number
+  readonly random?: () => number
+}
+
+/**
+ * Tells receivers outside what is in the logs: `POST {base}/events/{conversation hex}` with a JSON array of the stored bytes, and
+ * `POST {base}/conversations` with ConversationInfo.
+ *
+ * Promises, for each receiver:
+ * - Every event is sent at least once, those of a conversation in order of position; nothing is dropped however long the
+ *   receiver is away, and what was not acknowledged (2xx) before the process died is sent by the next one.
+ * - `X-Slipway-After` is the position before the first event of the body, so that a receiver can leave out what it has. One
+ *   that answers 409 with `{"head": n}` is sent what is after `n`.
+ * - A conversation is told of when it is new (before its events), when its title, tags or status changed, and when it was
+ *   removed (`execution_status` `deleting`); changes in quick succession are told of once.
+ * - No receiver and no conversation waits for another that fails.
+ */
+export class Webhooks implements AsyncDisposable {
+  readonly #options: WebhookOptions
+  #receivers: Receiver[] = []
+
+  constructor(options: WebhookOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    if (this.#receivers.length > 0) return
+    // One address twice would have one cursor, so it is one receiver.
+    const byId = new Map(this.#options.receivers.map((spec) => [receiverId(spec.base_url), spec]))
+    this.#receivers = [...byId].map(([id, spec]) => this.#open(id, spec))
+  }
+
+  /** Sends what can be sent now, for a few seconds at most. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#receivers.map((receiver) => receiver.close(flushMs)))
+    this.#receivers = []
+  }
+
+  #open(receiver: string, spec: WebhookSpec): Receiver {
+    const { storage, info, sessionKey, fetch, log } = this.#options
+    const { now = () => performance.now(), random = Math.random } = this.#options
+    const headers = Object.entries(spec.headers).map(([name, value]) => [name.toLowerCase(), value] as const)
+    const delivery = new Delivery({
+      receiver,
+      baseUrl: spec.base_url.replace(/\/+$/, ''),
+      headers: {
+        ...(sessionKey === undefined ? {} : { 'x-session-api-key': sessionKey.open() }),
+        ...Object.fromEntries(headers),
+      },
+      maxEvents: Math.min(maxEvents, spec.event_buffer_size ?? maxEvents),
+      timeoutMs,
+      storage,
+      info,
+      fetch,
+      log,
+    })
+    const firstMs = spec.retry_delay === undefined ? firstRetryMs : spec.retry_delay * 1000
+    return new Receiver({
+      receiver,
+      shownUrl: shownUrl(spec.base_url),
+      delivery,
+      deliveries: storage.deliveries,
+      gatherMs: spec.flush_delay === undefined ? gatherMs : spec.flush_delay * 1000,
+      times: { firstMs: Math.min(Math.max(1, firstMs), maxRetryMs), maxMs: maxRetryMs, random },
+      log,
+      now,
+    })
+  }
+}
+
+/** By what the cursors of a receiver are found: its address, which may hold a password, as a digest. */
+function receiverId(url: string): string {
+  return createHash('sha256').update(url.replace(/\/+$/, '')).digest('hex').slice(0, 32)
+}
+
+/** An address without user, password, parameters and fragment. */
+function shownUrl(url: string): string {
+  return url.replace(/[?#].*$/s, '').replace(/^([^/]*\/\/)[^/]*@/, '$1')
+}

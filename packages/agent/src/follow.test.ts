@@ -1,0 +1,110 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { Workspace } from './workspace.ts'
+
+let count = 0
+
+async function opened() {
+  const workspace = await Workspace.open({ directory: tmpdir(), env: { PATH: process.env.PATH ?? '/bin' } })
+  const follow = (
+    script: string,
+    onOutput: (stream: string, bytes: Buffer) => Promise<void> | undefined = () => undefined,
+    more: { readonly signal?: AbortSignal; readonly name?: string; readonly timeoutMs?: number } = {},
+  ) => {
+    const { signal, name = `test-${process.pid}-${count++}`, ...options } = more
+    return workspace.follow('bash', ['-c', script], { name, onOutput, ...options }, signal)
+  }
+  return { workspace, follow, [Symbol.asyncDispose]: () => workspace[Symbol.asyncDispose]() }
+}
+
+function alive(text: string): number {
+  return readdirSync('/proc').filter((name) => {
+    try {
+      return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'latin1').includes(text)
+    } catch {
+      return false
+    }
+  }).length
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await sleep(20)
+}
+
+test('both streams are handed on, and the ending says how it was', async () => {
+  await using it = await opened()
+  const texts: Record<string, string> = { stdout: '', stderr: '' }
+  const take = (stream: string, bytes: Buffer) => {
+    texts[stream] += bytes
+    return undefined
+  }
+  expect(await it.follow('echo a; echo b >&2; exit 4', take)).toEqual({
+    exitCode: 4,
+    signal: null,
+    isTimedOut: false,
+  })
+  expect(texts).toEqual({ stdout: 'a\n', stderr: 'b\n' })
+  expect(await it.follow('kill -TERM $$')).toMatchObject({ exitCode: null, signal: 'SIGTERM' })
+  const missing = it.workspace.follow('no-such-program-at-all', [], { name: 'x', onOutput: () => undefined })
+  await expect(missing).rejects.toThrow('ENOENT')
+})
+
+test('what is not taken yet is not read, and nothing is lost for it', async () => {
+  await using it = await opened()
+  let open = 0
+  let most = 0
+  let sizeBytes = 0
+  const take = (_: string, bytes: Buffer) => {
+    sizeBytes += bytes.length
+    most = Math.max(most, ++open)
+    return sleep(sizeBytes < 400_000 ? 30 : 1).then(() => {
+      open--
+    })
+  }
+  const ending = await it.follow('head -c 3000000 /dev/zero', take)
+  expect(ending.exitCode).toBe(0)
+  expect(sizeBytes).toBe(3_000_000)
+  expect(most).toBeLessThanOrEqual(2)
+})
+
+test('an abort ends everything at once, also what has left the group', async () => {
+  await using it = await opened()
+  const mark = `7${process.pid}.5`
+  const stop = new AbortController()
+  const following = it.follow(`trap '' TERM; setsid sleep ${mark} & sleep ${mark}`, undefined, {
+    signal: stop.signal,
+  })
+  await until(() => alive(mark) >= 3)
+  stop.abort()
+  expect((await following).exitCode).toBe(null)
+  await until(() => alive(mark) === 0)
+})
+
+test('what was left running by a process that died is found by its name', async () => {
+  await using it = await opened()
+  const mark = `6${process.pid}.5`
+  const name = `left-${process.pid}`
+  await it.follow(`sleep ${mark} > /dev/null 2>&1 &`, undefined, { name })
+  await until(() => alive(mark) === 1)
+  await Workspace.endLeft(new Set([`${name}x`, 'left']))
+  expect(alive(mark)).toBe(1)
+  await Workspace.endLeft(new Set([name]))
+  await until(() => alive(mark) === 0)
+})
+
+test('what goes on in the background is read on, and not handed on', async () => {
+  await using it = await opened()
+  let sizeBytes = 0
+  const take = (_: string, bytes: Buffer) => {
+    sizeBytes += bytes.length
+    return undefined
+  }
+  const mark = `5${process.pid}.5`
+  const ending = await it.follow(`echo a; (sleep 1; echo late; exec sleep ${mark}) &`, take)
+  expect(ending.exitCode).toBe(0)
+  // It has printed, and nobody ended it for that.
+  await until(() => alive(`sleep\0${mark}`) === 1)
+  expect(sizeBytes).toBe(2)
+})

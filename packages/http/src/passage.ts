@@ -1,0 +1,175 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { Problem } from '@slipway/protocol'
+import { headerOf } from './incoming.ts'
+import { socketPathOf } from './unix-socket.ts'
+
+/** What a relay is asked before anything is sent on. */
+export interface RelayRequest {
+  /** The values of the prefix, decoded; none holds a slash or is a dot segment. */
+  readonly params: Readonly<Record<string, string>>
+  header(name: string): string | undefined
+  /** A WebSocket is asked for. */
+  readonly isUpgrade: boolean
+  readonly method: string
+  /** What follows the prefix, as it came, with its slash and without the query. */
+  readonly path: string
+}
+
+export interface RelayTarget {
+  /** `http://127.0.0.1:8000`, or `http+unix://<percent-encoded path>`; a path in it is kept as a prefix. */
+  readonly url: string
+  /** Sent instead of the client's headers of these names; with undefined the client's is left out. */
+  readonly headers?: Readonly<Record<string, string | undefined>>
+}
+
+/** Everything below a path is another server's: requests of all methods, and WebSockets. */
+export interface Relay {
+  /** With braces: `/sandboxes/{sandbox_id}/{name}`. It goes before routes with braces in the same place. */
+  readonly prefix: string
+  /** Where to send this request; throws a Problem to refuse it. No key has been asked for. */
+  target(request: RelayRequest): Promise<RelayTarget>
+}
+
+/** One request and its way: where it came in, and what follows. */
+export interface Passage {
+  readonly relay: Relay
+  readonly params: Readonly<Record<string, string>>
+  /** What the prefix matched, as it came: `/sandboxes/a/agent`. */
+  readonly prefix: string
+  readonly path: string
+  /** With its question mark; empty when there is none. */
+  readonly query: string
+}
+
+/**
+ * The way of an address through a relay; undefined when it is not below the prefix. Throws a Problem when a value or a step
+ * would lead out of it: `..`, also percent-encoded and between encoded slashes, however the target reads it.
+ */
+export function passageOf(relay: Relay, url: string): Passage | undefined {
+  const at = url.indexOf('?')
+  const given = (at < 0 ? url : url.slice(0, at)).split('/')
+  const wanted = relay.prefix.split('/')
+  if (given.length < wanted.length) return undefined
+  const params: Record<string, string> = {}
+  for (const [index, part] of wanted.entries()) {
+    const value = given[index] ?? ''
+    const name = /^\{(\w+)\}$/.exec(part)?.[1]
+    if (name === undefined ? part !== value : value === '') return undefined
+    if (name !== undefined) params[name] = decoded(value)
+  }
+  if (Object.values(params).some((value) => /[/\\]|^\.{1,2}$/.test(value))) {
+    throw new Problem('not_found', 'Not Found')
+  }
+  const path = `/${given.slice(wanted.length).join('/')}`
+  if (decoded(path).split(/[/\\]/).includes('..')) throw badAddress()
+  const prefix = given.slice(0, wanted.length).join('/')
+  return { relay, params, prefix, path, query: at < 0 ? '' : url.slice(at) }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw badAddress()
+  }
+}
+
+function badAddress(): Problem {
+  return new Problem('bad_request', 'The address is not valid')
+}
+
+/** Where to connect. */
+interface TargetAddress {
+  readonly protocol: string
+  readonly host: string
+  readonly hostname?: string
+  readonly port: number
+  readonly socketPath?: string
+}
+
+/** What is sent on. */
+export interface Onward {
+  readonly target: TargetAddress
+  readonly path: string
+  readonly headers: IncomingHttpHeaders
+}
+
+/** Asks the relay, and makes of a request what the target gets. `base` is what stood before the prefix. */
+export async function onward(raw: IncomingMessage, passage: Passage, base: string): Promise<Onward> {
+  const { relay, params, prefix, path, query } = passage
+  const isUpgrade = raw.headers.upgrade?.toLowerCase() === 'websocket'
+  const method = raw.method ?? ''
+  const header = (name: string) => headerOf(raw, name)
+  const { url, headers = {} } = await relay.target({ params, header, isUpgrade, method, path })
+  const address = new URL(url)
+  const target = targetOf(address)
+  const own: Record<string, string | undefined> = {
+    ...forwarded(raw, base + prefix),
+    ...(isUpgrade ? { connection: 'Upgrade', upgrade: 'websocket' } : {}),
+    host: target.socketPath === undefined ? address.host : 'localhost',
+  }
+  for (const [name, value] of Object.entries(headers)) own[name.toLowerCase()] = value
+  return {
+    target,
+    path: address.pathname.replace(/\/+$/, '') + path + query,
+    headers: endToEnd({ ...raw.headers, ...own }, raw.headers.connection, isUpgrade),
+  }
+}
+
+function targetOf(url: URL): TargetAddress {
+  if (url.protocol === 'http+unix:')
+    return { protocol: 'http:', host: 'localhost', port: 80, socketPath: socketPathOf(url) }
+  const { protocol, hostname } = url
+  if (!/^https?:$/.test(protocol))
+    throw new Error('The target of a relay is not one of http, https or http+unix')
+  return { protocol, host: hostname, hostname, port: Number(url.port) || (protocol === 'http:' ? 80 : 443) }
+}
+
+/** Where the request came from. What a proxy in front of this server said is kept, so nothing may be decided by it. */
+function forwarded({ headers, socket }: IncomingMessage, prefix: string): Record<string, string> {
+  const one = (name: string) => String(headers[name] ?? '')
+  return {
+    'x-forwarded-for': [one('x-forwarded-for'), socket.remoteAddress ?? ''].filter(Boolean).join(', '),
+    'x-forwarded-proto': one('x-forwarded-proto') || 'http',
+    'x-forwarded-host': one('x-forwarded-host') || one('host'),
+    'x-forwarded-prefix': one('x-forwarded-prefix') + prefix,
+  }
+}
+
+/** Headers that are about one connection (RFC 9110 section 7.6.1); the framing of the body is kept, as it is sent on in the same way. */
+const hopByHop = [
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'upgrade',
+]
+const kept = ['host', 'content-length', 'transfer-encoding']
+
+/** Whether a header is about one connection, and of no concern to the other end. */
+export function isHopByHop(name: string, connection: string | undefined): boolean {
+  const lower = name.toLowerCase()
+  if (kept.includes(lower)) return false
+  return hopByHop.includes(lower) || named(connection).includes(lower)
+}
+
+function named(connection = ''): string[] {
+  return connection.split(',').map((name) => name.trim().toLowerCase())
+}
+
+function endToEnd(
+  headers: Record<string, string | string[] | undefined>,
+  connection: string | undefined,
+  isUpgrade: boolean,
+): IncomingHttpHeaders {
+  const made: IncomingHttpHeaders = {}
+  for (const [name, value] of Object.entries(headers)) {
+    const isOfUpgrade = isUpgrade && (name === 'connection' || name === 'upgrade')
+    // `expect` has been answered: the client is sending.
+    const isLeftOut = value === undefined || name === 'expect' || isHopByHop(name, connection)
+    if (isOfUpgrade || !isLeftOut) made[name] = value
+  }
+  return made
+}

@@ -1,0 +1,230 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Route } from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import * as z from 'zod'
+import { app } from './app.ts'
+import type { Handlers } from './handler.ts'
+import { listen } from './listen.ts'
+import { reach } from './reach.ts'
+import { socketUrl } from './unix-socket.ts'
+
+const plain = { tag: 'test', summary: 'test', responses: {} } as const
+const routes = {
+  read: { ...plain, method: 'GET', path: '/api/read', query: z.object({ q: z.string().optional() }) },
+  echo: { ...plain, method: 'POST', path: '/api/echo', body: z.unknown() },
+  hash: { ...plain, method: 'PUT', path: '/api/hash', stream: 'application/octet-stream' },
+  flood: { ...plain, method: 'GET', path: '/api/flood' },
+  none: { ...plain, method: 'DELETE', path: '/api/none' },
+  move: { ...plain, method: 'GET', path: '/api/move' },
+  headers: { ...plain, method: 'GET', path: '/api/headers' },
+} as const satisfies Record<string, Route>
+
+class Far {
+  made = 0
+  isEnded = false
+
+  handlers(): Handlers<typeof routes> {
+    return {
+      read: ({ query }) => ({ json: query }),
+      echo: ({ body, header }) => ({ status: 201, json: [body ?? null, header('content-length') ?? null] }),
+      async hash({ stream }) {
+        const hash = createHash('sha256')
+        for await (const chunk of stream) hash.update(chunk)
+        return { json: hash.digest('hex') }
+      },
+      flood: () => ({ contentType: 'application/octet-stream', chunks: this.#flood() }),
+      none: () => ({ status: 204, bytes: Buffer.alloc(0) }),
+      move: () => ({ status: 307, bytes: Buffer.alloc(0), headers: { location: '/api/read' } }),
+      headers: ({ header }) => ({
+        json: [header('host'), header('x-own') ?? null],
+        headers: { 'x-answer': 'é' },
+      }),
+    }
+  }
+
+  async *#flood(): AsyncGenerator<Buffer> {
+    try {
+      for (; this.made < 100; this.made++) yield Buffer.alloc(1 << 20, this.made)
+    } finally {
+      this.isEnded = true
+    }
+  }
+}
+
+async function open() {
+  const directory = await mkdtemp(join(tmpdir(), 'reach-'))
+  const far = new Far()
+  const web = app(routes, far.handlers(), { openapi: {}, log: () => {} })
+  const listening = await listen(web, { socketPath: join(directory, 'x.sock'), stopMs: 200 })
+  return {
+    far,
+    url: listening.url,
+    async [Symbol.asyncDispose]() {
+      await listening.close()
+      await rm(directory, { recursive: true })
+    },
+  }
+}
+
+/** A server of bytes on a Unix socket. */
+async function raw(serve: (socket: Socket) => void) {
+  const directory = await mkdtemp(join(tmpdir(), 'reach-'))
+  const path = join(directory, 'x.sock')
+  const sockets = new Set<Socket>()
+  const server: Server = createServer((socket) => {
+    sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket)))
+    serve(socket)
+  })
+  await once(server.listen(path), 'listening')
+  return {
+    url: socketUrl(path),
+    sockets,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+      await rm(directory, { recursive: true })
+    },
+  }
+}
+
+test('a query, headers, a status and JSON pass as with fetch', async () => {
+  await using server = await open()
+  const { url } = server
+  const read = await reach(`${url}/api/read?q=%C3%A9+1#part`)
+  expect([read.status, read.ok, read.url, await read.json()]).toEqual([
+    200,
+    true,
+    `${url}/api/read?q=%C3%A9+1#part`,
+    { q: 'é 1' },
+  ])
+  const headers = await reach(new URL(`${url}/api/headers`), { headers: { 'X-Own': 'v' } })
+  expect([headers.headers.get('x-answer'), await headers.json()]).toEqual(['é', ['localhost', 'v']])
+  expect((await reach(`${url}/nothing`)).status).toBe(404)
+  expect((await reach(new Request(`${url}/api/none`, { method: 'delete' }))).status).toBe(204)
+  const head = await reach(`${url}/api/read`, { method: 'HEAD' })
+  expect([head.status, await head.text(), head.headers.get('content-length')]).toEqual([200, '', '2'])
+})
+
+test.for([
+  ['a text', '"é"', '4'],
+  ['bytes', new TextEncoder().encode('"é"'), '4'],
+  ['a stream', new Blob(['"', 'é"']).stream(), null],
+  ['nothing', undefined, '0'],
+] as const)('a body of %s arrives', async ([, body, length]) => {
+  await using server = await open()
+  const init = {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    duplex: 'half',
+    ...(body === undefined ? {} : { body }),
+  }
+  const answer = await reach(`${server.url}/api/echo`, init)
+  expect([answer.status, await answer.json()]).toEqual([201, [body === undefined ? null : 'é', length]])
+})
+
+test('a large stream arrives as it was, and an answer is read no faster than it is taken', async () => {
+  await using server = await open()
+  const bytes = randomBytes(20_000_000)
+  const init = {
+    method: 'PUT',
+    headers: { 'content-type': 'application/octet-stream' },
+    body: new Blob([bytes]).stream(),
+    duplex: 'half',
+  }
+  const answer = await reach(`${server.url}/api/hash`, init)
+  expect(await answer.json()).toBe(createHash('sha256').update(bytes).digest('hex'))
+  const flood = await reach(`${server.url}/api/flood`)
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  expect(server.far.made).toBeLessThan(50)
+  expect((await flood.arrayBuffer()).byteLength).toBe(100 << 20)
+})
+
+test('to cancel the body ends the request, also while nothing comes', async () => {
+  await using server = await open()
+  const flood = await reach(`${server.url}/api/flood`)
+  await flood.body?.cancel()
+  while (!server.far.isEnded) await new Promise((resolve) => setTimeout(resolve, 5))
+  await using silent = await raw(
+    (socket) => void socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx')),
+  )
+  const reader = (await reach(silent.url)).body?.getReader()
+  expect((await reader?.read())?.value?.length).toBe(1)
+  const next = reader?.read()
+  await reader?.cancel()
+  expect((await next)?.done).toBe(true)
+  while (silent.sockets.size > 0) await new Promise((resolve) => setTimeout(resolve, 5))
+})
+
+test.for(['before the call', 'before the answer', 'in the body'])(
+  'a signal that aborts %s rejects with its reason',
+  async (when) => {
+    await using server = await raw((socket) => {
+      socket.once('data', () => {
+        if (when === 'in the body') socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx')
+        else stop.abort(reason)
+      })
+    })
+    const stop = new AbortController()
+    const reason = new Error('the reason')
+    if (when === 'before the call') stop.abort(reason)
+    const answer = reach(server.url, { signal: stop.signal })
+    if (when !== 'in the body') return await expect(answer).rejects.toBe(reason)
+    const text = (await answer).text()
+    stop.abort(reason)
+    await expect(text).rejects.toBe(reason)
+    while (server.sockets.size > 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  },
+)
+
+test.for([
+  ['is not there', undefined],
+  ['closes', ''],
+  ['does not speak HTTP', 'hello\r\n\r\n'],
+  ['changes the protocol', 'HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'],
+  ['answers with a status that is none', 'HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n'],
+] as const)('a server that %s is a TypeError', async ([, answer]) => {
+  await using server = await raw((socket) => void socket.once('data', () => socket.end(answer ?? '')))
+  const url = answer === undefined ? `${server.url}.none` : server.url
+  await expect(reach(url)).rejects.toThrow(TypeError)
+  const init = { method: 'POST', body: new Blob(['x'.repeat(1_000_000)]).stream(), duplex: 'half' }
+  await expect(reach(url, init)).rejects.toThrow(TypeError)
+})
+
+test('an answer that is cut off is no whole answer', async () => {
+  await using server = await raw(
+    (socket) =>
+      void socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf')),
+  )
+  const answer = await reach(server.url)
+  await expect(answer.text()).rejects.toThrow(TypeError)
+})
+
+test('a redirect is given back, or refused when it is asked to be', async () => {
+  await using server = await open()
+  const answer = await reach(`${server.url}/api/move`)
+  expect([answer.status, answer.headers.get('location')]).toEqual([307, '/api/read'])
+  await expect(reach(`${server.url}/api/move`, { redirect: 'error' })).rejects.toThrow(TypeError)
+})
+
+test.for([
+  'http+unix://relative.sock/x',
+  'http+unix://%2Fx%00y/',
+  'http+unix://%2Fx:80/',
+  'http+unix:///x',
+  'http+unix://%zz/',
+])('the address %s is a TypeError', async (url) => {
+  await expect(reach(url)).rejects.toThrow(TypeError)
+})
+
+test('other addresses are left to fetch', async () => {
+  const web = app(routes, new Far().handlers(), { openapi: {}, log: () => {} })
+  const listening = await listen(web, { host: '127.0.0.1', port: 0 })
+  expect(await (await reach(`${listening.url}/api/read?q=1`)).json()).toEqual({ q: '1' })
+  await expect(reach('nonsense')).rejects.toThrow(TypeError)
+  await listening.close()
+})

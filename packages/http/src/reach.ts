@@ -1,0 +1,109 @@
+import { type ClientRequest, type IncomingMessage, request as open } from 'node:http'
+import { pipeline } from 'node:stream/promises'
+import { socketPathOf } from './unix-socket.ts'
+
+/**
+ * `fetch` that also knows addresses of Unix sockets: `http+unix://<percent-encoded path>/path?query`. For these redirects are not
+ * followed (with `redirect: 'error'` they are refused) and a content encoding is left as it is.
+ */
+export const reach: typeof globalThis.fetch = async (input, init) => {
+  const address = input instanceof Request ? input.url : String(input)
+  if (!/^http\+unix:/i.test(address)) return await globalThis.fetch(input, init)
+  const request = new Request(input, init)
+  const url = new URL(request.url)
+  const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
+  signal?.throwIfAborted()
+  const outgoing = open({
+    socketPath: socketPathOf(url),
+    path: (url.pathname || '/') + url.search,
+    method: request.method,
+    headers: headersOf(request, init?.body),
+    agent: false,
+  })
+  const abort = () => void outgoing.destroy()
+  signal?.addEventListener('abort', abort)
+  outgoing.once('close', () => signal?.removeEventListener('abort', abort))
+  try {
+    const incoming = await answered(outgoing, request)
+    return response(request, incoming, signal)
+  } catch (cause) {
+    outgoing.destroy()
+    throw signal?.aborted ? signal.reason : new TypeError('fetch failed', { cause })
+  }
+}
+
+function headersOf(request: Request, body: BodyInit | null | undefined): Record<string, string> {
+  const headers: Record<string, string> = {
+    host: 'localhost',
+    accept: '*/*',
+    ...Object.fromEntries(request.headers),
+  }
+  const sizeBytes =
+    typeof body === 'string'
+      ? Buffer.byteLength(body)
+      : ArrayBuffer.isView(body)
+        ? body.byteLength
+        : undefined
+  if (sizeBytes !== undefined) headers['content-length'] = String(sizeBytes)
+  else if (request.body !== null) headers['transfer-encoding'] = 'chunked'
+  else if (!/^(?:GET|HEAD)$/.test(request.method)) headers['content-length'] = '0'
+  return headers
+}
+
+/** Sends the request and resolves with the head of the answer, which may come before all is sent. */
+function answered(outgoing: ClientRequest, { body }: Request): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    outgoing.on('response', resolve).on('error', reject)
+    outgoing.once('close', () => reject(new Error('The connection was closed without an answer')))
+    if (body === null) outgoing.end()
+    else pipeline(body, outgoing).catch(reject)
+  })
+}
+
+const withoutBody: readonly number[] = [101, 204, 205, 304]
+
+function response(
+  request: Request,
+  incoming: IncomingMessage,
+  signal: AbortSignal | null | undefined,
+): Response {
+  const { statusCode: status = 0, statusMessage: statusText = '', rawHeaders } = incoming
+  const headers = new Headers()
+  for (let at = 0; at < rawHeaders.length; at += 2)
+    headers.append(rawHeaders[at] ?? '', rawHeaders[at + 1] ?? '')
+  if (request.redirect === 'error' && status >= 300 && status < 400 && headers.has('location')) {
+    throw new Error('The answer is a redirect')
+  }
+  const hasBody = request.method !== 'HEAD' && !withoutBody.includes(status)
+  const made = new Response(hasBody ? bodyOf(incoming, signal) : null, { status, statusText, headers })
+  if (!hasBody) incoming.resume()
+  return Object.defineProperty(made, 'url', { value: request.url })
+}
+
+/** The body as it comes, no faster than it is read. It fails with the signal's reason, or a TypeError when it is cut. */
+function bodyOf(
+  incoming: IncomingMessage,
+  signal: AbortSignal | null | undefined,
+): ReadableStream<Uint8Array> {
+  let isOver = false
+  const over = (end: () => void) => {
+    if (!isOver) end()
+    isOver = true
+  }
+  return new ReadableStream<Uint8Array>({
+    start(controller) {
+      const fail = (cause?: unknown) =>
+        controller.error(signal?.aborted ? signal.reason : new TypeError('terminated', { cause }))
+      incoming.on('data', (chunk: Buffer) => {
+        if (!isOver) controller.enqueue(new Uint8Array(chunk))
+        if ((controller.desiredSize ?? 0) <= 0) incoming.pause()
+      })
+      incoming.on('end', () => over(() => controller.close()))
+      incoming.on('error', (cause) => over(() => fail(cause)))
+      incoming.on('close', () => over(fail))
+      incoming.pause()
+    },
+    pull: () => void incoming.resume(),
+    cancel: () => over(() => incoming.destroy()),
+  })
+}

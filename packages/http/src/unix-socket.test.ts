@@ -1,0 +1,94 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { app } from './app.ts'
+import { listen } from './listen.ts'
+import { reach } from './reach.ts'
+
+class Folder implements AsyncDisposable {
+  readonly path: string
+
+  constructor(path: string) {
+    this.path = path
+  }
+
+  static async make(): Promise<Folder> {
+    return new Folder(await mkdtemp(join(tmpdir(), 'socket-')))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.path, { recursive: true })
+  }
+}
+
+const web = () => app({}, {}, { openapi: { openapi: '3.1.0' }, log: () => {} })
+
+test('a server on a Unix socket needs no key, is of its user only, and is gone after the stop', async () => {
+  await using folder = await Folder.make()
+  const socketPath = join(folder.path, 'a b%é.sock')
+  const before = process.umask(0)
+  try {
+    const listening = await listen(web(), { socketPath })
+    expect(process.umask()).toBe(0)
+    expect(listening.url).toBe(`http+unix://${encodeURIComponent(socketPath)}`)
+    expect(listening.port).toBe(0)
+    const { mode } = await stat(socketPath)
+    expect((mode & 0o777).toString(8)).toBe('600')
+    expect(await (await reach(`${listening.url}/openapi.json`)).text()).toBe('{"openapi":"3.1.0"}')
+    await listening.close()
+    expect(await readdir(folder.path)).toEqual([])
+    await expect(reach(`${listening.url}/openapi.json`)).rejects.toThrow(TypeError)
+  } finally {
+    process.umask(before)
+  }
+})
+
+test('the socket of a process that was killed is replaced, that of a living one is not', async () => {
+  await using folder = await Folder.make()
+  const socketPath = join(folder.path, 'x.sock')
+  const script = 'require("net").createServer().listen(process.argv[1], () => console.log("ready"))'
+  const other = spawn(process.execPath, ['-e', script, socketPath], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await once(other.stdout, 'data')
+  await expect(listen(web(), { socketPath })).rejects.toThrow(
+    `Cannot listen on ${socketPath}: another process serves it`,
+  )
+  const alive = connect(socketPath)
+  await once(alive, 'connect')
+  alive.destroy()
+  other.kill('SIGKILL')
+  await once(other, 'exit')
+  expect((await stat(socketPath)).isSocket()).toBe(true)
+  const listening = await listen(web(), { socketPath })
+  expect((await reach(`${listening.url}/openapi.json`)).status).toBe(200)
+  await expect(listen(web(), { socketPath })).rejects.toThrow('another process serves it')
+  expect((await reach(`${listening.url}/openapi.json`)).status).toBe(200)
+  await listening.close()
+})
+
+test('what is no socket is left alone', async () => {
+  await using folder = await Folder.make()
+  const file = join(folder.path, 'file')
+  await writeFile(file, 'text')
+  await symlink(file, join(folder.path, 'link'))
+  for (const name of ['file', 'link', '.']) {
+    const socketPath = join(folder.path, name)
+    await expect(listen(web(), { socketPath })).rejects.toThrow('there is a file that is no socket')
+  }
+  expect((await stat(file)).size).toBe(4)
+})
+
+test('a path that cannot be is told in plain words', async () => {
+  await using folder = await Folder.make()
+  const none = join(folder.path, 'none/x.sock')
+  await expect(listen(web(), { socketPath: none })).rejects.toThrow(
+    `Cannot listen on ${none}: there is no such folder`,
+  )
+  const long = join(folder.path, 'x'.repeat(120))
+  await expect(listen(web(), { socketPath: long })).rejects.toThrow('the path is too long for a socket')
+  await chmod(folder.path, 0o700)
+  expect(await readdir(folder.path)).toEqual([])
+})

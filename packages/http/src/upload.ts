@@ -1,0 +1,158 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { BusboyFileStream, BusboyInstance } from '@fastify/busboy'
+import { invalid, Problem } from '@slipway/protocol'
+import { arriving, ClientGone, mediaType } from './body.ts'
+import type { Upload } from './handler.ts'
+
+export interface UploadLimits {
+  /** Longest file. */
+  readonly maxUploadBytes: number
+  /** How long the client may send nothing. */
+  readonly idleMs: number
+}
+
+/** What a form may hold besides its file. */
+const roomBytes = 1024 * 1024
+const maxParts = 1_000
+
+/**
+ * The member `file` of a form (multipart/form-data); other members are read and thrown away. Throws a Problem: `unsupported_media_type`,
+ * `too_large`, `invalid` when the form is broken or has no such member; and `ClientGone`.
+ */
+export async function readUpload(
+  raw: IncomingMessage,
+  res: ServerResponse,
+  limits: UploadLimits,
+): Promise<Upload> {
+  const isPlain = (raw.headers['content-encoding'] ?? 'identity') === 'identity'
+  if (!isPlain || mediaType(raw) !== 'multipart/form-data') {
+    throw new Problem('unsupported_media_type', 'The body should be multipart/form-data')
+  }
+  const form = new Form(await parserOf(raw.headers['content-type'] ?? ''), limits)
+  // What is left of the form when it has been answered is no longer of interest.
+  res.once('close', () => form.letGo())
+  return await form.read(raw)
+}
+
+async function parserOf(contentType: string): Promise<BusboyInstance> {
+  const { Busboy } = await import('@fastify/busboy')
+  try {
+    return new Busboy({
+      headers: { 'content-type': contentType },
+      isPartAFile: (name) => name === 'file',
+      limits: { fields: 0, parts: maxParts, headerSize: 16 * 1024 },
+    })
+  } catch {
+    throw broken()
+  }
+}
+
+/**
+ * One form on its way in. It is read to its end by a loop of its own, no faster than the file is taken; so the file ends only when the
+ * form was whole.
+ */
+class Form {
+  readonly #parser: BusboyInstance
+  readonly #limits: UploadLimits
+  readonly #upload = Promise.withResolvers<Upload>()
+  #file: BusboyFileStream | undefined
+  #fault: unknown
+  #isLetGo = false
+  /** Ends the waiting for room. */
+  #wake = () => {}
+  #reading = Promise.resolve()
+
+  constructor(parser: BusboyInstance, limits: UploadLimits) {
+    this.#parser = parser
+    this.#limits = limits
+    parser.on('error', () => this.#fail(broken()))
+    parser.on('file', (_name, file, filename) => this.#found(file, filename))
+  }
+
+  read(raw: IncomingMessage): Promise<Upload> {
+    const gone = () => {
+      if (!raw.readableEnded) this.#fail(new ClientGone('The client went away'))
+    }
+    if (raw.destroyed) gone()
+    raw.once('close', gone)
+    this.#reading = this.#readAll(raw)
+    return this.#upload.promise
+  }
+
+  /** What comes from now on is thrown away. */
+  letGo(): void {
+    this.#isLetGo = true
+    this.#wake()
+  }
+
+  #found(file: BusboyFileStream, filename: string | undefined): void {
+    file.on('error', () => {})
+    if (this.#file !== undefined || this.#isLetGo) {
+      file.resume()
+      return
+    }
+    this.#file = file
+    this.#upload.resolve({ filename: filename === '' ? undefined : filename, bytes: this.#bytes(file) })
+  }
+
+  async *#bytes(file: BusboyFileStream): AsyncGenerator<Buffer> {
+    const { maxUploadBytes } = this.#limits
+    let sizeBytes = 0
+    try {
+      for await (const chunk of file) {
+        sizeBytes += chunk.length
+        if (sizeBytes > maxUploadBytes) throw tooLarge(maxUploadBytes)
+        yield chunk
+      }
+    } catch (error) {
+      throw this.#fault ?? error
+    } finally {
+      if (!file.readableEnded) this.letGo()
+    }
+    await this.#reading
+    if (this.#fault !== undefined) throw this.#fault
+  }
+
+  async #readAll(raw: IncomingMessage): Promise<void> {
+    const maxBytes = this.#limits.maxUploadBytes + roomBytes
+    try {
+      if (Number(raw.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(this.#limits.maxUploadBytes)
+      let sizeBytes = 0
+      for await (const chunk of arriving(raw, this.#limits.idleMs)) {
+        sizeBytes += chunk.length
+        if (sizeBytes > maxBytes) throw tooLarge(this.#limits.maxUploadBytes)
+        if (!this.#isLetGo) await this.#write(chunk)
+      }
+      this.#parser.end()
+      // The parser tells of a form that was cut off in the ticks after its end.
+      await turn()
+      if (this.#file === undefined) throw invalid(['body', 'file'], 'Field required', 'missing')
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  /** Resolves when there is room for more. */
+  #write(chunk: Buffer): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#wake = resolve
+    this.#parser.write(chunk, () => resolve())
+    return promise
+  }
+
+  #fail(error: unknown): void {
+    this.#fault ??= error
+    this.#upload.reject(this.#fault)
+    this.#file?.destroy(new Error('The form is broken'))
+    this.letGo()
+  }
+}
+
+function broken(): Problem {
+  return invalid(['body'], 'The body is not a valid form', 'multipart_invalid')
+}
+
+function tooLarge(maxBytes: number): Problem {
+  return new Problem('too_large', `The file is longer than ${maxBytes} bytes`)
+}

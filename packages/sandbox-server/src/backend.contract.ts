@@ -1,0 +1,385 @@
+import { request } from 'node:http'
+import { expect, onTestFinished, test } from 'vitest'
+import type { Backend, Order, Seen } from './backend.ts'
+
+/** A backend to be tested, with what only its kind knows. */
+export interface BackendUnderTest {
+  readonly backend: Backend
+  /** Another object on the same place, as after the end of the process. */
+  reopen(): Promise<Backend>
+  /** One on the same place with the label of another ledger. */
+  stranger(): Promise<Backend>
+  /** An order of which nothing is missing: an id of its own, the backend's own command, no limits that the host cannot keep. */
+  order(overrides?: Partial<Order>): Order
+  /** Program and arguments that run a text as a CommonJS script with Node, inside; what is appended reaches `process.argv`. */
+  node(script: string): readonly string[]
+  /** Ends the main process of a running sandbox from outside, as a crash does. */
+  kill(id: string): Promise<void>
+  /** What the host or the engine still has of a sandbox: processes, mounts, files, ... For people; empty after `remove`. */
+  remains(id: string): Promise<readonly string[]>
+  /** Lets everything go, also after a test that failed. */
+  close(): Promise<void>
+}
+
+/** A small server that takes the place of the agent server: it answers `/alive`, and runs what is sent to `/run` inside. */
+export const probeScript = `
+const { createServer } = require('node:http')
+const { parseArgs } = require('node:util')
+const text = { type: 'string' }
+const { values } = parseArgs({ options: { host: text, port: text, data: text, socket: text }, strict: false })
+const server = createServer(async (incoming, answer) => {
+  let body = ''
+  for await (const part of incoming) body += part
+  if (incoming.url === '/alive') return answer.end(JSON.stringify({ status: 'ok' }))
+  try {
+    const result = await new Function('require', 'values', 'return (async () => {' + body + '})()')(require, values)
+    answer.end(JSON.stringify({ result: result ?? null }))
+  } catch (error) {
+    answer.end(JSON.stringify({ error: String(error.code ?? error) }))
+  }
+})
+if (values.socket) server.listen(values.socket)
+else server.listen(Number(values.port), values.host)
+`
+
+export interface Answer {
+  readonly result?: unknown
+  /** The code of what was thrown (`EACCES`), else its text. */
+  readonly error?: string
+}
+
+/** Runs the body of an async function inside of a sandbox whose command is the probe; `require` and `values` are there. */
+export async function inside(backend: Backend, id: string, code: string): Promise<Answer> {
+  const address = (await seen(backend, id)).addresses.AGENT_SERVER ?? ''
+  return JSON.parse(await ask(address, '/run', code))
+}
+
+/** One request to an address of `Seen`, over TCP or a Unix socket. */
+export function ask(address: string, path: string, body?: string): Promise<string> {
+  const socketPath = /^http\+unix:\/\/([^/]+)$/.exec(address)?.[1]
+  const where =
+    socketPath === undefined
+      ? { host: new URL(address).hostname, port: new URL(address).port }
+      : { socketPath: decodeURIComponent(socketPath) }
+  return new Promise((resolve, reject) => {
+    const sent = request(
+      { ...where, path, method: body === undefined ? 'GET' : 'POST', agent: false },
+      (got) => {
+        let text = ''
+        got.setEncoding('utf8')
+        got.on('data', (part: string) => {
+          text += part
+        })
+        got.on('end', () => resolve(text))
+        got.on('error', reject)
+      },
+    )
+    sent.setTimeout(20_000, () => sent.destroy(new Error('no answer in 20 s')))
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+
+/** What `list` says of one sandbox; fails when it is not there. */
+export async function seen(backend: Backend, id: string): Promise<Seen> {
+  const [found, ...more] = await backend.list(id)
+  if (found === undefined || more.length > 0)
+    throw new Error(`${id}: seen ${found === undefined ? 0 : 'twice'}`)
+  return found
+}
+
+/** Resolves with the first value that is not undefined. */
+export async function until<T>(look: () => Promise<T | undefined>, what: string): Promise<T> {
+  const deadline = Date.now() + 60_000
+  for (;;) {
+    const found = await look()
+    if (found !== undefined) return found
+    if (Date.now() > deadline) throw new Error(`waited in vain: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+/** Waits until the sandbox answers; fails at once with what it printed when it stops instead. */
+export function alive(backend: Backend, id: string): Promise<Seen> {
+  return until(async () => {
+    const now = await seen(backend, id)
+    if (now.state === 'stopped' || now.state === 'broken') throw new Error(`${now.state}: ${now.detail}`)
+    const address = now.addresses.AGENT_SERVER
+    if (now.state !== 'running' || address === undefined) return undefined
+    const isAlive = await ask(address, '/alive').then(
+      (text) => text.includes('"ok"'),
+      () => false,
+    )
+    return isAlive ? now : undefined
+  }, `${id} answers`)
+}
+
+const writeMarker = `
+const { createHash, randomBytes } = require('node:crypto')
+const bytes = randomBytes(300_000)
+require('node:fs').writeFileSync('marker', bytes)
+return createHash('sha256').update(bytes).digest('hex')`
+
+const readMarker = `
+const { createHash } = require('node:crypto')
+return createHash('sha256').update(require('node:fs').readFileSync('marker')).digest('hex')`
+
+/** A process of its own session, which writes down the moment again and again. */
+const startStamping = `
+const { spawn } = require('node:child_process')
+const script = "setInterval(() => require('node:fs').appendFileSync('stamps', Date.now() + '\\\\n'), 5)"
+spawn(process.execPath, ['-e', script], { detached: true, stdio: 'ignore' }).unref()`
+
+const readStamps = `return require('node:fs').readFileSync('stamps', 'utf8').trim().split('\\n').map(Number)`
+
+/** What each Backend must keep. `open` makes an empty place of its own for each test. */
+export function backendContract(name: string, open: () => Promise<BackendUnderTest>, minutes = 4): void {
+  const promise = (title: string, body: (at: BackendUnderTest) => Promise<void>) =>
+    test(`${name}: ${title}`, { timeout: minutes * 60_000 }, async () => {
+      const at = await open()
+      onTestFinished(() => at.close())
+      await body(at)
+    })
+  const probe = (at: BackendUnderTest, overrides: Partial<Order> = {}) =>
+    at.order({ command: at.node(probeScript), ...overrides })
+
+  promise('its own agent server starts, answers, and is gone after remove', async (at) => {
+    const order = at.order()
+    expect(await at.backend.list()).toEqual([])
+    await at.backend.start(order)
+    const now = await alive(at.backend, order.id)
+    expect(now).toMatchObject({ id: order.id, state: 'running' })
+    expect(now.epoch).not.toBe('')
+    await at.backend.remove(order.id)
+    expect(await at.backend.list()).toEqual([])
+    expect(await at.remains(order.id)).toEqual([])
+    const address = now.addresses.AGENT_SERVER ?? ''
+    await expect(ask(address, '/alive')).rejects.toThrow()
+  })
+
+  promise('every verb may be said twice, and to what is not there', async (at) => {
+    const order = probe(at)
+    await at.backend.pause('nobody')
+    await at.backend.remove('nobody')
+    expect(await at.backend.list('nobody')).toEqual([])
+    await at.backend.start(order)
+    const first = await alive(at.backend, order.id)
+    await at.backend.start(order)
+    await at.backend.resume(order)
+    expect(await seen(at.backend, order.id)).toEqual(first)
+    await at.backend.pause(order.id)
+    await at.backend.pause(order.id)
+    expect((await seen(at.backend, order.id)).state).toBe('paused')
+    await at.backend.resume(order)
+    await at.backend.resume(order)
+    expect((await alive(at.backend, order.id)).epoch).toBe(first.epoch)
+    await at.backend.remove(order.id)
+    await at.backend.remove(order.id)
+    expect(await at.backend.list()).toEqual([])
+  })
+
+  promise('a resume of what was never started starts it', async (at) => {
+    const order = probe(at)
+    await at.backend.resume(order)
+    await alive(at.backend, order.id)
+  })
+
+  promise(
+    'time stands still for all processes while it is paused, and goes on after the resume',
+    async (at) => {
+      const order = probe(at)
+      await at.backend.start(order)
+      await alive(at.backend, order.id)
+      await inside(at.backend, order.id, startStamping)
+      const stampedAfter = (momentMs: number) =>
+        until(async () => {
+          const { result } = await inside(at.backend, order.id, readStamps)
+          return Array.isArray(result) && result.some((each) => each > momentMs) ? result : undefined
+        }, 'a stamp')
+      await stampedAfter(0)
+      for (let round = 0; round < 3; round++) {
+        await at.backend.pause(order.id)
+        const beganMs = Date.now()
+        expect((await seen(at.backend, order.id)).state).toBe('paused')
+        expect((await seen(await at.reopen(), order.id)).state).toBe('paused')
+        await new Promise((resolve) => setTimeout(resolve, 300))
+        const endedMs = Date.now()
+        await at.backend.resume(order)
+        await alive(at.backend, order.id)
+        const stamps = await stampedAfter(endedMs)
+        expect(stamps.filter((each) => each > beganMs && each < endedMs)).toEqual([])
+      }
+    },
+  )
+
+  promise('files and memory are the same after 100 times of pause and resume', async (at) => {
+    const order = probe(at)
+    await at.backend.start(order)
+    const { epoch } = await alive(at.backend, order.id)
+    const { result: hash } = await inside(at.backend, order.id, writeMarker)
+    expect(hash).toMatch(/^[0-9a-f]{64}$/)
+    await inside(at.backend, order.id, 'globalThis.kept = "in memory"')
+    for (let i = 0; i < 100; i++) {
+      await at.backend.pause(order.id)
+      await at.backend.resume(order)
+    }
+    const now = await alive(at.backend, order.id)
+    expect((await inside(at.backend, order.id, readMarker)).result).toBe(hash)
+    if (now.epoch === epoch) {
+      expect((await inside(at.backend, order.id, 'return globalThis.kept')).result).toBe('in memory')
+    }
+  })
+
+  promise('what dies is stopped, says why, and starts again on its files', async (at) => {
+    const order = probe(at)
+    await at.backend.start(order)
+    const first = await alive(at.backend, order.id)
+    const { result: hash } = await inside(at.backend, order.id, writeMarker)
+    await at.kill(order.id)
+    const dead = await stopped(at.backend, order.id)
+    expect(dead.detail).toBeTruthy()
+    await at.backend.pause(order.id)
+    expect((await seen(at.backend, order.id)).state).toBe('stopped')
+    await at.backend.resume(order)
+    const again = await alive(at.backend, order.id)
+    expect(again.epoch).not.toBe(first.epoch)
+    expect((await inside(at.backend, order.id, readMarker)).result).toBe(hash)
+  })
+
+  promise('a program that ends at once is stopped with its exit code and its last words', async (at) => {
+    const script = 'console.error("\\u001b[31mI cannot\\u001b[0m work\\u0007"); process.exit(7)'
+    const order = at.order({ command: at.node(script) })
+    await at.backend.start(order)
+    const dead = await stopped(at.backend, order.id)
+    expect(dead.detail).toContain('7')
+    expect(dead.detail).toContain('I cannot work')
+    expect(dead.addresses).toEqual({})
+  })
+
+  promise('a program that is not there is told, and does not stand in the way of the removal', async (at) => {
+    const order = at.order({ command: ['/no/such/program', 'x'] })
+    await at.backend.start(order)
+    const dead = await stopped(at.backend, order.id)
+    expect(dead.detail).toContain('/no/such/program')
+    await at.backend.remove(order.id)
+    expect(await at.backend.list()).toEqual([])
+    expect(await at.remains(order.id)).toEqual([])
+  })
+
+  promise('a new object sees the same as the one before', async (at) => {
+    const [running, paused, ended] = [
+      probe(at),
+      probe(at),
+      at.order({ command: at.node('process.exit(3)') }),
+    ] as const
+    await Promise.all([running, paused, ended].map((order) => at.backend.start(order)))
+    await alive(at.backend, running.id)
+    await alive(at.backend, paused.id)
+    await at.backend.pause(paused.id)
+    await stopped(at.backend, ended.id)
+    const before = await at.backend.list()
+    const backend = await at.reopen()
+    const byId = (list: readonly Seen[]) => list.toSorted((a, b) => a.id.localeCompare(b.id))
+    expect(byId(await backend.list())).toEqual(byId(before))
+    expect(before).toHaveLength(3)
+    await backend.resume(paused)
+    await alive(backend, paused.id)
+    for (const { id } of [running, paused, ended]) await backend.remove(id)
+    expect(await at.backend.list()).toEqual([])
+    for (const { id } of [running, paused, ended]) expect(await at.remains(id)).toEqual([])
+  })
+
+  promise("another ledger's are neither seen nor touched", async (at) => {
+    const order = probe(at)
+    await at.backend.start(order)
+    const before = await alive(at.backend, order.id)
+    const stranger = await at.stranger()
+    expect(await stranger.list()).toEqual([])
+    expect(await stranger.list(order.id)).toEqual([])
+    await stranger.pause(order.id)
+    await stranger.remove(order.id)
+    expect(await alive(at.backend, order.id)).toEqual(before)
+  })
+
+  promise(
+    'several start at once, also with the longest id, and do not get in each other’s way',
+    async (at) => {
+      const orders = [probe(at, { id: 'a'.repeat(63) }), probe(at, { id: 'b' }), probe(at, { id: '0-9' })]
+      await Promise.all(orders.map((order) => at.backend.start(order)))
+      const all = await Promise.all(orders.map(({ id }) => alive(at.backend, id)))
+      expect(new Set(all.map((each) => each.addresses.AGENT_SERVER)).size).toBe(3)
+      expect(new Set(all.map((each) => each.epoch)).size).toBe(3)
+      await Promise.all(
+        orders.map(({ id }) => inside(at.backend, id, `require('node:fs').writeFileSync('who', '${id}')`)),
+      )
+      for (const { id } of orders) {
+        const { result } = await inside(
+          at.backend,
+          id,
+          `return require('node:fs').readFileSync('who', 'utf8')`,
+        )
+        expect(result).toBe(id)
+      }
+      await Promise.all(orders.map(({ id }) => at.backend.remove(id)))
+      expect(await at.backend.list()).toEqual([])
+    },
+  )
+
+  promise('the environment is what was ordered, and nothing of the server', async (at) => {
+    const env = { SLIPWAY_SESSION_API_KEY: 'k-1', ODD: `a b"c'd$e\nf=g\\ü`, EMPTY: '' }
+    const order = probe(at, { env })
+    process.env.SLIPWAY_CANARY = 'of the server'
+    onTestFinished(() => {
+      delete process.env.SLIPWAY_CANARY
+    })
+    await at.backend.start(order)
+    await alive(at.backend, order.id)
+    const { result } = await inside(at.backend, order.id, 'return process.env')
+    expect(result).toMatchObject(env)
+    expect(JSON.stringify(result)).not.toContain('of the server')
+    const { result: names } = await inside(at.backend, order.id, 'return Object.keys(process.env)')
+    expect(names).not.toContain('SLIPWAY_CANARY')
+  })
+
+  promise('what was made by one object and forgotten is removed by another', async (at) => {
+    const order = probe(at)
+    await at.backend.start(order)
+    await alive(at.backend, order.id)
+    await inside(at.backend, order.id, startStamping)
+    await at.backend.pause(order.id)
+    await (await at.reopen()).remove(order.id)
+    expect(await at.backend.list()).toEqual([])
+    expect(await at.remains(order.id)).toEqual([])
+  })
+
+  promise(
+    'without a network nothing is reached from inside, and it is reached all the same or told as broken',
+    async (at) => {
+      const order = probe(at, { network: 'none' })
+      await at.backend.start(order)
+      const now = await until(async () => {
+        const { state, addresses, detail } = await seen(at.backend, order.id)
+        if (state === 'broken') return { state, detail }
+        return addresses.AGENT_SERVER === undefined ? undefined : { state, detail }
+      }, 'an address')
+      if (now.state === 'broken') {
+        expect(now.detail).toBeTruthy()
+        return
+      }
+      await alive(at.backend, order.id)
+      const { result } = await inside(
+        at.backend,
+        order.id,
+        `return Object.values(require('node:os').networkInterfaces()).flat().filter((each) => !each.internal)`,
+      )
+      expect(result).toEqual([])
+    },
+  )
+
+  async function stopped(backend: Backend, id: string): Promise<Seen> {
+    return until(async () => {
+      const now = await seen(backend, id)
+      return now.state === 'stopped' || now.state === 'broken' ? now : undefined
+    }, `${id} has stopped`)
+  }
+}

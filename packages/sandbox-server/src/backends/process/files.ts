@@ -1,0 +1,30 @@
+import { readFile } from 'node:fs/promises'
+
+/** The value, or undefined when it fails with one of these codes of the system. */
+export async function ignoring<T>(codes: readonly string[], work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && codes.includes(String(error.code))) return undefined
+    throw error
+  }
+}
+
+/** A small text file; undefined when it is not there, also when what it tells of (a process, a group) ends meanwhile. */
+export function textOf(path: string): Promise<string | undefined> {
+  return ignoring(['ENOENT', 'ENOTDIR', 'ESRCH', 'ENODEV', 'EACCES', 'EPERM'], readFile(path, 'utf8'))
+}
+
+export function sleep(timeMs: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, timeMs))
+}
+
+/** Whether something came true in time: looks again and again, at first often. */
+export async function comesTrue(look: () => Promise<boolean>, timeoutMs: number): Promise<boolean> {
+  const deadline = Date.now() + timeoutMs
+  for (let waitMs = 1; ; waitMs = Math.min(waitMs * 2, 50)) {
+    if (await look()) return true
+    if (Date.now() >= deadline) return false
+    await sleep(waitMs)
+  }
+}

@@ -1,0 +1,23 @@
+import { randomInt } from 'node:crypto'
+import { createServer } from 'node:net'
+
+/** Below the ports that systems give to outgoing connections, so that none of those is in the way. */
+const first = 20_000
+const last = 32_000
+
+/** A port of loopback on which nobody listens now and that `taken` does not have. */
+export async function freePort(taken: ReadonlySet<number>): Promise<number> {
+  for (let i = 0; i < 1_000; i++) {
+    const port = randomInt(first, last)
+    if (!taken.has(port) && (await isFree(port))) return port
+  }
+  throw new Error(`No port between ${first} and ${last} is free`)
+}
+
+export function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => server.close(() => resolve(true)))
+  })
+}

@@ -1,0 +1,30 @@
+import type { SandboxRow } from '@slipway/storage'
+
+/** A running sandbox of the owner, and how many conversations use it. */
+export interface Candidate {
+  readonly row: Pick<SandboxRow, 'id' | 'created_at' | 'used_at'>
+  readonly conversations: number
+}
+
+/** More conversations than these do not come together in one sandbox by themselves. */
+export const maxTogether = 20
+
+/** The strategies of the settings (wire 3.6); any other text is NO_GROUPING. */
+const strategies: Readonly<Record<string, (a: Candidate, b: Candidate) => number>> = {
+  ADD_TO_ANY: () => 0,
+  GROUP_BY_NEWEST: (a, b) => b.row.created_at - a.row.created_at,
+  LEAST_RECENTLY_USED: (a, b) => a.row.used_at - b.row.used_at,
+  FEWEST_CONVERSATIONS: (a, b) => a.conversations - b.conversations,
+}
+
+export function isGrouping(strategy: string): boolean {
+  return Object.hasOwn(strategies, strategy)
+}
+
+/** The sandbox that a new conversation joins; undefined: it gets one of its own. Of equals the first. */
+export function choose<C extends Candidate>(strategy: string, candidates: readonly C[]): C | undefined {
+  const compare = isGrouping(strategy) ? strategies[strategy] : undefined
+  if (compare === undefined) return undefined
+  const [best] = candidates.filter(({ conversations }) => conversations < maxTogether).toSorted(compare)
+  return best
+}

@@ -1,0 +1,131 @@
+import type { Handlers } from '@slipway/http'
+import { type appConversationRoutes, type Llm, Problem } from '@slipway/protocol'
+import { callerOf } from '../callers.ts'
+import type { ConversationCalls } from '../conversation-calls.ts'
+import { conversationInfo } from '../conversation-info.ts'
+import type { Conversations } from '../conversations.ts'
+import type { Downloads } from '../download.ts'
+import { hexOf } from '../ids.ts'
+import type { Pending } from '../pending.ts'
+
+type Routes = Omit<
+  typeof appConversationRoutes,
+  | 'startAppConversation'
+  | 'streamStartAppConversation'
+  | 'searchStartTasks'
+  | 'countStartTasks'
+  | 'getStartTasks'
+>
+
+const success = { json: { success: true } }
+
+export function appConversationHandlers(parts: {
+  readonly conversations: Conversations
+  readonly calls: ConversationCalls
+  readonly downloads: Downloads
+  readonly pending: Pending
+  readonly accounts: { model(owner: string | null, asked: { readonly profile: string }): Promise<Llm> }
+  readonly count: (
+    scope: { readonly owner: string | null; readonly org?: string | undefined },
+    filter: object,
+  ) => Promise<number>
+}): Handlers<Routes> {
+  const { conversations, calls, downloads, pending, accounts } = parts
+  const own = (request: {
+    readonly caller: unknown
+    readonly params: { readonly conversation_id: string }
+  }) => conversations.own(callerOf(request), request.params.conversation_id)
+  return {
+    async listAppConversations(request) {
+      const { ids, ...query } = request.query
+      const scope = callerOf(request)
+      if (ids === undefined) return { json: await conversations.search(scope, query) }
+      const rows = await conversations.ownOf(scope, ids)
+      const infos = await conversations.infos(rows.filter((row) => row !== undefined))
+      const byId = new Map(infos.map((info) => [info.id, info]))
+      return { json: ids.map((id) => byId.get(hexOf(id)) ?? null) }
+    },
+    async searchAppConversations(request) {
+      return { json: await conversations.search(callerOf(request), request.query) }
+    },
+    async countAppConversations(request) {
+      return { json: await parts.count(callerOf(request), request.query) }
+    },
+    async patchAppConversation(request) {
+      const { params, body } = request
+      return { json: await conversations.patch(callerOf(request), params.conversation_id, body) }
+    },
+    async deleteAppConversation(request) {
+      await conversations.remove(callerOf(request), request.params.conversation_id)
+      return success
+    },
+    async sendAppMessage(request) {
+      const { body, signal } = request
+      const key = request.header('idempotency-key')
+      const sandbox_status = await calls.send(await own(request), body, { key, signal })
+      return { json: { success: true, sandbox_status, message: null } }
+    },
+    async switchAppProfile(request) {
+      const row = await own(request)
+      const { profile_name: name } = request.body
+      await calls.switchModel(row, { name, llm: await profile(accounts, row.owner, name) }, request.signal)
+      return success
+    },
+    async readAppFile(request) {
+      const { params, query, signal } = request
+      const [row] = await conversations.ownOf(callerOf(request), [params.conversation_id])
+      return { json: row === undefined ? '' : await calls.readFile(row, query.file_path, signal) }
+    },
+    async listAppFiles(request) {
+      return { json: await calls.listFiles(await own(request), request.query.path, request.signal) }
+    },
+    async appGitChanges(request) {
+      return { json: await calls.gitChanges(await own(request), request.query, request.signal) }
+    },
+    async appGitDiff(request) {
+      return { json: await calls.gitDiff(await own(request), request.query, request.signal) }
+    },
+    async appSkills(request) {
+      return { json: { skills: await calls.skills(await own(request), request.signal) } }
+    },
+    async appHooks(request) {
+      return { json: { hooks: await calls.hooks(await own(request), request.signal) } }
+    },
+    async downloadAppConversation(request) {
+      const row = await own(request)
+      const [info] = await conversations.infos([row])
+      const bare = conversationInfo(row, {
+        sandbox: undefined,
+        reached: undefined,
+        executionStatus: null,
+        childIds: [],
+      })
+      // The keys of a sandbox are in no file that is handed on.
+      const meta = { ...(info ?? bare), session_api_key: null, conversation_url: null }
+      return {
+        contentType: 'application/zip',
+        headers: { 'content-disposition': `attachment; filename=conversation_${hexOf(row.id)}.zip` },
+        chunks: downloads.zip(row.id, meta),
+      }
+    },
+    async addPendingMessage(request) {
+      const { params, body } = request
+      const { id, position } = await pending.add(callerOf(request), params.target, body)
+      return { status: 201, json: { id, queued: true, position } }
+    },
+  }
+}
+
+/** A model that cannot be found by that name is a Problem `not_found`. */
+async function profile(
+  accounts: { model(owner: string | null, asked: { readonly profile: string }): Promise<Llm> },
+  owner: string | null,
+  name: string,
+): Promise<Llm> {
+  try {
+    return await accounts.model(owner, { profile: name })
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'invalid') throw error
+    throw new Problem('not_found', `Profile not found: ${name}`)
+  }
+}

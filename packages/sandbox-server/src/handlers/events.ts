@@ -1,0 +1,125 @@
+import type { Handlers, Reply } from '@slipway/http'
+import { type EventFilter, type homeRoutes, Problem } from '@slipway/protocol'
+import {
+  type AppConversationRow,
+  type ConversationRecord,
+  type EventQuery,
+  exportEvents,
+  gzipped,
+  listBytes,
+  pageBytes,
+  type Scope,
+  type Storage,
+} from '@slipway/storage'
+import { callerOf } from '../callers.ts'
+import { membersOf } from '../conversation-info.ts'
+import type { Conversations } from '../conversations.ts'
+
+type Routes = Omit<typeof homeRoutes, 'receiveConversation' | 'receiveEvents'>
+
+interface Asked {
+  readonly caller: unknown
+  readonly params: { readonly conversation_id: string }
+  header(name: string): string | undefined
+}
+
+type Filters = EventFilter & {
+  readonly kind__eq?: string | undefined
+  readonly source__eq?: string | undefined
+}
+
+const lines = 'application/x-ndjson'
+const emptyPage = { items: [], next_page_id: null }
+
+/** What came home, whatever became of its sandbox. What is not the caller's is empty (wire 1.4). */
+export function eventHandlers(parts: {
+  readonly conversations: Pick<Conversations, 'ownOf'>
+  readonly storage: Pick<Storage, 'log' | 'conversations'>
+}): Handlers<Routes> {
+  const { storage, conversations } = parts
+  const { log } = storage
+
+  /** Undefined when there is none of the caller's, or nothing of it has come home. */
+  async function found(
+    scope: Scope,
+    id: string,
+  ): Promise<{ row: AppConversationRow; record: ConversationRecord } | undefined> {
+    const [row] = await conversations.ownOf(scope, [id])
+    const [record] = row === undefined ? [] : await storage.conversations.get([id])
+    return row === undefined || record === undefined ? undefined : { row, record }
+  }
+
+  async function search(request: Asked & { readonly query: EventQuery & Filters }): Promise<Reply> {
+    const { params, query } = request
+    if ((await found(callerOf(request), params.conversation_id)) === undefined) return { json: emptyPage }
+    const page = await orElse(
+      () => log.search(params.conversation_id, { ...query, ...filterOf(query) }),
+      undefined,
+    )
+    if (page === undefined) return { json: emptyPage }
+    const { bytes, etag } = pageBytes(page)
+    if (etag === undefined) return { bytes }
+    const headers = { etag, 'cache-control': 'no-cache' }
+    return request.header('if-none-match') === etag
+      ? { status: 304, bytes: Buffer.alloc(0), headers }
+      : { bytes, headers }
+  }
+
+  async function count(request: Asked & { readonly query: Filters }): Promise<Reply> {
+    const { params, query } = request
+    if ((await found(callerOf(request), params.conversation_id)) === undefined) return { json: 0 }
+    return { json: await orElse(() => log.count(params.conversation_id, filterOf(query)), 0) }
+  }
+
+  return {
+    searchHomeEvents: search,
+    searchHomeEventsPlural: search,
+    countHomeEvents: count,
+    countHomeEventsPlural: count,
+    async getHomeEvents(request): Promise<Reply> {
+      const { params, query } = request
+      const isThere = (await found(callerOf(request), params.conversation_id)) !== undefined
+      const none = query.id.map(() => undefined)
+      const events = isThere ? await orElse(() => log.get(params.conversation_id, query.id), none) : none
+      return { bytes: listBytes(events) }
+    },
+    async exportHomeEvents(request): Promise<Reply> {
+      const { params, query } = request
+      const { conversation_id: id } = params
+      const there = await found(callerOf(request), id)
+      const name = `conversation-${id.replaceAll('-', '')}.jsonl`
+      const chunks =
+        there === undefined ? nothing() : exportEvents(log, recordOf(there), { meta: query.meta })
+      const disposition = (file: string) => ({ 'content-disposition': `attachment; filename="${file}"` })
+      return query.gzip
+        ? { contentType: 'application/gzip', headers: disposition(`${name}.gz`), chunks: gzipped(chunks) }
+        : { contentType: lines, headers: disposition(name), chunks }
+    },
+  }
+}
+
+/** The filters under either of their names; the long ones go first. */
+function filterOf(query: Filters): EventFilter {
+  const { kind__eq, source__eq, kind, source, body, timestamp__gte, timestamp__lt } = query
+  return { kind: kind__eq ?? kind, source: source__eq ?? source, body, timestamp__gte, timestamp__lt }
+}
+
+/** Title and tags are kept in the row. */
+function recordOf(there: {
+  readonly row: AppConversationRow
+  readonly record: ConversationRecord
+}): ConversationRecord {
+  return { ...there.record, title: there.row.title, tags: membersOf(there.row).tags ?? {} }
+}
+
+async function* nothing(): AsyncGenerator<Buffer> {}
+
+/** A conversation that is deleted between two steps is as if it had been deleted before. */
+async function orElse<T>(read: () => Promise<T>, otherwise: T): Promise<T> {
+  try {
+    return await read()
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'not_found') return otherwise
+    throw error
+  }
+}

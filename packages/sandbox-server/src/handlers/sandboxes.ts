@@ -1,0 +1,68 @@
+import type { Handlers } from '@slipway/http'
+import { type controlRoutes, invalid } from '@slipway/protocol'
+import { callerOf } from '../callers.ts'
+import type { Sandboxes } from '../sandboxes.ts'
+import type { Specs } from '../specs.ts'
+
+type Routes = Pick<
+  typeof controlRoutes,
+  | 'searchSandboxes'
+  | 'getSandboxes'
+  | 'startSandbox'
+  | 'pauseSandbox'
+  | 'resumeSandbox'
+  | 'deleteSandbox'
+  | 'searchSandboxSpecs'
+  | 'getSandboxSpecs'
+>
+
+const success = { json: { success: true } }
+
+/** Sandboxes of the caller, and the specs that they are made from (wire 1.2, 1.3). Those of others are not there. */
+export function sandboxHandlers(parts: {
+  readonly sandboxes: Sandboxes
+  readonly specs: Specs
+}): Handlers<Routes> {
+  const { sandboxes, specs } = parts
+  return {
+    async searchSandboxes(request) {
+      const page = await sandboxes.search(callerOf(request), request.query)
+      const items = await Promise.all(page.items.map((row) => sandboxes.info(row)))
+      return { json: { items, next_page_id: page.next_page_id } }
+    },
+    async getSandboxes(request) {
+      const { owner, org } = callerOf(request)
+      const rows = await sandboxes.find(request.query.id)
+      const own = rows.map((row) =>
+        row?.owner === owner && (org === undefined || row.org === org) ? row : undefined,
+      )
+      return { json: await Promise.all(own.map((row) => (row === undefined ? null : sandboxes.info(row)))) }
+    },
+    async startSandbox(request) {
+      const row = await sandboxes.start(callerOf(request), {
+        spec: request.query.sandbox_spec_id,
+        idempotencyKey: request.header('idempotency-key'),
+      })
+      return { json: await sandboxes.info(row) }
+    },
+    async pauseSandbox(request) {
+      await sandboxes.pause(await sandboxes.get(callerOf(request), request.params.sandbox_id))
+      return success
+    },
+    async resumeSandbox(request) {
+      await sandboxes.resume(await sandboxes.get(callerOf(request), request.params.sandbox_id))
+      return success
+    },
+    async deleteSandbox(request) {
+      const { sandbox_id } = request.params
+      const other = request.query.sandbox_id
+      if (other !== undefined && other !== sandbox_id) {
+        throw invalid(['query', 'sandbox_id'], 'It is not the sandbox of the path')
+      }
+      await sandboxes.remove(await sandboxes.get(callerOf(request), sandbox_id))
+      return success
+    },
+    searchSandboxSpecs: ({ query }) => ({ json: specs.page(query) }),
+    getSandboxSpecs: ({ query }) => ({ json: query.id.map((id) => specs.info(id) ?? null) }),
+  }
+}

@@ -1,0 +1,93 @@
+import { type AppConversationStartRequest, invalid, Secret } from '@slipway/protocol'
+
+/** A repository that is to be cloned. */
+export interface Repository {
+  /** What git is told: holds no user and no password. */
+  readonly url: string
+  /** Name of the directory for it. */
+  readonly name: string
+  /** Who git says it is when it is asked; undefined: nobody. */
+  readonly login: { readonly user: string; readonly password: Secret } | undefined
+}
+
+type Provider = NonNullable<AppConversationStartRequest['git_provider']>
+
+interface Host {
+  readonly host: string
+  /** Which user a token belongs to. */
+  readonly user: string
+  /** The path of `owner/name`. */
+  path(repository: string): string
+}
+
+const plain = (repository: string) => `/${repository}.git`
+
+const hosts: Readonly<Record<Provider, Host>> = {
+  github: { host: 'github.com', user: 'x-access-token', path: plain },
+  gitlab: { host: 'gitlab.com', user: 'oauth2', path: plain },
+  bitbucket: { host: 'bitbucket.org', user: 'x-token-auth', path: plain },
+  bitbucket_data_center: { host: '', user: 'x-token-auth', path: (name) => `/scm/${name}.git` },
+  forgejo: { host: 'codeberg.org', user: 'oauth2', path: plain },
+  azure_devops: {
+    host: 'dev.azure.com',
+    user: 'oauth2',
+    path: (name) => `/${name.replace(/\/([^/]+)$/, '/_git/$1')}`,
+  },
+  enterprise_sso: { host: '', user: 'oauth2', path: plain },
+}
+
+/** The provider of `owner/name` when none is named. */
+export const usualProvider: Provider = 'github'
+
+/** A full address, as against `owner/name` at a provider. */
+export function isAddress(repository: string): boolean {
+  return repository.includes('://')
+}
+
+/**
+ * Refuses an address that holds a password: it would stand in lists, in the configuration of the clone and in what
+ * processes show. A Problem `invalid`.
+ */
+export function checkRepository(repository: string | undefined): void {
+  if (repository === undefined || !/^(?:https?|git|file):\/\/[^/]*@|^ssh:\/\/[^/@]*:[^/@]*@/.test(repository))
+    return
+  throw invalid(
+    ['body', 'selected_repository'],
+    'An address with a user or a password in it is not taken: store the token as one of a git provider',
+  )
+}
+
+/**
+ * Where a repository is cloned from. `host` of the token goes before the provider's own; it may be an address, for one that
+ * is reached by http. Undefined: the provider has no host of its own, and none is given.
+ */
+export function repositoryOf(
+  selected: string,
+  provider: Provider | undefined,
+  token: { readonly token: Secret; readonly host?: string } | undefined,
+): Repository | undefined {
+  const name = directoryOf(selected)
+  if (isAddress(selected)) return { url: selected, name, login: undefined }
+  const { host, user, path } = hosts[provider ?? usualProvider]
+  const given = token?.host?.replace(/\/+$/, '') || host
+  if (given === '') return undefined
+  const base = isAddress(given) ? given : `https://${given}`
+  return { url: `${base}${path(selected)}`, name, login: token && loginOf(user, token.token) }
+}
+
+/** Some tokens come with their user: `user:token`. */
+function loginOf(user: string, token: Secret): Repository['login'] {
+  const text = token.open()
+  const at = text.indexOf(':')
+  if (at <= 0) return { user, password: token }
+  return { user: text.slice(0, at), password: new Secret(text.slice(at + 1)) }
+}
+
+function directoryOf(repository: string): string {
+  const last = repository.replace(/\/+$/, '').split('/').at(-1) ?? ''
+  const name = last
+    .replace(/\.git$/, '')
+    .replace(/[^\w.-]/g, '-')
+    .replace(/^[.-]+/, '')
+  return name === '' ? 'project' : name.slice(0, 100)
+}

@@ -1,0 +1,22 @@
+/** What the agent is asked to do, by the kind of the task. */
+const wishes: Readonly<Record<string, string>> = {
+  MERGE_CONFLICTS: 'It has merge conflicts. Resolve them, and push the result to its branch.',
+  FAILING_CHECKS: 'Some of its checks fail. Find out why, fix it, and push the result to its branch.',
+  UNRESOLVED_COMMENTS:
+    'It has review comments that nobody has answered. Do what they ask for where it makes sense, answer each, and push the result to its branch.',
+  OPEN_ISSUE:
+    'Find out what it needs, solve it on a branch of its own, check the solution, and open a pull request.',
+  OPEN_PR: 'Read it, find what is still missing, and finish it on its branch.',
+}
+
+/** The first message for a suggested task of the wire: `{task_type, repo, issue_number, title, git_provider}`. */
+export function suggestedMessage(task: Readonly<Record<string, unknown>>): string {
+  const { task_type, repo, issue_number, title } = task
+  const kind = typeof task_type === 'string' ? task_type : ''
+  const isIssue = kind === 'OPEN_ISSUE'
+  const number = typeof issue_number === 'number' ? ` #${issue_number}` : ''
+  const place = typeof repo === 'string' ? ` of ${repo}` : ''
+  const name = typeof title === 'string' && title !== '' ? `: ${title}` : ''
+  const wish = Object.hasOwn(wishes, kind) ? wishes[kind] : 'Do what it asks for.'
+  return `Work on ${isIssue ? 'the issue' : 'the pull request'}${number}${place}${name}.\n\n${wish}`
+}

@@ -1,0 +1,23 @@
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+
+/** Keeps a second process out of something for as long as this one has it. */
+export class Lock implements Disposable {
+  readonly #db: DatabaseSync
+
+  /** Throws a plain Error when another process holds the lock file `name` of the directory. */
+  constructor(directory: string, name: string) {
+    this.#db = new DatabaseSync(join(directory, name), { timeout: 0 })
+    try {
+      // Let go by the system when the process dies, however it dies.
+      this.#db.exec('BEGIN EXCLUSIVE')
+    } catch (cause) {
+      this.#db.close()
+      throw new Error(`the data directory ${directory} is in use by another process`, { cause })
+    }
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#db.isOpen) this.#db.close()
+  }
+}
