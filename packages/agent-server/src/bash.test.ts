@@ -146,6 +146,12 @@ test('output is there while the command still runs, and secrets are in none of i
     expect(readFileSync(join(it.path, 'bash', name), 'utf8')).not.toContain('hunter2-is-secret')
 })
 
+test('what was held back because more could have come is there at the end', async () => {
+  await using it = await opened()
+  expect((await it.run('printf "x hunter2-is"')).stdout).toBe('x hunter2-is')
+  expect((await it.run("printf 'a\\xe2\\x82'")).stdout).toBe('a\ufffd')
+})
+
 test('of endless output the beginning is kept, and how much was left out', async () => {
   await using it = await opened({ maxOutputBytes: 3_000_000 })
   const output = await it.run('yes 0123456789 | head -c 20000000; echo the end >&2')

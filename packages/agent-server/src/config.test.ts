@@ -79,3 +79,37 @@ test('what the environment calls a secret is known, short values and other varia
   const env = { MY_TOKEN: 'abcdefgh1', USE_TOKEN: 'true', PATH: '/usr/bin', GITHUB_PASSWORD: 'long enough' }
   expect(readConfig(env).secretValues.map((secret) => secret.open())).toEqual(['abcdefgh1', 'long enough'])
 })
+
+test('keys are also read by the names that other servers know, when their own name is not set', () => {
+  const keys = (env: Record<string, string>) => readConfig(env).keys.map((key) => key.open())
+  const others = {
+    OH_SESSION_API_KEYS_0: 'a,b',
+    OH_SESSION_API_KEYS_1: 'c',
+    OH_SESSION_API_KEYS_3: 'd',
+    SESSION_API_KEY: 'e',
+  }
+  expect(keys(others)).toEqual(['a,b', 'c'])
+  expect(keys({ ...others, SLIPWAY_SESSION_API_KEY: 'x, y' })).toEqual(['x', 'y'])
+  expect(keys({ ...others, SLIPWAY_SESSION_API_KEY: '', OH_SESSION_API_KEYS_0: '' })).toEqual(['e'])
+  const config = readConfig({ OH_SECRET_KEY: 'of sixteen characters', SLIPWAY_DEFERRED_INIT: '1' })
+  expect([config.secretKey?.open(), config.initKey?.open()]).toEqual(Array(2).fill('of sixteen characters'))
+  expect(config.isDeferred).toBe(true)
+  expect(() => readConfig({ OH_SECRET_KEY: 'short' })).toThrow('OH_SECRET_KEY')
+})
+
+test('the keys of the server are hidden by whatever name they come, and handed to no tool', () => {
+  const env = {
+    SESSION_API_KEY: 'short',
+    OH_SECRET_KEY: 'of sixteen characters',
+    SLIPWAY_INIT_API_KEY: 'init',
+  }
+  const hidden = readConfig(env).secrets.map((secret) => secret.open())
+  expect(hidden).toEqual(expect.arrayContaining(['short', 'of sixteen characters', 'init']))
+  for (const name of ['SESSION_API_KEY', 'OH_SECRET_KEY', 'OH_SESSION_API_KEYS_0'])
+    expect(() => readConfig({ ...env, SLIPWAY_TOOL_ENVIRONMENT: name })).toThrow(name)
+})
+
+test('commands are kept as long as there is room, or for as long as is said', () => {
+  expect(readConfig({}).bashRetentionMs).toBe(undefined)
+  expect(readConfig({ SLIPWAY_BASH_RETENTION_SECONDS: '60' }).bashRetentionMs).toBe(60_000)
+})

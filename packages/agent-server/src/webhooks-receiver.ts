@@ -63,23 +63,24 @@ export class Receiver {
   async #loop(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       const { rings } = this.#options.deliveries.changes
+      const nowMs = this.#options.now()
       this.#isDue = false
-      const started = await this.#startTurns()
+      const started = await this.#startTurns(nowMs)
       if (started > 0 || this.#isDue) continue
       if (this.#isFlushing && this.#busy.size === 0) break
-      await this.#wait(rings)
+      await this.#wait(rings, nowMs)
     }
     await Promise.all(this.#busy.values())
   }
 
   /** Starts turns for those that are behind and free; answers how many. */
-  async #startTurns(): Promise<number> {
-    const { deliveries, receiver, now } = this.#options
+  async #startTurns(nowMs: number): Promise<number> {
+    const { deliveries, receiver } = this.#options
     try {
       const busy = new Set(this.#busy.keys())
       const choices = this.#isFlushing
         ? this.#rests.lastChoices(busy, maxTurns)
-        : this.#rests.choices(busy, maxTurns, now())
+        : this.#rests.choices(busy, maxTurns, nowMs)
       for (const { limit, except } of choices) {
         const behind = await deliveries.behind(receiver, limit, except)
         for (const one of behind) this.#start(one)
@@ -133,23 +134,27 @@ export class Receiver {
     log(level, 'a webhook receiver does not take what it is sent', { receiver, conversation, reason })
   }
 
-  /** Until something changed, a turn ended or a rest is over. What changed may be followed by more at once. */
-  async #wait(rings: number): Promise<void> {
+  /**
+   * Until something changed, a turn ended or a rest is over, since the last look at `lookedMs`: one that ended during the look is
+   * over now. What changed may be followed by more at once.
+   */
+  async #wait(rings: number, lookedMs: number): Promise<void> {
     const { deliveries, gatherMs, now } = this.#options
     if (this.#isDue || this.#stop.signal.aborted) return
     const listening = new AbortController()
-    const nowMs = now()
-    const restMs = Math.min(this.#rests.nextMs(nowMs) - nowMs, complainMs)
+    const restMs = Math.min(this.#rests.nextMs(lookedMs) - now(), complainMs)
     let isRung = false
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, restMs)
-      this.#wake = () => {
+      // Its own: one that hears late that nobody listens any more must not wake the next wait.
+      const wake = () => {
         clearTimeout(timer)
         resolve()
       }
+      this.#wake = wake
       void deliveries.changes.since(rings, listening.signal).then(() => {
         isRung = !listening.signal.aborted
-        this.#wake()
+        wake()
       })
     })
     listening.abort()

@@ -70,11 +70,14 @@ export class Rests {
     return isOver ? [] : [{ limit, except: busy.union(new Set(this.#rests.keys())) }]
   }
 
-  /** When there is another choice than now; Infinity when it is not time that matters. */
+  /** When there may be another choice than now; Infinity when it is not time that matters. */
   nextMs(nowMs: number): number {
     const { untilMs = 0, othersMs = 0 } = this.#down ?? {}
-    const rests = this.#down === undefined ? this.#rests.values().map((rest) => rest.untilMs) : []
-    return Math.min(...[untilMs, othersMs, ...rests].filter((ms) => ms > nowMs), Number.POSITIVE_INFINITY)
+    let next = Number.POSITIVE_INFINITY
+    for (const ms of [untilMs, othersMs, ...this.#rests.values().map((rest) => rest.untilMs)]) {
+      if (ms > nowMs) next = Math.min(next, ms)
+    }
+    return next
   }
 
   fail(conversation: string, failure: Failure, nowMs: number): void {

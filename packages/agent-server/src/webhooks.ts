@@ -62,13 +62,15 @@ export class Webhooks implements AsyncDisposable {
   #open(receiver: string, spec: WebhookSpec): Receiver {
     const { storage, info, sessionKey, fetch, log } = this.#options
     const { now = () => performance.now(), random = Math.random } = this.#options
-    const headers = Object.entries(spec.headers).map(([name, value]) => [name.toLowerCase(), value] as const)
+    const own = Object.entries(spec.headers).map(([name, value]) => [name.toLowerCase(), value] as const)
+    const { address, headers } = addressOf(spec.base_url)
     const delivery = new Delivery({
       receiver,
-      baseUrl: spec.base_url.replace(/\/+$/, ''),
+      baseUrl: address,
       headers: {
         ...(sessionKey === undefined ? {} : { 'x-session-api-key': sessionKey.open() }),
-        ...Object.fromEntries(headers),
+        ...headers,
+        ...Object.fromEntries(own),
       },
       maxEvents: Math.min(maxEvents, spec.event_buffer_size ?? maxEvents),
       timeoutMs,
@@ -94,6 +96,26 @@ export class Webhooks implements AsyncDisposable {
 /** By what the cursors of a receiver are found: its address, which may hold a password, as a digest. */
 function receiverId(url: string): string {
   return createHash('sha256').update(url.replace(/\/+$/, '')).digest('hex').slice(0, 32)
+}
+
+/** A user and a password in an address are sent as a header: no request may be made of an address that has them. */
+function addressOf(baseUrl: string): { address: string; headers: Record<string, string> } {
+  const [, open = '', user] = /^(https?:\/\/)([^/?#]*)@/i.exec(baseUrl) ?? []
+  if (user === undefined) return { address: baseUrl.replace(/\/+$/, ''), headers: {} }
+  const { username, password } = new URL(baseUrl)
+  const credentials = Buffer.from(`${decoded(username)}:${decoded(password)}`)
+  return {
+    address: baseUrl.replace(`${open}${user}@`, open).replace(/\/+$/, ''),
+    headers: { authorization: `Basic ${credentials.toString('base64')}` },
+  }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 /** An address without user, password, parameters and fragment. */

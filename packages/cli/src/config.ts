@@ -13,6 +13,10 @@ export interface Config {
   readonly url: string
   /** Sent as `X-Session-API-Key`; of a list, as a server takes it, the first. */
   readonly sessionApiKey: Secret | undefined
+  /** Where the sandbox server is, unless `--url` says otherwise. */
+  readonly sandboxUrl: string
+  /** Sent to the sandbox server as `Authorization: Bearer`; of a list, as a server takes it, the first. */
+  readonly apiKey: Secret | undefined
   /** The model that agents are run with, unless the flags say otherwise. */
   readonly model: ModelConfig
   /** Everything, for the server that `serve` starts. */
@@ -22,10 +26,11 @@ export interface Config {
 /** What the environment says. Keys are read from there alone: a command line can be seen by others. */
 export function readConfig(): Config {
   const { env } = process
-  const key = env.SLIPWAY_SESSION_API_KEY?.split(',')[0]?.trim()
   return {
     url: env.SLIPWAY_URL || 'http://127.0.0.1:8000',
-    sessionApiKey: key ? new Secret(key) : undefined,
+    sessionApiKey: firstOf(env.SLIPWAY_SESSION_API_KEY),
+    sandboxUrl: env.SLIPWAY_SANDBOX_URL || 'http://127.0.0.1:3000',
+    apiKey: firstOf(env.SLIPWAY_API_KEY),
     model: {
       name: env.LLM_MODEL || undefined,
       baseUrl: env.LLM_BASE_URL || undefined,
@@ -33,4 +38,9 @@ export function readConfig(): Config {
     },
     env,
   }
+}
+
+function firstOf(keys: string | undefined): Secret | undefined {
+  const key = keys?.split(',')[0]?.trim()
+  return key ? new Secret(key) : undefined
 }

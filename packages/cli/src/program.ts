@@ -7,6 +7,7 @@ import type { Context } from './context.ts'
 import { inWords } from './failure.ts'
 import { pageSize, tag, wholeNumber } from './flags.ts'
 import { addControl, addRunning } from './program-run.ts'
+import { addSandboxing } from './program-sandbox.ts'
 import { note } from './terminal.ts'
 
 /** Runs the command line; answers the exit code: 0 done, 1 failed, 2 wrongly asked, 3 waits for an answer. */
@@ -31,11 +32,16 @@ function program(config: Config, outcome: { code: number }, signal: AbortSignal)
   const slipway = new Command('slipway')
     .description('The agent server whose log you can trust.')
     .version(ownPackage.version)
-    .option('--url <address>', 'where the server is (or SLIPWAY_URL)', config.url)
+    .option(
+      '--url <address>',
+      'where the server is (or SLIPWAY_URL; of sandboxes SLIPWAY_SANDBOX_URL)',
+      config.url,
+    )
     .option('--json', 'print JSON, one value a line', false)
     .addHelpText(
       'after',
-      '\nThe key of the server is read from SLIPWAY_SESSION_API_KEY, that of a model from LLM_API_KEY.',
+      '\nKeys are read from the environment: SLIPWAY_SESSION_API_KEY of the agent server, SLIPWAY_API_KEY of the sandbox ' +
+        'server, LLM_API_KEY of a model.',
     )
     .exitOverride()
     .showHelpAfterError('Add --help to see what there is.')
@@ -44,6 +50,7 @@ function program(config: Config, outcome: { code: number }, signal: AbortSignal)
     return { client: new Client({ url, sessionApiKey: config.sessionApiKey }), isJson: json, signal }
   }
   addServers(slipway, config, signal)
+  addSandboxing(slipway, { config, outcome, signal })
   addRunning(slipway, config, { context, outcome })
   addControl(slipway, { context, outcome })
   addLogs(slipway, context)
@@ -63,19 +70,6 @@ function addServers(slipway: Command, config: Config, signal: AbortSignal): void
       const { serveCommand } = await import('./commands/serve.ts')
       const { json } = slipway.opts<{ json: boolean }>()
       await serveCommand({ ...options, env: config.env, isJson: json, signal })
-    })
-  slipway
-    .command('sandbox-server')
-    .description('start the sandbox server: conversations in sandboxes of their own')
-    .option('--host <host>', 'address to listen on', '127.0.0.1')
-    .option('--port <port>', 'port to listen on; 0 is any free one', wholeNumber(0, 65_535), 3000)
-    .option('--data <directory>', 'where everything is kept', '.slipway-sandboxes')
-    .option('--new-key', 'make another API key of the administrator and print it', false)
-    .action(async (options: { host: string; port: number; data: string; newKey: boolean }) => {
-      const { sandboxServerCommand } = await import('./commands/sandbox-server.ts')
-      const { newKey: isKeyWanted, ...server } = options
-      const { json: isJson } = slipway.opts<{ json: boolean }>()
-      await sandboxServerCommand({ ...server, isKeyWanted, env: config.env, isJson, signal })
     })
   slipway
     .command('demo')

@@ -19,18 +19,19 @@ export class CallError extends Error {
 
 /** Nobody answered, or the answer broke off. `cause` says what the network said. */
 export class NoAnswerError extends Error {
-  constructor(url: string, cause: unknown) {
-    super(`No answer from ${url}. Start a server with "slipway serve", or check the address.`, { cause })
+  /** `startedBy`: the command that starts such a server. */
+  constructor(url: string, cause: unknown, startedBy: string) {
+    super(`No answer from ${url}. Start a server with "${startedBy}", or check the address.`, { cause })
     this.name = 'NoAnswerError'
   }
 }
 
-/** Reads what a refusal says: `{detail: text}`, `{detail: [faults]}`, or any other body. */
+/** Reads what a refusal says: `{detail: text}`, `{detail: {message: text, ...}}`, `{detail: [faults]}`, or any other body. */
 export async function refusal(response: Response): Promise<CallError> {
   const text = await response.text().catch(() => '')
   const detail = detailOf(text)
   if (isFaults(detail)) return new CallError(response.status, detail.map(inWords).join('; '), detail)
-  const words = typeof detail === 'string' ? detail : response.statusText
+  const words = wordsOf(detail) ?? response.statusText
   return new CallError(response.status, words || 'The server gave no reason')
 }
 
@@ -41,6 +42,12 @@ function detailOf(text: string): unknown {
   } catch {
     return undefined
   }
+}
+
+function wordsOf(detail: unknown): string | undefined {
+  if (typeof detail === 'string') return detail
+  const message = typeof detail === 'object' && detail !== null && 'message' in detail && detail.message
+  return typeof message === 'string' ? message : undefined
 }
 
 function isFaults(detail: unknown): detail is Fault[] {

@@ -1,7 +1,9 @@
-import type { agentRoutes, Route } from '@slipway/protocol'
+import type { agentRoutes, controlRoutes, Route } from '@slipway/protocol'
 
 type AgentRoutes = typeof agentRoutes
+type ControlRoutes = typeof controlRoutes
 export type RouteName = keyof AgentRoutes
+export type ControlRouteName = keyof ControlRoutes
 
 /** What a schema takes, that is, the value before parsing: moments are texts, numbers may be left out. */
 type Before<S> = S extends { readonly _zod: { readonly input: infer I } } ? I : never
@@ -15,9 +17,9 @@ type Part<R extends Route, K extends 'params' | 'query' | 'body'> = K extends ke
   : unknown
 
 /** What a call of a route needs: its path parameters, query and JSON body, each only where the route has it. */
-export type CallInput<N extends RouteName> = Part<AgentRoutes[N], 'params'> &
-  Part<AgentRoutes[N], 'query'> &
-  Part<AgentRoutes[N], 'body'> & {
+export type InputOf<R extends Route> = Part<R, 'params'> &
+  Part<R, 'query'> &
+  Part<R, 'body'> & {
     readonly headers?: Readonly<Record<string, string>>
     readonly signal?: AbortSignal | undefined
   }
@@ -25,5 +27,12 @@ export type CallInput<N extends RouteName> = Part<AgentRoutes[N], 'params'> &
 type Success<R extends Route> = R['responses'][Extract<keyof R['responses'], 200 | 201>]
 
 /** What a successful call answers. Routes without a JSON schema answer text. */
-export type CallOutput<N extends RouteName> =
-  Success<AgentRoutes[N]> extends { readonly schema: infer S } ? Before<S> : string
+export type OutputOf<R extends Route> = Success<R> extends { readonly schema: infer S } ? Before<S> : string
+
+/** By the name of a route of the agent server. */
+export type CallInput<N extends RouteName> = InputOf<AgentRoutes[N]>
+export type CallOutput<N extends RouteName> = OutputOf<AgentRoutes[N]>
+
+/** By the name of a route of the sandbox server. */
+export type ControlInput<N extends ControlRouteName> = InputOf<ControlRoutes[N]>
+export type ControlOutput<N extends ControlRouteName> = OutputOf<ControlRoutes[N]>

@@ -95,25 +95,26 @@ export interface Onward {
 }
 
 /** Asks the relay, and makes of a request what the target gets. `base` is what stood before the prefix. */
-export async function onward(raw: IncomingMessage, passage: Passage, base: string): Promise<Onward> {
+export async function onward(
+  raw: IncomingMessage,
+  passage: Passage,
+  { base, isUpgrade }: { readonly base: string; readonly isUpgrade: boolean },
+): Promise<Onward> {
   const { relay, params, prefix, path, query } = passage
-  const isUpgrade = raw.headers.upgrade?.toLowerCase() === 'websocket'
-  const method = raw.method ?? ''
   const header = (name: string) => headerOf(raw, name)
-  const { url, headers = {} } = await relay.target({ params, header, isUpgrade, method, path })
+  const request = { params, header, isUpgrade, method: raw.method ?? '', path }
+  const { url, headers: instead = {} } = await relay.target(request)
   const address = new URL(url)
   const target = targetOf(address)
-  const own: Record<string, string | undefined> = {
+  const headers: IncomingHttpHeaders = {
+    ...endToEnd(raw.headers),
     ...forwarded(raw, base + prefix),
     ...(isUpgrade ? { connection: 'Upgrade', upgrade: 'websocket' } : {}),
     host: target.socketPath === undefined ? address.host : 'localhost',
   }
-  for (const [name, value] of Object.entries(headers)) own[name.toLowerCase()] = value
-  return {
-    target,
-    path: address.pathname.replace(/\/+$/, '') + path + query,
-    headers: endToEnd({ ...raw.headers, ...own }, raw.headers.connection, isUpgrade),
-  }
+  for (const [name, value] of Object.entries(instead)) headers[name.toLowerCase()] = value
+  for (const [name, value] of Object.entries(headers)) if (value === undefined) delete headers[name]
+  return { target, path: address.pathname.replace(/\/+$/, '') + path + query, headers }
 }
 
 function targetOf(url: URL): TargetAddress {
@@ -126,10 +127,10 @@ function targetOf(url: URL): TargetAddress {
 }
 
 /** Where the request came from. What a proxy in front of this server said is kept, so nothing may be decided by it. */
-function forwarded({ headers, socket }: IncomingMessage, prefix: string): Record<string, string> {
+function forwarded({ headers, socket }: IncomingMessage, prefix: string): IncomingHttpHeaders {
   const one = (name: string) => String(headers[name] ?? '')
   return {
-    'x-forwarded-for': [one('x-forwarded-for'), socket.remoteAddress ?? ''].filter(Boolean).join(', '),
+    'x-forwarded-for': [one('x-forwarded-for'), socket.remoteAddress].filter(Boolean).join(', ') || undefined,
     'x-forwarded-proto': one('x-forwarded-proto') || 'http',
     'x-forwarded-host': one('x-forwarded-host') || one('host'),
     'x-forwarded-prefix': one('x-forwarded-prefix') + prefix,
@@ -159,17 +160,10 @@ function named(connection = ''): string[] {
   return connection.split(',').map((name) => name.trim().toLowerCase())
 }
 
-function endToEnd(
-  headers: Record<string, string | string[] | undefined>,
-  connection: string | undefined,
-  isUpgrade: boolean,
-): IncomingHttpHeaders {
-  const made: IncomingHttpHeaders = {}
-  for (const [name, value] of Object.entries(headers)) {
-    const isOfUpgrade = isUpgrade && (name === 'connection' || name === 'upgrade')
-    // `expect` has been answered: the client is sending.
-    const isLeftOut = value === undefined || name === 'expect' || isHopByHop(name, connection)
-    if (isOfUpgrade || !isLeftOut) made[name] = value
-  }
-  return made
+/** `expect` is left out too: it has been answered, and the client is sending. */
+function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const passed = Object.entries(headers).filter(
+    ([name]) => name !== 'expect' && !isHopByHop(name, headers.connection),
+  )
+  return Object.fromEntries(passed)
 }

@@ -221,7 +221,7 @@ test('the target learns where a request came from; headers of the connection sta
   await using both = await bed()
   const headers = {
     host: 'localhost:99',
-    connection: 'x-hop, keep-alive, content-length',
+    connection: 'x-hop, keep-alive, content-length, host, x-forwarded-for',
     'x-hop': '1',
     te: 'trailers',
     cookie: 'a=1; b=2',
@@ -242,11 +242,18 @@ test('the target learns where a request came from; headers of the connection sta
   })
 })
 
+test('a request that names a protocol without asking for it is an ordinary one', async () => {
+  await using both = await bed()
+  const headers = { connection: 'close', upgrade: 'websocket' }
+  expect((await both.near.call(`${at}/api/items/1`, { headers })).text).toBe('{"id":"1"}')
+  expect(both.asked[0]).toMatchObject({ isUpgrade: false })
+})
+
 test('headers of the relay go in place of those of the client', async () => {
   await using target = await Trial.of(routes, new Far().handlers())
   const relay = to(target.listening.url, [], { 'X-Session-API-Key': 'own', cookie: undefined })
   await using near = await Trial.of({}, {}, { relays: [relay] })
-  const headers = { 'x-session-api-key': 'given', cookie: 'a=1' }
+  const headers = { 'x-session-api-key': 'given', cookie: 'a=1', connection: 'x-session-api-key' }
   const { text } = await near.call(`${at}/api/headers`, { headers })
   expect(JSON.parse(text)).toMatchObject({ 'x-session-api-key': 'own', cookie: null })
 })
@@ -648,6 +655,21 @@ test('a peer that vanishes on one side of a relayed WebSocket ends the other', a
   const second = await joined(both.near)
   for (const socket of both.open) socket.resetAndDestroy()
   await once(second.resume(), 'close')
+})
+
+test('a client that takes nothing does not outlast its target for long', async () => {
+  const connections = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
+  const head = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n'
+  await using both = await behind(
+    (socket) => void socket.once('data', () => socket.write(head + 'x'.repeat(20_000_000))),
+    { closeMs: 50 },
+  )
+  const before = connections()
+  const client = await joined(both.near)
+  await settled(() => [...both.open].reduce((sum, { writableLength }) => sum + writableLength, 0))
+  for (const socket of both.open) socket.resetAndDestroy()
+  await until(() => connections() <= before + 1)
+  client.destroy()
 })
 
 test('a client that leaves before the target has answered its upgrade ends the request there', async () => {

@@ -57,7 +57,8 @@ export class Relays {
     try {
       const passage = this.#find(raw.url ?? '')
       if (passage === undefined) throw new Problem('not_found', 'Not Found')
-      await this.#send(exchange, await onward(raw, passage, this.#basePath.of(raw)))
+      const base = this.#basePath.of(raw)
+      await this.#send(exchange, await onward(raw, passage, { base, isUpgrade: false }))
       return undefined
     } catch (error) {
       // A preflight that is refused hides the refusal of the request itself, which the page could read.
@@ -106,7 +107,7 @@ export class Relays {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     let isAnswered = false
     const fail = (cause?: unknown) => {
-      if (!isAnswered) reject(badGateway(cause))
+      if (!isAnswered) reject(this.#badGateway(cause))
     }
     const proxy = createProxyServer()
     proxy.on('error', fail)
@@ -125,7 +126,7 @@ export class Relays {
       const options = { target, method, toProxy: true, selfHandleResponse: true, connectTimeout: connectMs }
       proxy.web(raw, res, options, fail)
     } catch (cause) {
-      throw badGateway(cause)
+      throw this.#badGateway(cause)
     } finally {
       raw.method = method
     }
@@ -142,7 +143,7 @@ export class Relays {
       res.write(nothing)
     } catch (cause) {
       answer.destroy()
-      throw badGateway(cause)
+      throw this.#badGateway(cause)
     }
     res.setTimeout(stallMs, () => void (res.writableNeedDrain && res.destroy()))
     if (/^text\/event-stream\b/i.test(answer.headers['content-type'] ?? '')) this.#watch(res)
@@ -171,16 +172,19 @@ export class Relays {
       throw new Problem('bad_request', 'A WebSocket is asked for with GET and without a body')
     }
     const look = watch(net)
-    const { target, path, headers } = await onward(raw, passage, this.#basePath.of(raw))
+    this.#sockets.add(net)
+    net.once('close', () => this.#sockets.delete(net))
+    const { target, path, headers } = await onward(raw, passage, {
+      base: this.#basePath.of(raw),
+      isUpgrade: true,
+    })
     const { createProxyServer } = await import('http-proxy-3')
     if (this.#isStopping) throw new Problem('unavailable', 'The server is stopping')
     if (net.destroyed) return
-    this.#sockets.add(net)
-    net.once('close', () => this.#sockets.delete(net))
     let isJoined = false
     // At once, because the library ends the connection right after it has told of a failure.
     const fail = (cause?: unknown) => {
-      if (!isJoined) this.#refuse(net, badGateway(cause))
+      if (!isJoined) this.#refuse(net, this.#badGateway(cause))
     }
     const proxy = createProxyServer()
     proxy.on('error', fail)
@@ -208,6 +212,11 @@ export class Relays {
         if (other.destroyed) clearTimeout(timer)
       })
     }
+  }
+
+  #badGateway(cause: unknown): Problem {
+    this.#options.log('debug', 'the target of a relay does not answer', { error: stackOf(cause) })
+    return new Problem('bad_gateway', 'The server behind this address does not answer')
   }
 
   #refuse(net: Duplex, error: unknown): void {
@@ -244,7 +253,10 @@ function watchRequest(outgoing: ClientRequest, net: Duplex, fail: (cause?: unkno
   // In place of the library's own way, which leaves the client waiting when the target breaks off.
   process.nextTick(() => {
     outgoing.removeAllListeners('response')
-    outgoing.once('response', (answer) => passRefusal(answer, net).catch(fail))
+    outgoing.once('response', (answer) => {
+      outgoing.off('close', fail)
+      passRefusal(answer, net).catch(fail)
+    })
   })
 }
 
@@ -264,10 +276,4 @@ async function passRefusal(answer: IncomingMessage, net: Duplex): Promise<void> 
   for (let at = 0; at < headers.length; at += 2) lines.push(`${headers[at]}: ${headers[at + 1]}`)
   lines.push('Connection: close', `Content-Length: ${sizeBytes}`, '', '')
   net.end(Buffer.concat([Buffer.from(lines.join('\r\n'), 'latin1'), ...chunks]), () => net.destroy())
-}
-
-function badGateway(cause: unknown): Problem {
-  const problem = new Problem('bad_gateway', 'The server behind this address does not answer')
-  problem.cause = cause
-  return problem
 }

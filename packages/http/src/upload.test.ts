@@ -282,3 +282,13 @@ test('a connection serves on after an upload', async () => {
   const text = await trial.raw(ask() + ask() + ask('Connection: close\r\n'))
   expect(text.match(/HTTP\/1.1 200 OK/g)).toHaveLength(3)
 })
+
+test('a file that nobody takes leaves no timer behind', async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const upload: Handle = async ({ upload }) => ({ json: (await upload()).filename })
+  await using trial = await Trial.of(routes, { upload }, { idleMs: 50, lingerMs: 50 })
+  await send(trial, file('x') + end)
+  const before = timers()
+  for (let time = 0; time < 20; time++) await send(trial, file('x'.repeat(120_000)) + end)
+  while (timers() > before + 5) await new Promise((resolve) => setTimeout(resolve, 50))
+})

@@ -1,14 +1,15 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
+import { bashSocketQuery } from './bash.ts'
 import { agentOpenApi, controlOpenApi } from './openapi.ts'
 import { authFrame, eventsSocketQuery, positionedEvent } from './socket.ts'
 
 /** Changes with the wire and with nothing else. */
-const committed = '3d940bddddb5c54b01ca228c33c2d6d5123f35abb09c4563b0fdf33fd7bfa086'
+const committed = '6d13fb6f37ce046443602e5eb48747d5ca4d0eb5ba5a0168c4280c326f753c13'
 
 test('the wire is what was agreed', () => {
-  const sockets = [authFrame, eventsSocketQuery, positionedEvent].map((schema) =>
+  const sockets = [authFrame, eventsSocketQuery, positionedEvent, bashSocketQuery].map((schema) =>
     z.toJSONSchema(schema, { io: 'input' }),
   )
   const hash = createHash('sha256')

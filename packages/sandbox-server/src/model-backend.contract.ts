@@ -14,6 +14,7 @@ export class ModelAgent {
   isFrozen = false
   inits: unknown[] = []
   asked: string[] = []
+  onRequest: (request: IncomingMessage) => void = () => {}
   #keys: readonly string[]
   #isDormant: boolean
   readonly #server: Server
@@ -37,8 +38,18 @@ export class ModelAgent {
     return this.#isDormant
   }
 
+  /** As if it had never waited for its settings. */
+  wake(): void {
+    this.#isDormant = false
+  }
+
   takeKeys(keys: readonly string[]): void {
     this.#keys = keys
+  }
+
+  /** Listens again where it did before. */
+  reopen(): void {
+    this.#server.listen(Number(new URL(this.url).port), '127.0.0.1')
   }
 
   close(): void {
@@ -47,6 +58,7 @@ export class ModelAgent {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.onRequest(request)
     let body = ''
     for await (const chunk of request) body += chunk
     if (this.isFrozen) return
@@ -121,7 +133,14 @@ export class ModelBackend implements Backend, AsyncDisposable {
     return this.#verb('start', order.id, async () => {
       const thing = this.things.get(order.id)
       if (thing === undefined) {
-        const made = { order, state: 'stopped', epoch: '', agent: undefined, detail: undefined, starts: 0 } as const
+        const made = {
+          order,
+          state: 'stopped',
+          epoch: '',
+          agent: undefined,
+          detail: undefined,
+          starts: 0,
+        } as const
         this.things.set(order.id, { ...made })
       }
       await this.#launch(order)
@@ -216,6 +235,7 @@ export class ModelBackend implements Backend, AsyncDisposable {
 }
 
 function seenOf({ order, state, epoch, agent, detail }: Thing): Seen {
-  const addresses = agent === undefined || state !== 'running' ? {} : { AGENT_SERVER: agent.url, WORKER_1: agent.url }
+  const addresses =
+    agent === undefined || state !== 'running' ? {} : { AGENT_SERVER: agent.url, WORKER_1: agent.url }
   return { id: order.id, state, epoch, addresses, ...(detail === undefined ? {} : { detail }) }
 }

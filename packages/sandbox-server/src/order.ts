@@ -20,14 +20,12 @@ export interface InitBody {
   readonly allow_cors_origins: readonly string[]
 }
 
+/** Settings of an agent server: it refuses to give them to tools. */
+const ownVariable = /^(SLIPWAY_|OH_|SESSION_API_KEY$)/i
+
 /** 32 random bytes in text: fits into headers and environments. */
 export function newKey(): string {
   return `sk-slipway-${randomBytes(32).toString('base64url')}`
-}
-
-/** SHA-256 of a session key in hex: what the ledger finds a sandbox by. */
-export function hashOf(key: string): string {
-  return hash('sha256', key)
 }
 
 /** One that is somebody's from its start: its settings are in its environment. */
@@ -97,7 +95,7 @@ function orderOf(spec: SandboxSpec, id: string, env: Readonly<Record<string, str
 
 /** The variables of the spec reach the tools too: an agent server gives them no others than those that it is told to. */
 function commonEnv({ env }: SandboxSpec, { idleSeconds }: Home): Record<string, string> {
-  const names = Object.keys(env).filter((name) => !/^SLIPWAY_/i.test(name))
+  const names = Object.keys(env).filter((name) => !ownVariable.test(name))
   return {
     ...(names.length === 0 ? {} : { SLIPWAY_TOOL_ENVIRONMENT: names.join(',') }),
     ...(idleSeconds === 0 ? {} : { OH_RUNTIME_IDLE_TIMEOUT_SECONDS: String(idleSeconds) }),

@@ -32,7 +32,7 @@ const table: Record<string, string> = {
   'running STARTING': 'MISSING wait probe resume ERROR ERROR',
   'running RUNNING': 'MISSING rest rest STARTING ERROR ERROR',
   'running PAUSED': 'STARTING STARTING STARTING STARTING STARTING STARTING',
-  'running ERROR': 'MISSING rest rest rest rest rest',
+  'running ERROR': 'MISSING rest pause rest rest rest',
   'running MISSING': 'rest STARTING STARTING STARTING ERROR ERROR',
   'paused STARTING': 'MISSING wait pause PAUSED PAUSED ERROR',
   'paused RUNNING': 'MISSING wait pause PAUSED PAUSED ERROR',
@@ -85,7 +85,10 @@ test('what nobody knows of is removed', () => {
 })
 
 test('after the grace a question or a wait is the last one', () => {
-  expect(plan(rowAs('running', 'STARTING'), seenAs('running'), soon)).toEqual({ kind: 'probe', isLast: false })
+  expect(plan(rowAs('running', 'STARTING'), seenAs('running'), soon)).toEqual({
+    kind: 'probe',
+    isLast: false,
+  })
   expect(plan(rowAs('running', 'STARTING'), seenAs('running'), late)).toEqual({ kind: 'probe', isLast: true })
   expect(plan(rowAs('running', 'STARTING'), seenAs('starting'), late)).toEqual({ kind: 'wait', isLast: true })
 })
@@ -148,7 +151,8 @@ test('from anywhere, a backend that works brings it to rest in a few steps, wher
         const { row, seen, starts } = at.now()
         expect(starts).toBeLessThan(2)
         if (wanted === 'gone') expect([row, seen]).toEqual([undefined, undefined])
-        else if (row?.status === 'RUNNING') expect(`${wanted} ${seen?.state}`).toMatch(/running (running|starting)/)
+        else if (row?.status === 'RUNNING')
+          expect(`${wanted} ${seen?.state}`).toMatch(/running (running|starting)/)
         else if (row?.status === 'PAUSED') {
           expect(wanted).toBe('paused')
           expect(seen?.state).not.toBe('running')

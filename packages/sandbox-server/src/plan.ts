@@ -88,8 +88,9 @@ function going(row: Row, seen: Seen | undefined, times: Times): Step {
     case 'PAUSED':
       return again(row)
     case 'ERROR':
-      // It stays until somebody asks for it: nothing is started again in silence.
-      return seen === undefined ? mark('MISSING') : rest
+      // It stays until somebody asks for it: nothing is started again in silence, and what nobody can reach stands still.
+      if (seen === undefined) return mark('MISSING')
+      return seen.state === 'running' ? { kind: 'pause' } : rest
     case 'MISSING':
       return missing(row, seen)
   }

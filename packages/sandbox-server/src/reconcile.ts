@@ -54,8 +54,9 @@ export class Reconciler implements AsyncDisposable {
       const mine = there?.get(row.id)
       there?.delete(row.id)
       if (this.#workers.has(row.id)) continue
-      if (there !== undefined && this.#isSettled(row, mine)) visit(row)
-      else if (there !== undefined || row.wanted === 'gone') rung.push(this.ring(row.id))
+      const isSettled = there === undefined ? isQuiet(row) : this.#isSettled(row, mine)
+      if (!isSettled) rung.push(this.ring(row.id))
+      else if (there !== undefined) visit(row)
     }
     for (const [name, left] of seen) {
       for (const id of left.keys()) rung.push(this.ring(id, this.#at.backends.get(name)))
@@ -89,4 +90,10 @@ export class Reconciler implements AsyncDisposable {
     })
     return new Map((await Promise.all(lists)).filter((list) => list !== undefined))
   }
+}
+
+/** As far as the row tells by itself, nothing is to be done. */
+function isQuiet({ wanted, status }: SandboxRow): boolean {
+  if (status === 'ERROR' || status === 'MISSING') return wanted !== 'gone'
+  return status === (wanted === 'running' ? 'RUNNING' : 'PAUSED') && wanted !== 'gone'
 }

@@ -1,8 +1,8 @@
 import type { Relay, RelayRequest } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import type { SandboxRow, Scope } from '@slipway/storage'
+import { hashOf } from './callers.ts'
 import { relayNames } from './exposed.ts'
-import { hashOf } from './order.ts'
 
 type Header = RelayRequest['header']
 

@@ -74,9 +74,9 @@ export async function trial(specs: readonly Partial<SandboxSpec>[] = [{}]): Prom
   }
 }
 
-export function specsOf(specs: readonly Partial<SandboxSpec>[]): Specs {
+export function specsOf(specs: readonly Partial<SandboxSpec>[], backend = 'model'): Specs {
   const parsed = specs.map((spec, index) => sandboxSpec.parse({ id: `spec-${index}`, ...spec }))
-  return new Specs(parsed, ['model'], 0)
+  return new Specs(parsed, [backend], 0)
 }
 
 /** Waits as long as it takes on a slow machine. */

@@ -34,10 +34,16 @@ test('a sandbox is STARTING until its agent server takes its key, then it tells 
   const ready = await sandboxes.until(row.id, soon())
   const info = await sandboxes.info(ready)
   const { url, env } = at.backend.agent(row.id)
-  expect(info).toMatchObject({ status: 'RUNNING', created_by_user_id: 'ann', working_dir: '/workspace/project' })
+  expect(info).toMatchObject({
+    status: 'RUNNING',
+    created_by_user_id: 'ann',
+    working_dir: '/workspace/project',
+  })
   expect(info.session_api_key).toBe(env.SLIPWAY_SESSION_API_KEY)
   expect(info.exposed_urls?.[0]).toEqual({ name: 'AGENT_SERVER', url, port: Number(new URL(url).port) })
-  expect(JSON.parse(env.SLIPWAY_WEBHOOKS ?? '')).toEqual([{ base_url: 'http://127.0.0.1:9000/api/v1/webhooks' }])
+  expect(JSON.parse(env.SLIPWAY_WEBHOOKS ?? '')).toEqual([
+    { base_url: 'http://127.0.0.1:9000/api/v1/webhooks' },
+  ])
   expect(await sandboxes.reached(ready)?.client.call('countConversations', {})).toBe(0)
   expect((await sandboxes.byKey(info.session_api_key ?? ''))?.id).toBe(row.id)
   expect(await sandboxes.byKey('sk-slipway-wrong')).toBeUndefined()
@@ -112,6 +118,18 @@ test('one that ends by itself is an ERROR with the end of its output and without
   const again = await sandboxes.until(row.id, soon())
   expect(again).toMatchObject({ status: 'RUNNING', detail: null })
   expect(at.backend.things.get(row.id)?.starts).toBe(2)
+})
+
+test('one whose processes end while it starts is an ERROR, and is not started over and over', async () => {
+  const at = await trial()
+  at.backend.after = (verb, id) => {
+    if (verb === 'start' && id !== undefined) at.backend.crash(id, 'no such module')
+  }
+  const sandboxes = await at.open()
+  const { id } = await sandboxes.start(ann)
+  expect(await sandboxes.until(id, soon())).toMatchObject({ status: 'ERROR', detail: 'no such module' })
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  expect(at.backend.things.get(id)?.starts).toBe(1)
 })
 
 test('one of which nothing is left is MISSING and cannot be resumed, also when that shows only at the resume', async () => {
@@ -213,7 +231,15 @@ test('an unknown spec and an id that cannot be are refused', async () => {
 
 test('what is there without a row is removed, and what has a row without being there is made', async () => {
   const at = await trial()
-  const stray = { id: 'stray', image: null, command: [], env: {}, workingDir: '', resources: {}, network: 'shared' as const }
+  const stray = {
+    id: 'stray',
+    image: null,
+    command: [],
+    env: {},
+    workingDir: '',
+    resources: {},
+    network: 'shared' as const,
+  }
   await at.backend.start(stray)
   const quiet = await at.open({}, { begins: false })
   const dead = quiet.start(ann)
@@ -253,9 +279,11 @@ test('of verbs at the same time the last wish wins, and no two touch a sandbox a
     await sandboxes.resume(row)
     expect((await sandboxes.until(row.id, soon())).status).toBe('RUNNING')
   }
-  await Promise.all([sandboxes.resume(row), sandboxes.pause(row), sandboxes.remove(row).catch(() => {})]).catch(
-    (error: unknown) => expect(error).toMatchObject({ code: 'not_found' }),
-  )
+  await Promise.all([
+    sandboxes.resume(row),
+    sandboxes.pause(row),
+    sandboxes.remove(row).catch(() => {}),
+  ]).catch((error: unknown) => expect(error).toMatchObject({ code: 'not_found' }))
   await eventually(() => expect(at.backend.things.size).toBe(0))
   expect(at.logged.join()).not.toContain('two verbs at once')
 })

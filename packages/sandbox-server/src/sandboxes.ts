@@ -3,6 +3,7 @@ import { reach } from '@slipway/http'
 import { invalid, type Log, must, Problem, type SandboxInfo } from '@slipway/protocol'
 import type { Cipher, Ledger, PageQuery, RowPage, SandboxRow, Scope } from '@slipway/storage'
 import type { Backend } from './backend.ts'
+import { hashOf } from './callers.ts'
 import { type CapOptions, Caps } from './caps.ts'
 import type { Expose } from './exposed.ts'
 import { Gate } from './gate.ts'
@@ -10,7 +11,7 @@ import { idleSecondsOf } from './idle.ts'
 import { Seals } from './kept.ts'
 import { Lanes } from './lanes.ts'
 import { type Lifetimes, lifetimesOf } from './lifetimes.ts'
-import { coldStart, type Home, hashOf } from './order.ts'
+import { coldStart, type Home } from './order.ts'
 import { toBeStarted } from './plan.ts'
 import { newId, newRow, Pool } from './pool.ts'
 import { Reconciler } from './reconcile.ts'
@@ -86,6 +87,7 @@ export class Sandboxes implements AsyncDisposable {
   readonly #fetch: typeof globalThis.fetch
   readonly #now: () => number
   #sweeping: Promise<void> = Promise.resolve()
+  #looking: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: SandboxesOptions) {
@@ -312,6 +314,7 @@ export class Sandboxes implements AsyncDisposable {
     clearTimeout(this.#timer)
     await this.#reconciler[Symbol.asyncDispose]()
     await this.#sweeping
+    await this.#looking
     await this.#uses[Symbol.asyncDispose]()
   }
 
@@ -371,9 +374,20 @@ export class Sandboxes implements AsyncDisposable {
   async #sweep(): ReturnType<Reconciler['sweep']> {
     const visits: SandboxRow[] = []
     const rung = await this.#reconciler.sweep((row) => void visits.push(row))
-    await this.#watch.visit(visits)
+    if (this.#stopping.signal.aborted) return rung
+    this.#look(visits)
     await this.#pool.fill()
     return rung
+  }
+
+  /** Asks the agent servers; a sweep does not wait for those that are slow to answer. */
+  #look(rows: readonly SandboxRow[]): void {
+    this.#looking ??= this.#watch
+      .visit(rows)
+      .catch((error: unknown) => this.#tell(error))
+      .finally(() => {
+        this.#looking = undefined
+      })
   }
 
   #next(): void {

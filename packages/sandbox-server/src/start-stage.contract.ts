@@ -213,7 +213,7 @@ export class TestAccounts {
   }
   secretValues: Record<string, string> = {}
   tokens: Record<string, { readonly token: Secret; readonly host?: string }> = {}
-  script: unknown[] = [{ content: 'Hello.' }]
+  script: unknown[] = [{ text: 'Hello.' }]
 
   async model(
     _owner: string | null,
@@ -368,9 +368,11 @@ export async function openStage(
       return (await call('GET', `/app-conversations?ids=${id}`)).json[0]
     },
     async until<T>(read: () => Promise<T>, isEnough: (value: T) => boolean): Promise<T> {
+      const limit = AbortSignal.timeout(60_000)
       for (;;) {
         const value = await read()
         if (isEnough(value)) return value
+        if (limit.aborted) throw new Error(`it did not come: ${JSON.stringify(value)}`)
         await sleep(20)
       }
     },

@@ -196,7 +196,7 @@ test('what was under way when the server ended is an error afterwards, and its s
   await first[Symbol.asyncDispose]()
 })
 
-test('two starts of one id at once are one start, and a start that is deleted ends', {
+test('starts of one id at once are one start, and the id is taken for everybody else', {
   timeout: slow,
 }, async () => {
   await using stage = await openStage()

@@ -1,10 +1,11 @@
 import type { Log } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
 import type { Backend, Seen } from './backend.ts'
+import { hashOf } from './callers.ts'
 import { shownDetail } from './detail.ts'
 import type { Gate } from './gate.ts'
 import type { Kept, Seals } from './kept.ts'
-import { type Home, hashOf, initBody, newKey } from './order.ts'
+import { type Home, initBody, newKey } from './order.ts'
 import { placeText } from './place.ts'
 import { plan, type Step, type Times } from './plan.ts'
 import { type Health, initialise, probe } from './probe.ts'
@@ -63,6 +64,8 @@ export class Worker {
   ring(stray?: Backend): void {
     this.#stray ??= stray
     this.#isRung = true
+    // What failed before is tried now, so it says nothing any more.
+    this.#failure = undefined
     clearTimeout(this.#timer)
     this.#timer = undefined
     this.#running ??= this.#run()

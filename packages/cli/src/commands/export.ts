@@ -25,7 +25,7 @@ export async function exportCommand(
 }
 
 /** The file is there with all its bytes or as it was before. */
-async function writeWhole(file: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
+export async function writeWhole(file: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
   const part = `${file}.${process.pid}.part`
   let sizeBytes = 0
   const counted = async function* () {
@@ -45,7 +45,7 @@ async function writeWhole(file: string, chunks: AsyncIterable<Uint8Array>): Prom
 }
 
 /** The bytes as they come; a connection that breaks off is told in our words. */
-async function* received(
+export async function* received(
   stream: ReadableStream<Uint8Array>,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {

@@ -33,7 +33,7 @@ export async function sandboxServerCommand(options: {
 }
 
 /** The agent server that sandboxes run: this very program, and what it has to read. */
-function agentServer(): { command: string[]; readable: string[] } {
+export function agentServer(): { command: string[]; readable: string[] } {
   const main = resolve(import.meta.dirname, '../main.ts')
   const root = resolve(import.meta.dirname, '../../../..')
   return {

@@ -214,19 +214,22 @@ export function engineContract(name: string, given: TestEngine): void {
     expect(opened.error).toBe('EMFILE')
   })
 
-  promise('what uses more memory than it may is killed and says so, and the host lives', async (at) => {
-    const script = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(8 * 2 ** 20, 1)), 1)'
-    const order = at.order({
-      command: at.node(script),
-      resources: { memoryBytes: 64 * mebibyte, maxProcesses: 64 },
-    })
-    await at.backend.start(order)
-    const ended = await until(async () => {
-      const now = await seen(at.backend, order.id)
-      return now.state === 'stopped' ? now : undefined
-    }, 'it is killed')
-    expect(ended.detail).toContain('more memory than it may')
-  })
+  promise(
+    'what uses more memory than it is allowed is killed and says so, and the host lives',
+    async (at) => {
+      const script = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(8 * 2 ** 20, 1)), 1)'
+      const order = at.order({
+        command: at.node(script),
+        resources: { memoryBytes: 64 * mebibyte, maxProcesses: 64 },
+      })
+      await at.backend.start(order)
+      const ended = await until(async () => {
+        const now = await seen(at.backend, order.id)
+        return now.state === 'stopped' ? now : undefined
+      }, 'it is killed')
+      expect(ended.detail).toContain('more memory than it is allowed')
+    },
+  )
 
   promise('sandboxes find this machine by the name that hostUrl tells', async (at) => {
     const { id } = await started(at)
@@ -240,6 +243,17 @@ export function engineContract(name: string, given: TestEngine): void {
     const url = at.backend.hostUrl(port)
     const fetched = await inside(at.backend, id, `return (await fetch('${url}')).text()`)
     expect(fetched).toEqual({ result: 'hello from the host' })
+  })
+
+  promise('sandboxes do not reach each other, or isolation tells that they do', async (at) => {
+    const [one, other] = [await started(at), await started(at)]
+    const { Networks } = (await inspect(at, other.id)).NetworkSettings
+    const [address] = Object.values(Networks).map(({ IPAddress }) => IPAddress)
+    const call = `return (await fetch('http://${address}:8000/alive', { signal: AbortSignal.timeout(10_000) })).status`
+    const isReached = (await inside(at.backend, one.id, call)).result === 200
+    const { notes } = await at.backend.isolation()
+    expect(notes.some((note) => note.includes('reach the ports of each other'))).toBe(isReached)
+    if (name === 'docker') expect(isReached).toBe(false)
   })
 
   promise('a working directory elsewhere is kept too, and is where it starts', async (at) => {

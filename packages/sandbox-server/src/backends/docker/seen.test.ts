@@ -71,7 +71,9 @@ test('the detail says how it ended', () => {
   expect(detail({ Status: 'exited', ExitCode: 137 })).toBe(
     'Its process ended with exit code 137 (signal SIGKILL).',
   )
-  expect(detail({ Status: 'exited', ExitCode: 137, OOMKilled: true })).toContain('more memory than it may')
+  expect(detail({ Status: 'exited', ExitCode: 137, OOMKilled: true })).toContain(
+    'more memory than it is allowed',
+  )
   expect(detail({ Status: 'created', Error: 'no such program' })).toContain('no such program')
   expect(detail({ Running: true })).toBeUndefined()
 })

@@ -67,11 +67,11 @@ function detailOf(
   if (seen === 'broken') return failure?.reason ?? `The container engine could not start it: ${state.Error}`
   if (seen !== 'stopped') return undefined
   if (unstarted.has(state.Status)) return 'It was made and not started.'
-  if (state.OOMKilled) return 'It was killed because it used more memory than it may.'
+  if (state.OOMKilled) return 'It was killed because it used more memory than it is allowed.'
   const error = state.Error === '' ? '' : ` ${state.Error}`
   // Not every engine notices why.
   const guess =
-    state.ExitCode === 137 && HostConfig.Memory ? ' It may have used more memory than it may.' : ''
+    state.ExitCode === 137 && HostConfig.Memory ? ' It may have used more memory than it is allowed.' : ''
   return `Its process ended with exit code ${state.ExitCode}${signalOf(state.ExitCode)}.${guess}${error}`
 }
 

@@ -126,6 +126,12 @@ class Mounts {
     this.#made.add(target)
   }
 
+  /** An empty folder in the place of what was seen there. */
+  cover(target: string): void {
+    this.add(target, ['--tmpfs', target])
+    for (const each of this.#made) if (each !== target && isWithin(each, target)) this.#made.delete(each)
+  }
+
   /** Folders on the way are made for everybody: bubblewrap's own are closed when it runs as root. */
   #parents(target: string): void {
     const parent = dirname(target)
@@ -166,13 +172,19 @@ async function addReadable(
   }
   const outside = [...shown.keys()].filter((path) => !isWithin(path, '/usr')).toSorted()
   bind(outside)
-  for (const path of hidden) {
-    const folder = (await ignoring(['ENOENT'], realpath(path))) ?? path
-    if (!['/usr', ...outside].some((each) => isWithin(folder, each))) continue
-    mounts.add(folder, ['--tmpfs', folder])
+  for (const folder of await coverable(hidden, ['/usr', ...outside])) {
+    mounts.cover(folder)
     bind(outside.filter((each) => each !== folder && isWithin(each, folder)))
     mounts.add(folder, ['--remount-ro', folder])
   }
+}
+
+/** The hidden folders that would be seen, without those that lie in others of them. */
+async function coverable(hidden: readonly string[], shown: readonly string[]): Promise<readonly string[]> {
+  const real = await Promise.all(hidden.map((path) => ignoring(['ENOENT'], realpath(path))))
+  const inside = real.filter((path) => path !== undefined && shown.some((each) => isWithin(path, each)))
+  const folders = [...new Set(inside.filter((path) => path !== undefined))]
+  return folders.filter((path) => !folders.some((each) => each !== path && isWithin(path, each)))
 }
 
 /** The places of the system, which a working directory may neither be nor cover. */

@@ -82,6 +82,7 @@ export class ProcessBackend implements Backend {
   }
 
   async start(order: Order): Promise<void> {
+    checkId(order.id)
     await this.#turn(order.id, async () => {
       await this.#found()
       const record = await this.#records.open(order.id)
@@ -109,6 +110,7 @@ export class ProcessBackend implements Backend {
   }
 
   async resume(order: Order): Promise<void> {
+    checkId(order.id)
     await this.#turn(order.id, async () => {
       await this.#found()
       const record = await this.#records.open(order.id)
@@ -250,6 +252,10 @@ export class ProcessBackend implements Backend {
     mine.then(forget, forget)
     return mine
   }
+}
+
+function checkId(id: string): void {
+  if (!idPattern.test(id)) throw new Error(`${JSON.stringify(id)} is not an id of a sandbox`)
 }
 
 /** Files that belong to one start. */

@@ -1,5 +1,6 @@
-import { readdir, readlink } from 'node:fs/promises'
-import { comesTrue, ignoring, textOf } from './files.ts'
+import { readFileSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { comesTrue, textOf } from './files.ts'
 import { run } from './run.ts'
 
 /** A process of the host. */
@@ -18,16 +19,23 @@ const hasProc = process.platform === 'linux'
 /** What runs on the host now; those that have ended and were not fetched by their parent are left out. */
 export async function processes(): Promise<readonly Process[]> {
   if (!hasProc) return fromPs(await run('ps', ['-A', ...psColumns]))
-  const names = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const all = await Promise.all(names.map((name) => lookAt(Number(name))))
-  return all.filter((each) => each !== undefined)
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)
+  // At once: the kernel answers from memory, and hundreds of files one after the other take as long as the processes live.
+  return pids.map(readStat).filter((each) => each !== undefined)
 }
 
 /** One process; undefined when there is none of this number that still runs. */
 export async function lookAt(pid: number): Promise<Process | undefined> {
   if (!hasProc) return fromPs(await run('ps', ['-p', String(pid), ...psColumns]))[0]
-  const stat = await textOf(`/proc/${pid}/stat`)
-  return stat === undefined ? undefined : fromStat(pid, stat)
+  return readStat(pid)
+}
+
+function readStat(pid: number): Process | undefined {
+  try {
+    return fromStat(pid, readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return undefined
+  }
 }
 
 /** From a line of `/proc/<pid>/stat`; the name in it, in parentheses, may hold anything. */
@@ -66,13 +74,16 @@ export function descendantsOf(all: readonly Process[], pid: number): Process[] {
   return found
 }
 
-/** Whether a process belongs to a folder: it works in it, or its environment names it (`HOME`, `TMPDIR`). */
+/**
+ * Whether a process was started with a home or a folder for temporary files below this one. Where it works does not count: that
+ * may be somebody who looks at the files. Not read at once like the others: this file may keep its reader waiting.
+ */
 export async function isMarked({ pid }: Process, folder: string): Promise<boolean> {
-  if (!hasProc) return false
-  const cwd = await ignoring(['ENOENT', 'EACCES', 'ESRCH', 'EPERM'], readlink(`/proc/${pid}/cwd`))
-  if (cwd === folder || cwd?.startsWith(`${folder}/`)) return true
-  const environment = await textOf(`/proc/${pid}/environ`)
-  return environment?.split('\0').some((each) => each.includes(`=${folder}/`)) ?? false
+  if (!hasProc || pid === process.pid) return false
+  const environment = (await textOf(`/proc/${pid}/environ`))?.split('\0') ?? []
+  return environment.some(
+    (each) => each.startsWith(`HOME=${folder}/`) || each.startsWith(`TMPDIR=${folder}/`),
+  )
 }
 
 /** Sends a signal; false when there is nobody to get it. */

@@ -1,0 +1,75 @@
+import type { AppConversation } from '@slipway/protocol'
+import type { ControlContext } from '../control-context.ts'
+import { appConversation, homeEvents } from '../home-events.ts'
+import { rawPage } from '../raw-page.ts'
+import { note, print, table } from '../terminal.ts'
+import { visible } from '../visible.ts'
+import { received, writeWhole } from './export.ts'
+import { positionedLine, tailLine } from './tail.ts'
+
+/** Lists the conversations of the caller, the newest first. */
+export async function listAppsCommand(
+  { client, isJson, signal }: ControlContext,
+  options: { readonly limit: string; readonly all: boolean },
+): Promise<void> {
+  let page_id: string | undefined
+  let isFirst = true
+  do {
+    const query = { limit: options.limit, page_id }
+    const response = await client.open('searchAppConversations', { query, signal })
+    const { items, next_page_id } = rawPage(await response.text())
+    if (isJson) await print(items.map((item) => `${item}\n`).join(''))
+    else if (items.length === 0 && isFirst)
+      note('There is no conversation yet. "slipway app start MESSAGE" begins one.')
+    else await print(appTable(items, isFirst))
+    isFirst = false
+    page_id = next_page_id ?? undefined
+  } while (options.all && page_id !== undefined)
+  if (page_id !== undefined) note('There are more: --all')
+}
+
+function appTable(items: readonly string[], hasHead: boolean): string {
+  const rows = items.map((item) => {
+    const { id, sandbox_id, sandbox_status, execution_status, title }: AppConversation = JSON.parse(item)
+    return [id, execution_status ?? '-', sandbox_status, visible(sandbox_id), visible(title ?? '')]
+  })
+  const head = ['ID', 'STATUS', 'SANDBOX', '', 'TITLE']
+  return table(rows, [34, 25, 10, 29], hasHead ? head : undefined)
+}
+
+/** Prints the events of a conversation as they come home; its sandbox need not run. */
+export async function tailAppCommand(
+  context: ControlContext,
+  id: string,
+  options: { readonly untilIdle: boolean },
+): Promise<void> {
+  const { client, isJson, signal } = context
+  await appConversation(client, id, signal)
+  const until = options.untilIdle ? 'idle' : undefined
+  for await (const item of homeEvents(client, id, { signal, until })) {
+    await print(isJson ? positionedLine(item) : tailLine(item))
+  }
+}
+
+/** Writes a conversation as a zip file, whole or not at all; its sandbox need not run. */
+export async function downloadAppCommand(
+  { client, isJson, signal }: ControlContext,
+  id: string,
+  options: { readonly output?: string | undefined },
+): Promise<void> {
+  const response = await client.open('downloadAppConversation', { params: { conversation_id: id }, signal })
+  const stream = response.body ?? new Blob([]).stream()
+  const output = options.output ?? `conversation_${id.replaceAll('-', '')}.zip`
+  const size_bytes = await writeWhole(output, received(stream, signal))
+  const words = `${size_bytes} bytes in ${visible(output)}`
+  await print(isJson ? `${JSON.stringify({ output, size_bytes })}\n` : `${words}\n`)
+}
+
+/** Deletes a conversation and its history, and its sandbox unless others use it. */
+export async function removeAppCommand(
+  { client, isJson, signal }: ControlContext,
+  id: string,
+): Promise<void> {
+  await client.call('deleteAppConversation', { params: { conversation_id: id }, signal })
+  await print(isJson ? `${JSON.stringify({ conversation_id: id, status: 'removed' })}\n` : 'removed\n')
+}

@@ -1,0 +1,67 @@
+import { rmSync } from 'node:fs'
+import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ControlClient } from '@slipway/client'
+import { serveSandboxes } from '@slipway/sandbox-server'
+import { paint, print } from '../terminal.ts'
+import { playSandbox } from './demo-sandbox-play.ts'
+import { removeAll } from './demo-sandbox-remove.ts'
+import type { SandboxStage } from './demo-sandbox-stage.ts'
+import { agentServer } from './sandbox-server.ts'
+
+export interface DemoSandboxOptions {
+  readonly isFast: boolean
+  readonly signal: AbortSignal
+}
+
+/**
+ * The life of a sandbox in some seconds: a sandbox server on a free port with its data in a temporary directory, a conversation in
+ * a sandbox, a pause in which time stands still, a resume, an end. The model plays a script and asks nobody. Leaves nothing behind,
+ * also when it is stopped; rejects when something is not as promised.
+ */
+export async function demoSandboxCommand({ isFast, signal }: DemoSandboxOptions): Promise<void> {
+  const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-demo-')))
+  // At the exit, because a server that dies takes the process with it before anything else could clean up.
+  process.once('exit', () => rmSync(root, { recursive: true, force: true }))
+  // What was started must not stay when the terminal is closed, nor when somebody presses Ctrl-C a second time.
+  const hangUp = new AbortController()
+  process.on('SIGHUP', () => hangUp.abort(new Error('The terminal is gone.')))
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
+  await served({ root, isFast, signal: AbortSignal.any([signal, hangUp.signal]) })
+  await rm(root, { recursive: true, force: true })
+  await print(`\n${paint('bold', 'That was it')}\n`)
+  await print('The server is gone now, with all data. Start your own with "npx slipway sandbox-server",\n')
+  await print('then "npx slipway app --help" and "npx slipway sandbox --help".\n')
+}
+
+/** Plays it on a server of its own, which has stopped afterwards, and whose sandboxes are gone. */
+async function served(options: Pick<SandboxStage, 'root' | 'isFast' | 'signal'>): Promise<void> {
+  const { root } = options
+  const data = join(root, 'data')
+  await mkdir(join(root, 'outside'))
+  const stop = new AbortController()
+  const signal = AbortSignal.any([stop.signal, options.signal])
+  const ready = Promise.withResolvers<{ url: string; key: string | undefined }>()
+  const serving = serveSandboxes({
+    ...{ host: '127.0.0.1', port: 0, data, agent: agentServer(), isKeyWanted: false },
+    env: { SLIPWAY_LOG_LEVEL: 'error' },
+    signal: stop.signal,
+    ready: ready.resolve,
+  })
+  try {
+    const { url, key } = await Promise.race([
+      ready.promise,
+      serving.then(() => Promise.reject(new Error('The server stopped.'))),
+    ])
+    const client = new ControlClient({ url, apiKey: key })
+    try {
+      await playSandbox({ ...options, client, data, signal })
+    } finally {
+      await removeAll({ client, root, data })
+    }
+  } finally {
+    stop.abort()
+    await serving.catch(() => undefined)
+  }
+}

@@ -1,0 +1,102 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Problem, type SandboxInfo } from '@slipway/protocol'
+import type { ControlContext } from '../control-context.ts'
+import { rawPage } from '../raw-page.ts'
+import { note, print, table } from '../terminal.ts'
+import { visible } from '../visible.ts'
+
+const pollMs = [100, 1_000] as const
+
+/** Lists the sandboxes of the caller, the newest first. */
+export async function sandboxesCommand(
+  { client, isJson, signal }: ControlContext,
+  options: { readonly limit: string; readonly all: boolean },
+): Promise<void> {
+  let page_id: string | undefined
+  let isFirst = true
+  do {
+    const query = { limit: options.limit, page_id }
+    const { items, next_page_id } = rawPage(
+      await (await client.open('searchSandboxes', { query, signal })).text(),
+    )
+    if (isJson) await print(items.map((item) => `${item}\n`).join(''))
+    else if (items.length === 0 && isFirst)
+      note('There is no sandbox. "slipway sandbox start" makes one, "slipway app start" one with an agent.')
+    else await print(sandboxTable(items, isFirst))
+    isFirst = false
+    page_id = next_page_id ?? undefined
+  } while (options.all && page_id !== undefined)
+  if (page_id !== undefined) note('There are more: --all')
+}
+
+function sandboxTable(items: readonly string[], hasHead: boolean): string {
+  const rows = items.map((item) => {
+    const { id, status, sandbox_spec_id, created_at, isolation, status_detail }: SandboxInfo =
+      JSON.parse(item)
+    const created = visible(created_at).slice(0, 19).replace('T', ' ')
+    const spec = visible(sandbox_spec_id)
+    return [visible(id), status, spec, isolation.kind, created, visible(status_detail ?? '')]
+  })
+  const head = ['ID', 'STATUS', 'SPEC', 'ISOLATION', 'CREATED', 'DETAIL']
+  return table(rows, [29, 10, 22, 12, 21], hasHead ? head : undefined)
+}
+
+/** Starts a sandbox and waits until it runs. Answers the exit code. */
+export async function startSandboxCommand(
+  context: ControlContext,
+  { spec }: { readonly spec?: string | undefined },
+): Promise<number> {
+  const { client, signal } = context
+  const query = spec === undefined ? {} : { sandbox_spec_id: spec }
+  const { id } = await client.call('startSandbox', { query, signal })
+  return await running(context, id)
+}
+
+/** Lets everything in a sandbox stand still. */
+export async function pauseSandboxCommand(context: ControlContext, id: string): Promise<void> {
+  const { client, signal } = context
+  await client.call('pauseSandbox', { params: { sandbox_id: id }, signal })
+  await said(context, id, 'PAUSED')
+  if (!context.isJson) note(`Let it go on with: slipway sandbox resume ${visible(id)}`)
+}
+
+/** Lets a sandbox go on, or starts it again on its files, and waits until it runs. Answers the exit code. */
+export async function resumeSandboxCommand(context: ControlContext, id: string): Promise<number> {
+  const { client, signal } = context
+  await client.call('resumeSandbox', { params: { sandbox_id: id }, signal })
+  return await running(context, id)
+}
+
+/** Deletes a sandbox and its files; the history of its conversations stays. */
+export async function removeSandboxCommand(context: ControlContext, id: string): Promise<void> {
+  const { client, signal } = context
+  await client.call('deleteSandbox', { params: { sandbox_id: id }, query: {}, signal })
+  await said(context, id, 'removed')
+}
+
+async function running(context: ControlContext, id: string): Promise<number> {
+  const { isJson } = context
+  if (!isJson) note(`Sandbox ${visible(id)}`)
+  const info = await untilSettled(context, id)
+  const { status, status_detail, exposed_urls } = info
+  if (isJson) await print(`${JSON.stringify(info)}\n`)
+  else await print(`${[status, ...(exposed_urls ?? []).map(({ url }) => visible(url))].join('  ')}\n`)
+  if (status === 'RUNNING') return 0
+  note(visible(status_detail ?? '') || 'The server does not say why.')
+  if (status === 'ERROR') note(`Try again with: slipway sandbox resume ${visible(id)}`)
+  return 1
+}
+
+/** The sandbox as soon as it is not STARTING any more. */
+async function untilSettled({ client, signal }: ControlContext, id: string): Promise<SandboxInfo> {
+  for (let waitMs: number = pollMs[0]; ; waitMs = Math.min(pollMs[1], waitMs * 1.5)) {
+    const [info] = await client.call('getSandboxes', { query: { id: [id] }, signal })
+    if (info === null || info === undefined) throw new Problem('not_found', 'The sandbox was deleted.')
+    if (info.status !== 'STARTING') return info
+    await sleep(waitMs, undefined, { signal })
+  }
+}
+
+async function said({ isJson }: ControlContext, id: string, status: string): Promise<void> {
+  await print(isJson ? `${JSON.stringify({ id, status })}\n` : `${status}\n`)
+}

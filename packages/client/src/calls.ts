@@ -1,0 +1,113 @@
+import { Problem, type Route } from '@slipway/protocol'
+import { NoAnswerError, refusal } from './call-error.ts'
+import type { InputOf, OutputOf } from './route-types.ts'
+
+export interface CallsOptions {
+  /**
+   * Base address, `http://127.0.0.1:8000`; a path in it is kept as a prefix. `http+unix://%2Frun%2Fx.sock` names a Unix socket and
+   * needs a `fetch` that knows such addresses.
+   */
+  readonly url: string
+  /** The header with the key; undefined: none is sent. Asked for each request, so that the key stays closed in between. */
+  readonly keyHeader: () => readonly [name: string, value: string] | undefined
+  /** What starts such a server, for people. */
+  readonly startedBy: string
+  readonly fetch?: typeof globalThis.fetch | undefined
+}
+
+/** What a request is made of, whatever its route. */
+interface Parts {
+  readonly params?: Readonly<Record<string, unknown>>
+  readonly query?: Readonly<Record<string, unknown>>
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Requests to one server, by the values of its route table. What rejects and with what is said at the clients. */
+export class Calls {
+  /** The base address, without a slash at its end. */
+  readonly url: string
+  readonly #options: CallsOptions
+  readonly #fetch: typeof globalThis.fetch
+
+  /** Throws a Problem `bad_request` when `url` is no http, https or http+unix address. */
+  constructor(options: CallsOptions) {
+    this.url = baseOf(options.url)
+    this.#options = options
+    this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
+  }
+
+  /** Calls a route and reads its answer: JSON as a value, the rest as text. */
+  async call<R extends Route>(route: R, input: InputOf<R>): Promise<OutputOf<R>> {
+    const response = await this.open(route, input)
+    const isJson = /\bjson\b/i.test(response.headers.get('content-type') ?? '')
+    return await this.read(isJson ? response.json() : response.text(), input.signal)
+  }
+
+  /** Calls a route and answers the successful response with its body unread. */
+  async open<R extends Route>(route: R, input: InputOf<R>): Promise<Response> {
+    const { params = {}, query = {}, body, headers, signal }: Parts = input
+    const init: RequestInit = {
+      method: route.method,
+      headers: { accept: '*/*', ...headers },
+      signal: signal ?? null,
+    }
+    if (body !== undefined) {
+      init.body = JSON.stringify(body)
+      init.headers = { 'content-type': 'application/json', ...init.headers }
+    }
+    return await this.send(pathOf(route, params) + queryOf(query), init)
+  }
+
+  /** Sends a request to a path of the server, with the key. */
+  async send(path: string, init: RequestInit): Promise<Response> {
+    const headers = new Headers(init.headers)
+    const key = this.#options.keyHeader()
+    if (key !== undefined) headers.set(...key)
+    const response = await this.read(this.#fetch(this.url + path, { ...init, headers }), init.signal)
+    if (!response.ok) throw await refusal(response)
+    return response
+  }
+
+  /** Gives a failure of the network its name. */
+  async read<T>(pending: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
+    try {
+      return await pending
+    } catch (error) {
+      throw signal?.aborted ? signal.reason : new NoAnswerError(this.url, error, this.#options.startedBy)
+    }
+  }
+}
+
+function baseOf(text: string): string {
+  const url = URL.parse(text)
+  if (
+    url === null ||
+    !/^http(?:s|\+unix)?:$/.test(url.protocol) ||
+    url.username !== '' ||
+    url.search !== '' ||
+    url.hash !== ''
+  ) {
+    throw new Problem(
+      'bad_request',
+      'The address is not one of http or https without user, query and fragment.',
+    )
+  }
+  // Not the origin: of a scheme that is not the web's it is the text "null".
+  return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, '')}`
+}
+
+function pathOf(route: Route, params: Readonly<Record<string, unknown>>): string {
+  return route.path.replace(/\{(\w+)\*?\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
+}
+
+/** Undefined members are left out, members of an array are repeated. */
+export function queryOf(query: Readonly<Record<string, unknown>>): string {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value])
+      if (one !== undefined) search.append(name, String(one))
+  }
+  return search.size === 0 ? '' : `?${search}`
+}
