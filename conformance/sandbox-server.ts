@@ -155,7 +155,7 @@ export class SandboxServer implements AsyncDisposable {
     const json = body === undefined ? {} : { body: JSON.stringify(body) }
     const response = await this.fetch(path, { ...init, ...json, method, headers })
     const text = await response.text()
-    const isJson = response.headers.get('content-type')?.includes('json') ?? false
+    const isJson = response.headers.get('content-type')?.startsWith('application/json') ?? false
     return {
       status: response.status,
       headers: response.headers,

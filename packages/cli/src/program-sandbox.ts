@@ -49,7 +49,7 @@ function addServer(slipway: Command, config: Config, signal: AbortSignal): void 
     .option('--fast', 'do not pause between the steps', false)
     .action(async (options: { fast: boolean }) => {
       const { demoSandboxCommand } = await import('./commands/demo-sandbox.ts')
-      await demoSandboxCommand({ isFast: options.fast, signal })
+      await demoSandboxCommand({ isFast: options.fast, env: config.env, signal })
     })
 }
 

@@ -5,7 +5,7 @@ import { readdir, readFile, readlink } from 'node:fs/promises'
  * or their mounts. This process is not among them. Undefined where there is no `/proc` to look into.
  */
 export async function processesIn(directory: string): Promise<readonly number[] | undefined> {
-  const names = await readdir('/proc').catch(() => [])
+  const names = await readdir('/proc').catch((): string[] => [])
   if (!names.includes('self')) return undefined
   const ids = names.filter((name) => /^\d+$/.test(name)).map(Number)
   const isIn = await Promise.all(ids.map((id) => hasToDoWith(id, directory)))

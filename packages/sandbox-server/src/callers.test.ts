@@ -83,7 +83,6 @@ test('a key comes in any of the headers of the wire, the bearer before the other
     { authorization: `bearer  ${mine}`, 'x-session-api-key': other },
     { 'x-session-api-key': mine, 'x-access-token': other },
     { 'x-access-token': mine, cookie: `api_key=${other}` },
-    { cookie: `a=b; api_key=${mine}; c=d` },
   ]) {
     expect(await known.of(headers(given))).toMatchObject({ owner: 'u', scopes: ['read'] })
   }
@@ -94,7 +93,7 @@ test.for([
   { authorization: 'Bearer ' },
   { authorization: 'Basic abc' },
   { 'x-session-api-key': 'nobody' },
-  { cookie: 'xapi_key=1' },
+  { cookie: 'api_key=k' },
 ])('without a key of ours nobody is let in: %o', async (given: Record<string, string>) => {
   await using trial = await openTrialLedger()
   await expect(callers(trial.ledger, ['k']).of(headers(given))).rejects.toMatchObject({

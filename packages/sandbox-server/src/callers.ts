@@ -30,7 +30,10 @@ export function hashOf(key: string): string {
   return hash('sha256', key)
 }
 
-/** Finds out who is asking. Headers in the order of the wire (4.1): bearer, X-Session-API-Key, X-Access-Token, cookie. */
+/**
+ * Finds out who is asking. Headers in the order of the wire (4.1): bearer, X-Session-API-Key, X-Access-Token. A cookie is no key:
+ * a browser would send it with the requests of pages that an agent has built, which are relayed under the same origin.
+ */
 export class Callers {
   readonly #people: PeopleRows
   readonly #sandboxes: { byKey(key: string): Promise<SandboxRow | undefined> }
@@ -127,8 +130,7 @@ export function sandboxOf(request: { readonly caller: unknown }): SandboxRow {
 
 function keyIn(header: Header): string | undefined {
   const bearer = /^Bearer +(\S+)$/i.exec(header('authorization') ?? '')?.[1]
-  const cookie = /(?:^|;\s*)api_key=([^;\s]+)/.exec(header('cookie') ?? '')?.[1]
-  const keys = [bearer, header('x-session-api-key'), header('x-access-token'), cookie]
+  const keys = [bearer, header('x-session-api-key'), header('x-access-token')]
   return keys.find((key) => key !== undefined && key !== '')
 }
 

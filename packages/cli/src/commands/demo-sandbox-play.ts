@@ -58,10 +58,21 @@ async function showIsolation(stage: SandboxStage, { sandbox }: Pair): Promise<vo
   await command('npx slipway sandboxes')
   const [info] = await client.call('getSandboxes', { query: { id: [sandbox] }, signal })
   promise(info?.status === 'RUNNING', `the sandbox runs (${info?.status})`)
-  const { kind, enforced, notes } = info.isolation
+  const { kind, notes } = info.isolation
   await print(`${visible(info.id)}  ${info.status}  ${kinds[kind]}\n`)
-  await print(`what can be limited: ${enforced.map(visible).join(', ') || 'nothing'}\n`)
+  await print(limitsOf(info))
   for (const note of notes) await print(`note: ${visible(note)}\n`)
+}
+
+/** The limits of a sandbox, and whether they hold. */
+function limitsOf({ resources, isolation }: SandboxInfo): string {
+  const all = Object.entries(resources).map(([name, value]) => {
+    const isEnforced = isolation.enforced.includes(
+      name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase()),
+    )
+    return `${name} ${value}${isEnforced ? '' : ' (not enforced here)'}`
+  })
+  return `limits: ${all.join(', ') || 'none'}\n`
 }
 
 const kinds: Readonly<Record<SandboxInfo['isolation']['kind'], string>> = {

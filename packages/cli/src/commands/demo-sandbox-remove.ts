@@ -23,7 +23,7 @@ export async function removeAll(stage: Pick<SandboxStage, 'client' | 'root' | 'd
   const signal = new AbortController().signal
   try {
     await eventually('the sandboxes go', signal, async () => {
-      const isEmpty = await removeOnce(stage, signal)
+      const isEmpty = await removeOnce(stage, signal).catch(() => false)
       const { processes = 0, directories } = await tracesOf(stage)
       return isEmpty && processes === 0 && directories === 0 ? true : undefined
     })

@@ -26,7 +26,10 @@ export function promise(isKept: boolean, words: string): asserts isKept {
   if (!isKept) throw new Error(`The demo does not do what it promises: ${words}`)
 }
 
-export async function heading({ isFast, signal }: Stage, title: string): Promise<void> {
+export async function heading(
+  { isFast, signal }: Pick<Stage, 'isFast' | 'signal'>,
+  title: string,
+): Promise<void> {
   await sleep(isFast ? 0 : 500, undefined, { signal })
   await print(`\n${paint('bold', title)}\n`)
 }

@@ -1,5 +1,8 @@
+import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { createServer } from 'node:http'
+import { setTimeout } from 'node:timers/promises'
 import type { ContainerInfo, ContainerInspectInfo, NetworkInspectInfo, VolumeInspectInfo } from 'dockerode'
 import { expect, onTestFinished, test } from 'vitest'
 import { alive, type BackendUnderTest, inside, probeScript, seen, until } from '../../backend.contract.ts'
@@ -343,6 +346,29 @@ export function engineContract(name: string, given: TestEngine): void {
     expect(await at.remains(order.id)).toEqual([])
   })
 
+  promise('whenever the process that starts one is killed, another one goes on', async (at) => {
+    const order = probe(at)
+    const options = { socketPath: given.socketPath, ledgerId: at.ledgerId, defaultImage: given.image }
+    for (let delayMs = 0; delayMs <= 500; delayMs += 50) {
+      const child = spawn(process.execPath, ['--input-type=module-typescript', '-e', starter], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+        env: { PATH: process.env.PATH, ORDER: JSON.stringify(order), OPTIONS: JSON.stringify(options) },
+      })
+      // Its clock runs from the moment at which it begins.
+      await once(child.stdout, 'data')
+      const ended = once(child, 'exit')
+      await setTimeout(delayMs)
+      child.kill('SIGKILL')
+      await ended
+      const left = await at.backend.list(order.id)
+      expect(left.length).toBeLessThanOrEqual(1)
+      await at.backend.start(order)
+      await alive(at.backend, order.id)
+      await at.backend.remove(order.id)
+      expect(await at.remains(order.id)).toEqual([])
+    }
+  })
+
   promise('a container or a volume of somebody else that has the name is not touched', async (at) => {
     for (const kind of ['container', 'volume'] as const) {
       const order = probe(at)
@@ -401,6 +427,13 @@ export function engineContract(name: string, given: TestEngine): void {
 }
 
 const mebibyte = 2 ** 20
+
+const starter = `
+import { DockerBackend } from ${JSON.stringify(new URL('./docker-backend.ts', import.meta.url).href)}
+const backend = new DockerBackend({ ...JSON.parse(process.env.OPTIONS), log: () => {} })
+console.log('begins')
+await backend.start(JSON.parse(process.env.ORDER))
+setInterval(() => {}, 1000)`
 
 const forkUntilRefused = `
 const { spawn } = require('node:child_process')
