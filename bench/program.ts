@@ -23,17 +23,31 @@ export async function startServer(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Server> {
+  const { firstLine, ...program } = await startProgram(args, env)
+  return { ...program, port: Number(new URL(firstLine).port) }
+}
+
+/** A program in a process of its own, and the first line that it printed. */
+export interface Program extends Omit<Server, 'port'> {
+  readonly firstLine: string
+}
+
+/** Starts a program with the Node of this process and waits for its first line. */
+export async function startProgram(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Program> {
   const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, SLIPWAY_LOG_LEVEL: 'warn', ...env },
   })
   const died = track(child)
   const lines = createInterface({ input: child.stdout })
-  const [line] = (await Promise.race([once(lines, 'line'), died])) as [string]
+  const [firstLine] = (await Promise.race([once(lines, 'line'), died])) as [string]
   const pid = must(child.pid, 'process id')
   return {
     pid,
-    port: Number(new URL(line).port),
+    firstLine,
     cpuSeconds: () => cpuSeconds(pid),
     [Symbol.asyncDispose]: () => end(child),
   }

@@ -6,8 +6,8 @@ import { serveSandboxes } from '@slipway/sandbox-server'
 
 /**
  * The sandbox server as `slipway sandbox-server` starts it, which kills itself at one of its steps. `--steps FILE` is where their
- * names are written, one a line; `--kill-at N` is the number of the last one. With `--commits` each commit of a database is a
- * step too, otherwise those of the sandboxes alone are.
+ * names are written, one a line; `--kill-at` is the last one: `3 before start` is the third of this name. With `--commits` each
+ * commit of a database is a step too, otherwise those of the sandboxes alone are.
  */
 const { values } = parseArgs({
   options: {
@@ -15,19 +15,19 @@ const { values } = parseArgs({
     port: { type: 'string', default: '0' },
     data: { type: 'string', default: '' },
     steps: { type: 'string', default: '' },
-    'kill-at': { type: 'string', default: '0' },
+    'kill-at': { type: 'string', default: '' },
     commits: { type: 'boolean', default: false },
   },
 })
-const killAt = Number(values['kill-at'])
-let count = 0
+const counts = new Map<string, number>()
 let isServing = false
 
 function step(name: string): void {
-  count += 1
+  const count = (counts.get(name) ?? 0) + 1
+  counts.set(name, count)
   // What is written is in the file also when the process is killed in the next line.
-  appendFileSync(values.steps, `${name}\n`)
-  if (count === killAt) process.kill(process.pid, 'SIGKILL')
+  appendFileSync(values.steps, `${count} ${name}\n`)
+  if (`${count} ${name}` === values['kill-at']) process.kill(process.pid, 'SIGKILL')
 }
 
 if (values.commits) {

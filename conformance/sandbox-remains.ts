@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readdir, readFile, readlink, rmdir } from 'node:fs/promises'
+import { readdir, readFile, readlink, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -49,11 +49,12 @@ export async function clear(data: string): Promise<void> {
   for (const group of await groupsOf(data, '')) await rmdir(group).catch(() => {})
 }
 
+/** Only the file that is there: none can be made in a control group. */
 async function thaw(group: string): Promise<void> {
-  const { writeFile } = await import('node:fs/promises')
-  const names = await readdir(group).catch(() => [])
-  if (names.includes('freezer.state')) await writeFile(join(group, 'freezer.state'), 'THAWED').catch(() => {})
-  if (names.includes('cgroup.freeze')) await writeFile(join(group, 'cgroup.freeze'), '0').catch(() => {})
+  const files = { 'freezer.state': 'THAWED', 'cgroup.freeze': '0' }
+  for (const [name, text] of Object.entries(files)) {
+    await writeFile(join(group, name), text, { flag: 'r+' }).catch(() => {})
+  }
 }
 
 interface Found {

@@ -78,7 +78,7 @@ export class SandboxServer implements AsyncDisposable {
 
   /** One that is not started yet. */
   static async prepare(options: SandboxServerOptions = {}): Promise<SandboxServer> {
-    const data = await realpath(await mkdtemp(join(tmpdir(), 'slipway-control-')))
+    const data = await realpath(await mkdtemp(join(tmpdir(), 'slipway-conformance-')))
     return new SandboxServer(data, await freePort(), options)
   }
 

@@ -21,10 +21,13 @@ type Failed = Extract<Outcome, { kind: 'refused' | 'unreachable' }>
 
 const conflict: Failed = { kind: 'refused', status: 409, isGone: false, retryAfterMs: undefined }
 
-/** How a turn ended: `done` (there may be more by now), or what the receiver said. */
-export type Delivered =
-  | { readonly kind: 'done'; readonly wasAnswered: boolean }
-  | { readonly kind: 'failed'; readonly outcome: Failed }
+/** What became of a turn. There may be more to tell by now. */
+export interface Delivered {
+  /** Something was taken. */
+  readonly wasTaken: boolean
+  /** What the receiver said, or that it did not, when it did not take all. */
+  readonly failed: Failed | undefined
+}
 
 export interface DeliveryOptions {
   /** By what its cursors are found. */
@@ -51,7 +54,7 @@ interface Turn {
   maxEvents: number
   /** How often the receiver said that it is elsewhere. */
   moves: number
-  wasAnswered: boolean
+  wasTaken: boolean
 }
 
 /** Brings one receiver further, a conversation at a time. The caller sees to it that no conversation has two turns at once. */
@@ -69,28 +72,27 @@ export class Delivery {
     if (behind.isRemoved) return await this.#tellRemoval(behind.conversation, signal)
     const record = await this.#find(behind.conversation)
     // Removed just now: the next look at what is behind says so.
-    if (record === undefined) return { kind: 'done', wasAnswered: false }
+    if (record === undefined) return { wasTaken: false, failed: undefined }
     const { position, updated_at: told } = behind
     const { maxEvents } = this.#options
-    const turn: Turn = { record, signal, told, position, maxEvents, moves: 0, wasAnswered: false }
+    const turn: Turn = { record, signal, told, position, maxEvents, moves: 0, wasTaken: false }
     // First of all the receiver must know what the events belong to; later it has the events before it hears of their result.
     const isNew = told === null && position === 0
     const failed =
       (isNew ? await this.#tellState(turn) : undefined) ??
       (await this.#sendEvents(turn)) ??
       (turn.position >= record.head ? await this.#tellState(turn) : undefined)
-    if (failed !== undefined) return { kind: 'failed', outcome: failed }
-    return { kind: 'done', wasAnswered: turn.wasAnswered }
+    return { wasTaken: turn.wasTaken, failed }
   }
 
   async #tellRemoval(id: string, signal: AbortSignal): Promise<Delivered> {
     const failed = await this.#postJson({ id, execution_status: 'deleting' }, signal)
     // One that has forgotten it already needs not be told.
     const isTold = failed === undefined || (failed.kind === 'refused' && failed.status === 410)
-    if (!isTold) return { kind: 'failed', outcome: failed }
+    if (!isTold) return { wasTaken: false, failed }
     this.#states.delete(id)
     await this.#options.storage.deliveries.forget(this.#options.receiver, id)
-    return { kind: 'done', wasAnswered: true }
+    return { wasTaken: true, failed: undefined }
   }
 
   /** ConversationInfo, when something in it that matters to others has changed since it was told last. */
@@ -101,7 +103,7 @@ export class Delivery {
     if (turn.told === null || this.#states.get(record.id) !== state) {
       const failed = await this.#postJson(await this.#options.info(record), signal)
       if (failed !== undefined) return failed
-      turn.wasAnswered = true
+      turn.wasTaken = true
       this.#remember(record.id, state)
     }
     turn.told = record.updated_at
@@ -117,9 +119,9 @@ export class Delivery {
       // Removed in the meantime.
       if (last === undefined) return undefined
       const outcome = await this.#postEvents(turn, events)
-      turn.wasAnswered ||= outcome.kind !== 'unreachable'
       if (outcome.kind === 'taken') {
         turn.position = last.position
+        turn.wasTaken = true
         await this.#advance(turn)
       } else if (outcome.kind === 'refused' && outcome.status === 413 && events.length > 1) {
         turn.maxEvents = Math.floor(events.length / 2)

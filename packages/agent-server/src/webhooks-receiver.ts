@@ -111,27 +111,30 @@ export class Receiver {
     this.#busy.set(conversation, over)
   }
 
-  #settle(conversation: string, delivered: Delivered): void {
+  #settle(conversation: string, { wasTaken, failed: outcome }: Delivered): void {
     const { log, shownUrl: receiver, now } = this.#options
-    if (delivered.kind === 'done') {
-      if (!delivered.wasAnswered || !this.#rests.succeed(conversation) || !this.#hasComplained) return
-      this.#hasComplained = false
-      log('info', 'a webhook receiver takes what it is sent again', { receiver })
+    const isNews = wasTaken && this.#rests.succeed(conversation)
+    if (outcome === undefined) {
+      if (isNews && this.#hasComplained)
+        log('info', 'a webhook receiver takes what it is sent again', { receiver })
+      this.#hasComplained &&= !isNews
       return
     }
     if (this.#stop.signal.aborted) return
-    const { outcome } = delivered
     const isUnreachable = outcome.kind === 'unreachable'
     const { isGone, retryAfterMs } = isUnreachable ? { isGone: false, retryAfterMs: undefined } : outcome
     this.#rests.fail(conversation, { isUnreachable, isGone, retryAfterMs }, now())
     const reason = isUnreachable ? outcome.reason : `status ${outcome.status}`
-    const isNews = now() >= this.#complainedMs + complainMs
-    if (isNews) {
+    const isLong = now() >= this.#complainedMs + complainMs
+    if (isLong) {
       this.#complainedMs = now()
       this.#hasComplained = true
     }
-    const level = isNews ? 'warn' : 'debug'
-    log(level, 'a webhook receiver does not take what it is sent', { receiver, conversation, reason })
+    log(isLong ? 'warn' : 'debug', 'a webhook receiver does not take what it is sent', {
+      receiver,
+      conversation,
+      reason,
+    })
   }
 
   /**

@@ -97,6 +97,9 @@ class FarReceiver implements AsyncDisposable {
   }
 }
 
+/** A plan that has answered itself. */
+const no = (_done: unknown) => false
+
 /** The texts of the items of a JSON array, byte for byte. */
 function itemsOf(body: string): string[] {
   const items: string[] = []
@@ -259,19 +262,19 @@ test('whatever a receiver does, in the end it has the log, byte for byte', async
     if (turn > 200) return true
     switch ((turn * 7 + received.body.length) % 13) {
       case 0:
-        return void response.writeHead(500).end('oh') ?? false
+        return no(response.writeHead(500).end('oh'))
       case 1:
         far.keep(received)
-        return void response.writeHead(500).end() ?? false
+        return no(response.writeHead(500).end())
       case 2:
         far.keep(received)
-        return void response.destroy() ?? false
+        return no(response.destroy())
       case 3:
-        return void response.destroy() ?? false
+        return no(response.destroy())
       case 4:
-        return void response.writeHead(404).end() ?? false
+        return no(response.writeHead(404).end())
       case 5:
-        return void response.writeHead(429, { 'retry-after': '0' }).end() ?? false
+        return no(response.writeHead(429, { 'retry-after': '0' }).end())
       case 6:
         await sleep(20)
         return true
@@ -299,7 +302,7 @@ test('a conversation that is never taken is in the way of no other, and a dead r
   const poisoned = await Promise.all([1, 2, 3, 4, 5].map(() => from.create()))
   far.plan = ({ path, body }, response) => {
     const isPoisoned = poisoned.some((id) => path.includes(id.replaceAll('-', '')) || body.includes(id))
-    return isPoisoned ? (void response.writeHead(422).end() ?? false) : true
+    return isPoisoned ? no(response.writeHead(422).end()) : true
   }
   from.start({ base_url: 'http://127.0.0.1:9/dead' }, { base_url: far.url })
   for (const id of poisoned) await from.append(id, 2)
@@ -431,7 +434,7 @@ test('an event above the limit of a request goes alone, and a receiver that take
   await using far = await new FarReceiver().listen()
   far.plan = ({ body }, response) => {
     const isTooLarge = body.length > 3000 && itemsOf(body).length > 1 && body.length < 1_000_000
-    return isTooLarge ? (void response.writeHead(413).end() ?? false) : true
+    return isTooLarge ? no(response.writeHead(413).end()) : true
   }
   const id = await from.create()
   await from.append(id, 40)
@@ -449,7 +452,7 @@ test('a redirect is not followed, and no key is in any line of the log', async (
   await using far = await new FarReceiver().listen()
   await using other = await new FarReceiver().listen()
   far.plan = (_, response) =>
-    void response.writeHead(307, { location: `${other.url}/x?k=first-session-key` }).end() ?? false
+    no(response.writeHead(307, { location: `${other.url}/x?k=first-session-key` }).end())
   const id = await from.create()
   await from.append(id, 1)
   const base_url = far.url.replace('//', '//user:pass-word@')
@@ -502,7 +505,7 @@ test('however much is behind, little of it is in memory', async () => {
       expect(Number(headers['x-slipway-after'])).toBe(sum)
       sum += JSON.parse(body).length
     }
-    return void response.end() ?? false
+    return no(response.end())
   }
   from.start({ base_url: far.url })
   await until(() => expect(sum).toBe(100_000))

@@ -129,7 +129,7 @@ function addressSecrets(text: string): string[] {
 
 /** `"api_key": "x"`, `password='x'`, `X-API-Key: x`, `Authorization: Bearer x`, `token=x`; escaped quotes too. */
 const named =
-  /((\\?["']?)[\w-]{0,60}(?:authorization|cookie|credential|key|passw(?:or)?d|passphrase|secret|session|token)[\w-]{0,60}\2\s{0,5}[:=]\s{0,5})(?:\\?"[^"\\]*|\\?'[^'\\]*|(?:(?:basic|bearer|token)\s+)?[^\s,;&"'<>()[\]{}\\]+)/gi
+  /((\\?["']?)(?<![\w-])[\w-]{0,60}(?:authorization|cookie|credential|key|passw(?:or)?d|passphrase|secret|session|token)[\w-]{0,60}\2\s{0,5}[:=]\s{0,5})(?:\\?"[^"\\]*|\\?'[^'\\]*|(?:(?:basic|bearer|token)\s+)?[^\s,;&"'<>()[\]{}\\]+)/gi
 const count = /[:=]\s*[\d.]+$/
 /** Keys that can be told by how they begin. */
 const knownKeys =

@@ -130,6 +130,19 @@ const aliases: Readonly<Record<string, string>> = {
   OH_WEB_URL: 'SLIPWAY_PUBLIC_URL',
 }
 
+/** Every setting as documentation shows it: what it means, its value when it is not set, and other names that it is read from. */
+export function settings(): { name: string; description: string; otherwise: string; aliases: string[] }[] {
+  return Object.entries(environment.shape).map(([name, schema]) => {
+    const value = schema.safeParse(undefined).data
+    return {
+      name,
+      description: schema.meta()?.description ?? '',
+      otherwise: value === undefined ? '' : String(value),
+      aliases: Object.keys(aliases).filter((alias) => aliases[alias] === name),
+    }
+  })
+}
+
 export interface Config {
   readonly keys: readonly Secret[]
   readonly publicUrl: string | undefined

@@ -4,6 +4,7 @@ import { makeZip } from 'client-zip'
 
 const batchEvents = 500
 const batchBytes = 256 * 1024
+const sendBytes = 64 * 1024
 
 interface Entry {
   readonly name: string
@@ -29,10 +30,24 @@ export class Downloads {
     if (this.#underWay.has(conversation))
       throw new Problem('busy', 'This conversation is being downloaded already')
     this.#underWay.add(conversation)
+    const reader = makeZip(this.#entries(conversation, meta), { buffersAreUTF8: true }).getReader()
     try {
-      const zip = makeZip(this.#entries(conversation, meta), { buffersAreUTF8: true })
-      for await (const chunk of zip) yield Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+      for (let pieces: Uint8Array[] = [], sizeBytes = 0; ; ) {
+        const { value, done } = await reader.read()
+        if (value !== undefined) {
+          pieces.push(value)
+          sizeBytes += value.length
+        }
+        // Most pieces are a few bytes long.
+        if (!done && sizeBytes < sendBytes) continue
+        yield Buffer.concat(pieces)
+        if (done) return
+        pieces = []
+        sizeBytes = 0
+      }
     } finally {
+      // It answers with the reason that it is given, as an error.
+      await reader.cancel().catch(() => undefined)
       this.#underWay.delete(conversation)
     }
   }

@@ -145,7 +145,6 @@ async function setUp(inside: Inside, projectDir: string, preparation: Preparatio
   const { limits, signal, onTrouble } = preparation
   const command = `cd -- ${quote(projectDir)} || exit 1
 [ -f .openhands/setup.sh ] || exit 0
-chmod +x .openhands/setup.sh 2>/dev/null
 . ./.openhands/setup.sh </dev/null`
   const ran = await run(inside, command, { timeoutMs: limits.setupMs, signal })
   if (ran.exitCode === 0) return
@@ -158,18 +157,21 @@ chmod +x .openhands/setup.sh 2>/dev/null
 
 const hookMark = '# made from .openhands/pre-commit.sh'
 
-/** Installs the project's script as the hook of commits; a hook that was there before runs first. */
+/**
+ * Installs the project's script as the hook of commits; a hook that was there before runs first. The script is not made executable,
+ * because that would be a change of the project.
+ */
 async function hook(inside: Inside, projectDir: string, preparation: Preparation): Promise<void> {
   const script = `#!/bin/sh
 ${hookMark}
 own="$(dirname -- "$0")/pre-commit.local"
 if [ -x "$own" ]; then "$own" "$@" || exit $?; fi
-exec ./.openhands/pre-commit.sh "$@"
+if [ -x .openhands/pre-commit.sh ]; then exec ./.openhands/pre-commit.sh "$@"; fi
+exec bash .openhands/pre-commit.sh "$@"
 `
   const command = `cd -- ${quote(projectDir)} || exit 1
 [ -f .openhands/pre-commit.sh ] || exit 0
 hooks=$(git rev-parse --git-path hooks) && mkdir -p -- "$hooks" || exit 1
-chmod +x .openhands/pre-commit.sh || exit 1
 if [ -e "$hooks/pre-commit" ] && ! grep -Fq ${quote(hookMark)} "$hooks/pre-commit"; then
   mv -- "$hooks/pre-commit" "$hooks/pre-commit.local" || exit 1
 fi

@@ -64,6 +64,8 @@ export interface SandboxesOptions extends Partial<Lifetimes> {
 }
 
 const defaults = { idleSeconds: 1_200, maxSessionSeconds: 43_200, deleteAfterSeconds: 864_000 }
+/** How long the pool waits at most until one that was claimed has its settings. */
+const refillMs = 5_000
 const idPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
 /**
@@ -164,7 +166,7 @@ export class Sandboxes implements AsyncDisposable {
       await this.#caps.room(owner)
       const org = scope.org ?? null
       const warm = id === undefined && spec.warm > 0 ? await this.#pool.claim(spec, owner, org) : undefined
-      if (spec.warm > 0) this.#later(this.#pool.fill())
+      if (spec.warm > 0) this.#later(this.#refill(warm?.id))
       return warm ?? (await this.#startCold(id ?? newId(), scope, spec))
     })
   }
@@ -344,6 +346,13 @@ export class Sandboxes implements AsyncDisposable {
       if (members === undefined || (await this.#rows.change(now, members)) !== undefined) break
     }
     this.#reconciler.ring(id)
+  }
+
+  /** Only then: a start takes all there is of a small machine, and somebody waits for the one that was claimed. */
+  async #refill(claimed: string | undefined): Promise<void> {
+    const soon = AbortSignal.any([AbortSignal.timeout(refillMs), this.#stopping.signal])
+    if (claimed !== undefined) await this.until(claimed, soon).catch(() => undefined)
+    if (!this.#stopping.signal.aborted) await this.#pool.fill()
   }
 
   async #current(id: string): Promise<SandboxRow> {

@@ -334,11 +334,11 @@ export async function openStage(
     const text = await response.text()
     return { status: response.status, json: text === '' ? undefined : JSON.parse(text) }
   }
-  const task = async (id: string): Promise<AppConversationStartTask> =>
-    (await call('GET', `/app-conversations/start-tasks?ids=${id}`)).json[0]
-  const over = async (id: string): Promise<AppConversationStartTask> => {
+  const task = async (id: string, headers = {}): Promise<AppConversationStartTask> =>
+    (await call('GET', `/app-conversations/start-tasks?ids=${id}`, undefined, headers)).json[0]
+  const over = async (id: string, headers = {}): Promise<AppConversationStartTask> => {
     for (;;) {
-      const now = await task(id)
+      const now = await task(id, headers)
       if (now.status === 'READY' || now.status === 'ERROR') return now
       await sleep(20)
     }
@@ -362,7 +362,7 @@ export async function openStage(
     async start(body: object = {}, headers: Record<string, string> = {}): Promise<AppConversationStartTask> {
       const { status, json } = await call('POST', '/app-conversations', body, headers)
       if (status !== 200) throw new Error(`the start answered ${status}: ${JSON.stringify(json)}`)
-      return await over(json.id)
+      return await over(json.id, headers)
     },
     async conversation(id: string | null): Promise<AppConversation> {
       return (await call('GET', `/app-conversations?ids=${id}`)).json[0]

@@ -1,3 +1,5 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { openStage } from './start-stage.contract.ts'
 
@@ -166,7 +168,6 @@ test('what the caller could have known is refused before a task or a slot is tak
 
 test('what was under way when the server ended is an error afterwards, and its slot is given back once', async () => {
   const first = await openStage()
-  const { directory } = first
   first.sandboxes.next = { status: 'STARTING', detail: null }
   const { json } = await first.call('POST', '/app-conversations', {})
   await first.until(
@@ -190,9 +191,9 @@ test('what was under way when the server ended is an error afterwards, and its s
     status: 'ERROR',
     app_conversation_id: row?.conversation?.replaceAll('-', ''),
   })
+  expect((await first.ledger.startTasks.get([dashed(json.id)]))[0]?.quota_day).toBeNull()
   await first.starts.recover()
   expect(first.quota.used).toBe(0)
-  expect(directory).not.toBe('')
   await first[Symbol.asyncDispose]()
 })
 
@@ -212,6 +213,74 @@ test('starts of one id at once are one start, and the id is taken for everybody 
     (await stage.call('POST', '/app-conversations', { conversation_id }, { 'x-user': 'bob' })).status,
   ).toBe(409)
 })
+
+test('with a strategy conversations come together, each in a directory of its own', {
+  timeout: slow,
+}, async () => {
+  await using stage = await openStage()
+  stage.accounts.settingsNow = {
+    ...stage.accounts.settingsNow,
+    sandbox_grouping_strategy: 'GROUP_BY_NEWEST',
+  }
+  const tasks = [await stage.start(), await stage.start(), await stage.start({}, { 'x-user': 'bob' })]
+  expect(tasks.map((task) => task.sandbox_id)).toEqual(['sb-1', 'sb-1', 'sb-2'])
+  expect(stage.sandboxes.places.size).toBe(2)
+  const rows = await stage.ledger.conversations.inSandbox('sb-1')
+  const project = `${stage.sandboxes.place('sb-1').directory}/project`
+  expect(rows.map(({ members }) => JSON.parse(members).projectDir)).toEqual(
+    rows.map(({ id }) => `${project}/${id.replaceAll('-', '')}`),
+  )
+})
+
+test('an answer of the agent server that is lost costs nothing', { timeout: slow }, async () => {
+  await using stage = await openStage()
+  const first = await stage.start()
+  expect(first).toMatchObject({ status: 'READY', detail: null })
+  const place = stage.sandboxes.place('sb-1')
+  await using proxy = await lossy(place.url)
+  place.url = proxy.url
+  const second = await stage.start({ sandbox_id: 'sb-1', initial_message: { content: 'Once.' } })
+  expect(second).toMatchObject({ status: 'READY', sandbox_id: 'sb-1' })
+  expect(proxy.lost()).toBe(1)
+  expect(second.app_conversation_id).not.toBe(first.app_conversation_id)
+  const count = async () =>
+    (await stage.call('GET', `/conversation/${second.app_conversation_id}/events/count?kind=MessageEvent`))
+      .json
+  expect(await stage.until(count, (number) => number === 2)).toBe(2)
+})
+
+/** Passes requests on, and loses the first answer to a creation. */
+async function lossy(
+  to: string,
+): Promise<AsyncDisposable & { readonly url: string; readonly lost: () => number }> {
+  let lost = 0
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const isCreation = request.method === 'POST' && request.url === '/api/conversations'
+    const answer = await fetch(to + request.url, {
+      method: String(request.method),
+      headers: {
+        'content-type': 'application/json',
+        'x-session-api-key': String(request.headers['x-session-api-key']),
+      },
+      ...(request.method === 'GET' ? {} : { body: Buffer.concat(chunks) }),
+    })
+    const text = await answer.text()
+    if (isCreation && lost++ === 0) return void request.socket.destroy()
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    lost: () => Math.min(lost, 1),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
 
 test('secrets of a start are in no task, log or row', { timeout: slow }, async () => {
   await using stage = await openStage()

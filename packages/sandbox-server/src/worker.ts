@@ -127,7 +127,7 @@ export class Worker {
     }
     if (row === undefined) {
       await this.#call('remove', () => backend.remove(this.id))
-      return this.#pauseMs()
+      return this.#afterMs()
     }
     return await this.#do(step, { row, seen, backend, kept: this.#at.seals.open(row) })
   }
@@ -147,10 +147,10 @@ export class Worker {
         return await this.#start(step.kind, on)
       case 'pause':
         await this.#call('pause', () => backend.pause(row.id))
-        return this.#pauseMs()
+        return this.#afterMs()
       case 'remove':
         await this.#call('remove', () => backend.remove(row.id))
-        return this.#pauseMs()
+        return this.#afterMs()
       case 'forget':
         await this.#at.rows.remove(row.id)
         return undefined
@@ -259,10 +259,15 @@ export class Worker {
     return { now, since: this.#since, graceMs: this.#at.graceMs }
   }
 
-  /** Doubles as long as the same step is to be done again. */
+  /** Grows as long as the same step is to be done again: what takes long is seen late by a seventh of that at most. */
   #pauseMs(): number {
     const [first, longest] = this.#at.pollMs
-    return Math.min(longest, first * 2 ** Math.min(this.#repeats, 20))
+    return Math.min(longest, first * 1.15 ** Math.min(this.#repeats, 100))
+  }
+
+  /** After a verb that has done its work what it did is there to be seen. */
+  #afterMs(): number {
+    return this.#repeats === 0 ? 0 : this.#pauseMs()
   }
 
   async #failed(error: unknown): Promise<number> {

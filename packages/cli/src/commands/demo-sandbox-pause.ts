@@ -23,7 +23,7 @@ export async function showPause(
   await heading(stage, 'Time stands still')
   const before = await eventually('the loop counts', signal, async () => {
     const count = await counted(stage, pair)
-    return count > 0 ? count : undefined
+    return count >= 5 ? count : undefined
   })
   await print(`the loop in the sandbox has counted to ${before}\n`)
   await command(`npx slipway sandbox pause ${pair.sandbox}`)

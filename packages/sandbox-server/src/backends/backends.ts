@@ -37,6 +37,7 @@ async function openBackend(name: string, config: Config, surroundings: Surroundi
       log,
       isolate: config.isolation,
       hostSocket: socketOf(doorDirectory),
+      codeDirectory: join(directory, 'code'),
     })
   }
   if (name === 'docker') {

@@ -58,7 +58,8 @@ export class DockerBackend implements Backend {
   }
 
   /** Whether a server of this machine is heard there is up to its listeners: see the class. */
-  hostUrl(port: number): string {
+  hostUrl(port: number, network: Order['network']): string | undefined {
+    if (network === 'none') return undefined
     return `http://host.docker.internal:${port}`
   }
 

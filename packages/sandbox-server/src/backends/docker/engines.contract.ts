@@ -243,7 +243,8 @@ export function engineContract(name: string, given: TestEngine): void {
     onTestFinished(() => void server.close())
     const bound = server.address()
     const port = typeof bound === 'object' && bound !== null ? bound.port : 0
-    const url = at.backend.hostUrl(port)
+    expect(at.backend.hostUrl(port, 'none')).toBeUndefined()
+    const url = at.backend.hostUrl(port, 'shared')
     const fetched = await inside(at.backend, id, `return (await fetch('${url}')).text()`)
     expect(fetched).toEqual({ result: 'hello from the host' })
   })

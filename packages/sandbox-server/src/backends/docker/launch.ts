@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import type { Log } from '@slipway/protocol'
 import type { VolumeInspectInfo } from 'dockerode'
 import type { Order } from '../../backend.ts'
@@ -12,6 +13,8 @@ import { directoriesOf, faultOf, workspace } from './places.ts'
 
 const pullLimitMs = 15 * 60_000
 const mostAttempts = 3
+const mostLooks = 50
+const lookAgainMs = 200
 
 interface Parts {
   readonly engine: Engine
@@ -75,11 +78,27 @@ export class Launch {
         return undefined
       }
       // A wrong order does not get better.
-      if (attempt === mostAttempts || started.status === 400 || started.status === 409) {
+      const isLast = attempt === mostAttempts || started.status === 400
+      if (isLast || !(await this.#makeRoom(order, place.name))) {
         return `The container engine could not start it: ${started.reason}`
       }
-      await this.#parts.objects.removeContainers(order.id)
     }
+  }
+
+  /**
+   * Removes what there is of the sandbox besides its volume. False when somebody else's container has its name. One that
+   * nobody sees yet may have it too: an engine goes on with what a process asked for that has ended since.
+   */
+  async #makeRoom(order: Order, name: string): Promise<boolean> {
+    const { objects } = this.#parts
+    for (let look = 0; look < mostLooks; look += 1) {
+      await objects.removeContainers(order.id)
+      const holder = await objects.inspect(name)
+      if (holder !== undefined && !objects.isOwn(holder.Config.Labels, order.id)) return false
+      if (holder === undefined && look > 0) return true
+      await setTimeout(lookAgainMs)
+    }
+    return true
   }
 
   async #start(order: Order, place: Place): Promise<Answer<unknown>> {

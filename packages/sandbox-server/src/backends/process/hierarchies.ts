@@ -85,6 +85,8 @@ interface Tree {
   readonly controllers: readonly string[]
 }
 
+const useful: readonly string[] = ['memory', 'pids', 'cpu', 'freezer']
+
 /** From `/proc/self/mountinfo` and `/proc/self/cgroup`; version 2 first. */
 export function treesOf(mountinfo: string, cgroup: string): Tree[] {
   const trees = mountinfo.split('\n').flatMap((line): Tree[] => {
@@ -93,7 +95,8 @@ export function treesOf(mountinfo: string, cgroup: string): Tree[] {
     const [type, , options = ''] = right.split(' ')
     if (type !== 'cgroup' && type !== 'cgroup2') return []
     const version = type === 'cgroup2' ? 2 : 1
-    const controllers = version === 2 ? [] : options.split(',')
+    const controllers = version === 2 ? [] : options.split(',').filter((name) => useful.includes(name))
+    if (version === 1 && controllers.length === 0) return []
     const line2 = cgroup.split('\n').find((each) => {
       const [, names = ''] = each.split(':')
       return version === 2

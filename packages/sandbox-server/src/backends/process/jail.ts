@@ -10,6 +10,8 @@ export const insidePlaces = {
   workspace: '/workspace',
   home: '/home/slipway',
   hostSockets: '/run/slipway',
+  /** Compiled code of our own agent server. */
+  code: '/run/slipway-code',
 } as const
 
 export interface JailOptions {

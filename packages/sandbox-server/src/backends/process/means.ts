@@ -1,12 +1,12 @@
-import { spawn } from 'node:child_process'
-import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import type { Isolation, Resources } from '../../backend.ts'
 import { canLimitDisk } from './disk.ts'
 import { findHierarchies, type Hierarchy } from './hierarchies.ts'
 import { identityArguments, jailArguments } from './jail.ts'
+import { spawnWithLists } from './jailed.ts'
 import { hostUserOf } from './places.ts'
-import { hostEnvironment, programPath, run } from './run.ts'
+import { programPath, run } from './run.ts'
 
 /** What this host can do to keep sandboxes apart and within their limits; found out by doing it. */
 export interface Means {
@@ -109,34 +109,16 @@ async function fails(jail: Jail, trial: string): Promise<string | undefined> {
     temporaryBytes: 1 << 20,
   })
   const lists = [outer, identityArguments({ PATH: '/usr/bin:/bin' }, '/tmp', jail.canForbidUsers)]
-  const files = await Promise.all(
-    lists.map(async (list, index) => {
-      const file = await open(join(trial, String(index)), 'wx+')
-      await file.write(`${list.join('\0')}\0`, 0)
-      return file
-    }),
-  )
-  const [program = '', ...args] = jailCommand(jail, user, ['/bin/sh', '-c', 'read -r x < /proc/self/stat'])
-  try {
-    return await new Promise((resolve) => {
-      const child = spawn(program, args, {
-        env: hostEnvironment,
-        stdio: ['ignore', 'ignore', 'pipe', ...files.map((file) => file.fd)],
-        timeout: 20_000,
-        killSignal: 'SIGKILL',
-      })
-      let words = ''
-      child.stderr?.on('data', (part: Buffer) => {
-        words += part.toString()
-      })
-      child.on('error', (error) => resolve(error.message))
-      child.on('close', (code) =>
-        resolve(code === 0 ? undefined : `it does not work here (${words.trim() || code})`),
-      )
-    })
-  } finally {
-    for (const file of files) await file.close()
-  }
+  const command = jailCommand(jail, user, ['/bin/sh', '-c', 'read -r x < /proc/self/stat'])
+  const { child, ended } = await spawnWithLists(command, lists, trial, ['ignore', 'ignore', 'pipe'])
+  const timer = setTimeout(() => child.kill('SIGKILL'), 20_000)
+  let words = ''
+  child.stderr?.on('data', (part: Buffer) => {
+    words += part.toString()
+  })
+  const code = await ended.finally(() => clearTimeout(timer))
+  if (typeof code === 'string') return code
+  return code === 0 ? undefined : `it does not work here (${words.trim() || code})`
 }
 
 /** The program and arguments that put a command behind the walls; what they are made of comes by descriptors 3 and 4. */

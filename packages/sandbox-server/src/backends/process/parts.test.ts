@@ -79,13 +79,14 @@ test('control groups are found in hybrid, new and container hosts', () => {
     '32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu',
     '35 31 0:32 /docker/x /sys/fs/cgroup/memory rw,relatime shared:9 master:2 - cgroup cgroup rw,memory',
     '41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw',
+    '37 31 0:34 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd',
     '50 31 0:39 / /proc rw - proc proc rw',
   ].join('\n')
   const own = '4:memory:/docker/x/y\n1:cpu:/\n0::/z\n'
   expect(treesOf(hybrid, own)).toEqual([
     { version: 2, mount: '/sys/fs/cgroup/unified', own: '/z', controllers: [] },
-    { version: 1, mount: '/sys/fs/cgroup/cpu', own: '/', controllers: ['rw', 'cpu'] },
-    { version: 1, mount: '/sys/fs/cgroup/memory', own: '/y', controllers: ['rw', 'memory'] },
+    { version: 1, mount: '/sys/fs/cgroup/cpu', own: '/', controllers: ['cpu'] },
+    { version: 1, mount: '/sys/fs/cgroup/memory', own: '/y', controllers: ['memory'] },
   ])
   expect(treesOf('', '')).toEqual([])
 })

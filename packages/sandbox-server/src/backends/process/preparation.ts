@@ -18,6 +18,8 @@ export interface Surroundings {
   readonly readable: readonly string[]
   readonly hidden: readonly string[]
   readonly hostSocket: string | undefined
+  /** Folder with the compiled code of `agentCommand`; undefined while there is none. */
+  readonly codeFolder: () => string | undefined
 }
 
 /** Why an order cannot be followed here; undefined when it can. */
@@ -124,14 +126,19 @@ export async function launchOf(
     maxOpenFiles: maxOpenFiles === undefined ? undefined : Math.floor(maxOpenFiles),
     maxFileBytes: record.diskBytes === null ? diskBytes : undefined,
   }
-  const standard = { PATH: hostPath, LANG: 'C.UTF-8' }
+  const code = order.command.length === 0 ? surroundings.codeFolder() : undefined
+  const standard = {
+    PATH: hostPath,
+    LANG: 'C.UTF-8',
+    ...(code !== undefined && { NODE_COMPILE_CACHE: record.isJailed ? insidePlaces.code : code }),
+  }
   if (means.jail === undefined) {
     const env = { ...standard, HOME: place.home, TMPDIR: place.temporary, ...order.env }
     return { ...common, command, env, cwd: record.workingDir, argumentLists: [] }
   }
   const env = { ...standard, HOME: insidePlaces.home, TMPDIR: '/tmp', ...order.env }
   const lists = [
-    await wallsOf(order, place, record, surroundings),
+    await wallsOf(order, place, record, surroundings, code),
     identityArguments(env, record.workingDir, means.jail.canForbidUsers),
   ]
   const jailed = jailCommand(means.jail, record.user, command)
@@ -143,10 +150,12 @@ async function wallsOf(
   place: Place,
   record: SandboxRecord,
   { directory, readable, hidden, hostSocket }: Surroundings,
+  code: string | undefined,
 ): Promise<readonly string[]> {
   const mount = mountForWorkingDir(record.workingDir, readable)
   const elsewhere = typeof mount === 'string' ? undefined : mount.target
-  if (hostSocket !== undefined) await showSockets(dirname(hostSocket))
+  const sockets = record.network === 'none' && hostSocket !== undefined ? dirname(hostSocket) : undefined
+  if (sockets !== undefined) await showSockets(sockets)
   return jailArguments({
     user: record.user,
     network: record.network,
@@ -156,9 +165,8 @@ async function wallsOf(
     shown: [
       [place.passwd, '/etc/passwd'],
       [place.group, '/etc/group'],
-      ...(hostSocket === undefined || record.network !== 'none'
-        ? []
-        : [[dirname(hostSocket), insidePlaces.hostSockets] as const]),
+      ...(sockets === undefined ? [] : [[sockets, insidePlaces.hostSockets] as const]),
+      ...(code === undefined ? [] : [[code, insidePlaces.code] as const]),
     ],
     writable: [
       [place.data, insidePlaces.data],

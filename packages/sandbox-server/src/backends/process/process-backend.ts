@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises'
 import { isAbsolute, join, resolve } from 'node:path'
 import type { Log } from '@slipway/protocol'
 import type { Backend, Isolation, Order, Seen } from '../../backend.ts'
+import { CodeCache } from './code-cache.ts'
 import { unmountBelow } from './disk.ts'
 import { groupsOf, makeGroups, removeGroups } from './groups.ts'
 import { insideSocket } from './jail.ts'
@@ -38,6 +39,8 @@ export interface ProcessBackendOptions {
    * see; whoever listens on it lets everybody connect (mode 0666) and asks for a key.
    */
   readonly hostSocket?: string
+  /** Folder of this server alone, absolute, in which our own agent server is kept compiled; without it each start compiles it. */
+  readonly codeDirectory?: string
 }
 
 /** How long after a start a port that somebody else has taken is looked for as the reason of an end. */
@@ -57,15 +60,29 @@ export class ProcessBackend implements Backend {
   readonly #turns = new Map<string, Promise<void>>()
   readonly #starting = new Set<string>()
   readonly #ports = new Map<string, number>()
+  readonly #code: CodeCache | undefined
   #means: Promise<Means> | undefined
 
   constructor(options: ProcessBackendOptions) {
-    const { directory, agentCommand, readable, hidden = [], hostSocket } = options
-    const paths = [directory, ...readable, ...hidden, ...(hostSocket === undefined ? [] : [hostSocket])]
+    const { directory, agentCommand, readable, hidden = [], hostSocket, codeDirectory } = options
+    const more = [hostSocket, codeDirectory].filter((path) => path !== undefined)
+    const paths = [directory, ...readable, ...hidden, ...more]
     const relative = paths.find((path) => !isAbsolute(path))
     if (relative !== undefined) throw new Error(`${relative} is not an absolute path`)
     this.#options = options
-    this.#surroundings = { directory: resolve(directory), agentCommand, readable, hidden, hostSocket }
+    this.#code =
+      codeDirectory === undefined
+        ? undefined
+        : new CodeCache({ ...options, directory: codeDirectory, hidden: [directory, ...hidden] })
+    const codeFolder = () => this.#code?.folder
+    this.#surroundings = {
+      directory: resolve(directory),
+      agentCommand,
+      readable,
+      hidden,
+      hostSocket,
+      codeFolder,
+    }
     this.#records = new RecordFolder(this.#surroundings.directory, options.ledgerId)
   }
 
@@ -237,7 +254,9 @@ export class ProcessBackend implements Backend {
   async #prepare(): Promise<Means> {
     await this.#records.sweep()
     const { isolate = 'auto', limit = 'auto' } = this.#options
-    return findMeans(this.#records.trial, isolate, limit === 'auto')
+    const means = await findMeans(this.#records.trial, isolate, limit === 'auto')
+    void this.#code?.make(means.jail)
+    return means
   }
 
   /** One thing at a time for each sandbox: a start that looks for another port is nobody's call. */

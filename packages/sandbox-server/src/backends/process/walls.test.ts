@@ -347,3 +347,13 @@ test('without a network it reaches the server by the socket that it sees, also a
   }
   expect((await run(write('/run/slipway/x'))).error).toMatch(/EROFS|EACCES/)
 })
+
+test('its own agent server runs without a network', { timeout: 2 * minuteMs }, async (context) => {
+  const { at, id } = await walled(context, { network: 'none', command: [] })
+  const { addresses } = await alive(at.backend, id)
+  expect(addresses.AGENT_SERVER).toMatch(/^http\+unix:/)
+  await at.backend.pause(id)
+  expect(await seen(at.backend, id)).toMatchObject({ state: 'paused', addresses })
+  await at.backend.remove(id)
+  expect(await at.remains(id)).toEqual([])
+})
