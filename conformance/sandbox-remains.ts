@@ -143,6 +143,13 @@ export function ledgerOf(data: string): string | undefined {
   }
 }
 
+/** Writes into the ledger that nobody wants any of the sandboxes any more; the server does not run. */
+export function wishGone(data: string): void {
+  if (ledgerOf(data) === undefined) return
+  using database = new DatabaseSync(join(data, 'control.db'))
+  database.exec("UPDATE sandbox SET wanted = 'gone'")
+}
+
 /** Files and folders beside the sandboxes count too: a draft, a removal that was cut off, a link to a socket. */
 async function filesOf(folder: string, id: string): Promise<string[]> {
   const names = await readdir(folder, { recursive: true }).catch(() => [])

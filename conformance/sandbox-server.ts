@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { clear, remainsOf } from './sandbox-remains.ts'
+import { clear, remainsOf, wishGone } from './sandbox-remains.ts'
 
 const program = resolve(import.meta.dirname, '../packages/cli/src/main.ts')
 /** The server is told this key, so that one that is killed at its first start has not told another to nobody. */
@@ -49,18 +49,16 @@ export interface Program {
 export class SandboxServer implements AsyncDisposable {
   /** Key of the administrator. */
   readonly key = key
-  readonly port: number
-  readonly url: string
   /** Directory of everything that it keeps; no symbolic link. */
   readonly data: string
   readonly #options: SandboxServerOptions
   readonly #output: string[] = []
+  #port: number
   #child: ChildProcess | undefined
 
   private constructor(data: string, port: number, options: SandboxServerOptions) {
     this.data = data
-    this.port = port
-    this.url = `http://${options.host ?? '127.0.0.1'}:${port}`
+    this.#port = port
     this.#options = options
   }
 
@@ -80,6 +78,14 @@ export class SandboxServer implements AsyncDisposable {
   static async prepare(options: SandboxServerOptions = {}): Promise<SandboxServer> {
     const data = await realpath(await mkdtemp(join(tmpdir(), 'slipway-conformance-')))
     return new SandboxServer(data, await freePort(), options)
+  }
+
+  get port(): number {
+    return this.#port
+  }
+
+  get url(): string {
+    return `http://${this.#options.host ?? '127.0.0.1'}:${this.#port}`
   }
 
   get pid(): number | undefined {
@@ -122,6 +128,13 @@ export class SandboxServer implements AsyncDisposable {
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | string | null> {
     if (this.isRunning) this.#child?.kill(signal)
     return await this.ended()
+  }
+
+  /** Ends it and starts it again at another port. */
+  async moveTo(port: number): Promise<void> {
+    await this.stop()
+    this.#port = port
+    await this.start()
   }
 
   /** A signal that does not end it. */
@@ -236,11 +249,11 @@ export class SandboxServer implements AsyncDisposable {
   }
 
   async #removeAll(): Promise<void> {
-    // Without a warm pool, so that none comes after the last has gone.
     if (this.isRunning) this.signal('SIGCONT')
     await this.stop()
+    // Those of all users, and of the warm pool.
+    wishGone(this.data)
     await this.start({ env: { SLIPWAY_WARM_POOL: '0', SLIPWAY_RECONCILE_SECONDS: '1' } })
-    for (const { id } of await this.sandboxes()) await this.call('DELETE', `/api/v1/sandboxes/${id}`)
     await this.untilGone()
   }
 

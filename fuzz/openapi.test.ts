@@ -172,6 +172,8 @@ const messageLike = fc.record(
     cwd: fc.constantFrom(tmpdir(), '/nothing-there', '', '\u0000', '\ud800'),
     timeout: fc.constantFrom(1, 5, 300, 0, 1e15, 'x', null),
     path: oddText.map(harmless),
+    project_dir: fc.oneof(oddText.map(harmless), fc.constant(workspace), fc.constant(null)),
+    llm: fc.oneof(fc.jsonValue(), fc.constant(llm)),
     __proto__: fc.jsonValue(),
   },
   { requiredKeys: [] },

@@ -101,7 +101,8 @@ function receiverId(url: string): string {
 /** A user and a password in an address are sent as a header: no request may be made of an address that has them. */
 function addressOf(baseUrl: string): { address: string; headers: Record<string, string> } {
   const [, open = '', user] = /^(https?:\/\/)([^/?#]*)@/i.exec(baseUrl) ?? []
-  if (user === undefined || !URL.canParse(baseUrl)) return { address: baseUrl.replace(/\/+$/, ''), headers: {} }
+  if (user === undefined || !URL.canParse(baseUrl))
+    return { address: baseUrl.replace(/\/+$/, ''), headers: {} }
   const { username, password } = new URL(baseUrl)
   const credentials = Buffer.from(`${decoded(username)}:${decoded(password)}`)
   return {

@@ -66,15 +66,13 @@ export const gitRoutes = {
     summary: 'List the commits of a repository',
     query: z.object({
       path: directory,
-      limit: queryInteger(1, 200)
-        .default(50)
-        .meta({
-          type: 'integer',
-          minimum: 1,
-          maximum: 200,
-          default: 50,
-          description: 'Most commits to list.',
-        }),
+      limit: queryInteger(1, 200).default(50).meta({
+        type: 'integer',
+        minimum: 1,
+        maximum: 200,
+        default: 50,
+        description: 'Most commits to list.',
+      }),
     }),
     responses: {
       200: { description: 'The newest first; empty where there is none.', schema: gitCommitPage },

@@ -64,14 +64,26 @@ export class Pending implements AsyncDisposable {
 
   /** Delivers what waits, as far as that goes now; goes on behind. Nothing happens while the conversation does not run. */
   deliver(conversation: string): void {
-    const delivery = this.#lanes
-      .run(`pending:${conversation}`, () => this.#deliver(conversation))
-      .catch((error: unknown) => {
-        this.#parts.log('warn', 'a message that waits could not be delivered', {
-          conversation,
-          error: error instanceof Error ? error.message : String(error),
-        })
+    this.#behind({ conversation }, () =>
+      this.#lanes.run(`pending:${conversation}`, () => this.#deliver(conversation)),
+    )
+  }
+
+  /** The same for all conversations of a sandbox, when it runs (again). */
+  deliverIn(sandbox: string): void {
+    this.#behind({ sandbox }, async () => {
+      for (const { id } of await this.#parts.ledger.conversations.inSandbox(sandbox)) this.deliver(id)
+    })
+  }
+
+  #behind(about: Readonly<Record<string, string>>, work: () => Promise<void>): void {
+    if (this.#closing.signal.aborted) return
+    const delivery = work().catch((error: unknown) => {
+      this.#parts.log('warn', 'a message that waits could not be delivered', {
+        ...about,
+        error: error instanceof Error ? error.message : String(error),
       })
+    })
     this.#deliveries.add(delivery)
     void delivery.finally(() => this.#deliveries.delete(delivery))
   }

@@ -15,10 +15,13 @@ export class Rows {
   readonly changes = new Rings()
   readonly #rows: SandboxRows
   readonly #onStep: OnStep
+  readonly #onRunning: (id: string) => void
 
-  constructor(rows: SandboxRows, onStep: OnStep = () => {}) {
+  /** `onRunning` is told each sandbox that has become RUNNING. */
+  constructor(rows: SandboxRows, onStep: OnStep = () => {}, onRunning: (id: string) => void = () => {}) {
     this.#rows = rows
     this.#onStep = onStep
+    this.#onRunning = onRunning
   }
 
   async get(id: string): Promise<SandboxRow | undefined> {
@@ -41,7 +44,9 @@ export class Rows {
     const { wanted, status, epoch, owner } = row
     const where = { wanted, status, epoch, owner }
     const changed = await this.step(nameOf(members), () => this.#rows.change(row.id, members, { where }))
-    if (changed !== undefined) this.changes.ring(row.id)
+    if (changed === undefined) return undefined
+    this.changes.ring(row.id)
+    if (changed.status === 'RUNNING' && row.status !== 'RUNNING') this.#onRunning(row.id)
     return changed
   }
 

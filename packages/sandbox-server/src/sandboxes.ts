@@ -61,6 +61,8 @@ export interface SandboxesOptions extends Partial<Lifetimes> {
   /** Milliseconds. */
   readonly now?: () => number
   readonly onStep?: OnStep
+  /** Called after one has become RUNNING, and for each that is when `begin` is called. */
+  readonly onRunning?: (id: string) => void
 }
 
 const defaults = { idleSeconds: 1_200, maxSessionSeconds: 43_200, deleteAfterSeconds: 864_000 }
@@ -100,7 +102,7 @@ export class Sandboxes implements AsyncDisposable {
     this.#lifetimes = { ...defaults, ...given(options) }
     this.#backends = new Map(backends.map((backend) => [backend.name, backend]))
     this.#seals = new Seals(cipher)
-    this.#rows = new Rows(ledger.sandboxes, options.onStep)
+    this.#rows = new Rows(ledger.sandboxes, options.onStep, options.onRunning)
     this.#infos = new Infos({
       specs,
       backends: this.#backends,
@@ -307,6 +309,7 @@ export class Sandboxes implements AsyncDisposable {
     })
     await Promise.race([looked, limit])
     clearTimeout(timer)
+    await this.#tellRunning()
     this.#next()
   }
 
@@ -378,6 +381,12 @@ export class Sandboxes implements AsyncDisposable {
       if (limit.aborted && error === limit.reason) throw unavailable('it takes long')
       throw error
     }
+  }
+
+  async #tellRunning(): Promise<void> {
+    const { onRunning, ledger } = this.#options
+    if (onRunning === undefined) return
+    for await (const { id, status } of ledger.sandboxes.all()) if (status === 'RUNNING') onRunning(id)
   }
 
   async #sweep(): ReturnType<Reconciler['sweep']> {

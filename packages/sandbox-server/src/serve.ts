@@ -100,6 +100,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     idleSeconds: config.idleSeconds,
     maxSessionSeconds: config.maxSessionSeconds,
     deleteAfterSeconds: config.deleteAfterSeconds,
+    onRunning: (id) => pending.deliverIn(id),
     ...(options.onStep === undefined ? {} : { onStep: options.onStep }),
   })
   const documents = new Documents(ledger.documents, cipher)

@@ -35,6 +35,8 @@ export class SideDoors implements AsyncDisposable {
   #timer: NodeJS.Timeout | undefined
   #opening: Promise<void>
   #isClosed = false
+  /** Said once. */
+  #trouble: string | undefined
 
   constructor(options: DoorOptions) {
     this.#options = options
@@ -59,11 +61,7 @@ export class SideDoors implements AsyncDisposable {
     const backend = [...backends.values()].find((one) => one.gatewayAddress !== undefined)
     const isEverywhere = host === '0.0.0.0' || host === '::'
     if (backend?.gatewayAddress === undefined || isEverywhere) return
-    await this.#openGateway(backend.gatewayAddress.bind(backend)).catch((error: unknown) => {
-      log('warn', 'sandboxes cannot reach this server at the address of their network', {
-        error: error instanceof Error ? error.message : String(error),
-      })
-    })
+    await this.#openGateway(backend.gatewayAddress.bind(backend))
   }
 
   async #openSocket(directory: string): Promise<void> {
@@ -81,19 +79,26 @@ export class SideDoors implements AsyncDisposable {
     }
   }
 
+  /** Some engines make their network with the first sandbox, and some are not there yet. */
   async #openGateway(find: () => Promise<string | undefined>): Promise<void> {
     const { port, host, log } = this.#options
-    const address = await find()
-    if (this.#isClosed || address === host) return
-    if (address === undefined) {
-      // Some engines make their network with the first sandbox.
-      this.#timer = setTimeout(() => {
-        this.#opening = this.#openGateway(find).catch(() => undefined)
-      }, retryMs).unref()
-      return
+    try {
+      const address = await find()
+      if (this.#isClosed || address === host) return
+      if (address !== undefined) {
+        this.#open.push(await listen(this.#app(), { host: address, port }))
+        log('info', 'sandboxes reach this server at the address of their network', { address, port })
+        return
+      }
+    } catch (error) {
+      const text = error instanceof Error ? error.message : String(error)
+      if (text !== this.#trouble) log('warn', 'sandboxes cannot reach this server yet', { error: text })
+      this.#trouble = text
     }
-    this.#open.push(await listen(this.#app(), { host: address, port }))
-    log('info', 'sandboxes reach this server at the address of their network', { address, port })
+    if (this.#isClosed) return
+    this.#timer = setTimeout(() => {
+      this.#opening = this.#openGateway(find)
+    }, retryMs).unref()
   }
 
   #app() {

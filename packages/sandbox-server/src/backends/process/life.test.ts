@@ -13,7 +13,8 @@ import { openProcessPlace } from './process-place.contract.ts'
 import { supervisorOf } from './supervisor.ts'
 
 const minuteMs = 60_000
-const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)
+/** Four kills each, and for each kind: fewer than of a database, which comes back sooner. */
+const rounds = Math.min(8, Math.ceil(Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5) / 2))
 
 /** Kinds of a host, from all that it can do to nothing. */
 const kinds: readonly (readonly [name: string, options: Partial<ProcessBackendOptions>])[] = [

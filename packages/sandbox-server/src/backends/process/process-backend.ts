@@ -165,7 +165,8 @@ export class ProcessBackend implements Backend {
       const fault = await faultOf(order, means, place, this.#surroundings, isJailNeeded)
       // From here on no supervisor of an earlier start begins anything.
       const fenced = await this.#records.write({ ...old, epoch: '', isRemoving: false, fault: fault ?? null })
-      await endAll(place, fenced)
+      // The record of a start is on the disk before anything is started: without one there is nothing to look for on the host.
+      if (old.startedAtMs > 0) await endAll(place, fenced)
       if (fault !== undefined) return
       await removeGroups(old.groups)
       await removeFiles((await namesOf(place)).filter(isOfStart).map((name) => join(place.root, name)))

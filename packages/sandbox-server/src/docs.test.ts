@@ -1,0 +1,38 @@
+import { readFile } from 'node:fs/promises'
+import { must } from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import { settings } from './config.ts'
+import { edges } from './plan.ts'
+
+const page = await readFile(new URL('../../../docs/sandboxes.md', import.meta.url), 'utf8')
+
+/** The rows of the table below a heading of the page, without its head. */
+function rowsBelow(heading: string): string[] {
+  const section = must(
+    page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)),
+    heading,
+  )
+  const [, table] = /^\|.*\|\n\|[-|]+\|\n((?:\|.*\|\n?)*)/m.exec(section) ?? []
+  return must(table, `the table of ${heading}`).trimEnd().split('\n')
+}
+
+test('the page of sandboxes has every setting with its meaning and default, and no other', () => {
+  const rows = settings().map(({ name, description, otherwise, aliases }) => {
+    const also = aliases.length === 0 ? '' : ` Also ${aliases.map((alias) => `\`${alias}\``).join(', ')}.`
+    return `| \`${name}\` | ${description}${also} | ${otherwise === '' ? '' : `\`${otherwise}\``} |`
+  })
+  expect(rowsBelow('Settings').join('\n')).toBe(rows.join('\n'))
+  for (const { description } of settings()) expect(description).toMatch(/[\w)]\.$/)
+})
+
+test('the page of sandboxes has every state and where it leads, and no other', () => {
+  const shown = rowsBelow('States').map((row) => {
+    const [, state, , next = ''] = row.split('|').map((cell) => cell.trim())
+    return [state, next]
+  })
+  const known = Object.entries(edges).map(([state, next]) => [
+    `\`${state}\``,
+    next.map((one) => `\`${one}\``).join(' '),
+  ])
+  expect(shown).toEqual(known)
+})
