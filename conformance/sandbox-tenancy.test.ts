@@ -85,18 +85,8 @@ const named: Readonly<Record<string, (things: Things) => string>> = {
   'GET /api/v1/app-conversations/{conversation_id}/git/diff': () => 'path=a',
 }
 /** Queries that name nothing of anybody. */
-const harmless = [
-  'page_id',
-  'limit',
-  'sort_order',
-  'file_path',
-  'path',
-  'ref',
-  'kind',
-  'source',
-  'body',
-  'gzip',
-]
+const harmless =
+  /^(?:page_id|limit|sort_order|file_path|path|ref|(?:kind|source)(?:__eq)?|body|gzip|meta|(?:title|name)__contains|(?:timestamp|created_at|updated_at)__(?:gte|lt)|include_sub_conversations|expose_secrets|sandbox_spec_id)$/
 /** Making a profile of one's own under any name is no trespass. */
 const ownMaking = ['POST /api/v1/settings/profiles/{name}']
 
@@ -176,7 +166,7 @@ const naming = operations.filter(
   ({ method, path, tag, query }) =>
     !open.includes(path) &&
     !inside.includes(tag) &&
-    (path.includes('{') || `${method} ${path}` in named || query.some((name) => !harmless.includes(name))),
+    (path.includes('{') || `${method} ${path}` in named || query.some((name) => !harmless.test(name))),
 )
 
 /** An answer without the ids that it was asked with. */

@@ -120,7 +120,7 @@ export class Delivery {
       if (last === undefined) return undefined
       const outcome = await this.#postEvents(turn, events)
       if (outcome.kind === 'taken') {
-        turn.position = last.position + 1
+        turn.position = last.position
         turn.wasTaken = true
         await this.#advance(turn)
       } else if (outcome.kind === 'refused' && outcome.status === 413 && events.length > 1) {

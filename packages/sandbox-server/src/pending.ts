@@ -99,16 +99,16 @@ export class Pending implements AsyncDisposable {
     await Promise.all(this.#deliveries)
   }
 
-  async #conversation({ owner }: Scope, target: string): Promise<string> {
+  async #conversation({ owner, org }: Scope, target: string): Promise<string> {
     const { startTasks, conversations } = this.#parts.ledger
     const isTask = target.startsWith('task-')
-    const id = uuidOf(isTask ? target.slice('task-'.length) : target)
-    if (id !== undefined && isTask) {
-      const [task] = await startTasks.get([id])
-      if (task?.owner === owner && task.conversation !== null) return task.conversation
-    } else if (id !== undefined) {
+    const given = uuidOf(isTask ? target.slice('task-'.length) : target)
+    const [task] = isTask && given !== undefined ? await startTasks.get([given]) : []
+    const id = isTask ? task?.conversation : given
+    if (id !== undefined && id !== null) {
       const [row] = await conversations.get([id])
-      if (row?.owner === owner) return id
+      if (row?.owner === owner && (org === undefined || row.org === org)) return id
+      // One that is on its way has no row yet.
       const query = { conversation_id__eq: id, limit: 1, sort_order: 'CREATED_AT_DESC' } as const
       const { items } = await startTasks.search({ owner }, query)
       if (row === undefined && items.length > 0) return id

@@ -56,7 +56,7 @@ export class SideDoors implements AsyncDisposable {
   }
 
   async #openAll(): Promise<void> {
-    const { backends, doorDirectory, host, log } = this.#options
+    const { backends, doorDirectory, host } = this.#options
     if (backends.has('process')) await this.#openSocket(doorDirectory)
     const backend = [...backends.values()].find((one) => one.gatewayAddress !== undefined)
     const isEverywhere = host === '0.0.0.0' || host === '::'
