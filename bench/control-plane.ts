@@ -18,7 +18,7 @@ export interface Box {
   readonly id: string
   readonly status: string
   readonly status_detail?: string | null
-  readonly created_at: string
+  readonly exposed_urls: readonly { readonly name: string; readonly url: string }[] | null
 }
 
 /** A sandbox server in a process of its own, asked as its users ask it. All of its sandboxes end with it. */
@@ -56,11 +56,11 @@ export class ControlPlane implements AsyncDisposable {
   }
 
   /** Looks every few milliseconds; rejects when it comes to another end. */
-  async until(id: string, status: string): Promise<void> {
+  async until(id: string, status: string): Promise<Box> {
     const deadline = performance.now() + patienceMs
     for (;;) {
       const [box] = await this.#call<(Box | null)[]>('GET', `/api/v1/sandboxes?id=${id}`)
-      if (box?.status === status) return
+      if (box?.status === status) return box
       if (box?.status === 'ERROR' || performance.now() > deadline)
         throw new Error(`a sandbox is not ${status}: ${JSON.stringify(box)}`)
       await sleep(pollMs)

@@ -9,6 +9,7 @@ import { firstToken } from './first-token.ts'
 import { type Bench, temporary } from './fixture.ts'
 import { pages } from './pages.ts'
 import { type Row, table } from './rows.ts'
+import { sandboxes } from './sandboxes.ts'
 import { start } from './start.ts'
 import { steps } from './steps.ts'
 
@@ -19,6 +20,7 @@ const benches: Readonly<Record<string, (bench: Bench) => Promise<Row[]>>> = {
   append,
   'fan-out': fanOut,
   start,
+  sandboxes,
   steps,
   crowd,
   'first-token': firstToken,

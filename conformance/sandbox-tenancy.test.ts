@@ -5,6 +5,7 @@ import type { SandboxServer } from './sandbox-server.ts'
 import {
   type AppConversation,
   administrator,
+  eventually,
   makeUser,
   openPlace,
   type PageOf,
@@ -80,6 +81,8 @@ const named: Readonly<Record<string, (things: Things) => string>> = {
   'GET /api/v1/app-conversations/start-tasks/count': ({ conversation }) =>
     `conversation_id__eq=${conversation}`,
   'GET /api/v1/conversation/{conversation_id}/events': ({ event }) => `id=${event}`,
+  // Specs are everybody's.
+  'GET /api/v1/sandbox-specs': () => 'id=process',
   'GET /api/v1/app-conversations/{conversation_id}/files': () => 'path=.',
   'GET /api/v1/app-conversations/{conversation_id}/git/changes': () => 'path=.',
   'GET /api/v1/app-conversations/{conversation_id}/git/diff': () => 'path=a',
@@ -112,7 +115,11 @@ async function thingsOf(user: User): Promise<Things> {
   const task = (await user.start({ title: 'Mine', initial_message: { content: 'Of mine.' } })).at(-1)
   expect(task?.status).toBe('READY')
   const conversation = String(task?.app_conversation_id)
-  await user.untilSaid(conversation, 'Answer 0.')
+  await eventually('the run is over', async () => {
+    const path = `/api/v1/conversation/${conversation}/events/search?sort_order=TIMESTAMP_DESC&limit=1`
+    const { items } = await user.get<PageOf<{ value?: string }>>(path)
+    return items[0]?.value === 'finished' ? true : undefined
+  })
   const page = await user.get<PageOf<{ id: string }>>(`/api/v1/conversation/${conversation}/events/search`)
   await user.must('POST', '/api/v1/secrets', { name: 'MINE', value: 'value-of-mine' })
   await user.must('POST', '/api/v1/settings/profiles/mine', { llm: talker })
@@ -180,7 +187,8 @@ async function all(user: User): Promise<unknown> {
   const [keys, info] = [await user.get<object[]>('/api/keys'), await user.conversation(conversation)]
   return {
     keys: keys.map((key) => ({ ...key, last_used_at: null })),
-    info: { ...info, execution_status: null },
+    // What its agent server says of it may be on its way still.
+    info: { ...info, execution_status: null, metrics: null, updated_at: null },
     sandboxes: await user.walk('/api/v1/sandboxes/search', 100),
     sandbox: await user.sandbox(sandbox),
     tasks: await user.walk('/api/v1/app-conversations/start-tasks/search', 100),

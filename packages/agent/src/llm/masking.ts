@@ -27,7 +27,8 @@ function hideForms(secrets: Secrets, value: string): void {
   secrets.hide(value)
   secrets.hide(encodeURIComponent(value.toWellFormed()))
   const hex = Buffer.from(value).toString('hex')
-  for (const form of [...base64Forms(value), hex, hex.toUpperCase()]) if (form.length >= minLength) secrets.hide(form)
+  for (const form of [...base64Forms(value), hex, hex.toUpperCase()])
+    if (form.length >= minLength) secrets.hide(form)
 }
 
 /** What of the base64 of a longer text is this value's alone: it depends on where in the text the value begins. */
