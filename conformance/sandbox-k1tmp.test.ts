@@ -17,7 +17,8 @@ async function everyStep(
   const { steps } = await round(server, scenario, { name: 'whole' })
   const seen = new Set<string>()
   for (const [at, killAt] of pick(steps).entries()) {
-    const { isKilled } = await round(server, scenario, { killAt, name: `step-${at}` }); console.log(scenario.name, killAt, isKilled)
+    const { isKilled } = await round(server, scenario, { killAt, name: `step-${at}` })
+    console.log(scenario.name, killAt, isKilled)
     if (isKilled) seen.add(killAt.replace(/^\d+ /, ''))
   }
   return seen

@@ -11,6 +11,9 @@ const program = resolve(import.meta.dirname, '../packages/cli/src/main.ts')
 /** The server is told this key, so that one that is killed at its first start has not told another to nobody. */
 const key = 'sk-conformance-of-the-administrator'
 
+/** A server that takes so long hangs. */
+const startMs = 120_000
+
 /** A sandbox as the API answers it. */
 export interface SandboxInfo {
   readonly id: string
@@ -120,7 +123,11 @@ export class SandboxServer implements AsyncDisposable {
         `the sandbox server ended with ${code ?? signal} before it answered: ${this.output().slice(-4_000)}`,
       )
     })
-    await Promise.race([ready, ended])
+    const late = sleep(startMs, undefined, { ref: false }).then(() => {
+      throw new Error(`the sandbox server does not answer: ${this.output().slice(-4_000)}`)
+    })
+    await Promise.race([ready, ended, late])
+    late.catch(() => {})
     ended.catch(() => {})
   }
 

@@ -1,19 +1,13 @@
-import { Secret, type WebhookSpec } from '@slipway/protocol'
+import {
+  listSetting,
+  numberSetting,
+  parseSettings,
+  Secret,
+  settingsIn,
+  type WebhookSpec,
+} from '@slipway/protocol'
 import * as z from 'zod'
 import { secretsOf, webhooksOf } from './webhooks-config.ts'
-
-const list = z
-  .string()
-  .default('')
-  .transform((text) =>
-    text
-      .split(',')
-      .map((part) => part.trim())
-      .filter((part) => part !== ''),
-  )
-
-const wholeNumber = (min: number, max: number, otherwise: number) =>
-  z.coerce.number().int().min(min).max(max).default(otherwise)
 
 /** Every setting of the agent server that comes from the environment; nobody else reads it. */
 const environment = z.object({
@@ -28,27 +22,27 @@ const environment = z.object({
   SLIPWAY_INIT_API_KEY: z.string().optional().meta({
     description: 'Key that is sent as X-Init-API-Key with these settings; SLIPWAY_SECRET_KEY unless given.',
   }),
-  SLIPWAY_BASH_RETENTION_SECONDS: wholeNumber(0, 2_000_000_000, 0).meta({
+  SLIPWAY_BASH_RETENTION_SECONDS: numberSetting(0, 2_000_000_000, 0).meta({
     description:
       'Seconds for which commands of /api/bash are kept after their end; 0 keeps them as long as there is room.',
   }),
-  SLIPWAY_ALLOWED_HOSTS: list.meta({
+  SLIPWAY_ALLOWED_HOSTS: listSetting.meta({
     description: 'Host names that requests may name besides loopback, separated by commas.',
   }),
-  SLIPWAY_ALLOWED_ORIGINS: list.meta({
+  SLIPWAY_ALLOWED_ORIGINS: listSetting.meta({
     description: 'Origins of web pages that may call the server besides loopback ones, separated by commas.',
   }),
   SLIPWAY_LOG_LEVEL: z
     .enum(['debug', 'info', 'warn', 'error'])
     .default('info')
     .meta({ description: 'Least level that is logged to standard error.' }),
-  SLIPWAY_MAX_SOCKETS_PER_CONVERSATION: wholeNumber(1, 100_000, 2_000).meta({
+  SLIPWAY_MAX_SOCKETS_PER_CONVERSATION: numberSetting(1, 100_000, 2_000).meta({
     description: 'Open WebSockets of one conversation; one more is closed with 1013.',
   }),
-  SLIPWAY_STALL_SECONDS: wholeNumber(1, 3_600, 30).meta({
+  SLIPWAY_STALL_SECONDS: numberSetting(1, 3_600, 30).meta({
     description: 'Seconds that a WebSocket reader may stand still before it is closed with 1013.',
   }),
-  SLIPWAY_HEARTBEAT_SECONDS: wholeNumber(1, 300, 10).meta({
+  SLIPWAY_HEARTBEAT_SECONDS: numberSetting(1, 300, 10).meta({
     description: 'Seconds of silence before a server-sent event stream carries a comment.',
   }),
   SLIPWAY_SECRET_KEY: z.string().min(16).optional().meta({
@@ -58,20 +52,20 @@ const environment = z.object({
   OH_SECRET_KEY: z.string().min(16).optional().meta({
     description: 'The same by the name that other servers of this interface know.',
   }),
-  SLIPWAY_CONFIRMATION_DEADLINE_SECONDS: wholeNumber(0, 2_000_000, 0).meta({
+  SLIPWAY_CONFIRMATION_DEADLINE_SECONDS: numberSetting(0, 2_000_000, 0).meta({
     description: 'Seconds after which actions that nobody confirmed are rejected; 0 waits for ever.',
   }),
-  SLIPWAY_MAX_CONCURRENT_RUNS: wholeNumber(1, 100_000, 100).meta({
+  SLIPWAY_MAX_CONCURRENT_RUNS: numberSetting(1, 100_000, 100).meta({
     description: 'Conversations that run at the same time; one more waits for its turn.',
   }),
-  SLIPWAY_CONVERSATION_IDLE_SECONDS: wholeNumber(1, 2_000_000, 1_200).meta({
+  SLIPWAY_CONVERSATION_IDLE_SECONDS: numberSetting(1, 2_000_000, 1_200).meta({
     description: 'Seconds after which a conversation that does nothing is taken out of memory.',
   }),
-  SLIPWAY_TOOL_ENVIRONMENT: list.meta({
+  SLIPWAY_TOOL_ENVIRONMENT: listSetting.meta({
     description:
       'Names of environment variables that tools get besides the usual ones, separated by commas. Settings of the server are refused.',
   }),
-  SLIPWAY_MAX_PROFILES: wholeNumber(1, 10_000, 50).meta({
+  SLIPWAY_MAX_PROFILES: numberSetting(1, 10_000, 50).meta({
     description: 'Profiles of models that may be kept; one more is refused.',
   }),
   SLIPWAY_WEBHOOKS: z.string().optional().meta({
@@ -119,16 +113,9 @@ export interface Config {
 
 /** Reads the environment; throws an Error that names the variable at fault and never shows its value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const set = Object.fromEntries(
-    Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
-  )
+  const set = settingsIn(env)
   const keys = sessionKeys(set)
-  const result = environment.safeParse(set)
-  if (!result.success) {
-    const issue = result.error.issues[0]
-    throw new Error(`${issue?.path.join('.')}: ${issue?.message}`)
-  }
-  const values = result.data
+  const values = parseSettings(environment, set)
   const deadline = values.SLIPWAY_CONFIRMATION_DEADLINE_SECONDS
   const secretKey = secretOf(values.SLIPWAY_SECRET_KEY ?? values.OH_SECRET_KEY)
   const initKey = secretOf(values.SLIPWAY_INIT_API_KEY) ?? secretKey

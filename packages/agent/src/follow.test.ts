@@ -37,7 +37,7 @@ test('both streams are handed on, and the ending says how it was', async () => {
   await using it = await opened()
   const texts: Record<string, string> = { stdout: '', stderr: '' }
   const take = (stream: string, bytes: Buffer) => {
-    texts[stream] += bytes
+    texts[stream] = `${texts[stream] ?? ''}${bytes}`
     return undefined
   }
   expect(await it.follow('echo a; echo b >&2; exit 4', take)).toEqual({

@@ -71,6 +71,7 @@ export {
   success,
 } from './conversation.ts'
 export { isTooDeep, maxDepth } from './depth.ts'
+export { listSetting, numberSetting, parseSettings, settingsIn } from './environment.ts'
 export {
   defaultSource,
   type Event,

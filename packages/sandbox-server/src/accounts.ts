@@ -8,6 +8,7 @@ import {
   type UserSettings,
   userSettings,
 } from '@slipway/protocol'
+import type { StartSecrets, StartSettings } from './agent-start.ts'
 import type { Documents } from './documents.ts'
 
 type Json = Record<string, unknown>
@@ -20,20 +21,6 @@ export interface KeptSecret {
 interface KeptProfiles {
   readonly profiles: Readonly<Record<string, Llm>>
   readonly active: string | null
-}
-
-/** What conversations are started with, unless a request says otherwise. */
-export interface ConversationDefaults {
-  readonly git_user_name?: string
-  readonly git_user_email?: string
-  readonly git_full_clone: boolean
-  readonly max_iterations: number
-  readonly confirmation_mode: boolean
-  readonly security_analyzer: string | null
-  readonly sandbox_grouping_strategy: string
-  readonly default_sandbox_spec_id?: string
-  readonly disabled_skills: readonly string[]
-  readonly agent_settings: Json
 }
 
 /** Settings, models, secrets and provider tokens of each user. All of it is sealed at rest. */
@@ -75,7 +62,7 @@ export class Accounts {
     )
   }
 
-  async settings(owner: string | null): Promise<ConversationDefaults> {
+  async settings(owner: string | null): Promise<StartSettings> {
     const kept = await this.userSettings(owner)
     const { max_iterations, confirmation_mode, security_analyzer } = kept.conversation_settings
     const { llm: _, ...agent_settings } = kept.agent_settings
@@ -184,9 +171,7 @@ export class Accounts {
     return model
   }
 
-  async secrets(
-    owner: string | null,
-  ): Promise<Readonly<Record<string, { readonly value: Secret; readonly description?: string }>>> {
+  async secrets(owner: string | null): Promise<StartSecrets> {
     const kept = await this.keptSecrets(owner)
     return Object.fromEntries(
       Object.entries(kept).map(([name, { value, description }]) => [

@@ -1,19 +1,16 @@
 import { readFileSync } from 'node:fs'
-import { type Llm, llm, type SandboxSpec, Secret, sandboxSpec } from '@slipway/protocol'
+import {
+  type Llm,
+  listSetting,
+  llm,
+  numberSetting,
+  parseSettings,
+  type SandboxSpec,
+  Secret,
+  sandboxSpec,
+  settingsIn,
+} from '@slipway/protocol'
 import * as z from 'zod'
-
-const list = z
-  .string()
-  .default('')
-  .transform((text) =>
-    text
-      .split(',')
-      .map((part) => part.trim())
-      .filter((part) => part !== ''),
-  )
-
-const wholeNumber = (min: number, max: number, otherwise: number) =>
-  z.coerce.number().int().min(min).max(max).default(otherwise)
 
 const baseUrl = z
   .url({ protocol: /^https?$/ })
@@ -22,7 +19,7 @@ const baseUrl = z
 
 /** Every setting of the sandbox server that comes from the environment; nobody else reads it. */
 const environment = z.object({
-  SLIPWAY_API_KEY: list.meta({
+  SLIPWAY_API_KEY: listSetting.meta({
     description:
       'API keys of the administrator, separated by commas. Without one a key is made at the first start and printed once.',
   }),
@@ -34,10 +31,10 @@ const environment = z.object({
     description:
       'How callers reach agent servers: direct by their own port, relay through this server; auto is direct when the public address is one of this machine.',
   }),
-  SLIPWAY_ALLOWED_HOSTS: list.meta({
+  SLIPWAY_ALLOWED_HOSTS: listSetting.meta({
     description: 'Host names that requests may name, separated by commas; without it any.',
   }),
-  SLIPWAY_ALLOWED_ORIGINS: list.meta({
+  SLIPWAY_ALLOWED_ORIGINS: listSetting.meta({
     description: 'Origins of web pages that may call this server and its sandboxes besides loopback ones.',
   }),
   SLIPWAY_LOG_LEVEL: z
@@ -64,40 +61,40 @@ const environment = z.object({
     description:
       'Specs of sandboxes: a JSON array, or the path of a file that holds one. The first one is the default.',
   }),
-  SLIPWAY_WARM_POOL: wholeNumber(0, 100, 0).meta({
+  SLIPWAY_WARM_POOL: numberSetting(0, 100, 0).meta({
     description: 'Sandboxes of the default spec that are kept ready before anybody asks.',
   }),
-  SLIPWAY_SANDBOX_MEMORY_MB: wholeNumber(0, 16_777_216, 4_096).meta({
+  SLIPWAY_SANDBOX_MEMORY_MB: numberSetting(0, 16_777_216, 4_096).meta({
     description: 'Memory of a sandbox whose spec says nothing, in MiB; 0 is not limited.',
   }),
-  SLIPWAY_SANDBOX_PROCESSES: wholeNumber(0, 4_194_304, 1_024).meta({
+  SLIPWAY_SANDBOX_PROCESSES: numberSetting(0, 4_194_304, 1_024).meta({
     description: 'Processes and threads of a sandbox whose spec says nothing; 0 is not limited.',
   }),
   SLIPWAY_SANDBOX_CPUS: z.coerce.number().min(0).max(1024).default(0).meta({
     description: 'Cores of a sandbox whose spec says nothing; 0 is not limited.',
   }),
-  SLIPWAY_SANDBOX_DISK_MB: wholeNumber(0, 1_073_741_824, 0).meta({
+  SLIPWAY_SANDBOX_DISK_MB: numberSetting(0, 1_073_741_824, 0).meta({
     description: 'Disk of a sandbox whose spec says nothing, in MiB; 0 is not limited.',
   }),
-  SLIPWAY_SANDBOX_IDLE_SECONDS: wholeNumber(0, 2_000_000_000, 1_200).meta({
+  SLIPWAY_SANDBOX_IDLE_SECONDS: numberSetting(0, 2_000_000_000, 1_200).meta({
     description: 'Seconds without use after which a sandbox is paused; 0 is never.',
   }),
-  SLIPWAY_SANDBOX_MAX_SESSION_SECONDS: wholeNumber(0, 2_000_000_000, 43_200).meta({
+  SLIPWAY_SANDBOX_MAX_SESSION_SECONDS: numberSetting(0, 2_000_000_000, 43_200).meta({
     description: 'Seconds after which a running sandbox is paused in any case; 0 is never.',
   }),
-  SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS: wholeNumber(0, 2_000_000_000, 864_000).meta({
+  SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS: numberSetting(0, 2_000_000_000, 864_000).meta({
     description: 'Seconds after which a paused sandbox is deleted; 0 is never.',
   }),
-  SLIPWAY_SANDBOX_START_SECONDS: wholeNumber(1, 86_400, 120).meta({
+  SLIPWAY_SANDBOX_START_SECONDS: numberSetting(1, 86_400, 120).meta({
     description: 'Seconds that a sandbox may take until its agent server answers.',
   }),
-  SLIPWAY_START_WAIT_SECONDS: wholeNumber(1, 86_400, 300).meta({
+  SLIPWAY_START_WAIT_SECONDS: numberSetting(1, 86_400, 300).meta({
     description: 'Seconds that the start of a conversation waits for its sandbox.',
   }),
-  SLIPWAY_RECONCILE_SECONDS: wholeNumber(1, 3_600, 15).meta({
+  SLIPWAY_RECONCILE_SECONDS: numberSetting(1, 3_600, 15).meta({
     description: 'Seconds between two comparisons of what is wanted with what is there.',
   }),
-  SLIPWAY_MAX_SANDBOXES: wholeNumber(0, 1_000_000, 0).meta({
+  SLIPWAY_MAX_SANDBOXES: numberSetting(0, 1_000_000, 0).meta({
     description: 'Running sandboxes of one user; 0 is not limited.',
   }),
   SLIPWAY_MAX_SANDBOXES_POLICY: z.enum(['refuse', 'pause_idle']).default('refuse').meta({
@@ -111,7 +108,7 @@ const environment = z.object({
       description:
         'Conversations that a user may start on a day (UTC), unless the user or the organisation has another limit. -1 or unset is not limited, 0 is none at all.',
     }),
-  SLIPWAY_MAX_PROFILES_PER_USER: wholeNumber(1, 100_000, 50).meta({
+  SLIPWAY_MAX_PROFILES_PER_USER: numberSetting(1, 100_000, 50).meta({
     description: 'Saved models of one user.',
   }),
   LLM_MODEL: z.string().optional().meta({ description: 'Model of users who have set none: provider/name.' }),
@@ -176,18 +173,11 @@ type Values = z.output<typeof environment>
 
 /** Reads the environment; throws an Error that names the variable at fault and never shows its value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const given = Object.fromEntries(
-    Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
-  )
+  const given = settingsIn(env)
   for (const [alias, name] of Object.entries(aliases)) {
     if (given[name] === undefined && given[alias] !== undefined) given[name] = given[alias]
   }
-  const result = environment.safeParse(given)
-  if (!result.success) {
-    const issue = result.error.issues[0]
-    throw new Error(`${issue?.path.join('.')}: ${issue?.message}`)
-  }
-  const values = result.data
+  const values = parseSettings(environment, given)
   const limit = values.SLIPWAY_DAILY_CONVERSATION_LIMIT
   return {
     keys: values.SLIPWAY_API_KEY.map((key) => new Secret(key)),

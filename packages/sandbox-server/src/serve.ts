@@ -180,6 +180,9 @@ export async function serve(options: ServeOptions): Promise<void> {
   })
   await starts.recover()
   const listening = await listen(web, { host: options.host, port: options.port })
+  await using cleanup = new AsyncDisposableStack()
+  // Also when what follows fails: an open listener would keep the process alive, without anything behind it.
+  cleanup.defer(() => listening.close())
   heard.url = listening.url
   heard.port = listening.port
   await using _doors = new SideDoors({

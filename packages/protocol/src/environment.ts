@@ -1,0 +1,34 @@
+import * as z from 'zod'
+
+/** A setting of several values, separated by commas; blanks around them and empty ones do not count. */
+export const listSetting = z
+  .string()
+  .default('')
+  .transform((text) =>
+    text
+      .split(',')
+      .map((part) => part.trim())
+      .filter((part) => part !== ''),
+  )
+
+/** A setting that is a whole number from `min` to `max`. */
+export function numberSetting(min: number, max: number, otherwise: number) {
+  return z.coerce.number().int().min(min).max(max).default(otherwise)
+}
+
+/** What is set; an empty variable is one that is not. */
+export function settingsIn(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) =>
+      value === undefined || value === '' ? [] : [[name, value]],
+    ),
+  )
+}
+
+/** The settings as a schema has them; throws an Error that names the variable at fault and never shows its value. */
+export function parseSettings<S extends z.ZodType>(schema: S, set: unknown): z.output<S> {
+  const result = schema.safeParse(set)
+  if (result.success) return result.data
+  const issue = result.error.issues[0]
+  throw new Error(`${issue?.path.join('.')}: ${issue?.message}`)
+}
