@@ -1,7 +1,10 @@
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { round, type Scenario } from './sandbox-crash.ts'
+import { agrees, bash, Known, round, type Scenario, writeFile } from './sandbox-crash.ts'
+import { processesOf } from './sandbox-remains.ts'
 import { conversation, life, pool } from './sandbox-scenarios.ts'
-import { SandboxServer } from './sandbox-server.ts'
+import { type SandboxInfo, SandboxServer } from './sandbox-server.ts'
 
 /** How often the server is killed at a random moment; from 100 on at every commit of a conversation's start too. */
 const kills = Number(process.env.SLIPWAY_SANDBOX_KILLS ?? 3)
@@ -59,6 +62,106 @@ test(
       return isThorough ? commits : commits.filter((_, at) => at % 7 === 0)
     })
     expect([...seen]).toEqual(expect.arrayContaining(pairs('commit')))
+  },
+  limitMs,
+)
+
+test(
+  'killed at any moment, also while it comes back, it loses nothing and leaves nothing behind',
+  async () => {
+    for (const [at, scenario] of [life, pool, conversation].entries()) {
+      await using server = await SandboxServer.prepare()
+      for (let count = at; count < kills; count += 3) {
+        const name = `moment-${at}-${count}`
+        await round(server, scenario, {
+          name,
+          kill: (one) => killAfter(one, Math.random() * 4_000),
+          again: (one) => killAfter(one, Math.random() * 2_000),
+        })
+      }
+    }
+  },
+  limitMs,
+)
+
+/** Kills the server so long after it was started; nothing when it has ended by then. */
+async function killAfter(server: SandboxServer, ms: number): Promise<void> {
+  await sleep(ms)
+  if (server.isRunning) server.signal('SIGKILL')
+}
+
+/** Who of a sandbox is killed: its agent server, what it is walled in by, the shell beside it, or all at once. */
+const victims: Readonly<Record<string, (command: string) => boolean>> = {
+  'agent server': (command) => command.startsWith(process.execPath),
+  wrapper: (command) => command.startsWith('/usr/bin/bwrap') || command.startsWith('bwrap'),
+  supervisor: (command) => command.startsWith('/bin/sh'),
+  everything: () => true,
+}
+
+/** Answers how many there were. */
+async function killIn(server: SandboxServer, box: SandboxInfo, victim: string): Promise<number> {
+  const found = await processesOf(join(server.data, 'sandboxes', box.id))
+  const hit = found.filter(({ command }) => victims[victim]?.(command))
+  for (const { pid } of hit) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // It has gone with another one.
+    }
+  }
+  return hit.length
+}
+
+test(
+  'a sandbox whose processes are killed is ERROR with words and never PAUSED, and a resume brings it back with its files',
+  async () => {
+    await using server = await SandboxServer.open({ env: { SLIPWAY_RECONCILE_SECONDS: '1' } })
+    const known = new Known('victim')
+    known.box = await server.running()
+    await writeFile(known.box, known)
+    const { id } = known.box
+    for (const victim of Object.keys(victims)) {
+      for (const isDown of [false, true]) {
+        if (isDown) await server.stop('SIGKILL')
+        // Where nothing walls it in, there is no wrapper.
+        const count = await killIn(server, known.box, victim)
+        if (isDown) await server.start()
+        if (count === 0 && victim === 'wrapper') continue
+        expect(count).toBeGreaterThan(0)
+        const dead = await server.until(id, 'ERROR', ['PAUSED', 'MISSING'])
+        expect(String(dead.status_detail).length).toBeGreaterThan(5)
+        expect(dead.exposed_urls).toBeNull()
+        const again = server.call('POST', `/api/v1/sandboxes/${id}/pause`)
+        expect((await again).status).toBe(409)
+        expect((await server.call('POST', `/api/v1/sandboxes/${id}/resume`)).status).toBe(200)
+        const box = await server.until(id, 'RUNNING', ['PAUSED', 'MISSING'])
+        expect(box.session_api_key).toBe(known.box.session_api_key)
+        await agrees(server, box, known)
+        known.box = box
+      }
+    }
+  },
+  limitMs,
+)
+
+test(
+  'one whose processes are killed while it is paused stays PAUSED, and a resume starts it on its files',
+  async () => {
+    await using server = await SandboxServer.open({ env: { SLIPWAY_RECONCILE_SECONDS: '1' } })
+    const known = new Known('sleeper')
+    known.box = await server.running()
+    await writeFile(known.box, known)
+    const { id } = known.box
+    await server.call('POST', `/api/v1/sandboxes/${id}/pause`)
+    await server.stop('SIGKILL')
+    expect(await killIn(server, known.box, 'everything')).toBeGreaterThan(0)
+    await server.start()
+    await sleep(2_000)
+    expect((await server.sandbox(id))?.status).toBe('PAUSED')
+    expect((await server.call('POST', `/api/v1/sandboxes/${id}/resume`)).status).toBe(200)
+    const box = await server.until(id, 'RUNNING', ['ERROR', 'MISSING'])
+    await agrees(server, box, known)
+    expect(await bash(box, 'echo on')).toBe('on\n')
   },
   limitMs,
 )

@@ -59,9 +59,13 @@ export async function round(
   server: SandboxServer,
   scenario: Scenario,
   options: {
-    readonly killAt?: string
-    readonly kill?: (server: SandboxServer) => Promise<void>
     readonly name: string
+    /** A step, by number and name. */
+    readonly killAt?: string
+    /** Kills it while the scenario goes on. */
+    readonly kill?: (server: SandboxServer) => Promise<void>
+    /** Kills it once more while it comes back. */
+    readonly again?: (server: SandboxServer) => Promise<void>
   },
 ): Promise<Round> {
   const { killAt = '', name } = options
@@ -80,7 +84,15 @@ export async function round(
     }
     isKilled = (await server.stop()) === 'SIGKILL'
     await over
-    await server.start({ env: { ...env, SLIPWAY_RECONCILE_SECONDS: '1' } })
+    const quick = { ...env, SLIPWAY_RECONCILE_SECONDS: '1' }
+    if (options.again !== undefined) {
+      const killed = options.again(server)
+      // It may be killed before it answers.
+      await server.start({ env: quick }).catch(() => {})
+      await killed
+      await server.stop('SIGKILL')
+    }
+    await server.start({ env: quick })
     await scenario.check(server, known)
     expect(faultsIn(server)).toEqual([])
     await server.stop()

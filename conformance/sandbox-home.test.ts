@@ -179,23 +179,23 @@ test(
   async () => {
     await using server = await SandboxServer.open()
     const box = await server.running()
-    // A log like those that follow, so that what a first time costs is not counted.
-    await areEqual(server, box, [await imported(box, 2_000, 2_000)])
+    // Logs like those that follow, so that what they cost by themselves is not counted.
+    const begun: string[] = []
+    for (let count = 0; count < 2; count++) begun.push(await imported(box, 4_000, 4_000))
+    await areEqual(server, box, begun)
     const before = await memoryOf(server, box)
     await server.stop('SIGKILL')
     const runs = [await created(box), await created(box)]
     const logs: string[] = []
     await writing(box, runs, async () => {
-      for (let round = 0; round < 6; round++) logs.push(await imported(box, 4_000, 4_000))
+      for (let round = 0; round < 12; round++) logs.push(await imported(box, 4_000, 4_000))
       await sleep(5_000)
     })
-    const away = await memoryOf(server, box)
     await server.start()
     await areEqual(server, box, [...runs, ...logs])
     const after = await memoryOf(server, box)
-    console.log(JSON.stringify({ before, away, after }))
-    // More than 100 MiB have come home.
-    expect(after.most - before.most).toBeLessThan(200 * mebibyte)
+    // More than 190 MiB were behind; caches, and what waits for the garbage collector, may grow.
+    expect(after.most - before.most).toBeLessThan(160 * mebibyte)
   },
   limitMs,
 )

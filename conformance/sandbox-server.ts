@@ -13,6 +13,7 @@ const key = 'sk-conformance-of-the-administrator'
 
 /** A server that takes so long hangs. */
 const startMs = 120_000
+const stopMs = 60_000
 
 /** A sandbox as the API answers it. */
 export interface SandboxInfo {
@@ -131,10 +132,18 @@ export class SandboxServer implements AsyncDisposable {
     ended.catch(() => {})
   }
 
-  /** Resolves when it has ended, by this or before; answers its exit code or the signal. */
+  /** Resolves when it has ended, by this or before; answers its exit code or the signal. Rejects when it does not end. */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | string | null> {
     if (this.isRunning) this.#child?.kill(signal)
-    return await this.ended()
+    let isLate = false
+    const limit = setTimeout(() => {
+      isLate = true
+      this.#child?.kill('SIGKILL')
+    }, stopMs)
+    const end = await this.ended()
+    clearTimeout(limit)
+    if (isLate) throw new Error(`the sandbox server did not end: ${this.output().slice(-4_000)}`)
+    return end
   }
 
   /** Ends it and starts it again at another port. */
@@ -212,12 +221,13 @@ export class SandboxServer implements AsyncDisposable {
     }
   }
 
-  /** Waits until a sandbox has a status. */
-  async until(id: string, status: string): Promise<SandboxInfo> {
+  /** Waits until a sandbox has a status; rejects when it has one of those that it must not have on the way. */
+  async until(id: string, status: string, never: readonly string[] = []): Promise<SandboxInfo> {
     let last: SandboxInfo | undefined
     for (const deadline = Date.now() + 90_000; Date.now() < deadline; await sleep(50)) {
       last = await this.sandbox(id)
       if (last?.status === status) return last
+      if (last !== undefined && never.includes(last.status)) break
     }
     throw new Error(`the sandbox is not ${status}: ${JSON.stringify(last)}\n${this.output().slice(-4_000)}`)
   }

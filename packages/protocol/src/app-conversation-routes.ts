@@ -56,7 +56,10 @@ export const appConversationRoutes = {
     description:
       'Streams one JSON array of start tasks, an element for each change of the status, until READY or ERROR. Leaving early does not stop the start.',
     body: appConversationStartRequest,
-    responses: { 200: { description: 'The start tasks.', contentType: 'application/json' }, ...start },
+    responses: {
+      200: { description: 'The start tasks.', schema: z.array(appConversationStartTask) },
+      ...start,
+    },
   },
   listAppConversations: {
     method: 'GET',

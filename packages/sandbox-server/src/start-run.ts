@@ -82,9 +82,10 @@ export async function runStart(parts: RunParts, job: StartJob): Promise<void> {
   if (!isThere) {
     const token = await gitToken(parts, job)
     hidden.add(token?.token)
+    // Read before anything of the repository runs, so that nothing that it prints is told with a secret in it.
+    const secrets = await allSecrets(parts, job, token?.token)
     const projectDir = await prepared(parts, job, reached, token)
     await progress.change({ status: 'SETTING_UP_SKILLS' })
-    const secrets = await allSecrets(parts, job, token?.token)
     await progress.change({ status: 'STARTING_CONVERSATION', agent_url })
     await begin(parts, job, { reached, projectDir, secrets })
   }

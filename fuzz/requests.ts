@@ -1,0 +1,219 @@
+import { type IncomingMessage, request } from 'node:http'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import fc from 'fast-check'
+import { expect } from 'vitest'
+
+/** Random requests made from an OpenAPI document, and whether their answers are what it describes. */
+
+export interface Parameter {
+  readonly name: string
+  readonly in: string
+  readonly schema?: { readonly enum?: readonly string[]; readonly type?: string }
+}
+export interface Operation {
+  readonly parameters?: readonly Parameter[]
+  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema?: unknown }>> }
+  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, unknown>> }>>
+}
+export interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+}
+export interface Answer {
+  readonly status: number
+  readonly type: string
+  readonly body: string
+}
+
+const methods = ['get', 'post', 'put', 'patch', 'delete']
+
+/** Every operation of a document. */
+export function operationsOf(document: Document) {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item)
+      .filter(([method]) => methods.includes(method))
+      .map(([method, operation]) => ({
+        path,
+        method: method.toUpperCase(),
+        operation: operation as Operation,
+      })),
+  )
+}
+
+export const oddText = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 20 }),
+  fc.constantFrom(
+    '',
+    '0',
+    '-1',
+    '1e9',
+    '99999999999999999999',
+    'null',
+    'true',
+    '%',
+    '%zz',
+    '%00',
+    '../..',
+    '..%2f',
+    '\u0000',
+    '\ud800',
+    '😀',
+    'a'.repeat(3000),
+  ),
+  fc.constantFrom(
+    '2026-01-01',
+    '2026-01-01T00:00:00+02:00',
+    '0000-01-01T00:00:00Z',
+    '9999-12-31T23:59:60Z',
+    'TIMESTAMP',
+    'idle',
+    'keep',
+  ),
+)
+
+/** A query of the names that are known and of others. `shape`: what becomes of the value of a parameter. */
+export function query(
+  parameters: readonly Parameter[],
+  shape: (name: string, value: string) => string = (_, value) => value,
+): fc.Arbitrary<string> {
+  const one = fc.oneof(
+    ...parameters
+      .filter((parameter) => parameter.in === 'query')
+      .map(({ name, schema }) => {
+        const plausible = schema?.enum
+          ? fc.constantFrom(...schema.enum)
+          : fc.oneof(fc.integer({ min: -2, max: 102 }).map(String), fc.string())
+        const value = fc.oneof(plausible, oddText)
+        return fc.tuple(
+          fc.constant(name),
+          value.map((text) => shape(name, text)),
+        )
+      }),
+    fc.tuple(oddText, oddText),
+  )
+  const encoded = fc
+    .array(one, { maxLength: 4 })
+    .map((pairs) => pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&'))
+  const raw = fc.string({ maxLength: 30 }).map((text) => text.replaceAll(/[^!-~]|#/g, ''))
+  return fc.oneof({ weight: 5, arbitrary: encoded }, { weight: 1, arbitrary: raw })
+}
+
+export function segment(text: string): string {
+  return encode(text) || 'x'
+}
+
+/** Percent-encodes, a lone surrogate as the bytes that some clients send for it. */
+export function encode(text: string): string {
+  return text.isWellFormed() ? encodeURIComponent(text) : '%ED%A0%80'
+}
+
+const form = '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\ncontent\r\n--b--\r\n'
+
+/** Bodies that are of no schema. */
+export const wildBody = fc.oneof(
+  fc.constant(undefined),
+  fc.jsonValue().map((value) => JSON.stringify(value)),
+  fc.string({ unit: 'binary', maxLength: 50 }),
+  fc.constantFrom(form, form.slice(0, -8), form.replace('name="file"', 'name="x"'), '--b--'),
+  fc.uint8Array({ maxLength: 50 }).map((bytes) => Buffer.from(bytes)),
+  fc.constantFrom(
+    '{',
+    '[',
+    '{"a":',
+    '{"__proto__":{"x":1}}',
+    `${'['.repeat(20_000)}`,
+    '\ufeff{}',
+    '{"a":1e999}',
+  ),
+)
+export const contentType = fc.constantFrom(
+  'application/json',
+  'application/json; charset=utf-8',
+  'application/x-ndjson',
+  'text/plain',
+  'multipart/form-data',
+  'multipart/form-data; boundary=b',
+  '',
+  'application/json;;',
+)
+
+/** Streams that do not end by themselves are cut after a moment: their head has been seen. */
+export async function ask(
+  server: { readonly url: string; readonly headers: Readonly<Record<string, string>> },
+  method: string,
+  path: string,
+  type: string,
+  content: string | Buffer | undefined,
+): Promise<Answer> {
+  const url = new URL(server.url)
+  const length = content === undefined ? {} : { 'content-length': Buffer.byteLength(content) }
+  const headers = { ...server.headers, ...length, ...(type === '' ? {} : { 'content-type': type }) }
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    const call = request({ host: url.hostname, port: url.port, method, path, headers }, resolve)
+    call.on('error', reject)
+    call.end(content)
+  })
+  const answer = { status: response.statusCode ?? 0, type: response.headers['content-type'] ?? '' }
+  if (answer.type.startsWith('text/event-stream')) {
+    response.destroy()
+    return { ...answer, body: '' }
+  }
+  const chunks: Buffer[] = []
+  for await (const chunk of response) chunks.push(chunk)
+  return { ...answer, body: Buffer.concat(chunks).toString() }
+}
+
+/** What an answer is held to. */
+export class Conformance {
+  readonly #document: Document
+  readonly #ajv = new Ajv2020({ strict: false, allErrors: false })
+
+  constructor(document: Document) {
+    this.#document = document
+    addFormats.default(this.#ajv)
+    this.#ajv.addSchema(document, 'doc')
+  }
+
+  /** Whether this is one of the answers that the document describes; of those above 499 it must name the status. */
+  check(path: string, method: string, operation: Operation, answer: Answer): void {
+    expect(answer.status, answer.body).not.toBe(500)
+    // A literal path wins over a parameter, also where it does not have the method.
+    if (this.#document.paths[path]?.[method.toLowerCase()] === undefined)
+      return expect(answer.status).toBe(405)
+    if (answer.status > 500)
+      expect(Object.keys(operation.responses), answer.body).toContain(String(answer.status))
+    const described = answer.status in operation.responses ? String(answer.status) : 'default'
+    const content = operation.responses[described]?.content
+    expect(operation.responses, `status ${answer.status} is not described`).toHaveProperty(described)
+    if (content === undefined) return
+    const type = Object.keys(content).find((name) => answer.type.startsWith(name))
+    expect(type, `${answer.status} has content type ${answer.type}`).toBeDefined()
+    if (type !== 'application/json') return
+    const place = ['paths', path, method.toLowerCase(), 'responses', described, 'content', type, 'schema']
+    const pointer = place
+      .map((step) => step.replaceAll('~', '~0').replaceAll('/', '~1'))
+      .map(encodeURIComponent)
+      .join('/')
+    const validate = this.#ajv.getSchema(`doc#/${pointer}`)
+    if (validate === undefined) throw new Error(`no schema at ${pointer}`)
+    const isValid = validate(JSON.parse(answer.body))
+    expect(isValid, `${JSON.stringify(validate.errors)} in ${answer.body.slice(0, 500)}`).toBe(true)
+  }
+
+  /** Literal paths win over parameters: `/api/conversations/search` is not the conversation named search. */
+  routeOf(filledPath: string, template: string): string {
+    const values = filledPath.split('/')
+    const candidates = template.split('/').map((_, i) =>
+      template
+        .split('/')
+        .with(i, values[i] ?? '')
+        .join('/'),
+    )
+    return candidates.find((path) => path !== template && path in this.#document.paths) ?? template
+  }
+
+  operationOf(filledPath: string, template: string, method: string): Operation | undefined {
+    const item = this.#document.paths[this.routeOf(filledPath, template)]
+    return item?.[method.toLowerCase()] as Operation | undefined
+  }
+}
