@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { bash as command, finish, scripted } from './agent.ts'
+import { bash as command, scripted } from './agent.ts'
 import { bash, inside, rowsOf } from './sandbox-crash.ts'
 import { EnginePlace, type TestEngine, testEngine } from './sandbox-engine.ts'
 import type { SandboxInfo, SandboxServer } from './sandbox-server.ts'
@@ -25,7 +25,7 @@ for (const [name, variable] of [
 function suite(name: string, engine: TestEngine): void {
   const opened = async (env: Readonly<Record<string, string>> = {}): Promise<At> => {
     const place = await EnginePlace.open(engine, env)
-    onTestFinished(() => place[Symbol.asyncDispose](), 200_000)
+    onTestFinished(() => { console.info(place.server.output()); return place[Symbol.asyncDispose]() }, 200_000)
     return { place, server: place.server, user: await makeUser(place.server) }
   }
   const timed = async <T>(what: string, work: Promise<T>): Promise<T> => {
@@ -38,7 +38,7 @@ function suite(name: string, engine: TestEngine): void {
   test('a conversation goes on over pauses, and over the end of the server at any time', limit, async () => {
     const at = await opened()
     const { place, server, user } = at
-    const { id, sandbox_id } = await timed('a start', begun(at, [counting, finish('It counts.'), ...chat]))
+    const { id, sandbox_id } = await timed('a start', begun(at, [counting, { text: 'It counts.' }, ...chat]))
     const box = await user.sandboxUntil(sandbox_id, 'RUNNING')
     expect(box.isolation).toMatchObject({ kind: 'container' })
     await user.untilSaid(id, 'It counts.')

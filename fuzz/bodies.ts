@@ -20,7 +20,7 @@ export function valuesOf(
     if (depth > maxDepth) return fc.jsonValue()
     const plausible = alternativesOf(one) ?? plain(one, (inner) => of(inner, depth + 1), values)
     return plausible instanceof fc.Arbitrary
-      ? fc.oneof({ weight: 8, arbitrary: plausible }, { weight: 1, arbitrary: fc.jsonValue() })
+      ? fc.oneof({ weight: 30, arbitrary: plausible }, { weight: 1, arbitrary: fc.jsonValue() })
       : fc.oneof(...plausible.map((inner) => of(inner, depth)))
   }
   return of(schema, 0)

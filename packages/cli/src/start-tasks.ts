@@ -20,8 +20,9 @@ export async function* startTasks(
   let task: AppConversationStartTask | undefined
   try {
     for await (const text of arrayItems(must(response.body, 'the body of an answer'))) {
-      task = JSON.parse(text) as AppConversationStartTask
-      yield task
+      const next: AppConversationStartTask = JSON.parse(text)
+      task = next
+      yield next
     }
   } catch (error) {
     if (signal.aborted || task === undefined || !isCut(error)) throw error

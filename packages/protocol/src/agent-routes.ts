@@ -320,7 +320,7 @@ export const agentRoutes = {
       meta: queryFlag.meta({ description: 'Put a line with id, title and tags in front.' }),
       gzip: queryFlag.meta({ description: 'Answer a gzip file.' }),
     }),
-    responses: { 200: { description: 'The log.', contentType: lines } },
+    responses: { 200: { description: 'The log.', contentType: [lines, 'application/gzip'] } },
   },
   searchEvents: {
     method: 'GET',

@@ -55,7 +55,9 @@ export const homeRoutes = {
     summary: 'Export the events of a conversation, one a line',
     params: conversation,
     query: z.object({ gzip: queryFlag, meta: queryFlag }),
-    responses: { 200: { description: 'The log.', contentType: 'application/x-ndjson' } },
+    responses: {
+      200: { description: 'The log.', contentType: ['application/x-ndjson', 'application/gzip'] },
+    },
   },
   searchHomeEventsPlural: {
     method: 'GET',

@@ -136,8 +136,10 @@ function allResponses(route: Route): Readonly<Record<string, RouteResponse>> {
 }
 
 function printedResponse({ description, schema, contentType }: RouteResponse, print: Print): Json {
-  if (contentType !== undefined)
-    return { description, content: { [contentType]: { schema: { type: 'string' } } } }
+  if (contentType !== undefined) {
+    const content = [contentType].flat().map((type) => [type, { schema: { type: 'string' } }])
+    return { description, content: Object.fromEntries(content) }
+  }
   return { description, content: { 'application/json': { schema: print(schema ?? problem) } } }
 }
 

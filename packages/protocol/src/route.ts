@@ -2,11 +2,11 @@ import type * as z from 'zod'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** One answer of a route: a schema of JSON, or the content type of bytes that are not described further. */
+/** One answer of a route: a schema of JSON, or the content types of bytes that are not described further. */
 export interface RouteResponse {
   readonly description: string
   readonly schema?: z.ZodType
-  readonly contentType?: string
+  readonly contentType?: string | readonly string[]
 }
 
 /**

@@ -6,7 +6,7 @@ import { agentOpenApi, controlOpenApi } from './openapi.ts'
 import { authFrame, eventsSocketQuery, positionedEvent } from './socket.ts'
 
 /** Changes with the wire and with nothing else. */
-const committed = '6d13fb6f37ce046443602e5eb48747d5ca4d0eb5ba5a0168c4280c326f753c13'
+const committed = '77aa9c91cf3584000b48686e7f3aa79a65ed0f243e620b6591954f7c25fc7138'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent, bashSocketQuery].map((schema) =>

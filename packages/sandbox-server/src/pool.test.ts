@@ -114,3 +114,16 @@ test('sandboxes that cannot wait for settings are no pool, and are not made over
   at.backend.prepare = () => {}
   expect((await running(sandboxes, bob)).owner).toBe('bob')
 })
+
+test('the pool is filled again when the one that was claimed has its settings, and not before', async () => {
+  const at = await trial([{ warm: 1 }])
+  const steps: string[] = []
+  const sandboxes = await at.open({ reconcileMs: 60_000, onStep: (name) => steps.push(name) })
+  await eventually(async () => expect(await pooled(at)).toHaveLength(1))
+  const { id } = await sandboxes.start(ann)
+  await eventually(async () => expect(await pooled(at)).toHaveLength(1))
+  expect((await pooled(at))[0]?.id).not.toBe(id)
+  const since = steps.slice(steps.lastIndexOf('after claim'))
+  expect(since).toContain('after write RUNNING')
+  expect(since.indexOf('before add')).toBeGreaterThan(since.indexOf('after write RUNNING'))
+})

@@ -1,18 +1,21 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, type TestContext, test } from 'vitest'
-import { seen, until } from '../../backend.contract.ts'
+import { seen } from '../../backend.contract.ts'
 import { CodeCache } from './code-cache.ts'
+import { comesTrue } from './files.ts'
 import { findMeans, type Jail } from './means.ts'
 import { openProcessPlace } from './process-place.contract.ts'
 import { lookAt } from './processes.ts'
 
 const minuteMs = 60_000
-const answering = `console.log('http://127.0.0.1:1'); setInterval(() => {}, 1000); process.on('SIGTERM', () => process.exit())`
+const answering = (exitCode = 0) =>
+  `process.on('SIGTERM', () => process.exit(${exitCode})); setInterval(() => {}, 1000); console.log('http://127.0.0.1:1')`
+const soon = async (look: () => Promise<boolean>) => expect(await comesTrue(look, minuteMs)).toBe(true)
 
 async function folder(): Promise<string> {
   const path = await realpath(await mkdtemp(join(tmpdir(), 'slipway-code-')))
@@ -21,8 +24,9 @@ async function folder(): Promise<string> {
 }
 
 /** A small program, and caches of it in one directory. */
-async function small(code = `require('./part.cjs'); ${answering}`) {
+async function small(code = `require('./part.cjs'); ${answering()}`) {
   const [program, directory] = [await folder(), join(await folder(), 'code')]
+  await chmod(program, 0o755)
   await writeFile(join(program, 'main.cjs'), code)
   await writeFile(join(program, 'part.cjs'), 'exports.part = () => 1; exports.part()')
   const warnings: string[] = []
@@ -32,7 +36,7 @@ async function small(code = `require('./part.cjs'); ${answering}`) {
     agentCommand: [process.execPath, join(program, 'main.cjs')],
     readable: [process.execPath, program],
     hidden: [],
-    log: (_level: string, message: string) => void warnings.push(message),
+    log: (_level: string, _message: string, about?: object) => void warnings.push(JSON.stringify(about)),
   }
   const make = async (jail: Jail | undefined) => {
     const cache = new CodeCache(options)
@@ -90,19 +94,19 @@ test('a server that starts again finds it; when the program changes it is made a
 })
 
 test.for([
-  ['ends at once', 'process.exit(1)'],
-  [
-    'ends badly',
-    `${answering}; process.on('SIGTERM', () => process.exit(3))`.replace('process.exit())', '{})'),
-  ],
+  ['ends at once', 'process.exit(1)', 'plain'],
+  ['ends at once', 'process.exit(1)', 'behind walls'],
+  ['ends badly', answering(3), 'plain'],
+  ['ends badly', answering(3), 'behind walls'],
 ])(
   'a program that %s is only told of: there is no cache then, and nothing is left',
   {
-    timeout: 2 * minuteMs,
+    // Less than the time after which it is given up.
+    timeout: 50_000,
   },
-  async ([, code]) => {
+  async ([, code, kind], context) => {
     const at = await small(code)
-    const cache = await at.make(undefined)
+    const cache = await at.make(kind === 'plain' ? undefined : await jailOr(context))
     expect(cache.folder).toBeUndefined()
     expect(at.warnings).toHaveLength(1)
     expect(readdirSync(at.directory)).toEqual([])
@@ -127,10 +131,10 @@ test('the program ends with a server that is killed', { timeout: 2 * minuteMs },
       return 0
     }
   }
-  await until(async () => pid() > 0)
+  await soon(async () => pid() > 0)
   server.kill('SIGKILL')
   await ended
-  await until(async () => (await lookAt(pid())) === undefined)
+  await soon(async () => (await lookAt(pid())) === undefined)
 })
 
 test('a sandbox of our own agent server reads it and cannot write it', {
@@ -142,7 +146,7 @@ test('a sandbox of our own agent server reads it and cannot write it', {
   onTestFinished(() => at.close())
   await at.backend.isolation()
   const made = () => ls(codeDirectory).filter((name) => !name.startsWith('.'))
-  await until(async () => made().length === 1)
+  await soon(async () => made().length === 1)
   const before = filesIn(codeDirectory)
   const key = 'sk-of-the-test'
   const order = at.order({ env: { SLIPWAY_SESSION_API_KEY: key } })
@@ -154,9 +158,9 @@ test('a sandbox of our own agent server reads it and cannot write it', {
       headers: { 'content-type': 'application/json', 'x-session-api-key': key },
       body: JSON.stringify({ command }),
     })
-    return String(JSON.parse(await response.text()).stdout).trim()
+    return String(JSON.parse(await response.text()).stdout ?? '').trim()
   }
-  await until(() =>
+  await soon(() =>
     fetch(`${addresses.AGENT_SERVER}/ready`).then(
       (response) => response.ok,
       () => false,

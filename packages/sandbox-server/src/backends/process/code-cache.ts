@@ -23,7 +23,17 @@ export interface CodeCacheOptions {
 
 const limitMs = 60_000
 /** Ends the program gracefully when its own input ends, so also when the server dies: that is when Node writes what it compiled. */
-const script = '"$@" & child=$!; exec 1>&-; read -r _; kill -TERM $child; wait $child'
+const script = `
+exec 3<&0
+"$@" 3<&- &
+program=$!
+(exec 1>&-; read -r _ <&3; kill -TERM $program) &
+reader=$!
+wait $program
+code=$?
+kill $reader
+exit $code
+`
 
 /**
  * The compiled code of our own agent server, which makes its start about twice as fast. It is made by an agent server that serves
@@ -137,8 +147,8 @@ async function begun({ child, ended }: Started): Promise<void> {
     isBegun = true
     stdin.end()
   })
-  stdout.once('end', () => stdin.end())
   const code = await ended.finally(() => clearTimeout(timer))
+  stdin.end()
   if (!isBegun || code !== 0) throw new Error(`the agent server ended with ${code}`)
 }
 
