@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { agrees, bash, Known, round, type Scenario, writeFile } from './sandbox-crash.ts'
+import { agrees, bash, everyStep, Known, pairs, round, writeFile } from './sandbox-crash.ts'
 import { processesOf } from './sandbox-remains.ts'
 import { conversation, life, pool } from './sandbox-scenarios.ts'
 import { type SandboxInfo, SandboxServer } from './sandbox-server.ts'
@@ -11,27 +11,11 @@ const kills = Number(process.env.SLIPWAY_SANDBOX_KILLS ?? 3)
 const isThorough = kills >= 100
 const limitMs = 600_000 + kills * 120_000
 
-/** A round without a kill tells the steps; then there is one for each of them. Answers the names of those where it was killed. */
-async function everyStep(
-  scenario: Scenario,
-  pick: (steps: readonly string[]) => readonly string[],
-): Promise<ReadonlySet<string>> {
-  await using server = await SandboxServer.prepare()
-  const { steps } = await round(server, scenario, { name: 'whole' })
-  const seen = new Set<string>()
-  for (const [at, killAt] of pick(steps).entries()) {
-    const { isKilled } = await round(server, scenario, { killAt, name: `step-${at}` })
-    if (isKilled) seen.add(killAt.replace(/^\d+ /, ''))
-  }
-  return seen
-}
-
-const pairs = (...names: readonly string[]) => names.flatMap((name) => [`before ${name}`, `after ${name}`])
-
 test(
   'killed at any step of start, pause, resume and delete, it loses nothing and leaves nothing behind',
   async () => {
-    const seen = await everyStep(life, (steps) => steps)
+    await using server = await SandboxServer.prepare()
+    const seen = await everyStep(server, life, (steps) => steps)
     const wishes = ['write wanted paused', 'write wanted running', 'write wanted gone']
     const calls = ['add', 'start', 'pause', 'resume', 'remove', 'forget']
     expect([...seen]).toEqual(
@@ -44,7 +28,8 @@ test(
 test(
   'killed at any step of a start from the warm pool, it loses nothing and leaves nothing behind',
   async () => {
-    const seen = await everyStep(pool, (steps) =>
+    await using server = await SandboxServer.prepare()
+    const seen = await everyStep(server, pool, (steps) =>
       isThorough ? steps : steps.filter((step) => step.startsWith('1 ')),
     )
     expect([...seen]).toEqual(
@@ -57,7 +42,8 @@ test(
 test(
   'killed at any step of a conversation, it can be started again and deleted, and nothing is there twice',
   async () => {
-    const seen = await everyStep(conversation, (steps) => {
+    await using server = await SandboxServer.prepare()
+    const seen = await everyStep(server, conversation, (steps) => {
       const commits = steps.filter((step) => step.endsWith(' commit'))
       return isThorough ? commits : commits.filter((_, at) => at % 7 === 0)
     })

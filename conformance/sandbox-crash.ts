@@ -194,11 +194,13 @@ export async function agrees(server: SandboxServer, box: SandboxInfo, known: Kno
     expect(await answers(known.box)).toBe(false)
   }
   const things = await server.remains(box.id)
-  expect(things.filter((thing) => thing.startsWith('listener'))).toHaveLength(isOnDisk(things) ? 1 : 0)
+  expect(things.filter((thing) => /^(?:listener|container) /.test(thing))).toHaveLength(
+    isOnDisk(things) ? 1 : 0,
+  )
 }
 
 function isOnDisk(things: readonly string[]): boolean {
-  return things.some((thing) => thing.startsWith('file'))
+  return things.some((thing) => /^(?:file|container|volume) /.test(thing))
 }
 
 /** Nothing is there without a row: neither files nor anything that belongs to them. */
@@ -206,7 +208,9 @@ export async function hasNoStrays(server: SandboxServer): Promise<void> {
   const strays = async () => {
     const ids = rowsOf(server.data).map(({ id }) => id)
     return (await server.remains()).filter(
-      (thing) => /^(?:file|mount|control group) /.test(thing) && !ids.some((id) => thing.includes(id)),
+      (thing) =>
+        /^(?:file|mount|control group|container|volume) /.test(thing) &&
+        !ids.some((id) => thing.includes(id)),
     )
   }
   for (const deadline = Date.now() + 60_000; Date.now() < deadline; await sleep(100)) {
@@ -215,13 +219,36 @@ export async function hasNoStrays(server: SandboxServer): Promise<void> {
   expect(await strays()).toEqual([])
 }
 
-/** Waits until something holds. */
-export async function eventually(check: () => void | Promise<void>, limitMs = 60_000): Promise<void> {
+/** Waits until something holds; not any longer when the server of it has ended. */
+export async function eventually(
+  server: SandboxServer,
+  check: () => void | Promise<void>,
+  limitMs = 60_000,
+): Promise<void> {
   for (const deadline = Date.now() + limitMs; ; await sleep(50)) {
     try {
       return await check()
     } catch (error) {
-      if (Date.now() > deadline) throw error
+      if (Date.now() > deadline || !server.isRunning) throw error
     }
   }
+}
+
+/** A round without a kill tells the steps; then there is one for each of them. Answers the names of those where it was killed. */
+export async function everyStep(
+  server: SandboxServer,
+  scenario: Scenario,
+  pick: (steps: readonly string[]) => readonly string[],
+): Promise<ReadonlySet<string>> {
+  const { steps } = await round(server, scenario, { name: 'whole' })
+  const seen = new Set<string>()
+  for (const [at, killAt] of pick(steps).entries()) {
+    const { isKilled } = await round(server, scenario, { killAt, name: `step-${at}` })
+    if (isKilled) seen.add(killAt.replace(/^\d+ /, ''))
+  }
+  return seen
+}
+
+export function pairs(...names: readonly string[]): string[] {
+  return names.flatMap((name) => [`before ${name}`, `after ${name}`])
 }

@@ -25,7 +25,7 @@ for (const [name, variable] of [
 function suite(name: string, engine: TestEngine): void {
   const opened = async (env: Readonly<Record<string, string>> = {}): Promise<At> => {
     const place = await EnginePlace.open(engine, env)
-    onTestFinished(() => { console.info(place.server.output()); return place[Symbol.asyncDispose]() }, 200_000)
+    onTestFinished(() => place[Symbol.asyncDispose](), 200_000)
     return { place, server: place.server, user: await makeUser(place.server) }
   }
   const timed = async <T>(what: string, work: Promise<T>): Promise<T> => {
@@ -146,9 +146,13 @@ function suite(name: string, engine: TestEngine): void {
         (await fetch(`${server.url}/sandboxes/${sandbox_id}/agent/api/conversations/count`)).status,
       ).toBe(401)
       const stranger = new WebSocket(address.replace(/^http/, 'ws'))
-      expect(
-        await new Promise((resolve) => stranger.once('error', ({ message }) => resolve(message))),
-      ).toContain('401')
+      const heard: string[] = []
+      stranger.on('message', (data) => void heard.push(String(data)))
+      const code = new Promise((resolve) => stranger.once('close', resolve).once('error', () => {}))
+      stranger.once('open', () =>
+        stranger.send(JSON.stringify({ type: 'auth', session_api_key: 'sk-wrong' })),
+      )
+      expect([await code, heard]).toEqual([4001, []])
 
       const served = `require('node:http').createServer((_, response) => response.end('made by the agent')).listen(8011, '0.0.0.0')`
       await bash(box, `node -e "${served}" >/dev/null 2>&1 &`)

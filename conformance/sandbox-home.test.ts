@@ -77,13 +77,17 @@ async function exported(box: SandboxInfo, id: string): Promise<string> {
 /** Waits until the logs of both sides are the same, byte for byte. */
 async function areEqual(server: SandboxServer, box: SandboxInfo, ids: readonly string[]): Promise<void> {
   for (const id of ids) {
-    await eventually(async () => {
-      const count = async (path: string, fetch: (path: string) => Promise<Response>) =>
-        Number(await (await fetch(path)).text())
-      const there = await count(`/api/conversations/${id}/events/count`, (path) => inside(box, path))
-      const here = await count(`/api/v1/conversation/${id}/events/count`, (path) => server.fetch(path))
-      expect(here).toBe(there)
-    }, 240_000)
+    await eventually(
+      server,
+      async () => {
+        const count = async (path: string, fetch: (path: string) => Promise<Response>) =>
+          Number(await (await fetch(path)).text())
+        const there = await count(`/api/conversations/${id}/events/count`, (path) => inside(box, path))
+        const here = await count(`/api/v1/conversation/${id}/events/count`, (path) => server.fetch(path))
+        expect(here).toBe(there)
+      },
+      240_000,
+    )
     const { status, body } = await server.call<string>('GET', `/api/v1/conversation/${id}/events/export`)
     expect(status).toBe(200)
     const there = await exported(box, id)
@@ -164,6 +168,7 @@ test(
     await writing(box, runs.slice(1), async () => {
       logs.push(await imported(box, 2_000, 300), await imported(box, 1_500, 2_000))
       await eventually(
+        server,
         () => expect([...way.seen.keys()].sort()).toEqual([...weathers, 'clear'].sort()),
         240_000,
       )
@@ -244,7 +249,7 @@ test(
     const asAnn = { headers: { authorization: `Bearer ${made.key}` } }
     const { body: started } = await server.call<SandboxInfo>('POST', '/api/v1/sandboxes', undefined, asAnn)
     let foreign: SandboxInfo | undefined
-    await eventually(async () => {
+    await eventually(server, async () => {
       const { body } = await server.call<SandboxInfo[]>(
         'GET',
         `/api/v1/sandboxes?id=${started.id}`,

@@ -27,7 +27,7 @@ export const life: Scenario = {
     }
     await known.ask('delete', () => must(server.call('DELETE', `/api/v1/sandboxes/${id}`)))
     await server.untilGone(id)
-    await eventually(() => expect(rowsOf(server.data)).toEqual([]))
+    await eventually(server, () => expect(rowsOf(server.data)).toEqual([]))
   },
   async check(server, known) {
     const listed = await server.sandboxes()
@@ -88,14 +88,16 @@ export const pool: Scenario = {
   name: 'warm pool',
   env: { SLIPWAY_WARM_POOL: '1' },
   async run(server, known) {
-    await eventually(() => expect(spares(server)).toEqual(['RUNNING']))
+    await eventually(server, () => expect(spares(server)).toEqual(['RUNNING']))
     const { id } = await known.ask('create', () => server.startSandbox())
     known.box = await server.until(id, 'RUNNING')
     await writeFile(known.box, known)
     await known.ask('delete', () => must(server.call('DELETE', `/api/v1/sandboxes/${id}`)))
     await server.untilGone(id)
-    await eventually(() => expect(rowsOf(server.data).map(({ id: other }) => other)).not.toContain(id))
-    await eventually(() => expect(spares(server)).toEqual(['RUNNING']))
+    await eventually(server, () =>
+      expect(rowsOf(server.data).map(({ id: other }) => other)).not.toContain(id),
+    )
+    await eventually(server, () => expect(spares(server)).toEqual(['RUNNING']))
   },
   async check(server, known) {
     const listed = await server.sandboxes()
@@ -109,7 +111,7 @@ export const pool: Scenario = {
       await must(server.call('DELETE', `/api/v1/sandboxes/${id}`))
       await server.untilGone(id)
     }
-    await eventually(() => expect(spares(server)).toEqual(['RUNNING']))
+    await eventually(server, () => expect(spares(server)).toEqual(['RUNNING']))
     await hasNoStrays(server)
     const claimed = await server.running()
     expect(await answers(claimed)).toBe(true)
@@ -117,7 +119,7 @@ export const pool: Scenario = {
     await server.stop()
     await server.start({ env: { SLIPWAY_WARM_POOL: '0', SLIPWAY_RECONCILE_SECONDS: '1' } })
     await server.untilGone()
-    await eventually(() => expect(rowsOf(server.data)).toEqual([]))
+    await eventually(server, () => expect(rowsOf(server.data)).toEqual([]))
   },
 }
 
@@ -146,7 +148,7 @@ export const conversation: Scenario = {
     await cameHome(server, id)
     await known.ask('delete', () => must(server.call('DELETE', `/api/v1/app-conversations/${id}`)))
     await server.untilGone()
-    await eventually(() => expect(rowsOf(server.data)).toEqual([]))
+    await eventually(server, () => expect(rowsOf(server.data)).toEqual([]))
   },
   async check(server, known) {
     const id = idOf(known)
@@ -207,13 +209,17 @@ async function tasksOf(server: SandboxServer, id: string): Promise<readonly Task
 /** Waits until a task is READY. */
 async function untilOver(server: SandboxServer, id: string): Promise<void> {
   let last: Task | null | undefined
-  await eventually(async () => {
-    const { body } = await must(
-      server.call<(Task | null)[]>('GET', `/api/v1/app-conversations/start-tasks?ids=${id}`),
-    )
-    last = body[0]
-    expect(['READY', 'ERROR']).toContain(last?.status)
-  }, 90_000)
+  await eventually(
+    server,
+    async () => {
+      const { body } = await must(
+        server.call<(Task | null)[]>('GET', `/api/v1/app-conversations/start-tasks?ids=${id}`),
+      )
+      last = body[0]
+      expect(['READY', 'ERROR']).toContain(last?.status)
+    },
+    90_000,
+  )
   if (last?.status !== 'READY') throw new Error(`the start ended: ${JSON.stringify(last)}`)
 }
 
@@ -225,7 +231,7 @@ interface Line {
 /** Waits until the run is over and everything of it is at home, byte for byte. */
 export async function cameHome(server: SandboxServer, id: string): Promise<Line[]> {
   let text = ''
-  await eventually(async () => {
+  await eventually(server, async () => {
     const [box] = await server.sandboxes()
     if (box === undefined) throw new Error('there is no sandbox')
     const there = await (await inside(box, `/api/conversations/${id}/export`)).text()

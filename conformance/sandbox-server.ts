@@ -5,7 +5,8 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { clear, remainsOf, wishGone } from './sandbox-remains.ts'
+import { clearEngine, inEngine, type TestEngine } from './sandbox-containers.ts'
+import { clear, ledgerOf, remainsOf, wishGone } from './sandbox-remains.ts'
 
 const program = resolve(import.meta.dirname, '../packages/cli/src/main.ts')
 /** The server is told this key, so that one that is killed at its first start has not told another to nobody. */
@@ -38,6 +39,8 @@ export interface SandboxServerOptions {
   readonly env?: Readonly<Record<string, string>>
   /** The address that it listens on. */
   readonly host?: string
+  /** Its sandboxes are containers of this engine; otherwise they are processes. */
+  readonly engine?: TestEngine
 }
 
 /** Another program than `slipway sandbox-server`, for one start. It is given `--port`, `--data`, `--host`. */
@@ -237,9 +240,13 @@ export class SandboxServer implements AsyncDisposable {
     return await this.until((await this.startSandbox(query)).id, 'RUNNING')
   }
 
-  /** What there is of its sandboxes (all, or one): processes, listeners, mounts, control groups, files. It need not run. */
+  /** What there is of its sandboxes (all, or one): processes, listeners, mounts, control groups, files,
+   * containers, volumes. It need not run. */
   async remains(id = ''): Promise<string[]> {
-    return await remainsOf(this.data, id)
+    const { engine } = this.#options
+    const ledger = ledgerOf(this.data)
+    const inside = engine === undefined || ledger === undefined ? [] : await inEngine(engine, ledger, id)
+    return [...(await remainsOf(this.data, id)), ...inside]
   }
 
   /** Waits until nothing is left of a sandbox, or of any. */
@@ -248,6 +255,7 @@ export class SandboxServer implements AsyncDisposable {
     for (const deadline = Date.now() + 90_000; Date.now() < deadline; await sleep(100)) {
       left = await this.remains(id)
       if (left.length === 0) return
+      if (!this.isRunning) break
     }
     throw new Error(`it is still there:\n${left.join('\n')}`)
   }
@@ -260,7 +268,7 @@ export class SandboxServer implements AsyncDisposable {
       if (left.length > 0) throw new Error(`after the server has ended there is left:\n${left.join('\n')}`)
     } finally {
       await this.stop('SIGKILL')
-      await clear(this.data)
+      await this.#clear()
       await rm(this.data, { recursive: true, force: true })
     }
   }
@@ -272,6 +280,14 @@ export class SandboxServer implements AsyncDisposable {
     wishGone(this.data)
     await this.start({ env: { SLIPWAY_WARM_POOL: '0', SLIPWAY_RECONCILE_SECONDS: '1' } })
     await this.untilGone()
+  }
+
+  /** What should not be there any more. */
+  async #clear(): Promise<void> {
+    const { engine } = this.#options
+    const ledger = ledgerOf(this.data)
+    await clear(this.data)
+    if (engine !== undefined && ledger !== undefined) await clearEngine(engine, ledger)
   }
 
   #spawn({ env = {}, program: other }: Parameters<SandboxServer['start']>[0] & object): ChildProcess {
@@ -289,13 +305,26 @@ export class SandboxServer implements AsyncDisposable {
         : [other.main, ...where, ...(other.args ?? [])]
     const child = spawn(process.execPath, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...foreign(), SLIPWAY_API_KEY: key, SLIPWAY_LOG_LEVEL: 'info', ...this.#options.env, ...env },
+      env: {
+        ...foreign(),
+        SLIPWAY_API_KEY: key,
+        SLIPWAY_LOG_LEVEL: 'info',
+        ...settingsOf(this.#options.engine),
+        ...this.#options.env,
+        ...env,
+      },
     })
     for (const stream of [child.stdout, child.stderr]) {
       stream?.on('data', (chunk) => this.#output.push(String(chunk)))
     }
     return child
   }
+}
+
+function settingsOf(engine: TestEngine | undefined): Record<string, string> {
+  if (engine === undefined) return {}
+  const { socketPath, image } = engine
+  return { SLIPWAY_BACKEND: 'docker', SLIPWAY_DOCKER_SOCKET: socketPath, SLIPWAY_SANDBOX_IMAGE: image }
 }
 
 /** What the tests' own environment says that is not about our servers. */

@@ -31,7 +31,7 @@ import { Quota } from './quota.ts'
 import { sandboxRelay } from './relay.ts'
 import { Removals } from './removals.ts'
 import { Sandboxes } from './sandboxes.ts'
-import { SideDoors } from './side-doors.ts'
+import { hostNames, SideDoors } from './side-doors.ts'
 import { Specs } from './specs.ts'
 import { Starts } from './start.ts'
 
@@ -175,7 +175,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     identify,
     ...(basePath === '/' ? {} : { basePath }),
     log,
-    allowedHosts: config.allowedHosts,
+    allowedHosts: hostNames(config.allowedHosts, backends.values()),
     allowedOrigins: config.allowedOrigins,
   })
   await starts.recover()

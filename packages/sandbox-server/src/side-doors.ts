@@ -7,11 +7,23 @@ import type { Backend } from './backend.ts'
 const { receiveConversation, receiveEvents, listSandboxSecrets, getSandboxSecret } = controlRoutes
 /** What sandboxes call, each with its session key. */
 const insideRoutes = { receiveConversation, receiveEvents, listSandboxSecrets, getSandboxSecret }
-const retryMs = 2_000
+/** Between two looks for the address of a network: before there is one, and after. */
+const usualLookMs = [2_000, 5_000] as const
 
 /** The socket by which sandboxes without a network reach this server; alone in its folder, which they see. */
 export function socketOf(doorDirectory: string): string {
   return join(doorDirectory, 'host.sock')
+}
+
+/**
+ * The host names that requests may name: those that are given, and those by which sandboxes know this server. None when none is
+ * given: then any is taken.
+ */
+export function hostNames(given: readonly string[], backends: Iterable<Pick<Backend, 'hostUrl'>>): string[] {
+  if (given.length === 0) return []
+  const own = [...backends].map((backend) => backend.hostUrl(80, 'shared'))
+  const names = own.flatMap((url) => (url === undefined ? [] : [new URL(url).hostname]))
+  return [...new Set([...given, ...names])]
 }
 
 interface DoorOptions {
@@ -23,15 +35,18 @@ interface DoorOptions {
   readonly port: number
   readonly doorDirectory: string
   readonly log: Log
+  /** Milliseconds between two looks for the address of a network: before there is one, and after. 2 and 5 s unless given. */
+  readonly lookMs?: readonly [number, number]
 }
 
 /**
  * Further listeners for sandboxes that cannot reach the server's own address: a Unix socket for those without a network, and
- * the address of a backend's network. They serve what sandboxes call and nothing else.
+ * the address of a backend's network, wherever that moves to. They serve what sandboxes call and nothing else.
  */
 export class SideDoors implements AsyncDisposable {
   readonly #options: DoorOptions
-  readonly #open: Listening[] = []
+  #socket: Listening | undefined
+  #gateway: { readonly address: string; readonly listening: Listening } | undefined
   #timer: NodeJS.Timeout | undefined
   #opening: Promise<void>
   #isClosed = false
@@ -52,7 +67,7 @@ export class SideDoors implements AsyncDisposable {
     this.#isClosed = true
     clearTimeout(this.#timer)
     await this.#opening
-    await Promise.all(this.#open.map((listening) => listening.close()))
+    await Promise.all([this.#socket?.close(), this.#gateway?.listening.close()])
   }
 
   async #openAll(): Promise<void> {
@@ -61,7 +76,7 @@ export class SideDoors implements AsyncDisposable {
     const backend = [...backends.values()].find((one) => one.gatewayAddress !== undefined)
     const isEverywhere = host === '0.0.0.0' || host === '::'
     if (backend?.gatewayAddress === undefined || isEverywhere) return
-    await this.#openGateway(backend.gatewayAddress.bind(backend))
+    await this.#keepGateway(backend.gatewayAddress.bind(backend))
   }
 
   async #openSocket(directory: string): Promise<void> {
@@ -69,7 +84,7 @@ export class SideDoors implements AsyncDisposable {
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 })
       const socketPath = socketOf(directory)
-      this.#open.push(await listen(this.#app(), { socketPath }))
+      this.#socket = await listen(this.#app(), { socketPath })
       // Sandboxes may have users of their own. Who can enter the folder is up to the folder, and a key is asked for.
       await chmod(socketPath, 0o666)
     } catch (error) {
@@ -79,26 +94,36 @@ export class SideDoors implements AsyncDisposable {
     }
   }
 
-  /** Some engines make their network with the first sandbox, and some are not there yet. */
-  async #openGateway(find: () => Promise<string | undefined>): Promise<void> {
-    const { port, host, log } = this.#options
+  /**
+   * Some engines make their network with the first sandbox, and some are not there yet. It is looked at for ever: a network that
+   * somebody has taken away is made again, perhaps with another address.
+   */
+  async #keepGateway(find: () => Promise<string | undefined>): Promise<void> {
+    const { log, lookMs: [beforeMs, afterMs] = usualLookMs } = this.#options
     try {
       const address = await find()
-      if (this.#isClosed || address === host) return
-      if (address !== undefined) {
-        this.#open.push(await listen(this.#app(), { host: address, port }))
-        log('info', 'sandboxes reach this server at the address of their network', { address, port })
-        return
-      }
+      if (address !== undefined && !this.#isClosed) await this.#moveTo(address)
+      this.#trouble = undefined
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error)
-      if (text !== this.#trouble) log('warn', 'sandboxes cannot reach this server yet', { error: text })
+      if (text !== this.#trouble) log('warn', 'sandboxes may not reach this server', { error: text })
       this.#trouble = text
     }
     if (this.#isClosed) return
-    this.#timer = setTimeout(() => {
-      this.#opening = this.#openGateway(find)
-    }, retryMs).unref()
+    const again = () => {
+      this.#opening = this.#keepGateway(find)
+    }
+    this.#timer = setTimeout(again, this.#gateway === undefined ? beforeMs : afterMs).unref()
+  }
+
+  /** An address that is gone and comes back is listened on all the time: the listener stays until there is another one. */
+  async #moveTo(address: string): Promise<void> {
+    const { port, host, log } = this.#options
+    const before = this.#gateway
+    if (before?.address === address || address === host) return
+    this.#gateway = { address, listening: await listen(this.#app(), { host: address, port }) }
+    log('info', 'sandboxes reach this server at the address of their network', { address, port })
+    await before?.listening.close()
   }
 
   #app() {

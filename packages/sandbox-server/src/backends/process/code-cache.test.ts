@@ -179,6 +179,8 @@ test('a sandbox of our own agent server reads it and cannot write it', {
   ]
   for (const each of tries)
     expect([each, await run(`(${each}) 2> /dev/null && echo done`)]).toEqual([each, ''])
+  // Not only because the files are another user's.
+  expect(await run('touch /run/slipway-code/x 2>&1')).toContain('Read-only file system')
   expect(filesIn(codeDirectory)).toEqual(before)
 })
 

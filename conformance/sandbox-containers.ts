@@ -1,0 +1,52 @@
+import Docker from 'dockerode'
+
+/** A container engine that tests may fill: its socket, and an image of the agent server in it. */
+export interface TestEngine {
+  readonly socketPath: string
+  readonly image: string
+}
+
+/** The one whose socket a variable names (`.ci/engines` sets them); undefined when it is not set. */
+export function engineOf(variable: string): TestEngine | undefined {
+  const socketPath = process.env[variable]
+  if (!socketPath) return undefined
+  return { socketPath, image: process.env.SLIPWAY_TEST_IMAGE || 'slipway-agent-server' }
+}
+
+/** Containers and volumes that carry the label of a ledger, in words; `id`: of this sandbox alone. */
+export async function inEngine(engine: TestEngine, ledger: string, id = ''): Promise<string[]> {
+  const { docker, filters } = opened(engine, ledger)
+  const [containers, { Volumes: volumes }] = await Promise.all([
+    docker.listContainers({ all: true, filters }),
+    docker.listVolumes({ filters }),
+  ])
+  return [
+    ...containers.map(({ Names, State }) => `container ${Names.join()} ${State}`),
+    ...(volumes ?? []).map(({ Name }) => `volume ${Name}`),
+  ].filter((thing) => thing.includes(id))
+}
+
+/** Ends the processes of all containers of a sandbox. */
+export async function killInEngine(engine: TestEngine, ledger: string, id: string): Promise<number> {
+  const { docker, filters } = opened(engine, ledger)
+  const found = (await docker.listContainers({ filters })).filter(({ Names }) =>
+    Names.some((name) => name.includes(id)),
+  )
+  for (const { Id } of found) await docker.getContainer(Id).kill()
+  return found.length
+}
+
+/** Removes all that carries the label of a ledger, its network too, which servers leave. */
+export async function clearEngine(engine: TestEngine, ledger: string): Promise<void> {
+  const { docker, filters } = opened(engine, ledger)
+  for (const { Id } of await docker.listContainers({ all: true, filters }))
+    await docker.getContainer(Id).remove({ force: true, v: true })
+  for (const { Name } of (await docker.listVolumes({ filters })).Volumes ?? [])
+    await docker.getVolume(Name).remove()
+  for (const { Id } of await docker.listNetworks({ filters })) await docker.getNetwork(Id).remove()
+}
+
+function opened({ socketPath }: TestEngine, ledger: string) {
+  const docker = new Docker({ host: '', protocol: 'http', socketPath })
+  return { docker, filters: JSON.stringify({ label: [`dev.slipway.ledger=${ledger}`] }) }
+}
