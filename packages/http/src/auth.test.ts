@@ -211,3 +211,18 @@ test('OPTIONS without a page tells the methods', async () => {
   const { status, headers } = await trial.call('/api/thing', { method: 'OPTIONS' })
   expect([status, headers.allow]).toEqual([204, 'GET, HEAD, POST, OPTIONS'])
 })
+
+test.each(['text/plain', 'application/json', 'multipart/form-data'])(
+  'OPTIONS with a body of %s is answered as without one',
+  async (type) => {
+    await using trial = await open()
+    const call = {
+      method: 'OPTIONS',
+      headers: { 'content-type': type, 'content-length': 3 },
+      body: '[[[',
+    }
+    expect((await trial.call('/api/thing', call)).status).toBe(204)
+    const { status, text } = await trial.call('/nothing', call)
+    expect([status, JSON.parse(text)]).toEqual([404, { detail: 'Not Found' }])
+  },
+)

@@ -36,7 +36,7 @@ export function framework(
       shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
     },
   })
-  for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'QUERY']) {
+  for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'QUERY']) {
     fastify.addHttpMethod(method, { hasBody: false, overrideExisting: true })
   }
   fastify.server.maxConnections = limits.maxConnections ?? 25_000

@@ -281,6 +281,16 @@ test('a preflight is answered by the target, and by the relay when there is no t
   expect((await both.near.call('/sandboxes/none/x', { method: 'OPTIONS' })).status).toBe(404)
 })
 
+test.each(['text/plain', 'application/json'])('OPTIONS with a body of %s goes through', async (type) => {
+  await using both = await bed()
+  const call = {
+    method: 'OPTIONS',
+    headers: { 'content-type': type, 'content-length': 3 },
+    body: '[[[',
+  }
+  expect((await both.near.call(`${at}/api/echo`, call)).status).toBe(204)
+})
+
 test('a relay asks for no key of its own, but for a host and a page of its own', async () => {
   await using both = await bed(
     { keys: [new Secret('near')], allowedHosts: ['box.example'] },

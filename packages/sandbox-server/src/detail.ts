@@ -1,15 +1,17 @@
 import { stripVTControlCharacters } from 'node:util'
 import { secretTexts } from '@slipway/protocol'
 import type { Kept } from './kept.ts'
+import { secretForms } from './secret-forms.ts'
 
 const maxChars = 4_000
-const minSecretChars = 4
 /** A shorter piece of a secret at the beginning of a line is left alone: it could be anything. */
 const minPieceChars = 8
 
 /** What a sandbox or its backend says about it, for its owner: its end, without control characters and secrets. */
 export function shownDetail(text: string, kept: Kept | undefined): string {
-  const secrets = kept === undefined ? [] : secretsOf(kept)
+  const forms = new Set(kept === undefined ? [] : secretsOf(kept).flatMap(secretForms))
+  // The longest first, so that none is starred in part.
+  const secrets = [...forms].sort((a, b) => b.length - a.length)
   let shown = text
   for (const secret of secrets) shown = shown.replaceAll(secret, '****')
   const lines = plain(shown)
@@ -19,20 +21,10 @@ export function shownDetail(text: string, kept: Kept | undefined): string {
   return clean.length > maxChars ? `… ${clean.slice(-maxChars)}` : clean
 }
 
-/** Each secret as it may stand in an output; the longest first, so that none is starred in part. */
-function secretsOf({ key, initKey, order }: Kept): string[] {
+/** What of an order is secret: its keys, and what its environment names as such. */
+export function secretsOf({ key, initKey, order }: Kept): readonly string[] {
   const named = secretTexts(order.env).filter(({ isNamed }) => isNamed)
-  const texts = [key ?? '', initKey ?? '', ...named.map(({ text }) => text)]
-  const forms = texts
-    .filter((text) => text.length >= minSecretChars)
-    .flatMap((text) => [
-      text,
-      JSON.stringify(text).slice(1, -1),
-      encodeURIComponent(text.toWellFormed()),
-      Buffer.from(text).toString('base64'),
-      Buffer.from(text).toString('base64url'),
-    ])
-  return [...new Set(forms)].sort((a, b) => b.length - a.length)
+  return [key ?? '', initKey ?? '', ...named.map(({ text }) => text)]
 }
 
 /** Output is cut at its beginning, perhaps in the middle of a secret: then a line begins with the rest of it. */

@@ -1,6 +1,6 @@
 import { Problem, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { checkRepository, repositoryOf } from './repository.ts'
+import { checkHost, checkRepository, repositoryOf } from './repository.ts'
 
 const token = (text: string, host?: string) => ({
   token: new Secret(text),
@@ -40,6 +40,8 @@ test.each([
   ['https://u:p@h/x', true],
   ['https://token@h/x', true],
   ['ssh://git:p@h/x', true],
+  ['https://h/x?access_token=p', true],
+  ['https://h/x?depth=1', false],
   ['ssh://git@h/x', false],
   ['https://h/x@y', false],
   ['o/n', false],
@@ -47,4 +49,18 @@ test.each([
 ])('%s holds a password: %s', (address, isRefused) => {
   if (isRefused) expect(() => checkRepository(address)).toThrow(Problem)
   else checkRepository(address)
+})
+
+test.each([
+  ['https://u:p@h', true],
+  ['u:p@h', true],
+  ['https://h?token=p', true],
+  ['h#p', true],
+  ['h', false],
+  ['h:8443', false],
+  ['http://127.0.0.1:3/git/', false],
+  [undefined, false],
+])('%s is no host of a provider: %s', (host, isRefused) => {
+  if (isRefused) expect(() => checkHost('gitlab', host)).toThrow(Problem)
+  else checkHost('gitlab', host)
 })

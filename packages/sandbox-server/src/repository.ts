@@ -1,4 +1,4 @@
-import { type AppConversationStartRequest, invalid, Secret } from '@slipway/protocol'
+import { type AppConversationStartRequest, invalid, isSecretName, Secret } from '@slipway/protocol'
 
 /** A repository that is to be cloned. */
 export interface Repository {
@@ -45,15 +45,26 @@ export function isAddress(repository: string): boolean {
 }
 
 /**
- * Refuses an address that holds a password: it would stand in lists, in the configuration of the clone and in what
- * processes show. A Problem `invalid`.
+ * Refuses an address that holds a user, a password or a key: it would stand in lists, in the configuration of the clone and in
+ * what processes show. A Problem `invalid`.
  */
 export function checkRepository(repository: string | undefined): void {
-  if (repository === undefined || !/^(?:https?|git|file):\/\/[^/]*@|^ssh:\/\/[^/@]*:[^/@]*@/.test(repository))
-    return
+  if (repository === undefined || !isAddress(repository)) return
+  const hasUser = /^(?:https?|git|file):\/\/[^/]*@|^ssh:\/\/[^/@]*:[^/@]*@/.test(repository)
+  const parameters = URL.parse(repository)?.searchParams.keys() ?? []
+  if (!hasUser && ![...parameters].some(isSecretName)) return
   throw invalid(
     ['body', 'selected_repository'],
-    'An address with a user or a password in it is not taken: store the token as one of a git provider',
+    'An address with a user, a password or a key in it is not taken: store the token as one of a git provider',
+  )
+}
+
+/** Refuses a provider's host that holds more than an address: it is shown, and stands in every address made of it. */
+export function checkHost(provider: string, host: string | undefined): void {
+  if (host === undefined || !/[@?#\s]/.test(host)) return
+  throw invalid(
+    ['body', 'provider_tokens', provider, 'host'],
+    'A host is a name or an address, without a user, a password or a query',
   )
 }
 

@@ -2,6 +2,7 @@ import { Client } from '@slipway/client'
 import { formatInstant, must, type SandboxInfo, Secret } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
 import type { Backend, Isolation } from './backend.ts'
+import { secretsOf } from './detail.ts'
 import { type Expose, type ExposedUrl, exposedUrls } from './exposed.ts'
 import type { Seals } from './kept.ts'
 import type { Lifetimes } from './lifetimes.ts'
@@ -21,6 +22,8 @@ export interface Reached {
   /** As seen from inside; never empty. */
   readonly workingDir: string
   readonly row: SandboxRow
+  /** Its keys, and what its environment names as secret: whatever is printed in it may hold them. */
+  secrets(): readonly string[]
 }
 
 export interface InfosOptions {
@@ -61,7 +64,7 @@ export class Infos {
     const publicUrl = must(this.#exposed(row)[0], 'the address of an agent server').url
     const workingDir = kept.order.workingDir || placeOf(row).workingDir || usualWorkingDir
     const client = new Client({ url, sessionApiKey: key, fetch: this.#options.fetch })
-    return { client, url, publicUrl, key, workingDir, row }
+    return { client, url, publicUrl, key, workingDir, row, secrets: () => secretsOf(kept) }
   }
 
   /** Where it is reached from this machine, by name of the wire; empty unless it runs. */

@@ -75,7 +75,7 @@ export async function runStart(parts: RunParts, job: StartJob): Promise<void> {
   const { progress, choice, signal, hidden, id } = job
   await progress.change({ status: 'WAITING_FOR_SANDBOX', sandbox: choice.row.id })
   const reached = await running(parts.sandboxes, choice.row, { waitMs: parts.waitMs, signal })
-  hidden.add(reached.key)
+  for (const secret of reached.secrets()) hidden.add(secret)
   parts.sandboxes.touch(choice.row.id)
   const agent_url = reached.publicUrl
   const isThere = job.known?.sandbox === choice.row.id && (await isKnownTo(reached, id, signal))
@@ -154,17 +154,20 @@ function repository(
 }
 
 /** Secrets of the account, and the token of the repository's provider, so that the agent can push. */
-async function allSecrets(
-  { accounts }: RunParts,
-  { scope, request, hidden }: StartJob,
-  token: Secret | undefined,
-): Promise<StartSecrets> {
-  const own = await accounts.secrets(scope.owner)
-  for (const { value } of Object.values(own)) hidden.add(value)
+async function allSecrets(parts: RunParts, job: StartJob, token: Secret | undefined): Promise<StartSecrets> {
+  const { request } = job
+  const own = await ownSecrets(parts, job)
   const name = `${(request.git_provider ?? usualProvider).toUpperCase()}_TOKEN`
   return token === undefined || Object.hasOwn(own, name)
     ? own
     : { ...own, [name]: { value: token, description: 'Token of the provider of the repository' } }
+}
+
+/** Those of the account; from now on they are hidden in what the start says. */
+async function ownSecrets({ accounts }: RunParts, { scope, hidden }: StartJob): Promise<StartSecrets> {
+  const own = await accounts.secrets(scope.owner)
+  for (const { value } of Object.values(own)) hidden.add(value)
+  return own
 }
 
 /** The conversation's row, so that what comes home at once finds it, and then the conversation itself. */

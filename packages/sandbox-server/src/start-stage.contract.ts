@@ -152,6 +152,7 @@ export class TestSandboxes implements AsyncDisposable {
       client: new Client({ url: place.url, sessionApiKey: key, fetch: reach }),
       url: place.url,
       publicUrl: place.url,
+      secrets: () => [],
       key,
       workingDir: join(place.directory, 'project'),
       row: place.row,

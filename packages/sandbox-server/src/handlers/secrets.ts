@@ -3,6 +3,7 @@ import { type controlRoutes, Problem } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
 import { type Accounts, own } from '../accounts.ts'
 import { callerOf, sandboxOf } from '../callers.ts'
+import { checkHost } from '../repository.ts'
 
 type Routes = Pick<
   typeof controlRoutes,
@@ -69,7 +70,9 @@ export function secretHandlers({ accounts }: { readonly accounts: Accounts }): H
       return { json: { message: 'The secret is deleted.' } }
     },
     async setGitProviders(request) {
-      await accounts.changeProviders(callerOf(request).owner, request.body.provider_tokens)
+      const { provider_tokens } = request.body
+      for (const [name, { host }] of Object.entries(provider_tokens)) checkHost(name, host)
+      await accounts.changeProviders(callerOf(request).owner, provider_tokens)
       return { json: { message: 'The tokens are stored.' } }
     },
     async deleteGitProviders(request) {

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 
 /** The value, or undefined when it fails with one of these codes of the system. */
 export async function ignoring<T>(codes: readonly string[], work: Promise<T>): Promise<T | undefined> {
@@ -12,7 +12,18 @@ export async function ignoring<T>(codes: readonly string[], work: Promise<T>): P
 
 /** A small text file; undefined when it is not there, also when what it tells of (a process, a group) ends meanwhile. */
 export function textOf(path: string): Promise<string | undefined> {
-  return ignoring(['ENOENT', 'ENOTDIR', 'ESRCH', 'ENODEV', 'EACCES', 'EPERM'], readFile(path, 'utf8'))
+  return ignoring(['ENOENT', 'ENOTDIR', 'ESRCH', 'ENODEV', 'EACCES', 'EPERM'], smallText(path))
+}
+
+/** Node's own way takes 64 KiB for each file of `/proc` and of control groups, which do not tell their size. */
+async function smallText(path: string): Promise<string> {
+  await using file = await open(path)
+  const parts: Buffer[] = []
+  for (;;) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(1024))
+    if (bytesRead === 0) return Buffer.concat(parts).toString()
+    parts.push(buffer.subarray(0, bytesRead))
+  }
 }
 
 export function sleep(timeMs: number): Promise<void> {
