@@ -395,7 +395,10 @@ describe('a conversation', () => {
     })
     expect(await ann.send(id, 'Who speaks?')).toMatchObject({ status: 200 })
     await ann.untilSaid(id, 'The other one speaks.')
-    expect(await ann.conversation(id)).toMatchObject({ llm_model: 'scripted/other' })
+    // What the agent server said before the change may come home after it; what it says next corrects that.
+    await expect
+      .poll(() => ann.conversation(id), { timeout: 30_000 })
+      .toMatchObject({ llm_model: 'scripted/other' })
     const unknown = await ann.call('POST', `${base}/${id}/switch_profile`, { profile_name: 'nobody' })
     expect(unknown.status).toBe(404)
     const log = await server.fetch(`/api/v1/conversation/${id}/events/export`, {
