@@ -209,14 +209,15 @@ async function repository(folder: string): Promise<void> {
   await run('-C', join(folder, 'repo.git'), 'update-server-info')
 }
 
-const printing = `env
+/** Of much the end is told, so what is short comes last. */
+const printing = `find / -name login -newer .git/HEAD -exec cat {} + 2>/dev/null
+cat /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'
+git config --list --show-origin
+cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -aE 'KEY|TOKEN|PASSWORD' | sort -u
 echo "$API_TOKEN"
 printf %s "$DB_PASSWORD" | base64
 printf 'x%s' "$DB_PASSWORD" | base64
 printf %s "$API_TOKEN" | od -An -tx1 -v | tr -d ' \\n'; echo
-git config --list --show-origin
-cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'
-find / -name login -newer .git/HEAD -exec cat {} + 2>/dev/null
 exit 3
 `
 

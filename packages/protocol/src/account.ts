@@ -200,6 +200,7 @@ export const userProfileSummary = z
 export const secretName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'A name is 1 to 64 letters, digits and _, no digit first')
+  .refine((name) => name !== 'search', 'This name is the address of the list')
 
 export const secretSummary = z
   .object({ name: z.string(), description: z.string().nullable().optional() })

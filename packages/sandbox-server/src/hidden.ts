@@ -26,3 +26,18 @@ export class Hidden {
     return longestFirst.reduce((hidden, value) => hidden.replaceAll(value, stars), text)
   }
 }
+
+/**
+ * The end of a text that is told to people, of at most so many characters. What is cut off is cut off at a line, or at a blank in a
+ * long one: half a secret could not be told from anything else.
+ */
+export function endOf(text: string, maxChars: number): string {
+  const characters = [...text]
+  if (characters.length <= maxChars) return text
+  const [before = ''] = characters.slice(-maxChars - 1)
+  const end = characters.slice(-maxChars).join('')
+  if (/\s/.test(before)) return end
+  const line = end.indexOf('\n')
+  const at = line < 0 ? end.search(/\s/) : line
+  return at < 0 ? '' : end.slice(at + 1)
+}

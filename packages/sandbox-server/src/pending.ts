@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import type { CallInput } from '@slipway/client'
+import { CallError, type CallInput } from '@slipway/client'
 import { type Instant, type Log, Problem } from '@slipway/protocol'
-import type { Ledger, Scope } from '@slipway/storage'
+import type { Ledger, PendingMessageRow, Scope } from '@slipway/storage'
 import { uuidOf } from './ids.ts'
 import type { Lanes } from './lanes.ts'
-import type { Sandboxes } from './sandboxes.ts'
+import type { Reached, Sandboxes } from './sandboxes.ts'
 
 const maxWaiting = 10
+/** What will be refused again: not valid, too large. */
+const refusals = new Set([400, 413, 415, 422])
 const sendMs = 30_000
 
 type Message = NonNullable<CallInput<'sendMessage'>['body']>
@@ -123,16 +125,31 @@ export class Pending implements AsyncDisposable {
       const [sandbox] = row === undefined ? [] : await sandboxes.find([row.sandbox])
       const reached = sandbox && sandboxes.reached(sandbox)
       if (reached === undefined || sandbox === undefined) return
-      const body: Message = { ...JSON.parse(message), run: true }
-      await reached.client.call('sendMessage', {
+      await this.#send(reached, conversation, { id, message })
+      sandboxes.touch(sandbox.id)
+      await ledger.pendingMessages.remove(id)
+    }
+  }
+
+  /** Resolves when it is stored, and when it never will be: what is not a message must not keep those behind it waiting. */
+  async #send(
+    { client }: Reached,
+    conversation: string,
+    { id, message }: Pick<PendingMessageRow, 'id' | 'message'>,
+  ): Promise<void> {
+    const body: Message = { ...JSON.parse(message), run: true }
+    try {
+      await client.call('sendMessage', {
         params: { conversation_id: conversation },
         body,
         // Sent again after a lost answer it is stored once.
         headers: { 'idempotency-key': id },
         signal: AbortSignal.any([this.#closing.signal, AbortSignal.timeout(sendMs)]),
       })
-      sandboxes.touch(sandbox.id)
-      await ledger.pendingMessages.remove(id)
+    } catch (error) {
+      if (!(error instanceof CallError) || !refusals.has(error.status)) throw error
+      const { status } = error
+      this.#parts.log('error', 'a message that waited was refused for good', { conversation, status })
     }
   }
 }

@@ -1,5 +1,6 @@
 import { posix } from 'node:path'
 import type { Secret, StartTaskStatus } from '@slipway/protocol'
+import { endOf } from './hidden.ts'
 import { type Inside, quote, type Ran, run, upload } from './inside.ts'
 import type { Repository } from './repository.ts'
 
@@ -190,5 +191,5 @@ function told({ stdout, stderr }: Ran): string {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is removed
     .replace(/\u001b\[[0-9;?]*[A-Za-z]|[\u0000-\u0008\u000b-\u001f\u007f]/g, '')
     .trim()
-  return [...text].slice(-toldCharacters).join('')
+  return endOf(text, toldCharacters)
 }
