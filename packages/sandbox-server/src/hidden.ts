@@ -33,10 +33,10 @@ export class Hidden {
  */
 export function endOf(text: string, maxChars: number): string {
   const characters = [...text]
-  if (characters.length <= maxChars) return text
-  const [before = ''] = characters.slice(-maxChars - 1)
-  const end = characters.slice(-maxChars).join('')
-  if (/\s/.test(before)) return end
+  const from = characters.length - maxChars
+  if (from <= 0) return text
+  const end = characters.slice(from).join('')
+  if (/\s/.test(characters[from - 1] ?? '')) return end
   const line = end.indexOf('\n')
   const at = line < 0 ? end.search(/\s/) : line
   return at < 0 ? '' : end.slice(at + 1)
