@@ -1,46 +1,16 @@
-import { execFile } from 'node:child_process'
-import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
+import { leaks, ProcessList, plant, planted } from './canaries.ts'
 import { FarModel, type Play } from './far-model.ts'
+import { GitHost } from './git-host.ts'
 import { SandboxServer } from './sandbox-server.ts'
 import { administrator, eventually, makeUser, type PageOf, type User, withKey } from './sandbox-user.ts'
 
 /** Secrets in every place that takes one, and nowhere else afterwards. What agent servers do with theirs is in `canary.test.ts`. */
-
-/** A secret that can be told from all others by its name, wherever it turns up. */
-const planted = new Map<string, string>()
-function plant(place: string): string {
-  const known = planted.get(place)
-  if (known !== undefined) return known
-  const value = `cnry-${place}-${randomBytes(9).toString('hex')}`
-  planted.set(place, value)
-  return value
-}
-
-/** Each form in which a value could be written down. */
-function formsOf(value: string): string[] {
-  const bytes = Buffer.from(value)
-  const base64 = [0, 1, 2].map((shift) => {
-    const text = Buffer.concat([Buffer.alloc(shift), bytes]).toString('base64')
-    return text.slice(shift === 0 ? 0 : 4, -4)
-  })
-  return [value, ...base64, bytes.toString('hex'), encodeURIComponent(value), bytes.toString('base64url')]
-}
-
-/** The places whose secret stands in a text. */
-function leaks(text: string | Buffer): string[] {
-  return [...planted].flatMap(([place, value]) =>
-    formsOf(value).some((form) => text.includes(form)) ? [place] : [],
-  )
-}
 
 let directory: string
 let server: SandboxServer
@@ -54,7 +24,7 @@ const answers: string[] = []
 beforeAll(async () => {
   directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-canary-')))
   far = await FarModel.open()
-  git = await GitHost.open(directory)
+  git = await GitHost.open(directory, printing)
   server = await SandboxServer.prepare({
     env: {
       SLIPWAY_SECRET_KEY: plant('secret-key'),
@@ -116,97 +86,6 @@ function record(recorded: SandboxServer): void {
         planted.set(`session-key-${planted.size}`, String(key))
     return response
   }
-}
-
-/** What is in the list of processes, looked at again and again. */
-class ProcessList implements AsyncDisposable {
-  /** Secrets that were seen, with the program. */
-  readonly found = new Set<string>()
-  /** How many lists of arguments were read. */
-  count = 0
-  #isOver = false
-  readonly #looking: Promise<void>
-
-  constructor() {
-    this.#looking = this.#look()
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#isOver = true
-    await this.#looking
-  }
-
-  async #look(): Promise<void> {
-    for (; !this.#isOver; await sleep(20)) {
-      for (const name of await readdir('/proc')) {
-        if (!/^\d+$/.test(name)) continue
-        const text = await readFile(`/proc/${name}/cmdline`, 'latin1').catch(() => '')
-        this.count++
-        if (/cnry|Y25ye|NucnkN|jbnJ5|636e7279/.test(text))
-          for (const place of leaks(text)) this.found.add(`${place} in ${text.slice(0, 200)}`)
-      }
-    }
-  }
-}
-
-/** A host of git repositories: `good/repo` can be cloned with the token; anything else is refused with all that was sent. */
-class GitHost implements AsyncDisposable {
-  readonly url: string
-  /** What came in headers of authorization, decoded. */
-  readonly logins: string[] = []
-  readonly #server: Server
-  readonly #root: string
-
-  private constructor(gitServer: Server, root: string) {
-    this.#server = gitServer
-    this.#root = root
-    this.url = `http://127.0.0.1:${(gitServer.address() as AddressInfo).port}` // it listens on a port
-    gitServer.on('request', (request, response) => void this.#answer(request, response))
-  }
-
-  static async open(folder: string): Promise<GitHost> {
-    const root = join(folder, 'git')
-    await repository(join(root, 'good'))
-    const gitServer = createServer()
-    await new Promise<void>((resolve) => gitServer.listen(0, '127.0.0.1', resolve))
-    return new GitHost(gitServer, root)
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#server.closeAllConnections()
-    await new Promise((resolve) => this.#server.close(resolve))
-  }
-
-  async #answer({ url = '', headers }: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { authorization } = headers
-    if (authorization === undefined)
-      return void response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
-    const login = Buffer.from(authorization.replace('Basic ', ''), 'base64').toString()
-    this.logins.push(login)
-    const path = url.replace(/\?.*$/, '')
-    if (!path.startsWith('/good/')) {
-      const said = `${authorization}\n${login}\n${encodeURIComponent(login)}\n`
-      return void response.writeHead(403, { 'content-type': 'text/plain' }).end(said)
-    }
-    const bytes = await readFile(join(this.#root, path)).catch(() => undefined)
-    response.writeHead(bytes === undefined ? 404 : 200).end(bytes)
-  }
-}
-
-/** A repository with a setup script that prints what it finds, and fails. */
-async function repository(folder: string): Promise<void> {
-  const work = join(folder, 'work')
-  await mkdir(join(work, '.openhands'), { recursive: true })
-  await writeFile(join(work, '.openhands', 'setup.sh'), printing)
-  const run = async (...args: string[]) => {
-    const settings = ['-c', 'user.name=t', '-c', 'user.email=t@t', '-c', 'init.defaultBranch=main']
-    await promisify(execFile)('git', [...settings, ...args], { cwd: work })
-  }
-  await run('init', '--quiet')
-  await run('add', '-A')
-  await run('commit', '--quiet', '-m', 'One')
-  await run('clone', '--quiet', '--bare', work, join(folder, 'repo.git'))
-  await run('-C', join(folder, 'repo.git'), 'update-server-info')
 }
 
 /** Of much the end is told, so what is short comes last. */
@@ -333,15 +212,21 @@ async function converse(): Promise<string[]> {
   await ann.must('POST', `${base}/${refused.id}/switch_profile`, { profile_name: 'canary' })
   await ann.send(refused.id, 'Once more.')
   await failed(refused.id)
+  // Somebody who has set nothing gets the model of the server.
+  const bob = await makeUser(server)
+  planted.set('other-key', bob.key)
+  const { id } = await bob.ready(request({ plugins: [] }))
+  await failed(id, bob)
+  await bob.call('GET', `/api/v1/conversation/${id}/events/export`)
   far.plays = [{ text: 'Well.' }]
   const profiled = await ann.ready({ llm_profile: 'plain', sandbox_id: first.sandbox_id })
   return [first.id, refused.id, profiled.id]
 }
 
-async function failed(id: string): Promise<void> {
+async function failed(id: string, user = ann): Promise<void> {
   await eventually('its end has come home', async () => {
     const path = `/api/v1/conversation/${id}/events/search?kind__eq=ConversationErrorEvent`
-    return (await ann.get<PageOf<unknown>>(path)).items.length > 0 ? true : undefined
+    return (await user.get<PageOf<unknown>>(path)).items.length > 0 ? true : undefined
   })
 }
 
@@ -487,13 +372,15 @@ async function look(ids: readonly string[], sandboxes: readonly string[]): Promi
 /** Secrets in the files of the data directory, by file; what is in the sandboxes' own folders is theirs. */
 async function found(): Promise<Record<string, string[]>> {
   const all: Record<string, string[]> = {}
-  const entries = await readdir(server.data, { recursive: true, withFileTypes: true })
-  for (const entry of entries) {
-    const path = join(entry.parentPath, entry.name)
-    const name = path.slice(server.data.length + 1)
-    if (!entry.isFile() || name.startsWith('sandboxes/')) continue
-    const places = leaks(await readFile(path).catch(() => ''))
-    if (places.length > 0) all[name] = places
+  for (const entry of await readdir(server.data, { withFileTypes: true })) {
+    const isFolder = entry.isDirectory()
+    if (entry.name === 'sandboxes' || entry.name === 'code') continue
+    const path = join(server.data, entry.name)
+    const below = isFolder ? await readdir(path, { recursive: true }) : ['']
+    for (const name of below) {
+      const places = leaks(await readFile(join(path, name)).catch(() => ''))
+      if (places.length > 0) all[join(entry.name, name)] = places
+    }
   }
   return all
 }
