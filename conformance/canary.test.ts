@@ -1,39 +1,12 @@
-import { randomBytes } from 'node:crypto'
 import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { brief, type Client, Driver, scripted } from './agent.ts'
 import { Api } from './api.ts'
+import { leaks, plant, planted } from './canaries.ts'
 import { FarModel, type Play } from './far-model.ts'
 import { startServer } from './server.ts'
-
-/** A secret that can be told from all others by its name, wherever it turns up. */
-const planted = new Map<string, string>()
-function plant(place: string): string {
-  const known = planted.get(place)
-  if (known !== undefined) return known
-  const value = `cnry-${place}-${randomBytes(9).toString('hex')}`
-  planted.set(place, value)
-  return value
-}
-
-/** Each form in which a value could be written down. */
-function formsOf(value: string): string[] {
-  const bytes = Buffer.from(value)
-  const base64 = [0, 1, 2].map((shift) => {
-    const text = Buffer.concat([Buffer.alloc(shift), bytes]).toString('base64')
-    return text.slice(shift === 0 ? 0 : 4, -4)
-  })
-  return [value, ...base64, bytes.toString('hex'), encodeURIComponent(value), bytes.toString('base64url')]
-}
-
-/** The places whose secret stands in a text. */
-function leaks(text: string | Buffer): string[] {
-  return [...planted].flatMap(([place, value]) =>
-    formsOf(value).some((form) => text.includes(form)) ? [place] : [],
-  )
-}
 
 let data: string
 let directory: string

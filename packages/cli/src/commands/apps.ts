@@ -1,8 +1,8 @@
 import type { AppConversation } from '@slipway/protocol'
 import type { ControlContext } from '../control-context.ts'
 import { appConversation, homeEvents } from '../home-events.ts'
-import { rawPage } from '../raw-page.ts'
-import { note, print, table } from '../terminal.ts'
+import { listPages } from '../list-pages.ts'
+import { print, table } from '../terminal.ts'
 import { visible } from '../visible.ts'
 import { received, writeWhole } from './export.ts'
 import { positionedLine, tailLine } from './tail.ts'
@@ -12,20 +12,14 @@ export async function listAppsCommand(
   { client, isJson, signal }: ControlContext,
   options: { readonly limit: string; readonly all: boolean },
 ): Promise<void> {
-  let page_id: string | undefined
-  let isFirst = true
-  do {
-    const query = { limit: options.limit, page_id }
-    const response = await client.open('searchAppConversations', { query, signal })
-    const { items, next_page_id } = rawPage(await response.text())
-    if (isJson) await print(items.map((item) => `${item}\n`).join(''))
-    else if (items.length === 0 && isFirst)
-      note('There is no conversation yet. "slipway app start MESSAGE" begins one.')
-    else await print(appTable(items, isFirst))
-    isFirst = false
-    page_id = next_page_id ?? undefined
-  } while (options.all && page_id !== undefined)
-  if (page_id !== undefined) note('There are more: --all')
+  await listPages({
+    open: (page_id) =>
+      client.open('searchAppConversations', { query: { limit: options.limit, page_id }, signal }),
+    table: appTable,
+    isJson,
+    all: options.all,
+    nothing: 'There is no conversation yet. "slipway app start MESSAGE" begins one.',
+  })
 }
 
 function appTable(items: readonly string[], hasHead: boolean): string {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem, type SandboxInfo } from '@slipway/protocol'
 import type { ControlContext } from '../control-context.ts'
-import { rawPage } from '../raw-page.ts'
+import { listPages } from '../list-pages.ts'
 import { note, print, table } from '../terminal.ts'
 import { visible } from '../visible.ts'
 
@@ -12,21 +12,13 @@ export async function sandboxesCommand(
   { client, isJson, signal }: ControlContext,
   options: { readonly limit: string; readonly all: boolean },
 ): Promise<void> {
-  let page_id: string | undefined
-  let isFirst = true
-  do {
-    const query = { limit: options.limit, page_id }
-    const { items, next_page_id } = rawPage(
-      await (await client.open('searchSandboxes', { query, signal })).text(),
-    )
-    if (isJson) await print(items.map((item) => `${item}\n`).join(''))
-    else if (items.length === 0 && isFirst)
-      note('There is no sandbox. "slipway sandbox start" makes one, "slipway app start" one with an agent.')
-    else await print(sandboxTable(items, isFirst))
-    isFirst = false
-    page_id = next_page_id ?? undefined
-  } while (options.all && page_id !== undefined)
-  if (page_id !== undefined) note('There are more: --all')
+  await listPages({
+    open: (page_id) => client.open('searchSandboxes', { query: { limit: options.limit, page_id }, signal }),
+    table: sandboxTable,
+    isJson,
+    all: options.all,
+    nothing: 'There is no sandbox. "slipway sandbox start" makes one, "slipway app start" one with an agent.',
+  })
 }
 
 function sandboxTable(items: readonly string[], hasHead: boolean): string {
