@@ -1,0 +1,84 @@
+import { mkdir, readFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { Problem } from '@slipway/protocol'
+import { type Cipher, codeOf, writeFileDurably } from '@slipway/storage'
+
+interface Options<T> {
+  readonly path: string
+  /** What the file stands for while it is not there. */
+  readonly empty: T
+  /** Reads what was written; throws when it is not that. */
+  readonly parse: (value: unknown) => T
+  /** Seals the whole of it; without one it is readable JSON. */
+  readonly cipher?: Cipher
+}
+
+/**
+ * One JSON file of the server, small enough to be held in memory: read once, changed by one after another, and durable when the
+ * promise of a change resolves. The caller is the only process that uses it, and never changes a value that it was given. A file
+ * that is damaged, or was sealed with another key, is a Problem `conflict` and is never written over.
+ */
+export class KeptFile<T> {
+  readonly #options: Options<T>
+  #known: Promise<T> | undefined
+  #last: Promise<unknown> = Promise.resolve()
+
+  /** Its directory is made with the first change. */
+  constructor(options: Options<T>) {
+    this.#options = options
+  }
+
+  async read(): Promise<T> {
+    this.#known ??= this.#load()
+    try {
+      return await this.#known
+    } catch (error) {
+      this.#known = undefined
+      throw error
+    }
+  }
+
+  /** Writes what `work` makes of the value as it is when nobody else is changing it, and answers it. The same value is not written. */
+  async change(work: (value: T) => T | Promise<T>): Promise<T> {
+    const done = this.#last.then(async () => {
+      const before = await this.read()
+      const after = await work(before)
+      if (after !== before) await this.#save(after)
+      return after
+    })
+    this.#last = done.catch(() => {})
+    return await done
+  }
+
+  async #load(): Promise<T> {
+    const { path, empty, parse } = this.#options
+    let text: string
+    try {
+      text = await readFile(path, 'utf8')
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return empty
+      throw error
+    }
+    try {
+      return parse(JSON.parse(this.#open(text)))
+    } catch {
+      throw new Problem('conflict', 'What is stored here is damaged or was sealed with another key.')
+    }
+  }
+
+  #open(text: string): string {
+    const { cipher } = this.#options
+    if (cipher === undefined) return text
+    const opened = cipher.open(Buffer.from(text.trim(), 'base64'))
+    if (opened === undefined) throw new Error('it was sealed with another key')
+    return opened
+  }
+
+  async #save(value: T): Promise<void> {
+    const { path, cipher } = this.#options
+    const text = JSON.stringify(value, null, 2)
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+    await writeFileDurably(path, `${cipher === undefined ? text : cipher.seal(text).toString('base64')}\n`)
+    this.#known = Promise.resolve(value)
+  }
+}
