@@ -281,7 +281,9 @@ const codes = [
   ['unsupported_media_type', 415],
   ['invalid', 422],
   ['too_many', 429],
+  ['run_failed', 500],
   ['bad_gateway', 502],
+  ['timeout', 504],
   ['unavailable', 503],
   ['storage_full', 507],
 ] as const
@@ -294,7 +296,12 @@ test('each code of a Problem has its status, also when it is thrown later', asyn
     }
     await using trial = await open({ run: throwing })
     const answer = await trial.call('/api/run', { method: 'POST' })
-    expect([answer.status, answer.text]).toEqual([status, '{"detail":"because"}'])
+    const { error_id, ...body } = JSON.parse(answer.text)
+    expect([answer.status, body]).toEqual([status, { detail: 'because' }])
+    // What is not the caller's fault is told to the log, once, under the id that the caller is given.
+    const told = trial.lines.filter(({ members }) => members?.error_id !== undefined)
+    expect(told.map(({ members }) => members?.error_id)).toEqual(status < 500 ? [] : [error_id])
+    if (status >= 500) expect(told[0]?.members?.error).toContain('because')
   }
 })
 

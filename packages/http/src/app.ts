@@ -1,8 +1,14 @@
-import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Log, type Method, Problem, type Route, type RouteTable } from '@slipway/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { Guard, type GuardOptions, isPreflight, preflightHeaders } from './auth.ts'
+import {
+  Guard,
+  type GuardOptions,
+  isPreflight,
+  type PageRequest,
+  type Pass,
+  preflightHeaders,
+} from './auth.ts'
 import { BasePath } from './base-path.ts'
 import { ClientGone, isUnread, readBody } from './body.ts'
 import { Docs } from './docs.ts'
@@ -10,18 +16,21 @@ import { type ConnectionLimits, framework } from './framework.ts'
 import type { Handlers, Reply, SocketRoute } from './handler.ts'
 import { headerOf, Incoming } from './incoming.ts'
 import { Inputs } from './input.ts'
-import { stackOf } from './log.ts'
 import { Newest } from './newest.ts'
+import { type Manner, type Observed, Observer, type ObserverOptions } from './observer.ts'
 import { type Relay, Relays } from './relay.ts'
-import { type Exchange, refusal, write } from './reply.ts'
+import { type Exchange, refusal, type Sent, write } from './reply.ts'
+import type { Site } from './site.ts'
 import { type SocketLimits, Sockets } from './sockets.ts'
 import { bindSocket } from './unix-socket.ts'
 
-export interface AppOptions extends GuardOptions, ConnectionLimits, SocketLimits {
+export interface AppOptions extends GuardOptions, ConnectionLimits, SocketLimits, ObserverOptions {
   /** Served at `/openapi.json` and shown at `/docs`. */
   readonly openapi: object
   readonly sockets?: readonly SocketRoute[]
   readonly relays?: readonly Relay[]
+  /** Asked for what is below no path of the server's own; its files need no key. */
+  readonly site?: Pick<Site, 'get'>
   /** The path below which a proxy shows this server (`/slipway`). Requests are served with and without it. */
   readonly basePath?: string
   /**
@@ -30,6 +39,11 @@ export interface AppOptions extends GuardOptions, ConnectionLimits, SocketLimits
    * WebSockets still ask for one of `keys`.
    */
   identify?(route: Route, header: (name: string) => string | undefined): unknown
+  /**
+   * What a request to a route with `pages: 'pass'` shows instead of a key, seen in its address and headers; undefined when it shows
+   * nothing, a Problem when that is not good. Never throws.
+   */
+  pass?(url: string, header: (name: string) => string | undefined): Pass | Problem | undefined
   /** `/openapi.json` and `/docs` need no caller. */
   readonly openDocs?: true
   readonly log: Log
@@ -52,15 +66,14 @@ export function app<T extends RouteTable>(routes: T, handlers: Handlers<T>, opti
   return made.complete()
 }
 
+type Answer = (url: string) => Reply | Promise<Reply>
 type Call = (request: Incoming) => Reply | Promise<Reply>
 type Serve = (raw: IncomingMessage, res: ServerResponse, params: unknown) => void
 /** Undefined: it has been answered already. */
-type Produce = (exchange: Exchange, params: unknown) => Reply | Promise<Reply | undefined>
+type Produce = (exchange: Served, params: unknown) => Reply | Promise<Reply | undefined>
 
-interface Served extends Exchange {
-  /** With braces; empty when there is no such route. */
-  readonly route: string
-  readonly startedAt: number
+interface Served extends Exchange, Observed {
+  readonly page: PageRequest | undefined
 }
 
 export class App {
@@ -70,10 +83,17 @@ export class App {
   readonly #sockets: Sockets
   readonly #relays: Relays
   readonly #basePath: BasePath
+  readonly #observer: Observer
   readonly #inputs = new Inputs()
   readonly #known = new Newest<{ readonly serve: Serve; readonly params: unknown }>()
+  /** The paths of routes for pages. */
+  readonly #pages = new Map<string, Route['pages']>()
   /** The methods of each path. */
   readonly #paths = new Map<string, string[]>()
+  /** Of sockets and relays. */
+  readonly #otherPaths: readonly string[]
+  /** The first names of all paths of the server's own. */
+  #names: ReadonlySet<string> | undefined
   /** Signals of requests under way; each aborts when the server stops. */
   readonly #live = new Set<AbortController>()
   #isStopping = false
@@ -81,15 +101,22 @@ export class App {
   constructor(options: AppOptions) {
     this.#options = options
     this.#guard = new Guard(options, { asksCallers: options.identify !== undefined })
-    this.#sockets = new Sockets(options.sockets ?? [], this.#guard, options.log, options)
+    this.#observer = new Observer(options, this.#guard)
+    const parts = { guard: this.#guard, log: options.log, observer: this.#observer }
+    this.#sockets = new Sockets(options.sockets ?? [], parts, options)
     this.#basePath = new BasePath(options.basePath ?? '')
-    this.#relays = new Relays(options.relays ?? [], this.#guard, this.#basePath, options)
+    this.#relays = new Relays(options.relays ?? [], this.#guard, this.#basePath, {
+      ...options,
+      traffic: this.#observer.traffic,
+    })
+    this.#otherPaths = [...(options.sockets ?? []).map(({ path }) => path), ...this.#relays.prefixes]
     const refuse = this.#serve('', () => {
       throw new Problem('bad_request', 'The address is not valid')
     })
     const { rewrite } = this.#basePath
     this.#fastify = framework(options, routed(refuse), (raw, res) => this.#serveKnown(raw, res), rewrite)
-    this.#fastify.setNotFoundHandler(routed(this.#serve('', ({ raw }) => this.#refuseUnknown(raw))))
+    const unknown: Produce = ({ raw }) => this.#fromSite(raw) ?? this.#refuseUnknown(raw)
+    this.#fastify.setNotFoundHandler(routed(this.#serve('', unknown)))
     this.#fastify.server.on('upgrade', (raw, net, head) => {
       rewrite?.(raw)
       if (!this.#relays.upgrade(raw, net, head)) this.#sockets.upgrade(raw, net, head)
@@ -105,13 +132,15 @@ export class App {
   add(route: Route, call: Call): void {
     const isOpen = route.open === true
     const identify = isOpen ? undefined : this.#options.identify
-    const serve = (exchange: Exchange, params: unknown, isUnsent: boolean, caller: unknown) => {
+    if (route.pages !== undefined) this.#pages.set(route.path, route.pages)
+    const serve = (exchange: Served, params: unknown, isUnsent: boolean, caller: unknown) => {
+      exchange.caller = caller
       const incoming = this.#incoming(route, exchange, params, isUnsent, caller)
       return incoming instanceof Incoming ? call(incoming) : incoming.then(call)
     }
-    this.#add(route.method, route.path, (exchange, params) => {
-      const { raw, res } = exchange
-      this.#guard.admit(raw, isOpen || identify !== undefined)
+    const produce: Produce = (exchange, params) => {
+      const { raw, res, page } = exchange
+      this.#guard.admit(raw, isOpen || identify !== undefined, route.bearer === true, page)
       // Asked now, because a short body arrives, and is complete, while the caller is looked up.
       const isUnsent = isUnread(raw)
       const caller = identify?.(route, (name) => headerOf(raw, name))
@@ -120,14 +149,16 @@ export class App {
         if (res.destroyed) throw new ClientGone('The client went away')
         return serve(exchange, params, isUnsent, known)
       })
-    })
+    }
+    this.#add(route.method, route.path, produce, route)
   }
 
   /** Adds what every server answers besides its routes. */
   complete(): this {
     let document: Buffer | undefined
     const docs = new Docs(this.#options.openapi)
-    const own: Record<string, (url: string) => Reply | Promise<Reply>> = {
+    const { metrics, openDocs = false } = this.#options
+    const own: Record<string, Answer> = {
       '/openapi.json': () => {
         document ??= Buffer.from(JSON.stringify(this.#options.openapi))
         return { bytes: document }
@@ -141,15 +172,19 @@ export class App {
       '/docs/*': (url) => docs.get(url),
     }
     for (const [path, answer] of Object.entries(own)) {
-      this.#add('GET', path, ({ raw }) => {
-        const admitted = this.#admitted(raw, this.#options.openDocs === true)
-        return admitted === undefined ? answer(raw.url ?? '') : admitted.then(() => answer(raw.url ?? ''))
+      this.#addOwn(path, { asked: docsRoute, isOpen: openDocs }, answer)
+    }
+    if (metrics !== undefined) {
+      const { from, isOpen } = metrics
+      this.#addOwn('/metrics', { asked: metricsRoute, isOpen }, async () => {
+        return { bytes: Buffer.from(await from.text()), contentType: from.contentType }
       })
     }
     for (const [path, methods] of this.#paths) this.#refuseOthers(path, methods)
     for (const prefix of this.#relays.prefixes) {
       const pass: Produce = (exchange) => this.#relays.pass(exchange)
-      for (const path of [prefix, `${prefix}/*`]) this.#register(this.#fastify.supportedMethods, path, pass)
+      for (const path of [prefix, `${prefix}/*`])
+        this.#register(this.#fastify.supportedMethods, path, pass, { manner: {} })
     }
     return this
   }
@@ -187,12 +222,20 @@ export class App {
     clearTimeout(limit)
   }
 
-  #register(method: string[], path: string, produce: Produce): void {
+  /** `asked` is the route that `identify` is told of. */
+  #addOwn(path: string, to: { readonly asked: Route; readonly isOpen: boolean }, answer: Answer): void {
+    this.#add('GET', path, ({ raw }) => {
+      const admitted = this.#admitted(raw, to.isOpen, to.asked)
+      return admitted === undefined ? answer(raw.url ?? '') : admitted.then(() => answer(raw.url ?? ''))
+    })
+  }
+
+  #register(method: string[], path: string, produce: Produce, as?: Parameters<Observer['place']>[1]): void {
     const url = path.replace(/\{\w+\*\}$/, '*').replaceAll(/\{(\w+)\}/g, ':$1')
     const rest = /\{(\w+)\*\}$/.exec(path)?.[1]
     const take: Produce =
       rest === undefined ? produce : (exchange, params) => produce(exchange, withRest(params, rest))
-    const serve = this.#serve(path, take)
+    const serve = this.#serve(path, take, as)
     const remember: Serve = (raw, res, params) => {
       if (raw.method === 'GET') this.#known.set(raw.url ?? '', { serve, params })
       serve(raw, res, params)
@@ -209,10 +252,10 @@ export class App {
     return known !== undefined
   }
 
-  #add(method: Method, path: string, produce: Produce): void {
+  #add(method: Method, path: string, produce: Produce, manner?: Manner): void {
     const methods = method === 'GET' ? ['GET', 'HEAD'] : [method]
     this.#paths.set(path, [...(this.#paths.get(path) ?? []), ...methods])
-    this.#register(methods, path, produce)
+    this.#register(methods, path, produce, { manner })
   }
 
   #refuseOthers(path: string, methods: readonly string[]): void {
@@ -220,12 +263,28 @@ export class App {
     const allow = [...methods, 'OPTIONS'].join(', ')
     const options: Reply = { status: 204, bytes: empty, headers: { allow, ...preflightHeaders } }
     const refusal: Reply = { status: 405, json: { detail: 'Method Not Allowed' }, headers: { allow } }
-    const refuse: Produce = ({ raw }) => {
-      const admitted = this.#admitted(raw, raw.method === 'OPTIONS')
+    const refuse: Produce = ({ raw, page }) => {
+      const admitted = this.#admitted(raw, raw.method === 'OPTIONS', docsRoute, page)
       const reply = raw.method === 'OPTIONS' ? options : refusal
       return admitted === undefined ? reply : admitted.then(() => reply)
     }
-    this.#register(others, path, refuse)
+    this.#register(others, path, refuse, { isRefused: true })
+  }
+
+  /** The site's answer; undefined when it is not asked: below a name of ours an unknown path is unknown. */
+  #fromSite(raw: IncomingMessage): Promise<Reply> | undefined {
+    const { site } = this.#options
+    const { method, url = '' } = raw
+    if (site === undefined || (method !== 'GET' && method !== 'HEAD')) return undefined
+    this.#names ??= new Set([...this.#paths.keys(), ...this.#otherPaths].map(firstName))
+    if (this.#names.has(firstName(url))) return undefined
+    this.#guard.admit(raw, true)
+    return site
+      .get(url, (name) => headerOf(raw, name))
+      .then((reply) => {
+        if (reply === undefined) throw new Problem('not_found', 'Not Found')
+        return reply
+      })
   }
 
   /** Without a key nobody learns which paths there are. A preflight has none and must pass, or a page sees no answer. */
@@ -239,10 +298,15 @@ export class App {
   }
 
   /** Admits to what is no route of the table; a promise when the caller has to be looked up for it. */
-  #admitted(raw: IncomingMessage, isOpen: boolean): Promise<unknown> | undefined {
+  #admitted(
+    raw: IncomingMessage,
+    isOpen: boolean,
+    route = docsRoute,
+    page?: PageRequest,
+  ): Promise<unknown> | undefined {
     const { identify } = this.#options
-    this.#guard.admit(raw, isOpen || identify !== undefined)
-    const caller = isOpen ? undefined : identify?.(docsRoute, (name) => headerOf(raw, name))
+    this.#guard.admit(raw, isOpen || identify !== undefined, route.bearer, page)
+    const caller = isOpen ? undefined : identify?.(route, (name) => headerOf(raw, name))
     return caller instanceof Promise ? caller : undefined
   }
 
@@ -264,62 +328,82 @@ export class App {
   }
 
   /** As long as nothing has to be waited for, a request is answered before the next one is looked at. */
-  #serve(route: string, produce: Produce): Serve {
+  #serve(route: string, produce: Produce, as?: Parameters<Observer['place']>[1]): Serve {
     const { lingerMs = 5_000, stallMs = 30_000 } = this.#options
+    const place = this.#observer.place(route, as)
     return (raw, res, params) => {
-      const common = this.#guard.headers(raw.headers)
-      const exchange = { raw, res, route, common, lingerMs, stallMs, startedAt: performance.now() }
-      try {
-        this.#guard.enter(raw)
-        const produced = produce(exchange, params)
-        if (produced instanceof Promise || 'chunks' in produced) void this.#finish(exchange, produced)
-        else {
-          void write(exchange, produced)
-          this.#done(exchange)
-        }
-      } catch (error) {
-        this.#fail(exchange, error)
-      }
+      const page = this.#pageRequest(route, raw)
+      const observed = this.#observer.begin(place, raw, res, params)
+      const { span, requestId } = observed
+      const headers = this.#guard.headers(raw.headers, page)
+      const common = requestId === undefined ? headers : { ...headers, 'x-request-id': requestId }
+      const traced = span?.headers ?? untraced
+      const exchange: Served = Object.assign(observed, { page, common, traced, lingerMs, stallMs })
+      if (span === undefined) this.#answer(exchange, produce)
+      else span.within(() => this.#answer(exchange, produce))
     }
   }
 
-  async #finish(exchange: Served, produced: Reply | Promise<Reply | undefined>): Promise<void> {
+  #answer(exchange: Served, produce: Produce): void {
     try {
-      const reply = await produced
-      if (reply !== undefined) await write(exchange, reply)
-      this.#done(exchange)
+      this.#guard.enter(exchange.raw)
+      const produced = produce(exchange, exchange.params)
+      if (produced instanceof Promise || 'chunks' in produced) void this.#finish(exchange, produced)
+      else if ('refusal' in produced) this.#fail(exchange, produced.refusal, produced.headers)
+      else {
+        void write(exchange, produced)
+        this.#observer.end(exchange)
+      }
     } catch (error) {
       this.#fail(exchange, error)
     }
   }
 
-  #done({ raw, res, route, startedAt }: Served): void {
-    const duration_ms = performance.now() - startedAt
-    this.#options.log('debug', 'request', { method: raw.method, route, status: res.statusCode, duration_ms })
+  /** Undefined for a route that is not for pages. */
+  #pageRequest(route: string, raw: IncomingMessage): PageRequest | undefined {
+    const pages = this.#pages.get(route)
+    if (pages === undefined) return undefined
+    const pass = this.#options.pass?.(raw.url ?? '', (name) => headerOf(raw, name))
+    return { pass: pages === 'pass' ? pass : undefined }
   }
 
-  /** The one place that turns an error into an answer. Our own mistakes are told to the log, not to the caller. */
-  #fail(exchange: Served, error: unknown): void {
-    const { raw, res, route } = exchange
-    const wasCut = error instanceof ClientGone || (error instanceof Error && error.name === 'AbortError')
-    let reply = refusal(error)
-    if (reply === undefined && wasCut && this.#isStopping)
-      reply = refusal(new Problem('unavailable', 'The server is stopping'))
-    if (reply === undefined && !(wasCut && res.destroyed)) {
-      const error_id = randomBytes(8).toString('hex')
-      this.#options.log('error', 'request failed', {
-        error_id,
-        method: raw.method,
-        route,
-        error: stackOf(error),
-      })
-      reply = { status: 500, json: { detail: 'Internal Server Error', error_id } }
+  async #finish(exchange: Served, produced: Reply | Promise<Reply | undefined>): Promise<void> {
+    try {
+      const reply = await produced
+      if (reply !== undefined && 'refusal' in reply) return this.#fail(exchange, reply.refusal, reply.headers)
+      if (reply !== undefined) await this.#send(exchange, reply)
+      this.#observer.end(exchange)
+    } catch (error) {
+      this.#fail(exchange, error)
     }
+  }
+
+  async #send(exchange: Served, reply: Sent): Promise<void> {
+    exchange.isStream = 'chunks' in reply && reply.contentType === 'text/event-stream'
+    const over = exchange.isStream ? this.#observer.traffic.stream() : undefined
+    try {
+      await write(exchange, reply)
+      over?.(exchange.res.destroyed ? 'left' : 'ended')
+    } catch (error) {
+      over?.('failed')
+      throw error
+    }
+  }
+
+  #fail(exchange: Served, error: unknown, headers: Readonly<Record<string, string>> = {}): void {
+    const { res } = exchange
+    const isCut = error instanceof ClientGone || (error instanceof Error && error.name === 'AbortError')
+    const isStop = isCut && this.#isStopping && refusal(error) === undefined
+    const isLeft = isCut && !isStop && res.destroyed
+    const cause = isStop ? new Problem('unavailable', 'The server is stopping') : error
+    const reply = isLeft ? undefined : this.#observer.refusal(exchange, cause)
     if (reply === undefined || res.headersSent) res.destroy()
-    else void write(exchange, reply)
-    this.#done(exchange)
+    else void write(exchange, { ...reply, headers })
+    this.#observer.end(exchange)
   }
 }
+
+const untraced: Readonly<Record<string, string>> = {}
 
 /** A function of ours as the router calls it. */
 function routed(serve: Serve): (request: FastifyRequest, reply: FastifyReply) => void {
@@ -335,7 +419,19 @@ function withRest(params: unknown, name: string): unknown {
   return { ...others, [name]: rest }
 }
 
+/** `/api/tools?x=1` -> `api`, as the router reads it: percent-encoded letters are letters. */
+function firstName(url: string): string {
+  const [name = ''] = url.replace(/^\/+/, '').split(/[/?#]/, 1)
+  try {
+    return decodeURIComponent(name).split('/', 1)[0] ?? ''
+  } catch {
+    return name
+  }
+}
+
 const empty = Buffer.alloc(0)
 
 /** What `identify` is asked about where there is no route of the table. */
 const docsRoute: Route = { method: 'GET', path: '/docs', tag: 'docs', summary: 'The API', responses: {} }
+/** What the machine is doing is for those who run it. */
+const metricsRoute: Route = { ...docsRoute, path: '/metrics', tag: 'admin', bearer: true }

@@ -202,7 +202,10 @@ test('a page of an allowed origin can read refusals and the ETag', async () => {
   for (const path of ['/api/thing', '/nothing']) {
     const { status, headers } = await trial.call(path, { headers: { origin } })
     expect([status, headers['access-control-allow-origin']]).toEqual([401, origin])
-    expect(headers).toMatchObject({ vary: 'Origin', 'access-control-expose-headers': 'etag' })
+    expect(headers).toMatchObject({
+      vary: 'Origin',
+      'access-control-expose-headers': expect.stringMatching(/^etag\b/),
+    })
   }
 })
 

@@ -19,11 +19,24 @@ export interface GuardOptions {
   readonly allowedOrigins?: readonly string[] | (() => readonly string[])
 }
 
+/** What admits instead of a key, on routes with `pages: 'pass'`. */
+export interface Pass {
+  /** It was in the address: whoever has the address may ask, from every page. */
+  readonly isInAddress: boolean
+  /** The origin of the page that got it; pages of other origins may not read what it opens. */
+  readonly origin?: string | undefined
+}
+
+/** How a request came to a route with `pages`; the Problem is thrown when it is admitted. */
+export interface PageRequest {
+  readonly pass: Pass | Problem | undefined
+}
+
 /** What a page may send; in the answer to OPTIONS. */
 export const preflightHeaders = {
   'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
   'access-control-allow-headers':
-    'x-session-api-key, content-type, x-expose-secrets, last-event-id, idempotency-key, authorization, x-access-token, x-org-id, x-init-api-key',
+    'x-session-api-key, content-type, x-expose-secrets, x-slipway-wire, last-event-id, idempotency-key, authorization, x-access-token, x-org-id, x-init-api-key, x-openhands-serverconversation-id, traceparent, tracestate',
   'access-control-max-age': '600',
 }
 
@@ -75,13 +88,29 @@ export class Guard {
     if (this.#options.gate !== undefined && !isPreflight(raw)) this.#options.gate(pathOf(raw))
   }
 
-  /** Throws a Problem `forbidden` for a foreign host or page and `unauthorized` for a missing or wrong key. */
-  admit({ method, headers }: IncomingMessage, isOpen: boolean): void {
+  /**
+   * Throws a Problem `forbidden` for a foreign host or page and `unauthorized` for a missing or wrong key. With `takesBearer` it
+   * may also come as `Authorization: Bearer`.
+   */
+  admit(
+    { method, headers }: IncomingMessage,
+    isOpen: boolean,
+    takesBearer = false,
+    page?: PageRequest,
+  ): void {
     this.#checkHost(headers)
-    this.#checkPage(method, headers)
-    if (!isOpen && this.hasKeys && !this.isKey(headers['x-session-api-key'])) {
+    if (page?.pass instanceof Problem) throw page.pass
+    this.#checkPage(method, headers, page)
+    if (page?.pass !== undefined) return
+    if (!isOpen && this.hasKeys && !this.isKey(offeredIn(headers, takesBearer))) {
       throw new Problem('unauthorized', 'Unauthorized')
     }
+  }
+
+  /** The key that a request was let in with; undefined when it has none that fits. */
+  keyOf({ headers }: IncomingMessage, takesBearer: boolean): string | undefined {
+    const offered = offeredIn(headers, takesBearer)
+    return typeof offered === 'string' && this.isKey(offered) ? offered : undefined
   }
 
   /** As `admit`, without the key: an upgrade may offer it in other ways. Reading is as good as writing here. */
@@ -91,14 +120,29 @@ export class Guard {
   }
 
   /** Headers that each answer to this request carries, refusals too: they let a page read it (CORS). */
-  headers({ origin, host }: IncomingHttpHeaders): Readonly<Record<string, string>> {
-    if (origin === undefined || !this.allows(origin, host)) return unread
+  headers(headers: IncomingHttpHeaders, page?: PageRequest): Readonly<Record<string, string>> {
+    const { origin } = headers
+    if (origin === undefined || !this.#isAllowed(headers, page)) return unread
     return {
       vary: 'Origin',
       'access-control-allow-origin': origin,
       'access-control-allow-credentials': 'true',
-      'access-control-expose-headers': 'etag',
+      'access-control-expose-headers': 'etag, x-request-id, x-openhands-serverconversation-id',
     }
+  }
+
+  /** As `allows`; and pages of other origins on routes for them, unless what they show was given to a page of another origin. */
+  #isAllowed(headers: IncomingHttpHeaders, page: PageRequest | undefined): boolean {
+    const { origin, host } = headers
+    if (origin === undefined) return false
+    if (this.allows(origin, host)) return true
+    if (page === undefined) return false
+    const isWeb = /^https?:\/\/./i.test(origin)
+    const { pass } = page
+    if (pass === undefined || pass instanceof Problem) return isWeb && this.hasKeys
+    if (!pass.isInAddress) return pass.origin === origin.toLowerCase()
+    // A page in a sandbox has no origin of its own. What it embeds is run, not read.
+    return isWeb || (origin === 'null' && /^(script|style|font)$/.test(String(headers['sec-fetch-dest'])))
   }
 
   /** Whether it is one of the keys, in a time that does not depend on how far it is right. */
@@ -145,11 +189,13 @@ export class Guard {
     this.#lastHost = host
   }
 
-  #checkPage(method: string | undefined, headers: IncomingHttpHeaders): void {
+  #checkPage(method: string | undefined, headers: IncomingHttpHeaders, page?: PageRequest): void {
     const { origin } = headers
     const isReading = method === 'GET' || method === 'HEAD'
+    if (isReading && page?.pass !== undefined && !(page.pass instanceof Problem) && page.pass.isInAddress)
+      return
     if (origin !== undefined) {
-      if (this.allows(origin, headers.host) || (isReading && this.hasKeys)) return
+      if (this.#isAllowed(headers, page) || (isReading && this.hasKeys)) return
       throw foreignPage()
     }
     if (this.hasKeys || headers['sec-fetch-site'] !== 'cross-site') return
@@ -171,6 +217,12 @@ export function isLoopback(name: string): boolean {
 function hostName(host: string): string {
   const parts = /^(?:\[([0-9a-f:.]+)\]|([^:[\]]+?)\.?)(?::\d*)?$/i.exec(host)
   return (parts?.[1] ?? parts?.[2] ?? host).toLowerCase()
+}
+
+function offeredIn(headers: IncomingHttpHeaders, takesBearer: boolean): string | string[] | undefined {
+  const own = headers['x-session-api-key']
+  if (own !== undefined || !takesBearer) return own
+  return /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
 }
 
 function foreignPage(): Problem {

@@ -231,7 +231,7 @@ test('the gate is asked first, with the path, for all but preflights', async () 
   })
   const origin = 'http://localhost:3000'
   const answer = await trial.call('/api/who?x=1', { headers: { origin } })
-  expect(answer).toMatchObject({ status: 503, text: '{"detail":"The server is not ready"}' })
+  expect(answer).toMatchObject({ status: 503, text: expect.stringContaining('"The server is not ready"') })
   expect(answer.headers['access-control-allow-origin']).toBe(origin)
   expect((await trial.json('/api/echo', 1)).status).toBe(503)
   for (const path of ['/docs', '/openapi.json', '/nothing', '/api/%zz'])

@@ -65,8 +65,12 @@ function answerClientError(
 }
 
 /** Answers where there is no `ServerResponse`, and ends the connection. Of the status (`404 Not Found`) the words are the detail. */
-export function refuseRaw(socket: Duplex, status: string, detail = status.slice(4)): void {
-  const body = JSON.stringify({ detail })
+export function refuseRaw(
+  socket: Duplex,
+  status: string,
+  { detail = status.slice(4), error_id }: { readonly detail?: string; readonly error_id?: string } = {},
+): void {
+  const body = JSON.stringify({ detail, error_id })
   const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json\r\n`
   socket.end(`${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`, () => socket.destroy())
 }

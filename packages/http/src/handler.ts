@@ -1,4 +1,4 @@
-import type { Route, RouteBody, RouteParams, RouteQuery, RouteTable } from '@slipway/protocol'
+import type { Problem, Route, RouteBody, RouteParams, RouteQuery, RouteTable } from '@slipway/protocol'
 
 /** A validated request of one route. */
 export interface Request<R extends Route> {
@@ -10,6 +10,8 @@ export interface Request<R extends Route> {
   /** The file of a form, for routes with `upload`; to be asked for once. Throws a Problem when there is none. */
   upload(): Promise<Upload>
   header(name: string): string | undefined
+  /** The address as it came, with its query. */
+  readonly url: string
   /** What `identify` (see `AppOptions`) answered; undefined on an open route and without `identify`. */
   readonly caller: unknown
   /** Aborts when the client goes away or the server stops. */
@@ -42,6 +44,8 @@ export type Reply =
   | (ReplyHead & { readonly json: unknown })
   | (ReplyHead & { readonly bytes: Buffer; readonly contentType?: string })
   | (ReplyHead & { readonly chunks: AsyncIterable<Buffer | string>; readonly contentType: string })
+  /** As if it had been thrown, with headers of its own. */
+  | (Omit<ReplyHead, 'status'> & { readonly refusal: Problem })
 
 /** Throws a `Problem` for what the caller did wrong; anything else thrown is a 500 without details. */
 export type Handler<R extends Route> = (request: Request<R>) => Reply | Promise<Reply>

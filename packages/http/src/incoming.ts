@@ -38,6 +38,10 @@ export class Incoming {
     this.header = (name) => headerOf(source.raw, name)
   }
 
+  get url(): string {
+    return this.#source.raw.url ?? ''
+  }
+
   get stream(): AsyncIterable<Buffer> {
     const { raw, idleMs } = this.#source
     return this.#route.stream === undefined ? nothing() : readStream(raw, this.#route.stream, idleMs)

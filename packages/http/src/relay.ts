@@ -5,16 +5,18 @@ import { type Log, Problem } from '@slipway/protocol'
 import { type Guard, isPreflight, preflightHeaders } from './auth.ts'
 import type { BasePath } from './base-path.ts'
 import { ClientGone } from './body.ts'
+import { reported } from './failure.ts'
 import { refuseRaw } from './framework.ts'
 import type { Reply } from './handler.ts'
-import { stackOf } from './log.ts'
 import { isHopByHop, type Onward, onward, type Passage, passageOf, type Relay } from './passage.ts'
 import { type Exchange, end, statusOfCode } from './reply.ts'
+import type { Traffic } from './traffic.ts'
 
 export type { Relay, RelayRequest, RelayTarget } from './passage.ts'
 
 interface RelayOptions {
   readonly log: Log
+  readonly traffic: Traffic
   readonly closeMs?: number
 }
 
@@ -58,7 +60,9 @@ export class Relays {
       const passage = this.#find(raw.url ?? '')
       if (passage === undefined) throw new Problem('not_found', 'Not Found')
       const base = this.#basePath.of(raw)
-      await this.#send(exchange, await onward(raw, passage, { base, isUpgrade: false }))
+      const way = await onward(raw, passage, { base, isUpgrade: false })
+      this.#options.traffic.relay('request')
+      await this.#send(exchange, { ...way, headers: { ...way.headers, ...exchange.traced } })
       return undefined
     } catch (error) {
       // A preflight that is refused hides the refusal of the request itself, which the page could read.
@@ -107,7 +111,7 @@ export class Relays {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     let isAnswered = false
     const fail = (cause?: unknown) => {
-      if (!isAnswered) reject(this.#badGateway(cause))
+      if (!isAnswered) reject(badGateway(cause))
     }
     const proxy = createProxyServer()
     proxy.on('error', fail)
@@ -126,7 +130,7 @@ export class Relays {
       const options = { target, method, toProxy: true, selfHandleResponse: true, connectTimeout: connectMs }
       proxy.web(raw, res, options, fail)
     } catch (cause) {
-      throw this.#badGateway(cause)
+      throw badGateway(cause)
     } finally {
       raw.method = method
     }
@@ -143,7 +147,7 @@ export class Relays {
       res.write(nothing)
     } catch (cause) {
       answer.destroy()
-      throw this.#badGateway(cause)
+      throw badGateway(cause)
     }
     res.setTimeout(stallMs, () => void (res.writableNeedDrain && res.destroy()))
     if (/^text\/event-stream\b/i.test(answer.headers['content-type'] ?? '')) this.#watch(res)
@@ -184,12 +188,13 @@ export class Relays {
     let isJoined = false
     // At once, because the library ends the connection right after it has told of a failure.
     const fail = (cause?: unknown) => {
-      if (!isJoined) this.#refuse(net, this.#badGateway(cause))
+      if (!isJoined) this.#refuse(net, badGateway(cause))
     }
     const proxy = createProxyServer()
     proxy.on('error', fail)
     proxy.on('open', (upstream) => {
       isJoined = true
+      this.#options.traffic.relay('socket')
       look.end()
       this.#closeBoth(net, upstream)
     })
@@ -214,18 +219,20 @@ export class Relays {
     }
   }
 
-  #badGateway(cause: unknown): Problem {
-    this.#options.log('debug', 'the target of a relay does not answer', { error: stackOf(cause) })
-    return new Problem('bad_gateway', 'The server behind this address does not answer')
-  }
-
   #refuse(net: Duplex, error: unknown): void {
     if (net.destroyed || net.writableEnded) return
-    if (!(error instanceof Problem)) this.#options.log('error', 'relay failed', { error: stackOf(error) })
     const status = error instanceof Problem ? statusOfCode(error.code) : 500
-    const detail = error instanceof Problem ? error.message : undefined
-    refuseRaw(net, `${status} ${STATUS_CODES[status]}`, detail)
+    refuseRaw(net, `${status} ${STATUS_CODES[status]}`, {
+      ...(error instanceof Problem ? { detail: error.message } : {}),
+      ...(status < 500 ? {} : { error_id: reported(this.#options.log, 'relay failed', error) }),
+    })
   }
+}
+
+function badGateway(cause: unknown): Problem {
+  const problem = new Problem('bad_gateway', 'The server behind this address does not answer')
+  problem.cause = cause
+  return problem
 }
 
 /** Headers of an answer in their order and spelling, without those of its connection. */

@@ -17,17 +17,40 @@ const statusOf: Readonly<Record<ProblemCode, number>> = {
   invalid: 422,
   too_many: 429,
   bad_gateway: 502,
+  run_failed: 500,
   unavailable: 503,
+  timeout: 504,
   storage_full: 507,
 }
 
 /** The answer to what the caller did wrong; undefined when it is our mistake. */
-export function refusal(error: unknown): Reply | undefined {
+export function refusal(error: unknown): Refusal | undefined {
   if (error instanceof TooSlow) return { status: 408, json: { detail: 'Request Timeout' } }
   if (!(error instanceof Problem)) return undefined
   const { code, faults, members, message } = error
   const detail = faults ?? (members === undefined ? message : { ...members, message })
   return { status: statusOf[code], json: { detail } }
+}
+
+/** An error body and its status. */
+export interface Refusal {
+  readonly status: number
+  readonly json: { readonly detail: unknown; readonly error_id?: string; readonly error?: unknown }
+}
+
+const openaiTypes: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  429: 'rate_limit_error',
+}
+
+/** The same with a member `error` as clients of OpenAI's interface read it. Faults of the input stay as they are. */
+export function forOpenai({ status, json }: Refusal, code: string | undefined): Refusal {
+  if (status === 422) return { status, json }
+  const { detail } = json
+  const message = typeof detail === 'string' ? detail : JSON.stringify(detail)
+  const type = openaiTypes[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error')
+  return { status, json: { ...json, error: { message, type, code: code ?? null } } }
 }
 
 export function statusOfCode(code: ProblemCode): number {
@@ -45,10 +68,15 @@ export interface Exchange {
   readonly lingerMs: number
   /** How long the reader of a stream may read nothing before it is cut off. */
   readonly stallMs: number
+  /** `traceparent` and `tracestate` for whoever goes on with the request. */
+  readonly traced: Readonly<Record<string, string>>
 }
 
+/** An answer that can be written. */
+export type Sent = Exclude<Reply, { readonly refusal: unknown }>
+
 /** Sends a reply: at once, or a stream with a promise that it is over, which rejects when the stream fails. */
-export function write(exchange: Exchange, reply: Reply): void | Promise<void> {
+export function write(exchange: Exchange, reply: Sent): void | Promise<void> {
   const { raw, res } = exchange
   if (res.destroyed) return
   if ('chunks' in reply) return writeChunks(exchange, reply)
@@ -59,7 +87,7 @@ export function write(exchange: Exchange, reply: Reply): void | Promise<void> {
   end(exchange, hasBody && raw.method !== 'HEAD' ? bytes : undefined)
 }
 
-async function writeChunks(exchange: Exchange, reply: Extract<Reply, { chunks: unknown }>): Promise<void> {
+async function writeChunks(exchange: Exchange, reply: Extract<Sent, { chunks: unknown }>): Promise<void> {
   const { raw, res } = exchange
   const type = { 'content-type': reply.contentType }
   res.setTimeout(exchange.stallMs, () => void (res.writableNeedDrain && res.destroy()))
@@ -73,7 +101,7 @@ async function writeChunks(exchange: Exchange, reply: Extract<Reply, { chunks: u
   end(exchange)
 }
 
-function writeHead({ raw, res, common }: Exchange, reply: Reply, own: Headers): void {
+function writeHead({ raw, res, common }: Exchange, reply: Sent, own: Headers): void {
   const headers: Headers = Object.assign(own, { 'cache-control': 'no-store' }, common, reply.headers)
   if (isUnread(raw)) headers.connection = 'close'
   res.writeHead(reply.status ?? 200, headers)

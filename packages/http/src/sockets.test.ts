@@ -271,9 +271,10 @@ test.for([
   const { ws, closed } = peer(trial)
   await once(ws, 'open')
   ws.send('x')
-  expect(await closed).toEqual([1011, 'Internal error'])
+  const error_id = /^Internal error \(error_id (\w{16})\)$/.exec(String((await closed)[1]))?.[1]
+  expect((await closed)[0]).toBe(1011)
   expect(trial.lines).toHaveLength(1)
-  expect(trial.lines[0]?.members?.error).toContain('the reason')
+  expect(trial.lines[0]?.members).toMatchObject({ error_id, error: expect.stringContaining('the reason') })
 })
 
 test('the signal aborts when the peer leaves, and to send then does nothing', async () => {

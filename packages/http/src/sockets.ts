@@ -2,11 +2,13 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type Log, Problem } from '@slipway/protocol'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { requestId } from './audit.ts'
 import type { Guard } from './auth.ts'
+import { reported } from './failure.ts'
 import { refuseRaw } from './framework.ts'
 import type { SocketRequest, SocketRoute } from './handler.ts'
 import { headerOf } from './incoming.ts'
-import { stackOf } from './log.ts'
+import type { Observer } from './observer.ts'
 import { OpenSocket } from './socket.ts'
 
 export interface SocketLimits {
@@ -26,13 +28,23 @@ export interface SocketLimits {
 
 const maxMessageBytes = 10 * 1024 * 1024
 
+interface Parts {
+  readonly guard: Guard
+  readonly log: Log
+  readonly observer: Observer
+}
+
 interface Upgrade {
+  /** Of the request for it. */
+  readonly id: string
   readonly route: SocketRoute
   readonly request: SocketRequest
   /** What `maxSocketsPerKey` counts. */
   readonly key: string
   /** False while the key is still to come in the first frame. */
   readonly isAdmitted: boolean
+  /** The session key that it was admitted with. */
+  readonly sessionKey: string | undefined
 }
 
 /** From the upgrade to the close: who may open a WebSocket, how many, and how they end. */
@@ -40,6 +52,7 @@ export class Sockets {
   readonly #routes: readonly SocketRoute[]
   readonly #guard: Guard
   readonly #log: Log
+  readonly #observer: Observer
   readonly #limits: Required<SocketLimits>
   readonly #server: WebSocketServer
   /** Every WebSocket, those that still owe their key too. */
@@ -49,10 +62,11 @@ export class Sockets {
   readonly #beats: NodeJS.Timeout
   #isStopping = false
 
-  constructor(routes: readonly SocketRoute[], guard: Guard, log: Log, limits: SocketLimits) {
+  constructor(routes: readonly SocketRoute[], parts: Parts, limits: SocketLimits) {
     this.#routes = routes
-    this.#guard = guard
-    this.#log = log
+    this.#guard = parts.guard
+    this.#log = parts.log
+    this.#observer = parts.observer
     this.#limits = {
       maxSocketsPerKey: limits.maxSocketsPerKey ?? 2_000,
       maxSockets: limits.maxSockets ?? 20_000,
@@ -79,8 +93,8 @@ export class Sockets {
       const upgrade = this.#admit(raw)
       this.#server.handleUpgrade(raw, net, head, (ws) => this.#accept(ws, net, upgrade))
     } catch (error) {
-      if (!(error instanceof Problem)) this.#failed(error)
-      refuseRaw(net, refusalOf(error))
+      const status = refusalOf(error)
+      refuseRaw(net, status, status.startsWith('5') ? { error_id: this.#failed(error) } : {})
     }
   }
 
@@ -111,7 +125,9 @@ export class Sockets {
     const query = Object.fromEntries(url.searchParams)
     const request = { params, query, header: (name: string) => headerOf(raw, name) }
     if (!route.accepts(request)) throw new Problem('forbidden', 'Forbidden')
-    return { route, request, key: Object.values(params)[0] ?? route.path, isAdmitted }
+    const key = Object.values(params)[0] ?? route.path
+    const sessionKey = this.#guard.hasKeys ? offered : undefined
+    return { id: requestId(raw), route, request, key, isAdmitted, sessionKey }
   }
 
   #find(pathname: string): { route: SocketRoute; params: Record<string, string> } {
@@ -124,26 +140,30 @@ export class Sockets {
 
   #accept(ws: WebSocket, net: Duplex, upgrade: Upgrade): void {
     this.#all.add(ws)
+    const closed = this.#observer.traffic.socket()
     ws.on('error', () => {})
-    ws.on('close', () => this.#all.delete(ws))
+    ws.on('close', (code) => {
+      this.#all.delete(ws)
+      closed(code)
+    })
     if (this.#all.size > this.#limits.maxSockets) ws.close(1013, 'too many sockets')
     else if (upgrade.isAdmitted) this.#serve(ws, net, upgrade)
-    else this.#waitForKey(ws, () => this.#serve(ws, net, upgrade))
+    else this.#waitForKey(ws, (sessionKey) => this.#serve(ws, net, { ...upgrade, sessionKey }))
   }
 
-  #waitForKey(ws: WebSocket, admitted: () => void): void {
+  #waitForKey(ws: WebSocket, admitted: (key: string) => void): void {
     const refuse = () => ws.close(4001, 'Authentication failed')
     const timer = setTimeout(refuse, this.#limits.authMs)
     ws.once('close', () => clearTimeout(timer))
     ws.once('message', (data, isBinary) => {
       clearTimeout(timer)
       const key = isBinary ? undefined : authFrame(String(data))?.key
-      if (typeof key === 'string' && this.#guard.isKey(key)) admitted()
+      if (typeof key === 'string' && this.#guard.isKey(key)) admitted(key)
       else refuse()
     })
   }
 
-  #serve(ws: WebSocket, net: Duplex, { route, request, key }: Upgrade): void {
+  #serve(ws: WebSocket, net: Duplex, { id, route, request, key, sessionKey }: Upgrade): void {
     const count = (this.#perKey.get(key) ?? 0) + 1
     if (count > this.#limits.maxSocketsPerKey) {
       ws.close(1013, 'too many sockets')
@@ -151,15 +171,16 @@ export class Sockets {
     }
     this.#perKey.set(key, count)
     const failed = (error: unknown) => {
-      if (!socket.signal.aborted) this.#failed(error)
-      socket.close(1011, 'Internal error')
+      if (!socket.signal.aborted) socket.close(1011, `Internal error (error_id ${this.#failed(error)})`)
     }
     const socket = new OpenSocket({ ws, net, stallMs: this.#limits.stallMs, failed })
     this.#open.add(socket)
     ws.on('message', (data, isBinary) => {
       if (isBinary) return socket.close(1003, 'Only text is understood')
       const text = String(data)
-      if (authFrame(text) === undefined) socket.receive(text)
+      if (authFrame(text) !== undefined) return
+      this.#observer.said(route.path, { params: request.params, key: sessionKey, id })
+      socket.receive(text)
     })
     ws.once('close', () => {
       this.#open.delete(socket)
@@ -174,8 +195,8 @@ export class Sockets {
     for (const socket of this.#open) socket.beat()
   }
 
-  #failed(error: unknown): void {
-    this.#log('error', 'socket failed', { error: stackOf(error) })
+  #failed(error: unknown): string {
+    return reported(this.#log, 'socket failed', error)
   }
 }
 

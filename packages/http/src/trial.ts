@@ -2,6 +2,7 @@ import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'nod
 import { connect } from 'node:net'
 import type { RouteTable } from '@slipway/protocol'
 import { type AppOptions, app } from './app.ts'
+import type { AuditEntry } from './audit.ts'
 import type { Handlers } from './handler.ts'
 import { type Listening, listen } from './listen.ts'
 
@@ -23,16 +24,22 @@ export class Trial implements AsyncDisposable {
   /** What the server logged, one entry a line. */
   readonly lines: { level: string; message: string; members: Record<string, unknown> | undefined }[]
 
-  constructor(listening: Listening, lines: Trial['lines']) {
+  /** What was written down of who did what. */
+  readonly audits: AuditEntry[]
+
+  constructor(listening: Listening, lines: Trial['lines'], audits: AuditEntry[]) {
     this.listening = listening
     this.lines = lines
+    this.audits = audits
   }
 
   static async of<T extends RouteTable>(routes: T, handlers: Handlers<T>, options: Partial<AppOptions> = {}) {
     const lines: Trial['lines'] = []
     const log: AppOptions['log'] = (level, message, members) => void lines.push({ level, message, members })
-    const web = app(routes, handlers, { openapi: { openapi: '3.1.0' }, log, ...options })
-    return new Trial(await listen(web, { host: '127.0.0.1', port: 0, stopMs: 300 }), lines)
+    const audits: AuditEntry[] = []
+    const own = { openapi: { openapi: '3.1.0' }, log, audit: (entry: AuditEntry) => void audits.push(entry) }
+    const web = app(routes, handlers, { ...own, ...options })
+    return new Trial(await listen(web, { host: '127.0.0.1', port: 0, stopMs: 300 }), lines, audits)
   }
 
   get port(): number {

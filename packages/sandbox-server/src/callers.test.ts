@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type Route, Secret } from '@slipway/protocol'
 import type { Ledger } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { Callers, firstUser, hashOf } from './callers.ts'
+import { auditCaller, Callers, firstUser, hashOf } from './callers.ts'
 import { bootstrapKey, makeKey } from './keys.ts'
 import { openTrialLedger } from './temporary.ts'
 
@@ -176,4 +176,25 @@ test('a request works in the organisation of its key, of its header, or of its u
 
 test('what is kept of a key is its SHA-256', () => {
   expect(hashOf('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+})
+
+test('callers are written down by their ids and never by a key', () => {
+  const caller = {
+    owner: 'u1',
+    org: 'o1',
+    scopes: ['read'],
+    keyId: 'k1',
+    boundOrg: null,
+    isAdmin: false,
+  } as const
+  expect(auditCaller(caller)).toEqual({ caller: 'user:u1', org: 'o1', via: 'k1' })
+  expect(auditCaller({ ...caller, owner: null, org: undefined, keyId: null })).toEqual({
+    caller: undefined,
+    org: undefined,
+    via: undefined,
+  })
+  expect(auditCaller({ sandbox: { id: 'sb-1', key_hash: 'hash', sealed: Buffer.from('x') } })).toEqual({
+    caller: 'sandbox:sb-1',
+  })
+  expect(auditCaller(undefined)).toEqual({})
 })

@@ -1,4 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
+import type { AuditCaller } from '@slipway/http'
 import { type Instant, Problem, type Route, type Scope, type Secret } from '@slipway/protocol'
 import type { ApiKeyRow, PeopleRows, SandboxRow } from '@slipway/storage'
 
@@ -126,6 +127,14 @@ export function sandboxOf(request: { readonly caller: unknown }): SandboxRow {
   if (typeof caller === 'object' && caller !== null && 'sandbox' in caller)
     return caller.sandbox as SandboxRow
   throw new Error('a route without a sandbox asks which it is')
+}
+
+/** How whoever calls is written down. */
+export function auditCaller(caller: unknown): AuditCaller {
+  if (typeof caller !== 'object' || caller === null) return {}
+  if ('sandbox' in caller) return { caller: `sandbox:${(caller.sandbox as SandboxRow).id}` }
+  const { owner, org, keyId } = caller as Caller
+  return { caller: owner === null ? undefined : `user:${owner}`, org, via: keyId ?? undefined }
 }
 
 function keyIn(header: Header): string | undefined {

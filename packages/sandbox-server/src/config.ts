@@ -9,6 +9,9 @@ import {
   Secret,
   sandboxSpec,
   settingsIn,
+  type Telemetry,
+  telemetryOf,
+  telemetrySettings,
 } from '@slipway/protocol'
 import * as z from 'zod'
 
@@ -114,6 +117,7 @@ const environment = z.object({
   LLM_MODEL: z.string().optional().meta({ description: 'Model of users who have set none: provider/name.' }),
   LLM_API_KEY: z.string().optional().meta({ description: 'Key of that model.' }),
   LLM_BASE_URL: z.string().optional().meta({ description: 'Address of that model.' }),
+  ...telemetrySettings,
 })
 
 /** Names that other servers of this kind use, and ours. */
@@ -167,6 +171,7 @@ export interface Config {
   readonly dailyLimit: number | null
   readonly maxProfiles: number
   readonly model: Llm | undefined
+  readonly telemetry: Telemetry
 }
 
 type Values = z.output<typeof environment>
@@ -203,6 +208,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     dailyLimit: limit === undefined || limit === '-1' ? null : Number(limit),
     maxProfiles: values.SLIPWAY_MAX_PROFILES_PER_USER,
     model: modelOf(values),
+    telemetry: telemetryOf(values),
   }
 }
 

@@ -1,8 +1,10 @@
 import { readFile } from 'node:fs/promises'
-import { must } from '@slipway/protocol'
+import { must, Tallies } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { settings } from './config.ts'
 import { edges } from './plan.ts'
+import { StepNumbers } from './rows.ts'
+import { stateNumbers } from './state-numbers.ts'
 
 const page = await readFile(new URL('../../../docs/sandboxes.md', import.meta.url), 'utf8')
 
@@ -35,4 +37,16 @@ test('the page of sandboxes has every state and where it leads, and no other', (
     next.map((one) => `\`${one}\``).join(' '),
   ])
   expect(shown).toEqual(known)
+})
+
+test('the page of operations has every metric of the sandbox server, and no other', async () => {
+  const operations = await readFile(new URL('../../../docs/operations.md', import.meta.url), 'utf8')
+  const families = await stateNumbers({
+    sandboxes: { async *all() {} },
+    steps: new StepNumbers(),
+    starts: { underWay: 0, ended: new Tallies([1], 'outcome') },
+  })
+  const rows = families.map(({ name, type, help }) => `| \`${name}\` | ${type} | ${help} |`)
+  const [, section = ''] = operations.split('### Metrics of the sandbox server\n')
+  expect(section.split('\n## ', 1)[0]?.match(/^\| `.*$/gm)).toEqual(rows)
 })

@@ -1,4 +1,4 @@
-import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
+import { Counts, type SandboxStatus, sandboxStatus, Tallies } from '@slipway/protocol'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
 import { edges } from './plan.ts'
 import { Rings } from './rings.ts'
@@ -10,9 +10,25 @@ export type RowMembers = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed
 /** Told before and after each durable write and each call of a backend: tests end the process there. */
 export type OnStep = (name: string) => void
 
+/** Steps that a backend does; the others are writes of the ledger. */
+const counted: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 'remove', 'init'])
+
+/** What was done to sandboxes, in numbers. */
+export class StepNumbers {
+  readonly durations = new Tallies([0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300], 'step')
+  readonly outcomes = new Counts('step', 'outcome')
+
+  add(step: string, outcome: 'ok' | 'failed', seconds: number): void {
+    if (!counted.has(step)) return
+    this.durations.add({ step }, seconds)
+    this.outcomes.add({ step, outcome })
+  }
+}
+
 /** The rows of sandboxes. Every change of a status takes a legal edge, is durable before it is told, and rings. */
 export class Rows {
   readonly changes = new Rings()
+  readonly numbers = new StepNumbers()
   readonly #rows: SandboxRows
   readonly #onStep: OnStep
   readonly #onRunning: (id: string) => void
@@ -71,9 +87,16 @@ export class Rows {
 
   async step<T>(name: string, work: () => Promise<T>): Promise<T> {
     this.#onStep(`before ${name}`)
-    const result = await work()
-    this.#onStep(`after ${name}`)
-    return result
+    const startedMs = performance.now()
+    let outcome: 'ok' | 'failed' = 'failed'
+    try {
+      const result = await work()
+      outcome = 'ok'
+      this.#onStep(`after ${name}`)
+      return result
+    } finally {
+      this.numbers.add(name, outcome, (performance.now() - startedMs) / 1000)
+    }
   }
 }
 

@@ -15,7 +15,7 @@ import { coldStart, type Home } from './order.ts'
 import { toBeStarted } from './plan.ts'
 import { newId, newRow, Pool } from './pool.ts'
 import { Reconciler } from './reconcile.ts'
-import { isPooled, type OnStep, Rows } from './rows.ts'
+import { isPooled, type OnStep, Rows, type StepNumbers } from './rows.ts'
 import { Infos, type Reached } from './sandbox-info.ts'
 import type { PlacedSpec, Specs } from './specs.ts'
 import { Uses } from './uses.ts'
@@ -75,6 +75,8 @@ const idPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
  * after the end of the process at any point. Of two verbs at the same time the later wins, and both succeed.
  */
 export class Sandboxes implements AsyncDisposable {
+  /** What was done to them, in numbers. */
+  readonly steps: StepNumbers
   readonly #options: SandboxesOptions
   readonly #lifetimes: Lifetimes
   readonly #backends: ReadonlyMap<string, Backend>
@@ -103,6 +105,7 @@ export class Sandboxes implements AsyncDisposable {
     this.#backends = new Map(backends.map((backend) => [backend.name, backend]))
     this.#seals = new Seals(cipher)
     this.#rows = new Rows(ledger.sandboxes, options.onStep, options.onRunning)
+    this.steps = this.#rows.numbers
     this.#infos = new Infos({
       specs,
       backends: this.#backends,

@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
-import { app, listen, logTo, reach } from '@slipway/http'
+import { app, listen, logTo, openTelemetry, reach as plainReach, tracedFetch } from '@slipway/http'
 import { controlOpenApi, controlRoutes } from '@slipway/protocol'
 import { Cipher, openLedger, openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts.ts'
 import type { Backend } from './backend.ts'
 import { openBackends } from './backends/backends.ts'
-import { Callers } from './callers.ts'
+import { auditCaller, Callers } from './callers.ts'
 import { type Config, readConfig } from './config.ts'
 import { ConversationCalls } from './conversation-calls.ts'
 import { Conversations } from './conversations.ts'
@@ -34,6 +34,7 @@ import { Sandboxes } from './sandboxes.ts'
 import { hostNames, SideDoors } from './side-doors.ts'
 import { Specs } from './specs.ts'
 import { Starts } from './start.ts'
+import { stateNumbers } from './state-numbers.ts'
 
 export interface ServeOptions {
   readonly host: string
@@ -64,6 +65,9 @@ export async function serve(options: ServeOptions): Promise<void> {
   const config = readConfig(options.env)
   const directory = resolve(options.data)
   const log = logTo(process.stderr, config.logLevel)
+  const about = { service: 'slipway-sandbox-server', version: ownPackage.version, log }
+  await using telemetry = await openTelemetry(config.telemetry, about)
+  const reach = tracedFetch(plainReach, telemetry.traces)
   const now = () => Date.now() * 1000
   await using storage = await openStorage({ directory, log })
   await using ledger = await openLedger({ directory, log })
@@ -173,11 +177,17 @@ export async function serve(options: ServeOptions): Promise<void> {
     openDocs: true,
     relays: [sandboxRelay({ sandboxes, callerOf: (header) => callers.of(header) })],
     identify,
+    ...telemetry,
+    auditCaller,
     ...(basePath === '/' ? {} : { basePath }),
     log,
     allowedHosts: hostNames(config.allowedHosts, backends.values()),
     allowedOrigins: config.allowedOrigins,
   })
+  telemetry.metrics.from.add(
+    () => storage.measures(),
+    () => stateNumbers({ sandboxes: ledger.sandboxes, steps: sandboxes.steps, starts }),
+  )
   await starts.recover()
   const listening = await listen(web, { host: options.host, port: options.port })
   await using cleanup = new AsyncDisposableStack()
@@ -192,6 +202,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     port: listening.port,
     host: options.host,
     doorDirectory,
+    telemetry,
     log,
   })
   await sandboxes.begin()

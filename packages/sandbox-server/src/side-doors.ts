@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { type AppOptions, app, type Handlers, type Listening, listen } from '@slipway/http'
 import { controlOpenApi, controlRoutes, type Log } from '@slipway/protocol'
 import type { Backend } from './backend.ts'
+import { auditCaller } from './callers.ts'
 
 const { receiveConversation, receiveEvents, listSandboxSecrets, getSandboxSecret } = controlRoutes
 /** What sandboxes call, each with its session key. */
@@ -35,6 +36,8 @@ interface DoorOptions {
   readonly port: number
   readonly doorDirectory: string
   readonly log: Log
+  /** As for the server itself; without its metrics. */
+  readonly telemetry?: Pick<AppOptions, 'audit' | 'traces'>
   /** Milliseconds between two looks for the address of a network: before there is one, and after. 2 and 5 s unless given. */
   readonly lookMs?: readonly [number, number]
 }
@@ -127,7 +130,7 @@ export class SideDoors implements AsyncDisposable {
   }
 
   #app() {
-    const { handlers, identify, log } = this.#options
-    return app(insideRoutes, handlers, { openapi: controlOpenApi, identify, log })
+    const { handlers, identify, log, telemetry: { audit, traces } = {} } = this.#options
+    return app(insideRoutes, handlers, { openapi: controlOpenApi, identify, auditCaller, audit, traces, log })
   }
 }

@@ -6,6 +6,7 @@ import {
   type Log,
   Problem,
   redact,
+  Tallies,
 } from '@slipway/protocol'
 import type { AppConversationRow, Scope, StartTaskRow } from '@slipway/storage'
 import { membersOf } from './conversation-info.ts'
@@ -56,6 +57,8 @@ export class Starts implements AsyncDisposable {
   readonly #parts: StartParts
   /** By id of the conversation. */
   readonly #running = new Map<string, Running>()
+  /** Seconds that starts took, by what became of them. */
+  readonly ended = new Tallies([1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600], 'outcome')
   #isClosing = false
 
   constructor(parts: StartParts) {
@@ -86,6 +89,11 @@ export class Starts implements AsyncDisposable {
       const admitted = await this.#admit(scope, id, request)
       return await this.#open(admitted)
     })
+  }
+
+  /** Starts that go on. */
+  get underWay(): number {
+    return this.#running.size
   }
 
   /** Ids of the conversations that are on their way into a sandbox. */
@@ -248,6 +256,7 @@ export class Starts implements AsyncDisposable {
   async #follow(job: StartJob, running: Running): Promise<void> {
     try {
       await runStart(this.#parts, job)
+      this.#count(running, 'ready')
       this.#parts.deliver(job.id)
     } catch (error) {
       await this.#end(running, error)
@@ -256,8 +265,14 @@ export class Starts implements AsyncDisposable {
     }
   }
 
+  #count({ progress }: Running, outcome: 'ready' | 'failed'): void {
+    this.ended.add({ outcome }, (this.#parts.now() - progress.row.created_at) / 1_000_000)
+  }
+
   /** Never rejects: what cannot be written now is found at the next start of the server. */
-  async #end({ progress, hidden, controller }: Running, error: unknown): Promise<void> {
+  async #end(running: Running, error: unknown): Promise<void> {
+    const { progress, hidden, controller } = running
+    this.#count(running, 'failed')
     const { log } = this.#parts
     const { signal } = controller
     const words = explained(signal.aborted ? signal.reason : error)

@@ -45,6 +45,11 @@ export class Cipher {
     return this.#keys.map((key) => key.toString('base64'))
   }
 
+  /** A key of 32 bytes for one purpose; the same as long as the key that seals is. */
+  keyFor(purpose: string): Buffer {
+    return Buffer.from(hkdfSync('sha256', this.#keys[0], '', `slipway ${purpose}`, keyBytes))
+  }
+
   /** The text is well-formed Unicode. The same text gives other bytes each time. */
   seal(text: string): Buffer {
     const nonce = randomBytes(nonceBytes)

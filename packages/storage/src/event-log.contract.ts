@@ -1,4 +1,4 @@
-import { formatInstant } from '@slipway/protocol'
+import { formatInstant, leafKey } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { EventPage, EventQuery, PagedEvent, ReceivedEvent } from './event-log.ts'
@@ -23,6 +23,7 @@ export function eventLogContract(open: Open): void {
   searchContract(open)
   tailContract(open)
   pageIdContract(open)
+  leafContract(open)
 }
 
 function appendContract(open: Open): void {
@@ -346,6 +347,52 @@ function searchContract(open: Open): void {
       [],
     )
     expect(await log.count(conversation, { kind: 'PauseEvent', body: 'hello' })).toBe(0)
+  })
+}
+
+function leafContract(open: Open): void {
+  test('the state updates that move the leaf are found at once, written or received, also after a restart, and are like others to every filter', async () => {
+    await using opened = await open()
+    const { log, conversations } = opened.storage
+    const update = (key: string) => ({
+      kind: 'ConversationStateUpdateEvent',
+      source: 'environment',
+      key,
+      value: 'm',
+    })
+    await imported(opened.storage, [
+      received('m', 1, { kind: 'MessageEvent', text: 'hello' }),
+      { ...received('l1', 2, { kind: 'ConversationStateUpdateEvent' }), key: leafKey },
+      { ...received('p', 3), key: leafKey },
+    ])
+    const query = { ...ascending, key: leafKey } as const
+    expect(ids(await log.search(conversation, query))).toEqual(['l1'])
+    // A transaction that fails takes back what it has learnt.
+    await expect(
+      log.append(conversation, [
+        { id: 'x', ...update(leafKey) },
+        { id: 'x', ...update('other') },
+      ]),
+    ).rejects.toMatchObject({ code: 'conflict' })
+    await log.append(conversation, [
+      { id: 'l2', ...update(leafKey) },
+      { id: 'o', ...update('other') },
+    ])
+    await conversations.create({ id: other })
+    await log.append(other, [{ id: 'l3', ...update(leafKey) }])
+    const storage = await opened.reopen()
+    await storage.log.append(conversation, [{ id: 'l4', ...update(leafKey) }])
+    expect(ids(await storage.log.search(conversation, query))).toEqual(['l1', 'l2', 'l4'])
+    expect(ids(await storage.log.search(conversation, { ...query, limit: 2 }))).toEqual(['l1', 'l2'])
+    expect(ids(await storage.log.search(other, query))).toEqual(['l3'])
+    const kind = 'ConversationStateUpdateEvent'
+    expect(ids(await storage.log.search(conversation, { ...ascending, kind }))).toEqual([
+      'l1',
+      'l2',
+      'o',
+      'l4',
+    ])
+    expect(await storage.log.count(conversation, { source: 'environment', kind })).toBe(3)
   })
 }
 

@@ -1,4 +1,4 @@
-import type { EventFilter, EventSortOrder, Instant } from '@slipway/protocol'
+import type { EventFilter, EventSortOrder, Instant, leafKey } from '@slipway/protocol'
 
 /** An event as it stands in the log. Frozen in meaning: the same object may be handed to a thousand readers. */
 export interface StoredEvent {
@@ -33,6 +33,8 @@ export interface ReceivedEvent {
   readonly source: string
   /** Keep it under its id even when another event of other bytes has that id (logs of other writers do that). */
   readonly keepTwin?: boolean
+  /** Of a state update: its key. */
+  readonly key?: string
 }
 
 export interface AppendOptions {
@@ -55,6 +57,8 @@ export interface EventQuery extends EventFilter {
   readonly sort_order: EventSortOrder
   /** Where to begin: a `next_page_id` of ours, or the id of an event. A Problem `invalid` at `["query","page_id"]` otherwise. */
   readonly page_id?: string | undefined
+  /** Keep only state updates of this key. No other one is told apart. */
+  readonly key?: typeof leafKey | undefined
 }
 
 /** An event of a page: what its reader sends on. Its id and timestamp are in its bytes. */

@@ -44,6 +44,7 @@ export type {
   ConversationSort,
   Records,
   Snapshot,
+  TagFilter,
   Vault,
 } from './records.ts'
 export { type LedgerOptions, openLedger } from './sqlite/ledger/ledger.ts'

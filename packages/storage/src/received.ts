@@ -80,6 +80,7 @@ export function received(
     kind,
     source,
     keepTwin: keep,
+    ...(typeof value.key === 'string' ? { key: value.key } : {}),
   }
 }
 

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ReceivedEvent, StoredEvent } from './event-log.ts'
 import type { Import } from './import.ts'
-import type { ConversationQuery, ConversationRecord, Records, Vault } from './records.ts'
+import type { ConversationQuery, ConversationRecord, Records, TagFilter, Vault } from './records.ts'
 import {
   conversation,
   everything,
@@ -52,9 +52,40 @@ export function recordsContract(open: Open): void {
     }
     expect([
       await conversations.count(),
-      await conversations.count('idle'),
-      await conversations.count('x'),
+      await conversations.count({ status: 'idle' }),
+      await conversations.count({ status: 'x' }),
     ]).toEqual([10, 5, 0])
+  })
+
+  test('a walk and a count keep what has all the tags that are asked for, whatever stands in them', async () => {
+    await using opened = await open()
+    const { conversations } = opened.storage
+    const odd = `%_'"\\ä😀`
+    const all: Readonly<Record<string, string>>[] = [
+      {},
+      { a: '1' },
+      { a: '1', b: odd },
+      { a: '2', b: '' },
+      { key: '1', value: 'a' },
+    ]
+    for (const [i, tags] of all.entries())
+      await conversations.create({ id: id(i), tags, status: i === 2 ? 'paused' : 'idle' })
+    const found = async (tags: readonly TagFilter[], status?: string) => {
+      const ids = await walk(opened.storage, { sort_order: 'CREATED_AT', tags, status })
+      expect(await conversations.count({ tags, status })).toBe(ids.length)
+      expect(await walk(opened.storage, { sort_order: 'UPDATED_AT_DESC', tags, status })).toEqual(
+        ids.toReversed(),
+      )
+      return all.flatMap((_, i) => (ids.includes(id(i)) ? [i] : []))
+    }
+    expect(await found([])).toEqual([0, 1, 2, 3, 4])
+    expect(await found([{ name: 'a' }])).toEqual([1, 2, 3])
+    expect(await found([{ name: 'a', value: '1' }])).toEqual([1, 2])
+    expect(await found([{ name: 'a', value: '1' }], 'idle')).toEqual([1])
+    expect(await found([{ name: 'a' }, { name: 'b', value: odd }])).toEqual([2])
+    expect(await found([{ name: 'b', value: '' }])).toEqual([3])
+    expect(await found([{ name: 'key' }])).toEqual([4])
+    expect(await found([{ name: 'b', value: '1' }])).toEqual([])
   })
 
   test('a page of conversations begins at an id with or without dashes; an unknown one is refused', async () => {

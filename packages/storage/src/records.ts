@@ -34,10 +34,18 @@ export interface Vault {
 
 export type ConversationSort = 'CREATED_AT' | 'UPDATED_AT' | 'CREATED_AT_DESC' | 'UPDATED_AT_DESC'
 
+/** A tag of this name; of this value when one is given. */
+export interface TagFilter {
+  readonly name: string
+  readonly value?: string | undefined
+}
+
 export interface ConversationQuery {
   readonly limit: number
   readonly sort_order: ConversationSort
   readonly status?: string | undefined
+  /** Keep only those that have all of these tags. */
+  readonly tags?: readonly TagFilter[] | undefined
   /** Id of the first conversation of the page, with or without dashes; Problem `invalid` at `["query","page_id"]` if unknown. */
   readonly page_id?: string | undefined
 }
@@ -60,7 +68,7 @@ export interface Records {
   search(
     query: ConversationQuery,
   ): Promise<{ readonly items: readonly ConversationRecord[]; readonly next_page_id: string | null }>
-  count(status?: string): Promise<number>
+  count(filter?: Pick<ConversationQuery, 'status' | 'tags'>): Promise<number>
   /** Changes the members given; undefined when there is no such conversation. */
   patch(
     id: string,

@@ -46,5 +46,6 @@ function isFreeForm(name: string, { kind, isCritic }: Holder): boolean {
   if (isCritic) return name === 'metadata'
   if (name === 'value') return kind === 'ConversationStateUpdateEvent'
   if (name === 'data') return kind === 'MCPToolAction'
+  if (name === 'hook_input') return kind === 'HookExecutionEvent'
   return name === 'storage_state'
 }

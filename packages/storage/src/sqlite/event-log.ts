@@ -104,8 +104,8 @@ export class SqliteEventLog implements EventLog {
   /** What names a page in the cache. A page that is asked for again and again comes with the same query object. */
   #keyOf(conversation: string, query: EventQuery): string {
     if (this.#lastKey.query !== query || this.#lastKey.conversation !== conversation) {
-      const { limit, sort_order, page_id, kind, source, body, timestamp__gte, timestamp__lt } = query
-      const members = [limit, sort_order, page_id, kind, source, body, timestamp__gte, timestamp__lt]
+      const { limit, sort_order, page_id, kind, source, key, body, timestamp__gte, timestamp__lt } = query
+      const members = [limit, sort_order, page_id, kind, source, key, body, timestamp__gte, timestamp__lt]
       this.#lastKey = { conversation, query, key: JSON.stringify([conversation, ...members]) }
     }
     return this.#lastKey.key
@@ -182,6 +182,7 @@ export class SqliteEventLog implements EventLog {
         this.#writeRecord(head.ordinal, record)
       },
       done: () => {
+        this.#parts.writer.numbers.events += fresh.length
         const live = lives.get(head.ordinal)
         if (live !== undefined && fresh.length > 0) {
           live.push(fresh.map(({ event }) => event))
@@ -222,14 +223,14 @@ export class SqliteEventLog implements EventLog {
 
   /** The selection of a page, with one event more than asked for. */
   #selection(head: Head, query: EventQuery): Selection {
-    const { kind, source, timestamp__gte, timestamp__lt, page_id, limit, sort_order } = query
+    const { kind, source, key, timestamp__gte, timestamp__lt, page_id, limit, sort_order } = query
     return {
       ordinal: head.ordinal,
       extent: head,
       isDescending: sort_order === 'TIMESTAMP_DESC',
       from: timestamp__gte,
       before: timestamp__lt,
-      facets: this.#parts.facets.matching(kind || undefined, source || undefined),
+      facets: this.#parts.facets.matching(kind || undefined, source || undefined, key),
       start: page_id ? this.#start(head, page_id) : undefined,
       limit: limit + 1,
     }

@@ -28,6 +28,7 @@ interface Fresh {
   readonly storedId: string
   readonly kind: string
   readonly source: string
+  readonly key: unknown
 }
 
 const insert = 'INSERT INTO event (row, conversation, id, instant, facet, body) VALUES (?, ?, ?, ?, ?, ?)'
@@ -57,8 +58,8 @@ export class Events {
   insert(ordinal: number, fresh: readonly Fresh[]): void {
     const base = rowBase(ordinal)
     const statement = this.#db.prepare(insert)
-    for (const { event, storedId, kind, source } of fresh) {
-      const facet = this.#facets.number(kind, source)
+    for (const { event, storedId, kind, source, key } of fresh) {
+      const facet = this.#facets.number(kind, source, key)
       statement.run(base + event.position, ordinal, storedId, event.instant, facet, event.bytes)
     }
   }
@@ -135,7 +136,7 @@ class Placing {
   }
 
   #draft(draft: EventDraft): StoredEvent {
-    const { id = randomUUID(), kind, source } = draft
+    const { id = randomUUID(), kind, source, key } = draft
     const known = draft.id === undefined ? undefined : this.#known(id)
     if (known !== undefined) {
       if (!serialiseEvent(draft, id, known.instant).equals(known.bytes)) throw conflict(id)
@@ -143,17 +144,18 @@ class Placing {
     }
     const { lastInstant } = this.#extent
     const instant = lastInstant === undefined ? this.#now : Math.max(this.#now, lastInstant + 1)
-    return this.#add({ id, storedId: id, instant, kind, source, bytes: serialiseEvent(draft, id, instant) })
+    const bytes = serialiseEvent(draft, id, instant)
+    return this.#add({ id, storedId: id, instant, kind, source, key, bytes })
   }
 
   #received(event: ReceivedEvent): StoredEvent {
-    const { id, instant, kind, source, bytes } = event
+    const { id, instant, kind, source, key, bytes } = event
     const first = this.#known(id)
-    if (first === undefined) return this.#add({ id, storedId: id, instant, kind, source, bytes })
+    if (first === undefined) return this.#add({ id, storedId: id, instant, kind, source, key, bytes })
     if (first.bytes.equals(bytes)) return first
     if (event.keepTwin !== true) throw conflict(id)
     const storedId = twinId(id, bytes)
-    return this.#known(storedId) ?? this.#add({ id, storedId, instant, kind, source, bytes })
+    return this.#known(storedId) ?? this.#add({ id, storedId, instant, kind, source, key, bytes })
   }
 
   #known(storedId: string): StoredEvent | undefined {
@@ -164,9 +166,9 @@ class Placing {
     const { head, lastInstant, isInOrder } = this.#extent
     const position = head + 1
     if (position >= positionsPerConversation) throw new Problem('too_large', 'The conversation is full')
-    const { id, storedId, instant, kind, source, bytes } = made
+    const { id, storedId, instant, kind, source, key, bytes } = made
     const event = { position, id, instant, bytes }
-    this.#fresh.push({ event, storedId, kind, source })
+    this.#fresh.push({ event, storedId, kind, source, key })
     this.#byStoredId.set(storedId, event)
     const isNext = lastInstant === undefined || instant >= lastInstant
     this.#extent = {

@@ -1,11 +1,19 @@
+import { leafKey } from '@slipway/protocol'
 import type { Database } from './database.ts'
 
-/** Pairs of kind and source that events have, as small numbers; those of messages are odd. */
+const keyed = 'ConversationStateUpdateEvent'
+const withLeafKey = `${keyed}\0${leafKey}`
+
+/**
+ * Pairs of kind and source that events have, as small numbers; those of messages are odd. State updates that move the leaf
+ * have numbers of their own, so that the few of a long log are found at once: in the table their kind carries the key.
+ */
 export class Facets {
   readonly #db: Database
   readonly #numbers = new Map<string, number>()
   readonly #byKind = new Map<string, number[]>()
   readonly #bySource = new Map<string, number[]>()
+  readonly #byKey: number[] = []
   #unsaved: (() => void)[] = []
   #next = 1
 
@@ -19,7 +27,8 @@ export class Facets {
   }
 
   /** The number of a pair, written in the transaction that is open when it is a new one. */
-  number(kind: string, source: string): number {
+  number(given: string, source: string, key?: unknown): number {
+    const kind = key === leafKey && given === keyed ? withLeafKey : given
     const known = this.#numbers.get(keyOf(kind, source))
     if (known !== undefined) return known
     const number = this.#next * 2 + (kind === 'MessageEvent' ? 1 : 0)
@@ -37,7 +46,12 @@ export class Facets {
   }
 
   /** Those that match the filters, undefined when there is none to match. */
-  matching(kind: string | undefined, source: string | undefined): readonly number[] | undefined {
+  matching(
+    kind: string | undefined,
+    source: string | undefined,
+    key?: typeof leafKey,
+  ): readonly number[] | undefined {
+    if (key !== undefined) return this.#byKey
     const ofSource = source === undefined ? undefined : (this.#bySource.get(source) ?? [])
     if (kind === undefined) return ofSource
     const ofKind = spellings(kind).flatMap((spelling) => this.#byKind.get(spelling) ?? [])
@@ -46,16 +60,19 @@ export class Facets {
 
   #learn(number: number, kind: string, source: string): void {
     this.#numbers.set(keyOf(kind, source), number)
-    listIn(this.#byKind, kind).push(number)
-    listIn(this.#bySource, source).push(number)
+    for (const list of this.#lists(kind, source)) list.push(number)
     this.#next = Math.max(this.#next, (number >> 1) + 1)
   }
 
   #forget(number: number, kind: string, source: string): void {
     this.#numbers.delete(keyOf(kind, source))
-    for (const list of [listIn(this.#byKind, kind), listIn(this.#bySource, source)]) {
-      list.splice(list.indexOf(number), 1)
-    }
+    for (const list of this.#lists(kind, source)) list.splice(list.indexOf(number), 1)
+  }
+
+  #lists(kind: string, source: string): number[][] {
+    const isMove = kind === withLeafKey
+    const lists = [listIn(this.#byKind, isMove ? keyed : kind), listIn(this.#bySource, source)]
+    return isMove ? [...lists, this.#byKey] : lists
   }
 }
 

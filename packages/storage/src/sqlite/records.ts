@@ -1,5 +1,12 @@
 import { type Instant, invalid } from '@slipway/protocol'
-import type { ConversationQuery, ConversationRecord, Records, Snapshot, Vault } from '../records.ts'
+import type {
+  ConversationQuery,
+  ConversationRecord,
+  Records,
+  Snapshot,
+  TagFilter,
+  Vault,
+} from '../records.ts'
 import type { Value } from './database.ts'
 import type { Parts } from './event-log.ts'
 import type { Purge } from './purge.ts'
@@ -65,9 +72,9 @@ export class SqliteRecords implements Records {
   }
 
   async search(query: ConversationQuery): ReturnType<Records['search']> {
-    const { limit, sort_order, status, page_id } = query
+    const { limit, sort_order, status, tags, page_id } = query
     const start = page_id ? this.#start(page_id) : undefined
-    const { sql, values } = searchSql({ sort_order, status, start })
+    const { sql, values } = searchSql({ sort_order, status, tags, start })
     const rows = this.#parts.db.rows<Row>(sql, ...values, limit + 1)
     const next = rows.length > limit ? rows.pop() : undefined
     return {
@@ -76,11 +83,10 @@ export class SqliteRecords implements Records {
     }
   }
 
-  async count(status?: string): Promise<number> {
-    const sql = `SELECT count(*) FROM conversation INDEXED BY conversation_status WHERE is_visible = 1`
-    const row = status
-      ? this.#parts.db.row<[number]>(`${sql} AND status = ?`, status)
-      : this.#parts.db.row<[number]>(sql)
+  async count({ status, tags = [] }: Parameters<Records['count']>[0] = {}): Promise<number> {
+    const where = ['is_visible = 1', ...(status ? ['status = ?'] : []), ...tags.map(tagSql)]
+    const sql = `SELECT count(*) FROM conversation INDEXED BY conversation_status WHERE ${where.join(' AND ')}`
+    const row = this.#parts.db.row<[number]>(sql, ...(status ? [status] : []), ...tags.flatMap(tagValues))
     return row?.[0] ?? 0
   }
 
@@ -199,12 +205,12 @@ export class SqliteRecords implements Records {
 
 /** A page of conversations in order of (moment, ordinal); equal moments are walked by ordinal. */
 export function searchSql(
-  options: Pick<ConversationQuery, 'sort_order' | 'status'> & { start: Row | undefined },
+  options: Pick<ConversationQuery, 'sort_order' | 'status' | 'tags'> & { start: Row | undefined },
 ): {
   readonly sql: string
   readonly values: Value[]
 } {
-  const { sort_order, status, start } = options
+  const { sort_order, status, tags = [], start } = options
   const isCreated = sort_order.startsWith('CREATED_AT')
   const moment = isCreated ? 'created_at' : 'updated_at'
   const [order, sign] = sort_order.endsWith('_DESC') ? ['DESC', '<'] : ['ASC', '>']
@@ -215,6 +221,8 @@ export function searchSql(
     where.push('status = ?')
     values.push(status)
   }
+  where.push(...tags.map(tagSql))
+  values.push(...tags.flatMap(tagValues))
   if (start !== undefined) {
     const at = isCreated ? start[6] : start[7]
     where.push(`${moment} ${sign}= ?`, `(${moment} ${sign} ? OR ordinal ${sign}= ?)`)
@@ -223,6 +231,16 @@ export function searchSql(
   const sql = `SELECT ${columns} FROM conversation INDEXED BY ${index} WHERE ${where.join(' AND ')}
     ORDER BY ${moment} ${order}, ordinal ${order} LIMIT ?`
   return { sql, values }
+}
+
+/** Tags are few and short: to look into those of each row is cheap beside reading the row. */
+function tagSql({ value }: TagFilter): string {
+  const of = value === undefined ? '' : ' AND value = ?'
+  return `EXISTS (SELECT 1 FROM json_each(tags) WHERE key = ?${of})`
+}
+
+function tagValues({ name, value }: TagFilter): string[] {
+  return value === undefined ? [name] : [name, value]
 }
 
 function recordOf([

@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Instant, Log } from '@slipway/protocol'
+import type { Family, Instant, Log } from '@slipway/protocol'
 import type { Deliveries } from '../deliveries.ts'
 import type { EventLog } from '../event-log.ts'
 import type { Import } from '../import.ts'
@@ -87,6 +87,11 @@ export class SqliteStorage implements Storage {
 
   indexed(): Promise<void> {
     return this.#parts.text.settled()
+  }
+
+  /** What was written, in numbers. */
+  measures(): readonly Family[] {
+    return this.#parts.writer.numbers.families()
   }
 
   /** Settings as the file of the log has them now. */

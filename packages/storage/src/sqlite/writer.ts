@@ -1,5 +1,6 @@
 import { Problem } from '@slipway/protocol'
 import { type Database, isFatal, resultCode } from './database.ts'
+import { WriterNumbers } from './writer-numbers.ts'
 
 /** One change, planned: `apply` writes it, `done` runs after the commit and gives the answer. */
 export interface Step<T> {
@@ -30,11 +31,14 @@ const maxGroup = 1_000
  * in doubt nothing is written any more: an fsync that failed cannot be repeated.
  */
 export class Writer {
+  readonly numbers = new WriterNumbers()
   readonly #db: Database
   readonly #name: string
   readonly #memories: readonly Memory[]
   #queue: Job[] = []
   #isScheduled = false
+  /** When the first change that waits was queued. */
+  #sinceMs = 0
   #refusal: unknown
 
   /** `name` is what a caller is told of: the log, the ledger. */
@@ -60,6 +64,7 @@ export class Writer {
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
+    this.#sinceMs = performance.now()
     setImmediate(() => {
       this.#isScheduled = false
       this.#flush()
@@ -70,6 +75,7 @@ export class Writer {
   #flush(): void {
     const group = this.#queue.splice(0, maxGroup)
     const planned: { job: Job; step: Step<unknown> }[] = []
+    let commitMs = 0
     try {
       if (this.#refusal !== undefined) throw this.#refusal
       if (group.length === 0) return
@@ -81,13 +87,22 @@ export class Writer {
           step.apply()
         }
         for (const memory of this.#memories) memory.save?.()
+        commitMs = performance.now()
       })
       this.#settle(true)
+      this.#count(planned.length, commitMs)
     } catch (error) {
       this.#fail(group, error)
       return
     }
     for (const { job, step } of planned) job.resolve(step.done())
+  }
+
+  #count(changes: number, commitMs: number): void {
+    const nowMs = performance.now()
+    this.numbers.wait.add((nowMs - this.#sinceMs) / 1000)
+    this.numbers.commit.add((nowMs - commitMs) / 1000)
+    this.numbers.changes.add(changes)
   }
 
   #plan(job: Job): Step<unknown> | undefined {

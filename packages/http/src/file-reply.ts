@@ -1,0 +1,109 @@
+import { type BigIntStats, constants } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { Problem } from '@slipway/protocol'
+import { contentTypeOf, typeOfSample } from './content-types.ts'
+import type { Reply } from './handler.ts'
+
+const blockBytes = 256 * 1024
+/** Where git looks for a NUL. */
+const sampleBytes = 8_000
+
+/** A file that was found: a path without links, and what was seen there. */
+export interface FoundFile {
+  readonly path: string
+  readonly stats: BigIntStats
+}
+
+export interface FileReplyOptions {
+  readonly header: (name: string) => string | undefined
+  /** By the name's ending, and for other names by the first bytes, unless given. */
+  readonly contentType?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/**
+ * The answer to a GET of a file: its bytes with ETag, 304 when the client has them, a part when one range is asked for (several are
+ * answered with the whole, as RFC 9110 allows), 416 for one beyond the end. A file that became shorter, or something else, while it is
+ * sent cuts the connection.
+ */
+export async function fileReply(file: FoundFile, options: FileReplyOptions): Promise<Reply> {
+  const { header } = options
+  const size = Number(file.stats.size)
+  const etag = `"${file.stats.ctimeNs.toString(36)}-${file.stats.ino.toString(36)}-${size.toString(36)}"`
+  const headers = {
+    'cache-control': 'no-cache',
+    ...options.headers,
+    etag,
+    'x-content-type-options': 'nosniff',
+  }
+  if (matches(header('if-none-match'), etag)) return { status: 304, bytes: Buffer.alloc(0), headers }
+  const contentType = options.contentType ?? contentTypeOf(file.path) ?? (await sampledType(file))
+  // Files of the system have no size: what they hold is only known at their end.
+  if (size === 0) return { contentType, headers, chunks: bytesOf(file.path, 0, Number.POSITIVE_INFINITY) }
+  const ranged = part(rangeOf(header, etag), size)
+  const accepts = { ...headers, 'accept-ranges': 'bytes' }
+  if (ranged === 'beyond') {
+    const detail = { detail: 'The range lies beyond the end of the file' }
+    return { status: 416, json: detail, headers: { ...accepts, 'content-range': `bytes */${size}` } }
+  }
+  const { start, end } = ranged ?? { start: 0, end: size }
+  const length = { 'content-length': String(end - start) }
+  const chunks = bytesOf(file.path, start, end)
+  if (ranged === undefined) return { contentType, headers: { ...accepts, ...length }, chunks }
+  const range = { 'content-range': `bytes ${start}-${end - 1}/${size}` }
+  return { status: 206, contentType, headers: { ...accepts, ...length, ...range }, chunks }
+}
+
+function matches(given: string | undefined, etag: string): boolean {
+  if (given === undefined) return false
+  return given.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
+}
+
+/** Empty when none is asked for, or of another state of the file. */
+function rangeOf(header: FileReplyOptions['header'], etag: string): string {
+  const condition = header('if-range')
+  return ((condition === undefined || condition === etag) && header('range')) || ''
+}
+
+/** The part of a file that a Range header names; undefined for what is not understood, so that all of it is sent. */
+function part(range: string, size: number): { start: number; end: number } | 'beyond' | undefined {
+  const [, first = '', last = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(range.replaceAll(' ', '')) ?? []
+  if (first === '' && last === '') return undefined
+  if (first === '') {
+    return Number(last) === 0 ? 'beyond' : { start: Math.max(0, size - Number(last)), end: size }
+  }
+  const start = Number(first)
+  if (last !== '' && Number(last) < start) return undefined
+  if (start >= size) return 'beyond'
+  return { start, end: last === '' ? size : Math.min(size, Number(last) + 1) }
+}
+
+async function sampledType({ path }: FoundFile): Promise<string> {
+  for await (const sample of bytesOf(path, 0, sampleBytes, { isWhole: false })) return typeOfSample(sample)
+  return typeOfSample(Buffer.alloc(0))
+}
+
+/** From one place to another; opened with the first block, so that an answer without a body opens nothing. */
+async function* bytesOf(
+  path: string,
+  start: number,
+  end: number,
+  { isWhole = true } = {},
+): AsyncGenerator<Buffer> {
+  // No link may have come in its place, and a pipe would wait for a writer.
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  await using file = await open(path, flags).catch(() => {
+    throw new Problem('not_found', 'There is no such file')
+  })
+  if (!(await file.stat()).isFile()) throw new Problem('not_found', 'There is no such file')
+  let at = start
+  while (at < end) {
+    const block = Buffer.allocUnsafe(Math.min(blockBytes, end - at))
+    const { bytesRead } = await file.read(block, 0, block.length, at)
+    if (bytesRead === 0) break
+    at += bytesRead
+    yield block.subarray(0, bytesRead)
+  }
+  if (isWhole && at < end && end !== Number.POSITIVE_INFINITY)
+    throw new Problem('conflict', 'The file became shorter while it was read')
+}

@@ -1,0 +1,297 @@
+import { once } from 'node:events'
+import { Counts, Problem, type Route, Secret, Tally } from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import * as z from 'zod'
+import type { Handlers } from './handler.ts'
+import { Metrics } from './metrics.ts'
+import { Trial } from './trial.ts'
+
+const plain = { tag: 'test', summary: 'test', responses: {} } as const
+const params = z.object({ conversation_id: z.string() })
+const routes = {
+  read: { ...plain, method: 'GET', path: '/api/items/{conversation_id}', params },
+  write: {
+    ...plain,
+    method: 'POST',
+    path: '/api/items/{conversation_id}',
+    params,
+    body: z.unknown().optional(),
+  },
+  secret: { ...plain, method: 'GET', path: '/api/secret', audit: true },
+  report: { ...plain, method: 'POST', path: '/api/report', audit: false },
+  fail: { ...plain, method: 'GET', path: '/api/fail' },
+  follow: { ...plain, method: 'GET', path: '/api/follow' },
+  chat: { ...plain, method: 'POST', path: '/v1/chat', bearer: true, errors: 'openai' },
+} as const satisfies Record<string, Route>
+
+async function* events() {
+  yield 'data: 1\n\n'
+  yield 'data: 2\n\n'
+}
+
+const handlers: Handlers<typeof routes> = {
+  read: () => ({ json: 1 }),
+  write: () => ({ status: 201, json: 1 }),
+  secret: () => ({ json: 'a plain secret' }),
+  report: () => ({ json: 1 }),
+  fail: () => {
+    throw new Error('the inner reason')
+  },
+  follow: () => ({ chunks: events(), contentType: 'text/event-stream' }),
+  chat: () => ({
+    refusal: new Problem('timeout', 'It takes too long'),
+    headers: { 'x-conversation': 'c1' },
+  }),
+}
+
+const key = 'the-session-key'
+
+function open(options: Parameters<typeof Trial.of>[2] = {}) {
+  const from = new Metrics()
+  return { from, opened: Trial.of(routes, handlers, { metrics: { from, isOpen: false }, ...options }) }
+}
+
+/** The lines of our own metrics by name and labels. */
+function series(text: string): Map<string, number> {
+  const lines = text.split('\n').filter((line) => line.startsWith('slipway_'))
+  return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]))
+}
+
+test('requests are counted by route, method and class, and what is no route is one of them all', async () => {
+  const { from, opened } = open()
+  await using trial = await opened
+  await trial.call('/api/items/one')
+  await trial.call('/api/items/two')
+  await trial.json('/api/items/one', { x: 1 })
+  await trial.call('/api/items/one', { method: 'DELETE' })
+  await trial.call('/api/nothing/private')
+  await trial.call('/api/fail')
+  await trial.call('/api/follow')
+  const found = series(await from.text())
+  const count = (method: string, route: string, status: string) =>
+    found.get(`slipway_http_requests_total{method="${method}",route="${route}",status="${status}"}`)
+  expect(count('GET', '/api/items/{conversation_id}', '2xx')).toBe(2)
+  expect(count('POST', '/api/items/{conversation_id}', '2xx')).toBe(1)
+  expect(count('DELETE', 'other', '4xx')).toBe(1)
+  expect(count('GET', 'other', '4xx')).toBe(1)
+  expect(count('GET', '/api/fail', '5xx')).toBe(1)
+  expect(count('GET', '/api/follow', '2xx')).toBe(1)
+  expect(found.get('slipway_http_requests_in_flight')).toBe(0)
+  expect(found.get('slipway_streams_open')).toBe(0)
+  expect(found.get('slipway_streams_closed_total{outcome="ended"}')).toBe(1)
+  const duration = 'slipway_http_request_duration_seconds'
+  const labels = 'method="GET",route="/api/items/{conversation_id}"'
+  expect(found.get(`${duration}_count{${labels}}`)).toBe(2)
+  expect(found.get(`${duration}_bucket{${labels},le="+Inf"}`)).toBe(2)
+  // What takes as long as somebody listens says nothing about our speed.
+  expect(found.get(`${duration}_count{method="GET",route="/api/follow"}`)).toBe(0)
+})
+
+test('a thousand random addresses and methods leave the number of series as it was', async () => {
+  const { from, opened } = open()
+  await using trial = await opened
+  const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'SEARCH', 'LOCK']
+  const ask = async (method: string, n: number) => {
+    await trial.call(`/api/items/private-${n}?key=${n}`, { method })
+    await trial.call(`/private-${n}/${Math.random()}`, { method })
+  }
+  for (const [n, method] of methods.entries()) await ask(method, n)
+  const before = [...series(await from.text()).keys()]
+  for (let n = 0; n < 500; n++) await ask(methods[n % methods.length] ?? 'GET', n)
+  const text = await from.text()
+  expect([...series(text).keys()]).toEqual(before)
+  expect(text).not.toContain('private')
+})
+
+test('the metrics need the key, in its header or as a bearer, unless they are open', async () => {
+  const keys = [new Secret(key)]
+  await using trial = await open({ keys }).opened
+  const status = async (headers: Record<string, string>) => (await trial.call('/metrics', { headers })).status
+  expect(await status({})).toBe(401)
+  expect(await status({ authorization: 'Bearer wrong' })).toBe(401)
+  expect(await status({ authorization: `Bearer ${key}` })).toBe(200)
+  expect(await status({ 'x-session-api-key': key })).toBe(200)
+  const { headers, text } = await trial.call('/metrics', { headers: { 'x-session-api-key': key } })
+  expect(headers['content-type']).toBe('text/plain; version=0.0.4; charset=utf-8')
+  for (const name of [
+    'nodejs_eventloop_lag_seconds',
+    'process_resident_memory_bytes',
+    'nodejs_gc_duration_seconds',
+  ])
+    expect(text).toContain(`# TYPE ${name}`)
+  expect(text).not.toContain(key)
+  const from = new Metrics()
+  await using others = await open({ keys, metrics: { from, isOpen: true } }).opened
+  expect((await others.call('/metrics')).status).toBe(200)
+  await using none = await Trial.of(routes, handlers)
+  expect((await none.call('/metrics')).status).toBe(404)
+})
+
+test('every line of the metrics is one that a scraper reads, whatever stands in a label', async () => {
+  const from = new Metrics()
+  const counts = new Counts('a')
+  counts.add({ a: 'a "quoted" \\ line\nbreak' })
+  const tally = new Tally([1, 2])
+  for (const value of [0.5, 1, 1.5, 9]) tally.add(value)
+  from.add(() => [
+    { name: 'slipway_x_total', type: 'counter', help: 'X.', samples: counts.samples },
+    { name: 'slipway_y', type: 'histogram', help: 'Y.', samples: [{ value: tally }] },
+  ])
+  const text = await from.text()
+  for (const line of text.split('\n'))
+    expect(line).toMatch(
+      /^$|^# (HELP|TYPE) \w+ |^\w+(\{(\w+="([^"\\\n]|\\.)*",?)*\})? ([-+.\de]+|[-+]Inf|NaN)$/i,
+    )
+  expect([...series(text)]).toEqual([
+    ['slipway_x_total{a="a \\"quoted\\" \\\\ line\\nbreak"}', 1],
+    ['slipway_y_bucket{le="1"}', 2],
+    ['slipway_y_bucket{le="2"}', 3],
+    ['slipway_y_bucket{le="+Inf"}', 4],
+    ['slipway_y_sum', 12],
+    ['slipway_y_count', 4],
+  ])
+})
+
+test('who changes something is written down, with ids and without what was said', async () => {
+  await using trial = await open({ keys: [new Secret(key)] }).opened
+  const headers = { 'x-session-api-key': key, 'x-request-id': 'from-the-proxy.1' }
+  const { headers: answered } = await trial.json(
+    '/api/items/c1?secret=hidden',
+    { said: 'hidden' },
+    { headers },
+  )
+  expect(answered['x-request-id']).toBe('from-the-proxy.1')
+  await trial.json('/api/items/c1', {}, { headers: { 'x-session-api-key': 'hidden' } })
+  await trial.call('/api/items/c1', { headers })
+  await trial.call('/api/secret', { headers })
+  await trial.call('/api/items/c2', { headers: { ...headers, 'x-expose-secrets': 'plaintext' } })
+  await trial.call('/api/items/c2', { headers: { ...headers, 'x-expose-secrets': 'encrypted' } })
+  await trial.json('/api/report', {}, { headers })
+  await trial.json('/api/nothing', {}, { headers })
+  const route = '/api/items/{conversation_id}'
+  const caller = expect.stringMatching(/^key:[0-9a-f]{12}$/)
+  const request_id = 'from-the-proxy.1'
+  expect(trial.audits).toEqual([
+    { audit: true, method: 'POST', route, status: 201, conversation: 'c1', caller, request_id },
+    { audit: true, method: 'POST', route, status: 401, conversation: 'c1', request_id: expect.any(String) },
+    { audit: true, method: 'GET', route: '/api/secret', status: 200, caller, request_id },
+    { audit: true, method: 'GET', route, status: 200, conversation: 'c2', caller, request_id },
+  ])
+  const text = JSON.stringify(trial.audits)
+  for (const hidden of ['hidden', key, 'a plain secret']) expect(text).not.toContain(hidden)
+})
+
+test('an id of a request that is none is replaced, and one of a path too', async () => {
+  await using trial = await open().opened
+  const headers = { 'x-request-id': 'a b"\t<script>' }
+  const { headers: answered } = await trial.json(
+    `/api/items/${encodeURIComponent('a\n{"x":1}')}`,
+    {},
+    { headers },
+  )
+  expect(answered['x-request-id']).toMatch(/^[0-9a-f]{16}$/)
+  expect(trial.audits).toMatchObject([{ request_id: answered['x-request-id'] }])
+  expect(trial.audits[0]?.conversation).toBeUndefined()
+})
+
+test('an audit that nobody takes is lines of the log', async () => {
+  await using trial = await open({ audit: undefined }).opened
+  await trial.json('/api/items/c1', {})
+  const line = {
+    level: 'info',
+    message: 'audit',
+    members: expect.objectContaining({ audit: true, status: 201 }),
+  }
+  expect(trial.lines).toContainEqual(line)
+})
+
+test('a message on a socket is written down with its sender, and sockets are counted by how they close', async () => {
+  const from = new Metrics()
+  await using trial = await Trial.of(routes, handlers, {
+    keys: [new Secret(key)],
+    metrics: { from, isOpen: false },
+    sockets: [
+      {
+        path: '/sockets/{conversation_id}',
+        accepts: () => true,
+        serve: async (socket) => {
+          const { promise, resolve } = Promise.withResolvers<void>()
+          socket.onMessage(async () => resolve())
+          await promise
+        },
+      },
+    ],
+  })
+  for (const query of [`?session_api_key=${key}`, '']) {
+    const ws = new WebSocket(`ws://127.0.0.1:${trial.port}/sockets/c1${query}`)
+    await once(ws, 'open')
+    if (query === '') ws.send(JSON.stringify({ type: 'auth', session_api_key: key }))
+    ws.send('something private')
+    await once(ws, 'close')
+  }
+  const one = { audit: true, method: 'WEBSOCKET', route: '/sockets/{conversation_id}', status: 101 }
+  const caller = expect.stringMatching(/^key:[0-9a-f]{12}$/)
+  const whole = { ...one, conversation: 'c1', caller, request_id: expect.any(String) }
+  expect(trial.audits).toEqual([whole, whole])
+  await expect
+    .poll(async () => series(await from.text()).get('slipway_sockets_closed_total{code="1000"}'))
+    .toBe(2)
+  expect(series(await from.text()).get('slipway_sockets_opened_total')).toBe(2)
+  expect(series(await from.text()).get('slipway_sockets_open')).toBe(0)
+})
+
+test('errors in the form of OpenAI have its members besides ours, and a refusal its headers', async () => {
+  await using trial = await open({ keys: [new Secret(key)] }).opened
+  const { status, headers, text } = await trial.json(
+    '/v1/chat',
+    {},
+    { headers: { authorization: `Bearer ${key}` } },
+  )
+  expect([status, headers['x-conversation']]).toEqual([504, 'c1'])
+  const body = JSON.parse(text)
+  expect(body).toEqual({
+    detail: 'It takes too long',
+    error: { message: 'It takes too long', type: 'server_error', code: 'timeout' },
+    error_id: expect.stringMatching(/^[0-9a-f]{16}$/),
+  })
+  const told = trial.lines.filter(({ members }) => members?.error_id === body.error_id)
+  expect(told).toMatchObject([{ level: 'warn', members: { route: '/v1/chat' } }])
+})
+
+test('a WebSocket that is refused for a reason of ours has an error id too, and one line of the log', async () => {
+  await using trial = await open({
+    sockets: [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }],
+    gate: () => {
+      throw new Problem('unavailable', 'Not yet')
+    },
+  }).opened
+  const head = 'GET /sockets/x HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n'
+  const text = await trial.raw(
+    `${head}Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`,
+  )
+  expect(text).toMatch(/^HTTP\/1.1 503 /)
+  const { error_id } = JSON.parse(text.slice(text.indexOf('{')))
+  const told = trial.lines.filter(({ members }) => members?.error_id === error_id)
+  expect(told).toMatchObject([{ level: 'warn', members: { error: expect.stringContaining('Not yet') } }])
+})
+
+test('a handler that fails in the middle of a stream leaves one line with an id, and no end that looks whole', async () => {
+  async function* broken() {
+    yield 'data: 1\n\n'
+    throw new Error('the inner reason')
+  }
+  const from = new Metrics()
+  await using trial = await Trial.of(
+    routes,
+    { ...handlers, follow: () => ({ chunks: broken(), contentType: 'text/event-stream' }) },
+    { metrics: { from, isOpen: true } },
+  )
+  await expect(trial.call('/api/follow')).rejects.toThrow()
+  const told = trial.lines.filter(({ level }) => level === 'error')
+  expect(told).toMatchObject([
+    { message: 'request failed', members: { error_id: expect.any(String), route: '/api/follow' } },
+  ])
+  expect(series(await from.text()).get('slipway_streams_closed_total{outcome="failed"}')).toBe(1)
+  expect(series(await from.text()).get('slipway_http_requests_in_flight')).toBe(0)
+})

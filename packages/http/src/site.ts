@@ -1,0 +1,132 @@
+import { hash } from 'node:crypto'
+import { readFile, realpath, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Problem } from '@slipway/protocol'
+import { below } from './below.ts'
+import { contentTypeOf } from './content-types.ts'
+import { fileReply } from './file-reply.ts'
+import type { Reply } from './handler.ts'
+
+type Header = (name: string) => string | undefined
+
+export interface SiteOptions {
+  /** Put at the start of the page's `<head>`, as it is at the moment. */
+  readonly head?: () => string
+}
+
+/** A page may be shown inside of this server's pages only, and says nothing of where it was. */
+const pageHeaders = {
+  'cache-control': 'no-cache',
+  'content-security-policy': "frame-ancestors 'self'",
+  'referrer-policy': 'same-origin',
+  'x-content-type-options': 'nosniff',
+}
+
+const yearSeconds = 31_536_000
+
+/**
+ * The files of a page application: what its build has put into a directory, and its `index.html` for every other address that a browser
+ * asks for as a page. Names below `assets/` that carry a digest never change their content and are kept by browsers; of a file that was
+ * compressed beforehand (`.br`, `.gz` beside it) the smallest that the browser takes is sent. No path leaves the directory, and hidden
+ * files are not served.
+ */
+export class Site {
+  readonly #root: string
+  readonly #head: () => string
+
+  private constructor(root: string, { head = () => '' }: SiteOptions) {
+    this.#root = root
+    this.#head = head
+  }
+
+  /** The directory, or the `build` in it when that has the page. Rejects with an Error for people when there is no `index.html`. */
+  static async open(directory: string, options: SiteOptions = {}): Promise<Site> {
+    for (const candidate of [directory, join(directory, 'build')]) {
+      const isPage = await stat(join(candidate, 'index.html')).catch(() => undefined)
+      if (isPage?.isFile()) return new Site(await realpath(candidate), options)
+    }
+    throw new Error(`There is no web page in ${directory}: neither index.html nor build/index.html`)
+  }
+
+  /** The answer to a GET of an address (with its query); undefined for one that is no file and is not asked for as a page. */
+  async get(url: string, header: Header): Promise<Reply | undefined> {
+    const path = decodedPath(url)
+    const isHidden = path === undefined || /\/\.(?!well-known\/)/.test(path)
+    const isIndex = path === '/' || path === '/index.html'
+    const reply = isHidden || isIndex ? undefined : await this.#file(path, header)
+    return reply ?? (isIndex || asksForPage(header) ? await this.page(header) : undefined)
+  }
+
+  /** The application's page. */
+  async page(header: Header): Promise<Reply> {
+    const html = await readFile(join(this.#root, 'index.html'), 'utf8').catch(() => {
+      throw new Problem('not_found', 'The page is gone')
+    })
+    const bytes = Buffer.from(withHead(html, this.#head()))
+    const etag = `"${hash('sha256', bytes).slice(0, 32)}"`
+    const headers = { ...pageHeaders, etag, vary: 'Origin, Accept' }
+    const isKnown = header('if-none-match')?.replace(/^W\//, '') === etag
+    if (isKnown) return { status: 304, bytes: Buffer.alloc(0), headers }
+    return { bytes, contentType: 'text/html; charset=utf-8', headers }
+  }
+
+  async #file(path: string, header: Header): Promise<Reply | undefined> {
+    const found = await below(this.#root, path)
+    if (found.kind !== 'file') return undefined
+    const contentType = contentTypeOf(path) ?? 'application/octet-stream'
+    const isKept = /^\/assets\/.*[-.](?=[\w-]*\d|[\w-]+[A-Z])[\w-]{8,}\.\w+$/.test(path)
+    const headers = {
+      'cache-control': isKept ? `public, max-age=${yearSeconds}, immutable` : 'no-cache',
+      'content-security-policy': "frame-ancestors 'self'",
+      vary: 'Origin, Accept-Encoding',
+    }
+    for (const [encoding, ending] of compressed) {
+      if (!accepts(header('accept-encoding'), encoding)) continue
+      const smaller = await below(this.#root, path + ending)
+      if (smaller.kind !== 'file') continue
+      return await fileReply(smaller, {
+        header,
+        contentType,
+        headers: { ...headers, 'content-encoding': encoding },
+      })
+    }
+    return await fileReply(found, { header, contentType, headers })
+  }
+}
+
+/** The best first. */
+const compressed = [
+  ['br', '.br'],
+  ['gzip', '.gz'],
+] as const
+
+function accepts(given: string | undefined, encoding: string): boolean {
+  return (given ?? '').split(',').some((item) => {
+    const [name = '', ...parameters] = item.split(';').map((text) => text.trim().toLowerCase())
+    return name === encoding && !parameters.some((text) => /^q=0(\.0*)?$/.test(text))
+  })
+}
+
+/** Whether a browser wants to show the answer as a page; a script that looks for data does not say so. */
+export function asksForPage(header: Header): boolean {
+  return (header('accept') ?? '').includes('text/html')
+}
+
+/** Without the query; undefined when it cannot be decoded. */
+function decodedPath(url: string): string | undefined {
+  const at = url.search(/[?#]/)
+  try {
+    return decodeURIComponent(at < 0 ? url : url.slice(0, at))
+  } catch {
+    return undefined
+  }
+}
+
+/** Before everything else of the head, so that it is there when the first script runs. */
+function withHead(html: string, head: string): string {
+  if (head === '') return html
+  const at = /<head(?:\s[^>]*)?>/i.exec(html)
+  if (at === null) return head + html
+  const end = at.index + at[0].length
+  return html.slice(0, end) + head + html.slice(end)
+}

@@ -1,0 +1,44 @@
+import type { Log, Telemetry } from '@slipway/protocol'
+import { type Audit, AuditFile } from './audit.ts'
+import { Metrics } from './metrics.ts'
+import type { Traces, TracesOptions } from './traces.ts'
+
+/** What a server tells of what it does, ready to be given to `app`. */
+export interface OpenTelemetry extends AsyncDisposable {
+  readonly metrics: { readonly from: Metrics; readonly isOpen: boolean }
+  readonly traces: Traces | undefined
+  /** Undefined: lines of the log. */
+  readonly audit: Audit | undefined
+}
+
+/** Undefined without options: then nothing of the libraries is loaded. */
+export async function openTraces(options: TracesOptions | undefined): Promise<Traces | undefined> {
+  return options === undefined ? undefined : new (await import('./traces-otlp.ts')).OtlpTraces(options)
+}
+
+/** Opens what the settings ask for. Rejects with an Error for people when the file of the audit cannot be opened. */
+export async function openTelemetry(
+  { isOpen, auditLog, traces }: Telemetry,
+  about: { readonly service: string; readonly version: string; readonly log: Log },
+): Promise<OpenTelemetry> {
+  const file = auditLog === undefined ? undefined : new AuditFile(auditLog, about.log)
+  const headers = Object.entries(traces?.headers ?? {}).map(([name, value]) => [name, value.open()] as const)
+  const opened = await openTraces(
+    traces && {
+      url: traces.url,
+      headers: Object.fromEntries(headers),
+      service: traces.service ?? about.service,
+      version: about.version,
+      ratio: traces.ratio,
+    },
+  )
+  return {
+    metrics: { from: new Metrics(), isOpen },
+    traces: opened,
+    audit: file && ((entry) => file.write(entry)),
+    async [Symbol.asyncDispose]() {
+      await opened?.[Symbol.asyncDispose]()
+      file?.[Symbol.dispose]()
+    },
+  }
+}

@@ -1,0 +1,106 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { IncomingHttpHeaders } from 'node:http'
+import {
+  type Context,
+  createTraceState,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import { resourceFromAttributes } from '@opentelemetry/resources'
+import {
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace'
+import type { Attributes, OpenSpan, SpanOptions, Traces, TracesOptions } from './traces.ts'
+
+/** How long the end waits for a receiver that does not answer. */
+const closeMs = 3_000
+const current = new AsyncLocalStorage<OtlpSpan>()
+
+/** Spans that go to a receiver of OTLP. What it does not take is lost: nobody waits for it. */
+export class OtlpTraces implements Traces {
+  readonly #provider: TracerProvider
+  readonly #tracer: Tracer
+
+  constructor({ url, headers, service, version, ratio = 1, delayMs = 5_000 }: TracesOptions) {
+    const exporter = new OTLPTraceExporter({ url, headers: { ...headers } })
+    this.#provider = new TracerProvider({
+      resource: resourceFromAttributes({ 'service.name': service, 'service.version': version }),
+      sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) }),
+      spanProcessors: [new BatchSpanProcessor({ exporter, scheduledDelayMillis: delayMs })],
+    })
+    this.#tracer = this.#provider.getTracer('slipway')
+  }
+
+  begin(name: string, { attributes = {}, caller, isOutgoing = false }: SpanOptions = {}): OpenSpan {
+    const kind = caller !== undefined ? SpanKind.SERVER : isOutgoing ? SpanKind.CLIENT : SpanKind.INTERNAL
+    const parent = caller === undefined ? current.getStore()?.context : contextOf(caller)
+    return new OtlpSpan(this.#tracer.startSpan(name, { kind, attributes }, parent ?? ROOT_CONTEXT))
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    return current.getStore()?.headers ?? {}
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const limit = new Promise((resolve) => setTimeout(resolve, closeMs).unref())
+    await Promise.race([limit, this.#provider.shutdown().catch(() => undefined)])
+  }
+}
+
+class OtlpSpan implements OpenSpan {
+  readonly context: Context
+  readonly #span: Span
+
+  constructor(span: Span) {
+    this.#span = span
+    this.context = trace.setSpan(ROOT_CONTEXT, span)
+  }
+
+  within<T>(work: () => T): T {
+    return current.run(this, work)
+  }
+
+  set(attributes: Attributes): void {
+    this.#span.setAttributes(attributes)
+  }
+
+  end(failure?: string): void {
+    if (failure !== undefined) {
+      this.#span.setStatus({ code: SpanStatusCode.ERROR })
+      this.#span.setAttribute('error.type', failure)
+    }
+    this.#span.end()
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    const { traceId, spanId, traceFlags, traceState } = this.#span.spanContext()
+    const flags = (traceFlags & 0xff).toString(16).padStart(2, '0')
+    const tracestate = traceState?.serialize() ?? ''
+    return { traceparent: `00-${traceId}-${spanId}-${flags}`, ...(tracestate === '' ? {} : { tracestate }) }
+  }
+}
+
+/** The span of the program that asks (W3C Trace Context); undefined when it names none. */
+function contextOf({ traceparent, tracestate }: IncomingHttpHeaders): Context | undefined {
+  const parts = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/.exec(
+    typeof traceparent === 'string' ? traceparent : '',
+  )
+  const [, traceId = '', spanId = '', flags = ''] = parts ?? []
+  if (/^0*$/.test(traceId) || /^0*$/.test(spanId)) return undefined
+  const state = [tracestate ?? []].flat().join(',')
+  return trace.setSpanContext(ROOT_CONTEXT, {
+    traceId,
+    spanId,
+    traceFlags: Number.parseInt(flags, 16) & 1,
+    isRemote: true,
+    ...(state === '' ? {} : { traceState: createTraceState(state) }),
+  })
+}

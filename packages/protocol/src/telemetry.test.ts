@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import * as z from 'zod'
+import { parseSettings } from './environment.ts'
+import { telemetryOf, telemetrySettings } from './telemetry.ts'
+
+function read(set: Record<string, string>) {
+  return telemetryOf(parseSettings(z.object(telemetrySettings), set))
+}
+
+test('without settings there are no traces, the metrics are closed and the audit is in the log', () => {
+  expect(read({})).toEqual({ isOpen: false, auditLog: undefined, traces: undefined })
+})
+
+test.for([
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }, 'http://collector:4318/v1/traces'],
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'https://x.example/base//' }, 'https://x.example/base/v1/traces'],
+  [
+    { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://b/own' },
+    'http://b/own',
+  ],
+] as const)('%o leads to %s', ([set, url]) => {
+  expect(read(set).traces?.url).toBe(url)
+})
+
+test('headers are read as pairs, decoded, and kept as secrets', () => {
+  const { traces } = read({
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a',
+    OTEL_EXPORTER_OTLP_HEADERS: ' authorization=Bearer%20abc=, x-b = %zz ,',
+    OTEL_SERVICE_NAME: 'mine',
+    OTEL_TRACES_SAMPLER_ARG: '0.25',
+  })
+  const headers = Object.entries(traces?.headers ?? {}).map(([name, value]) => [name, value.open()])
+  expect(headers).toEqual([
+    ['authorization', 'Bearer abc='],
+    ['x-b', '%zz'],
+  ])
+  expect(JSON.stringify(traces)).not.toContain('abc')
+  expect(traces).toMatchObject({ service: 'mine', ratio: 0.25 })
+})
+
+test.for([
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'ftp://secret'],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'secret'],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'secret'],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'a b=secret'],
+  ['OTEL_EXPORTER_OTLP_HEADERS', '=secret'],
+  ['OTEL_TRACES_SAMPLER_ARG', '2'],
+  ['SLIPWAY_METRICS_OPEN', 'secret'],
+] as const)('%s with %s is refused by its name, without its value', ([name, value]) => {
+  const refuse = () => read({ [name]: value })
+  expect(refuse).toThrow(name)
+  expect(refuse).not.toThrow('secret')
+})

@@ -1,0 +1,31 @@
+import { type Family, secondBounds, Tally } from '@slipway/protocol'
+
+const bounds = [0.0001, 0.00025, 0.0005, ...secondBounds.filter((bound) => bound <= 10)]
+
+/** What a writer has done. Each transaction costs three readings of the clock, a change in it nothing. */
+export class WriterNumbers {
+  events = 0
+  /** From the first change that waits for a transaction until it is durable: as long as any change of it has waited. */
+  readonly wait = new Tally(bounds)
+  /** What the commit takes of it, the sync of the disk. */
+  readonly commit = new Tally(bounds)
+  /** Changes of one transaction. */
+  readonly changes = new Tally([1, 2, 5, 10, 20, 50, 100, 200, 500])
+
+  families(): readonly Family[] {
+    const histogram = (name: string, help: string, value: Tally): Family => {
+      return { name: `slipway_${name}`, help, type: 'histogram', samples: [{ value }] }
+    }
+    return [
+      {
+        name: 'slipway_events_appended_total',
+        help: 'Events that were appended to the log, imported ones left out.',
+        type: 'counter',
+        samples: [{ value: this.events }],
+      },
+      histogram('append_duration_seconds', 'Time until a group of changes was durable.', this.wait),
+      histogram('commit_duration_seconds', 'Time of a commit with the sync of the disk.', this.commit),
+      histogram('commit_changes', 'Changes of one commit.', this.changes),
+    ]
+  }
+}
