@@ -36,6 +36,15 @@ const openaiNames = /^(gpt-(?!oss)|chatgpt-|o\d|codex|computer-use)/
 /** Models whose thinking can be kept only by the Responses interface. */
 const responsesNames = /^(gpt-(?:[5-9]|\d\d)|o\d|codex|computer-use)/
 
+/** Other spellings of a prefix. */
+const spellings = ['ollama_chat', 'openai-compatible', 'openai_like']
+
+/** The prefixes that a model's name may have, each in one spelling. */
+export function providerNames(): readonly string[] {
+  const own = ['openai', 'anthropic', 'gemini', 'bedrock', 'azure']
+  return [...own, ...[...compatible.keys()].filter((name) => !spellings.includes(name))]
+}
+
 /** Whether the route is one of OpenAI's own models by its name. */
 export function isOpenaiName(name: string): boolean {
   return openaiNames.test(name)

@@ -1,7 +1,7 @@
 import { opendir, realpath, stat } from 'node:fs/promises'
 import { basename, extname, join, relative } from 'node:path'
 import type { Found } from './found.ts'
-import type { SkillResources } from './skill.ts'
+import type { SkillOrigin, SkillResources } from './skill.ts'
 import { isWithin } from './small-file.ts'
 
 const maxDepth = 3
@@ -10,10 +10,10 @@ const maxEntries = 2_000
 const maxAllEntries = 20_000
 const maxResources = 100
 
-/** A workspace or a home directory. `within`: the real directory that no link may lead out of. */
+/** A workspace, a home directory, or whatever else has skills below it. `within`: the real directory that no link may lead out of. */
 export interface Base {
   readonly directory: string
-  readonly origin: 'project' | 'user'
+  readonly origin: SkillOrigin
   readonly within: string | undefined
 }
 

@@ -1,18 +1,13 @@
 import { realpath } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
-import type { AgentContext } from '@slipway/protocol'
-import { type Base, findResources, list, type SkillFile, Walk } from './find.ts'
+import { join } from 'node:path'
+import { type AgentContext, agentContext } from '@slipway/protocol'
+import { type Base, list } from './find.ts'
 import { Found, type LoadedSkills } from './found.ts'
-import { parseSkill } from './parse.ts'
-import { clean, requestedSkill } from './skill.ts'
-import { readSmallFile } from './small-file.ts'
+import { loadPlaces, readText } from './places.ts'
+import { clean, type LoadedSkill, requestedSkill } from './skill.ts'
 
-const maxFileBytes = 256 * 1024
 const maxRootEntries = 50_000
 
-const oldPlace = '.openhands/microagents'
-/** Folders of skills, below a workspace or a home directory; the first wins when names clash. */
-const places = ['.agents/skills', '.openhands/skills', oldPlace] as const
 /** Files at the top of a workspace that are always told: the name in lower case, and the name of the skill. */
 const rootFiles: Readonly<Record<string, string>> = {
   'agents.md': 'agents',
@@ -27,26 +22,43 @@ export interface LoadOptions {
   /** Where the skills of the user are; without it there are none. */
   readonly home?: string | undefined
   readonly context: AgentContext | undefined
+  readonly additions?: SkillAdditions | undefined
+}
+
+/** Skills that neither the workspace nor the home directory holds. They are there whatever the context asks for. */
+export interface SkillAdditions {
+  /** Of plugins that were loaded for this conversation. */
+  readonly plugins: readonly LoadedSkill[]
+  /** Of what is installed on the server. */
+  readonly installed: readonly LoadedSkill[]
+  /** Of the public collection and of marketplaces. */
+  readonly others: readonly LoadedSkill[]
+  /** `load_public_skills` was heeded: there is a collection. */
+  readonly hasPublic: boolean
 }
 
 /**
- * The skills that an agent context asks for: its own, then the project's, then the user's; the first of a name wins, and
- * the order is the same each time. Files are what somebody else wrote: they are bounded (256 KiB each, 500 skills), those
- * of the workspace must be in it, links followed, and a bad one is a fault and nothing else. Rejects only when aborted.
+ * The skills of a conversation: those of its agent context, of its plugins, of the project, what is installed, the user's, and
+ * those of collections; the first of a name wins, and the order is the same each time. Of the context's `disabled_skills` none
+ * is loaded, wherever it is from. Files are what somebody else wrote: they are bounded (256 KiB each, 500 skills), those of the
+ * workspace must be in it, links followed, and a bad one is a fault and nothing else. Rejects only when aborted.
  */
 export async function loadSkills(options: LoadOptions, signal: AbortSignal): Promise<LoadedSkills> {
-  const { directory, home, context } = options
-  if (context === undefined) return { skills: [], faults: [] }
+  const { directory, home, additions } = options
+  const context = options.context ?? agentContext.parse({})
   const found = new Found(context.disabled_skills)
   for (const skill of context.skills) {
     if (found.has(skill.name))
       found.fault(`${skill.name}: the request has two skills of this name; the first is kept`)
     found.add(requestedSkill(skill))
   }
+  for (const skill of additions?.plugins ?? []) found.add(skill)
   if (context.load_project_skills) await loadProject(directory, found, signal)
+  for (const skill of additions?.installed ?? []) found.add(skill)
   if (context.load_user_skills && home !== undefined)
     await loadPlaces({ directory: home, origin: 'user', within: undefined }, found, signal)
-  if (context.load_public_skills)
+  for (const skill of additions?.others ?? []) found.add(skill)
+  if (context.load_public_skills && additions?.hasPublic !== true)
     found.fault('load_public_skills: this server has no catalogue of public skills; none were loaded')
   return found.all()
 }
@@ -89,43 +101,4 @@ async function loadRootFile(
     file: path,
     resources: undefined,
   })
-}
-
-async function loadPlaces(base: Base, found: Found, signal: AbortSignal): Promise<void> {
-  const walk = new Walk(base, found, signal)
-  for (const place of places) {
-    for await (const file of walk.files(join(base.directory, place), place === oldPlace)) {
-      if (found.isFull) return
-      await loadFile(base, file, found)
-    }
-  }
-}
-
-async function loadFile(base: Base, from: SkillFile, found: Found): Promise<void> {
-  const { path, name, isAgentSkill } = from
-  const { directory, origin } = base
-  const source = relative(directory, path)
-  const text = await readText(base, path, found)
-  if (text === undefined) return
-  const resources = isAgentSkill ? await findResources(dirname(path)) : undefined
-  const parsed = await parseSkill({ text, name, isAgentSkill, origin, source, file: path, resources })
-  if ('fault' in parsed) {
-    found.fault(`${source}: ${parsed.fault}`)
-    return
-  }
-  if (parsed.warning !== undefined) found.fault(`${source}: ${parsed.warning}`)
-  found.add(parsed.skill)
-}
-
-async function readText(base: Base, path: string, found: Found): Promise<string | undefined> {
-  const source = relative(base.directory, path)
-  const file = await readSmallFile(path, { maxBytes: maxFileBytes, within: base.within })
-  if (file === undefined) return undefined
-  if ('fault' in file) {
-    found.fault(`${source}: ${file.fault}`)
-    return undefined
-  }
-  if (!file.isCut) return file.text
-  found.fault(`${source}: is larger than 256 KiB; the rest is left out`)
-  return `${file.text}\n[The rest of this file is left out.]`
 }

@@ -6,6 +6,7 @@ import {
   type LoadedSkill,
   maxDescription,
   oneLine,
+  type SkillOrigin,
   type SkillResources,
   sortTriggers,
 } from './skill.ts'
@@ -20,7 +21,7 @@ export interface SkillText {
   /** The name when the front matter gives none: the folder's, or the file's without its extension. */
   readonly name: string
   readonly isAgentSkill: boolean
-  readonly origin: 'project' | 'user'
+  readonly origin: SkillOrigin
   readonly source: string
   readonly file: string
   readonly resources: SkillResources | undefined

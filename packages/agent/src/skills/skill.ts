@@ -18,6 +18,18 @@ export interface SkillResources {
   readonly assets: readonly string[]
 }
 
+/** Who brought a skill. `marketplace`: one that is loaded for every conversation. */
+export type SkillOrigin =
+  | 'request'
+  | 'plugin'
+  | 'project'
+  | 'organisation'
+  | 'installed'
+  | 'user'
+  | 'public'
+  | 'marketplace'
+  | 'sandbox'
+
 /** A skill from wherever it came. All its texts are bounded and free of control characters other than tab and line feed. */
 export interface LoadedSkill {
   readonly name: string
@@ -35,7 +47,7 @@ export interface LoadedSkill {
   readonly isAgentSkill: boolean
   /** Whether the model is told of it. Users can always call it. */
   readonly isModelInvocable: boolean
-  readonly origin: 'request' | 'project' | 'user'
+  readonly origin: SkillOrigin
   /** For people: a path relative to the workspace or the home directory, or what the request said. */
   readonly source: string | undefined
   /** Absolute path of its file, when it has one. */

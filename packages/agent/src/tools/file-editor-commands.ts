@@ -78,8 +78,11 @@ export class Editor {
       return done(command, { content: [block(await this.#listing(path, real, signal))] })
     }
     const { bytes } = await readWhole(real)
-    const image = imageOf(path, bytes)
-    if (image !== undefined) return done(command, { content: [block(`The image ${path}:`), image] })
+    const shown = await imageOf(path, bytes)
+    if (shown !== undefined) {
+      const note = shown.isShrunk ? ', made smaller' : ''
+      return done(command, { content: [block(`The image ${path}${note}:`), shown.image] })
+    }
     return done(command, { content: [block(view(path, mustBeText(path, bytes).text, range ?? undefined))] })
   }
 

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import {
   chmod,
   link,
@@ -15,6 +16,7 @@ import {
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import fc from 'fast-check'
+import sharp from 'sharp'
 import { beforeEach, expect, test } from 'vitest'
 import { openFileEditor } from './file-editor.ts'
 import { Temporary } from './temporary.ts'
@@ -138,9 +140,26 @@ test('an image is shown as one, by what it is and not by its name', async () => 
   })
 })
 
-test('an image that no event has room for, and one that no model takes, are refused with advice', async () => {
-  const large = Buffer.concat([png, Buffer.alloc(600_000)])
-  expect(await refused({ command: 'view', path: await file('a.png', large) })).toMatch(/smaller copy/)
+test('an image that no event has room for is shown smaller, and stays as it is', async () => {
+  const raw = { width: 900, height: 700, channels: 3 } as const
+  const large = await sharp(randomBytes(900 * 700 * 3), { raw })
+    .png()
+    .toBuffer()
+  expect(large.length).toBeGreaterThan(1024 * 1024)
+  const path = await file('large.png', large)
+  const { content, told } = await run({ command: 'view', path })
+  expect(told).toContain(`The image ${path}, made smaller:`)
+  const url = content.flatMap((block) => (block.type === 'image' ? block.image_urls : [])).join()
+  expect(url).toMatch(/^data:image\/jpeg;base64,/)
+  const shown = Buffer.from(url.slice(url.indexOf(',')), 'base64')
+  expect(shown.length).toBeLessThanOrEqual(512 * 1024)
+  expect((await sharp(shown).metadata()).format).toBe('jpeg')
+  expect(await readFile(path)).toEqual(large)
+})
+
+test('a large image that is broken, and one that no model takes, are refused in words', async () => {
+  const large = Buffer.concat([png.subarray(0, 30), Buffer.alloc(600_000)])
+  expect(await refused({ command: 'view', path: await file('a.png', large) })).toMatch(/The image is broken/)
   const bmp = Buffer.concat([Buffer.from('BM'), Buffer.alloc(60)])
   expect(await refused({ command: 'view', path: await file('a.bmp', bmp) })).toMatch(/Convert/)
 })

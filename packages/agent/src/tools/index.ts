@@ -27,6 +27,7 @@ export const registry: ReadonlyMap<string, OpenTools> = new Map<string, OpenTool
   ...browserTools.map((name) => [name, only(name)] as const),
   ['finish', async (...to) => (await import('./finish.ts')).openFinish(...to)],
   ['think', async (...to) => (await import('./think.ts')).openThink(...to)],
+  ['task_tool_set', async (...to) => (await import('./task.ts')).openTask(...to)],
 ])
 
 function only(name: string): OpenTools {
@@ -34,7 +35,11 @@ function only(name: string): OpenTools {
 }
 
 /** Class names (`TerminalTool`) stand for registry names. */
-const aliases: ReadonlyMap<string, string> = new Map(kinds.map((kind) => [kind, toolName(kind)]))
+const aliases: ReadonlyMap<string, string> = new Map([
+  ...kinds.map((kind) => [kind, toolName(kind)] as const),
+  ['TaskTool', 'task_tool_set'],
+  ['TaskToolSet', 'task_tool_set'],
+])
 
 /** What opens the tools of a name, a registry name or a class name; undefined when there is no such tool. */
 export function findTool(name: string): OpenTools | undefined {
@@ -105,7 +110,7 @@ class Opened {
         throw invalid([place, at, 'name'], `There is no such tool. Available: ${toolNames().join(', ')}`)
       const family = this.#families.get(open) ?? (await open(this.#context, params))
       this.#families.set(open, family)
-      tools.push(...family.filter((tool) => known === 'browser_tool_set' || tool.name === known))
+      tools.push(...family.filter((tool) => known.endsWith('_tool_set') || tool.name === known))
     }
     return tools
   }

@@ -1,4 +1,5 @@
 import type { Observation } from '@slipway/protocol'
+import { fitImages } from '../image.ts'
 import { type ToolContext, text } from './tool.ts'
 import { truncate } from './truncate.ts'
 
@@ -8,8 +9,10 @@ type Block = Content[number]
 /** Characters of all texts of one result. */
 const maxChars = 50_000
 const maxBlocks = 100
-/** Characters of base64 of all images of one result: what goes into one event. */
-const maxImageChars = 2_000_000
+/** Characters of base64 of all images of one result. */
+const maxImageChars = 8_000_000
+/** And of what is left of them, made smaller, in one event. */
+const maxEventChars = 700_000
 const imageType = /^image\/(png|jpeg|gif|webp)$/
 
 /**
@@ -19,7 +22,7 @@ const imageType = /^image\/(png|jpeg|gif|webp)$/
 export async function resultContent(result: unknown, tool: string, context: ToolContext): Promise<Content> {
   const blocks = blocksOf(result).slice(0, maxBlocks).map(blockOf)
   await context.secrets.resolve()
-  const masked = withinLimit(blocks).map((block) =>
+  const masked = (await fitted(withinLimit(blocks))).map((block) =>
     block.type === 'text' ? text(context.secrets.mask(block.text)) : block,
   )
   const first = text(`[Tool '${tool}' executed.]`)
@@ -65,6 +68,18 @@ function withinLimit(blocks: readonly Block[]): Block[] {
     if (block.type === 'text') return block
     room -= block.image_urls.reduce((sum, url) => sum + url.length, 0)
     return room < 0 ? text('[An image was left out: the result has too many]') : block
+  })
+}
+
+/** With images that an event has room for. */
+async function fitted(blocks: readonly Block[]): Promise<Block[]> {
+  const urls = blocks.flatMap((block) => (block.type === 'image' ? block.image_urls : []))
+  const images = (await fitImages(urls, maxEventChars)).values()
+  return blocks.map((block) => {
+    if (block.type === 'text') return block
+    const one = images.next().value
+    if (one?.kind === 'fault') return text(`[An image was left out: ${one.fault}]`)
+    return one === undefined ? block : { ...block, image_urls: [one.url] }
   })
 }
 

@@ -19,11 +19,17 @@ export type Reach =
       readonly transport: 'streamable' | 'sse' | 'any'
     }
 
-/** A server whose settings cannot be followed, and why; the text holds no values of them. */
+/**
+ * A server that cannot be reached, and why: its `settings` cannot be followed, it was not ready in `time`, or the `connection` failed.
+ * The text holds no values of settings.
+ */
 export class NotReachable extends Error {
-  constructor(message: string) {
+  readonly why: 'settings' | 'time' | 'connection'
+
+  constructor(message: string, why: 'settings' | 'time' | 'connection' = 'settings') {
     super(message)
     this.name = 'NotReachable'
+    this.why = why
   }
 }
 
@@ -89,5 +95,15 @@ function authHeaders(auth: unknown): Record<string, string> {
     return { Authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` }
   if (strategy === 'header' && typeof headers === 'object' && headers !== null)
     return Object.fromEntries(Object.entries(headers).map(([name, text]) => [name, String(text)]))
-  throw new NotReachable('its auth is none of none, bearer, api_key, basic and header')
+  if (strategy === 'oauth2') return { Authorization: `Bearer ${accessToken(auth)}` }
+  throw new NotReachable('its auth is none of none, bearer, api_key, basic, header and oauth2')
+}
+
+/** Of a sign-in that somebody else made. It is used for as long as the server takes it; none is begun or refreshed here. */
+function accessToken(auth: object): string {
+  let value: unknown = auth
+  for (const name of ['state', 'tokens', 'access_token'])
+    value = typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
+  if (typeof value === 'string' && value !== '') return value
+  throw new NotReachable('it wants a sign-in of OAuth, which cannot be made here: give it a token')
 }

@@ -246,7 +246,7 @@ test('images come as data URLs, other content in words, and what is too large no
     '[Resource file:///x]\ninside',
     'data:image/gif;base64,aGVsbG8=',
     '[Resource link: https://example.test/]',
-    '[An image of 4000000 characters was left out: too large]',
+    '[An image was left out: The image is not PNG, JPEG, GIF or WebP]',
   ])
   expect((await call('structured')).texts).toEqual(["[Tool 'structured' executed.]", '{"n":5}'])
 })

@@ -100,7 +100,7 @@ interface Live {
 }
 
 /** A server and what it offers. A connection that broke is made anew by the next call, once. */
-class Connection {
+export class Connection {
   readonly name: string
   readonly #options: ConnectionOptions
   tools: readonly ServerTool[] = []
@@ -119,6 +119,11 @@ class Connection {
 
   get isUp(): boolean {
     return this.#live !== undefined
+  }
+
+  /** Connects and lists the tools. Rejects with what went wrong, which may hold secrets. */
+  async open(signal: AbortSignal): Promise<void> {
+    await this.#connectOnce(signal)
   }
 
   /** Connects and lists the tools: what failed of it, nothing when all is well. */
@@ -184,7 +189,7 @@ class Connection {
       await live?.end()
       if (!timer.aborted) throw error
       const said = error instanceof NotReachable ? `: ${error.message}` : ''
-      throw new NotReachable(`it was not ready within ${startMs / 1000} seconds${said}`)
+      throw new NotReachable(`it was not ready within ${startMs / 1000} seconds${said}`, 'time')
     }
   }
 
@@ -264,7 +269,7 @@ class Connection {
     if (this.#live === live) this.#live = undefined
     const words = live.lastWords()
     live.end().catch(() => {})
-    const detail = this.#detail(words === undefined ? error : new NotReachable(words))
+    const detail = this.#detail(words === undefined ? error : new NotReachable(words, 'connection'))
     return `The connection to the MCP server ${this.name} broke: ${detail}. The next call connects anew.`
   }
 
@@ -321,7 +326,7 @@ async function connectProcess(
       signal.aborted || !(error instanceof Error) ? 'it did not answer' : error.message,
     )
     await process.close()
-    throw new NotReachable(words)
+    throw new NotReachable(words, 'connection')
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Action, Observation, ToolDefinition } from '@slipway/protocol'
 import type { Secrets } from '../secrets.ts'
 import type { Workspace } from '../workspace.ts'
+import type { Tasks } from './tasks.ts'
 
 /** What a tool works with; one of these for each open conversation. */
 export interface ToolContext {
@@ -8,6 +9,8 @@ export interface ToolContext {
   readonly secrets: Secrets
   /** Absolute, of this conversation alone, outside the workspace: tools keep what is theirs here. The agent may read below it. */
   readonly directory: string
+  /** Other agents that can be given tasks, where there are any. */
+  readonly tasks?: Tasks
 }
 
 export type ToolAction<K extends Action['kind']> = Extract<Action, { kind: K }>

@@ -1,0 +1,18 @@
+/**
+ * The models that clients offer first, by provider, the best first. Their makers build them for agents that call tools, and this package
+ * speaks the interface of each; that is all that the wire's word `verified` stands for here. A model that is not in it works as well.
+ */
+export const verifiedModels: Readonly<Record<string, readonly string[]>> = {
+  anthropic: [
+    'claude-sonnet-5',
+    'claude-opus-5-5',
+    'claude-opus-4-8',
+    'claude-sonnet-4-6',
+    'claude-haiku-4-5',
+  ],
+  openai: ['gpt-5.5', 'gpt-5.4', 'gpt-5.3-codex', 'gpt-5.2', 'gpt-5.4-mini'],
+  gemini: ['gemini-3.1-pro-preview', 'gemini-3.8-flash', 'gemini-2.5-pro'],
+  deepseek: ['deepseek-v4-pro', 'deepseek-chat'],
+  mistral: ['devstral-2512', 'mistral-medium-3-5'],
+  xai: ['grok-4.6', 'grok-code-fast-1'],
+}

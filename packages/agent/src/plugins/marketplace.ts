@@ -1,0 +1,118 @@
+import { lstat, realpath } from 'node:fs/promises'
+import { join } from 'node:path'
+import {
+  type ExtensionSource,
+  faultsOf,
+  type MarketplaceEntry,
+  marketplaceEntry,
+  marketplaceManifest,
+} from '@slipway/protocol'
+import { cut, oneLine } from '../skills/skill.ts'
+import { isWithin } from '../skills/small-file.ts'
+import { readFirstJson } from './json-file.ts'
+import { hasManifest } from './plugin.ts'
+
+const manifestPlaces = ['.claude-plugin/marketplace.json', '.plugin/marketplace.json', 'marketplace.json']
+const maxEntries = 1_000
+
+/** Something that a marketplace offers. */
+export interface Offer {
+  readonly name: string
+  readonly description: string | undefined
+  readonly isPlugin: boolean
+  /** In the marketplace's own tree: a folder below it, without slashes at its ends. */
+  readonly folder: string | undefined
+  /** Elsewhere. */
+  readonly source: ExtensionSource | undefined
+}
+
+/**
+ * What a marketplace offers: the entries of its `marketplace.json`, or of the file of another name (relative to the
+ * directory). An entry that is bad is left out and among the faults; a manifest that is bad is a fault for all of it.
+ */
+export async function readMarketplace(
+  directory: string,
+  path?: string,
+): Promise<
+  { readonly offers: readonly Offer[]; readonly faults: readonly string[] } | { readonly fault: string }
+> {
+  const root = await realpath(directory).catch(() => undefined)
+  if (root === undefined) return { fault: 'is not there' }
+  const file = await readFirstJson(root, path === undefined ? manifestPlaces : [path])
+  if (file === undefined)
+    return { fault: path === undefined ? 'has no marketplace.json' : `has no ${cut(path, 200)}` }
+  if ('fault' in file) return file
+  const manifest = marketplaceManifest.safeParse(file.value)
+  if (!manifest.success) return { fault: `${file.name}: ${firstFault(manifest.error, file.value)}` }
+  const { plugins, skills, metadata } = manifest.data
+  const faults: string[] = []
+  const offers = new Map<string, Offer>()
+  const from = { root, base: metadata?.pluginRoot ?? '' }
+  for (const [index, item] of [...plugins, ...skills].slice(0, maxEntries).entries()) {
+    const entry = marketplaceEntry.safeParse(item)
+    const offer = entry.success ? await offerOf(entry.data, from) : undefined
+    if (offer === undefined) faults.push(`entry ${index + 1}: has no name, or no source that is understood`)
+    else if (!offers.has(offer.name)) offers.set(offer.name, offer)
+  }
+  return { offers: [...offers.values()], faults }
+}
+
+async function offerOf(
+  entry: MarketplaceEntry,
+  { root, base }: { readonly root: string; readonly base: string },
+): Promise<Offer | undefined> {
+  const { name, source = `./${name}` } = entry
+  if (/[\p{Cc}@]/u.test(name)) return undefined
+  const description = entry.description === undefined ? undefined : oneLine(entry.description, 1024)
+  if (typeof source === 'string' && !isElsewhere(source)) {
+    const folder = await folderIn(root, base, source)
+    if (folder === undefined) return undefined
+    const place = join(root, folder)
+    const isSkill = !(await hasManifest(place)) && (await isThere(join(place, 'SKILL.md')))
+    return { name, description, isPlugin: !isSkill, folder, source: undefined }
+  }
+  const elsewhere = sourceOf(source)
+  return elsewhere && { name, description, isPlugin: true, folder: undefined, source: elsewhere }
+}
+
+function isElsewhere(source: string): boolean {
+  return /^(github:|[\w.-]+@|[a-z]+:\/\/)/i.test(source)
+}
+
+/** The folder of an entry, which must lie in the marketplace, links followed. */
+async function folderIn(root: string, base: string, source: string): Promise<string | undefined> {
+  const candidates = source.startsWith('./') ? [source, join(base, source)] : [join(base, source), source]
+  for (const candidate of candidates) {
+    const real = await realpath(join(root, candidate)).catch(() => undefined)
+    if (real === undefined || !isWithin(real, root)) continue
+    if ((await lstat(real)).isDirectory()) return real.slice(root.length).replace(/^\//, '')
+  }
+  return undefined
+}
+
+/** `github:o/r`, an address, `{source: "github", repo}` or `{source: "url" | "git", url}`, with `ref` and `path`. */
+function sourceOf(source: unknown): ExtensionSource | undefined {
+  if (typeof source === 'string') return { source, ref: undefined, repo_path: undefined }
+  if (typeof source !== 'object' || source === null) return undefined
+  const { repo, url, ref, sha, path, repo_path }: Record<string, unknown> = { ...source }
+  const text = typeof repo === 'string' ? `github:${repo}` : url
+  const [named, below] = [ref ?? sha, path ?? repo_path]
+  if (typeof text !== 'string') return undefined
+  return {
+    source: text,
+    ref: typeof named === 'string' ? named : undefined,
+    repo_path: typeof below === 'string' ? below : undefined,
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return await lstat(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+function firstFault(error: Parameters<typeof faultsOf>[0], value: unknown): string {
+  const [fault] = faultsOf(error, [], value)
+  return fault === undefined ? 'is no marketplace' : `${fault.loc.join('.') || 'manifest'}: ${fault.msg}`
+}

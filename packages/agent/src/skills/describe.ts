@@ -1,0 +1,32 @@
+import { extensionName } from '@slipway/protocol'
+import { readFrontMatter } from './front-matter.ts'
+import { loadSkillFolder } from './places.ts'
+import { clean, maxDescription, oneLine } from './skill.ts'
+import { readSmallFile } from './small-file.ts'
+
+const maxFileBytes = 256 * 1024
+
+/** What the `SKILL.md` of a folder says of it. Without a good one, or a name to be installed by, there is a fault. */
+export async function describeSkill(
+  directory: string,
+): Promise<
+  | { readonly name: string; readonly version: string; readonly description: string }
+  | { readonly fault: string }
+> {
+  const { skills, faults } = await loadSkillFolder(directory, 'installed')
+  const [skill] = skills
+  if (skill?.file === undefined) return { fault: `cannot be read: ${faults.join('; ')}` }
+  const { name, description = '', file } = skill
+  if (!extensionName.safeParse(name).success) return { fault: 'has a name that nothing can be installed by' }
+  return { name, description: oneLine(description, maxDescription), version: await versionOf(file) }
+}
+
+async function versionOf(file: string): Promise<string> {
+  const read = await readSmallFile(file, { maxBytes: maxFileBytes })
+  const matter = read === undefined || 'fault' in read ? undefined : await readFrontMatter(clean(read.text))
+  const { version, metadata } = matter === undefined || 'fault' in matter ? {} : matter.members
+  const inner =
+    typeof metadata === 'object' && metadata !== null && 'version' in metadata ? metadata.version : undefined
+  const found = version ?? inner
+  return typeof found === 'string' || typeof found === 'number' ? oneLine(String(found), 200) : '1.0.0'
+}
