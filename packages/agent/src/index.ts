@@ -1,19 +1,33 @@
-import { agentContext } from '@slipway/protocol'
+import { agentContext, type Wire } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
+import type { FoundAgents } from './agents/read.ts'
 import type { Conversation, OpenOptions } from './conversation/conversation.ts'
+import type { Catalogue } from './llm/catalogue.ts'
 import type { OpenModel } from './llm/model.ts'
 import type { LoadedSkills } from './skills/found.ts'
+import type { SkillAdditions } from './skills/load.ts'
+import type { McpTrial, McpTrialOptions } from './tools/mcp-trial.ts'
 
+export type { Child, Children, KeptTask } from './agents/children.ts'
+export type { FoundAgents } from './agents/read.ts'
+export { type Branch, branchOf } from './conversation/branch.ts'
 export type { Conversation } from './conversation/conversation.ts'
 export type { Rim, Settings } from './conversation/equipment.ts'
-export { finalResponse } from './conversation/final-response.ts'
+export { finalResponse, newestOf } from './conversation/final-response.ts'
 export { type Hint, Hints } from './conversation/hints.ts'
 export { type LoadedHooks, loadHooks } from './conversation/hook-config.ts'
 export type { Keeping } from './conversation/keeping.ts'
 export { combinedMetrics, Stats } from './conversation/stats.ts'
+export type { Watch, Work, WorkEnd } from './conversation/watched.ts'
 export type { FailureCode, Model, OpenModel } from './llm/model.ts'
+export type { CommonExtensions, Extensions } from './plugins/extensions.ts'
+export type { Offer } from './plugins/marketplace.ts'
+export type { Plugin } from './plugins/plugin.ts'
+export { readSource, type Source, shownSource, sourceOfFolder } from './plugins/source.ts'
 export { Secrets } from './secrets.ts'
 export type { LoadedSkills as ListedSkills } from './skills/found.ts'
+export type { SkillAdditions } from './skills/load.ts'
+export type { LoadedSkill, SkillOrigin } from './skills/skill.ts'
 export { findTool, toolNames, usableTools } from './tools/index.ts'
 export { Workspace } from './workspace.ts'
 
@@ -23,22 +37,58 @@ export async function openConversation(options: OpenOptions): Promise<Conversati
   return await Conversation.open(options)
 }
 
+/** The models that can be named; their list is loaded here. */
+export async function catalogue(): Promise<Catalogue> {
+  return (await import('./llm/catalogue.ts')).catalogue()
+}
+
+/** Tries an MCP server and lets go of it; see `McpTrial`. Its library is loaded here. */
+export async function tryMcpServer(options: McpTrialOptions): Promise<McpTrial> {
+  return await (await import('./tools/mcp-trial.ts')).tryMcpServer(options)
+}
+
+/**
+ * The agents that tasks can be given to: of a project, of a user's home, and those that come with the server. Of two of one name the
+ * first in this row counts; what was passed over is among the faults.
+ */
+export async function findAgents(from: {
+  readonly project?: string | undefined
+  readonly home?: string | undefined
+  readonly isBuiltin?: boolean
+}): Promise<FoundAgents> {
+  return await (await import('./agents/read.ts')).findAgents(from)
+}
+
+/** The agents of one folder, such as the `agents` of a plugin; links may not lead out of it. */
+export async function readAgentDefinitions(directory: string): Promise<FoundAgents> {
+  return await (await import('./agents/read.ts')).readAgentDefinitions(directory)
+}
+
 /** What opens the models of all providers; it loads nothing of theirs before a model is asked. */
 export async function models(): Promise<OpenModel> {
   return (await import('./llm/open-model.ts')).openModel
 }
 
 /** Brings a log that was cut off anywhere to rest: each action without a result is answered, and the status is idle. */
-export async function settle(log: EventLog, conversation: string): Promise<void> {
-  await (await import('./conversation/settle.ts')).settle(log, conversation)
+export async function settle(log: EventLog, conversation: string, wire: Wire): Promise<void> {
+  await (await import('./conversation/settle.ts')).settle(log, conversation, wire)
+}
+
+/** What fetches and reads skills, plugins and marketplaces that neither a project nor a home directory holds. */
+export async function extensionReaders(): Promise<typeof import('./plugins/readers.ts')> {
+  return await import('./plugins/readers.ts')
 }
 
 /**
- * The skills of a project and of a user's home, as far as they are given; those of the project go first where names clash. What
- * was passed over is among the faults. Rejects only when aborted.
+ * The skills of a project and of a user's home, as far as they are given, and others that were loaded elsewhere; those of the
+ * project go first where names clash. What was passed over is among the faults. Rejects only when aborted.
  */
 export async function listSkills(
-  from: { readonly project: string | undefined; readonly home: string | undefined },
+  from: {
+    readonly project: string | undefined
+    readonly home: string | undefined
+    readonly additions?: SkillAdditions | undefined
+  },
   signal: AbortSignal,
 ): Promise<LoadedSkills> {
   const { loadSkills } = await import('./skills/load.ts')
@@ -46,5 +96,7 @@ export async function listSkills(
     load_project_skills: from.project !== undefined,
     load_user_skills: from.home !== undefined,
   })
-  return await loadSkills({ directory: from.project ?? '/', home: from.home, context }, signal)
+  const { project: directory = '/', home, additions } = from
+  return await loadSkills({ directory, home, context, additions }, signal)
 }
+export { fitImages, imageType } from './image.ts'

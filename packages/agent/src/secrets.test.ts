@@ -163,3 +163,35 @@ test('a model is told the names of secrets and what they are for, never a value'
   const secrets = new Secrets({ A: secretSource.parse({ value: 'hunter22', description: 'for tests' }) })
   expect(secrets.list()).toEqual([{ name: 'A', description: 'for tests' }])
 })
+
+test('a secret of the server itself is asked for each time, and every value that it had stays hidden', async () => {
+  const values = ['first-value', 'second-value', undefined]
+  const asked: string[] = []
+  const url = '/api/settings/secrets/OWN'
+  const secrets = new Secrets(
+    { OWN: secretSource.parse({ url }), OTHER: secretSource.parse({ url: 'https://127.0.0.1:1/' }) },
+    {
+      own: async (path) => {
+        asked.push(path)
+        return values[0]
+      },
+      fetch: () => Promise.reject(new Error('there is no far side')),
+    },
+  )
+  await secrets.resolve()
+  expect(secrets.mask('first-value second-value')).toBe('<secret-hidden> second-value')
+  expect(await secrets.named('echo $OWN')).toEqual({ OWN: 'first-value' })
+  values.shift()
+  expect(await secrets.named('echo $own')).toEqual({ OWN: 'second-value' })
+  values.shift()
+  expect(await secrets.named('echo $OWN')).toEqual({})
+  expect(secrets.mask('first-value second-value')).toBe('<secret-hidden> <secret-hidden>')
+  expect(new Set(asked)).toEqual(new Set([url]))
+})
+
+test('a secret of a server that has none, or cannot read them, has no value', async () => {
+  const source = secretSource.parse({ url: '/api/settings/secrets/OWN' })
+  expect(await new Secrets({ OWN: source }).named('OWN')).toEqual({})
+  const own = () => Promise.reject(new Error('they were sealed with another key'))
+  expect(await new Secrets({ OWN: source }, { own }).named('OWN')).toEqual({})
+})

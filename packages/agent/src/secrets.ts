@@ -21,15 +21,22 @@ export class Secrets {
   /** Values of no name that have to be hidden too, such as the key of a model. */
   readonly #others = new Set<string>()
   readonly #fetch: typeof fetch
+  readonly #own: (url: string) => Promise<string | undefined>
   readonly #now: () => number
   #pattern: RegExp | undefined
   #sorted: readonly string[] | undefined
 
   constructor(
     sources: Readonly<Record<string, SecretSource>> = {},
-    options: { readonly fetch?: typeof fetch; readonly now?: () => number } = {},
+    options: {
+      readonly fetch?: typeof fetch
+      readonly now?: () => number
+      /** The value of a secret of the server itself, by its address without a host. */
+      readonly own?: (url: string) => Promise<string | undefined>
+    } = {},
   ) {
     this.#fetch = options.fetch ?? fetch
+    this.#own = options.own ?? (async () => undefined)
     this.#now = options.now ?? Date.now
     this.add(sources)
   }
@@ -189,9 +196,23 @@ export class Secrets {
     this.#sorted = undefined
   }
 
+  /** Asked for each time, because it costs nothing and changes; what it was stays hidden. */
+  async #ownValue(name: string, url: string): Promise<string | undefined> {
+    const before = this.#values.get(name)
+    const value = await this.#own(url).catch(() => undefined)
+    if (value === before) return value
+    if (before !== undefined) this.hide(before)
+    this.#values.delete(name)
+    if (value === undefined) this.#forget()
+    else this.#keep(name, value)
+    return value
+  }
+
   async #value(name: string): Promise<string | undefined> {
     const known = this.#values.get(name)
     const source = this.#sources.get(name)
+    if (source?.kind === 'LookupSecret' && !URL.canParse(source.url))
+      return await this.#ownValue(name, source.url)
     if (known !== undefined || source?.kind !== 'LookupSecret') return known
     const failedAt = this.#failedAt.get(name)
     if (failedAt !== undefined && this.#now() - failedAt < retryMs) return undefined

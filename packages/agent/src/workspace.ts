@@ -56,7 +56,7 @@ export class Workspace implements AsyncDisposable {
   /** Absolute, without symbolic links. */
   readonly directory: string
   readonly env: Readonly<Record<string, string>>
-  readonly #readable: readonly string[]
+  #readable: readonly string[]
   readonly #isConfined: boolean
   readonly #kills = new Set<() => void | Promise<void>>()
   readonly #terminals = new WeakMap<IPty, () => Promise<void>>()
@@ -114,6 +114,12 @@ export class Workspace implements AsyncDisposable {
     throw new PathRefused(
       `The path ${path} is outside the workspace ${this.directory}; only files below it may be ${intent === 'read' ? 'read' : 'written'}.`,
     )
+  }
+
+  /** Lets more directories outside be read; they need not be there yet. */
+  async admit(readable: readonly string[]): Promise<void> {
+    const paths = await Promise.all(readable.map((path) => realPath(resolve(path))))
+    this.#readable = [...new Set([...this.#readable, ...paths])]
   }
 
   /**

@@ -27,6 +27,7 @@ const silent: HookVerdict = {
   additionalContext: [],
   shouldStop: false,
   failures: [],
+  events: [],
 }
 
 type Work = (thought: string, signal: AbortSignal) => Promise<string>

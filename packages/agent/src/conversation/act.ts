@@ -5,6 +5,7 @@ import { agentError, observationOf, rejection, statusUpdate } from './drafts.ts'
 import type { Equipment } from './equipment.ts'
 import type { Pen } from './pen.ts'
 import type { Pending } from './state.ts'
+import { watched } from './watched.ts'
 
 /** A tool that is told to stop and does not is left behind after this. */
 const graceMs = 5_000
@@ -19,7 +20,7 @@ export async function act(
   signal: AbortSignal,
 ): Promise<void> {
   const { pen, equipment, limit } = options
-  const pending = pen.state.unanswered()
+  const pending = pen.state.wanted()
   const results: (Result | undefined)[] = pending.map(() => undefined)
   const running = new Set<{ readonly keys: readonly string[]; readonly over: Promise<void> }>()
   const begun: Promise<void>[] = []
@@ -35,7 +36,7 @@ export async function act(
     await pen.write(
       (now) => {
         const drafts = ready.flatMap(({ call, result }) =>
-          now.pending.has(call.id) && result ? [result.draft] : [],
+          now.pending.has(call.id) && result ? [...(result.hooks ?? []), result.draft] : [],
         )
         return { events: mustStop && now.status === 'running' ? [...drafts, statusUpdate('paused')] : drafts }
       },
@@ -69,6 +70,8 @@ function keysOf(tool: Tool | undefined, { action }: Pending): readonly string[] 
 
 interface Result {
   readonly draft: EventDraft
+  /** What the hooks have done, for those who are told. */
+  readonly hooks?: readonly EventDraft[]
   /** A hook said that the run should end. */
   readonly mustStop?: boolean
 }
@@ -80,22 +83,40 @@ async function once(equipment: Equipment, call: Pending, signal: AbortSignal): P
     const names = [...equipment.tools.keys()].join(', ')
     return { draft: agentError(call, `Tool '${call.tool_name}' is not available. Available: ${names}`) }
   }
+  const hooks: EventDraft[] = []
   try {
     const { kind: _, ...tool_input } = call.action
-    const about = { tool_name: call.tool_name, tool_input }
+    const about = { tool_name: call.tool_name, tool_input, action_id: call.id }
     const before = await equipment.hook('pre_tool_use', about, signal)
+    hooks.push(...before.events)
     if (before.isBlocked || before.shouldStop) {
       const draft = rejection(call, before.reason ?? 'A hook blocked the action', 'hook')
-      return { draft, mustStop: before.shouldStop }
+      return { draft, hooks, mustStop: before.shouldStop }
     }
-    const observation = await withGrace(tool.run(call.action, signal), signal)
+    const observation = await run(equipment, { tool, action: call.action }, signal)
     const after = await equipment.hook('post_tool_use', { ...about, tool_response: observation }, signal)
+    hooks.push(...after.events)
     const content = [...observation.content, ...equipment.rulesFor(call.action)]
-    return { draft: observationOf(call, { ...observation, content }), mustStop: after.shouldStop }
+    return { draft: observationOf(call, { ...observation, content }), hooks, mustStop: after.shouldStop }
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error)
-    return { draft: agentError(call, `Error executing tool '${call.tool_name}': ${text}`) }
+    return { draft: agentError(call, `Error executing tool '${call.tool_name}': ${text}`), hooks }
   }
+}
+
+async function run(
+  { watch }: Equipment,
+  { tool, action }: { readonly tool: Tool; readonly action: NonNullable<Pending['action']> },
+  signal: AbortSignal,
+) {
+  const work = () => withGrace(tool.run(action, signal), signal)
+  if (watch === undefined) return await work()
+  return await watched(
+    watch,
+    { kind: 'tool', tool: tool.definition.kind },
+    work,
+    ({ is_error: isFailure }) => ({ outcome: isFailure ? 'error' : 'ok', isFailure }),
+  )
 }
 
 async function withGrace<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

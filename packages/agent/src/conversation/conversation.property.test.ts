@@ -8,11 +8,13 @@ import { type EventLog, openStorage, type Storage } from '@slipway/storage'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Answer, Model, ModelRequest } from '../llm/model.ts'
+import { branchOf } from './branch.ts'
 import { Conversation } from './conversation.ts'
 import type { Rim, Settings } from './equipment.ts'
+import { finalResponse } from './final-response.ts'
 import type { Keeping } from './keeping.ts'
 import { Pen } from './pen.ts'
-import type { LogEvent } from './view.ts'
+import { type LogEvent, View } from './view.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'slipway-loop-'))
 let storage: Storage
@@ -27,14 +29,23 @@ afterAll(async () => {
 
 type Command =
   | { readonly kind: 'send'; readonly run: boolean }
-  | { readonly kind: 'run' | 'pause' | 'interrupt' | 'accept' | 'reject' | 'crash' | 'wait' }
+  | { readonly kind: 'navigate'; readonly to: number; readonly among: 'all' | 'calls' | 'facts' }
+  | { readonly kind: 'run' | 'pause' | 'interrupt' | 'accept' | 'reject' | 'crash' | 'reopen' | 'wait' }
 
 const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 4, arbitrary: fc.boolean().map((run) => ({ kind: 'send' as const, run })) },
   {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('navigate' as const),
+      to: fc.noBias(fc.nat(9_999)),
+      among: fc.constantFrom('all', 'calls', 'facts'),
+    }),
+  },
+  {
     weight: 6,
     arbitrary: fc
-      .constantFrom('run', 'pause', 'interrupt', 'accept', 'reject', 'crash', 'wait')
+      .constantFrom('run', 'pause', 'interrupt', 'accept', 'reject', 'crash', 'reopen', 'wait')
       .map((kind) => ({ kind }) as Command),
   },
 )
@@ -258,7 +269,12 @@ class Life {
     else if (given.kind === 'interrupt') await conversation.interrupt()
     else if (given.kind === 'accept') await conversation.respond({ accept: true, reason: '' })
     else if (given.kind === 'reject') await conversation.respond({ accept: false, reason: 'no' })
-    else if (given.kind === 'wait') await sleep(this.#random() * 6)
+    else if (given.kind === 'navigate') {
+      // What waits for somebody rests too.
+      await conversation.settled()
+      const events = (await this.events()).filter((event) => isAmong(event, given.among))
+      await conversation.navigate(events[(given.to % (events.length + 1)) - 1]?.id ?? null)
+    } else if (given.kind === 'wait') await sleep(this.#random() * 6)
   }
 
   /** Lets it run until nothing waits any more. */
@@ -289,15 +305,24 @@ async function live(commands: readonly (readonly Command[])[], seed: number, pol
   for (const together of commands) {
     // What is asked at the same moment is decided in an order that nobody chooses.
     const work = together
-      .filter(({ kind }) => kind !== 'crash')
+      .filter(({ kind }) => kind !== 'crash' && kind !== 'reopen')
       .map((one) => life.do(one).catch(onlyConflicts))
     if (together.some(({ kind }) => kind === 'crash')) {
       await life.crash()
     } else await Promise.all(work)
+    if (together.some(({ kind }) => kind === 'reopen')) {
+      await life.conversation.close()
+      await life.begin()
+    }
   }
   await life.rest()
   await check(life)
   await life.conversation.close()
+}
+
+function isAmong(event: LogEvent, among: 'all' | 'calls' | 'facts'): boolean {
+  if (among === 'facts') return event.kind === 'ConversationStateUpdateEvent' && event.key === 'leaf_event_id'
+  return among === 'all' || event.kind === 'ActionEvent'
 }
 
 function onlyConflicts(error: unknown): void {
@@ -306,29 +331,88 @@ function onlyConflicts(error: unknown): void {
 
 async function check(life: Life): Promise<void> {
   const events = await life.events()
-  const actions = events.filter((event) => event.kind === 'ActionEvent')
-  for (const { id, tool_call_id } of actions) {
-    const results = events.filter(
-      (event) =>
-        ('action_id' in event && event.action_id === id) ||
-        (event.kind === 'AgentErrorEvent' && event.tool_call_id === tool_call_id),
-    )
-    expect(results.map(({ kind }) => kind)).toHaveLength(1)
+  const branch = branchIn(events)
+  for (const event of events) {
+    if (event.kind !== 'ActionEvent') continue
+    const isOn = branch.includes(event)
+    const results = resultsOf(event, isOn ? branch : events).map(({ kind }) => kind)
+    if (isOn) expect(results).toHaveLength(1)
+    else expect(results).not.toHaveLength(0)
   }
   const { state } = life.conversation
+  expect(state.leafId).toBe(branch.at(-1)?.id)
+  expect(state.hasSystemPrompt).toBe(branch.some(({ kind }) => kind === 'SystemPromptEvent'))
+  const users = branch.filter((event) => event.kind === 'MessageEvent' && event.source === 'user')
+  expect(state.lastUserMessageId).toBe(users.at(-1)?.id)
+  const view = new View()
+  for (const event of branch) view.add(event)
+  expect(state.view.save()).toEqual(view.save())
+  expect(await finalResponse(storage.log, life.id)).toBe(answerIn(branch))
+  const known = await branchOf(storage.log, life.id)
+  expect(events.filter((_, index) => known.has(index + 1)).map(({ id }) => id)).toEqual(
+    branch.map(({ id }) => id),
+  )
+  expect(events[known.leafAt(events.length) - 1]?.id).toBe(state.leafId)
   const folded = await Pen.open(life.id, storage.log)
   expect(JSON.parse(JSON.stringify(folded.state.save()))).toEqual(JSON.parse(JSON.stringify(state.save())))
   expect((await storage.conversations.get([life.id]))[0]?.status).toBe(state.status)
   const said = events.flatMap((event) =>
     event.kind === 'MessageEvent' ? texts([event.llm_message as Message]) : [],
   )
+  // Whoever goes to an answer that had not seen a message before it has that answer, and no other.
+  const since = events.findLastIndex((event) => isAmong(event, 'facts'))
+  const seen = branch.filter((event) => events.indexOf(event) > since)
+  const due = seen.flatMap((event) =>
+    event.kind === 'MessageEvent' ? texts([event.llm_message as Message]) : [],
+  )
   for (const text of life.sent) {
     expect(said.filter((one) => one === text)).toHaveLength(1)
-    expect(life.asked.has(text)).toBe(true)
+    if (due.includes(text)) expect(life.asked.has(text)).toBe(true)
   }
 }
 
-test('whatever is asked of it in whatever order, each call has one result, each message an answer, and the fold is the state', async () => {
+function resultsOf(
+  { id, tool_call_id }: Extract<LogEvent, { kind: 'ActionEvent' }>,
+  events: readonly LogEvent[],
+): LogEvent[] {
+  return events.filter(
+    (event) =>
+      ('action_id' in event && event.action_id === id) ||
+      (event.kind === 'AgentErrorEvent' && event.tool_call_id === tool_call_id),
+  )
+}
+
+/** The active branch, as plainly as it can be said: each event has a parent, and the last one is followed back. */
+function branchIn(events: readonly LogEvent[]): LogEvent[] {
+  const parents = new Map<string, LogEvent | undefined>()
+  let leaf: LogEvent | undefined
+  for (const event of events) {
+    if (event.kind === 'ConversationStateUpdateEvent' && event.key === 'leaf_event_id') {
+      // It is never told to go to a fact like itself.
+      leaf = events.find(({ id }) => id === event.value)
+      expect(leaf === undefined || isAmong(leaf, 'facts')).toBe(leaf === undefined)
+      continue
+    }
+    parents.set(event.id, leaf)
+    leaf = event
+  }
+  const branch: LogEvent[] = []
+  for (let event = leaf; event !== undefined; event = parents.get(event.id)) branch.unshift(event)
+  return branch
+}
+
+function answerIn(branch: readonly LogEvent[]): string {
+  const last = branch.findLast(
+    (event) =>
+      (event.kind === 'MessageEvent' && event.source === 'agent') ||
+      (event.kind === 'ActionEvent' && event.tool_name === 'finish'),
+  )
+  if (last?.kind === 'MessageEvent') return texts([last.llm_message as Message]).join('')
+  const action = last?.kind === 'ActionEvent' ? last.action : undefined
+  return action?.kind === 'FinishAction' ? action.message : ''
+}
+
+test('whatever is asked of it in whatever order, on whatever branch, each call has one result, each message an answer, and the fold is the state', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.array(command, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 12 }),

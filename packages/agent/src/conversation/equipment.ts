@@ -2,16 +2,21 @@ import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type {
   Action,
-  Agent,
+  AgentContext,
   HookConfig,
   HookEvent,
   Llm,
   Log,
-  StartConversationRequest,
   TextContent,
+  Wire,
 } from '@slipway/protocol'
 import type { EventDraft, EventLog } from '@slipway/storage'
+import type { Children } from '../agents/children.ts'
+import type { GivenTasks } from '../agents/given-tasks.ts'
+import { openTasks, type TaskHost } from '../agents/open-tasks.ts'
 import type { Model, ModelTool, OpenModel } from '../llm/model.ts'
+import type { Extensions } from '../plugins/extensions.ts'
+import { Extras } from '../plugins/extras.ts'
 import type { Secrets } from '../secrets.ts'
 import { loadSkills } from '../skills/load.ts'
 import { Skills } from '../skills/skills.ts'
@@ -25,11 +30,10 @@ import { textMessage } from './drafts.ts'
 import { loadHooks } from './hook-config.ts'
 import { Hooks, type HookVerdict } from './hooks.ts'
 import { systemPrompt } from './prompt.ts'
+import type { Settings } from './settings.ts'
+import { type Watch, watchedModel } from './watched.ts'
 
-/** What a conversation was started with, its agent resolved, secrets in clear. */
-export type Settings = Omit<StartConversationRequest, 'agent' | 'agent_settings' | 'agent_profile_id'> & {
-  readonly agent: Agent
-}
+export type { Settings } from './settings.ts'
 
 /** What lies outside of a conversation, handed in. */
 export interface Rim {
@@ -49,10 +53,18 @@ export interface Rim {
   /** Where the skills and hooks of the user are. */
   readonly home?: string
   readonly profile?: (name: string) => Promise<Llm | undefined>
+  /** The value of a secret of the server itself, by its address without a host. */
+  readonly secret?: (url: string) => Promise<string | undefined>
   /** What waits for confirmation longer is rejected, where the policy names no time of its own; undefined: never. Milliseconds. */
   readonly confirmationDeadlineMs?: number | undefined
+  /** Told of what it does, to count and trace it. */
+  readonly watch?: Watch | undefined
   /** Waits for a turn to run; the answer gives it back. */
   readonly turn?: (signal: AbortSignal) => Promise<() => void>
+  /** Who keeps the conversations that do its tasks; without it no tasks can be given. */
+  readonly children?: Children
+  /** Where plugins come from; without it there are none. */
+  readonly extensions?: Extensions | undefined
 }
 
 /** An MCP server that does not start; `code` is for the ConversationErrorEvent. */
@@ -64,42 +76,54 @@ export class McpFailure extends Error {
 export class Equipment {
   readonly settings: Settings
   readonly workspace: Workspace
-  readonly skills: Skills
+  /** What plugins bring, and the server. */
+  readonly extras: Extras
   readonly criticise: Criticise | undefined
+  /** Those that it gives to other agents, where it can. */
+  readonly tasks: GivenTasks | undefined
   readonly #rim: Rim
   readonly #context: ToolContext
-  readonly #hooks: Hooks
+  /** Without those of plugins. */
+  readonly #ownHooks: HookConfig | undefined
   readonly #conversation: string
+  readonly #wire: Wire
   #tools: ReadonlyMap<string, Tool>
   #model: Model
   #modelTools: readonly ModelTool[] | undefined
   readonly #rulesTold = new Set<string>()
-  #mcp: { readonly tools: readonly Tool[]; close(): Promise<void> } | undefined
+  #skills: Skills
+  #hooks: Hooks
+  /** Names of the MCP servers that are connected. */
+  readonly #connected = new Set<string>()
+  readonly #mcps: { readonly tools: readonly Tool[]; close(): Promise<void> }[] = []
 
   private constructor(parts: {
     readonly settings: Settings
     readonly rim: Rim
     readonly context: ToolContext
+    readonly extras: Extras
     readonly skills: Skills
     readonly hookConfig: HookConfig | undefined
     readonly conversation: string
+    readonly wire: Wire
     readonly tools: ReadonlyMap<string, Tool>
+    readonly tasks: GivenTasks | undefined
   }) {
+    this.tasks = parts.tasks
+    this.#wire = parts.wire
     const { settings, rim, context, skills, hookConfig, conversation, tools } = parts
     this.settings = settings
     this.workspace = context.workspace
-    this.skills = skills
+    this.extras = parts.extras
+    this.#skills = skills
     this.#rim = rim
     this.#context = context
     this.#tools = tools
     this.#model = this.openModel(settings.agent.llm)
     this.#conversation = conversation
-    this.#hooks = new Hooks({
-      config: hookConfig,
-      workspace: context.workspace,
-      conversation,
-      ask: (question, signal) => this.#askForHook(question, signal),
-    })
+    this.#ownHooks = hookConfig
+    this.#hooks = this.#openHooks()
+    context.secrets.hideIn(parts.extras.servers({}))
     this.criticise = settings.agent.critic === undefined ? undefined : openCritic(settings.agent.critic, {})
   }
 
@@ -110,43 +134,73 @@ export class Equipment {
       readonly settings: Settings
       readonly rim: Rim
       readonly secrets: Secrets
+      readonly wire?: Wire
+      readonly host?: TaskHost | undefined
     },
     signal: AbortSignal,
   ): Promise<Equipment> {
-    const { conversation, settings, rim, secrets } = options
+    const { conversation, settings, rim, secrets, wire = 'seed' } = options
     const directory = join(rim.directory, conversation.replaceAll('-', ''))
     await mkdir(directory, { recursive: true, mode: 0o700 })
     const root = settings.workspace.working_dir
     await mkdir(root, { recursive: true })
     const { agent } = settings
     const home = rim.home === undefined ? {} : { home: rim.home }
-    const loaded = await loadSkills({ directory: root, context: agent.agent_context, ...home }, signal)
+    const extras = await Extras.open(
+      { port: rim.extensions, sources: settings.plugins ?? [], context: agent.agent_context },
+      signal,
+    )
+    const skillsOf = (context: AgentContext | undefined) =>
+      loadSkills({ directory: root, context, additions: extras.skills, ...home }, signal)
+    const loaded = await skillsOf(agent.agent_context)
     const skills = new Skills(loaded.skills, await realpath(root))
     const workspace = await Workspace.open({
       directory: root,
       env: rim.environment,
-      readable: [directory, ...skills.readable],
+      readable: [directory, ...skills.readable, ...extras.plugins.map((plugin) => plugin.directory)],
       isConfined: rim.isConfined,
     })
-    const context: ToolContext = { workspace, secrets, directory }
-    const [hooks, tools] = await Promise.all([
+    const hooksFound =
       settings.hook_config === undefined
         ? loadHooks(workspace.directory, rim.home)
-        : { config: settings.hook_config, faults: [] },
-      toolsOf(settings, context),
-    ])
-    for (const fault of [...loaded.faults, ...hooks.faults]) {
+        : Promise.resolve({ config: settings.hook_config, faults: [] })
+    const tasks = openTasks({
+      conversation,
+      settings,
+      host: options.host,
+      rim,
+      directory: workspace.directory,
+      plugins: () => extras.plugins.map((plugin) => plugin.directory),
+      hooks: async () => extras.hooksForTasks((await hooksFound).config),
+      skills: async (context) => (await skillsOf(context)).skills,
+    })
+    const context: ToolContext = {
+      workspace,
+      secrets,
+      directory,
+      ...(tasks === undefined ? {} : { tasks }),
+    }
+    const [hooks, tools] = await Promise.all([hooksFound, toolsOf(settings, context)])
+    for (const fault of [...loaded.faults, ...hooks.faults, ...extras.faults]) {
       rim.logLine('warn', 'a file of the project was passed over', { conversation, fault })
     }
     return new Equipment({
       settings,
       rim,
       context,
+      extras,
       skills,
       hookConfig: hooks.config,
       conversation,
+      wire,
       tools,
+      tasks,
     })
+  }
+
+  /** Those of now. */
+  get skills(): Skills {
+    return this.#skills
   }
 
   get tools(): ReadonlyMap<string, Tool> {
@@ -167,31 +221,50 @@ export class Equipment {
     return this.#model
   }
 
-  /** MCP servers that are not connected yet. */
-  get mustConnect(): boolean {
-    return this.#mcp === undefined && this.#servers().length > 0
+  /** Who is told of what is done with it. */
+  get watch(): Watch | undefined {
+    return this.#rim.watch
   }
 
-  /** Connects the MCP servers; rejects with McpFailure when one of them does not start. */
+  /** Plugins that are not loaded or MCP servers that are not connected yet. */
+  get mustConnect(): boolean {
+    return !this.extras.isComplete || this.#servers().length > 0
+  }
+
+  /** Loads the plugins that are missing; rejects with PluginFailure. */
+  async complete(signal: AbortSignal): Promise<void> {
+    if (this.extras.isComplete) return
+    await this.extras.complete(signal)
+    await this.refit(signal)
+  }
+
+  /**
+   * Loads the plugins that are missing and connects the MCP servers; rejects with PluginFailure or McpFailure when one of them
+   * cannot be. Servers of plugins that are installed for every conversation are left out then.
+   */
   async connect(signal: AbortSignal): Promise<void> {
+    await this.complete(signal)
     if (!this.mustConnect) return
+    const servers = this.#servers()
     const { openMcp } = await import('../tools/mcp.ts')
     const mcp = await openMcp({
-      servers: Object.fromEntries(this.#servers()),
+      servers: Object.fromEntries(servers),
       context: this.#context,
       signal,
       onChange: () => this.#takeTools(),
     })
-    const down = mcp.failures.filter(({ isUp }) => !isUp)
-    for (const { server, detail, isUp } of mcp.failures) {
-      if (isUp) this.#rim.logLine('warn', 'tools of an MCP server were left out', { server, detail })
-    }
+    // What nobody of this conversation has asked for keeps it from nothing.
+    const own = this.extras.ownServers(this.settings.agent.mcp_config)
+    const down = mcp.failures.filter(({ isUp, server }) => !isUp && Object.hasOwn(own, server))
+    for (const { server, detail } of mcp.failures.filter((failure) => !down.includes(failure)))
+      this.#rim.logLine('warn', 'tools of an MCP server were left out', { server, detail })
     if (down.length > 0) {
       await mcp.close()
       const list = down.map(({ server, detail }) => `${server}: ${detail}`).join('; ')
       throw new McpFailure(`MCP servers did not start. ${list}`)
     }
-    this.#mcp = mcp
+    this.#mcps.push(mcp)
+    for (const [name] of servers) this.#connected.add(name)
     this.#takeTools()
   }
 
@@ -201,7 +274,8 @@ export class Equipment {
     const prompt = systemPrompt({
       agent,
       tools: [...this.#tools.values()],
-      skills: this.skills,
+      skills: this.#skills,
+      agents: this.#tools.get('task')?.definition.action_type === 'TaskAction' ? this.tasks?.agents : [],
       workspaceDirectory: this.workspace.directory,
       secrets: this.#context.secrets.list(),
       now: new Date(this.#rim.now() / 1000),
@@ -223,9 +297,14 @@ export class Equipment {
   rulesFor(action: Action): readonly TextContent[] {
     const path = 'file_path' in action ? action.file_path : 'path' in action ? action.path : undefined
     if (path === undefined || path === null) return []
-    const { names, content } = this.skills.forPath(path, this.#rulesTold)
+    const { names, content } = this.#skills.forPath(path, this.#rulesTold)
     for (const name of names) this.#rulesTold.add(name)
     return content
+  }
+
+  /** The model sees another branch: what it was told of rules it may not have been told there. */
+  forgetRules(): void {
+    this.#rulesTold.clear()
   }
 
   /** What the hooks of an event say; what failed among them is logged. Rejects only when aborted. */
@@ -243,27 +322,61 @@ export class Equipment {
   }
 
   openModel(llm: Llm): Model {
-    const { openModel, profile } = this.#rim
-    return openModel(llm, {
-      now: () => this.#rim.now() / 1000,
-      ...(profile === undefined ? {} : { profile }),
-    })
+    const { openModel, profile, watch } = this.#rim
+    const options = { now: () => this.#rim.now() / 1000, ...(profile === undefined ? {} : { profile }) }
+    return watchedModel(openModel(llm, options), watch)
   }
 
   switchModel(llm: Llm): void {
     this.#model = this.openModel(llm)
   }
 
+  /** Takes what `extras` has now: skills, hooks, and servers, which `connect` starts. What runs goes on. */
+  async refit(signal: AbortSignal): Promise<void> {
+    const { settings, extras, workspace } = this
+    const { home } = this.#rim
+    const { skills, faults } = await loadSkills(
+      {
+        directory: workspace.directory,
+        context: settings.agent.agent_context,
+        additions: extras.skills,
+        ...(home === undefined ? {} : { home }),
+      },
+      signal,
+    )
+    this.#skills = new Skills(skills, workspace.directory)
+    await workspace.admit([...this.#skills.readable, ...extras.plugins.map(({ directory }) => directory)])
+    this.#context.secrets.hideIn(extras.servers({}))
+    const before = this.#hooks
+    this.#hooks = this.#openHooks()
+    await before.close()
+    for (const fault of [...faults, ...extras.faults])
+      this.#rim.logLine('warn', 'a part of a plugin was passed over', {
+        conversation: this.#conversation,
+        fault,
+      })
+  }
+
+  #openHooks(): Hooks {
+    return new Hooks({
+      config: this.extras.hooks(this.#ownHooks),
+      workspace: this.workspace,
+      conversation: this.#conversation,
+      ask: (question, signal) => this.#askForHook(question, signal),
+      isTold: this.#wire === 'current',
+    })
+  }
+
   /** Ends tools, servers, hooks and every process that was started. */
   async close(): Promise<void> {
     const tools = [...new Set(this.#tools.values())].map((tool) => tool.close?.())
-    await Promise.allSettled([...tools, this.#mcp?.close(), this.#hooks.close()])
+    await Promise.allSettled([...tools, ...this.#mcps.map((mcp) => mcp.close()), this.#hooks.close()])
     await this.workspace[Symbol.asyncDispose]()
   }
 
   #servers() {
-    return Object.entries(this.settings.agent.mcp_config).filter(
-      ([, { disabled, enabled }]) => disabled !== true && enabled !== false,
+    return Object.entries(this.extras.servers(this.settings.agent.mcp_config)).filter(
+      ([name, { disabled, enabled }]) => disabled !== true && enabled !== false && !this.#connected.has(name),
     )
   }
 
@@ -272,9 +385,14 @@ export class Equipment {
     const own = [...this.#tools].filter(([, tool]) => tool.definition.kind !== 'MCPToolDefinition')
     const filter = this.settings.agent.filter_tools_regex
     const names = new Set(own.map(([name]) => name))
-    const theirs = (this.#mcp?.tools ?? [])
+    const theirs = this.#mcps
+      .flatMap(({ tools }) => tools)
       .filter(({ name }) => filter === undefined || new RegExp(filter).test(name))
-      .map((tool) => (names.has(tool.name) ? renamed(tool, `mcp_${tool.name}`) : tool))
+      .map((tool) => {
+        const name = freeName(tool.name, names)
+        names.add(name)
+        return name === tool.name ? tool : renamed(tool, name)
+      })
     this.#modelTools = undefined
     this.#tools = new Map([...own, ...theirs.map((tool) => [tool.name, tool] as const)])
   }
@@ -292,6 +410,15 @@ export class Equipment {
     )
     if (answer.kind !== 'answer') return ''
     return answer.message.content.map((part) => (part.type === 'text' ? part.text : '')).join('')
+  }
+}
+
+/** The name itself, or one like it that is not taken. */
+function freeName(name: string, taken: ReadonlySet<string>): string {
+  if (!taken.has(name)) return name
+  for (let count = 1; ; count++) {
+    const other = `mcp_${count === 1 ? '' : `${count}_`}${name}`
+    if (!taken.has(other)) return other
   }
 }
 

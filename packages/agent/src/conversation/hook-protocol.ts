@@ -12,6 +12,9 @@ export interface HookPayload {
   readonly tool_input?: unknown
   readonly tool_response?: unknown
   readonly message?: string | undefined
+  /** Ids of the events that it is about; hooks are not told. */
+  readonly action_id?: string | undefined
+  readonly message_id?: string | undefined
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
 
@@ -23,6 +26,8 @@ export interface HookAnswer {
   readonly shouldStop: boolean
   /** Why it counts as if it had said nothing. */
   readonly failure: string | undefined
+  /** How it ended and what it wrote, where it came so far. */
+  readonly end?: { readonly exitCode: number; readonly stdout: string; readonly stderr: string }
 }
 
 /** The names that hooks know the events by. */

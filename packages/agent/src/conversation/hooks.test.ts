@@ -48,6 +48,7 @@ const silent: HookVerdict = {
   additionalContext: [],
   shouldStop: false,
   failures: [],
+  events: [],
 }
 
 test('a hook that ends with 0 and says nothing lets the event pass', async () => {

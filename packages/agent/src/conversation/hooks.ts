@@ -1,5 +1,7 @@
 import type { HookConfig, HookEvent } from '@slipway/protocol'
+import type { EventDraft } from '@slipway/storage'
 import type { Workspace } from '../workspace.ts'
+import { type Call, executionEvent } from './hook-execution.ts'
 import {
   eventNames,
   failed,
@@ -34,6 +36,8 @@ export interface HooksOptions {
   readonly conversation: string
   /** For prompt hooks; without it they fail. */
   readonly ask?: AskModel | undefined
+  /** Make an event of each execution. */
+  readonly isTold?: boolean
 }
 
 /** What the hooks of an event said together. Texts are as the hooks gave them (secrets are for the caller to hide), 10,000 characters each at most. */
@@ -46,6 +50,8 @@ export interface HookVerdict {
   readonly shouldStop: boolean
   /** Hooks that failed, and so count as if they had said nothing: a sentence each, also of those in the background that ended since the last event. */
   readonly failures: readonly string[]
+  /** A HookExecutionEvent for each hook that has ended, also of those in the background; none unless they are told. */
+  readonly events: readonly EventDraft[]
 }
 
 /**
@@ -58,6 +64,8 @@ export class Hooks {
   readonly #background = new Set<Promise<void>>()
   readonly #closing = new AbortController()
   #failures: string[] = []
+  /** Of hooks whose verdict nobody was given: in the background, or interrupted. */
+  #executions: EventDraft[] = []
 
   constructor(options: HooksOptions) {
     this.#options = options
@@ -71,6 +79,7 @@ export class Hooks {
   /** Rejects only when aborted; a hook that runs is killed then. */
   async run(event: HookEvent, payload: HookPayload, signal: AbortSignal): Promise<HookVerdict> {
     const answers: HookAnswer[] = []
+    const events: EventDraft[] = []
     for (const hook of this.#matching(event, payload.tool_name)) {
       signal.throwIfAborted()
       const call: Call = { event, payload, hook }
@@ -79,12 +88,14 @@ export class Hooks {
         continue
       }
       const answer = await this.#answer(call, signal)
+      events.push(...this.#executed(call, answer))
+      if (signal.aborted) this.#executions.push(...events)
       signal.throwIfAborted()
       answers.push(answer)
       if (answer.failure !== undefined) this.#fail(call, answer.failure)
       if (event !== 'post_tool_use' && (answer.isBlocked || answer.shouldStop)) break
     }
-    return this.#verdict(answers)
+    return this.#verdict(answers, events)
   }
 
   /** Waits a moment for the hooks in the background and kills the rest. */
@@ -95,10 +106,12 @@ export class Hooks {
     this.#closing.abort()
   }
 
-  #verdict(answers: readonly HookAnswer[]): HookVerdict {
-    const failures = this.#failures
+  #verdict(answers: readonly HookAnswer[], events: readonly EventDraft[]): HookVerdict {
+    const [failures, executions] = [this.#failures, this.#executions]
     this.#failures = []
+    this.#executions = []
     return {
+      events: [...executions, ...events],
       isBlocked: answers.some(({ isBlocked }) => isBlocked),
       reason: answers.find(({ isBlocked, shouldStop }) => isBlocked || shouldStop)?.reason,
       additionalContext: answers.flatMap(({ additionalContext }) => additionalContext ?? []),
@@ -123,11 +136,18 @@ export class Hooks {
       this.#fail(call, `was not started: ${maxBackground} hooks run in the background already`)
       return
     }
-    const running = this.#answer(call, this.#closing.signal).then(({ failure }) => {
+    const running = this.#answer(call, this.#closing.signal).then((answer) => {
+      const { failure } = answer
+      this.#executions.push(...this.#executed(call, answer))
+      if (this.#executions.length > maxBackground) this.#executions.shift()
       if (failure !== undefined && !this.#closing.signal.aborted) this.#fail(call, failure)
       this.#background.delete(running)
     })
     this.#background.add(running)
+  }
+
+  #executed(call: Call, answer: HookAnswer): EventDraft[] {
+    return this.#options.isTold ? [executionEvent(call, this.#told(call), answer)] : []
   }
 
   #fail({ event, hook }: Call, failure: string): void {
@@ -158,7 +178,12 @@ export class Hooks {
       },
       signal,
     )
-    return readExit(exit, hook.timeout)
+    const end = {
+      exitCode: exit.exitCode ?? -1,
+      stdout: exit.stdout.toString('utf8'),
+      stderr: exit.stderr.toString('utf8'),
+    }
+    return { ...readExit(exit, hook.timeout), end }
   }
 
   #told({ event, payload }: Call): Readonly<Record<string, unknown>> {
@@ -211,15 +236,10 @@ export class Hooks {
       ask({ system, prompt: `${hook.prompt}\n\nThe event:\n${event}` }, either),
       either,
     )
-    if (answer !== undefined) return readDecision(answer)
+    if (answer !== undefined)
+      return { ...readDecision(answer), end: { exitCode: 0, stdout: answer, stderr: '' } }
     return failed(`took longer than ${hook.timeout} s`)
   }
-}
-
-interface Call {
-  readonly event: HookEvent
-  readonly payload: HookPayload
-  readonly hook: HookDefinition
 }
 
 function timeoutMs({ timeout }: HookDefinition): number {

@@ -1,8 +1,6 @@
 import type { Llm } from '@slipway/protocol'
-import type { AppendOptions, EventLog } from '@slipway/storage'
+import type { AppendOptions } from '@slipway/storage'
 import type { Settings } from './equipment.ts'
-import { type SavedState, State } from './state.ts'
-import type { LogEvent } from './view.ts'
 
 /** What a conversation keeps beside its log; all of it is handed in by who opens it. */
 export interface Keeping {
@@ -20,24 +18,5 @@ export interface Keeping {
     set(title: string): Promise<void>
     /** The model for titles, when it is not the agent's own. */
     model(): Promise<Llm | undefined>
-  }
-}
-
-/** The saved fold; undefined when there is none, or none that can be used: the log has it all. */
-export async function restored(
-  conversation: string,
-  log: EventLog,
-  { snapshot }: Keeping,
-): Promise<State | undefined> {
-  if (snapshot === null) return undefined
-  try {
-    const saved: SavedState = JSON.parse(snapshot.text)
-    if (saved.version !== 1) return undefined
-    return await State.restore(saved, snapshot.position, async (ids) => {
-      const events = await log.get(conversation, ids)
-      return events.map((event): LogEvent | undefined => event && JSON.parse(event.bytes.toString()))
-    })
-  } catch {
-    return undefined
   }
 }

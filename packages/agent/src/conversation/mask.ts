@@ -1,3 +1,4 @@
+import { goalState } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { Secrets } from '../secrets.ts'
 
@@ -14,6 +15,10 @@ const ownNames: ReadonlySet<string> = new Set([
   'forgotten_event_ids',
   'security_risk',
   'rejection_source',
+  'parent_id',
+  'message_id',
+  'classification',
+  'hook_event_type',
 ])
 /** Members of records in an event that do so, and those that a provider takes back only as they came. */
 const innerNames: ReadonlySet<string> = new Set([
@@ -29,13 +34,14 @@ const innerNames: ReadonlySet<string> = new Set([
   'encrypted_content',
 ])
 /** Members with JSON of others in them: there a name says nothing. */
-const freeForm: ReadonlySet<string> = new Set(['data', 'metadata', 'storage_state'])
+const freeForm: ReadonlySet<string> = new Set(['data', 'metadata', 'storage_state', 'hook_input'])
 /** State updates whose value holds no text of anybody's. */
 const plainKeys: unknown[] = [
   'execution_status',
   'last_user_message_id',
   'confirmation_policy',
   'security_analyzer',
+  'leaf_event_id',
 ]
 
 /**
@@ -61,9 +67,21 @@ function masked(name: string, value: unknown, { draft, secrets }: Mask): unknown
   if (name === 'tools' && Array.isArray(value)) return value.map((tool) => definition(tool, secrets))
   if (name !== 'value') return copy(value, name, secrets)
   if (plainKeys.includes(draft.key)) return value
+  if (draft.key === 'goal') return goal(value, secrets)
   if (draft.key !== 'blocked_messages') return secrets.maskJson(value)
   const reasons = Object.entries(value ?? {})
   return Object.fromEntries(reasons.map(([id, reason]) => [id, secrets.maskJson(reason)]))
+}
+
+function goal(value: unknown, secrets: Secrets): unknown {
+  const { data } = goalState.safeParse(value)
+  if (data === undefined) return secrets.maskJson(value)
+  const { objective, verdict } = data
+  return {
+    ...data,
+    objective: secrets.mask(objective),
+    verdict: verdict && { ...verdict, missing: secrets.mask(verdict.missing) },
+  }
 }
 
 function definition(tool: object, secrets: Secrets): unknown {

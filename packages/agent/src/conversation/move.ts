@@ -21,7 +21,7 @@ export interface Circumstances {
  * answered, and when nothing waits any more the run is over.
  */
 export function nextMove(state: State, circumstances: Circumstances): Move {
-  const pending = state.unanswered()
+  const pending = state.wanted()
   if (pending.length > 0) {
     const { policy, tools } = circumstances
     return mustAsk(policy, pending, { approvedBelow: state.approvedBelow, tools }) ? 'ask' : 'act'

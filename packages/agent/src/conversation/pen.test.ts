@@ -112,3 +112,27 @@ test('who is patient waits for an import to end, and who is not is told that it 
   await expect(pen.write(decide)).rejects.toMatchObject({ code: 'busy' })
   expect(await pen.write(decide, { isPatient: true })).toHaveLength(1)
 })
+
+test('each draft is dressed with the event that it follows, also behind a fact that moves the leaf', async () => {
+  const id = crypto.randomUUID()
+  await place.storage.conversations.create({ id })
+  const follows: (string | undefined)[] = []
+  const pen = await Pen.open(id, place.storage.log, {
+    dress: (draft, leafId) => {
+      follows.push(leafId)
+      return draft
+    },
+  })
+  const pause = (id: string) => ({ id, kind: 'PauseEvent', source: 'user' })
+  const move = (value: string | null) => ({
+    id: `to ${value}`,
+    kind: 'ConversationStateUpdateEvent',
+    source: 'environment',
+    key: 'leaf_event_id',
+    value,
+  })
+  await pen.write(() => ({ events: [pause('a'), pause('b'), move('a'), pause('c'), move(null), pause('d')] }))
+  await pen.write(() => ({ events: [pause('e')] }))
+  expect(follows).toEqual([undefined, 'a', 'b', 'a', 'c', undefined, 'd'])
+  expect(pen.state.leafId).toBe('e')
+})

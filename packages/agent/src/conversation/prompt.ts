@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Agent, AgentContext, TextContent } from '@slipway/protocol'
+import type { Agent, AgentContext, AgentDefinition, TextContent } from '@slipway/protocol'
 import { cut, oneLine } from '../skills/skill.ts'
 import type { ListedSkill, Section, Skills } from '../skills/skills.ts'
 import { type Tool, text } from '../tools/tool.ts'
@@ -14,6 +14,8 @@ export interface PromptOptions {
   readonly agent: Agent
   readonly tools: readonly Tool[]
   readonly skills: Skills
+  /** The agents that tasks can be given to, when there is the tool for it. */
+  readonly agents?: readonly AgentDefinition[] | undefined
   /** Absolute. */
   readonly workspaceDirectory: string
   readonly secrets: readonly { readonly name: string; readonly description: string | undefined }[]
@@ -94,6 +96,7 @@ function dynamicContext(options: PromptOptions): string {
     surroundings(options),
     instructions(skills.alwaysOn()),
     skillList(skills.listed()),
+    agentList(options.agents ?? []),
     secretList(secrets),
     ...suffixes.map((suffix) => suffix?.trim() ?? ''),
   ]
@@ -155,6 +158,29 @@ function fitting(listed: readonly ListedSkill[]): string {
 function line({ name, description, file }: ListedSkill, max: number): string {
   const about = description === undefined ? '' : `: ${oneLine(description, max)}`
   return `- ${name}${about}${file === undefined ? '' : ` (file: ${file})`}`
+}
+
+/** With their examples where there is room for them. */
+function agentList(agents: PromptOptions['agents'] = []): string {
+  if (agents.length === 0) return ''
+  const intro = 'These agents can be given tasks with the tool `task`, by their names:'
+  for (const [max, examples] of [
+    [1024, 3],
+    [1024, 0],
+    [200, 0],
+  ] as const) {
+    const lines = agents.map((agent) => agentLine(agent, max, examples)).join('\n')
+    if (lines.length <= maxList) return `# Agents\n\n${intro}\n\n${lines}`
+  }
+  return `# Agents\n\n${intro} ${cut(agents.map(({ name }) => name).join(', '), maxList)}`
+}
+
+function agentLine(agent: AgentDefinition, max: number, examples: number): string {
+  const about = agent.description.trim() === '' ? '' : `: ${oneLine(agent.description, max)}`
+  const lines = agent.when_to_use_examples
+    .slice(0, examples)
+    .map((one) => `\n  - For example: ${oneLine(one, 300)}`)
+  return `- ${agent.name}${about}${lines.join('')}`
 }
 
 function secretList(secrets: PromptOptions['secrets']): string {

@@ -1,17 +1,20 @@
 import { Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { Answered } from '../llm/model.ts'
+import { PluginFailure } from '../plugins/extensions.ts'
 import type { Secrets } from '../secrets.ts'
 import { act } from './act.ts'
 import { closingText, thoughtOf } from './answer.ts'
 import { condense, mustCondense, summarizing } from './condense.ts'
 import { failure, stateUpdate, statusUpdate, userMessage } from './drafts.ts'
 import { type Equipment, McpFailure, type Rim, type Settings } from './equipment.ts'
+import { afterRound, endGoal, judge, judgeUsage } from './goal.ts'
 import type { Hint } from './hints.ts'
 import { type Move, nextMove } from './move.ts'
 import type { Pen } from './pen.ts'
 import type { State } from './state.ts'
 import type { Stats } from './stats.ts'
+import { watched } from './watched.ts'
 
 const maxRefusals = 3
 const nudge =
@@ -245,16 +248,13 @@ export class Run {
     const { view } = pen.state
     const isHard = this.#mustCondense(pen.state, equipment) === 'hard'
     const model = condenser.llm === undefined ? equipment.model : equipment.openModel(condenser.llm)
-    const result = await condense(
-      {
-        view,
-        condenser,
-        model,
-        reader: equipment.model,
-        isHard: isHard || pen.state.isCondensationRequested,
-      },
-      signal,
-    )
+    const isWanted = isHard || pen.state.isCondensationRequested
+    const about = { view, condenser, model, reader: equipment.model, isHard: isWanted }
+    const summarise = () => condense(about, signal)
+    const result = await watched(rim.watch, { kind: 'condensation' }, summarise, ({ kind }) => ({
+      outcome: kind === 'condensation' ? 'ok' : kind,
+      isFailure: kind === 'failure',
+    }))
     if (result.kind === 'aborted') return { kind: 'failed', detail: 'It was interrupted.' }
     for (const answer of result.answers)
       stats.add(answer, condenserUsage(model.llm.usage_id, equipment), rim.now())
@@ -281,17 +281,52 @@ export class Run {
   async #conclude(equipment: Equipment, signal: AbortSignal): Promise<void> {
     const { state } = this.#parts.pen
     if (state.hasMessage && state.blocked.size === 0) {
-      const further = this.#refinement(equipment, state) ?? (await this.#stopHook(equipment, signal))
+      const further = await this.#further(equipment, signal)
       if (signal.aborted) return
-      if (further !== undefined) {
-        await this.#write((now) => (now.isAwaiting || now.status !== 'running' ? [] : [further]))
+      if (further.length > 0) {
+        await this.#write((now) => (isOver(now) ? further : []))
         return
       }
+      if (state.goal?.active) return await this.#judge(equipment, signal)
     }
-    await this.#write((now) => {
-      if (now.isAwaiting || now.pending.size > 0 || now.status !== 'running') return []
-      return [statusUpdate(now.hasMessage ? 'finished' : 'idle')]
-    })
+    await this.#write((now) => (isOver(now) ? [statusUpdate(now.hasMessage ? 'finished' : 'idle')] : []))
+  }
+
+  /** What a critic or a stop hook says that the agent is to go on with. */
+  async #further(equipment: Equipment, signal: AbortSignal): Promise<readonly EventDraft[]> {
+    const refinement = this.#refinement(equipment, this.#parts.pen.state)
+    if (refinement !== undefined) return [refinement]
+    const verdict = await equipment.hook('stop', {}, signal)
+    if (verdict.isBlocked) {
+      const text = `[Stop hook feedback] ${verdict.reason ?? 'Go on with the task.'}`
+      return [...verdict.events, userMessage('environment', text)]
+    }
+    if (verdict.events.length > 0) await this.#write(() => verdict.events)
+    return []
+  }
+
+  /** A round of a pursuit is over: the model says whether the goal is reached. */
+  async #judge(equipment: Equipment, signal: AbortSignal): Promise<void> {
+    const { pen, stats, rim } = this.#parts
+    const { goal } = pen.state
+    if (goal === undefined) return
+    const judged = await judge({ state: pen.state, equipment, goal }, signal)
+    if (judged !== undefined) {
+      stats.add(judged.answer, judgeUsage, rim.now())
+    } else if (signal.aborted) return
+    const record = { stats: JSON.stringify(stats) }
+    await pen.write(
+      (now) => {
+        if (signal.aborted || !isOver(now) || !now.goal?.active) return { events: [], record }
+        const round = judged === undefined ? endGoal(now) : afterRound(now.goal, judged.verdict)
+        const isFurther = round.length > 1
+        return { events: isFurther ? round : [...round, statusUpdate('finished')], record }
+      },
+      { isPatient: true },
+    )
+    this.#parts.hint({ kind: 'stats', value: stats.snapshot() })
+    // Each round has as many steps as a run.
+    this.#steps = 0
   }
 
   #refinement(equipment: Equipment, state: State) {
@@ -309,12 +344,6 @@ export class Run {
     return userMessage('user', reason === null || reason === undefined ? text : `${text}\n\n${reason}`)
   }
 
-  async #stopHook(equipment: Equipment, signal: AbortSignal) {
-    const verdict = await equipment.hook('stop', {}, signal)
-    if (!verdict.isBlocked) return undefined
-    return userMessage('environment', `[Stop hook feedback] ${verdict.reason ?? 'Go on with the task.'}`)
-  }
-
   async #fail(error: unknown): Promise<void> {
     const { rim, pen } = this.#parts
     // The conversation was deleted under the run: there is no log to write to.
@@ -329,9 +358,14 @@ export class Run {
   }
 }
 
+/** Nothing waits any more, and nobody has stopped it. */
+function isOver(now: State): boolean {
+  return !now.isAwaiting && now.wanted().length === 0 && now.status === 'running'
+}
+
 /** What a ConversationErrorEvent is called that no model has caused (wire 3.5). */
 function codeOf(error: unknown): string {
-  if (error instanceof McpFailure) return error.code
+  if (error instanceof McpFailure || error instanceof PluginFailure) return error.code
   if (error instanceof Problem) return 'InvalidSettings'
   return error instanceof Error ? error.name : 'Error'
 }

@@ -5,10 +5,13 @@ import {
   type Event,
   type ExecutionStatus,
   executionStatus,
+  type GoalState,
+  goalState,
   type SecurityAnalyzer,
   type SecurityRisk,
   securityAnalyzer,
 } from '@slipway/protocol'
+import { leafOf, type Move } from './branch.ts'
 import { Recent } from './stuck.ts'
 import { type LogEvent, View } from './view.ts'
 
@@ -27,7 +30,11 @@ export interface Pending {
 
 /** What a fold is saved as; it may be thrown away at any time. */
 export interface SavedState {
-  readonly version: 1
+  readonly version: 2
+  readonly leafId: string | null
+  readonly moves: readonly Move[]
+  readonly leftBelow: number
+  readonly goal: GoalState | null
   readonly status: ExecutionStatus
   readonly view: readonly string[]
   readonly recent: readonly string[]
@@ -51,10 +58,19 @@ const maxRecentIds = 64
 
 /**
  * The whole meaning of a log: what the conversation is doing, what has no result yet, whether anything waits for the
- * agent's answer, and what the model sees. A fold: nothing of it depends on anything but the events.
+ * agent's answer, and what the model sees. A fold: nothing of it depends on anything but the events. Status, policy,
+ * analyzer and goal follow the log; all the rest follows the active branch.
  */
 export class State {
   position = 0
+  /** The id of the event that the next one follows; undefined when it follows none. */
+  leafId: string | undefined
+  moves: Move[] = []
+  /** The leaf was moved, and what follows the branch is still that of another one (see `Pen`). */
+  isAstray = false
+  /** Pending actions at positions below this one were left on another branch: nobody does them any more. */
+  leftBelow = 0
+  goal: GoalState | undefined
   status: ExecutionStatus = 'idle'
   /** When the status became what it is: the event's timestamp. */
   statusSince: string | undefined
@@ -82,11 +98,59 @@ export class State {
 
   apply(event: LogEvent, position: number): void {
     this.position = position
+    this.leafId = event.id
+    if (this.isAstray) {
+      if (event.kind === 'ConversationStateUpdateEvent') this.#update(event, position)
+      return
+    }
     this.view.add(event)
     this.recent.add(event)
     this.#recentIds.push(event.id)
     if (this.#recentIds.length > 2 * maxRecentIds) this.#recentIds = this.#recentIds.slice(-maxRecentIds)
     this.#take(event, position)
+  }
+
+  /** The position of the event that the next one follows; 0 when it follows none. */
+  get leaf(): number {
+    return leafOf(this.position, this.moves)
+  }
+
+  /** The fact at `position` has moved the leaf to the event at `target`, whose id is given. */
+  move(position: number, target: number, id: string | undefined): void {
+    const isThere = !this.isAstray && target === this.leaf
+    this.position = position
+    this.moves.push({ position, target })
+    this.leafId = id
+    this.leave(position)
+    this.isAstray = !isThere
+  }
+
+  /** What goes on from here is another branch: what nobody has begun is left, and nothing runs. */
+  leave(position: number): void {
+    this.status = 'idle'
+    this.leftBelow = position
+  }
+
+  /** Takes over from the fold of the whole log what does not follow the branch. */
+  join(whole: State): void {
+    this.position = whole.position
+    this.leafId = whole.leafId
+    this.moves = whole.moves
+    this.status = whole.status
+    this.statusSince = whole.statusSince
+    this.policy = whole.policy
+    this.analyzer = whole.analyzer
+    this.goal = whole.goal
+  }
+
+  /** Pending actions that are still to be done, in order; the others were left on another branch. */
+  wanted(): Pending[] {
+    return this.unanswered().filter(({ position }) => position > this.leftBelow)
+  }
+
+  /** Pending actions that were left on another branch: they are answered before this one goes on. */
+  left(): Pending[] {
+    return this.unanswered().filter(({ position }) => position < this.leftBelow)
   }
 
   /** Pending actions in order. */
@@ -97,7 +161,11 @@ export class State {
   save(): SavedState {
     const pending = this.unanswered()
     return {
-      version: 1,
+      version: 2,
+      leafId: this.leafId ?? null,
+      moves: [...this.moves],
+      leftBelow: this.leftBelow,
+      goal: this.goal ?? null,
       status: this.status,
       view: this.view.save(),
       recent: this.#recentIds.slice(-maxRecentIds),
@@ -111,7 +179,7 @@ export class State {
       activated: [...this.activated],
       blocked: Object.fromEntries(this.blocked),
       lastUserMessageId: this.lastUserMessageId ?? null,
-      inputs: this.inputs,
+      inputs: [...this.inputs],
       statusSince: this.statusSince ?? null,
       policy: this.policy ?? null,
       analyzer: this.analyzer,
@@ -135,6 +203,10 @@ export class State {
       state.#expect(event, saved.positions[index] ?? 0)
     })
     state.position = position
+    state.leafId = saved.leafId ?? undefined
+    state.moves = [...saved.moves]
+    state.leftBelow = saved.leftBelow
+    state.goal = saved.goal ?? undefined
     state.status = saved.status
     state.statusSince = saved.statusSince ?? undefined
     state.approvedBelow = saved.approvedBelow
@@ -251,6 +323,8 @@ export class State {
       if (this.status === 'stuck' && status.data === 'running') this.#forgetRecent()
       this.status = status.data
       this.statusSince = timestamp
+    } else if (key === 'goal') {
+      this.goal = goalState.safeParse(value).data ?? this.goal
     } else if (key === 'last_user_message_id' && typeof value === 'string') {
       this.#await(true)
       this.inputs.push({ id: value, position })

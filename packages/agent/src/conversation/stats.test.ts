@@ -38,6 +38,38 @@ function answer(id: string, tokens: number, cost = 0.5): Answered {
   }
 }
 
+test('what somebody else has used stands under one id, all of it, however often it is put there', () => {
+  const child = new Stats()
+  child.add(answer('a', 10), 'agent', 1_000_000)
+  child.add(answer('b', 20, 0.25), 'condenser', 2_000_000)
+  const stats = new Stats()
+  stats.put('task:1', new Stats())
+  expect(stats.toJSON().usage_to_metrics).toEqual({})
+  stats.add(answer('c', 5), 'agent', 3_000_000)
+  stats.put('task:1', child)
+  child.add(answer('d', 1), 'agent', 4_000_000)
+  stats.put('task:1', child)
+  expect(stats.cost).toBe(1.75)
+  expect(stats.snapshot().usage_to_metrics['task:1']).toMatchObject({
+    model_name: 'm',
+    accumulated_cost: 1.25,
+    accumulated_token_usage: { prompt_tokens: 31, completion_tokens: 3, reasoning_tokens: 12 },
+  })
+  expect(combinedMetrics(stats)).toMatchObject({
+    accumulated_cost: 1.75,
+    accumulated_token_usage: { prompt_tokens: 36 },
+  })
+  const rows = stats.toJSON().usage_to_metrics['task:1']
+  expect(rows).toMatchObject({
+    token_usages: [{ response_id: 'a' }, { response_id: 'd' }, { response_id: 'b' }],
+  })
+  for (let count = 0; count < 100; count++) child.add(answer(`${count}`, 1), 'agent', 5_000_000)
+  stats.put('task:1', child)
+  expect(Object(stats.toJSON().usage_to_metrics['task:1']).costs).toHaveLength(50)
+  // The child's own are as they were.
+  expect(child.toJSON().usage_to_metrics.condenser).toMatchObject({ accumulated_cost: 0.25 })
+})
+
 test('each answer is a row of its usage id, and all of them a sum', () => {
   const stats = new Stats()
   stats.add(answer('a', 10), 'agent', 2_000_000)

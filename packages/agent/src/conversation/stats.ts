@@ -40,6 +40,23 @@ export class Stats {
     keep(metrics.token_usages, answer.usage)
   }
 
+  /** All that somebody else's models have used, in the place of what was there under the id. */
+  put(usageId: string, used: Stats): void {
+    const all = [...used.#metrics.values()]
+    const [first] = all
+    if (first === undefined) return
+    const whole = empty(first.model_name)
+    for (const metrics of all) {
+      whole.accumulated_cost += metrics.accumulated_cost
+      const usage = metrics.accumulated_token_usage
+      if (usage !== null) whole.accumulated_token_usage = sum(whole.accumulated_token_usage, usage)
+      for (const row of metrics.costs) keep(whole.costs, row)
+      for (const row of metrics.response_latencies) keep(whole.response_latencies, row)
+      for (const row of metrics.token_usages) keep(whole.token_usages, row)
+    }
+    this.#metrics.set(usageId, whole)
+  }
+
   /** Dollars over all usage ids. */
   get cost(): number {
     return [...this.#metrics.values()].reduce((total, metrics) => total + metrics.accumulated_cost, 0)

@@ -1,7 +1,7 @@
 import { type ExecutionStatus, Problem } from '@slipway/protocol'
 
 /** What callers ask of a conversation. */
-export type Verb = 'run' | 'send' | 'accept' | 'reject' | 'pause' | 'interrupt'
+export type Verb = 'run' | 'send' | 'accept' | 'reject' | 'pause' | 'interrupt' | 'navigate'
 
 /**
  * What becomes of a status when a caller asks for something: the status after it, `same` when nothing changes, or
@@ -13,20 +13,21 @@ export type Verb = 'run' | 'send' | 'accept' | 'reject' | 'pause' | 'interrupt'
 export const transitions: {
   readonly [S in ExecutionStatus]: Readonly<Record<Verb, ExecutionStatus | 'same' | 'refused'>>
 } = {
-  idle: row('running', 'same', 'same', 'same', 'paused', 'paused'),
-  running: row('refused', 'same', 'same', 'same', 'paused', 'paused'),
-  paused: row('running', 'same', 'same', 'same', 'same', 'same'),
-  waiting_for_confirmation: row('running', 'idle', 'running', 'idle', 'same', 'same'),
-  finished: row('same', 'idle', 'same', 'same', 'same', 'same'),
-  error: row('running', 'same', 'same', 'same', 'same', 'same'),
-  stuck: row('running', 'idle', 'same', 'same', 'same', 'same'),
-  deleting: row('refused', 'refused', 'refused', 'refused', 'refused', 'refused'),
+  idle: row('running', 'same', 'same', 'same', 'paused', 'paused', 'same'),
+  running: row('refused', 'same', 'same', 'same', 'paused', 'paused', 'refused'),
+  paused: row('running', 'same', 'same', 'same', 'same', 'same', 'idle'),
+  waiting_for_confirmation: row('running', 'idle', 'running', 'idle', 'same', 'same', 'idle'),
+  finished: row('same', 'idle', 'same', 'same', 'same', 'same', 'idle'),
+  error: row('running', 'same', 'same', 'same', 'same', 'same', 'idle'),
+  stuck: row('running', 'idle', 'same', 'same', 'same', 'same', 'idle'),
+  deleting: row('refused', 'refused', 'refused', 'refused', 'refused', 'refused', 'refused'),
 }
 
 type Cell = ExecutionStatus | 'same' | 'refused'
 
-function row(run: Cell, send: Cell, accept: Cell, reject: Cell, pause: Cell, interrupt: Cell) {
-  return { run, send, accept, reject, pause, interrupt }
+function row(...cells: readonly [Cell, Cell, Cell, Cell, Cell, Cell, Cell]) {
+  const [run, send, accept, reject, pause, interrupt, navigate] = cells
+  return { run, send, accept, reject, pause, interrupt, navigate }
 }
 
 /** The status after a verb, undefined when it stays; a Problem `conflict` when it cannot be now. */

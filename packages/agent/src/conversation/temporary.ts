@@ -3,7 +3,13 @@ import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Event, type Llm, type SendMessageRequest, startConversationRequest } from '@slipway/protocol'
+import {
+  type Event,
+  type Llm,
+  type SendMessageRequest,
+  startConversationRequest,
+  type Wire,
+} from '@slipway/protocol'
 import { type EventDraft, type EventLog, openStorage, type SqliteStorage } from '@slipway/storage'
 import type { Answer, Answered, FailureCode, Model, ModelRequest, OpenModel } from '../llm/model.ts'
 import { Conversation } from './conversation.ts'
@@ -127,6 +133,7 @@ export interface Given {
   /** Written before it is opened. */
   readonly events?: readonly EventDraft[]
   readonly status?: string
+  readonly wire?: Wire
 }
 
 /** A store and a directory for the conversations of a test file. */
@@ -229,7 +236,8 @@ export class Life {
       ...more.keeping,
     }
     this.reads.length = 0
-    this.conversation = await Conversation.open({ id: this.id, settings: this.settings, rim, keeping })
+    const { wire = 'seed' } = this.#given
+    this.conversation = await Conversation.open({ id: this.id, settings: this.settings, rim, keeping, wire })
     this.conversation.hints.listen((hint) => this.hints.push(hint))
     return this.conversation
   }

@@ -1,0 +1,47 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Checkpoints } from './checkpoints.ts'
+import { State } from './state.ts'
+
+const state = new State().save()
+
+test('whenever folds are saved, there are few of them, and none lies much farther from where somebody goes back to than the end', () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1, max: 1_000 }), { minLength: 1, maxLength: 600 }), (steps) => {
+      const saved = new Checkpoints(null)
+      let end = 0
+      for (const step of steps) {
+        end += step
+        saved.add(end, state)
+      }
+      const positions = saved.all.map(({ position }) => position)
+      expect(positions[0]).toBe(end)
+      expect(positions).toEqual([...new Set(positions)].sort((a, b) => b - a))
+      expect(positions.length).toBeLessThanOrEqual(2 + Math.ceil(Math.log2(end / 1_000 + 1)))
+      for (let back = 0; back <= end; back += 97) {
+        const from = positions.find((position) => position <= end - back) ?? 0
+        expect(end - back - from).toBeLessThanOrEqual(3 * back + 3_000)
+      }
+    }),
+    { numRuns: 100 },
+  )
+})
+
+test('of a conversation that forgets nothing no more is kept than there is room for, and the newest always', () => {
+  const saved = new Checkpoints(null)
+  const view = Array.from({ length: 9_000 }, (_, at) => `${at}`)
+  for (let position = 10_000; position < 90_000; position += 10_000) saved.add(position, { ...state, view })
+  expect(saved.all.map(({ position }) => position)).toEqual([80_000, 70_000, 50_000])
+  saved.add(90_000, { ...state, view: Array.from({ length: 50_000 }, (_, at) => `${at}`) })
+  expect(saved.position).toBe(90_000)
+})
+
+test('what is kept is read back, and what cannot be read is thrown away', () => {
+  const saved = new Checkpoints(null)
+  saved.add(1_000, state)
+  saved.add(9_000, { ...state, status: 'paused' })
+  const snapshot = saved.add(9_500, state)
+  expect(new Checkpoints(snapshot).all).toEqual(JSON.parse(JSON.stringify(saved.all)))
+  for (const text of ['', '{', 'null', '[]', '7', '{"version":2}', '{"version":1,"moves":[],"earlier":7}'])
+    expect(new Checkpoints({ position: 3, text }).all).toEqual([])
+})
