@@ -250,6 +250,7 @@ export const accountRoutes = {
     path: '/api/v1/sandboxes/{sandbox_id}/settings/secrets/{name}',
     tag: 'sandbox secrets',
     summary: 'The value of a secret, for the sandbox of its owner',
+    audit: true,
     params: z.object({ sandbox_id: sandboxId, name: z.string().min(1).max(200) }),
     responses: { 200: { description: 'The value.', contentType: 'text/plain' } },
   },

@@ -1,32 +1,41 @@
 import * as z from 'zod'
+import { agentProfileRoutes } from './agent-profile-routes.ts'
 import { bashRoutes } from './bash-routes.ts'
 import {
   agentResponse,
   askAgentRequest,
   confirmationResponseRequest,
+  conversationFilter,
   conversationId,
   conversationInfo,
   conversationPage,
   conversationSearchQuery,
-  executionStatus,
   forkConversationRequest,
   generateTitleRequest,
   generateTitleResponse,
   importResult,
+  navigateConversationRequest,
   patchConversationRequest,
   sendMessageRequest,
   serverInfo,
   setConfirmationPolicyRequest,
   setSecurityAnalyzerRequest,
   startConversationRequest,
+  startGoalRequest,
   success,
+  switchAcpModelRequest,
   switchLlmRequest,
   updateSecretsRequest,
 } from './conversation.ts'
+import { editorRoutes } from './editor-routes.ts'
 import { event, eventPage } from './event.ts'
 import { fileRoutes } from './file-routes.ts'
+import { gatewayRoutes } from './gateway-routes.ts'
 import { gitRoutes } from './git-routes.ts'
 import { initRoutes } from './init-routes.ts'
+import { llmCatalogueRoutes } from './llm-catalogue-routes.ts'
+import { mcpRoutes } from './mcp-routes.ts'
+import { pluginRoutes } from './plugin-routes.ts'
 import {
   activateProfileResponse,
   profileDetail,
@@ -39,9 +48,15 @@ import {
   validateProfileRequest,
   validateProfileResponse,
 } from './profile.ts'
+import { providerConnectionRoutes } from './provider-connection-routes.ts'
 import type { RouteTable } from './route.ts'
 import { blankable, eventFilter, eventSearchQuery, queryFlag, queryInteger } from './search.ts'
+import { settingsRoutes } from './settings-routes.ts'
 import { skillRoutes } from './skill-routes.ts'
+import { subAgentRoutes } from './sub-agent-routes.ts'
+import { toolRoutes } from './tool-routes.ts'
+import { workspaceRoutes } from './workspace-routes.ts'
+import { workspacesListRoutes } from './workspaces-list-routes.ts'
 
 const conversation = z.object({ conversation_id: conversationId })
 const skills = z.object({
@@ -112,7 +127,7 @@ export const agentRoutes = {
     path: '/api/conversations/count',
     tag: 'conversations',
     summary: 'Count conversations',
-    query: z.object({ status: blankable(executionStatus) }),
+    query: conversationFilter,
     responses: { 200: { description: 'Their number.', schema: z.int() } },
   },
   importConversation: {
@@ -138,6 +153,8 @@ export const agentRoutes = {
     path: '/api/conversations',
     tag: 'conversations',
     summary: 'Start a conversation',
+    description:
+      'The header X-Slipway-Wire says which members and kinds its events have: seed (those of this description, the default unless the server is set otherwise) or current (newer ones too). It holds for the life of the conversation and for its forks.',
     query: skills,
     body: startConversationRequest,
     responses: {
@@ -282,6 +299,62 @@ export const agentRoutes = {
       409: { description: 'The id is taken.' },
     },
   },
+  navigateConversation: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/navigate',
+    tag: 'conversations',
+    summary: 'Go on from another event of a conversation',
+    description:
+      'What comes next follows this event, as another branch; null leads before the first one. No event is removed. What waits for an answer is answered first, and the conversation is idle.',
+    params: conversation,
+    query: skills,
+    body: navigateConversationRequest.prefault({}),
+    responses: {
+      200: { description: 'The conversation.', schema: conversationInfo },
+      409: { description: 'It is running, or has no agent.' },
+    },
+  },
+  startGoal: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/goal',
+    tag: 'conversations',
+    summary: 'Pursue a goal',
+    description:
+      'Sends the objective and runs. After each round a model judges whether it is reached; if not, the agent is told what is missing and goes on. A message of the user ends the pursuit.',
+    params: conversation,
+    body: startGoalRequest,
+    responses: { ...done, 409: { description: 'It is running, pursues a goal already, or has no agent.' } },
+  },
+  stopGoal: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/goal/stop',
+    tag: 'conversations',
+    summary: 'Stop pursuing a goal',
+    description: 'A run that is under way is paused. Where there is no goal nothing changes.',
+    params: conversation,
+    responses: done,
+  },
+  resumeGoal: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/goal/resume',
+    tag: 'conversations',
+    summary: 'Go on pursuing a goal that was interrupted',
+    params: conversation,
+    responses: {
+      ...done,
+      400: { description: 'There is no goal that was interrupted.' },
+      409: { description: 'It is running, pursues the goal already, or has no agent.' },
+    },
+  },
+  prepareForSandboxPause: {
+    method: 'POST',
+    path: '/api/conversations/prepare-for-sandbox-pause',
+    tag: 'conversations',
+    summary: 'Bring all conversations to rest',
+    description:
+      'Runs are paused, none is cut off; answers when the last has come to rest and everything is durable.',
+    responses: { 204: { description: 'Nothing runs.' } },
+  },
   generateTitle: {
     method: 'POST',
     path: '/api/conversations/{conversation_id}/generate_title',
@@ -308,6 +381,16 @@ export const agentRoutes = {
     params: conversation,
     body: switchProfileRequest,
     responses: { ...done, ...unreadable, ...noAgent },
+  },
+  switchAcpModel: {
+    method: 'POST',
+    path: '/api/conversations/{conversation_id}/switch_acp_model',
+    tag: 'conversations',
+    summary: 'Switch the model of an agent of another program',
+    description: 'No agent of this server is one of those.',
+    params: conversation,
+    body: switchAcpModelRequest,
+    responses: { ...done, 400: { description: 'The agent cannot.' } },
   },
   exportConversation: {
     method: 'GET',
@@ -472,8 +555,20 @@ export const agentRoutes = {
     responses: { 200: { description: 'Whether it answered.', schema: validateProfileResponse } },
   },
   ...gitRoutes,
+  ...settingsRoutes,
   ...skillRoutes,
+  ...pluginRoutes,
+  ...subAgentRoutes,
   ...bashRoutes,
   ...fileRoutes,
   ...initRoutes,
+  ...workspaceRoutes,
+  ...toolRoutes,
+  ...agentProfileRoutes,
+  ...providerConnectionRoutes,
+  ...workspacesListRoutes,
+  ...llmCatalogueRoutes,
+  ...mcpRoutes,
+  ...editorRoutes,
+  ...gatewayRoutes,
 } as const satisfies RouteTable

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { marketplaceRegistration } from './extension.ts'
 import { llm } from './llm.ts'
 import { given, otherwise } from './text.ts'
 
@@ -229,6 +230,8 @@ export const agentContext = z
     user_message_suffix: given(z.string()),
     load_user_skills: otherwise(z.boolean(), false),
     load_public_skills: otherwise(z.boolean(), false),
+    marketplace_path: given(z.string()),
+    registered_marketplaces: otherwise(z.array(marketplaceRegistration).max(50), []),
     load_project_skills: otherwise(z.boolean(), false),
     disabled_skills: otherwise(z.array(z.string()), []),
     secrets: given(z.record(z.string(), secretSource)),

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { secretSource } from './agent.ts'
 import { executionStatus, tags } from './conversation.ts'
+import { extensionSource } from './extension.ts'
 import { content } from './message.ts'
 import { pageQuery, sandboxStatus } from './sandbox.ts'
 import { queryFlag, queryInstant, queryText } from './search.ts'
@@ -107,7 +108,7 @@ export const appConversationStartRequest = z
     parent_conversation_id: given(uuid),
     agent_type: otherwise(z.enum(['default', 'plan']), 'default'),
     public: given(z.boolean()),
-    plugins: given(z.array(json)),
+    plugins: given(z.array(extensionSource).max(50)),
     secrets: given(startSecrets),
     disabled_skills: given(z.array(z.string())),
     max_iterations: given(z.int().min(1)),

@@ -1,8 +1,10 @@
 import * as z from 'zod'
 import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer } from './agent.ts'
+import { extensionSource } from './extension.ts'
 import { llm } from './llm.ts'
 import { content, textContent } from './message.ts'
 import { blankable, pageLimit, queryText } from './search.ts'
+import { agentDefinition } from './sub-agent.ts'
 import { boundedText, given, otherwise, uuid } from './text.ts'
 
 /** What a conversation is doing. */
@@ -13,6 +15,9 @@ export type ExecutionStatus = z.infer<typeof executionStatus>
 
 /** The id of a conversation: a UUID in any case, with or without dashes; after parsing in lower case with dashes. */
 export const conversationId = uuid
+
+/** The key of the state update that moves the end of the active branch; its value is the id of an event, or null. */
+export const leafKey = 'leaf_event_id'
 
 const tagName = z.string().regex(/^[a-z0-9]+$/, 'The name of a tag is lower-case letters and digits')
 /** At most 256 characters a value. */
@@ -91,11 +96,11 @@ export const startConversationRequest = z
     secrets_encrypted: otherwise(z.boolean(), false),
     tool_module_qualnames: given(json),
     client_tools: given(z.array(clientTool)),
-    agent_definitions: given(z.array(json)),
+    agent_definitions: given(z.array(agentDefinition).max(200)),
     agent_launch_additions: given(
       z.strictObject({ system_message_suffix_append: boundedText(0, 32_768).optional() }),
     ),
-    plugins: given(z.array(json)),
+    plugins: given(z.array(extensionSource).max(50)),
     hook_config: given(hookConfig),
     tags: given(tags),
     user_id: given(z.string()),
@@ -164,10 +169,26 @@ export const conversationSortOrder = z
   .enum(['CREATED_AT', 'UPDATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT_DESC'])
   .meta({ id: 'ConversationSortOrder' })
 
-export const conversationSearchQuery = z.object({
+/** What a list of conversations keeps: those with a tag of this name, and of this value where one is given. */
+const tagFilter = z.string().transform((text, ctx): { readonly name: string; readonly value?: string } => {
+  const [, name = '', value] = /^([^:=]*)(?:[:=](.*))?$/s.exec(text) ?? []
+  const result = tagName.safeParse(name)
+  if (!result.success)
+    ctx.addIssue({ code: 'custom', message: 'A tag is asked for as name or name:value', input: text })
+  return value === undefined ? { name } : { name, value }
+})
+
+/** Which conversations are listed and counted. */
+export const conversationFilter = z.object({
+  status: blankable(executionStatus).meta({ description: 'Keep only conversations of this status.' }),
+  tag: z.array(tagFilter).optional().meta({
+    description: 'Keep only conversations with this tag: name, or name:value. Repeated, all must be there.',
+  }),
+})
+
+export const conversationSearchQuery = conversationFilter.extend({
   page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
   limit: pageLimit,
-  status: blankable(executionStatus).meta({ description: 'Keep only conversations of this status.' }),
   sort_order: conversationSortOrder.default('CREATED_AT_DESC'),
 })
 
@@ -215,6 +236,48 @@ export const forkConversationRequest = z
     from_event_id: given(z.string()),
   })
   .meta({ id: 'ForkConversationRequest' })
+
+/** Null, or no member, leads before the first event. */
+export const navigateConversationRequest = z
+  .object({ event_id: given(z.string().min(1)) })
+  .meta({ id: 'NavigateConversationRequest' })
+
+/** What the agent is to reach; after each round a model judges whether it has. */
+export const startGoalRequest = z
+  .object({
+    objective: boundedText(1, 100_000).refine((text) => text.trim() !== '', 'The objective is empty'),
+    max_iterations: otherwise(z.int().min(1).max(10_000), 10).meta({
+      description: 'Rounds before it gives up.',
+    }),
+  })
+  .meta({ id: 'StartGoalRequest' })
+
+/** What a model says of a goal: how near it is (0 to 1), whether it is reached, and what is missing. */
+export const goalVerdict = z.object({
+  score: z.number().min(0).max(1),
+  complete: z.boolean(),
+  missing: z.string(),
+})
+export type GoalVerdict = z.output<typeof goalVerdict>
+
+/** The value of a state update of key `goal`. `iteration` counts the rounds, from 1. */
+export const goalState = z
+  .object({
+    active: z.boolean(),
+    status: z.enum(['running', 'complete', 'capped', 'interrupted']),
+    iteration: z.int().min(0),
+    max_iterations: z.int().min(1),
+    objective: z.string(),
+    verdict: goalVerdict.nullable(),
+  })
+  .meta({ id: 'GoalState' })
+export type GoalState = z.output<typeof goalState>
+
+export const switchAcpModelRequest = z.object({ model: z.string() }).meta({ id: 'SwitchACPModelRequest' })
+
+/** Which members and kinds the events of a conversation have: those of the closed description, or newer ones too. */
+export const wire = z.enum(['seed', 'current']).meta({ id: 'Wire' })
+export type Wire = z.infer<typeof wire>
 
 /** `llm` writes the title instead of the model of the agent. The body may be left out. */
 export const generateTitleRequest = z

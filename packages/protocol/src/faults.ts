@@ -1,9 +1,12 @@
 import type * as z from 'zod'
-import type { Fault } from './problem.ts'
+import { type Fault, Problem } from './problem.ts'
 
 type Issue = z.core.$ZodIssue
 type Path = readonly (string | number)[]
 type Words = readonly [type: string, msg: string]
+
+/** What values of a type are read with. */
+export type Schema<T> = z.ZodType<T>
 
 /** More faults than this help nobody; the rest is left out. */
 const maxFaults = 100
@@ -19,6 +22,13 @@ export function faultsOf(error: z.core.$ZodError, prefix: Path, input: unknown):
     if (faults.length < maxFaults) faults.push(...issueFaults(issue, [], input, maxFaults - faults.length))
   }
   return faults.map((fault) => ({ ...fault, loc: [...prefix, ...fault.loc] }))
+}
+
+/** What a schema makes of a value; a Problem `invalid` with all faults when it refuses it. `place` goes in front of each `loc`. */
+export function validated<T>(schema: Schema<T>, value: unknown, place: Path, detail = 'It is not valid'): T {
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  throw new Problem('invalid', detail, faultsOf(result.error, place, value))
 }
 
 function issueFaults(issue: Issue, base: Path, input: unknown, room: number): Fault[] {

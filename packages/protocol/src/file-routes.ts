@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { success } from './conversation.ts'
+import { conversationId, success } from './conversation.ts'
 import type { RouteTable } from './route.ts'
-import { pageLimit, queryFlag, queryText } from './search.ts'
+import { blankable, pageLimit, queryFlag, queryText } from './search.ts'
 
 const path = z.object({ path: z.string().meta({ description: 'Absolute.' }) })
 const rest = z.object({
@@ -51,6 +51,43 @@ export const fileRoutes = {
   downloadFileFrom: { ...download, path: '/api/file/download/{path*}', params: rest },
   createDirectory: { ...createDirectory, path: '/api/file/create_directory' },
   createDirectoryAlias: { ...createDirectory, path: '/file/create_directory' },
+  downloadTrajectory: {
+    method: 'GET',
+    path: '/api/file/download-trajectory/{conversation_id}',
+    tag: 'files',
+    summary: 'Download a conversation as a zip file',
+    description: 'meta.json, and a file for each event; secrets are stars.',
+    params: z.object({ conversation_id: conversationId }),
+    responses: { 200: { description: 'The zip file.', contentType: 'application/zip' } },
+  },
+  archiveDirectory: {
+    method: 'GET',
+    path: '/api/file/archive',
+    tag: 'files',
+    summary: 'Download a directory',
+    description:
+      'git-delta is what its working tree has that a commit has not, as a patch; tar.gz is the whole. X-Archive-* headers tell of the repository, percent-encoded. Files in which credentials are kept are not in it.',
+    query: path.extend({
+      format: blankable(z.enum(['git-delta', 'tar.gz'])).meta({ description: 'git-delta unless given.' }),
+      base_ref: queryText.meta({
+        description: 'For git-delta: what is compared with; unless given, as for the list of changes.',
+      }),
+      use_default_excludes: z.stringbool().default(true).meta({
+        type: 'boolean',
+        default: true,
+        description: 'Leave out what can be made again: dependencies, caches, output of builds.',
+      }),
+      exclude: z
+        .array(z.string().max(1_000))
+        .max(100)
+        .optional()
+        .meta({ description: 'More patterns to leave out, such as *.bin; repeated.' }),
+    }),
+    responses: {
+      200: { description: 'The patch or the tar file.', contentType: ['application/gzip', 'text/x-patch'] },
+      400: { description: 'No directory, no repository, no such commit, or a patch that is too large.' },
+    },
+  },
   fileHome: {
     method: 'GET',
     path: '/api/file/home',

@@ -82,6 +82,7 @@ export const homeRoutes = {
     path: '/api/v1/webhooks/conversations',
     tag: 'webhooks',
     summary: 'An agent server tells what became of a conversation',
+    audit: false,
     description: 'With the session key of its sandbox in X-Session-API-Key.',
     body: z.looseObject({ id: uuid }).meta({ id: 'ReceivedConversation' }),
     responses: done,
@@ -91,6 +92,7 @@ export const homeRoutes = {
     path: '/api/v1/webhooks/events/{conversation_id}',
     tag: 'webhooks',
     summary: 'An agent server sends events',
+    audit: false,
     description:
       'A JSON array of events in order. Answered when they are durable; events that are there already are not stored again. X-Slipway-After is the position before the first one: when that is not known here yet, the answer is 409 with the head that is.',
     params: conversation,

@@ -24,6 +24,15 @@ export {
   skill,
   type ToolSpec,
 } from './agent.ts'
+export {
+  type AgentProfile,
+  type AgentProfileDiagnostics,
+  type AgentProfileSummary,
+  agentProfile,
+  type KeptAgentProfile,
+  type OpenHandsProfile,
+} from './agent-profile.ts'
+export { agentProfileRoutes } from './agent-profile-routes.ts'
 export { agentRoutes } from './agent-routes.ts'
 export {
   type AppConversation,
@@ -56,9 +65,14 @@ export {
   conversationSortOrder,
   type ExecutionStatus,
   executionStatus,
+  type GoalState,
+  type GoalVerdict,
+  goalState,
+  goalVerdict,
   type ImportMeta,
   importMeta,
   importResult,
+  leafKey,
   patchConversationRequest,
   type SendMessageRequest,
   type ServerInfo,
@@ -69,8 +83,11 @@ export {
   startConversationRequest,
   stuckThresholds,
   success,
+  type Wire,
+  wire,
 } from './conversation.ts'
 export { isTooDeep, maxDepth } from './depth.ts'
+export { editorRoutes } from './editor-routes.ts'
 export { listSetting, numberSetting, parseSettings, settingsIn } from './environment.ts'
 export {
   defaultSource,
@@ -82,8 +99,24 @@ export {
   eventSource,
   validateEvent,
 } from './event.ts'
-export { faultsOf } from './faults.ts'
+export {
+  type ExtensionSource,
+  enableRequest,
+  extensionName,
+  extensionSource,
+  type InstallRequest,
+  type MarketplaceEntry,
+  type MarketplaceRegistration,
+  marketplaceEntry,
+  marketplaceManifest,
+  marketplaceRegistration,
+  type PluginManifest,
+  pluginManifest,
+} from './extension.ts'
+export { faultsOf, type Schema, validated } from './faults.ts'
 export { fileRoutes } from './file-routes.ts'
+export { type ChatMessage, type ChatRequest, chatRequest } from './gateway.ts'
+export { gatewayRoutes } from './gateway-routes.ts'
 export type { GitChange, GitCommit, GitDiff, GitStatus } from './git.ts'
 export { gitRoutes } from './git-routes.ts'
 export { homeRoutes } from './home-routes.ts'
@@ -97,7 +130,19 @@ export {
 export { initRoutes } from './init-routes.ts'
 export { formatInstant, type Instant, parseInstant } from './instant.ts'
 export { type Llm, llm, type TokenUsage } from './llm.ts'
+export { llmCatalogueRoutes } from './llm-catalogue-routes.ts'
 export type { Log } from './log.ts'
+export { type McpErrorKind, type McpTestRequest, type McpTestResponse, mcpTestRequest } from './mcp.ts'
+export { mcpRoutes } from './mcp-routes.ts'
+export {
+  Counts,
+  type Family,
+  type Measures,
+  type Sample,
+  secondBounds,
+  Tallies,
+  Tally,
+} from './measure.ts'
 export {
   atLeast,
   type CriticResult,
@@ -116,8 +161,21 @@ export {
 } from './message.ts'
 export { messageTexts } from './message-texts.ts'
 export { agentOpenApi, controlOpenApi, type OpenApi, openapi } from './openapi.ts'
+export {
+  type InstalledPlugin,
+  type MarketplacePlugin,
+  type PluginInfo,
+  pluginRoutes,
+} from './plugin-routes.ts'
 export { type Fault, invalid, Problem, type ProblemCode } from './problem.ts'
 export { type ProfileSummary, profileName } from './profile.ts'
+export {
+  type NewProviderConnection,
+  type ProviderConnection,
+  type ProviderConnectionChange,
+  providerConnection,
+} from './provider-connection.ts'
+export { providerConnectionRoutes } from './provider-connection-routes.ts'
 export { isSecretName, redact, redactText, secretTexts } from './redact.ts'
 export type { Method, Route, RouteBody, RouteParams, RouteQuery, RouteResponse, RouteTable } from './route.ts'
 export {
@@ -139,7 +197,31 @@ export {
   queryInteger,
 } from './search.ts'
 export { Secret } from './secret.ts'
-export { type SkillInfo, skillRoutes } from './skill-routes.ts'
+export {
+  type AgentSettings,
+  agentSettings,
+  type ConversationSettings,
+  conversationSettings,
+  type KeptSettings,
+  type SecretItem,
+  type SettingsSchema,
+  saveSecretRequest,
+  secretName,
+  settings,
+  type UpdateSettingsRequest,
+} from './settings.ts'
+export { settingsRoutes } from './settings-routes.ts'
+export { agentSettingsSchema, conversationSettingsSchema, notInForms } from './settings-schema.ts'
+export {
+  type ExposedUrl,
+  type InstalledSkill,
+  type ListSkillsRequest,
+  listSkillsRequest,
+  type MarketplaceSkill,
+  type OrgConfig,
+  type SkillInfo,
+  skillRoutes,
+} from './skill-routes.ts'
 export {
   authFrame,
   type EventsSocketQuery,
@@ -147,6 +229,10 @@ export {
   type PositionedEvent,
   positionedEvent,
 } from './socket.ts'
+export { type AgentDefinition, type AgentLevel, agentDefinition } from './sub-agent.ts'
+export { type SubAgentInfo, subAgentRoutes } from './sub-agent-routes.ts'
+export { type Telemetry, telemetryOf, telemetrySettings } from './telemetry.ts'
+export { toolRoutes } from './tool-routes.ts'
 export {
   type Action,
   action,
@@ -156,5 +242,14 @@ export {
   toolDefinition,
   toolDefinitions,
 } from './tools/index.ts'
-export { actionParameters, parseAction } from './tools/parameters.ts'
+export { actionParameters, parametersOf, parseAction, parseArguments } from './tools/parameters.ts'
+export { type TaskAction, type TaskObservation, task, taskAction } from './tools/task.ts'
 export { type OwnTool, toolName } from './tools/tool.ts'
+export { workspaceRoutes } from './workspace-routes.ts'
+export {
+  type WorkspaceItem,
+  type WorkspaceParent,
+  type WorkspacesList,
+  workspacesList,
+} from './workspaces-list.ts'
+export { workspacesListRoutes } from './workspaces-list-routes.ts'

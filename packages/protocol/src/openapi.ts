@@ -24,7 +24,16 @@ const httpValidationError = z
   .meta({ id: 'HTTPValidationError' })
 /** What every other refusal answers. */
 const problem = z
-  .object({ detail: z.union([z.string(), z.looseObject({ message: z.string() })]) })
+  .object({
+    detail: z.union([z.string(), z.looseObject({ message: z.string() })]),
+    error_id: z.string().optional().meta({
+      description: 'With a status of 500 or more: by this the log of the server tells more.',
+    }),
+    error: z
+      .object({ message: z.string(), type: z.string(), code: z.string().nullable() })
+      .optional()
+      .meta({ description: 'Below /v1: the same as clients of such interfaces read it.' }),
+  })
   .meta({ id: 'Problem' })
 
 /**
@@ -68,7 +77,10 @@ function described(operationId: string, route: Route, schemas: Schemas): (print:
     ...withParameters(route, print),
     ...withBody(route, print),
     responses: Object.fromEntries(
-      Object.entries(responses).map(([status, response]) => [status, printedResponse(response, print)]),
+      Object.entries(responses).map(([status, response]) => [
+        status,
+        printedResponse(status, response, print),
+      ]),
     ),
   })
 }
@@ -135,11 +147,17 @@ function allResponses(route: Route): Readonly<Record<string, RouteResponse>> {
   }
 }
 
-function printedResponse({ description, schema, contentType }: RouteResponse, print: Print): Json {
+/** An answer that is no refusal has no body unless the route says which. */
+function printedResponse(
+  status: string,
+  { description, schema, contentType }: RouteResponse,
+  print: Print,
+): Json {
   if (contentType !== undefined) {
     const content = [contentType].flat().map((type) => [type, { schema: { type: 'string' } }])
     return { description, content: Object.fromEntries(content) }
   }
+  if (schema === undefined && /^[23]/.test(status)) return { description }
   return { description, content: { 'application/json': { schema: print(schema ?? problem) } } }
 }
 
@@ -181,13 +199,17 @@ function tidy({
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
   if (jsonSchema.type === 'object') delete jsonSchema.propertyNames
   if (!(zodSchema instanceof z.ZodDiscriminatedUnion)) return
-  const kinds = zodSchema.options.map((option) => z.globalRegistry.get(option)?.id)
+  const { discriminator, options } = zodSchema.def
+  const mapping = options.flatMap((option) => {
+    const id = z.globalRegistry.get(option)?.id
+    const tags = [...(option._zod.propValues?.[discriminator] ?? [])]
+    return tags.map(
+      (tag) => [String(tag), id === undefined ? undefined : `#/components/schemas/${id}`] as const,
+    )
+  })
   // Where an option has no name of its own there is nothing to refer to: its constant tells it from the others.
-  if (kinds.includes(undefined)) return
-  jsonSchema.discriminator = {
-    propertyName: zodSchema.def.discriminator,
-    mapping: Object.fromEntries(kinds.map((kind) => [kind, `#/components/schemas/${kind}`])),
-  }
+  if (mapping.some(([, place]) => place === undefined)) return
+  jsonSchema.discriminator = { propertyName: discriminator, mapping: Object.fromEntries(mapping) }
 }
 
 /** `version` is that of the interface (spec 9), not of the server. */
@@ -207,6 +229,8 @@ const controlInfo = {
 
 const optIns = {
   note: 'An event is one of 14 closed kinds. Others appear only in a conversation whose writer asked for them.',
+  task_tool_set:
+    'A conversation whose agent was given this tool has TaskTool among its tools, and actions and observations of the kinds TaskAction and TaskObservation.',
   'import?unknown=keep':
     'Events of other versions and kinds are stored and served as they came. Only kind, id and timestamp are looked at.',
 }

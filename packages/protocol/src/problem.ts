@@ -18,6 +18,8 @@ export type ProblemCode =
   | 'bad_gateway'
   | 'storage_full'
   | 'unavailable'
+  | 'timeout'
+  | 'run_failed'
 
 /** One fault of an input and its place (spec 2.4 ValidationError). */
 export interface Fault {

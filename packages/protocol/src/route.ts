@@ -22,6 +22,17 @@ export interface Route {
   readonly description?: string
   /** No session key is asked for, also when one is configured. */
   readonly open?: true
+  /**
+   * Where a key is configured, pages of any http or https origin may ask (`key`); and something that a browser sends by itself, or an
+   * address has in it, may be shown instead of the key (`pass`).
+   */
+  readonly pages?: 'key' | 'pass'
+  /** The session key may also come as `Authorization: Bearer`. */
+  readonly bearer?: true
+  /** Errors have a member `error` besides, in the form of OpenAI's interface (wire 1.22). */
+  readonly errors?: 'openai'
+  /** Whether who asked is written down; unless given that of methods that change something. A GET that shows secrets is marked. */
+  readonly audit?: boolean
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
   /** JSON body, parsed and validated; an absent or empty body is `undefined` to the schema. */

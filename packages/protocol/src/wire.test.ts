@@ -6,7 +6,7 @@ import { agentOpenApi, controlOpenApi } from './openapi.ts'
 import { authFrame, eventsSocketQuery, positionedEvent } from './socket.ts'
 
 /** Changes with the wire and with nothing else. */
-const committed = '77aa9c91cf3584000b48686e7f3aa79a65ed0f243e620b6591954f7c25fc7138'
+const committed = 'c95c2ecf5437358fd360aaa9a435316e723e83107857cd9eb585ae2da88186d4'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent, bashSocketQuery].map((schema) =>

@@ -19,13 +19,18 @@ const made = new Map<Kind, Record<string, unknown>>()
 export function actionParameters(kind: Kind): Record<string, unknown> {
   const known = made.get(kind)
   if (known !== undefined) return known
-  const { $ref, $defs } = z.toJSONSchema(schemaOf(kind), { io: 'input' })
+  const parameters = parametersOf(schemaOf(kind))
+  made.set(kind, parameters)
+  return parameters
+}
+
+/** The same for the schema of an action that is in no union. */
+export function parametersOf(schema: z.ZodObject): Record<string, unknown> {
+  const { $ref, $defs } = z.toJSONSchema(schema, { io: 'input' })
   const plain = simplify({ $ref }, isObject($defs) ? $defs : {})
   const { kind: _, ...properties } = isObject(plain.properties) ? plain.properties : {}
   const required = Array.isArray(plain.required) ? plain.required.filter((name) => name !== 'kind') : []
-  const parameters = { type: 'object', properties, required, additionalProperties: false }
-  made.set(kind, parameters)
-  return parameters
+  return { type: 'object', properties, required, additionalProperties: false }
 }
 
 /** Reads arguments as the action of a kind: the action with its defaults, or what is wrong with them in one sentence. */
@@ -33,10 +38,18 @@ export function parseAction<K extends Kind>(
   kind: K,
   args: Json,
 ): { readonly action: Extract<Action, { kind: K }> } | { readonly error: string } {
-  const result = schemaOf(kind).safeParse({ ...args, kind })
-  if (!result.success) return { error: sentence(faultsOf(result.error, [], args)) }
   // The schema was chosen by the kind, so the value has it.
-  return { action: result.data as Extract<Action, { kind: K }> }
+  return parseArguments(schemaOf(kind), kind, args) as { action: Extract<Action, { kind: K }> }
+}
+
+/** The same for the schema of an action that is in no union. */
+export function parseArguments<S extends z.ZodObject>(
+  schema: S,
+  kind: string,
+  args: Json,
+): { readonly action: z.output<S> } | { readonly error: string } {
+  const result = schema.safeParse({ ...args, kind })
+  return result.success ? { action: result.data } : { error: sentence(faultsOf(result.error, [], args)) }
 }
 
 function schemaOf(kind: Kind) {
