@@ -5,7 +5,7 @@ import { startConversationRequest } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { createConversation } from './create.ts'
-import { openAgents, temporary } from './temporary.ts'
+import { creating, openAgents, temporary } from './temporary.ts'
 
 test('a conversation that rests is closed, and goes on where it was when it is needed again', async () => {
   using place = temporary()
@@ -20,7 +20,7 @@ test('a conversation that rests is closed, and goes on where it was when it is n
     initial_message: { content: 'Begin.' },
     autotitle: false,
   })
-  await createConversation({ storage, agents, worktrees: directory, environment: {} }, request)
+  await createConversation(await creating(storage, agents, directory), request)
   const first = await agents.get(id)
   await first.settled()
   while ((await agents.peek(id)) !== undefined) await sleep(10)

@@ -1,17 +1,29 @@
+import { join } from 'node:path'
 import {
   type Conversation,
+  type Extensions,
   Hints,
   type Keeping,
   models,
   openConversation,
   type Rim,
   type Settings,
+  type Watch,
 } from '@slipway/agent'
 import { type Llm, type Log, Problem } from '@slipway/protocol'
-import type { Cipher, ConversationRecord, Storage } from '@slipway/storage'
+import type { Cipher, ConversationRecord, EventLog, Storage } from '@slipway/storage'
+import { TaskConversations, taskOf } from './children.ts'
 import { findRecord, missing } from './conversations.ts'
 import type { Profiles } from './profiles.ts'
-import { type KeptRequest, keptRequest, type Origin, readKept, readSettings } from './settings.ts'
+import { type ServerSecrets, secretOfPath } from './server-secrets.ts'
+import {
+  type KeptRequest,
+  keptRequest,
+  type Origin,
+  readKept,
+  readSettings,
+  shownSkills,
+} from './settings.ts'
 import { Turns } from './turns.ts'
 
 /** Resting conversations are looked for at least this often. */
@@ -23,6 +35,14 @@ interface Options {
   readonly storage: Storage
   readonly cipher: Cipher
   readonly profiles: Profiles
+  /** Where plugins and installed skills come from. */
+  readonly extensions?: Extensions
+  /** What conversations look up by an address of this server. */
+  readonly secrets?: Pick<ServerSecrets, 'value'>
+  /** Where conversations write and read; the log of the storage unless given. */
+  readonly events?: EventLog
+  /** Told of what conversations do. */
+  readonly watch?: Watch
   readonly log: Log
   /** Microseconds. */
   readonly now: () => number
@@ -45,6 +65,9 @@ interface Loaded {
 
 /** The conversations that are loaded: each at most once, opened when it is needed, closed when it rests. */
 export class Agents implements AsyncDisposable {
+  /** The conversations that do tasks of others. */
+  readonly tasks: TaskConversations
+  readonly turns: Turns
   readonly #options: Options
   readonly #rim: Omit<Rim, 'openModel'>
   readonly #hints = new Map<string, Hints>()
@@ -54,11 +77,24 @@ export class Agents implements AsyncDisposable {
 
   constructor(options: Options) {
     this.#options = options
-    const { storage, log, now, directory, environment, home, isConfined, profiles, confirmationDeadlineMs } =
-      options
+    const {
+      storage,
+      log,
+      now,
+      directory,
+      environment,
+      home,
+      isConfined,
+      profiles,
+      secrets,
+      confirmationDeadlineMs,
+    } = options
     const turns = new Turns(options.maxRuns)
+    this.turns = turns
+    this.tasks = new TaskConversations(storage, this)
     this.#rim = {
-      log: storage.log,
+      log: options.events ?? storage.log,
+      watch: options.watch,
       logLine: log,
       now,
       environment,
@@ -67,10 +103,23 @@ export class Agents implements AsyncDisposable {
       hidden: options.hidden,
       confirmationDeadlineMs,
       ...(home === undefined ? {} : { home }),
-      profile: (name) => profiles.get(name),
+      profile: (name) => profiles.usable(name),
+      ...(secrets === undefined ? {} : { secret: (url) => ownSecret(secrets, url) }),
       turn: (signal) => turns.take(signal),
+      children: this.tasks,
+      ...(options.extensions === undefined ? {} : { extensions: options.extensions }),
     }
     this.#sweep = setInterval(() => void this.#closeResting(), Math.min(sweepMs, options.idleMs)).unref()
+  }
+
+  /** How many are loaded. */
+  get loaded(): number {
+    return this.#loaded.size
+  }
+
+  /** Where the files of a conversation are kept; it need not be there yet. */
+  directoryOf(id: string): string {
+    return join(this.#options.directory, id.replaceAll('-', ''))
   }
 
   /** The conversation if it is loaded now. */
@@ -128,6 +177,11 @@ export class Agents implements AsyncDisposable {
     return (await this.#unsealed(record)).settings
   }
 
+  /** The skills that the agent of a conversation was given, without secrets; none where they cannot be read. */
+  async skills(record: ConversationRecord): Promise<unknown> {
+    return record.request === null ? [] : shownSkills(await this.settings(record))
+  }
+
   async #unsealed(record: ConversationRecord): Promise<{ settings: Settings; isComplete: boolean }> {
     const vault = await this.#options.storage.conversations.vault(record.id)
     const sealed = vault?.sealed ?? null
@@ -151,6 +205,22 @@ export class Agents implements AsyncDisposable {
       .then(() => void this.#closing.delete(id))
     this.#closing.set(id, over)
     await over
+  }
+
+  /** Pauses what runs and waits until it rests, or until the signal aborts. What a run has written is durable then. */
+  async rest(signal: AbortSignal): Promise<void> {
+    const { promise: left, resolve } = Promise.withResolvers<void>()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+    for (;;) {
+      const loaded = await Promise.all([...this.#loaded.keys()].map((id) => this.peek(id)))
+      const busy = loaded.filter((conversation) => conversation?.isRunning)
+      if (busy.length === 0 || signal.aborted) return
+      const resting = busy.map(async (conversation) => {
+        await conversation?.pause()
+        await conversation?.settled()
+      })
+      await Promise.race([Promise.all(resting), left])
+    }
   }
 
   /** Opens the conversations that were running when the process died, which answers and pauses them, and those with a deadline. */
@@ -209,11 +279,26 @@ export class Agents implements AsyncDisposable {
         model: async (): Promise<Llm | undefined> =>
           settings.title_llm_profile === undefined
             ? undefined
-            : await profiles.get(settings.title_llm_profile),
+            : await profiles.usable(settings.title_llm_profile),
       },
     }
-    const rim = { ...this.#rim, openModel: await models() }
-    return await openConversation({ id, settings, rim, keeping, hints: this.hints(id) })
+    const rim = { ...this.#rim, openModel: await models(), ...this.#turnOf(record) }
+    const wire = origin.wire ?? 'seed'
+    return await openConversation({ id, settings, rim, keeping, wire, hints: this.hints(id) })
+  }
+
+  /**
+   * A conversation that does a task runs in the turn of the one that waits for it: with a turn of its own, the two could wait
+   * for each other for ever.
+   */
+  #turnOf(record: ConversationRecord): Pick<Rim, 'turn'> {
+    const { turn } = this.#rim
+    if (taskOf(record) === undefined || turn === undefined) return {}
+    const { parent_conversation_id: parent = '' }: KeptRequest = JSON.parse(record.request ?? '{}')
+    return {
+      turn: async (signal) =>
+        (await this.peek(parent))?.isBusy === true ? () => undefined : await turn(signal),
+    }
   }
 
   async #closeResting(): Promise<void> {
@@ -227,10 +312,19 @@ export class Agents implements AsyncDisposable {
   }
 }
 
+async function ownSecret(secrets: Pick<ServerSecrets, 'value'>, url: string): Promise<string | undefined> {
+  const name = secretOfPath(url)
+  return name === undefined ? undefined : await secrets.value(name)
+}
+
 function originOf(record: ConversationRecord): Origin {
   const kept: KeptRequest = JSON.parse(record.request ?? '{}')
   const { forked_from_conversation_id: conversation, forked_from_event_id: event } = kept
+  const { launched_agent_profile, wire } = kept
   return {
+    ...(kept.task === undefined ? {} : { task: kept.task }),
+    ...(wire === undefined ? {} : { wire }),
+    ...(launched_agent_profile === undefined ? {} : { launched_agent_profile }),
     ...(conversation === undefined ? {} : { forked_from_conversation_id: conversation }),
     ...(event === undefined ? {} : { forked_from_event_id: event }),
   }

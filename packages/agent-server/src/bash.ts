@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { resolve } from 'node:path'
 import { Secrets, Workspace } from '@slipway/agent'
-import { type BashOutput, type ExecuteBashRequest, Problem } from '@slipway/protocol'
+import { type BashOutput, Counts, type ExecuteBashRequest, Problem } from '@slipway/protocol'
 import { BashEvents, type BashEventsOptions } from './bash-events.ts'
 import { BashRun } from './bash-run.ts'
 
@@ -24,6 +24,8 @@ export interface BashOptions extends BashEventsOptions {
  */
 export class Bash implements AsyncDisposable {
   readonly events: BashEvents
+  /** How commands ended. */
+  readonly ended = new Counts('outcome')
   readonly #options: BashOptions
   readonly #workspace: Workspace
   readonly #secrets = new Secrets()
@@ -48,6 +50,11 @@ export class Bash implements AsyncDisposable {
     }
     endLeft().catch((error) => options.log('error', 'kept commands cannot be read', { error: String(error) }))
     return bash
+  }
+
+  /** Commands that run. */
+  get running(): number {
+    return this.#running.size
   }
 
   /** Starts a command and answers its event as JSON. Whatever comes of it, also that it cannot run, is in its output. */
@@ -106,7 +113,9 @@ export class Bash implements AsyncDisposable {
     const { maxOutputBytes = 64 * 1024 * 1024 } = this.#options
     const run = new BashRun(this.events, { id, secrets: this.#secrets, maxOutputBytes })
     try {
-      await run.end(await this.#follow(run, id, request))
+      const outcome = await this.#follow(run, id, request)
+      this.ended.add({ outcome: outcome.exitCode === 0 ? 'ok' : 'failed' })
+      await run.end(outcome)
     } catch (error) {
       this.#options.log('error', 'the output of a command is lost', { error: String(error) })
     }

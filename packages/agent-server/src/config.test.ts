@@ -75,6 +75,13 @@ test('a setting of the server is not handed to tools, even when it is named', ()
   expect(() => readConfig(env)).toThrow('SLIPWAY_TOOL_ENVIRONMENT: SLIPWAY_SESSION_API_KEY')
 })
 
+test('the headers for a receiver of traces are hidden from tools and not handed to them', () => {
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_EXPORTER_OTLP_HEADERS: 'x=of the receiver' }
+  expect(readConfig(env).secrets.map((secret) => secret.open())).toContain('of the receiver')
+  for (const name of ['OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS'])
+    expect(() => readConfig({ ...env, SLIPWAY_TOOL_ENVIRONMENT: name })).toThrow(name)
+})
+
 test('what the environment calls a secret is known, short values and other variables are not', () => {
   const env = { MY_TOKEN: 'abcdefgh1', USE_TOKEN: 'true', PATH: '/usr/bin', GITHUB_PASSWORD: 'long enough' }
   expect(readConfig(env).secretValues.map((secret) => secret.open())).toEqual(['abcdefgh1', 'long enough'])

@@ -1,12 +1,19 @@
 import {
   listSetting,
+  type MarketplaceRegistration,
   numberSetting,
   parseSettings,
   Secret,
   settingsIn,
+  type Telemetry,
+  telemetryOf,
+  telemetrySettings,
   type WebhookSpec,
+  type Wire,
+  wire as wires,
 } from '@slipway/protocol'
 import * as z from 'zod'
+import { marketplacesOf, secretsOfSources, skillsSourceOf } from './marketplaces-config.ts'
 import { secretsOf, webhooksOf } from './webhooks-config.ts'
 
 /** Every setting of the agent server that comes from the environment; nobody else reads it. */
@@ -72,15 +79,41 @@ const environment = z.object({
     description:
       'Receivers of events: a JSON array of {"base_url", "headers"?, "event_buffer_size"?, "flush_delay"?, "retry_delay"?}; addresses are http, https or http+unix.',
   }),
+  SLIPWAY_SKILLS_SOURCE: z.string().optional().meta({
+    description:
+      'Collection of skills that is there for everybody: a git URL, github:owner/repo or an absolute directory. Without one there is none.',
+  }),
+  SLIPWAY_MARKETPLACES: z.string().optional().meta({
+    description:
+      'Marketplaces of plugins and skills: a JSON array of {"name", "source", "ref"?, "repo_path"?, "auto_load"?}; auto_load is true, false or a list of names, and what it names is in every conversation.',
+  }),
   SLIPWAY_CONFINE_FILES: z.stringbool().default(true).meta({
     description: 'Keep the files that callers and tools name inside the workspace.',
   }),
+  SLIPWAY_WIRE: wires.default('seed').meta({
+    description:
+      'Events of new conversations: seed has the members and kinds that every client reads, current the newer ones too. The header X-Slipway-Wire goes before it.',
+  }),
+  SLIPWAY_WEB: z.string().min(1).optional().meta({
+    description: 'Directory of an unpacked web client, which is shown at the address of the server.',
+  }),
+  ...telemetrySettings,
 })
 
 /** What tools get of the environment without being asked for; `LC_*` besides. */
 const usualVariables = new Set(['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'TZ', 'TERM', 'TMPDIR'])
 const secretVariable = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i
-const ownVariable = /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$)/i
+const ownVariable =
+  /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$|OTEL_EXPORTER_OTLP_(TRACES_)?HEADERS$)/i
+
+/** Every setting as documentation shows it: what it means, and its value when it is not set. */
+export function settings(): { name: string; description: string; otherwise: string }[] {
+  return Object.entries(environment.shape).map(([name, schema]) => {
+    const value = schema.safeParse(undefined).data
+    const otherwise = value === undefined || name === 'SLIPWAY_WEBHOOKS' ? '' : String(value)
+    return { name, description: schema.meta()?.description ?? '', otherwise }
+  })
+}
 
 export interface Config {
   readonly keys: readonly Secret[]
@@ -100,6 +133,14 @@ export interface Config {
   readonly maxProfiles: number
   readonly webhooks: readonly WebhookSpec[]
   readonly confineFiles: boolean
+  /** Undefined: there are no public skills. */
+  readonly skillsSource: string | undefined
+  readonly marketplaces: readonly MarketplaceRegistration[]
+  /** Of the events of new conversations. */
+  readonly wire: Wire
+  readonly telemetry: Telemetry
+  /** Directory of a web client. */
+  readonly web: string | undefined
   /** Values of the environment that are secrets by their names; a tool could find them, so they are hidden in all it says. */
   readonly secretValues: readonly Secret[]
   /** All that no tool may show: the keys and `secretValues`. */
@@ -121,7 +162,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const initKey = secretOf(values.SLIPWAY_INIT_API_KEY) ?? secretKey
   const retention = values.SLIPWAY_BASH_RETENTION_SECONDS
   const webhooks = webhooksOf(env)
-  const named = [...secretValues(env), ...webhooks.flatMap(secretsOf)]
+  const telemetry = telemetryOf(values)
+  const traced = Object.values(telemetry.traces?.headers ?? {})
+  const skillsSource = skillsSourceOf(values.SLIPWAY_SKILLS_SOURCE)
+  const marketplaces = marketplacesOf(values.SLIPWAY_MARKETPLACES)
+  const ofSources = secretsOfSources({ skillsSource, marketplaces })
+  const named = [...secretValues(env), ...webhooks.flatMap(secretsOf), ...traced, ...ofSources]
   return {
     keys,
     allowedHosts: values.SLIPWAY_ALLOWED_HOSTS,
@@ -138,6 +184,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     maxProfiles: values.SLIPWAY_MAX_PROFILES,
     webhooks,
     confineFiles: values.SLIPWAY_CONFINE_FILES,
+    skillsSource,
+    marketplaces,
+    wire: values.SLIPWAY_WIRE,
+    web: values.SLIPWAY_WEB,
+    telemetry,
     secretValues: named,
     secrets: [...keys, secretKey, initKey, ...named].filter((secret) => secret !== undefined),
     isDeferred: values.SLIPWAY_DEFERRED_INIT,

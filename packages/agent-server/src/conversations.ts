@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Conversation, combinedMetrics, Stats } from '@slipway/agent'
+import { branchOf, type Conversation, combinedMetrics, newestOf, Stats } from '@slipway/agent'
 import { formatInstant, Problem } from '@slipway/protocol'
 import type { ConversationRecord, EventLog, PagedEvent, Records, Storage } from '@slipway/storage'
 import { type KeptRequest, withoutNulls } from './settings.ts'
@@ -38,20 +38,21 @@ export class Conversations {
   /** ConversationInfo of the wire, null members present. What only a loaded conversation knows is there when it is given. */
   async info(
     record: ConversationRecord,
-    options: { readonly includeSkills?: boolean; readonly loaded?: Conversation | undefined } = {},
+    options: {
+      /** Those of the agent's context, where they are to be shown. */
+      readonly skills?: unknown
+      readonly loaded?: Conversation | undefined
+    } = {},
   ) {
     const state = options.loaded?.state
     const stats = options.loaded?.stats ?? new Stats(record.stats)
     const request: KeptRequest = record.request === null ? {} : JSON.parse(record.request)
+    const branch = await branchOf(this.#log, record.id)
+    const leafAt = branch.leafAt(record.head)
     const [children, leaf, message] = await Promise.all([
       this.#records.children(record.id),
-      record.head === 0 ? [] : this.#log.read(record.id, record.head - 1, 1),
-      this.#log.search(record.id, {
-        kind: 'MessageEvent',
-        source: 'user',
-        limit: 1,
-        sort_order: 'TIMESTAMP_DESC',
-      }),
+      leafAt === 0 ? [] : this.#log.read(record.id, leafAt - 1, 1),
+      newestOf(this.#log, { conversation: record.id, branch, source: 'user' }),
     ])
     return {
       id: record.id,
@@ -66,7 +67,7 @@ export class Conversations {
       invoked_skills: [],
       blocked_actions: {},
       blocked_messages: Object.fromEntries(state?.blocked ?? []),
-      last_user_message_id: idOf(message.items[0]),
+      last_user_message_id: idOf(message),
       leaf_event_id: leaf[0]?.id ?? null,
       stats: stats.toJSON(),
       secret_registry: { secret_sources: request.secret_sources ?? {} },
@@ -84,8 +85,8 @@ export class Conversations {
       current_model_id: null,
       available_models: [],
       supports_runtime_model_switch: false,
-      launched_agent_profile: null,
-      agent: agentOf(request, options.includeSkills ?? false),
+      launched_agent_profile: request.launched_agent_profile ?? null,
+      agent: agentOf(request, options.skills ?? []),
       client_tools: request.client_tools ?? [],
     }
   }
@@ -93,7 +94,8 @@ export class Conversations {
   /** The snapshot that opens an events socket (wire: key `full_state`): what `info` says, nulls left out. */
   async state(record: ConversationRecord, loaded?: Conversation): Promise<unknown> {
     const { available_models: _, ...info } = await this.info(record, { loaded })
-    return withoutNulls({ ...info, stats: (loaded?.stats ?? new Stats(record.stats)).snapshot() })
+    const stats = (loaded?.stats ?? new Stats(record.stats)).snapshot()
+    return withoutNulls({ ...info, stats, head_is_empty: info.leaf_event_id === null })
   }
 
   /** Removes what the tools of a conversation have kept: outputs, lists, recordings. Its workspace stays. */
@@ -122,14 +124,13 @@ export function missing(id: string): Problem {
   return new Problem('not_found', `Conversation not found: ${id}`)
 }
 
-function agentOf(request: KeptRequest, includeSkills: boolean): Record<string, unknown> {
+function agentOf(request: KeptRequest, skills: unknown): Record<string, unknown> {
   const given = request.agent
   if (given === undefined) return placeholderAgent
   const context = given.agent_context
-  const trimmed =
-    includeSkills || typeof context !== 'object' || context === null ? context : { ...context, skills: [] }
+  const shown = typeof context !== 'object' || context === null ? context : { ...context, skills }
   const { condenser = null, critic = null, mcp_config = {}, ...rest } = given
-  const agent_context = trimmed ?? null
+  const agent_context = shown ?? null
   const llm = { ...given.llm, api_key: null }
   const agent = {
     ...placeholderAgent,

@@ -5,14 +5,14 @@ import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { createConversation } from './create.ts'
 import { settingsOf } from './settings.ts'
-import { openAgents, temporary } from './temporary.ts'
+import { creating, openAgents, temporary } from './temporary.ts'
 
 test('an initial message whose server died before it was stored is stored when the creator asks again, and once', async () => {
   using place = temporary()
   const directory = place.path
   await using storage = await openStorage({ directory })
   await using agents = await openAgents(storage, directory)
-  const parts = { storage, agents, worktrees: join(directory, 'worktrees'), environment: {} }
+  const parts = await creating(storage, agents, directory)
   const id = randomUUID()
   const request = startConversationRequest.parse({
     agent: { llm: { model: 'scripted/x', script: [{ text: 'Done.' }] } },
@@ -21,7 +21,7 @@ test('an initial message whose server died before it was stored is stored when t
     initial_message: { content: 'Begin.' },
     autotitle: false,
   })
-  await storage.conversations.create({ id, ...agents.seal(settingsOf(request)) })
+  await storage.conversations.create({ id, ...agents.seal(settingsOf(request).settings) })
   const { created } = await createConversation(parts, request)
   await createConversation(parts, request)
   await (await agents.get(id)).settled()

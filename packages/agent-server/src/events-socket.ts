@@ -4,7 +4,8 @@ import type { ConversationRecord, PagedEvent, Storage } from '@slipway/storage'
 import type { Agents } from './agents.ts'
 import type { Conversations } from './conversations.ts'
 import { send } from './messages.ts'
-import { plainFrames, positionedFrames } from './stream.ts'
+import { wireOf } from './settings.ts'
+import { plainFrame, plainFrames, positionedFrames } from './stream.ts'
 import { hintEvent, stateUpdate, WaitingHints } from './waiting-hints.ts'
 
 /** Codes of ours: the caller's position lies beyond the end of the log; the conversation is not there. */
@@ -51,18 +52,20 @@ async function serve(parts: Parts, socket: Socket, asked: Asked): Promise<void> 
   }
   const isResumable = asked.after !== undefined
   const toFrames = isResumable ? positionedFrames : plainFrames
-  socket.onMessage(async (text) => {
-    const answer = await take(parts, asked.id, text)
-    if (answer !== undefined)
-      await socket.send([isResumable ? hint(answer) : frame(Buffer.from(JSON.stringify(answer)))])
-  })
   const snapshot = async () => {
     const [now = record] = await parts.storage.conversations.get([asked.id])
     const state = await parts.conversations.state(now, await parts.agents.peek(asked.id))
-    await socket.send([frame(Buffer.from(JSON.stringify(stateUpdate('full_state', state, parts.now()))))])
+    await socket.send([plainFrame(stateUpdate('full_state', state, parts.now()))])
     return now.status
   }
-  const told = isResumable ? undefined : await snapshot()
+  const greeting = isResumable ? undefined : snapshot()
+  socket.onMessage(async (text) => {
+    // Clients take the first snapshot for the sign that they are heard; an answer must not come before it.
+    await greeting
+    const answer = await take(parts, record, text)
+    if (answer !== undefined) await socket.send([isResumable ? hint(answer) : plainFrame(answer)])
+  })
+  const told = await greeting
   const sent = asked.after ?? (resends(asked) === 'all' ? 0 : record.head)
   const hints = new SocketHints(parts, socket, { isResumable, snapshot, sent })
   await hints.listen(record, told)
@@ -122,18 +125,19 @@ async function* between(
 }
 
 /** Takes a frame of the client, a message that is run; answers an error event (a hint, not stored) when it cannot be taken. */
-async function take(parts: Parts, id: string, text: string): Promise<object | undefined> {
+async function take(parts: Parts, record: ConversationRecord, text: string): Promise<object | undefined> {
   try {
     const message = sendMessageRequest.safeParse(json(text))
     if (!message.success)
       throw invalid(['frame'], 'The frame is not a message: {"role":"user","content":[...]}')
     parts.touch()
-    await send(parts, id, { message: { ...message.data, run: true } })
+    await send(parts, record.id, { message: { ...message.data, run: true } })
     return undefined
   } catch (error) {
     if (!(error instanceof Problem)) throw error
     const code = error.code === 'invalid' ? 'ValidationError' : error.code
-    return hintEvent({ code, detail: error.message, kind: 'ConversationErrorEvent' }, parts.now())
+    const kind = wireOf(record) === 'current' ? 'ServerErrorEvent' : 'ConversationErrorEvent'
+    return hintEvent({ code, detail: error.message, kind }, parts.now())
   }
 }
 
@@ -218,7 +222,7 @@ class SocketHints {
     const event = this.#isSending ? undefined : this.#waiting.next(this.#sent)
     if (event === undefined) return
     this.#isSending = true
-    const ready = this.#form.isResumable ? hint(event) : frame(Buffer.from(JSON.stringify(event)))
+    const ready = this.#form.isResumable ? hint(event) : plainFrame(event)
     void this.#socket.send([ready]).then(() => {
       this.#isSending = false
       this.#give()

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { settle } from '@slipway/agent'
+import { branchOf, settle } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import {
   type ConversationRecord,
@@ -11,6 +11,7 @@ import {
 } from '@slipway/storage'
 import type { Agents } from './agents.ts'
 import { findRecord } from './conversations.ts'
+import { type KeptRequest, wireOf } from './settings.ts'
 
 const batch = 500
 
@@ -34,7 +35,11 @@ export async function forkConversation(
   const { id = randomUUID(), title } = request
   const end = await endOf(storage, source, request.from_event_id)
   const tags = { ...(request.tags ?? source.tags), ...(title === undefined ? {} : { title }) }
+  const wire = wireOf(source)
+  const { launched_agent_profile }: KeptRequest = JSON.parse(source.request ?? '{}')
   const origin = {
+    ...(wire === 'seed' ? {} : { wire }),
+    ...(launched_agent_profile === undefined ? {} : { launched_agent_profile }),
     forked_from_conversation_id: source.id,
     ...(end.id === undefined ? {} : { forked_from_event_id: end.id }),
   }
@@ -45,7 +50,7 @@ export async function forkConversation(
   const stats = request.reset_metrics || source.stats === null ? {} : { stats: source.stats }
   const record = { title: title ?? null, tags, status: 'idle', ...sealed, ...stats }
   await copy(storage, { from: source.id, to: id, end: end.position, record })
-  await settle(storage.log, id)
+  await settle(storage.log, id, wire)
   return await findRecord(storage.conversations, id)
 }
 
@@ -55,7 +60,8 @@ async function endOf(
   eventId: string | undefined,
 ): Promise<{ readonly position: number; readonly id: string | undefined }> {
   if (eventId === undefined) {
-    const [last] = source.head === 0 ? [] : await storage.log.read(source.id, source.head - 1, 1)
+    const leaf = (await branchOf(storage.log, source.id)).leafAt(source.head)
+    const [last] = leaf === 0 ? [] : await storage.log.read(source.id, leaf - 1, 1)
     return { position: source.head, id: last?.id }
   }
   const [event] = await storage.log.get(source.id, [eventId])

@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { lstat, open, readlink } from 'node:fs/promises'
 import type { Repository } from './git-repository.ts'
 
+/** Of a larger file its size is told: pages show a note better than a failure. */
 const maxBytes = 1024 * 1024
 /** Where git looks for a NUL, which no text has. */
 const sampleBytes = 8000

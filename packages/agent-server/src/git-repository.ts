@@ -87,8 +87,13 @@ export class Repository implements AsyncDisposable {
   }
 
   /** The first bytes of what git prints, and whether that is all; undefined when it says no. */
-  async bytes(args: readonly string[], maxBytes: number): Promise<Buffer | undefined> {
-    const exit = await this.#run(args, { maxBytes })
+  async bytes(
+    args: readonly string[],
+    maxBytes: number,
+    options: { readonly comparesFiles?: boolean } = {},
+  ): Promise<Buffer | undefined> {
+    const env = options.comparesFiles ? { GIT_INDEX_FILE: await this.#indexCopy() } : {}
+    const exit = await this.#run(args, { env, maxBytes })
     return exit.exitCode === 0 ? exit.stdout : undefined
   }
 

@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { GitChange } from '@slipway/protocol'
 import fc from 'fast-check'
@@ -24,7 +25,8 @@ const quiet = new AbortController().signal
 function repository(name = '.') {
   const directory = temporary()
   const root = join(directory.path, name)
-  const env = { PATH, HOME: directory.path }
+  // The machine's directory of temporary files may be in a repository.
+  const env = { PATH, HOME: directory.path, GIT_CEILING_DIRECTORIES: tmpdir() }
   const git = (...args: string[]) =>
     execFileSync('git', ['-c', 'user.name=Ä. Writer', '-c', 'user.email=a@b.example', ...args], {
       cwd: root,
@@ -157,7 +159,7 @@ test('for any work on any names, the changes are what differs between the commit
 
 test('where there is no repository, nothing has changed; a file is no directory', async () => {
   using directory = temporary()
-  const git = new Git({ PATH, HOME: directory.path })
+  const git = new Git({ PATH, HOME: directory.path, GIT_CEILING_DIRECTORIES: tmpdir() })
   writeFileSync(join(directory.path, 'file'), 'x')
   expect(await git.changes(directory.path, undefined, quiet)).toEqual([])
   expect(await git.changes(join(directory.path, 'missing'), 'HEAD', quiet)).toEqual([])
@@ -301,26 +303,35 @@ test('a directory in a repository is seen from itself', async () => {
   ])
 })
 
-test('large files and files that are no text are told of in their place, and other encodings are read', async () => {
+test('files that are no text are told of in their place, and other encodings are read', async () => {
   using at = repository()
-  at.write('large', 'x'.repeat(2 * 1024 * 1024))
   at.write('binary', Buffer.from([1, 0, 2]))
   at.write('latin', Buffer.from('caf\xe9', 'latin1'))
   at.write('empty', '')
   at.commit()
-  at.write('large', 'small now')
   at.write('binary', Buffer.from([1, 0, 2, 3]))
   at.write('empty', 'no more')
-  expect(await at.diff('large')).toEqual({
-    original: '[This file is larger than 1 MiB: 2097152 bytes.]',
-    modified: 'small now',
-  })
   expect(await at.diff('binary')).toEqual({
     original: '[This is no text: 3 bytes.]',
     modified: '[This is no text: 4 bytes.]',
   })
   expect(await at.diff('latin')).toEqual({ original: 'caf\ufffd', modified: 'caf\ufffd' })
   expect(await at.diff('empty')).toEqual({ original: '', modified: 'no more' })
+})
+
+test('a file larger than 1 MiB is told of in its place, one of just as much is shown', async () => {
+  using at = repository()
+  const largest = 'x'.repeat(1024 * 1024)
+  at.write('was', `${largest}x`)
+  at.write('just', 'small')
+  at.commit()
+  at.write('was', 'small')
+  at.write('just', largest)
+  at.write('new', `${largest}x`)
+  const note = '[This file is larger than 1 MiB: 1048577 bytes.]'
+  expect(await at.diff('was')).toEqual({ original: note, modified: 'small' })
+  expect(await at.diff('new')).toEqual({ original: null, modified: note })
+  expect(await at.diff('just')).toEqual({ original: 'small', modified: largest })
 })
 
 test('commits are listed newest first with a word whether there are more, and each says what it changed', async () => {
@@ -424,7 +435,7 @@ test('a partial clone is not completed by running what its remote names', async 
   })
   const trace = join(at.outer, 'trace')
   execFileSync('git', ['-C', clone, 'config', 'remote.origin.uploadpack', `touch ${trace}; git-upload-pack`])
-  const git = new Git({ PATH, HOME: at.outer })
+  const git = new Git({ PATH, HOME: at.outer, GIT_CEILING_DIRECTORIES: tmpdir() })
   await git.diff(join(clone, 'a'), { ref: 'HEAD~1' }, quiet).catch(() => undefined)
   await git.changes(clone, 'HEAD~1', quiet).catch(() => undefined)
   expect(existsSync(trace)).toBe(false)

@@ -9,7 +9,12 @@ import { hasRepository, Repository } from './git-repository.ts'
 const maxNested = 200
 const nestedAtOnce = 4
 /** Nothing that is configured runs, whatever attributes say; a rename is a file less and a file more. */
-const plainly = ['--no-renames', '--no-ext-diff', '--no-textconv', '--ignore-submodules=dirty'] as const
+export const plainly = [
+  '--no-renames',
+  '--no-ext-diff',
+  '--no-textconv',
+  '--ignore-submodules=dirty',
+] as const
 const commitName = /^[0-9a-f]{4,64}$/i
 /** Of a commit, each ended by a NUL. */
 const commitFields = ['%H', '%h', '%s', '%an', '%aI'] as const
@@ -165,7 +170,7 @@ async function changesSince(repository: Repository, base: string): Promise<GitCh
 }
 
 /** The commit or tree that the work is compared with. */
-async function baseOf(repository: Repository, ref: string | undefined): Promise<string> {
+export async function baseOf(repository: Repository, ref: string | undefined): Promise<string> {
   if (ref !== undefined) {
     const named = await commitOf(repository, ref)
     if (named !== undefined) return named

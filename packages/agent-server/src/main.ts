@@ -1,7 +1,7 @@
 import { enableCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 
-/** The agent server alone, as it runs inside a sandbox: `node main.ts --host --port --data`, or `--socket` instead of host and port. */
+/** The agent server alone, as it runs inside a sandbox: `node main.ts --host --port --data --web`, or `--socket` instead of host and port. */
 enableCompileCache()
 const { serve } = await import('./serve.ts')
 const { values } = parseArgs({
@@ -10,6 +10,7 @@ const { values } = parseArgs({
     port: { type: 'string', default: '8000' },
     data: { type: 'string', default: '.slipway' },
     socket: { type: 'string' },
+    web: { type: 'string' },
   },
 })
 const stop = new AbortController()
@@ -19,6 +20,7 @@ await serve({
   port: Number(values.port),
   socket: values.socket,
   data: values.data,
+  web: values.web,
   env: process.env,
   signal: stop.signal,
   ready: (url) => console.log(url),

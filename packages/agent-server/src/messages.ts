@@ -3,9 +3,10 @@ import { invalid, type SendMessageRequest } from '@slipway/protocol'
 import type { EventDraft, Storage } from '@slipway/storage'
 import type { Agents } from './agents.ts'
 import { findRecord } from './conversations.ts'
+import { withFittingImages } from './message-images.ts'
 
 /**
- * Puts a user message into the log; resolves when it is durable. A conversation without an agent only keeps it: when it
+ * Puts a user message into the log; resolves when it is durable. Images that are too large for an event are made smaller. A conversation without an agent only keeps it: when it
  * was finished or stuck it goes back to idle first, in the same transaction. With an idempotency key the same message sent again is stored once; the
  * same key with another message is a Problem `conflict`.
  */
@@ -14,12 +15,16 @@ export async function send(
   conversation: string,
   options: { readonly message: SendMessageRequest; readonly key?: string | undefined },
 ): Promise<void> {
-  const { message, key } = options
+  const { key } = options
   if (key !== undefined && (key.length === 0 || key.length > 255)) {
     throw invalid(['header', 'idempotency-key'], 'String should have 1 to 255 characters', 'string_length')
   }
   const record = await findRecord(storage.conversations, conversation)
   const loaded = await agents.find(record)
+  const message = await withFittingImages(options.message, {
+    directory: agents.directoryOf(conversation),
+    loc: ['body'],
+  })
   if (loaded !== undefined) {
     await loaded.send(message, key === undefined ? undefined : idFor(conversation, 'message', key))
     return

@@ -1,26 +1,48 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { reach, type SocketRoute } from '@slipway/http'
+import { type AppOptions, reach, type SocketRoute } from '@slipway/http'
 import type { Log } from '@slipway/protocol'
 import { Cipher, type SqliteStorage } from '@slipway/storage'
+import { ActiveModel } from './active-model.ts'
+import { AgentProfiles } from './agent-profiles.ts'
 import { Agents } from './agents.ts'
 import { Bash } from './bash.ts'
 import { bashSocket } from './bash-socket.ts'
 import type { Config } from './config.ts'
 import { Conversations } from './conversations.ts'
 import { eventsSocket } from './events-socket.ts'
+import { openExtensions } from './extension-parts.ts'
+import { Gateway } from './gateway.ts'
 import { Git } from './git.ts'
+import { agentProfileHandlers } from './handlers/agent-profiles.ts'
 import { bashHandlers } from './handlers/bash.ts'
 import { controlHandlers } from './handlers/control.ts'
 import { conversationHandlers } from './handlers/conversations.ts'
+import { editorHandlers } from './handlers/editor.ts'
 import { eventHandlers } from './handlers/events.ts'
 import { fileHandlers } from './handlers/files.ts'
+import { gatewayHandlers } from './handlers/gateway.ts'
 import { gitHandlers } from './handlers/git.ts'
+import { llmCatalogueHandlers } from './handlers/llm-catalogue.ts'
+import { mcpHandlers } from './handlers/mcp-test.ts'
 import { profileHandlers } from './handlers/profiles.ts'
-import { skillHandlers } from './handlers/skills.ts'
+import { providerConnectionHandlers } from './handlers/provider-connections.ts'
+import { settingsHandlers } from './handlers/settings.ts'
+import { subAgentHandlers } from './handlers/sub-agents.ts'
+import { toolHandlers } from './handlers/tools.ts'
+import { workspaceHandlers } from './handlers/workspace.ts'
+import { workspacesListHandlers } from './handlers/workspaces-list.ts'
 import { Profiles } from './profiles.ts'
-import { SkillList } from './skill-list.ts'
+import { isConnectionUsed, ProviderConnections } from './provider-connections.ts'
+import { ServerSecrets } from './server-secrets.ts'
+import { ServerSettings } from './server-settings.ts'
+import { stateNumbers } from './state-numbers.ts'
+import { SubAgentList } from './sub-agent-list.ts'
+import { Tickets } from './tickets.ts'
 import { Webhooks } from './webhooks.ts'
+import type { WorkNumbers } from './work-numbers.ts'
+import { WorkspaceFiles } from './workspace-files.ts'
+import { WorkspacesList } from './workspaces-list.ts'
 
 export interface PartsOptions {
   /** With what a server that waited for its settings has been given. */
@@ -30,18 +52,44 @@ export interface PartsOptions {
   readonly log: Log
   /** Called by what changes something. */
   readonly touch: () => void
+  /** Counts and traces what conversations do. */
+  readonly work: WorkNumbers
 }
 
 export type Parts = Awaited<ReturnType<typeof openParts>>
 
 /** Everything that depends on keys and secrets. Nobody is answered before: what was running when the process died is paused. */
-export async function openParts({ config, directory, storage, log, touch }: PartsOptions) {
+export async function openParts({ config, directory, storage, log, touch, work }: PartsOptions) {
   await using opened = new AsyncDisposableStack()
   const now = () => Date.now() * 1000
   const { toolEnvironment: environment } = config
   const conversations = new Conversations(storage, directory)
   const cipher = await Cipher.open({ directory, secretKey: config.secretKey, log })
-  const profiles = new Profiles({ directory: join(directory, 'profiles'), cipher, max: config.maxProfiles })
+  const settings = new ServerSettings({ directory, cipher })
+  const secrets = new ServerSecrets({ directory, cipher })
+  const profiles = new Profiles({
+    directory: join(directory, 'profiles'),
+    cipher,
+    max: config.maxProfiles,
+    active: new ActiveModel(settings),
+    connection: (id) => connections.resolve(id),
+    references: {
+      refersTo: (name) => agentProfiles.refersTo(name),
+      renamed: (name, newName) => agentProfiles.renamed(name, newName),
+    },
+  })
+  const connections = new ProviderConnections({
+    path: join(directory, 'provider-connections.sealed'),
+    cipher,
+    isUsed: async (id) => await isConnectionUsed(id, { profiles, settings }),
+  })
+  const agentProfiles = new AgentProfiles({
+    path: join(directory, 'agent-profiles.sealed'),
+    cipher,
+    models: profiles,
+    settings,
+    skills: (signal) => extensions.userSkills(signal),
+  })
   const hidden = [...config.secrets.map((secret) => secret.open()), ...cipher.texts]
   const webhooks = opened.use(
     new Webhooks({
@@ -53,11 +101,25 @@ export async function openParts({ config, directory, storage, log, touch }: Part
       log,
     }),
   )
+  const extensions = opened.use(
+    openExtensions({
+      directory,
+      environment,
+      home: environment.HOME,
+      skillsSource: config.skillsSource,
+      marketplaces: config.marketplaces,
+      log,
+    }),
+  )
   const agents = opened.use(
     new Agents({
+      extensions: extensions.extensions,
       storage,
       cipher,
       profiles,
+      secrets,
+      events: work.traced(storage.log),
+      watch: work.watch,
       log,
       now,
       directory: join(directory, 'conversations'),
@@ -83,21 +145,59 @@ export async function openParts({ config, directory, storage, log, touch }: Part
   )
   await agents.recover()
   webhooks.start()
-  const create = { storage, agents, worktrees: join(directory, 'worktrees'), environment }
+  const tickets = new Tickets({
+    key: cipher.keyFor('workspace tickets'),
+    sessionKeys: config.keys,
+    now: Date.now,
+  })
+  const worktrees = join(directory, 'worktrees')
+  const { wire } = config
+  const create = { storage, agents, worktrees, environment, cipher, profiles, agentProfiles, wire }
   const handlers = {
     ...conversationHandlers({ create, conversations, touch, now }),
-    ...controlHandlers({ storage, agents, profiles, touch }),
+    ...controlHandlers({ storage, agents, profiles, cipher, touch }),
     ...eventHandlers({ storage, agents, touch, heartbeatMs: config.heartbeatMs }),
-    ...profileHandlers({ profiles, touch }),
+    ...profileHandlers({ profiles, cipher, log, touch }),
+    ...settingsHandlers({ settings, secrets, profiles, agentProfiles, cipher, log, touch }),
+    ...agentProfileHandlers({ profiles: agentProfiles, touch }),
+    ...providerConnectionHandlers({ connections, touch }),
+    ...workspacesListHandlers({
+      workspaces: new WorkspacesList({ path: join(directory, 'workspaces.json') }),
+      touch,
+    }),
+    ...llmCatalogueHandlers(),
+    ...mcpHandlers({ cipher, environment }),
+    ...subAgentHandlers({ agents: new SubAgentList({ home: environment.HOME, log }) }),
+    ...editorHandlers(),
     ...bashHandlers({ bash, touch }),
+    ...gatewayHandlers({
+      gateway: new Gateway({ create, profiles, directory: join(directory, 'gateway') }),
+      touch,
+      heartbeatMs: config.heartbeatMs,
+    }),
     ...gitHandlers({ git: new Git(environment) }),
-    ...skillHandlers({ skills: new SkillList({ home: environment.HOME, log }) }),
-    ...fileHandlers({ home: environment.HOME ?? homedir(), touch }),
+    ...extensions.handlers({ agents, touch }),
+    ...toolHandlers(),
+    ...workspaceHandlers({
+      conversations,
+      files: new WorkspaceFiles({ directory, worktrees: create.worktrees }),
+      tickets,
+    }),
+    ...fileHandlers({
+      home: environment.HOME ?? homedir(),
+      log: storage.log,
+      conversations,
+      directory,
+      environment,
+      touch,
+    }),
   }
   const sockets = {
     events: eventsSocket({ storage, agents, conversations, touch, now }),
     bash: bashSocket({ bash, touch, now }),
   } satisfies Record<string, SocketRoute>
+  const pass: AppOptions['pass'] = (url, header) => tickets.pass(url, header)
+  const numbers = () => stateNumbers({ records: storage.conversations, agents, bash, webhooks })
   const parts = opened.move()
-  return { handlers, sockets, [Symbol.asyncDispose]: () => parts.disposeAsync() }
+  return { handlers, sockets, pass, numbers, [Symbol.asyncDispose]: () => parts.disposeAsync() }
 }

@@ -4,14 +4,21 @@ import { type Llm, llm } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Profiles } from './profiles.ts'
+import { ActiveModel } from './active-model.ts'
+import { type ProfileReferences, Profiles } from './profiles.ts'
+import { ServerSettings } from './server-settings.ts'
 import { temporary } from './temporary.ts'
+
+type Connect = NonNullable<ConstructorParameters<typeof Profiles>[0]['connection']>
 
 async function opened(max?: number) {
   const directory = temporary()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'profiles')
-  const open = () => new Profiles({ directory: path, cipher, ...(max === undefined ? {} : { max }) })
+  const open = (more: { readonly connection?: Connect; readonly references?: ProfileReferences } = {}) => {
+    const active = new ActiveModel(new ServerSettings({ directory: directory.path, cipher }))
+    return new Profiles({ directory: path, cipher, active, ...more, ...(max === undefined ? {} : { max }) })
+  }
   return { path, open, profiles: open(), [Symbol.dispose]: () => directory[Symbol.dispose]() }
 }
 
@@ -176,4 +183,78 @@ test('a save that fails leaves the old profile, and the next one is not held up'
   rmdirSync(inTheWay)
   await store.profiles.save('a', model({ model: 'new' }))
   expect(await store.profiles.get('a')).toMatchObject({ model: 'new' })
+})
+
+test('a profile that names a connection has its key and address when it is used, and tells when it is gone', async () => {
+  using store = await opened()
+  const connections = new Map([['c', { api_key: 'key-of-c', base_url: 'https://c.example/v1' }]])
+  const profiles = store.open({ connection: async (id) => connections.get(id) })
+  await profiles.save('p', llm.parse({ model: 'openai/m', provider_connection_id: 'c' }))
+  await profiles.save('own', model({ provider_connection_id: 'c' }))
+  expect(await profiles.usable('p')).toMatchObject({ api_key: 'key-of-c', base_url: 'https://c.example/v1' })
+  // The address of its own goes before that of the connection; the key is what the connection is for.
+  expect(await profiles.usable('own')).toMatchObject({
+    api_key: 'key-of-c',
+    base_url: 'https://x.example/v1',
+  })
+  expect((await profiles.get('p'))?.api_key).toBeUndefined()
+  const named = { provider_connection_id: 'c', provider_connection_broken: false, api_key_set: true }
+  expect(await profiles.list()).toMatchObject([{ name: 'own' }, { name: 'p', ...named }])
+  connections.clear()
+  expect((await profiles.list())[1]).toMatchObject({ provider_connection_broken: true, api_key_set: false })
+  await expect(profiles.usable('p')).rejects.toMatchObject({ code: 'bad_request' })
+  expect(await profiles.usable('none')).toBeUndefined()
+})
+
+test('without readable settings profiles are listed, renamed and removed, and none is active', async () => {
+  using store = await opened()
+  const { profiles } = store
+  await profiles.save('a', model())
+  await profiles.activate('a')
+  writeFileSync(join(store.path, '..', 'settings.sealed'), 'bm90IGl0')
+  const blind = store.open()
+  expect(await blind.active()).toBeUndefined()
+  await blind.rename('a', 'b')
+  expect(await blind.list()).toEqual([{ name: 'b', ...summary }])
+  await expect(blind.activate('b')).rejects.toMatchObject({ code: 'conflict' })
+  expect(await blind.remove('b')).toBe(true)
+})
+
+test('a rename whose references cannot follow leaves everything as it was', async () => {
+  using store = await opened()
+  const references = {
+    refersTo: async () => ['coder'],
+    renamed: async () => {
+      throw new Error('on purpose')
+    },
+  }
+  const profiles = store.open({ references })
+  await profiles.save('a', model())
+  await profiles.activate('a')
+  await expect(profiles.rename('a', 'b')).rejects.toThrow('on purpose')
+  expect(await profiles.list()).toEqual([{ name: 'a', ...summary }])
+  expect(await profiles.active()).toBe('a')
+})
+
+test('who names a profile follows its new name, and keeps it from being deleted', async () => {
+  using store = await opened()
+  const users = new Map([['coder', 'a']])
+  const profiles = store.open({
+    references: {
+      refersTo: async (name) => [...users].filter(([, used]) => used === name).map(([user]) => user),
+      renamed: async (name, newName) => {
+        for (const [user, used] of users) if (used === name) users.set(user, newName)
+      },
+    },
+  })
+  await profiles.save('a', model())
+  await profiles.rename('a', 'b')
+  expect(users.get('coder')).toBe('b')
+  await expect(profiles.remove('b')).rejects.toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining('coder'),
+  })
+  expect(await profiles.get('b')).toBeDefined()
+  users.clear()
+  expect(await profiles.remove('b')).toBe(true)
 })

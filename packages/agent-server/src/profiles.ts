@@ -1,6 +1,6 @@
-import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { invalid, type Llm, llm, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
+import { invalid, type Llm, llm, must, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
 import { type Cipher, codeOf, syncDirectory, writeFileDurably } from '@slipway/storage'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
 
@@ -8,7 +8,43 @@ const schemaVersion = 1
 const suffix = '.json'
 /** Stands where a list does not look. */
 const sealedText = 'sealed'
-const summarised = llm.pick({ model: true, base_url: true, api_key: true })
+const summarised = llm
+  .pick({ model: true, base_url: true, api_key: true })
+  .extend({ provider_connection_id: llm.shape.model.nullish().catch(undefined) })
+
+/** What a connection to a provider brings into a model that names it. */
+export interface Connection {
+  readonly api_key: string
+  readonly base_url?: string | undefined
+}
+
+/** Keeps which profile is the active one. */
+export interface ActiveProfile {
+  /** The name of the one that was activated last; undefined also when that cannot be read. */
+  profile(): Promise<string | undefined>
+  /** The model, when given, becomes that of the settings in the same step; no name: none is active. */
+  activate(name: string | undefined, model?: Llm): Promise<void>
+  /** What was active by its old name is active by its new one. */
+  rename(name: string, newName: string): Promise<void>
+}
+
+/** Others that name profiles. */
+export interface ProfileReferences {
+  /** The names of those who do. */
+  refersTo(name: string): Promise<readonly string[]>
+  renamed(name: string, newName: string): Promise<void>
+}
+
+interface Options {
+  readonly directory: string
+  readonly cipher: Cipher
+  readonly max?: number
+  /** Keeps which one is active; without it that is forgotten with the process. */
+  readonly active?: ActiveProfile
+  /** The connection of an id; undefined when there is none. */
+  readonly connection?: (id: string) => Promise<Connection | undefined>
+  readonly references?: ProfileReferences
+}
 
 /**
  * Named ways to reach a model, one file each: readable JSON with sealed secrets. Changes are on the disk when their promise
@@ -19,13 +55,19 @@ export class Profiles {
   readonly #directory: string
   readonly #cipher: Cipher
   readonly #max: number
+  readonly #active: ActiveProfile
+  readonly #connection: (id: string) => Promise<Connection | undefined>
+  readonly #references: ProfileReferences | undefined
   #last: Promise<unknown> = Promise.resolve()
 
   /** The directory is made with the first profile. */
-  constructor(options: { readonly directory: string; readonly cipher: Cipher; readonly max?: number }) {
+  constructor(options: Options) {
     this.#directory = options.directory
     this.#cipher = options.cipher
     this.#max = options.max ?? 50
+    this.#active = options.active ?? new Remembered()
+    this.#connection = options.connection ?? (async () => undefined)
+    this.#references = options.references
   }
 
   /** In order of name. No secret is opened; what cannot be read is left out. */
@@ -66,7 +108,38 @@ export class Profiles {
     })
   }
 
-  /** The active one stays active under its new name. Problems: `not_found`, and `conflict` when the new name is taken. */
+  /**
+   * The same, ready to be asked: with the key and the address of the connection that it names. A Problem `bad_request` besides when
+   * there is no such connection.
+   */
+  async usable(name: string): Promise<Llm | undefined> {
+    const model = await this.get(name)
+    if (model === undefined) return undefined
+    const connected = await this.connected(model)
+    if (connected === undefined)
+      throw new Problem('bad_request', `The provider connection of the profile ${name} is gone`)
+    return connected
+  }
+
+  /** A model with what the connection that it names brings; undefined when there is no such connection. */
+  async connected(model: Llm): Promise<Llm | undefined> {
+    const { provider_connection_id: id } = model
+    if (typeof id !== 'string') return model
+    const connection = await this.#connection(id)
+    if (connection === undefined) return undefined
+    const { base_url = connection.base_url } = model
+    return { ...model, api_key: connection.api_key, base_url }
+  }
+
+  /** Whether a model has a key, be it that of its connection. */
+  async hasKey(model: Llm): Promise<boolean> {
+    return (await this.connected(model))?.api_key !== undefined
+  }
+
+  /**
+   * What refers to it does so by its new name, and the active one stays active. Problems: `not_found`, and `conflict` when the new
+   * name is taken.
+   */
   async rename(name: string, newName: string): Promise<void> {
     mustBeName(newName, 'new_name')
     await this.#alone(async () => {
@@ -74,18 +147,30 @@ export class Profiles {
       if (!names.includes(name)) throw unknown(name)
       if (name === newName) return
       if (names.includes(newName)) throw new Problem('conflict', `There is a profile ${newName} already`)
-      const isActive = (await this.#readActive()) === name
-      await rename(this.#path(name), this.#path(newName))
+      // Asked before anything is done, because the settings may not be readable.
+      const isActive = (await this.#active.profile()) === name
+      // It has both names until nobody uses the old one: what ends on the way leaves no reference to nothing.
+      await writeFileDurably(this.#path(newName), must(await this.#read(name), 'a listed profile'))
+      try {
+        await this.#references?.renamed(name, newName)
+      } catch (error) {
+        await rm(this.#path(newName), { force: true })
+        throw error
+      }
+      if (isActive) await this.#active.rename(name, newName)
+      await rm(this.#path(name), { force: true })
       await syncDirectory(this.#directory)
-      if (isActive) await writeFileDurably(this.#activePath(), newName)
     })
   }
 
-  /** False when there was none. An active one leaves none active. */
+  /** False when there was none. An active one leaves none active. A Problem `conflict` when something refers to it. */
   async remove(name: string): Promise<boolean> {
     return await this.#alone(async () => {
       if (!(await this.#names()).includes(name)) return false
-      if ((await this.#readActive()) === name) await rm(this.#activePath(), { force: true })
+      const [user] = (await this.#references?.refersTo(name)) ?? []
+      if (user !== undefined)
+        throw new Problem('conflict', `The agent profile ${user} uses the profile ${name}`)
+      if ((await this.#active.profile()) === name) await this.#active.activate(undefined)
       await rm(this.#path(name), { force: true })
       await syncDirectory(this.#directory)
       return true
@@ -94,16 +179,16 @@ export class Profiles {
 
   /** The name of the active profile, undefined when there is none. */
   async active(): Promise<string | undefined> {
-    const name = await this.#readActive()
+    const name = await this.#active.profile()
     return name !== undefined && (await this.#names()).includes(name) ? name : undefined
   }
 
-  /** Answers the profile. Problems: `not_found`, and `bad_request` as with `get`. */
+  /** Its model becomes that of the settings. Answers the profile. Problems: `not_found`, and `bad_request` as with `get`. */
   async activate(name: string): Promise<Llm> {
     return await this.#alone(async () => {
       const model = await this.get(name)
       if (model === undefined) throw unknown(name)
-      await writeFileDurably(this.#activePath(), name)
+      await this.#active.activate(name, model)
       return model
     })
   }
@@ -129,14 +214,16 @@ export class Profiles {
     const value = openSecrets(storedIn((await this.#read(name)) ?? ''), () => sealedText)
     const result = summarised.safeParse(value)
     if (!result.success) return undefined
-    const { model, base_url, api_key } = result.data
+    const { model, base_url, api_key, provider_connection_id } = result.data
+    const connection =
+      provider_connection_id == null ? undefined : await this.#connection(provider_connection_id)
     return {
       name,
       model,
       base_url: base_url === undefined || base_url === sealedText ? null : base_url,
-      provider_connection_id: null,
-      provider_connection_broken: false,
-      api_key_set: api_key !== undefined,
+      provider_connection_id: provider_connection_id ?? null,
+      provider_connection_broken: provider_connection_id != null && connection === undefined,
+      api_key_set: (api_key ?? connection?.api_key) !== undefined,
     }
   }
 
@@ -144,17 +231,25 @@ export class Profiles {
     return isName(name) ? await readIfThere(this.#path(name)) : undefined
   }
 
-  /** Names do not begin with a dot. */
-  #activePath(): string {
-    return join(this.#directory, '.active')
-  }
-
-  async #readActive(): Promise<string | undefined> {
-    return (await readIfThere(this.#activePath()))?.trim()
-  }
-
   #path(name: string): string {
     return join(this.#directory, `${name}${suffix}`)
+  }
+}
+
+/** Keeps which profile is active for as long as the process lives. */
+class Remembered implements ActiveProfile {
+  #name: string | undefined
+
+  async profile(): Promise<string | undefined> {
+    return this.#name
+  }
+
+  async activate(name: string | undefined): Promise<void> {
+    this.#name = name
+  }
+
+  async rename(name: string, newName: string): Promise<void> {
+    if (this.#name === name) this.#name = newName
   }
 }
 

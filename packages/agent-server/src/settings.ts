@@ -1,56 +1,67 @@
 import { resolve } from 'node:path'
-import { findTool, type Settings, toolNames } from '@slipway/agent'
+import { findTool, readSource, type Settings, toolNames } from '@slipway/agent'
 import {
   type Agent,
   agent as agentSchema,
-  faultsOf,
   invalid,
-  Problem,
-  redact,
   type SecretSource,
   type StartConversationRequest,
   secretTexts,
   startConversationRequest,
+  validated,
+  type Wire,
 } from '@slipway/protocol'
+import { masked } from './exposure.ts'
 
-/** Where a conversation comes from, when it is a copy. */
+/** Where a conversation and its agent come from. */
 export interface Origin {
   readonly forked_from_conversation_id?: string
   readonly forked_from_event_id?: string
+  /** The task that it does for another conversation, and how deep in tasks of tasks it is. */
+  readonly task?: { readonly id: string; readonly subagent: string; readonly depth: number }
+  /** Which members and kinds its events have; `seed` unless given. */
+  readonly wire?: Wire
+  /** The profile that the agent was made from, as it was then. */
+  readonly launched_agent_profile?: { readonly agent_profile_id: string; readonly revision: number }
 }
 
-/** What a create request says, as far as it is kept in clear: of secrets only their names and descriptions. */
-export type KeptRequest = Partial<Omit<Settings, 'secrets'>> &
-  Origin & { readonly secret_sources?: Readonly<Record<string, Record<string, unknown>>> }
+/**
+ * What a create request says, as far as it is kept in clear: of secrets only their names and descriptions. It is read for each
+ * conversation of a list, so what no list shows is not in it.
+ */
+export type KeptRequest = Partial<Omit<Settings, 'secrets' | 'initial_message' | 'agent_definitions'>> &
+  Origin & {
+    readonly secret_sources?: Readonly<Record<string, Record<string, unknown>>>
+    readonly has_initial_message?: boolean
+  }
 
 /** The tools of an agent that is given by its settings and names none (wire 8.5). */
 const defaultTools = ['terminal', 'file_editor', 'task_tracker']
+const subAgents = 'task_tool_set'
 
 /**
- * What a conversation is started with: the request with its agent resolved and its working directory absolute. A Problem
- * `invalid` names what this server cannot do.
+ * What a conversation is started with: the request with its agent resolved and its working directory absolute; `place` is the member
+ * that the agent comes from. A Problem `invalid` names what this server cannot do.
  */
-export function settingsOf(request: StartConversationRequest): Settings {
-  const { agent: given, agent_settings, agent_profile_id, ...rest } = request
-  if (agent_profile_id !== undefined) {
-    throw new Problem('not_found', `Agent profile not found: ${agent_profile_id}`)
-  }
+export function settingsOf(request: Omit<StartConversationRequest, 'agent_profile_id'>): {
+  readonly settings: Settings
+  readonly place: 'agent' | 'agent_settings'
+} {
+  const { agent: given, agent_settings, ...rest } = request
   const agent = given ?? agentOf(agent_settings ?? {})
   const place = given === undefined ? 'agent_settings' : 'agent'
   mustBeUsable(agent, place)
-  const unsupported = [
-    ['plugins', (rest.plugins ?? []).length > 0],
-    ['secrets_encrypted', rest.secrets_encrypted],
-  ] as const
-  for (const [member, isAsked] of unsupported) {
-    if (isAsked) throw invalid(['body', member], 'This server does not support it')
-  }
   for (const [index, { name }] of (rest.client_tools ?? []).entries()) {
     if (findTool(name) === undefined) continue
     throw invalid(['body', 'client_tools', index, 'name'], `The server has a tool '${name}' of its own`)
   }
+  for (const [index, plugin] of (rest.plugins ?? []).entries()) {
+    const source = readSource(plugin)
+    if ('fault' in source) throw invalid(['body', 'plugins', index, source.member], source.fault)
+  }
   const working_dir = resolve(rest.workspace.working_dir)
-  return { ...rest, agent, workspace: { ...rest.workspace, working_dir, kind: 'LocalWorkspace' } }
+  const workspace = { ...rest.workspace, working_dir, kind: 'LocalWorkspace' }
+  return { settings: { ...rest, agent, workspace }, place }
 }
 
 function mustBeUsable(agent: Agent, place: string): void {
@@ -77,19 +88,24 @@ function agentOf(settings: Readonly<Record<string, unknown>>): Agent {
     throw invalid(['body', 'agent_settings', 'agent_kind'], 'This server runs no agents of kind acp')
   }
   const { llm, tools, mcp_config, agent_context, tool_concurrency_limit } = settings
-  const result = agentSchema.safeParse({
+  const agent = {
     kind: 'Agent',
     llm,
-    tools: tools ?? defaultTools.map((name) => ({ name })),
+    tools: tools ?? toolsOf(settings.enable_sub_agents === true),
     mcp_config,
     agent_context,
     tool_concurrency_limit: tool_concurrency_limit ?? undefined,
     condenser: condenserOf(settings.condenser),
     critic: criticOf(settings.verification),
-  })
-  if (result.success) return result.data
-  const faults = faultsOf(result.error, ['body', 'agent_settings'], settings)
-  throw new Problem('invalid', faults[0]?.msg ?? 'The settings describe no agent', faults)
+  }
+  return validated(agentSchema, agent, ['body', 'agent_settings'], 'The settings describe no agent')
+}
+
+/** What delegates to agents of its own is there where the server has it. */
+function toolsOf(hasSubAgents: boolean): readonly { readonly name: string }[] {
+  const names =
+    hasSubAgents && findTool(subAgents) !== undefined ? [...defaultTools, subAgents] : defaultTools
+  return names.map((name) => ({ name }))
 }
 
 function condenserOf(value: unknown): unknown {
@@ -120,9 +136,23 @@ function criticOf(value: unknown): unknown {
 
 /** The settings as they are kept in clear: what could be a secret is null or hidden, wherever it stands. */
 export function keptRequest(settings: Settings, origin: Origin = {}): KeptRequest {
+  const { initial_message, agent_definitions: _, agent, ...rest } = settings
+  const { agent_context: context } = agent
+  const small = context === undefined ? agent : { ...agent, agent_context: { ...context, skills: [] } }
+  const kept = hidden({ ...rest, agent: small } as Settings, settings, origin) // what is left out is optional
+  return initial_message === undefined ? kept : { ...kept, has_initial_message: true }
+}
+
+/** The skills that the agent was given, as they may be shown. */
+export function shownSkills(settings: Settings): unknown {
+  return hidden(settings, settings, {}).agent?.agent_context?.skills
+}
+
+/** `settings`, or a part of them, without what is a secret of the `whole`. */
+function hidden(settings: Settings, whole: Settings, origin: Origin): KeptRequest {
   const { secrets = {}, client_tools, ...rest } = settings
   // What these answer has the shape of what they were given, with null for what they hide.
-  const kept = withoutValues(redact(rest), valuesOf(settings)) as KeptRequest
+  const kept = withoutValues(masked(rest, null), valuesOf(whole)) as KeptRequest
   // A schema describes values and holds none: a parameter that is called `token` is no secret.
   return { ...withSources(kept, settings), client_tools, secret_sources: sourcesOf(secrets), ...origin }
 }
@@ -205,4 +235,10 @@ export function withoutNulls(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   const members = Object.entries(value).filter(([, member]) => member !== null)
   return Object.fromEntries(members.map(([name, member]) => [name, withoutNulls(member)]))
+}
+
+/** Which members and kinds the events of a conversation have. */
+export function wireOf({ request }: { readonly request: string | null }): Wire {
+  const kept: KeptRequest = JSON.parse(request ?? '{}')
+  return kept.wire ?? 'seed'
 }

@@ -30,11 +30,7 @@ class Latest<V> {
 
 const maxLatest = 8
 
-const plain = new Latest((batch) =>
-  batch.map(({ bytes }) =>
-    frame(bytes.length < maxLegacyFrameBytes ? bytes : slim(bytes, maxLegacyFrameBytes)),
-  ),
-)
+const plain = new Latest((batch) => batch.map(({ bytes }) => plainFrameOf(bytes)))
 const positioned = new Latest((batch) =>
   batch.map(({ position, bytes }) =>
     frame(Buffer.concat([Buffer.from(`{"position":${position},"event":`), bytes, Buffer.from('}')])),
@@ -49,6 +45,15 @@ const sent = new Latest((batch) =>
     ]),
   ),
 )
+
+/** An event that is not stored, as a frame of the legacy socket. */
+export function plainFrame(event: object): Frame {
+  return plainFrameOf(Buffer.from(JSON.stringify(event)))
+}
+
+function plainFrameOf(bytes: Buffer): Frame {
+  return frame(bytes.length < maxLegacyFrameBytes ? bytes : slim(bytes, maxLegacyFrameBytes))
+}
 
 /** The events alone: the frames that existing clients read. */
 export function plainFrames(batch: readonly PagedEvent[]): readonly Frame[] {

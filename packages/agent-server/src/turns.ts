@@ -2,9 +2,20 @@
 export class Turns {
   #free: number
   readonly #waiting: (() => void)[] = []
+  readonly #count: number
 
   constructor(count: number) {
     this.#free = count
+    this.#count = count
+  }
+
+  /** Who has a turn. */
+  get active(): number {
+    return this.#count - this.#free
+  }
+
+  get waiting(): number {
+    return this.#waiting.length
   }
 
   /** Resolves when it is one's turn, with what gives it back. When the signal aborts first, there was no turn to give back. */

@@ -48,6 +48,11 @@ export class Receiver {
     this.#looping = this.#loop()
   }
 
+  /** Conversations that it is being told of, or that wait after a failure. */
+  get pending(): number {
+    return this.#busy.size + this.#rests.size
+  }
+
   /** Sends what can be sent now, for at most so long, then ends. What failed waits for the next start. */
   async close(limitMs: number): Promise<void> {
     this.#isFlushing = true

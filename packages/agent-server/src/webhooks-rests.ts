@@ -49,6 +49,11 @@ export class Rests {
     this.#times = times
   }
 
+  /** Conversations that wait after a failure. */
+  get size(): number {
+    return this.#rests.size
+  }
+
   /** What may be done now, the best first; a later choice is for when there is nothing of those before. */
   choices(busy: ReadonlySet<string>, most: number, nowMs: number): Choice[] {
     const down = this.#down

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Log, Secret, WebhookSpec } from '@slipway/protocol'
+import { Counts, type Log, type Secret, type WebhookSpec } from '@slipway/protocol'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import { Delivery } from './webhooks-delivery.ts'
 import { Receiver } from './webhooks-receiver.ts'
@@ -39,11 +39,18 @@ export interface WebhookOptions {
  * - No receiver and no conversation waits for another that fails.
  */
 export class Webhooks implements AsyncDisposable {
+  /** What became of requests. */
+  readonly requests = new Counts('outcome')
   readonly #options: WebhookOptions
   #receivers: Receiver[] = []
 
   constructor(options: WebhookOptions) {
     this.#options = options
+  }
+
+  /** Conversations that a receiver is being told of, or that wait after a failure. */
+  get pending(): number {
+    return this.#receivers.reduce((sum, receiver) => sum + receiver.pending, 0)
   }
 
   start(): void {
@@ -59,8 +66,22 @@ export class Webhooks implements AsyncDisposable {
     this.#receivers = []
   }
 
+  #counted(fetch: WebhookOptions['fetch']): WebhookOptions['fetch'] {
+    return async (input, init) => {
+      try {
+        const response = await fetch(input, init)
+        this.requests.add({ outcome: response.ok ? 'taken' : 'refused' })
+        return response
+      } catch (error) {
+        this.requests.add({ outcome: 'unreachable' })
+        throw error
+      }
+    }
+  }
+
   #open(receiver: string, spec: WebhookSpec): Receiver {
-    const { storage, info, sessionKey, fetch, log } = this.#options
+    const { storage, info, sessionKey, log } = this.#options
+    const fetch = this.#counted(this.#options.fetch)
     const { now = () => performance.now(), random = Math.random } = this.#options
     const own = Object.entries(spec.headers).map(([name, value]) => [name.toLowerCase(), value] as const)
     const { address, headers } = addressOf(spec.base_url)

@@ -1,9 +1,10 @@
 import type { Handlers } from '@slipway/http'
-import { type agentRoutes, Problem } from '@slipway/protocol'
-import type { Storage } from '@slipway/storage'
+import { type agentRoutes, type Llm, Problem } from '@slipway/protocol'
+import type { Cipher, Storage } from '@slipway/storage'
 import type { Agents } from '../agents.ts'
 import { findRecord } from '../conversations.ts'
 import type { Profiles } from '../profiles.ts'
+import { takenModel, takenSources } from '../taken.ts'
 
 type Routes = Pick<
   typeof agentRoutes,
@@ -18,6 +19,11 @@ type Routes = Pick<
   | 'generateTitle'
   | 'switchLlm'
   | 'switchProfile'
+  | 'switchAcpModel'
+  | 'startGoal'
+  | 'stopGoal'
+  | 'resumeGoal'
+  | 'prepareForSandboxPause'
 >
 
 const success = { json: { success: true } }
@@ -27,9 +33,11 @@ export function controlHandlers(options: {
   readonly storage: Storage
   readonly agents: Agents
   readonly profiles: Profiles
+  readonly cipher: Cipher
   readonly touch: () => void
 }): Handlers<Routes> {
-  const { storage, agents, profiles, touch } = options
+  const { storage, agents, profiles, cipher, touch } = options
+  const taken = (llm: Llm) => takenModel({ cipher, profiles }, llm, ['body', 'llm'])
   const conversation = async ({ conversation_id }: { readonly conversation_id: string }) => {
     touch()
     return await agents.get(conversation_id)
@@ -52,8 +60,29 @@ export function controlHandlers(options: {
       await (await running(params))?.interrupt()
       return success
     },
+    async startGoal({ params, body }) {
+      await (await conversation(params)).pursue(body.objective, body.max_iterations)
+      return success
+    },
+    async stopGoal({ params }) {
+      await (await running(params))?.stopGoal()
+      return success
+    },
+    async resumeGoal({ params }) {
+      await (await conversation(params)).resumeGoal()
+      return success
+    },
+    async prepareForSandboxPause({ signal }) {
+      await agents.rest(signal)
+      return { status: 204, bytes: Buffer.alloc(0) }
+    },
+    async switchAcpModel({ params }) {
+      await findRecord(storage.conversations, params.conversation_id)
+      throw new Problem('bad_request', 'The agent of this conversation is not one of another program (ACP).')
+    },
     async updateSecrets({ params, body }) {
-      await (await conversation(params)).addSecrets(body.secrets)
+      const agent = await conversation(params)
+      await agent.addSecrets(takenSources(cipher, body.secrets, ['body', 'secrets']))
       return success
     },
     async setConfirmationPolicy({ params, body }) {
@@ -73,19 +102,19 @@ export function controlHandlers(options: {
     },
     async generateTitle({ params, body, signal }) {
       const { max_length: maxLength, llm } = body
-      const title = await (await conversation(params)).title(
-        { maxLength, ...(llm === undefined ? {} : { llm }) },
-        signal,
-      )
+      const agent = await conversation(params)
+      const asked = llm === undefined ? {} : { llm: await taken(llm) }
+      const title = await agent.title({ maxLength, ...asked }, signal)
       return { json: { title } }
     },
     async switchLlm({ params, body }) {
-      await (await conversation(params)).switchModel(body.llm)
+      const agent = await conversation(params)
+      await agent.switchModel(await taken(body.llm))
       return success
     },
     async switchProfile({ params, body }) {
       const agent = await conversation(params)
-      const llm = await profiles.get(body.profile_name)
+      const llm = await profiles.usable(body.profile_name)
       if (llm === undefined) throw new Problem('not_found', `Profile not found: ${body.profile_name}`)
       await agent.switchModel({ ...llm, usage_id: `profile:${body.profile_name}` })
       return success

@@ -1,11 +1,12 @@
 import { finalResponse } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
-import type { agentRoutes } from '@slipway/protocol'
+import { type agentRoutes, invalid, Problem, type Wire, wire as wires } from '@slipway/protocol'
 import { type ConversationRecord, exportEvents, gzipped } from '@slipway/storage'
 import { type Conversations, missing } from '../conversations.ts'
 import { type CreateParts, createConversation } from '../create.ts'
 import { forkConversation } from '../fork.ts'
 import { importEvents } from '../import.ts'
+import { removeConversation } from '../remove.ts'
 
 type Routes = Pick<
   typeof agentRoutes,
@@ -20,6 +21,7 @@ type Routes = Pick<
   | 'importConversation'
   | 'exportConversation'
   | 'finalResponse'
+  | 'navigateConversation'
 >
 
 const success = { json: { success: true } }
@@ -39,13 +41,15 @@ export function conversationHandlers(options: {
       records.map(async (record) => {
         if (record === undefined) return null
         const loaded = await agents.peek(record.id)
-        return await conversations.info(record, { includeSkills: includeSkills ?? false, loaded })
+        const skills = includeSkills ? await agents.skills(record) : []
+        return await conversations.info(record, { skills, loaded })
       }),
     )
   return {
-    async createConversation({ body, query }) {
+    async createConversation({ body, query, header }) {
       touch()
-      const { record, created } = await createConversation(create, body)
+      const wire = wireOf(header('x-slipway-wire'))
+      const { record, created } = await createConversation(create, body, wire)
       const [info] = await infos([record], query.include_skills)
       return { status: created ? 201 : 200, json: info }
     },
@@ -53,13 +57,14 @@ export function conversationHandlers(options: {
       return { json: await infos(await storage.conversations.get(query.ids), query.include_skills) }
     },
     async searchConversations({ query }) {
-      const page = await storage.conversations.search(query)
+      const { tag: tags, ...rest } = query
+      const page = await storage.conversations.search({ ...rest, tags })
       return {
         json: { items: await infos(page.items, query.include_skills), next_page_id: page.next_page_id },
       }
     },
     async countConversations({ query }) {
-      return { json: await storage.conversations.count(query.status) }
+      return { json: await storage.conversations.count({ status: query.status, tags: query.tag }) }
     },
     async getConversation({ params, query }) {
       const [info] = await infos([await conversations.find(params.conversation_id)], query.include_skills)
@@ -78,12 +83,7 @@ export function conversationHandlers(options: {
     async deleteConversation({ params }) {
       touch()
       const id = params.conversation_id
-      await agents.close(id, { isDeleted: true })
-      const isRemoved = await storage.conversations.remove(id)
-      // Somebody may have asked for it in between.
-      await agents.close(id, { isDeleted: true })
-      if (!isRemoved) throw missing(id)
-      await conversations.removeFiles(id)
+      if (!(await removeConversation({ storage, agents, conversations }, id))) throw missing(id)
       return success
     },
     async forkConversation({ params, query, body }) {
@@ -92,6 +92,15 @@ export function conversationHandlers(options: {
       const fork = await forkConversation({ storage, agents }, source, body)
       const [info] = await infos([fork], query.include_skills)
       return { status: 201, json: info }
+    },
+    async navigateConversation({ params, query, body }) {
+      touch()
+      const record = await conversations.find(params.conversation_id)
+      const conversation = await agents.find(record)
+      if (conversation === undefined) throw new Problem('conflict', 'This conversation has no agent.')
+      await conversation.navigate(body.event_id ?? null)
+      const [info] = await infos([await conversations.find(record.id)], query.include_skills)
+      return { json: info }
     },
     async finalResponse({ params }) {
       const { id } = await conversations.find(params.conversation_id)
@@ -114,4 +123,12 @@ export function conversationHandlers(options: {
         : { chunks, contentType: 'application/x-ndjson', headers }
     },
   }
+}
+
+/** What the creator of a conversation asks for; undefined when nothing is said. */
+function wireOf(text: string | undefined): Wire | undefined {
+  if (text === undefined || text === '') return undefined
+  const { data } = wires.safeParse(text)
+  if (data !== undefined) return data
+  throw invalid(['header', 'x-slipway-wire'], "Input should be 'seed' or 'current'", 'enum')
 }

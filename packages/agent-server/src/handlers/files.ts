@@ -1,7 +1,11 @@
 import type { Handlers, Reply, Request } from '@slipway/http'
 import { type fileRoutes, invalid } from '@slipway/protocol'
+import type { EventLog } from '@slipway/storage'
+import { type Archive, patchOf, tarOf } from '../archive.ts'
+import type { Conversations } from '../conversations.ts'
 import { attachment, fileSize, makeDirectory, readFileBytes, saveFile } from '../files.ts'
 import { homePlaces, subdirectories } from '../files-browse.ts'
+import { trajectory } from '../trajectory.ts'
 
 type Upload = Pick<Request<typeof fileRoutes.uploadFile>, 'upload'>
 type Create = Pick<Request<typeof fileRoutes.createDirectory>, 'query' | 'body'>
@@ -10,10 +14,16 @@ const done = { json: { success: true } }
 
 export function fileHandlers(options: {
   readonly home: string
+  readonly log: EventLog
+  readonly conversations: Conversations
+  /** What the server keeps for itself. */
+  readonly directory: string
+  /** What git and tar get of the environment. */
+  readonly environment: Readonly<Record<string, string>>
   /** Called by what changes something. */
   readonly touch: () => void
 }): Handlers<typeof fileRoutes> {
-  const { home, touch } = options
+  const { home, log, conversations, directory, environment, touch } = options
   const save = async (path: string, request: Upload): Promise<Reply> => {
     touch()
     const { bytes } = await request.upload()
@@ -34,6 +44,23 @@ export function fileHandlers(options: {
     downloadFileFrom: ({ params }) => download(rooted(params.path)),
     createDirectory: create,
     createDirectoryAlias: create,
+    async downloadTrajectory({ params }) {
+      const record = await conversations.find(params.conversation_id)
+      const { id, head, updated_at: updatedAt } = record
+      const meta = await conversations.info(record)
+      return {
+        contentType: 'application/zip',
+        headers: { 'content-disposition': attachment(`${id}.zip`) },
+        chunks: trajectory({ log, id, head, meta, updatedAt }),
+      }
+    },
+    async archiveDirectory({ query, signal }) {
+      const { path, base_ref: baseRef, use_default_excludes: useDefaultExcludes, exclude = [] } = query
+      const asked = { path, kept: directory, useDefaultExcludes, exclude, env: environment, signal }
+      return query.format === 'tar.gz'
+        ? sent(await tarOf(asked), 'application/gzip')
+        : sent(await patchOf({ ...asked, baseRef }), 'text/x-patch')
+    },
     async fileHome({ query }) {
       return { json: await homePlaces(home, query.include_hidden) }
     },
@@ -43,6 +70,10 @@ export function fileHandlers(options: {
       }
     },
   }
+}
+
+function sent({ filename, headers, chunks }: Archive, contentType: string): Reply {
+  return { contentType, headers: { ...headers, 'content-disposition': attachment(filename) }, chunks }
 }
 
 async function download(path: string): Promise<Reply> {

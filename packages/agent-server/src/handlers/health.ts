@@ -1,6 +1,7 @@
 import { usableTools } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import type { agentRoutes, InitState } from '@slipway/protocol'
+import type { Web } from '../web.ts'
 
 /** The version of the contract that clients look for in `/server_info` (not our own). */
 const contractVersion = '1.44.0'
@@ -14,6 +15,8 @@ export function healthHandlers(options: {
   readonly version: string
   readonly idleSince: () => number
   readonly state: () => InitState
+  /** The page of a web client, for those who ask for a page at `/`. */
+  readonly web?: Pick<Web, 'root'> | undefined
 }): Handlers<Routes> {
   const startedAt = Date.now()
   const ok = { bytes: Buffer.from('{"status":"ok"}') }
@@ -48,7 +51,7 @@ export function healthHandlers(options: {
       return { status: 503, json: { status, message: waiting[status] } }
     },
     serverInfo: info,
-    root: info,
+    root: ({ header }) => options.web?.root(header) ?? info(),
   }
 }
 

@@ -4,11 +4,28 @@ import { agentOpenApi, agentRoutes } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { Profiles } from '../profiles.ts'
+import { sealText } from '../sealed-text.ts'
 import { temporary } from '../temporary.ts'
 import { profileHandlers } from './profiles.ts'
 
-const { listProfiles, getProfile, saveProfile, deleteProfile, renameProfile, activateProfile } = agentRoutes
-const routes = { listProfiles, getProfile, saveProfile, deleteProfile, renameProfile, activateProfile }
+const {
+  listProfiles,
+  getProfile,
+  saveProfile,
+  deleteProfile,
+  renameProfile,
+  activateProfile,
+  validateProfile,
+} = agentRoutes
+const routes = {
+  listProfiles,
+  getProfile,
+  saveProfile,
+  deleteProfile,
+  renameProfile,
+  activateProfile,
+  validateProfile,
+}
 
 /** A server of these routes alone. `texts` is everything that it answered or logged. */
 async function served() {
@@ -17,7 +34,10 @@ async function served() {
   const profiles = new Profiles({ directory: join(directory.path, 'profiles'), cipher, max: 2 })
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
-  const web = app(routes, profileHandlers({ profiles, touch: () => {} }), { openapi: agentOpenApi, log })
+  const web = app(routes, profileHandlers({ profiles, cipher, log, touch: () => {} }), {
+    openapi: agentOpenApi,
+    log,
+  })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
   const call = async (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) => {
     const content =
@@ -26,14 +46,14 @@ async function served() {
         : { body: JSON.stringify(body), headers: { ...headers, 'content-type': 'application/json' } }
     const response = await fetch(`${listening.url}/api/profiles${path}`, { method, ...content })
     const text = await response.text()
-    texts.push(text)
+    if (headers['x-expose-secrets'] === undefined) texts.push(text)
     return { status: response.status, json: JSON.parse(text) }
   }
   const stop = async () => {
     await listening.close()
     directory[Symbol.dispose]()
   }
-  return { call, texts, profiles, [Symbol.asyncDispose]: stop }
+  return { call, texts, profiles, cipher, [Symbol.asyncDispose]: stop }
 }
 
 const model = {
@@ -51,9 +71,7 @@ test('a profile is saved, shown, listed, made active, renamed and deleted, and n
   expect(await call('GET', '')).toEqual({ status: 200, json: { profiles: [], active_profile: null } })
   expect(await call('POST', '/a', { llm: model })).toMatchObject({ status: 201, json: { name: 'a' } })
   expect((await server.profiles.get('a'))?.api_key).toBe('sk-secret')
-  const exposing = { 'x-expose-secrets': 'plaintext' }
-  const detail = await call('GET', '/a', undefined, exposing)
-  expect(detail).toMatchObject({
+  expect(await call('GET', '/a')).toMatchObject({
     status: 200,
     json: {
       name: 'a',
@@ -121,4 +139,48 @@ test('what cannot be done is refused with its reason', async () => {
     expect(await call(method, path, body)).toMatchObject({ status: 422, json: { detail: [{ loc }] } })
   }
   expect(server.texts.join('\n')).not.toContain('sk-secret')
+})
+
+test('a header asks for secrets: as tokens that are taken back, or as they are', async () => {
+  await using server = await served()
+  const { call, profiles } = server
+  await call('POST', '/a', { llm: model })
+  const exposing = async (how: string) => await call('GET', '/a', undefined, { 'x-expose-secrets': how })
+  expect((await exposing('plaintext')).json).toMatchObject({ api_key_set: true, config: model })
+  const { config } = (await exposing('encrypted')).json
+  expect(JSON.stringify(config)).not.toContain('sk-secret')
+  expect(config).toMatchObject({ model: 'openai/m', api_key: expect.stringMatching(/^slipway-sealed-/) })
+  await call('POST', '/b', { llm: config })
+  expect(await profiles.get('b')).toEqual(await profiles.get('a'))
+  await call('POST', '/b', { llm: config, include_secrets: false })
+  expect(JSON.stringify(await profiles.get('b'))).not.toContain('sk-secret')
+  expect((await exposing('all')).status).toBe(400)
+  const reads = server.texts.filter((text) => text.includes('secrets were read'))
+  expect(reads).toEqual([JSON.stringify(['info', 'secrets were read', { what: 'profile', name: 'a' }])])
+  expect(server.texts.join('\n')).not.toContain('sk-secret')
+})
+
+test('a token of another key is refused with its place', async () => {
+  await using server = await served()
+  await using other = await served()
+  await other.call('POST', '/a', { llm: model })
+  const { config } = (await other.call('GET', '/a', undefined, { 'x-expose-secrets': 'true' })).json
+  const refusal = await server.call('POST', '/a', { llm: { ...config, base_url: null } })
+  expect(refusal).toMatchObject({ status: 422, json: { detail: [{ loc: ['body', 'llm', 'api_key'] }] } })
+  expect(await server.profiles.list()).toEqual([])
+})
+
+test('validation opens what was sealed, and names a connection that is not there', async () => {
+  await using server = await served()
+  const { call, cipher } = server
+  const api_key = sealText(cipher, 'sk-secret')
+  const script = [{ text: 'pong' }]
+  const fine = await call('POST', '/a/validate', { llm: { model: 'scripted/x', script, api_key } })
+  expect(fine).toEqual({ status: 200, json: { valid: true, error: null } })
+  const nowhere = { llm: { model: 'scripted/x', script, provider_connection_id: 'c' } }
+  const loc = ['body', 'llm', 'provider_connection_id']
+  expect(await call('POST', '/a/validate', nowhere)).toMatchObject({
+    status: 422,
+    json: { detail: [{ loc }] },
+  })
 })

@@ -1,7 +1,11 @@
 import type { Handlers } from '@slipway/http'
-import { type agentRoutes, Problem } from '@slipway/protocol'
-import { shown, withoutSecrets } from '../profile-secrets.ts'
+import { type agentRoutes, type Log, llm, Problem } from '@slipway/protocol'
+import type { Cipher } from '@slipway/storage'
+import { exposed, exposureOf } from '../exposure.ts'
+import { withoutSecrets } from '../profile-secrets.ts'
 import type { Profiles } from '../profiles.ts'
+import { withOpened } from '../sealed-text.ts'
+import { takenModel } from '../taken.ts'
 import { validate } from '../validate.ts'
 
 type Routes = Pick<
@@ -15,27 +19,32 @@ type Routes = Pick<
   | 'validateProfile'
 >
 
-/** No answer holds a secret. */
+/** No answer holds a secret unless its header asks for it. */
 export function profileHandlers(options: {
   readonly profiles: Profiles
+  readonly cipher: Cipher
+  readonly log: Log
   /** Called by what changes something. */
   readonly touch: () => void
 }): Handlers<Routes> {
-  const { profiles, touch } = options
+  const { profiles, cipher, log, touch } = options
   return {
     async listProfiles() {
       const active = await profiles.active()
       return { json: { profiles: await profiles.list(), active_profile: active ?? null } }
     },
-    async getProfile({ params: { name } }) {
+    async getProfile({ params: { name }, header }) {
+      const exposure = exposureOf(header('x-expose-secrets'))
       const model = await profiles.get(name)
       if (model === undefined) throw new Problem('not_found', `Profile not found: ${name}`)
-      const config = { ...shown(model), api_key: null }
-      return { json: { name, config, api_key_set: model.api_key !== undefined } }
+      if (exposure === 'plaintext') log('info', 'secrets were read', { what: 'profile', name })
+      const config = exposed({ ...model, api_key: model.api_key ?? null }, exposure, { cipher, stars: null })
+      return { json: { name, config, api_key_set: await profiles.hasKey(model) } }
     },
     async saveProfile({ params: { name }, body }) {
       touch()
-      await profiles.save(name, body.include_secrets ? body.llm : withoutSecrets(body.llm))
+      const model = withOpened(cipher, llm, body.llm, ['body', 'llm'])
+      await profiles.save(name, body.include_secrets ? model : withoutSecrets(model))
       return { status: 201, json: { name, message: 'The profile is saved.' } }
     },
     async deleteProfile({ params: { name } }) {
@@ -54,7 +63,9 @@ export function profileHandlers(options: {
       return { json: { name, message: 'The profile is active.', llm_applied: true } }
     },
     async validateProfile({ body, signal }) {
-      return { json: await validate(body.llm, signal) }
+      return {
+        json: await validate(await takenModel({ cipher, profiles }, body.llm, ['body', 'llm']), signal),
+      }
     },
   }
 }

@@ -1,11 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { app, listen } from '@slipway/http'
-import { agentOpenApi, skillRoutes } from '@slipway/protocol'
+import { agentOpenApi, pluginRoutes, skillRoutes } from '@slipway/protocol'
+import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { SkillList } from '../skill-list.ts'
-import { temporary } from '../temporary.ts'
-import { skillHandlers } from './skills.ts'
+import { openExtensions } from '../extension-parts.ts'
+import { openAgents, temporary } from '../temporary.ts'
 
 /** A server of these routes alone, with a home and a project that files can be put into. */
 async function served() {
@@ -16,8 +16,19 @@ async function served() {
     mkdirSync(dirname(join(base, path)), { recursive: true })
     writeFileSync(join(base, path), content)
   }
-  const skills = new SkillList({ home, log: (...line) => void lines.push(line) })
-  const web = app(skillRoutes, skillHandlers({ skills }), { openapi: agentOpenApi, log: () => {} })
+  const data = join(directory.path, 'data')
+  const storage = await openStorage({ directory: data, log: () => {} })
+  const agents = await openAgents(storage, data)
+  const extensions = openExtensions({
+    directory: data,
+    environment: { PATH: '/usr/bin:/bin', HOME: home },
+    home,
+    skillsSource: undefined,
+    marketplaces: [],
+    log: (...line) => void lines.push(line),
+  })
+  const handlers = extensions.handlers({ agents, touch: () => {} })
+  const web = app({ ...skillRoutes, ...pluginRoutes }, handlers, { openapi: agentOpenApi, log: () => {} })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
   return {
     home,
@@ -34,6 +45,9 @@ async function served() {
     },
     async [Symbol.asyncDispose]() {
       await listening.close()
+      await extensions[Symbol.asyncDispose]()
+      await agents[Symbol.asyncDispose]()
+      await storage[Symbol.asyncDispose]()
       directory[Symbol.dispose]()
     },
   }

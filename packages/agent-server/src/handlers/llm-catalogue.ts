@@ -1,0 +1,33 @@
+import { catalogue } from '@slipway/agent'
+import type { Handlers } from '@slipway/http'
+import { type llmCatalogueRoutes, Problem } from '@slipway/protocol'
+
+/** Nobody is signed in with a subscription: this server asks models with keys. */
+const signedOut = { vendor: 'openai', connected: false, account_email: null, expires_at: null }
+
+/** What models there are. */
+export function llmCatalogueHandlers(): Handlers<typeof llmCatalogueRoutes> {
+  return {
+    async listLlmProviders() {
+      return { json: { providers: (await catalogue()).providers() } }
+    },
+    async listLlmModels({ query: { provider } }) {
+      return { json: { models: (await catalogue()).models(provider) } }
+    },
+    async listVerifiedModels() {
+      return { json: { models: (await catalogue()).verified() } }
+    },
+    listSubscriptionModels: () => ({ json: { vendor: 'openai', models: [] } }),
+    getSubscriptionStatus: () => ({ json: signedOut }),
+    startSubscriptionLogin: () => {
+      throw new Problem(
+        'bad_request',
+        'This server asks models with keys: it cannot sign in with a subscription',
+      )
+    },
+    pollSubscriptionLogin: () => {
+      throw new Problem('not_found', 'No such sign-in is under way')
+    },
+    endSubscription: () => ({ json: signedOut }),
+  }
+}

@@ -1,0 +1,26 @@
+import { resolve } from 'node:path'
+import type { Handlers } from '@slipway/http'
+import { invalid, type subAgentRoutes } from '@slipway/protocol'
+import type { SubAgentList } from '../sub-agent-list.ts'
+
+/** The agents of a project, of a user and of this server. */
+export function subAgentHandlers({
+  agents,
+}: {
+  readonly agents: SubAgentList
+}): Handlers<typeof subAgentRoutes> {
+  return {
+    async listSubAgents({ body }) {
+      const { load_project, load_user, load_builtin, project_dir } = body
+      const project = load_project ? projectOf(project_dir) : undefined
+      const found = await agents.agents({ project, isUser: load_user, isBuiltin: load_builtin })
+      return { json: { agents: found } }
+    },
+  }
+}
+
+function projectOf(path: string | undefined): string | undefined {
+  if (path === undefined || path === '') return undefined
+  if (path.includes('\0')) throw invalid(['body', 'project_dir'], 'The path contains a NUL byte')
+  return resolve(path)
+}
