@@ -1,0 +1,245 @@
+/**
+ * One valid request for each operation of the agent server, in an order in which each finds what it needs. They show that the
+ * random requests of the fuzz have real operations behind them.
+ */
+export interface Valid {
+  /** Values of the path's braces. */
+  readonly params?: Readonly<Record<string, string>>
+  readonly query?: Readonly<Record<string, string>>
+  readonly body?: unknown
+  /** The body is a form with a file. */
+  readonly isUpload?: true
+  /** The body is lines of events. */
+  readonly isLog?: true
+  readonly headers?: Readonly<Record<string, string>>
+  /** What is answered, when that is not 200 to 299: operations that this server does not have switched on. */
+  readonly status?: number
+}
+
+/** Requests by operation; some are made when it is their turn, of what the ones before them have made. */
+export type Requests = Readonly<Record<string, Valid | (() => Valid)>>
+
+export interface Things {
+  readonly conversation: string
+  readonly event: string
+  readonly directory: string
+  /** A repository with two commits, a skill and a plugin inside. */
+  readonly repository: string
+  readonly commit: string
+  readonly agentProfileId: () => string
+  readonly connectionId: () => string
+  readonly bashEventId: () => string
+}
+
+const llm = { model: 'scripted/fuzz', script: [{ text: 'Yes.' }] }
+
+export function validRequests(there: Things): Requests {
+  return {
+    ...ofConversations(there),
+    ...ofServer,
+    ...ofPlaces(there),
+    ...ofExtensions(there),
+    ...ofModels(there),
+    ...ofSettings(there),
+    ...ofEnd(there),
+  }
+}
+
+const ofServer: Requests = {
+  alive: {},
+  health: {},
+  ready: {},
+  serverInfo: {},
+  root: {},
+  getInit: { status: 404 },
+  postInit: { body: {}, status: 404 },
+  listTools: {},
+  getEditorStatus: {},
+  getEditorUrl: { status: 503 },
+  getDesktopUrl: { status: 503 },
+  listCanvasExtensions: {},
+  getAutomation: { params: { path: 'v1' }, status: 503 },
+  postAutomation: { params: { path: 'v1' }, body: {}, status: 503 },
+}
+
+function ofConversations({ conversation, event, directory }: Things): Requests {
+  const params = { conversation_id: conversation }
+  return {
+    createConversation: {
+      body: { agent: { llm }, workspace: { working_dir: directory } },
+      headers: { 'x-slipway-wire': 'current' },
+    },
+    importConversation: { isLog: true },
+    searchConversations: { query: { limit: '1', status: 'idle', sort_order: 'UPDATED_AT_DESC' } },
+    countConversations: {},
+    getConversations: { query: { ids: conversation } },
+    getConversation: { params },
+    patchConversation: { params, body: { title: 'Valid', tags: { a: 'b' } } },
+    sendMessage: {
+      params,
+      body: { content: [{ type: 'text', text: 'Hello' }] },
+      headers: { 'idempotency-key': 'a' },
+    },
+    runConversation: { params },
+    interruptConversation: { params },
+    pauseConversation: { params },
+    updateSecrets: { params, body: { secrets: { A: 'b' } } },
+    setConfirmationPolicy: { params, body: { policy: { kind: 'NeverConfirm' } } },
+    setSecurityAnalyzer: { params, body: { security_analyzer: null } },
+    askAgent: { params, body: { question: 'Why?' } },
+    condenseConversation: { params, status: 409 },
+    finalResponse: { params },
+    forkConversation: { params, body: { title: 'Copy' } },
+    navigateConversation: { params, body: { event_id: event } },
+    resumeGoal: { params, status: 400 },
+    startGoal: { params, body: { objective: 'All of it', max_iterations: 1 } },
+    stopGoal: { params },
+    generateTitle: { params, body: { max_length: 20 } },
+    switchLlm: { params, body: { llm } },
+    switchAcpModel: { params, body: { model: 'x' }, status: 400 },
+    exportConversation: { params, query: { meta: 'true' } },
+    searchEvents: { params, query: { kind: 'MessageEvent', limit: '1' } },
+    countEvents: { params },
+    streamEvents: { params, query: { until: 'idle' } },
+    getEvents: { params, query: { ids: event } },
+    respondToConfirmation: { params, body: { accept: false } },
+    getEvent: { params: { ...params, event_id: event } },
+    prepareForSandboxPause: {},
+  }
+}
+
+function ofPlaces({ conversation, directory, repository, commit, bashEventId }: Things): Requests {
+  const file = `${directory}/valid.txt`
+  const tracked = `${repository}/tracked.txt`
+  const params = { conversation_id: conversation }
+  return {
+    uploadFile: { query: { path: file }, isUpload: true },
+    uploadFileTo: { params: { path: file }, isUpload: true },
+    downloadFile: { query: { path: file } },
+    downloadFileFrom: { params: { path: file } },
+    createDirectory: { query: { path: `${directory}/made` } },
+    createDirectoryAlias: { body: { path: `${directory}/made` } },
+    downloadTrajectory: { params },
+    archiveDirectory: { query: { path: directory, format: 'tar.gz' } },
+    fileHome: {},
+    searchSubdirectories: { query: { path: directory } },
+    workspaceFile: { params: { ...params, path: 'valid.txt' } },
+    workspaceRoot: { params, status: 404 },
+    createWorkspaceTicket: { params, body: { path: 'valid.txt', expires_in_seconds: 5 } },
+    startWorkspaceSession: {},
+    endWorkspaceSession: {},
+    startBashCommand: { body: { command: 'true' } },
+    executeBashCommand: { body: { command: 'true', cwd: directory, timeout: 20 } },
+    searchBashEvents: { query: { kind__eq: 'BashCommand' } },
+    getBashEvent: () => ({ params: { event_id: bashEventId() } }),
+    getBashEvents: () => ({ query: { ids: bashEventId() } }),
+    clearBashEvents: {},
+    gitChanges: { query: { path: repository, ref: 'HEAD' } },
+    gitDiff: { query: { path: tracked } },
+    gitChangesOf: { params: { path: repository } },
+    gitDiffOf: { params: { path: tracked } },
+    gitCommits: { query: { path: repository, limit: '1' } },
+    gitCommitChanges: { params: { sha: commit }, query: { path: repository } },
+    addWorkspaces: { body: { workspaces: [{ id: 'w', name: 'w', path: directory }] } },
+    addWorkspaceParents: { body: { parents: [{ id: 'p', name: 'p', path: directory }] } },
+    listWorkspaces: {},
+    removeWorkspace: { query: { path: directory } },
+    removeWorkspaceParent: { query: { path: directory } },
+  }
+}
+
+function ofExtensions({ conversation, repository }: Things): Requests {
+  const skill = { name: 'fuzz-skill' }
+  const plugin = { name: 'fuzz-plugin' }
+  return {
+    listSkills: { body: { load_public: false, load_org: false, project_dir: repository } },
+    syncSkills: {},
+    installSkill: { body: { source: `${repository}/fuzz-skill` } },
+    listInstalledSkills: {},
+    getInstalledSkill: { params: skill },
+    enableSkill: { params: skill, body: { enabled: false } },
+    refreshSkill: { params: skill },
+    uninstallSkill: { params: skill },
+    listMarketplaceSkills: {},
+    getHooks: { body: { project_dir: repository } },
+    listPlugins: { body: { project_dir: repository } },
+    installPlugin: { body: { source: `${repository}/fuzz-plugin` } },
+    listInstalledPlugins: {},
+    getInstalledPlugin: { params: plugin },
+    enablePlugin: { params: plugin, body: { enabled: true } },
+    refreshPlugin: { params: plugin },
+    loadPlugin: {
+      params: { conversation_id: conversation },
+      body: { plugin_ref: 'none@nowhere' },
+      status: 404,
+    },
+    uninstallPlugin: { params: plugin },
+    listMarketplacePlugins: {},
+    listSubAgents: { body: { project_dir: repository } },
+  }
+}
+
+function ofModels({ conversation, agentProfileId, connectionId }: Things): Requests {
+  const server = { type: 'stdio', command: '/nothing/there', args: [] }
+  return {
+    saveProfile: { params: { name: 'valid' }, body: { llm } },
+    listProfiles: {},
+    getProfile: { params: { name: 'valid' }, headers: { 'x-expose-secrets': 'encrypted' } },
+    validateProfile: { params: { name: 'valid' }, body: { llm } },
+    switchProfile: { params: { conversation_id: conversation }, body: { profile_name: 'valid' } },
+    renameProfile: { params: { name: 'valid' }, body: { new_name: 'renamed' } },
+    activateProfile: { params: { name: 'renamed' } },
+    listModels: {},
+    completeChat: { body: { model: 'openhands_renamed', messages: [{ role: 'user', content: 'Hi' }] } },
+    saveAgentProfile: {
+      params: { name: 'valid' },
+      body: { agent_kind: 'openhands', llm_profile_ref: 'renamed' },
+    },
+    listAgentProfiles: {},
+    getAgentProfile: { params: { name: 'valid' } },
+    materializeAgentProfile: { params: { name: 'valid' } },
+    activateAgentProfile: () => ({ params: { profile_id: agentProfileId() } }),
+    renameAgentProfile: { params: { name: 'valid' }, body: { new_name: 'renamed' } },
+    deleteAgentProfile: { params: { name: 'renamed' } },
+    deleteProfile: { params: { name: 'renamed' } },
+    createProviderConnection: { body: { display_name: 'Valid', api_key: 'x' } },
+    listProviderConnections: {},
+    updateProviderConnection: () => ({
+      params: { connection_id: connectionId() },
+      body: { display_name: 'Other' },
+    }),
+    deleteProviderConnection: () => ({ params: { connection_id: connectionId() } }),
+    listLlmProviders: {},
+    listLlmModels: { query: { provider: 'openai' } },
+    listVerifiedModels: {},
+    listSubscriptionModels: {},
+    getSubscriptionStatus: {},
+    startSubscriptionLogin: { status: 400 },
+    pollSubscriptionLogin: { body: { device_code: 'x' }, status: 404 },
+    endSubscription: {},
+    testMcpServer: { body: { server, timeout: 5 } },
+    startMcpOAuth: { body: { server, timeout: 5 } },
+    getMcpOAuthStatus: { params: { job_id: 'none' }, status: 404 },
+    finishMcpOAuth: { params: { job_id: 'none' }, body: { callback_url: 'http://127.0.0.1/' }, status: 404 },
+  }
+}
+
+function ofSettings(_: Things): Requests {
+  return {
+    getSettings: { headers: { 'x-expose-secrets': 'encrypted' } },
+    updateSettings: { body: { misc_settings_diff: { fuzz: 1 } } },
+    getAgentSettingsSchema: {},
+    getConversationSettingsSchema: {},
+    createMcpServer: { params: { settings_key: 'valid' }, body: { command: 'true' } },
+    updateMcpServer: { params: { settings_key: 'valid' }, body: { enabled: false } },
+    deleteMcpServer: { params: { settings_key: 'valid' } },
+    saveSecret: { body: { name: 'VALID', value: 'x' } },
+    listSecrets: {},
+    getSecretValue: { params: { name: 'VALID' } },
+    deleteSecret: { params: { name: 'VALID' } },
+  }
+}
+
+function ofEnd({ conversation }: Things): Requests {
+  return { deleteConversation: { params: { conversation_id: conversation } } }
+}
