@@ -39,7 +39,12 @@ export async function startServer(
   /** More arguments, the last of a kind counts. */
   more: readonly string[] = [],
 ) {
-  const child = spawn(process.execPath, [main, '--port', '0', '--data', data, ...more], {
+  return await startProcess([main, '--port', '0', '--data', data, ...more], env)
+}
+
+/** The same of any program for this Node whose first line is its address. */
+export async function startProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, SLIPWAY_LOG_LEVEL: 'error', ...env },
   })

@@ -282,6 +282,24 @@ test('the server prints its address and nothing else as JSON, and stops at Ctrl-
   expect(JSON.parse(await printed)).toEqual({ url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) })
 })
 
+test('a web client is shown where the server is, and a folder without one is told in words', async () => {
+  const web = await mkdtemp(join(directory, 'web-'))
+  const missing = await slipway(['serve', '--port', '0', '--data', join(directory, 'web-data'), '--web', web])
+  expect(missing.code).toBe(1)
+  expect(missing.stderr).toContain(`There is no web page in ${web}`)
+  expect(missing.stderr).not.toContain('    at ')
+  await writeFile(join(web, 'index.html'), '<head><title>A client</title>')
+  const child = start(['serve', '--port', '0', '--data', join(directory, 'web-data'), '--web', web])
+  const end = ended(child)
+  const lines = await firstLines(child, 2)
+  const address = /http:\S+/.exec(lines[1] ?? '')?.[0] ?? ''
+  expect(lines[1]).toMatch(/web/)
+  const page = await fetch(address, { headers: { accept: 'text/html' } })
+  expect(await page.text()).toContain('A client')
+  child.kill('SIGINT')
+  expect(await end).toBe(0)
+})
+
 test('a port that is taken is told', async () => {
   const taken = await slipway(['serve', '--port', new URL(url).port, '--data', join(directory, 'other')])
   expect(taken.code).toBe(1)

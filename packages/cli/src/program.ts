@@ -66,7 +66,8 @@ function addServers(slipway: Command, config: Config, signal: AbortSignal): void
     .option('--port <port>', 'port to listen on; 0 is any free one', wholeNumber(0, 65_535), 8000)
     .option('--socket <path>', 'listen on a Unix socket instead')
     .option('--data <directory>', 'where the logs are kept', '.slipway')
-    .action(async (options: { host: string; port: number; socket?: string; data: string }) => {
+    .option('--web <directory>', 'show an unpacked web client at the address of the server (or SLIPWAY_WEB)')
+    .action(async (options: ServeFlags) => {
       const { serveCommand } = await import('./commands/serve.ts')
       const { json } = slipway.opts<{ json: boolean }>()
       await serveCommand({ ...options, env: config.env, isJson: json, signal })
@@ -80,6 +81,14 @@ function addServers(slipway: Command, config: Config, signal: AbortSignal): void
       const { demoCommand } = await import('./commands/demo.ts')
       await demoCommand({ isFast: options.fast, isAsking: options.ask, config, signal })
     })
+}
+
+interface ServeFlags {
+  readonly host: string
+  readonly port: number
+  readonly socket?: string
+  readonly data: string
+  readonly web?: string
 }
 
 interface ImportOptions {

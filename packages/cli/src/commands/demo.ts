@@ -32,7 +32,7 @@ export async function demoCommand(options: {
   await rm(root, { recursive: true, force: true })
   await print(`\n${paint('bold', 'That was it')}\n`)
   await print(`The API was at ${url}/api, its page at ${url}/docs. Both are gone now, with all data.\n`)
-  await print('Start your own with "npm run dev", then "npx slipway run --help".\n')
+  await print('Start your own with "npx slipway serve", then "npx slipway run --help".\n')
 }
 
 /** Plays it on a server of its own, which has stopped afterwards. Answers where it was. */

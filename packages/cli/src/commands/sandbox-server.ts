@@ -1,4 +1,4 @@
-import { resolve } from 'node:path'
+import { basename, dirname, resolve } from 'node:path'
 import { serveSandboxes } from '@slipway/sandbox-server'
 import type { Config } from '../config.ts'
 import { paint } from '../terminal.ts'
@@ -36,8 +36,11 @@ export async function sandboxServerCommand(options: {
 export function agentServer(): { command: string[]; readable: string[] } {
   const main = resolve(import.meta.dirname, '../main.ts')
   const root = resolve(import.meta.dirname, '../../../..')
+  // Installed, the libraries lie beside this package; in a clone, below its root.
+  const isInstalled = basename(dirname(root)) === 'node_modules'
+  const libraries = isInstalled ? dirname(root) : resolve(root, 'node_modules')
   return {
     command: [process.execPath, main, 'serve'],
-    readable: [process.execPath, resolve(root, 'packages'), resolve(root, 'node_modules')],
+    readable: [process.execPath, resolve(root, 'packages'), libraries],
   }
 }

@@ -9,14 +9,17 @@ export async function serveCommand(options: {
   readonly port: number
   readonly socket?: string
   readonly data: string
+  readonly web?: string
   readonly env: Config['env']
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
   const { isJson, ...server } = options
+  const hasWeb = (options.web ?? options.env.SLIPWAY_WEB) !== undefined
   const ready = (url: string) => {
     const lines = [
       `Slipway is ready: ${paint('bold', url)}`,
+      ...(hasWeb && options.socket === undefined ? [`  web       ${url}/`] : []),
       ...(options.socket === undefined ? [`  API page  ${url}/docs`] : []),
       `  logs in   ${resolve(options.data)}`,
       'Ctrl-C stops it.',

@@ -1,0 +1,78 @@
+import { expect } from 'vitest'
+import { nowhere, openWire, prove } from './wire.ts'
+
+const wire = openWire()
+
+/** A server of the protocol over standard input and output, with one tool. */
+const program = `
+process.stdin.setEncoding('utf8')
+let rest = ''
+process.stdin.on('data', (chunk) => {
+  const lines = (rest + chunk).split('\\n')
+  rest = lines.pop()
+  for (const line of lines) if (line.trim() !== '') answer(JSON.parse(line))
+})
+const tool = { name: 'shout', description: 'Shouts.', inputSchema: { type: 'object', properties: { text: { type: 'string' } } } }
+function answer({ id, method, params }) {
+  if (id === undefined) return
+  const results = {
+    initialize: { protocolVersion: params?.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'wire', version: '1' } },
+    'tools/list': { tools: [tool] },
+    'tools/call': { content: [{ type: 'text', text: String(params?.arguments?.text).toUpperCase() + process.env.WIRE_MCP }] },
+  }
+  process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, result: results[method] ?? {} }) + '\\n')
+}
+`
+
+prove('POST /api/mcp/test', 'connects to a program, lists its tools and calls one', async () => {
+  const file = `${wire.directory}/server.cjs`
+  await wire.upload(file, program)
+  const server = { type: 'stdio', command: process.execPath, args: [file], env: { WIRE_MCP: '!' } }
+  const body = await wire.must('POST', '/api/mcp/test', {
+    body: { name: 'wire', server, timeout: 20, tool_call: { name: 'shout', arguments: { text: 'hi' } } },
+  })
+  expect(body).toMatchObject({ ok: true, tools: ['shout'], tool_result: { is_error: false, text: 'HI!' } })
+  expect(body).not.toHaveProperty('error')
+})
+
+prove('POST /api/mcp/test', 'answers 200 with what went wrong, and 422 for what is no request', async () => {
+  const failing = [
+    { type: 'stdio', command: '/nothing/there', args: [], env: { TOKEN: 'mcp-canary' } },
+    { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { authorization: 'mcp-canary' } },
+  ]
+  for (const server of failing) {
+    const { status, body } = await wire.ask('POST', '/api/mcp/test', { body: { server, timeout: 5 } })
+    expect([status, body]).toEqual([200, expect.objectContaining({ ok: false, error: expect.any(String) })])
+    expect(body).toMatchObject({ error_kind: expect.stringMatching(/^(timeout|connection|unknown)$/) })
+    expect(JSON.stringify(body)).not.toContain('mcp-canary')
+  }
+  const server = failing[0]
+  for (const body of [
+    {},
+    { server: 5 },
+    { server, timeout: 0 },
+    { server, timeout: 121 },
+    { server, name: '' },
+  ])
+    expect([body, await wire.status('POST', '/api/mcp/test', { body })]).toEqual([body, 422])
+})
+
+prove('POST /api/mcp/oauth/start', 'answers 200 with a job or with what went wrong', async () => {
+  const server = { type: 'http', url: 'http://127.0.0.1:9/mcp' }
+  const body = await wire.must('POST', '/api/mcp/oauth/start', { body: { server, timeout: 5 } })
+  expect(body).toHaveProperty('ok', expect.any(Boolean))
+})
+
+prove('GET /api/mcp/oauth/status/{job}', 'of an unknown job is 404, or not ok', async () => {
+  const { status, body } = await wire.ask('GET', `/api/mcp/oauth/status/${nowhere}`)
+  if (status === 200) expect(body).toMatchObject({ ok: false })
+  else expect(status).toBe(404)
+})
+
+prove('POST /api/mcp/oauth/callback/{job}', 'of an unknown job is 404, or not ok', async () => {
+  const { status, body } = await wire.ask('POST', `/api/mcp/oauth/callback/${nowhere}`, {
+    body: { callback_url: 'http://127.0.0.1/?code=x' },
+  })
+  if (status === 200) expect(body).toMatchObject({ ok: false })
+  else expect(status).toBe(404)
+})

@@ -1,0 +1,41 @@
+import { expect } from 'vitest'
+import { openWire, prove } from './wire.ts'
+
+const wire = openWire()
+
+interface Agents {
+  readonly agents: readonly { readonly name: string; readonly [member: string]: unknown }[]
+}
+
+prove('POST /api/sub-agents', 'lists the built-in ones, and those of a project', async () => {
+  const project_dir = `${wire.directory}/project`
+  await wire.upload(
+    `${project_dir}/.agents/agents/wire-helper.md`,
+    '---\nname: wire-helper\ndescription: Helps a test.\ntools:\n  - terminal\n---\n\nYou help.\n',
+  )
+  const { agents } = await wire.must<Agents>('POST', '/api/sub-agents', { body: { project_dir } })
+  const names = agents.map(({ name }) => name)
+  for (const name of ['general-purpose', 'code-explorer', 'bash-runner', 'web-researcher'])
+    expect(names).toContain(name)
+  expect(agents.find(({ name }) => name === 'general-purpose')).toMatchObject({ is_builtin: true })
+  expect(agents.find(({ name }) => name === 'wire-helper')).toMatchObject({
+    description: 'Helps a test.',
+    tools: ['terminal'],
+    system_prompt: expect.stringContaining('You help.'),
+    is_builtin: false,
+  })
+})
+
+prove(
+  'POST /api/sub-agents',
+  'leaves out what is not wanted, and takes a folder that is not there',
+  async () => {
+    const none = { load_user: false, load_project: false, load_builtin: false }
+    expect(await wire.must('POST', '/api/sub-agents', { body: none })).toEqual({ agents: [] })
+    for (const body of [{ project_dir: `${wire.directory}/nothing` }, { project_dir: null }, {}])
+      expect(await wire.must('POST', '/api/sub-agents', { body })).toMatchObject({
+        agents: expect.any(Array),
+      })
+    expect(await wire.status('POST', '/api/sub-agents', { body: { load_user: 'perhaps' } })).toBe(422)
+  },
+)

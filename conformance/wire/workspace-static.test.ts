@@ -1,0 +1,126 @@
+import { randomUUID } from 'node:crypto'
+import { expect } from 'vitest'
+import { finish, scripted } from '../agent.ts'
+import { nowhere, openWire, prove, proveWithKey } from './wire.ts'
+
+const wire = openWire()
+
+/** A conversation with a folder of its own that holds some files. */
+async function withFiles(): Promise<{ id: string; path: string }> {
+  const path = `${wire.directory}/${randomUUID()}`
+  await wire.upload(`${path}/index.html`, '<p>index</p>')
+  await wire.upload(`${path}/a b/ü.txt`, 'text')
+  await wire.upload(`${path}/data.json`, '{}')
+  const { id } = await wire.drive.create({ llm: scripted([finish()]) }, { workspace: { working_dir: path } })
+  return { id, path }
+}
+
+async function fetchFile(id: string, rest: string, headers: Record<string, string> = wire.headers) {
+  const response = await fetch(`${wire.url}/api/conversations/${id}/workspace${rest}`, {
+    headers,
+    redirect: 'follow',
+  })
+  return {
+    status: response.status,
+    type: response.headers.get('content-type') ?? '',
+    text: await response.text(),
+  }
+}
+
+prove(
+  'GET /api/conversations/{id}/workspace/{path}',
+  'serves files with their types, a folder by its index',
+  async () => {
+    const { id } = await withFiles()
+    expect(await fetchFile(id, '/index.html')).toMatchObject({
+      status: 200,
+      text: '<p>index</p>',
+      type: expect.stringContaining('html'),
+    })
+    expect(await fetchFile(id, '/a%20b/%C3%BC.txt')).toMatchObject({
+      status: 200,
+      text: 'text',
+      type: expect.stringContaining('text/plain'),
+    })
+    for (const rest of ['', '/'])
+      expect(await fetchFile(id, rest)).toMatchObject({ status: 200, text: '<p>index</p>' })
+    for (const rest of ['/missing', '/a%20b']) expect((await fetchFile(id, rest)).status).toBe(404)
+    expect((await fetchFile(nowhere, '/index.html')).status).toBe(404)
+  },
+)
+
+prove('GET /api/conversations/{id}/workspace/{path}', 'never leaves the folder', async () => {
+  const { id, path } = await withFiles()
+  await wire.bash(
+    `echo outside > '${wire.directory}/outside.txt' && ln -s '${wire.directory}/outside.txt' '${path}/link.txt'`,
+  )
+  const ways = [
+    '/..%2foutside.txt',
+    '/%2e%2e/outside.txt',
+    '/a%20b/..%2f..%2foutside.txt',
+    '/link.txt',
+    '/%2fetc%2fpasswd',
+    '/x%00y',
+  ]
+  for (const rest of ways) {
+    const { status, text } = await fetchFile(id, rest)
+    expect([rest, status >= 400 && status < 500, text.includes('outside\n'), text.includes('root:')]).toEqual(
+      [rest, true, false, false],
+    )
+  }
+})
+
+prove('POST /api/auth/workspace-session', 'sets a cookie that opens files', async () => {
+  const { id } = await withFiles()
+  const { status, type, headers } = await wire.ask('POST', '/api/auth/workspace-session')
+  expect([status, type]).toEqual([204, ''])
+  const cookie = String(headers.get('set-cookie'))
+  expect(cookie).toMatch(/^oh_workspace_session_key=/)
+  for (const attribute of ['HttpOnly', 'Path=/api/conversations', 'SameSite=None'])
+    expect(cookie.toLowerCase()).toContain(attribute.toLowerCase())
+  const own = { cookie: String(cookie.split(';')[0]) }
+  expect(await fetchFile(id, '/index.html', own)).toMatchObject({ status: 200, text: '<p>index</p>' })
+})
+
+proveWithKey(
+  'POST /api/auth/workspace-session',
+  'the cookie opens nothing else, and no other cookie does',
+  async () => {
+    const { id } = await withFiles()
+    const { headers } = await wire.ask('POST', '/api/auth/workspace-session')
+    const own = { cookie: String(headers.get('set-cookie')?.split(';')[0]) }
+    expect((await fetchFile(id, '/index.html', {})).status).toBe(401)
+    expect((await fetchFile(id, '/index.html', { cookie: 'oh_workspace_session_key=wrong' })).status).toBe(
+      401,
+    )
+    for (const path of [`/api/conversations/${id}`, '/api/settings'])
+      expect(await wire.status('GET', path, { isAnonymous: true, headers: own })).toBe(401)
+    expect(await wire.status('POST', '/api/auth/workspace-session', { isAnonymous: true })).toBe(401)
+  },
+)
+
+prove(
+  'DELETE /api/auth/workspace-session',
+  'is exactly 204 without a content type, and takes the cookie away',
+  async () => {
+    const { status, type, headers } = await wire.ask('DELETE', '/api/auth/workspace-session')
+    expect([status, type]).toEqual([204, ''])
+    expect(headers.get('set-cookie')).toMatch(
+      /^oh_workspace_session_key=[^;]*;.*(Max-Age=0|Expires=Thu, 01 Jan 1970)/i,
+    )
+  },
+)
+
+prove('GET /api/vscode/url', 'is a url or null, or says that it is not there', async () => {
+  const { status, body } = await wire.ask('GET', '/api/vscode/url')
+  expect([200, 503]).toContain(status)
+  if (status === 200) expect(body).toHaveProperty('url')
+  else expect(body).toHaveProperty('detail')
+})
+
+prove('GET /api/vscode/status', 'says whether there is one and whether it runs', async () => {
+  expect(await wire.must('GET', '/api/vscode/status')).toMatchObject({
+    running: expect.any(Boolean),
+    enabled: expect.any(Boolean),
+  })
+})
