@@ -1,15 +1,6 @@
-import type { EventLog } from '@slipway/storage'
+import { type EventLog, zippedConversation } from '@slipway/storage'
 
-const batchEvents = 500
-const batchBytes = 256 * 1024
-const sendBytes = 64 * 1024
 const stars = '**********'
-
-interface Entry {
-  readonly name: string
-  readonly input: Buffer
-  readonly lastModified: Date
-}
 
 export interface TrajectoryOptions {
   readonly log: EventLog
@@ -23,46 +14,15 @@ export interface TrajectoryOptions {
 
 /**
  * A conversation as a zip file: `meta.json`, and `events/event-<index>-<id>.json` for each event, where the index begins with 0 and has
- * five digits or more. It is read from the log as it is sent, so a slow reader costs no memory. Secrets of models and sealed texts are
- * stars in it; events without such are the stored bytes. Nothing is done before the first piece is asked for.
+ * five digits or more. Secrets of models and sealed texts are stars in it; events without such are the stored bytes.
  */
-export async function* trajectory(options: TrajectoryOptions): AsyncGenerator<Buffer> {
-  const { makeZip } = await import('client-zip')
-  const reader = makeZip(entries(options), { buffersAreUTF8: true }).getReader()
-  try {
-    for (let pieces: Uint8Array[] = [], sizeBytes = 0; ; ) {
-      const { value, done } = await reader.read()
-      if (value !== undefined) {
-        pieces.push(value)
-        sizeBytes += value.length
-      }
-      // Most pieces are a few bytes long.
-      if (!done && sizeBytes < sendBytes) continue
-      yield Buffer.concat(pieces)
-      if (done) return
-      pieces = []
-      sizeBytes = 0
-    }
-  } finally {
-    // It answers with the reason that it is given, as an error.
-    await reader.cancel().catch(() => undefined)
-  }
-}
-
-async function* entries({ log, id, head, meta, updatedAt }: TrajectoryOptions): AsyncGenerator<Entry> {
-  const text = `${JSON.stringify(masked(meta), null, 2)}\n`
-  yield { name: 'meta.json', input: Buffer.from(text), lastModified: inRange(updatedAt) }
-  for (let position = 0; position < head; ) {
-    const events = await log.read(id, position, Math.min(batchEvents, head - position), batchBytes)
-    for (const event of events) {
-      const name = `events/event-${String(event.position - 1).padStart(5, '0')}-${fileName(event.id)}.json`
-      yield { name, input: maskedEvent(event.bytes), lastModified: inRange(event.instant) }
-    }
-    const last = events.at(-1)
-    // It was deleted: what is there is not the whole of it, so the reader is cut off.
-    if (last === undefined) throw new Error('the conversation was deleted while it was downloaded')
-    position = last.position
-  }
+export function trajectory(options: TrajectoryOptions): AsyncGenerator<Buffer> {
+  return zippedConversation({
+    ...options,
+    meta: masked(options.meta),
+    path: ({ position, name }) => `events/event-${String(position - 1).padStart(5, '0')}-${name}`,
+    shown: maskedEvent,
+  })
 }
 
 /** Tokens that this server or others of its interface have made of a secret. */
@@ -90,14 +50,4 @@ function masked(value: unknown): unknown {
       secretMember.test(name) && typeof member === 'string' && member !== '' ? stars : masked(member),
     ]),
   )
-}
-
-/** Ids are any text: what is no plain letter, digit, dot, hyphen or underscore is a hyphen in a file name. */
-function fileName(id: string): string {
-  return id.replace(/[^\w.-]/g, '-').slice(0, 100)
-}
-
-/** A zip has years from 1980 to 2107. */
-function inRange(instant: number): Date {
-  return new Date(Math.min(Math.max(instant / 1000, 347_155_200_000), 4_354_819_200_000))
 }

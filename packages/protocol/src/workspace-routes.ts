@@ -13,6 +13,7 @@ const workspaceTicketRequest = z
     path: z
       .string()
       .max(4_096)
+      .refine((path) => path.isWellFormed(), 'No file has such a name')
       .nullish()
       .transform((path) => path ?? '')
       .meta({
