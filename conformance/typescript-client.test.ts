@@ -235,6 +235,20 @@ test('questions, secrets, analyzers, condensing, goals and interrupts', async ()
   await conversation.close()
 })
 
+test('a goal is pursued until it is judged complete, and the conversation gets a title', async () => {
+  const judged = { side: true, text: JSON.stringify({ score: 1, complete: true, missing: '' }) }
+  // The judge and the title are asked beside each other.
+  const { conversation, events } = await talking([finish('Counted.'), judged, judged])
+  await conversation.startGoal('Count to three', 3)
+  const last = () => events.findLast((event) => 'key' in event && event.key === 'goal')
+  await until(() => JSON.stringify(last() ?? '').includes('"complete"'))
+  expect(last()).toMatchObject({ value: { active: false, status: 'complete', objective: 'Count to three' } })
+  const manager = new sdk.main.ConversationManager(options())
+  await conversation.sendMessage('What was it about?')
+  await until(async () => ((await manager.getConversation(conversation.id)).title ?? '') !== '')
+  await conversation.close()
+})
+
 test('files go up and come down byte for byte, and commands answer exit code and both outputs', async () => {
   const [place, files] = [workspace(), new sdk.clients.FileClient(options())]
   const bytes = Uint8Array.from({ length: 200_000 }, (_, n) => (n * 17) % 256)

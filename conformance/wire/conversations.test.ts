@@ -147,6 +147,108 @@ prove('POST /api/conversations', 'takes settings in the place of an agent', asyn
   expect((await info(body.id)).execution_status).toBe('finished')
 })
 
+prove('POST /api/conversations', 'takes all that the page sends, which is a lot', async () => {
+  const secret = `WIRE_${randomUUID().slice(0, 8)}`
+  await wire.must('PUT', '/api/settings/secrets', { body: { name: secret, value: 'page-canary' } })
+  await wire.must('PATCH', '/api/settings', {
+    body: { agent_settings_diff: { llm: { api_key: 'page-canary' } } },
+  })
+  const sealed = await wire.must<{ agent_settings: { llm: { api_key: string } } }>('GET', '/api/settings', {
+    headers: { 'x-expose-secrets': 'encrypted' },
+  })
+  const skills = Array.from({ length: 40 }, (_, n) => ({
+    name: `skill-${n}`,
+    content: 'x'.repeat(4_000),
+    trigger: null,
+  }))
+  const conversation_id = randomUUID()
+  const working_dir = `${wire.directory}/workspace/project/${conversation_id.replaceAll('-', '')}`
+  const script = [
+    bash(`printf %s "$${secret}" > seen.txt`),
+    calls(call('open_tab', { tab: 'files' })),
+    finish(),
+  ]
+  const { status, body } = await wire.ask<Info>('POST', '/api/conversations', {
+    body: {
+      conversation_id,
+      agent_settings: {
+        agent_kind: 'openhands',
+        llm: { ...scripted(script), stream: true, api_key: sealed.agent_settings.llm.api_key },
+        agent_context: { skills, load_public_skills: false, load_user_skills: true },
+      },
+      secrets_encrypted: true,
+      workspace: { kind: 'LocalWorkspace', working_dir },
+      client_tools: [
+        {
+          name: 'open_tab',
+          description: 'Opens a tab.',
+          parameters: { type: 'object', properties: { tab: { type: 'string' } } },
+        },
+      ],
+      confirmation_policy: { kind: 'NeverConfirm' },
+      max_iterations: 500,
+      stuck_detection: true,
+      autotitle: true,
+      worktree: true,
+      tags: { clientsource: 'page' },
+      secrets: {
+        [secret]: { kind: 'LookupSecret', url: `/api/settings/secrets/${secret}`, headers: wire.headers },
+      },
+      initial_message: { role: 'user', content: [{ type: 'text', text: 'Go.' }], run: true },
+      hook_config: null,
+      plugins: null,
+      user_id: 'somebody',
+      title_llm_profile: null,
+      something_newer: { x: 1 },
+    },
+  })
+  expect([status, body.id]).toEqual([201, conversation_id])
+  const events = await wire.drive.rest(conversation_id)
+  const now = await info(conversation_id)
+  expect(now).toMatchObject({
+    execution_status: 'finished',
+    tags: { clientsource: 'page' },
+    client_tools: [{ name: 'open_tab' }],
+  })
+  const seen = await wire.ask('GET', '/api/file/download', {
+    query: { path: `${now.workspace.working_dir}/seen.txt` },
+  })
+  expect(seen.body).toBe('page-canary')
+  expect(events.map(({ kind, tool_name }) => `${kind} ${tool_name}`)).toContain('ObservationEvent open_tab')
+  expect(JSON.stringify([events, now])).not.toContain('page-canary')
+  await wire.must('DELETE', `/api/settings/secrets/${secret}`)
+  await wire.must('PATCH', '/api/settings', { body: { agent_settings_diff: { llm: { api_key: null } } } })
+})
+
+prove(
+  'POST /api/conversations',
+  'knows a parent and its children, additions to the prompt, and hooks',
+  async () => {
+    const parent = await wire.idle()
+    const hooks = {
+      pre_tool_use: [
+        { matcher: 'terminal', hooks: [{ type: 'command', command: 'echo "not that" >&2; exit 2' }] },
+      ],
+    }
+    const child = await wire.idle([bash('touch hooked'), finish()], {
+      parent_conversation_id: parent.id,
+      agent_launch_additions: { system_message_suffix_append: 'Mind the conformance suite.' },
+      hook_config: hooks,
+    })
+    expect(child.parent_conversation_id).toBe(parent.id)
+    expect((await info(parent.id)).sub_conversation_ids).toEqual([child.id])
+    await wire.must('POST', path(child.id, '/events'), { body: { content: 'Go.', run: true } })
+    const events = await wire.drive.rest(child.id)
+    expect(texts(events.find(({ kind }) => kind === 'SystemPromptEvent'))).toContain(
+      'Mind the conformance suite.',
+    )
+    expect(events.find(({ kind }) => kind === 'UserRejectObservation')).toMatchObject({
+      rejection_source: 'hook',
+    })
+    expect(await wire.bash(`ls '${wire.directory}'`)).not.toContain('hooked')
+  },
+)
+
 prove(
   'GET /api/conversations/{id}',
   'answers by either spelling of the id, 404 and 422 otherwise',

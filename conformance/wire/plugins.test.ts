@@ -111,3 +111,8 @@ prove('POST /api/plugins/installed/{name}/refresh', 'fetches it again, or is 404
 prove('GET /api/plugins/marketplace', 'is a list', async () => {
   expect(await wire.must('GET', '/api/plugins/marketplace')).toMatchObject({ plugins: expect.any(Array) })
 })
+
+prove('GET /api/canvas-extensions/installed', 'is a list', async () => {
+  const body = await wire.must('GET', '/api/canvas-extensions/installed')
+  expect(body).toMatchObject({ canvas_extensions: expect.any(Array) })
+})

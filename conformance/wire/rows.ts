@@ -154,6 +154,7 @@ const table = [
   ['plugins', 'P1', 'DELETE', '/api/plugins/installed/{name}', 'gone, 404'],
   ['plugins', 'P1', 'POST', '/api/plugins/installed/{name}/refresh', 'fetched again, 404'],
   ['plugins', 'P1', 'GET', '/api/plugins/marketplace', 'list'],
+  ['plugins', 'P1', 'GET', '/api/canvas-extensions/installed', 'list, may be empty'],
 
   ['sub-agents', 'P1', 'POST', '/api/sub-agents', 'built-in ones and those of the project'],
   ['hooks', 'P1', 'POST', '/api/hooks', 'the hooks of a project, or null'],

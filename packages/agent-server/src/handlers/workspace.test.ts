@@ -318,6 +318,8 @@ test('the time and the path of a ticket are checked when it is asked for', async
   expect((await ask({ path: null, expires_in_seconds: null })).status).toBe(200)
   expect((await ask({ path: '../x' })).status).toBe(400)
   expect((await ask({ path: 'a\0b' })).status).toBe(400)
+  // A text that is in no encoding of file names, nor of addresses.
+  expect((await ask({ path: 'a\ud800' })).status).toBe(422)
   expect((await ask({}, randomUUID())).status).toBe(404)
 })
 
