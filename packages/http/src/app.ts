@@ -18,6 +18,7 @@ import { headerOf, Incoming } from './incoming.ts'
 import { Inputs } from './input.ts'
 import { Newest } from './newest.ts'
 import { type Manner, type Observed, Observer, type ObserverOptions } from './observer.ts'
+import { Paths } from './paths.ts'
 import { type Relay, Relays } from './relay.ts'
 import { type Exchange, refusal, type Sent, write } from './reply.ts'
 import type { Site } from './site.ts'
@@ -88,8 +89,7 @@ export class App {
   readonly #known = new Newest<{ readonly serve: Serve; readonly params: unknown }>()
   /** The paths of routes for pages. */
   readonly #pages = new Map<string, Route['pages']>()
-  /** The methods of each path. */
-  readonly #paths = new Map<string, string[]>()
+  readonly #paths = new Paths()
   /** Of sockets and relays. */
   readonly #otherPaths: readonly string[]
   /** The first names of all paths of the server's own. */
@@ -115,7 +115,8 @@ export class App {
     })
     const { rewrite } = this.#basePath
     this.#fastify = framework(options, routed(refuse), (raw, res) => this.#serveKnown(raw, res), rewrite)
-    const unknown: Produce = ({ raw }) => this.#fromSite(raw) ?? this.#refuseUnknown(raw)
+    const unknown: Produce = ({ raw }) =>
+      this.#refuseMethod(raw) ?? this.#fromSite(raw) ?? this.#refuseUnknown(raw)
     this.#fastify.setNotFoundHandler(routed(this.#serve('', unknown)))
     this.#fastify.server.on('upgrade', (raw, net, head) => {
       rewrite?.(raw)
@@ -180,7 +181,7 @@ export class App {
         return { bytes: Buffer.from(await from.text()), contentType: from.contentType }
       })
     }
-    for (const [path, methods] of this.#paths) this.#refuseOthers(path, methods)
+    for (const path of this.#paths.all) this.#keepApart(path)
     for (const prefix of this.#relays.prefixes) {
       const pass: Produce = (exchange) => this.#relays.pass(exchange)
       for (const path of [prefix, `${prefix}/*`])
@@ -254,21 +255,41 @@ export class App {
 
   #add(method: Method, path: string, produce: Produce, manner?: Manner): void {
     const methods = method === 'GET' ? ['GET', 'HEAD'] : [method]
-    this.#paths.set(path, [...(this.#paths.get(path) ?? []), ...methods])
+    this.#paths.add(path, methods)
     this.#register(methods, path, produce, { manner })
   }
 
-  #refuseOthers(path: string, methods: readonly string[]): void {
-    const others = this.#fastify.supportedMethods.filter((method) => !methods.includes(method))
+  /** Refuses what would reach another path, and answers pages what they ask before a request; the rest the router does not find. */
+  #keepApart(path: string): void {
+    const methods = this.#paths.of(path)
+    const others = this.#pages.has(path)
+      ? this.#fastify.supportedMethods.filter((method) => !methods.includes(method))
+      : this.#paths.mistakenFor(path)
+    if (others.length === 0) return
+    const refuse: Produce = ({ raw, page }) => this.#notWith(raw, methods, page)
+    this.#register([...others], path, refuse, { isRefused: true })
+  }
+
+  /** Undefined when there is no such path, or it has the method and is not found for another reason. */
+  #refuseMethod(raw: IncomingMessage): Reply | Promise<Reply> | undefined {
+    const methods = this.#paths.methodsAt(raw.url ?? '')
+    const isOther = methods?.includes(raw.method ?? '') === false
+    return isOther ? this.#notWith(raw, methods) : undefined
+  }
+
+  /** A path has no such method. */
+  #notWith(
+    raw: IncomingMessage,
+    methods: readonly string[],
+    page: PageRequest | undefined = undefined,
+  ): Reply | Promise<Reply> {
     const allow = [...methods, 'OPTIONS'].join(', ')
-    const options: Reply = { status: 204, bytes: empty, headers: { allow, ...preflightHeaders } }
-    const refusal: Reply = { status: 405, json: { detail: 'Method Not Allowed' }, headers: { allow } }
-    const refuse: Produce = ({ raw, page }) => {
-      const admitted = this.#admitted(raw, raw.method === 'OPTIONS', docsRoute, page)
-      const reply = raw.method === 'OPTIONS' ? options : refusal
-      return admitted === undefined ? reply : admitted.then(() => reply)
-    }
-    this.#register(others, path, refuse, { isRefused: true })
+    const isAsking = raw.method === 'OPTIONS'
+    const admitted = this.#admitted(raw, isAsking, docsRoute, page)
+    const reply: Reply = isAsking
+      ? { status: 204, bytes: empty, headers: { allow, ...preflightHeaders } }
+      : { status: 405, json: { detail: 'Method Not Allowed' }, headers: { allow } }
+    return admitted === undefined ? reply : admitted.then(() => reply)
   }
 
   /** The site's answer; undefined when it is not asked: below a name of ours an unknown path is unknown. */
@@ -276,7 +297,7 @@ export class App {
     const { site } = this.#options
     const { method, url = '' } = raw
     if (site === undefined || (method !== 'GET' && method !== 'HEAD')) return undefined
-    this.#names ??= new Set([...this.#paths.keys(), ...this.#otherPaths].map(firstName))
+    this.#names ??= new Set([...this.#paths.all, ...this.#otherPaths].map(firstName))
     if (this.#names.has(firstName(url))) return undefined
     this.#guard.admit(raw, true)
     return site
