@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { join, resolve } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ended, type Installation, install, serveInstalled } from './installed.ts'
@@ -94,7 +95,7 @@ step('the server serves existing clients as the one of the working tree does', a
     cwd: root,
     env: { SLIPWAY_URL: String(server?.url), SLIPWAY_SESSION_API_KEY: sessionKey },
   })
-  expect(output).toMatch(/Tests +\d+ passed \(/)
+  expect(stripVTControlCharacters(output)).toMatch(/Tests +\d+ passed \(/)
   expect(code).toBe(0)
 })
 
