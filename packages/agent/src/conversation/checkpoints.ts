@@ -14,7 +14,7 @@ interface Kept extends SavedState {
 
 /** Events of the views of earlier checkpoints, together: there is nothing else in them that could be large. */
 const maxViewed = 20_000
-/** Two checkpoints this near to the newest are one. */
+/** Checkpoints are no nearer to each other. */
 const nearest = 1_000
 
 /**
@@ -47,13 +47,17 @@ export class Checkpoints {
   }
 }
 
-/** Of those whose distances lie between the same powers of two the oldest stays, so that it grows old. */
+/**
+ * Leaves out a checkpoint when the gap between its neighbours is no longer than the newer of them is old. So none of the gaps is, and the ages
+ * of every second one double.
+ */
 function thinned(position: number, all: readonly Checkpoint[]): Checkpoint[] {
-  const ageOf = (checkpoint: Checkpoint) =>
-    Math.floor(Math.log2((position - checkpoint.position) / nearest + 1))
+  let newer = position
   const spaced = all.filter((checkpoint, at) => {
-    const older = all[at + 1]
-    return checkpoint.position < position && (older === undefined || ageOf(older) !== ageOf(checkpoint))
+    const gap = newer - (all[at + 1]?.position ?? 0)
+    if (checkpoint.position >= position || gap <= Math.max(nearest, position - newer)) return false
+    newer = checkpoint.position
+    return true
   })
   let viewed = 0
   return spaced.filter(({ state }) => {
