@@ -7,7 +7,7 @@ import ownPackage from '../package.json' with { type: 'json' }
 import { readConfig } from './config.ts'
 import { healthHandlers } from './handlers/health.ts'
 import { initHandlers } from './handlers/init.ts'
-import { giveBackWhenCalm } from './idle-memory.ts'
+import { giveBackWhenCalm, growFreely } from './heap.ts'
 import { Init } from './init.ts'
 import { late, lateSocket } from './late.ts'
 import { openParts } from './parts.ts'
@@ -34,6 +34,7 @@ export interface ServeOptions {
 
 /** The wiring, from top to bottom. Resolves after a graceful stop; rejects when it cannot start. */
 export async function serve(options: ServeOptions): Promise<void> {
+  growFreely()
   const config = readConfig(options.env)
   const directory = resolve(options.data)
   const log = logTo(process.stderr, config.logLevel)

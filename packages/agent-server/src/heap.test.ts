@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { giveBack, giveBackWhenCalm } from './idle-memory.ts'
+import { giveBack, giveBackWhenCalm } from './heap.ts'
 
 function garbage(): number {
   const held = Array.from({ length: 400_000 }, (_, i) => ({ text: `number ${i}`, more: [i] }))
