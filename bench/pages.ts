@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import type { Storage } from '@slipway/storage'
 import {
   type Bench,
@@ -61,7 +62,7 @@ async function walk(storage: Storage): Promise<(string | null)[]> {
   }
 }
 
-/** A fresh process: a quarter of the pages to warm it, the others once each, then one page many times. */
+/** A process that was started three seconds ago: a quarter of the pages to warm it, the others once each, then one page many times. */
 async function measure(
   started: Server,
   load: Peer<Load, Loaded>,
@@ -70,6 +71,7 @@ async function measure(
   againPath = paths[0] ?? '',
 ) {
   await using server = started
+  await setTimeout(3_000)
   const perCpuSecond = async (asked: readonly string[], count: number) => {
     const before = server.cpuSeconds()
     const { bytes } = await load.ask({ port: server.port, paths: asked, count, connections: 4 })

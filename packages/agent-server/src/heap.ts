@@ -7,18 +7,17 @@ const lookEveryMs = 1_000
 const calmShare = 0.05
 
 /**
- * How V8 looks for what is needed no more, for a server whose pages are buffers outside of its heap. The space of new objects stays small, so
- * that the buffers of the last pages are found by looking at little; and the heap may double before all of it is looked through again, which
- * V8 would do for each hundred pages, for half of the server's time and no less memory. To be called before anything is loaded.
+ * Lets the heap double before all of it is looked through again: V8 lets a small one grow by a fraction, and the buffers of pages, which are
+ * outside of it, count. To be called before anything is loaded.
  */
 export function growFreely(): void {
-  setFlagsFromString('--semi-space-growth-factor=1')
   setFlagsFromString('--heap-growing-percent=100')
 }
 
 /**
  * Gives back, once and in the first calm second, the memory that loading a program took and that it needs no more: about a fifth of an idle
- * server, which V8 would keep for as long as nothing new is made. The process stands still for about a tenth of a second. Ends
+ * server, which V8 would keep for as long as nothing new is made. The space of new objects is small again then, so that the buffers of pages are
+ * found by looking at little, and grows when what is made lives longer. The process stands still for about a tenth of a second. Ends
  * by itself and keeps no process alive.
  */
 export function giveBackWhenCalm(): Disposable {
