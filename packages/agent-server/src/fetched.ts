@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { extensionReaders, type Source } from '@slipway/agent'
+import { extensionReaders, type Source, unlessAborted } from '@slipway/agent'
 import { type Log, Problem } from '@slipway/protocol'
 import { codeOf } from '@slipway/storage'
 import { KeptFile } from './kept-file.ts'
@@ -208,17 +208,4 @@ function isKnown(value: unknown): value is Known {
   return (
     isText && typeof fetchedAt === 'number' && wholeCommit.test(String(commit)) && /^\w+$/.test(String(key))
   )
-}
-
-/** Rejects when the signal aborts, whatever becomes of the work. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted()
-  const { promise, reject } = Promise.withResolvers<never>()
-  const onAbort = () => reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
 }

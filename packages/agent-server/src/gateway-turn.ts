@@ -1,4 +1,4 @@
-import { type Conversation, combinedMetrics, finalResponse } from '@slipway/agent'
+import { type Conversation, combinedMetrics, finalResponse, unlessAborted } from '@slipway/agent'
 import { Problem, type SendMessageRequest } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { Bell } from './stream.ts'
@@ -133,19 +133,14 @@ function tokensOf({ stats }: Conversation): number[] {
 }
 
 async function within(work: Promise<void>, timeoutMs: number, signal: AbortSignal): Promise<void> {
-  const { promise: end, reject } = Promise.withResolvers<never>()
-  const leave = () => reject(signal.reason)
+  const late = new AbortController()
   const seconds = Math.round(timeoutMs / 1000)
-  const late = () =>
-    reject(new Problem('timeout', `The run has not ended after ${seconds} seconds. It goes on.`))
-  const timer = setTimeout(late, timeoutMs)
-  signal.addEventListener('abort', leave, { once: true })
-  if (signal.aborted) leave()
+  const problem = new Problem('timeout', `The run has not ended after ${seconds} seconds. It goes on.`)
+  const timer = setTimeout(() => late.abort(problem), timeoutMs)
   try {
-    await Promise.race([work, end])
+    await unlessAborted(work, AbortSignal.any([signal, late.signal]))
   } finally {
     clearTimeout(timer)
-    signal.removeEventListener('abort', leave)
   }
 }
 

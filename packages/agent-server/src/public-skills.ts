@@ -29,10 +29,9 @@ export class PublicSkills {
   async skills(marketplacePath: string | undefined, signal: AbortSignal): Promise<readonly LoadedSkill[]> {
     const files = await this.#files(freshMs, signal)
     if (files === undefined) return []
-    const { loadCollection, readMarketplace } = await extensionReaders()
-    const { skills, faults } = await loadCollection(files.directory, 'public', signal)
-    this.#report(faults)
+    const skills = await this.#skillsIn(files.directory, signal)
     if (marketplacePath === undefined) return skills
+    const { readMarketplace } = await extensionReaders()
     const chosen = await readMarketplace(files.directory, marketplacePath)
     if ('fault' in chosen) {
       this.#report([`the collection ${chosen.fault}`])
@@ -47,7 +46,7 @@ export class PublicSkills {
     const { source } = this.#options
     const files = await this.#files(freshMs, signal)
     if (files === undefined || source === undefined) return []
-    const skills = await this.skills(undefined, signal)
+    const skills = await this.#skillsIn(files.directory, signal)
     const shown = shownSource(placeOf(source))
     return skills.flatMap(({ name, description = null, file, isAgentSkill }) => {
       if (file === undefined || !isAgentSkill) return []
@@ -67,6 +66,13 @@ export class PublicSkills {
     if ('fault' in files) return files
     const { loadCollection } = await extensionReaders()
     return { count: (await loadCollection(files.directory, 'public', signal)).skills.length }
+  }
+
+  async #skillsIn(directory: string, signal: AbortSignal): Promise<readonly LoadedSkill[]> {
+    const { loadCollection } = await extensionReaders()
+    const { skills, faults } = await loadCollection(directory, 'public', signal)
+    this.#report(faults)
+    return skills
   }
 
   async #files(maxAgeMs: number, signal: AbortSignal) {

@@ -1,4 +1,4 @@
-import { executionStatus, type Family } from '@slipway/protocol'
+import { executionStatus, type Family, family } from '@slipway/protocol'
 import type { Records } from '@slipway/storage'
 import type { Agents } from './agents.ts'
 import type { Bash } from './bash.ts'
@@ -18,26 +18,21 @@ export async function stateNumbers(parts: {
     }),
   )
   const gauge = (name: string, help: string, value: number): Family => {
-    return { name: `slipway_${name}`, type: 'gauge', help, samples: [{ value }] }
+    return family(name, 'gauge', help, [{ value }])
   }
   return [
-    { name: 'slipway_conversations', type: 'gauge', help: 'Conversations by status.', samples: statuses },
+    family('conversations', 'gauge', 'Conversations by status.', statuses),
     gauge('conversations_loaded', 'Conversations in memory.', agents.loaded),
     gauge('runs_active', 'Runs that have their turn.', agents.turns.active),
     gauge('runs_waiting', 'Runs that wait for a turn.', agents.turns.waiting),
     gauge('bash_commands_running', 'Commands of /api/bash that run.', bash.running),
-    {
-      name: 'slipway_bash_commands_total',
-      type: 'counter',
-      help: 'Commands of /api/bash that ended.',
-      samples: bash.ended.samples,
-    },
-    {
-      name: 'slipway_webhook_requests_total',
-      type: 'counter',
-      help: 'Requests to webhook receivers by outcome.',
-      samples: webhooks.requests.samples,
-    },
+    family('bash_commands_total', 'counter', 'Commands of /api/bash that ended.', bash.ended.samples),
+    family(
+      'webhook_requests_total',
+      'counter',
+      'Requests to webhook receivers by outcome.',
+      webhooks.requests.samples,
+    ),
     gauge(
       'webhook_conversations_pending',
       'Conversations that a webhook receiver is being told of, or that wait after a failure.',

@@ -1,6 +1,6 @@
 import type { Watch, Work, WorkEnd } from '@slipway/agent'
 import type { OpenSpan, Traces } from '@slipway/http'
-import { Counts, type Family, secondBounds, Tallies } from '@slipway/protocol'
+import { Counts, type Family, family, secondBounds, Tallies } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 
 /** Models are told apart by provider; what users write into their settings is no label. */
@@ -107,24 +107,26 @@ export class WorkNumbers {
   }
 
   families(): readonly Family[] {
-    const family = (name: string, type: Family['type'], help: string, from: Pick<Family, 'samples'>) => {
-      return { name: `slipway_${name}`, type, help, samples: from.samples }
-    }
     return [
-      family('runs_total', 'counter', 'Runs that ended, by the status they left.', this.#runs),
-      family('run_duration_seconds', 'histogram', 'Time of runs.', this.#runSeconds),
-      family('model_calls_total', 'counter', 'Questions to models by provider and outcome.', this.#calls),
+      family('runs_total', 'counter', 'Runs that ended, by the status they left.', this.#runs.samples),
+      family('run_duration_seconds', 'histogram', 'Time of runs.', this.#runSeconds.samples),
+      family(
+        'model_calls_total',
+        'counter',
+        'Questions to models by provider and outcome.',
+        this.#calls.samples,
+      ),
       family(
         'model_call_duration_seconds',
         'histogram',
         'Time of questions to models, retries included.',
-        this.#callSeconds,
+        this.#callSeconds.samples,
       ),
-      family('model_tokens_total', 'counter', 'Tokens by provider and kind.', this.#tokens),
-      family('model_cost_dollars_total', 'counter', 'Cost where prices are known.', this.#cost),
-      family('tool_calls_total', 'counter', 'Tool calls by kind of tool and outcome.', this.#tools),
-      family('tool_call_duration_seconds', 'histogram', 'Time of tool calls.', this.#toolSeconds),
-      family('condensations_total', 'counter', 'Condensations by outcome.', this.#condensations),
+      family('model_tokens_total', 'counter', 'Tokens by provider and kind.', this.#tokens.samples),
+      family('model_cost_dollars_total', 'counter', 'Cost where prices are known.', this.#cost.samples),
+      family('tool_calls_total', 'counter', 'Tool calls by kind of tool and outcome.', this.#tools.samples),
+      family('tool_call_duration_seconds', 'histogram', 'Time of tool calls.', this.#toolSeconds.samples),
+      family('condensations_total', 'counter', 'Condensations by outcome.', this.#condensations.samples),
     ]
   }
 }

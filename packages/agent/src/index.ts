@@ -28,6 +28,7 @@ export { Secrets } from './secrets.ts'
 export type { LoadedSkills as ListedSkills } from './skills/found.ts'
 export type { SkillAdditions } from './skills/load.ts'
 export type { LoadedSkill, SkillOrigin } from './skills/skill.ts'
+export { unlessAborted } from './tools/abort.ts'
 export { findTool, toolNames, usableTools } from './tools/index.ts'
 export { Workspace } from './workspace.ts'
 

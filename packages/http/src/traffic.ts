@@ -1,4 +1,4 @@
-import { Counts, type Family, Tally } from '@slipway/protocol'
+import { Counts, type Family, family, Tally } from '@slipway/protocol'
 
 const durationBounds = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10]
 const methods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
@@ -108,8 +108,4 @@ export class Traffic {
       family('relayed_total', 'counter', 'What was sent on to another server.', this.#relays.samples),
     ]
   }
-}
-
-function family(name: string, type: Family['type'], help: string, samples: Family['samples']): Family {
-  return { name: `slipway_${name}`, help, type, samples }
 }

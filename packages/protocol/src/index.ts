@@ -137,6 +137,7 @@ export { mcpRoutes } from './mcp-routes.ts'
 export {
   Counts,
   type Family,
+  family,
   type Measures,
   type Sample,
   secondBounds,

@@ -15,6 +15,11 @@ export interface Sample {
   readonly value: number | Tally
 }
 
+/** A family of ours; its name is given without `slipway_`. */
+export function family(name: string, type: Family['type'], help: string, samples: Family['samples']): Family {
+  return { name: `slipway_${name}`, help, type, samples }
+}
+
 /** What gives its numbers when it is asked. */
 export type Measures = () => readonly Family[] | Promise<readonly Family[]>
 

@@ -1,4 +1,4 @@
-import { type Family, sandboxStatus } from '@slipway/protocol'
+import { type Family, family, sandboxStatus } from '@slipway/protocol'
 import type { Ledger } from '@slipway/storage'
 import { isPooled, type StepNumbers } from './rows.ts'
 import type { Starts } from './start.ts'
@@ -14,9 +14,6 @@ export async function stateNumbers(parts: {
   for await (const row of parts.sandboxes.all()) {
     const counts = isPooled(row) ? pooled : owned
     counts.set(row.status, (counts.get(row.status) ?? 0) + 1)
-  }
-  const family = (name: string, type: Family['type'], help: string, samples: Family['samples']) => {
-    return { name: `slipway_${name}`, type, help, samples }
   }
   return [
     family('sandboxes', 'gauge', 'Sandboxes of users by status.', samplesOf(owned)),

@@ -1,6 +1,6 @@
-import { resolve } from 'node:path'
 import type { Handlers } from '@slipway/http'
-import { invalid, type subAgentRoutes } from '@slipway/protocol'
+import type { subAgentRoutes } from '@slipway/protocol'
+import { projectOf } from '../project-directory.ts'
 import type { SubAgentList } from '../sub-agent-list.ts'
 
 /** The agents of a project, of a user and of this server. */
@@ -17,10 +17,4 @@ export function subAgentHandlers({
       return { json: { agents: found } }
     },
   }
-}
-
-function projectOf(path: string | undefined): string | undefined {
-  if (path === undefined || path === '') return undefined
-  if (path.includes('\0')) throw invalid(['body', 'project_dir'], 'The path contains a NUL byte')
-  return resolve(path)
 }

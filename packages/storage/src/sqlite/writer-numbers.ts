@@ -1,4 +1,4 @@
-import { type Family, secondBounds, Tally } from '@slipway/protocol'
+import { type Family, family, secondBounds, Tally } from '@slipway/protocol'
 
 const bounds = [0.0001, 0.00025, 0.0005, ...secondBounds.filter((bound) => bound <= 10)]
 
@@ -14,15 +14,15 @@ export class WriterNumbers {
 
   families(): readonly Family[] {
     const histogram = (name: string, help: string, value: Tally): Family => {
-      return { name: `slipway_${name}`, help, type: 'histogram', samples: [{ value }] }
+      return family(name, 'histogram', help, [{ value }])
     }
     return [
-      {
-        name: 'slipway_events_appended_total',
-        help: 'Events that were appended to the log, imported ones left out.',
-        type: 'counter',
-        samples: [{ value: this.events }],
-      },
+      family(
+        'events_appended_total',
+        'counter',
+        'Events that were appended to the log, imported ones left out.',
+        [{ value: this.events }],
+      ),
       histogram('append_duration_seconds', 'Time until a group of changes was durable.', this.wait),
       histogram('commit_duration_seconds', 'Time of a commit with the sync of the disk.', this.commit),
       histogram('commit_changes', 'Changes of one commit.', this.changes),
