@@ -6,7 +6,7 @@ const steps = [
   ['lint and format', 'biome check --error-on-warnings'],
   ['import borders', 'node scripts/check-imports.ts'],
   ['OpenAPI up to date', 'node scripts/print-openapi.ts --check'],
-  ['wire hash', 'vitest run packages/protocol/src/wire.test.ts'],
+  ['wire hash', 'vitest run packages/protocol/src/openapi/wire-hash.test.ts'],
 ] as const
 
 for (const [name, command] of steps) {

@@ -1,4 +1,4 @@
-export { type Scope, type UserSettings, userSettings } from './account.ts'
+export { type Scope, type UserSettings, userSettings } from './sandbox-server/account.ts'
 export {
   type Agent,
   type AgentContext,
@@ -23,7 +23,7 @@ export {
   securityAnalyzer,
   skill,
   type ToolSpec,
-} from './agent.ts'
+} from './agent-server/agents/agent.ts'
 export {
   type AgentProfile,
   type AgentProfileDiagnostics,
@@ -31,9 +31,9 @@ export {
   agentProfile,
   type KeptAgentProfile,
   type OpenHandsProfile,
-} from './agent-profile.ts'
-export { agentProfileRoutes } from './agent-profile-routes.ts'
-export { agentRoutes } from './agent-routes.ts'
+} from './agent-server/profiles/agent-profile.ts'
+export { agentProfileRoutes } from './agent-server/profiles/agent-profile-routes.ts'
+export { agentRoutes } from './agent-server/routes.ts'
 export {
   type AppConversation,
   type AppConversationStartRequest,
@@ -41,9 +41,9 @@ export {
   appConversationStartRequest,
   type StartTaskStatus,
   startTaskStatus,
-} from './app-conversation.ts'
-export { appConversationRoutes } from './app-conversation-routes.ts'
-export { must, unreachable } from './assert.ts'
+} from './sandbox-server/app-conversation.ts'
+export { appConversationRoutes } from './sandbox-server/app-conversation-routes.ts'
+export { must, unreachable } from './core/assert.ts'
 export {
   type BashCommand,
   type BashOutput,
@@ -52,9 +52,9 @@ export {
   bashSocketQuery,
   type ExecuteBashRequest,
   executeBashRequest,
-} from './bash.ts'
-export { bashRoutes } from './bash-routes.ts'
-export { controlRoutes } from './control-routes.ts'
+} from './agent-server/bash/bash.ts'
+export { bashRoutes } from './agent-server/bash/routes.ts'
+export { controlRoutes } from './sandbox-server/routes.ts'
 export {
   type ClientTool,
   type ConversationInfo,
@@ -85,10 +85,10 @@ export {
   success,
   type Wire,
   wire,
-} from './conversation.ts'
-export { isTooDeep, maxDepth } from './depth.ts'
-export { editorRoutes } from './editor-routes.ts'
-export { listSetting, numberSetting, parseSettings, settingsIn } from './environment.ts'
+} from './agent-server/conversations/conversation.ts'
+export { isTooDeep, maxDepth } from './core/json-depth.ts'
+export { editorRoutes } from './agent-server/editor/routes.ts'
+export { listSetting, numberSetting, parseSettings, settingsIn } from './core/environment.ts'
 export {
   defaultSource,
   type Event,
@@ -98,7 +98,7 @@ export {
   eventPage,
   eventSource,
   validateEvent,
-} from './event.ts'
+} from './events/event.ts'
 export {
   type ExtensionSource,
   enableRequest,
@@ -112,28 +112,28 @@ export {
   marketplaceRegistration,
   type PluginManifest,
   pluginManifest,
-} from './extension.ts'
-export { faultsOf, type Schema, validated } from './faults.ts'
-export { fileRoutes } from './file-routes.ts'
-export { type ChatMessage, type ChatRequest, chatRequest } from './gateway.ts'
-export { gatewayRoutes } from './gateway-routes.ts'
-export type { GitChange, GitCommit, GitDiff, GitStatus } from './git.ts'
-export { gitRoutes } from './git-routes.ts'
-export { homeRoutes } from './home-routes.ts'
+} from './agent-server/extensions/extension.ts'
+export { faultsOf, type Schema, validated } from './core/validation-issues.ts'
+export { fileRoutes } from './agent-server/files/routes.ts'
+export { type ChatMessage, type ChatRequest, chatRequest } from './agent-server/gateway/chat-completion.ts'
+export { gatewayRoutes } from './agent-server/gateway/routes.ts'
+export type { GitChange, GitCommit, GitDiff, GitStatus } from './agent-server/git/git.ts'
+export { gitRoutes } from './agent-server/git/routes.ts'
+export { homeRoutes } from './sandbox-server/webhook-routes.ts'
 export {
   type InitRequest,
   type InitState,
   initRequest,
   type WebhookSpec,
   webhookSpec,
-} from './init.ts'
-export { initRoutes } from './init-routes.ts'
-export { formatInstant, type Instant, parseInstant } from './instant.ts'
-export { type Llm, llm, type TokenUsage } from './llm.ts'
-export { llmCatalogueRoutes } from './llm-catalogue-routes.ts'
-export type { Log } from './log.ts'
-export { type McpErrorKind, type McpTestRequest, type McpTestResponse, mcpTestRequest } from './mcp.ts'
-export { mcpRoutes } from './mcp-routes.ts'
+} from './agent-server/init/init.ts'
+export { initRoutes } from './agent-server/init/routes.ts'
+export { formatInstant, type Instant, parseInstant } from './core/instant.ts'
+export { type Llm, llm, type TokenUsage } from './agent-server/llm/llm.ts'
+export { llmCatalogueRoutes } from './agent-server/llm/catalogue-routes.ts'
+export type { Log } from './core/log-function.ts'
+export { type McpErrorKind, type McpTestRequest, type McpTestResponse, mcpTestRequest } from './agent-server/mcp/mcp.ts'
+export { mcpRoutes } from './agent-server/mcp/routes.ts'
 export {
   Counts,
   type Family,
@@ -143,7 +143,7 @@ export {
   secondBounds,
   Tallies,
   Tally,
-} from './measure.ts'
+} from './core/metrics.ts'
 export {
   atLeast,
   type CriticResult,
@@ -159,26 +159,26 @@ export {
   type TextContent,
   type ThinkingBlock,
   textContent,
-} from './message.ts'
+} from './core/message.ts'
 export { messageTexts } from './message-texts.ts'
-export { agentOpenApi, controlOpenApi, type OpenApi, openapi } from './openapi.ts'
+export { agentOpenApi, controlOpenApi, type OpenApi, openapi } from './openapi/openapi.ts'
 export {
   type InstalledPlugin,
   type MarketplacePlugin,
   type PluginInfo,
   pluginRoutes,
-} from './plugin-routes.ts'
-export { type Fault, invalid, Problem, type ProblemCode } from './problem.ts'
-export { type ProfileSummary, profileName } from './profile.ts'
+} from './agent-server/plugins/routes.ts'
+export { type Fault, invalid, Problem, type ProblemCode } from './core/problem.ts'
+export { type ProfileSummary, profileName } from './agent-server/profiles/llm-profile.ts'
 export {
   type NewProviderConnection,
   type ProviderConnection,
   type ProviderConnectionChange,
   providerConnection,
-} from './provider-connection.ts'
-export { providerConnectionRoutes } from './provider-connection-routes.ts'
-export { isSecretName, redact, redactText, secretTexts } from './redact.ts'
-export type { Method, Route, RouteBody, RouteParams, RouteQuery, RouteResponse, RouteTable } from './route.ts'
+} from './agent-server/llm/provider-connection.ts'
+export { providerConnectionRoutes } from './agent-server/llm/provider-connection-routes.ts'
+export { isSecretName, redact, redactText, secretTexts } from './redaction/redact.ts'
+export type { Method, Route, RouteBody, RouteParams, RouteQuery, RouteResponse, RouteTable } from './core/route.ts'
 export {
   type SandboxInfo,
   type SandboxSpec,
@@ -186,8 +186,8 @@ export {
   type SandboxStatus,
   sandboxSpec,
   sandboxStatus,
-} from './sandbox.ts'
-export { sandboxRoutes } from './sandbox-routes.ts'
+} from './sandbox-server/sandbox.ts'
+export { sandboxRoutes } from './sandbox-server/sandbox-routes.ts'
 export {
   type EventFilter,
   type EventSortOrder,
@@ -196,8 +196,8 @@ export {
   eventSortOrder,
   queryInstant,
   queryInteger,
-} from './search.ts'
-export { Secret } from './secret.ts'
+} from './core/query.ts'
+export { Secret } from './redaction/secret.ts'
 export {
   type AgentSettings,
   agentSettings,
@@ -210,9 +210,9 @@ export {
   secretName,
   settings,
   type UpdateSettingsRequest,
-} from './settings.ts'
-export { settingsRoutes } from './settings-routes.ts'
-export { agentSettingsSchema, conversationSettingsSchema, notInForms } from './settings-schema.ts'
+} from './agent-server/settings/settings.ts'
+export { settingsRoutes } from './agent-server/settings/routes.ts'
+export { agentSettingsSchema, conversationSettingsSchema, notInForms } from './agent-server/settings/settings-forms.ts'
 export {
   type ExposedUrl,
   type InstalledSkill,
@@ -222,18 +222,18 @@ export {
   type OrgConfig,
   type SkillInfo,
   skillRoutes,
-} from './skill-routes.ts'
+} from './agent-server/skills/routes.ts'
 export {
   authFrame,
   type EventsSocketQuery,
   eventsSocketQuery,
   type PositionedEvent,
   positionedEvent,
-} from './socket.ts'
-export { type AgentDefinition, type AgentLevel, agentDefinition } from './sub-agent.ts'
-export { type SubAgentInfo, subAgentRoutes } from './sub-agent-routes.ts'
-export { type Telemetry, telemetryOf, telemetrySettings } from './telemetry.ts'
-export { toolRoutes } from './tool-routes.ts'
+} from './events/socket.ts'
+export { type AgentDefinition, type AgentLevel, agentDefinition } from './agent-server/agents/agent-definition.ts'
+export { type SubAgentInfo, subAgentRoutes } from './agent-server/agents/sub-agent-routes.ts'
+export { type Telemetry, telemetryOf, telemetrySettings } from './core/telemetry.ts'
+export { toolRoutes } from './agent-server/agents/tool-routes.ts'
 export {
   type Action,
   action,
@@ -242,15 +242,15 @@ export {
   type ToolDefinition,
   toolDefinition,
   toolDefinitions,
-} from './tools/index.ts'
-export { actionParameters, parametersOf, parseAction, parseArguments } from './tools/parameters.ts'
+} from './tools/registry.ts'
+export { actionParameters, parametersOf, parseAction, parseArguments } from './tools/action-parameters.ts'
 export { type TaskAction, type TaskObservation, task, taskAction } from './tools/task.ts'
 export { type OwnTool, toolName } from './tools/tool.ts'
-export { workspaceRoutes } from './workspace-routes.ts'
+export { workspaceRoutes } from './agent-server/workspaces/file-routes.ts'
 export {
   type WorkspaceItem,
   type WorkspaceParent,
   type WorkspacesList,
   workspacesList,
-} from './workspaces-list.ts'
-export { workspacesListRoutes } from './workspaces-list-routes.ts'
+} from './agent-server/workspaces/list.ts'
+export { workspacesListRoutes } from './agent-server/workspaces/list-routes.ts'

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { content } from '../message.ts'
+import { content } from '../core/message.ts'
 
 /** An action: closed, and told from the others by `kind` (spec 2.5). */
 export function action<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {

@@ -1,0 +1,45 @@
+import * as z from 'zod'
+import { condenser, hookConfig, mcpConfig } from './agent.ts'
+import { boundedText, given, otherwise } from '../../core/schemas.ts'
+
+const texts = otherwise(z.array(z.string()).max(200), [])
+
+/** It stands between quotes in texts for the model, and in ids of what clients show. */
+const name = boundedText(1, 100).regex(
+  /^[^\s<>"'`\p{Cc}](?:[^<>"'`\p{Cc}]*[^\s<>"'`\p{Cc}])?$/u,
+  'A name has no quotes, angle brackets or control characters, and no blanks at its ends',
+)
+
+/** Where an agent was found. `programmatic`: the request brought it. */
+export const agentLevel = z.enum(['project', 'user', 'builtin', 'plugin', 'programmatic'])
+export type AgentLevel = z.infer<typeof agentLevel>
+
+/**
+ * An agent that another one can give tasks to (wire 6.13). `model` is `inherit` (that of whoever gives the task) or the name
+ * of an LLM profile. `tools` are registry names; without them it has none but the defaults. `skills`: names of skills that it
+ * is told of besides those that are always told. `permission_mode` can only ask for more confirmation than whoever gives
+ * the task needs. The limits are of one task: steps, and dollars.
+ */
+export const agentDefinition = z
+  .object({
+    name,
+    description: otherwise(z.string(), ''),
+    model: otherwise(z.string().min(1), 'inherit'),
+    color: given(z.string()),
+    tools: texts,
+    skills: texts,
+    system_prompt: otherwise(z.string(), ''),
+    source: given(z.string()),
+    level: given(agentLevel),
+    when_to_use_examples: texts,
+    hooks: given(hookConfig),
+    permission_mode: given(z.enum(['always_confirm', 'never_confirm', 'confirm_risky'])),
+    max_iteration_per_run: given(z.int().min(1)),
+    max_budget_per_run: given(z.number().positive()),
+    mcp_config: given(mcpConfig),
+    profile_store_dir: given(z.string()),
+    condenser: given(condenser),
+    metadata: otherwise(z.record(z.string(), z.unknown()), {}),
+  })
+  .meta({ id: 'AgentDefinition' })
+export type AgentDefinition = z.output<typeof agentDefinition>

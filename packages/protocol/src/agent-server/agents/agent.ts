@@ -1,0 +1,267 @@
+import * as z from 'zod'
+import { marketplaceRegistration } from '../extensions/extension.ts'
+import { llm } from '../llm/llm.ts'
+import { given, otherwise } from '../../core/schemas.ts'
+
+const json = z.record(z.string(), z.unknown())
+
+/** A tool that an agent may use: its registry name (`terminal`) and parameters of its own. */
+export const toolSpec = z
+  .object({ name: z.string(), params: z.preprocess((value) => value ?? {}, json) })
+  .meta({ id: 'ToolSpec' })
+export type ToolSpec = z.output<typeof toolSpec>
+
+/** When a run asks before it acts (wire: confirmation policies). `deadline_seconds`: without an answer in time the actions are rejected. */
+const deadline_seconds = given(z.number().positive())
+export const confirmationPolicy = z
+  .discriminatedUnion('kind', [
+    z.object({ kind: z.literal('NeverConfirm') }),
+    z.object({ kind: z.literal('AlwaysConfirm'), deadline_seconds }),
+    z.object({
+      kind: z.literal('ConfirmRisky'),
+      threshold: otherwise(z.enum(['LOW', 'MEDIUM', 'HIGH']), 'HIGH'),
+      confirm_unknown: otherwise(z.boolean(), true),
+      deadline_seconds,
+    }),
+  ])
+  .meta({ id: 'ConfirmationPolicy' })
+export type ConfirmationPolicy = z.output<typeof confirmationPolicy>
+
+const simpleAnalyzer = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('LLMSecurityAnalyzer') }),
+  z.looseObject({ kind: z.literal('PatternSecurityAnalyzer') }),
+  z.looseObject({ kind: z.literal('PolicyRailSecurityAnalyzer') }),
+])
+export const securityAnalyzer = z
+  .discriminatedUnion('kind', [
+    ...simpleAnalyzer.options,
+    z.object({
+      kind: z.literal('EnsembleSecurityAnalyzer'),
+      analyzers: z.array(simpleAnalyzer).min(1),
+      propagate_unknown: otherwise(z.boolean(), false),
+    }),
+  ])
+  .meta({ id: 'SecurityAnalyzer' })
+export type SecurityAnalyzer = z.output<typeof securityAnalyzer>
+
+const noOpCondenser = z.object({ kind: z.literal('NoOpCondenser') })
+const summarizing = z
+  .object({
+    kind: z.literal('LLMSummarizingCondenser'),
+    llm: given(llm),
+    max_size: otherwise(z.int().min(1), 240),
+    max_tokens: given(z.int().min(1)),
+    keep_first: otherwise(z.int().min(0), 2),
+    minimum_progress: otherwise(z.number().min(0).max(1), 0.1),
+    hard_context_reset_max_retries: otherwise(z.int().min(0), 5),
+    hard_context_reset_context_scaling: otherwise(z.number().gt(0).lt(1), 0.8),
+  })
+  .refine(({ keep_first, max_size }) => keep_first < max_size / 2 - 1, {
+    message: 'keep_first must be less than max_size / 2 - 1',
+    path: ['keep_first'],
+  })
+/** What keeps the prompt within the model's window; times and sizes in events and tokens. `llm` absent: the agent's own. */
+export const condenser = z
+  .discriminatedUnion('kind', [
+    noOpCondenser,
+    summarizing,
+    z.object({
+      kind: z.literal('PipelineCondenser'),
+      condensers: z.array(z.discriminatedUnion('kind', [noOpCondenser, summarizing])),
+    }),
+  ])
+  .meta({ id: 'Condenser' })
+export type Condenser = z.output<typeof condenser>
+export type SummarizingCondenser = z.output<typeof summarizing>
+
+const criticCommon = {
+  mode: otherwise(z.enum(['finish_and_message', 'all_actions']), 'finish_and_message'),
+  iterative_refinement: given(
+    z.object({
+      success_threshold: otherwise(z.number().min(0).max(1), 0.6),
+      max_iterations: otherwise(z.int().min(1), 3),
+    }),
+  ),
+}
+export const critic = z
+  .discriminatedUnion('kind', [
+    z.looseObject({ kind: z.literal('PassCritic'), ...criticCommon }),
+    z.looseObject({ kind: z.literal('AgentFinishedCritic'), ...criticCommon }),
+    z.looseObject({ kind: z.literal('EmptyPatchCritic'), ...criticCommon }),
+    z.looseObject({
+      kind: z.literal('APIBasedCritic'),
+      server_url: z.string(),
+      api_key: given(z.string()),
+      model_name: given(z.string()),
+      timeout: otherwise(z.number().positive(), 300),
+      ...criticCommon,
+    }),
+  ])
+  .meta({ id: 'Critic' })
+export type Critic = z.output<typeof critic>
+
+/** One MCP server: a command that speaks over its standard streams, or an address. */
+export const mcpServer = z
+  .looseObject({
+    command: given(z.string()),
+    args: given(z.array(z.string())),
+    env: given(z.record(z.string(), z.string())),
+    cwd: given(z.string()),
+    url: given(z.string()),
+    headers: given(z.record(z.string(), z.string())),
+    auth: given(z.unknown()),
+    transport: given(z.string()),
+    timeout: given(z.number().positive()),
+    disabled: given(z.boolean()),
+  })
+  .refine(({ command, url }) => (command === undefined) !== (url === undefined), {
+    message: 'Exactly one of command and url is required',
+  })
+  .meta({ id: 'MCPServer' })
+export type McpServer = z.output<typeof mcpServer>
+
+/** Servers by name; also taken in the older form that wraps them in `mcpServers`. */
+export const mcpConfig = z.preprocess(
+  (value) => {
+    if (value === null || value === undefined) return {}
+    if (typeof value === 'object' && 'mcpServers' in value) return value.mcpServers
+    return value
+  },
+  z.record(z.string(), mcpServer),
+)
+
+/** Where a secret comes from: its value, or an address whose answer is the value. A text alone is a value. */
+export const secretSource = z
+  .preprocess(
+    (value) => {
+      if (typeof value === 'string') return { kind: 'StaticSecret', value }
+      if (typeof value !== 'object' || value === null || 'kind' in value) return value
+      return { kind: 'url' in value ? 'LookupSecret' : 'StaticSecret', ...value }
+    },
+    z.discriminatedUnion('kind', [
+      z.object({ kind: z.literal('StaticSecret'), value: given(z.string()), description: given(z.string()) }),
+      z.object({
+        kind: z.literal('LookupSecret'),
+        url: z.string(),
+        headers: otherwise(z.record(z.string(), z.string()), {}),
+        description: given(z.string()),
+      }),
+    ]),
+  )
+  .meta({ id: 'SecretSource' })
+export type SecretSource = z.output<typeof secretSource>
+
+const hookDefinition = z.strictObject({
+  type: otherwise(z.enum(['command', 'prompt', 'agent']), 'command'),
+  name: given(z.string()),
+  command: otherwise(z.string(), ''),
+  prompt: given(z.string()),
+  system_prompt: given(z.string()),
+  tools: otherwise(z.array(z.string()), []),
+  max_iterations: otherwise(z.int().min(1), 3),
+  timeout: otherwise(z.number().positive(), 60).meta({ description: 'Seconds.' }),
+  async: given(z.boolean()),
+  async_: given(z.boolean()),
+})
+const hookMatchers = z
+  .array(z.strictObject({ matcher: z.string().default('*'), hooks: z.array(hookDefinition).default([]) }))
+  .default([])
+export const hookEvents = [
+  'pre_tool_use',
+  'post_tool_use',
+  'user_prompt_submit',
+  'session_start',
+  'session_end',
+  'stop',
+] as const
+export type HookEvent = (typeof hookEvents)[number]
+
+/** Hooks by event. Names in Pascal case and an outer `hooks` are taken too. */
+export const hookConfig = z
+  .preprocess(
+    hooksOf,
+    z.strictObject({
+      pre_tool_use: hookMatchers,
+      post_tool_use: hookMatchers,
+      user_prompt_submit: hookMatchers,
+      session_start: hookMatchers,
+      session_end: hookMatchers,
+      stop: hookMatchers,
+    }),
+  )
+  .meta({ id: 'HookConfig' })
+export type HookConfig = z.output<typeof hookConfig>
+
+function hooksOf(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  if ('hooks' in value && typeof value.hooks === 'object') return hooksOf(value.hooks)
+  return Object.fromEntries(
+    Object.entries(value).map(([name, matchers]) => [
+      name.replace(/([a-z])([A-Z])/g, '$1_$2').toLowerCase(),
+      matchers,
+    ]),
+  )
+}
+
+const trigger = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('keyword'), keywords: z.array(z.string()) }),
+  z.object({ type: z.literal('task'), triggers: z.array(z.string()) }),
+  z.object({ type: z.literal('path'), paths: z.array(z.string()) }),
+])
+
+/** A skill: what an agent can be told when it needs it. Without a trigger, and not in AgentSkills form, it is always told. */
+export const skill = z
+  .looseObject({
+    name: z.string(),
+    content: z.string(),
+    trigger: given(trigger),
+    source: given(z.string()),
+    description: given(z.string()),
+    is_agentskills_format: otherwise(z.boolean(), false),
+    disable_model_invocation: otherwise(z.boolean(), false),
+  })
+  .meta({ id: 'Skill' })
+export type Skill = z.output<typeof skill>
+
+export const agentContext = z
+  .looseObject({
+    skills: otherwise(z.array(skill), []),
+    system_message_suffix: given(z.string()),
+    user_message_suffix: given(z.string()),
+    load_user_skills: otherwise(z.boolean(), false),
+    load_public_skills: otherwise(z.boolean(), false),
+    marketplace_path: given(z.string()),
+    registered_marketplaces: otherwise(z.array(marketplaceRegistration).max(50), []),
+    load_project_skills: otherwise(z.boolean(), false),
+    disabled_skills: otherwise(z.array(z.string()), []),
+    secrets: given(z.record(z.string(), secretSource)),
+    current_datetime: given(z.string()),
+  })
+  .meta({ id: 'AgentContext' })
+export type AgentContext = z.output<typeof agentContext>
+
+/** The agent of a conversation (wire: agent object). Unknown members are kept. */
+export const agent = z
+  .looseObject({
+    kind: z
+      .string()
+      .refine((kind) => kind === 'Agent', {
+        message: "Input should be 'Agent': this server runs no other kind of agent",
+        params: { type: 'union_tag_invalid' },
+      })
+      .optional(),
+    llm,
+    tools: z.preprocess((value) => value ?? [], z.array(toolSpec)),
+    mcp_config: mcpConfig,
+    filter_tools_regex: given(z.string()),
+    include_default_tools: otherwise(z.array(z.string()), ['FinishTool', 'ThinkTool']),
+    agent_context: given(agentContext),
+    system_prompt: given(z.string()),
+    system_prompt_filename: otherwise(z.string(), 'system_prompt.j2'),
+    system_prompt_kwargs: z.preprocess((value) => value ?? {}, json),
+    condenser: given(condenser),
+    critic: given(critic),
+    tool_concurrency_limit: otherwise(z.int().min(1), 1),
+  })
+  .meta({ id: 'Agent' })
+export type Agent = z.output<typeof agent>

@@ -1,0 +1,62 @@
+import * as z from 'zod'
+import type { RouteTable } from '../../core/route.ts'
+import { agentLevel } from './agent-definition.ts'
+import { given, otherwise } from '../../core/schemas.ts'
+
+const yes = otherwise(z.boolean(), true)
+const json = z.record(z.string(), z.unknown())
+
+/** Where to look for agents. `project_dir` may be relative and need not exist. */
+export const listSubAgentsRequest = z
+  .object({
+    load_user: yes,
+    load_project: yes,
+    load_builtin: yes,
+    project_dir: given(z.string()).meta({ description: 'Path of the project.' }),
+  })
+  .meta({ id: 'SubAgentsRequest' })
+
+/** An agent as clients list it: values of its servers' environment and headers are stars. `mcp_servers` is `mcp_config` again. */
+export const subAgentInfo = z
+  .object({
+    name: z.string(),
+    description: z.string(),
+    model: z.string(),
+    color: z.string().nullable(),
+    tools: z.array(z.string()),
+    skills: z.array(z.string()),
+    system_prompt: z.string(),
+    source: z.string().nullable(),
+    level: agentLevel.nullable(),
+    is_builtin: z.boolean(),
+    when_to_use_examples: z.array(z.string()),
+    hooks: json.nullable(),
+    permission_mode: z.string().nullable(),
+    max_iteration_per_run: z.int().nullable(),
+    max_budget_per_run: z.number().nullable(),
+    mcp_config: json.nullable(),
+    mcp_servers: json.nullable().meta({ deprecated: true }),
+    profile_store_dir: z.string().nullable(),
+    condenser: json.nullable(),
+    metadata: json,
+  })
+  .meta({ id: 'SubAgentInfo' })
+export type SubAgentInfo = z.infer<typeof subAgentInfo>
+
+export const subAgentRoutes = {
+  listSubAgents: {
+    method: 'POST',
+    path: '/api/sub-agents',
+    tag: 'sub-agents',
+    summary: 'List the agents that tasks can be given to',
+    description:
+      'Of one name that of the project is listed, then that of the user, then the one that comes with the server. Files that cannot be read as agents are passed over.',
+    body: listSubAgentsRequest.prefault({}),
+    responses: {
+      200: {
+        description: 'The agents.',
+        schema: z.object({ agents: z.array(subAgentInfo) }).meta({ id: 'SubAgentsResponse' }),
+      },
+    },
+  },
+} as const satisfies RouteTable

@@ -1,0 +1,89 @@
+import * as z from 'zod'
+import {
+  blankable,
+  eventSortOrder,
+  pageLimit,
+  queryBoolean,
+  queryInstant,
+  queryInteger,
+  queryText,
+} from '../../core/query.ts'
+import { given, otherwise, uuid } from '../../core/schemas.ts'
+
+/** An id of bash events: a UUID in any case, with or without dashes; after parsing without. */
+export const bashId = uuid.transform((id) => id.replaceAll('-', ''))
+
+/** A command for bash. Unknown members are passed over; null is a member that was not given. */
+export const executeBashRequest = z
+  .object({
+    command: z.string(),
+    cwd: given(z.string()).meta({ description: 'Absolute; the directory of the server unless given.' }),
+    timeout: otherwise(z.int().min(1), 300).meta({
+      description: 'Seconds after which the command is ended with its process group.',
+    }),
+  })
+  .meta({ id: 'ExecuteBashRequest' })
+export type ExecuteBashRequest = z.output<typeof executeBashRequest>
+
+const time = z.string().meta({ format: 'date-time' })
+
+/** A command that was started. */
+export const bashCommand = z
+  .object({
+    command: z.string(),
+    cwd: z.string().nullable(),
+    timeout: z.int(),
+    id: z.string(),
+    timestamp: time,
+    kind: z.literal('BashCommand'),
+  })
+  .meta({ id: 'BashCommand' })
+export type BashCommand = z.infer<typeof bashCommand>
+
+/** A piece of the output of a command, counted from 0 by `order`; `exit_code` is null in all but the last. */
+export const bashOutput = z
+  .object({
+    id: z.string(),
+    timestamp: time,
+    command_id: z.string(),
+    order: z.int(),
+    exit_code: z.int().nullable().meta({
+      description: '-1 when the time was over or the server ended, -n when signal n ended the command.',
+    }),
+    stdout: z.string().nullable(),
+    stderr: z.string().nullable(),
+    kind: z.literal('BashOutput'),
+  })
+  .meta({ id: 'BashOutput' })
+export type BashOutput = z.infer<typeof bashOutput>
+
+export const bashEvent = z.discriminatedUnion('kind', [bashCommand, bashOutput])
+export type BashEvent = z.infer<typeof bashEvent>
+
+export const bashEventPage = z
+  .object({ items: z.array(bashEvent), next_page_id: z.string().nullable() })
+  .meta({ id: 'BashEventPage' })
+
+/** The query of a search for bash events; empty texts are absent after parsing, moments are instants in microseconds. */
+export const bashSearchQuery = z.object({
+  kind__eq: blankable(z.enum(['BashCommand', 'BashOutput'])),
+  command_id__eq: blankable(bashId).meta({ description: 'Keep the command of this id and its output.' }),
+  timestamp__gte: blankable(queryInstant),
+  timestamp__lt: blankable(queryInstant),
+  order__gt: blankable(queryInteger(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)).meta({
+    description: 'Of outputs keep only those of a higher order.',
+  }),
+  sort_order: eventSortOrder.default('TIMESTAMP'),
+  page_id: queryText.meta({
+    description: 'The next_page_id of the page before, or <UTC time>_<kind>[_<command id>]_<id> of an event.',
+  }),
+  limit: pageLimit,
+})
+export type BashSearchQuery = z.output<typeof bashSearchQuery>
+
+/** The query of `/sockets/bash-events`: whether what is kept is sent first. */
+export const bashSocketQuery = z.object({
+  session_api_key: z.string().optional(),
+  resend_mode: blankable(z.enum(['all'])),
+  resend_all: blankable(queryBoolean),
+})

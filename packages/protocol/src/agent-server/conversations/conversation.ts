@@ -1,0 +1,325 @@
+import * as z from 'zod'
+import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer } from '../agents/agent.ts'
+import { extensionSource } from '../extensions/extension.ts'
+import { llm } from '../llm/llm.ts'
+import { content, textContent } from '../../core/message.ts'
+import { blankable, pageLimit, queryText } from '../../core/query.ts'
+import { agentDefinition } from '../agents/agent-definition.ts'
+import { boundedText, given, otherwise, uuid } from '../../core/schemas.ts'
+
+/** What a conversation is doing. */
+export const executionStatus = z
+  .enum(['idle', 'running', 'paused', 'waiting_for_confirmation', 'finished', 'error', 'stuck', 'deleting'])
+  .meta({ id: 'ConversationExecutionStatus' })
+export type ExecutionStatus = z.infer<typeof executionStatus>
+
+/** The id of a conversation: a UUID in any case, with or without dashes; after parsing in lower case with dashes. */
+export const conversationId = uuid
+
+/** The key of the state update that moves the end of the active branch; its value is the id of an event, or null. */
+export const leafKey = 'leaf_event_id'
+
+const tagName = z.string().regex(/^[a-z0-9]+$/, 'The name of a tag is lower-case letters and digits')
+/** At most 256 characters a value. */
+export const tags = z.record(tagName, boundedText(0, 256))
+
+const title = boundedText(1, 200)
+
+const json = z.record(z.string(), z.unknown())
+
+/**
+ * A message that a client sends. Only users send messages, so any other role is refused. `content` is also taken as
+ * null (empty) or as a text (one TextContent). Unknown members are passed over.
+ */
+export const sendMessageRequest = z
+  .object({
+    role: z.literal('user').default('user'),
+    content: z
+      .preprocess((value) => {
+        if (value === null) return []
+        return typeof value === 'string' ? [{ type: 'text', text: value }] : value
+      }, content)
+      .default([]),
+    run: z
+      .boolean()
+      .default(false)
+      .meta({ description: 'Run the conversation after the message is stored.' }),
+    sender: given(z.string()),
+    extended_content: given(z.array(textContent)),
+  })
+  .meta({ id: 'SendMessageRequest' })
+export type SendMessageRequest = z.output<typeof sendMessageRequest>
+
+const workspace = z
+  .looseObject({ working_dir: z.string(), kind: z.string().optional() })
+  .meta({ id: 'LocalWorkspace' })
+
+/** How often in a row is a loop (wire: stuck detection). */
+export const stuckThresholds = z
+  .looseObject({
+    action_observation: otherwise(z.int().min(2), 4),
+    action_error: otherwise(z.int().min(2), 3),
+    monologue: otherwise(z.int().min(2), 3),
+    alternating_pattern: otherwise(z.int().min(2), 6),
+  })
+  .meta({ id: 'StuckDetectionThresholds' })
+export type StuckThresholds = z.output<typeof stuckThresholds>
+
+/** A tool that the client carries out itself; `parameters` is a JSON Schema of type object. */
+export const clientTool = z
+  .object({
+    name: z.string().regex(/^[\w-]{1,64}$/, 'A name is 1 to 64 letters, digits, _ and -'),
+    description: z.string(),
+    parameters: z.looseObject({ type: z.literal('object') }),
+    annotations: given(json),
+  })
+  .meta({ id: 'ClientToolSpec' })
+export type ClientTool = z.output<typeof clientTool>
+
+/** A request for a new conversation. Unknown members are passed over; null is a member that was not given. */
+export const startConversationRequest = z
+  .object({
+    agent: given(agent),
+    agent_settings: given(json),
+    agent_profile_id: given(uuid),
+    workspace,
+    worktree: otherwise(z.boolean(), false),
+    conversation_id: given(uuid),
+    parent_conversation_id: given(uuid),
+    confirmation_policy: given(confirmationPolicy),
+    security_analyzer: given(securityAnalyzer),
+    initial_message: given(sendMessageRequest),
+    max_iterations: otherwise(z.int().min(1), 500).meta({ description: 'Steps of one run.' }),
+    stuck_detection: otherwise(z.boolean(), true),
+    stuck_detection_thresholds: given(stuckThresholds),
+    secrets: given(z.record(z.string(), secretSource)),
+    secrets_encrypted: otherwise(z.boolean(), false),
+    tool_module_qualnames: given(json),
+    client_tools: given(z.array(clientTool)),
+    agent_definitions: given(z.array(agentDefinition).max(200)),
+    agent_launch_additions: given(
+      z.strictObject({ system_message_suffix_append: boundedText(0, 32_768).optional() }),
+    ),
+    plugins: given(z.array(extensionSource).max(50)),
+    hook_config: given(hookConfig),
+    tags: given(tags),
+    user_id: given(z.string()),
+    autotitle: otherwise(z.boolean(), true),
+    title_llm_profile: given(z.string()),
+  })
+  .superRefine((request, ctx) => {
+    const agents = [request.agent, request.agent_settings, request.agent_profile_id]
+    if (agents.filter((one) => one !== undefined).length === 1) return
+    ctx.addIssue({
+      code: 'custom',
+      message: 'Exactly one of agent, agent_settings and agent_profile_id is required',
+    })
+  })
+  .meta({ id: 'StartConversationRequest' })
+export type StartConversationRequest = z.output<typeof startConversationRequest>
+
+const time = z.string().meta({ format: 'date-time' })
+const id = z.string().meta({ format: 'uuid' })
+
+/** A conversation as clients see it; null members are present. Secrets are null. */
+export const conversationInfo = z
+  .looseObject({
+    id,
+    workspace,
+    persistence_dir: z.string().nullable(),
+    max_iterations: z.int(),
+    stuck_detection: z.boolean(),
+    execution_status: executionStatus,
+    confirmation_policy: json,
+    security_analyzer: json.nullable(),
+    activated_knowledge_skills: z.array(z.string()),
+    invoked_skills: z.array(z.string()),
+    blocked_actions: z.record(z.string(), z.string()),
+    blocked_messages: z.record(z.string(), z.string()),
+    last_user_message_id: z.string().nullable(),
+    leaf_event_id: z.string().nullable(),
+    stats: json,
+    secret_registry: json,
+    agent_state: json,
+    hook_config: json.nullable(),
+    title: z.string().nullable(),
+    metrics: json.nullable(),
+    created_at: time,
+    updated_at: time,
+    forked_from_conversation_id: id.nullable(),
+    forked_from_event_id: z.string().nullable(),
+    parent_conversation_id: id.nullable(),
+    sub_conversation_ids: z.array(id),
+    tags: z.record(z.string(), z.string()),
+    current_model_id: z.string().nullable(),
+    available_models: z.array(z.unknown()),
+    supports_runtime_model_switch: z.boolean(),
+    launched_agent_profile: json.nullable(),
+    agent: json,
+    client_tools: z.array(json),
+  })
+  .meta({ id: 'ConversationInfo' })
+export type ConversationInfo = z.infer<typeof conversationInfo>
+
+export const conversationPage = z
+  .object({ items: z.array(conversationInfo), next_page_id: z.string().nullable() })
+  .meta({ id: 'ConversationPage' })
+
+export const conversationSortOrder = z
+  .enum(['CREATED_AT', 'UPDATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT_DESC'])
+  .meta({ id: 'ConversationSortOrder' })
+
+/** What a list of conversations keeps: those with a tag of this name, and of this value where one is given. */
+const tagFilter = z.string().transform((text, ctx): { readonly name: string; readonly value?: string } => {
+  const [, name = '', value] = /^([^:=]*)(?:[:=](.*))?$/s.exec(text) ?? []
+  const result = tagName.safeParse(name)
+  if (!result.success)
+    ctx.addIssue({ code: 'custom', message: 'A tag is asked for as name or name:value', input: text })
+  return value === undefined ? { name } : { name, value }
+})
+
+/** Which conversations are listed and counted. */
+export const conversationFilter = z.object({
+  status: blankable(executionStatus).meta({ description: 'Keep only conversations of this status.' }),
+  tag: z.array(tagFilter).optional().meta({
+    description: 'Keep only conversations with this tag: name, or name:value. Repeated, all must be there.',
+  }),
+})
+
+export const conversationSearchQuery = conversationFilter.extend({
+  page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
+  limit: pageLimit,
+  sort_order: conversationSortOrder.default('CREATED_AT_DESC'),
+})
+
+/** What may be changed of a conversation; what is not given stays. `tags` replaces the whole map. */
+export const patchConversationRequest = z
+  .object({ title: given(title), tags: given(tags) })
+  .meta({ id: 'UpdateConversationRequest' })
+
+export const success = z.object({ success: z.boolean() }).meta({ id: 'Success' })
+
+/** The answer of the user to actions that wait. A refusal reaches the model with its reason. */
+export const confirmationResponseRequest = z
+  .object({ accept: z.boolean(), reason: z.string().default('User rejected the action.') })
+  .meta({ id: 'ConfirmationResponseRequest' })
+
+/** Secrets by name; one that is there already is replaced, the others stay. */
+export const updateSecretsRequest = z
+  .object({ secrets: z.record(z.string(), secretSource) })
+  .meta({ id: 'UpdateSecretsRequest' })
+
+export const setConfirmationPolicyRequest = z
+  .object({ policy: confirmationPolicy })
+  .meta({ id: 'SetConfirmationPolicyRequest' })
+
+/** Null takes the analyzer away; the member itself is required. */
+export const setSecurityAnalyzerRequest = z
+  .object({ security_analyzer: securityAnalyzer.nullable() })
+  .meta({ id: 'SetSecurityAnalyzerRequest' })
+
+export const askAgentRequest = z.object({ question: z.string() }).meta({ id: 'AskAgentRequest' })
+
+/** A text of the agent; empty when there is none. */
+export const agentResponse = z.object({ response: z.string() }).meta({ id: 'AgentResponse' })
+
+/**
+ * What a copy of a conversation is called and how far it goes. The body may be left out. An empty title is one that was
+ * not given; without `tags` those of the source are taken; `from_event_id` is the last event that is copied.
+ */
+export const forkConversationRequest = z
+  .object({
+    id: given(uuid),
+    title: given(boundedText(0, 200)).transform((text) => text || undefined),
+    tags: given(tags),
+    reset_metrics: z.boolean().default(true),
+    from_event_id: given(z.string()),
+  })
+  .meta({ id: 'ForkConversationRequest' })
+
+/** Null, or no member, leads before the first event. */
+export const navigateConversationRequest = z
+  .object({ event_id: given(z.string().min(1)) })
+  .meta({ id: 'NavigateConversationRequest' })
+
+/** What the agent is to reach; after each round a model judges whether it has. */
+export const startGoalRequest = z
+  .object({
+    objective: boundedText(1, 100_000).refine((text) => text.trim() !== '', 'The objective is empty'),
+    max_iterations: otherwise(z.int().min(1).max(10_000), 10).meta({
+      description: 'Rounds before it gives up.',
+    }),
+  })
+  .meta({ id: 'StartGoalRequest' })
+
+/** What a model says of a goal: how near it is (0 to 1), whether it is reached, and what is missing. */
+export const goalVerdict = z.object({
+  score: z.number().min(0).max(1),
+  complete: z.boolean(),
+  missing: z.string(),
+})
+export type GoalVerdict = z.output<typeof goalVerdict>
+
+/** The value of a state update of key `goal`. `iteration` counts the rounds, from 1. */
+export const goalState = z
+  .object({
+    active: z.boolean(),
+    status: z.enum(['running', 'complete', 'capped', 'interrupted']),
+    iteration: z.int().min(0),
+    max_iterations: z.int().min(1),
+    objective: z.string(),
+    verdict: goalVerdict.nullable(),
+  })
+  .meta({ id: 'GoalState' })
+export type GoalState = z.output<typeof goalState>
+
+export const switchAcpModelRequest = z.object({ model: z.string() }).meta({ id: 'SwitchACPModelRequest' })
+
+/** Which members and kinds the events of a conversation have: those of the closed description, or newer ones too. */
+export const wire = z.enum(['seed', 'current']).meta({ id: 'Wire' })
+export type Wire = z.infer<typeof wire>
+
+/** `llm` writes the title instead of the model of the agent. The body may be left out. */
+export const generateTitleRequest = z
+  .object({ max_length: z.int().min(1).max(200).default(50), llm: given(llm) })
+  .meta({ id: 'GenerateTitleRequest' })
+
+export const generateTitleResponse = z.object({ title: z.string() }).meta({ id: 'GenerateTitleResponse' })
+
+export const switchLlmRequest = z.object({ llm }).meta({ id: 'SwitchLLMRequest' })
+
+/** The first line of an import, when it has no `kind`: which conversation the events are for. */
+export const importMeta = z
+  .strictObject({ conversation_id: given(uuid), title: given(title), tags: given(tags) })
+  .meta({ id: 'ImportMeta' })
+export type ImportMeta = z.output<typeof importMeta>
+
+/** `imported` counts the events of the stream that stand in the log now. */
+export const importResult = z.object({ conversation_id: id, imported: z.int() }).meta({ id: 'ImportResult' })
+
+/** `uptime` and `idle_time` are whole seconds; `version` is the version of the contract, ours is beside it. */
+export const serverInfo = z
+  .looseObject({
+    uptime: z.int(),
+    idle_time: z.int(),
+    title: z.string(),
+    version: z.string(),
+    sdk_version: z.string(),
+    tools_version: z.string(),
+    workspace_version: z.string(),
+    slipway_version: z.string(),
+    build_git_sha: z.string(),
+    build_git_ref: z.string(),
+    python_version: z.string(),
+    usable_tools: z.array(z.string()),
+    runtime_idle_timeout_seconds: z.number().nullable(),
+    capabilities: z.array(z.string()),
+    max_foreground_terminal_timeout_seconds: z.number().nullable(),
+    synchronous: z
+      .string()
+      .meta({ description: 'How writes reach the disk: FULL is durable before acknowledged.' }),
+    docs: z.string(),
+    redoc: z.string(),
+  })
+  .meta({ id: 'ServerInfo' })
+export type ServerInfo = z.infer<typeof serverInfo>

@@ -1,0 +1,88 @@
+import * as z from 'zod'
+import { boundedText, given, otherwise } from '../../core/schemas.ts'
+
+const place = {
+  source: boundedText(1, 2048).meta({
+    description:
+      'An absolute directory, a git URL (https, ssh, file) or `github:owner/repo`; a path in the repository may follow as `github:owner/repo/path` or after a `#`.',
+  }),
+  ref: given(boundedText(1, 250)).meta({ description: 'Branch, tag or whole commit id; default: HEAD.' }),
+  repo_path: given(boundedText(1, 1024)).meta({ description: 'A folder below the source.' }),
+}
+
+/**
+ * Where a skill, a plugin or a marketplace is. Credentials in an address are used to fetch it and kept nowhere but sealed. Unknown
+ * members are kept.
+ */
+export const extensionSource = z.looseObject(place).meta({ id: 'PluginSource' })
+export type ExtensionSource = z.output<typeof extensionSource>
+
+/** What to install. `force` replaces what is installed by the same name. */
+export const installRequest = z
+  .object({ ...place, force: otherwise(z.boolean(), false) })
+  .meta({ id: 'InstallRequest' })
+export type InstallRequest = z.output<typeof installRequest>
+
+export const enableRequest = z.object({ enabled: z.boolean() }).meta({ id: 'UpdateStateRequest' })
+export const enableResponse = z
+  .object({ name: z.string(), enabled: z.boolean() })
+  .meta({ id: 'UpdateStateResponse' })
+export const uninstallResponse = z.object({ message: z.string() }).meta({ id: 'UninstallResponse' })
+
+/** A marketplace by name. `auto_load`: what of it every conversation gets: all, nothing, or these by name. */
+export const marketplaceRegistration = z
+  .looseObject({
+    name: boundedText(1, 200),
+    ...place,
+    auto_load: otherwise(z.union([z.boolean(), z.array(z.string())]), false),
+  })
+  .meta({ id: 'MarketplaceRegistration' })
+export type MarketplaceRegistration = z.output<typeof marketplaceRegistration>
+
+/** Lower-case words with single hyphens between them. */
+export const extensionName = z
+  .string()
+  .max(64)
+  .regex(/^[a-z0-9]+(?:-[a-z0-9]+)*$/, 'The name is not lower-case words with single hyphens between them')
+
+/** What is installed, whatever it is. Times are ISO 8601 in UTC. */
+export const installedMembers = {
+  name: z.string(),
+  version: z.string(),
+  description: z.string(),
+  enabled: z.boolean(),
+  source: z.string(),
+  resolved_ref: z.string().nullable().meta({ description: 'The commit, where it came from git.' }),
+  repo_path: z.string().nullable(),
+  installed_at: z.string(),
+  install_path: z.string(),
+}
+
+/** The manifest of a plugin; unknown members are kept. */
+export const pluginManifest = z
+  .looseObject({
+    name: extensionName,
+    version: given(z.string().max(200)),
+    description: given(z.string()),
+  })
+  .meta({ id: 'PluginManifest' })
+export type PluginManifest = z.output<typeof pluginManifest>
+
+const entryOf = z.looseObject({
+  name: z.string().min(1).max(200),
+  source: z.unknown().optional(),
+  description: given(z.string()),
+  version: given(z.string()),
+})
+
+/** `marketplace.json`: plugins, and skills of no plugin. Entries are judged one by one by who reads them. */
+export const marketplaceManifest = z
+  .looseObject({
+    name: given(z.string()),
+    metadata: given(z.looseObject({ pluginRoot: given(z.string()) })),
+    plugins: otherwise(z.array(z.unknown()), []),
+    skills: otherwise(z.array(z.unknown()), []),
+  })
+  .meta({ id: 'MarketplaceManifest' })
+export const marketplaceEntry = entryOf
+export type MarketplaceEntry = z.output<typeof marketplaceEntry>

@@ -1,0 +1,34 @@
+import { chatCompletion, chatRequest, modelList } from './chat-completion.ts'
+import type { RouteTable } from '../../core/route.ts'
+
+/** Conversations for programs that speak OpenAI's interface (wire 1.22). The key may come as `Authorization: Bearer`. */
+export const gatewayRoutes = {
+  listModels: {
+    method: 'GET',
+    path: '/v1/models',
+    tag: 'gateway',
+    summary: 'List the models: one for each profile',
+    bearer: true,
+    errors: 'openai',
+    responses: { 200: { description: 'In order of name.', schema: modelList } },
+  },
+  completeChat: {
+    method: 'POST',
+    path: '/v1/chat/completions',
+    tag: 'gateway',
+    summary: 'Say something to an agent and get its answer',
+    description:
+      'Begins a conversation with the model of a profile, or goes on with the one that X-OpenHands-ServerConversation-ID names; the answer has its id in the same header. With stream the answer comes as server-sent events, what the agent says on the way as it says it, then [DONE]. Errors have a member error besides detail.',
+    bearer: true,
+    errors: 'openai',
+    body: chatRequest,
+    responses: {
+      200: { description: 'The answer, when the run is over.', schema: chatCompletion },
+      400: { description: 'The profile cannot be used.' },
+      404: { description: 'There is no such model or conversation.' },
+      409: { description: 'The conversation runs, was paused, or waits for a confirmation.' },
+      500: { description: 'The run ended in an error, or the agent is stuck.' },
+      504: { description: 'The run takes longer than 120 seconds. It goes on.' },
+    },
+  },
+} as const satisfies RouteTable

@@ -1,0 +1,95 @@
+import * as z from 'zod'
+import { gitChange, gitCommitPage, gitDiff } from './git.ts'
+import type { RouteTable } from '../../core/route.ts'
+import { queryInteger, queryText } from '../../core/query.ts'
+
+const directory = z.string().min(1).meta({ description: 'Absolute path of a directory.' })
+const file = z.string().min(1).meta({ description: 'Absolute path of a file.' })
+/** The address may bring a path percent-encoded or with its slashes, and may have lost the first one. */
+const inAddress = 'Absolute; slashes may be percent-encoded, the first may be missing.'
+const base = {
+  ref: queryText.meta({
+    description:
+      'What is compared with: anything that names a commit. Without it, where the work has left the default branch of the remote, else HEAD.',
+  }),
+}
+const sides = {
+  ...base,
+  commit: queryText.meta({
+    description: 'What this commit did: its id, 4 to 64 hexadecimal digits. Not together with ref.',
+  }),
+}
+
+const changes = {
+  method: 'GET',
+  tag: 'git',
+  summary: 'List the changed files of a repository',
+  description:
+    'By path; repositories in directories right below are included. Files that are neither tracked nor ignored are ADDED. Empty where there is no repository.',
+  responses: {
+    200: { description: 'The changes.', schema: z.array(gitChange) },
+    400: { description: 'The ref names no commit, or git failed.' },
+  },
+} as const
+
+const diff = {
+  method: 'GET',
+  tag: 'git',
+  summary: 'Get a file before and after',
+  description: 'Both are null where there is no repository.',
+  responses: {
+    200: { description: 'Both sides.', schema: gitDiff },
+    400: { description: 'There is no such file on either side, or git failed.' },
+  },
+} as const
+
+/** Reading repositories; nothing in them is written or run. */
+export const gitRoutes = {
+  gitChanges: { ...changes, path: '/api/git/changes', query: z.object({ path: directory, ...base }) },
+  gitDiff: { ...diff, path: '/api/git/diff', query: z.object({ path: file, ...sides }) },
+  gitChangesOf: {
+    ...changes,
+    path: '/api/git/changes/{path*}',
+    params: z.object({ path: z.string().min(1).meta({ description: inAddress }) }),
+    query: z.object(base),
+  },
+  gitDiffOf: {
+    ...diff,
+    path: '/api/git/diff/{path*}',
+    params: z.object({ path: z.string().min(1).meta({ description: inAddress }) }),
+    query: z.object(sides),
+  },
+  gitCommits: {
+    method: 'GET',
+    path: '/api/git/commits',
+    tag: 'git',
+    summary: 'List the commits of a repository',
+    query: z.object({
+      path: directory,
+      limit: queryInteger(1, 200).default(50).meta({
+        type: 'integer',
+        minimum: 1,
+        maximum: 200,
+        default: 50,
+        description: 'Most commits to list.',
+      }),
+    }),
+    responses: {
+      200: { description: 'The newest first; empty where there is none.', schema: gitCommitPage },
+      400: { description: 'git failed.' },
+    },
+  },
+  gitCommitChanges: {
+    method: 'GET',
+    path: '/api/git/commits/{sha}/changes',
+    tag: 'git',
+    summary: 'List the files that a commit changed',
+    description: 'Of a merge: what it changed for its first parent.',
+    params: z.object({ sha: z.string().meta({ description: '4 to 64 hexadecimal digits.' }) }),
+    query: z.object({ path: directory }),
+    responses: {
+      200: { description: 'The changes.', schema: z.array(gitChange) },
+      400: { description: 'There is no such commit, or git failed.' },
+    },
+  },
+} as const satisfies RouteTable

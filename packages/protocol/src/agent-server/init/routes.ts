@@ -1,0 +1,30 @@
+import { initRequest, initStatus } from './init.ts'
+import type { RouteTable } from '../../core/route.ts'
+
+const status = {
+  200: { description: 'The state.', schema: initStatus },
+  401: { description: 'The header X-Init-API-Key is missing or wrong.' },
+}
+
+/** A server that starts without its settings and gets them later. */
+export const initRoutes = {
+  getInit: {
+    method: 'GET',
+    path: '/api/init',
+    tag: 'init',
+    summary: 'Has the server got its settings?',
+    open: true,
+    responses: status,
+  },
+  postInit: {
+    method: 'POST',
+    path: '/api/init',
+    tag: 'init',
+    summary: 'Give the server its settings',
+    description:
+      'Once. A server that does not wait for settings answers 404. The very same settings again are answered as the first time.',
+    open: true,
+    body: initRequest,
+    responses: { ...status, 400: { description: 'It has got other settings already.' } },
+  },
+} as const satisfies RouteTable

@@ -1,0 +1,56 @@
+import * as z from 'zod'
+import {
+  createProviderConnectionRequest,
+  providerConnection,
+  updateProviderConnectionRequest,
+} from './provider-connection.ts'
+import type { RouteTable } from '../../core/route.ts'
+
+const tag = 'llm'
+const connection = z.object({ connection_id: z.string() })
+const unreadable = { 409: { description: 'What is kept cannot be read.' } }
+
+export const providerConnectionRoutes = {
+  listProviderConnections: {
+    method: 'GET',
+    path: '/api/llm/provider-connections',
+    tag,
+    summary: 'List the connections to providers of models',
+    responses: {
+      200: { description: 'All of them, the oldest first.', schema: z.array(providerConnection) },
+      ...unreadable,
+    },
+  },
+  createProviderConnection: {
+    method: 'POST',
+    path: '/api/llm/provider-connections',
+    tag,
+    summary: 'Make a connection to a provider of models',
+    description: 'Profiles name it by its id and use its key and its address. The key is in no answer.',
+    body: createProviderConnectionRequest,
+    responses: {
+      201: { description: 'The connection.', schema: providerConnection },
+      409: { description: 'There are as many connections as there may be, or what is kept cannot be read.' },
+    },
+  },
+  updateProviderConnection: {
+    method: 'PATCH',
+    path: '/api/llm/provider-connections/{connection_id}',
+    tag,
+    summary: 'Change a connection to a provider of models',
+    params: connection,
+    body: updateProviderConnectionRequest,
+    responses: { 200: { description: 'The connection.', schema: providerConnection }, ...unreadable },
+  },
+  deleteProviderConnection: {
+    method: 'DELETE',
+    path: '/api/llm/provider-connections/{connection_id}',
+    tag,
+    summary: 'Delete a connection to a provider of models',
+    params: connection,
+    responses: {
+      200: { description: 'What it was.', schema: providerConnection },
+      409: { description: 'A profile or the settings use it, or what is kept cannot be read.' },
+    },
+  },
+} as const satisfies RouteTable

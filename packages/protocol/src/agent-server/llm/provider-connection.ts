@@ -1,0 +1,64 @@
+import * as z from 'zod'
+import { boundedText } from '../../core/schemas.ts'
+
+const displayName = boundedText(1, 128).refine((text) => text.trim() !== '', {
+  message: 'A name is more than blanks',
+})
+const provider = boundedText(1, 128).refine((text) => text.trim() !== '', {
+  message: 'A name is more than blanks',
+})
+const key = z.string().max(100_000)
+
+/** `http` or `https`, without a user: a key has a member of its own. Blank is none. */
+const baseUrl = z
+  .string()
+  .max(2000)
+  .transform((text) => (text.trim() === '' ? null : text.trim()))
+  .refine(isAddress, { message: 'It is no http or https address without a user and a password' })
+  .nullable()
+
+function isAddress(text: string | null): boolean {
+  if (text === null) return true
+  const url = URL.parse(text)
+  return url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
+}
+
+/** A key and an address that several profiles share. Times are seconds since 1970. The key is in no answer. */
+export const providerConnection = z
+  .object({
+    id: z.string(),
+    display_name: z.string(),
+    provider: z.string(),
+    base_url: z.string().nullable(),
+    created_at: z.number(),
+    updated_at: z.number(),
+    api_key_set: z.boolean(),
+  })
+  .meta({ id: 'ProviderConnection' })
+export type ProviderConnection = z.infer<typeof providerConnection>
+
+/** Unknown members are refused. */
+export const createProviderConnectionRequest = z
+  .strictObject({
+    display_name: displayName,
+    provider: provider.default('custom'),
+    api_key: key,
+    base_url: baseUrl.default(null),
+  })
+  .meta({ id: 'ProviderConnectionCreateRequest' })
+export type NewProviderConnection = z.output<typeof createProviderConnectionRequest>
+
+/** At least one member; `base_url: null` takes the address away, the key can only be replaced. Unknown members are refused. */
+export const updateProviderConnectionRequest = z
+  .strictObject({
+    display_name: displayName.optional(),
+    provider: provider.optional(),
+    api_key: key.optional(),
+    base_url: baseUrl.optional(),
+  })
+  .refine((body) => Object.values(body).some((member) => member !== undefined), {
+    message: 'Nothing is given to be changed',
+    when: ({ issues }) => issues.length === 0,
+  })
+  .meta({ id: 'ProviderConnectionUpdateRequest', minProperties: 1 })
+export type ProviderConnectionChange = z.output<typeof updateProviderConnectionRequest>

@@ -1,0 +1,155 @@
+import * as z from 'zod'
+import { toolSpec } from '../agents/agent.ts'
+import { profileName } from './llm-profile.ts'
+import { secretTexts } from '../../redaction/redact.ts'
+import { condenserSettings, verificationSettings } from '../settings/settings.ts'
+import { otherwise, uuid } from '../../core/schemas.ts'
+
+/** Null and left out are the same on the way in; null on the way out. */
+const orNull = <S extends z.ZodType>(schema: S) => schema.nullable().default(null)
+const text = z.string().max(100_000)
+const names = z.array(z.string().min(1).max(200)).max(1000)
+
+const noSecrets = 'A profile holds no secrets: it is shown as it is'
+
+/** Whether no name in a value speaks of a secret, and no address has a password. */
+function isPublic(value: unknown): boolean {
+  return !secretTexts(value).some(({ isNamed }) => isNamed)
+}
+
+/** As in the settings (wire 8.5), and closed. */
+const profileCondenser = z
+  .strictObject(condenserSettings.shape)
+  .refine(({ keep_first, max_size }) => keep_first < max_size / 2 - 1, {
+    message: 'keep_first must be less than max_size / 2 - 1',
+    path: ['keep_first'],
+  })
+  .meta({ id: 'AgentProfileCondenser' })
+
+const { critic_api_key: _, ...verification } = verificationSettings.shape
+/** As in the settings (wire 8.5), and closed; the key of the critic's server is theirs alone. */
+const profileVerification = z
+  .strictObject({
+    ...verification,
+    critic_server_url: orNull(z.string().max(2000).refine(isPublic, { message: noSecrets })),
+  })
+  .meta({ id: 'AgentProfileVerification' })
+
+const identity = {
+  schema_version: otherwise(z.int().min(1), 1),
+  id: uuid.nullish(),
+  name: profileName.nullish(),
+  revision: z.int().min(0).nullish(),
+  mcp_server_refs: orNull(names).meta({
+    description: 'Which of the MCP servers of the settings are used; null: all of them.',
+  }),
+}
+
+/** An agent of this server. */
+const openHandsProfile = z
+  .strictObject({
+    ...identity,
+    agent_kind: z.literal('openhands'),
+    llm_profile_ref: profileName.meta({ description: 'The LLM profile by name; it need not be there yet.' }),
+    agent: otherwise(z.string().min(1).max(200), 'CodeActAgent'),
+    tools: orNull(z.array(toolSpec).max(200).refine(isPublic, { message: noSecrets })).meta({
+      description: 'Null: the default tools.',
+    }),
+    system_message_suffix: orNull(text),
+    disabled_skills: otherwise(names, []),
+    condenser: otherwise(profileCondenser, profileCondenser.parse({})),
+    verification: otherwise(profileVerification, profileVerification.parse({})),
+    enable_sub_agents: otherwise(z.boolean(), false),
+    enable_switch_llm_tool: otherwise(z.boolean(), true),
+    tool_concurrency_limit: otherwise(z.int().min(1).max(100), 1),
+  })
+  .meta({ id: 'OpenHandsAgentProfile' })
+export type OpenHandsProfile = z.output<typeof openHandsProfile>
+
+/** An agent that is a program of its own. It can be kept here, and not run. Times are seconds. */
+const acpProfile = z
+  .strictObject({
+    ...identity,
+    agent_kind: z.literal('acp'),
+    acp_server: z.enum(['claude-code', 'codex', 'gemini-cli', 'custom']),
+    acp_model: orNull(z.string().max(200)),
+    acp_session_mode: orNull(z.string().max(200)),
+    acp_prompt_timeout: otherwise(z.number().positive(), 1800),
+    acp_startup_timeout: otherwise(z.number().positive(), 90),
+    acp_command: orNull(z.string().max(10_000)),
+    acp_args: orNull(z.array(z.string().max(10_000)).max(1000)),
+  })
+  .meta({ id: 'ACPAgentProfile' })
+
+/**
+ * What an agent is, by references: nothing in it is secret. Unknown members are refused. `id`, `revision` and `name` are the
+ * server's to say; in what is saved they are passed over.
+ */
+export const agentProfile = z
+  .discriminatedUnion('agent_kind', [openHandsProfile, acpProfile])
+  .meta({ id: 'AgentProfile' })
+export type AgentProfile = z.output<typeof agentProfile>
+/** One that is kept: it knows who it is. */
+export type KeptAgentProfile = AgentProfile & {
+  readonly id: string
+  readonly name: string
+  readonly revision: number
+}
+
+export const agentProfileSummary = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    agent_kind: z.enum(['openhands', 'acp']),
+    revision: z.int(),
+    llm_profile_ref: z.string().nullable(),
+    mcp_server_refs: z.array(z.string()).nullable(),
+  })
+  .meta({ id: 'AgentProfileInfo' })
+export type AgentProfileSummary = z.infer<typeof agentProfileSummary>
+
+/** In order of name. */
+export const agentProfileList = z
+  .object({ profiles: z.array(agentProfileSummary), active_agent_profile_id: z.string().nullable() })
+  .meta({ id: 'AgentProfileList' })
+
+export const agentProfileDetail = z
+  .object({ name: z.string(), profile: agentProfile })
+  .meta({ id: 'AgentProfileDetail' })
+
+/** What was done, in words. */
+export const agentProfileMutation = z
+  .object({ name: z.string(), message: z.string() })
+  .meta({ id: 'AgentProfileMutationResponse' })
+
+export const renameAgentProfileRequest = z
+  .object({ new_name: profileName })
+  .meta({ id: 'RenameAgentProfileRequest' })
+
+/** Settings stay as they are: which profile is active is all that changed. */
+export const activateAgentProfileResponse = z
+  .object({ id: z.string(), message: z.string(), agent_settings_applied: z.boolean() })
+  .meta({ id: 'ActivateAgentProfileResponse' })
+
+/** What a conversation of this profile would be started with, and what is missing for it. No secret is in it. */
+export const agentProfileDiagnostics = z
+  .object({
+    agent_kind: z.enum(['openhands', 'acp']),
+    valid: z.boolean(),
+    errors: z.array(z.string()),
+    llm_profile_ref: z.string().nullable(),
+    llm_profile_resolved: z.boolean(),
+    llm_api_key_set: z.boolean(),
+    mcp_server_refs: z.array(z.string()).nullable(),
+    resolved_mcp_config_keys: z.array(z.string()),
+    resolved_mcp_servers: z.array(z.string()),
+    dangling_mcp_server_refs: z.array(z.string()),
+    disabled_skills: z.array(z.string()),
+    resolved_skills: z.array(z.string()),
+    acp_api_key_secret_name: z.string().nullable(),
+    acp_base_url_secret_name: z.string().nullable(),
+    acp_file_secret_names: z.array(z.string()),
+    resolved_settings: z.record(z.string(), z.unknown()).nullable(),
+  })
+  .meta({ id: 'AgentProfileDiagnostics' })
+export type AgentProfileDiagnostics = z.infer<typeof agentProfileDiagnostics>

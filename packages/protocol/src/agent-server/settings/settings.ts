@@ -1,0 +1,219 @@
+import * as z from 'zod'
+import { agentContext, mcpConfig, mcpServer, toolSpec } from '../agents/agent.ts'
+import { llm, secretText } from '../llm/llm.ts'
+import { boundedText, given, otherwise, uuid } from '../../core/schemas.ts'
+
+const json = z.record(z.string(), z.unknown())
+/** A member that is null until it is set. */
+function unset<S extends z.ZodType>(schema: S) {
+  return schema.nullable().default(null)
+}
+
+export const condenserSettings = z.looseObject({
+  condenser_kind: otherwise(z.enum(['llm_summarizing', 'no_op']), 'llm_summarizing'),
+  enabled: otherwise(z.boolean(), true),
+  max_size: otherwise(z.int().min(20), 240),
+  max_tokens: unset(z.int().min(1)),
+  keep_first: otherwise(z.int().min(0), 2),
+  minimum_progress: otherwise(z.number().min(0).max(1), 0.1),
+  hard_context_reset_max_retries: otherwise(z.int().min(0), 5),
+  hard_context_reset_context_scaling: otherwise(z.number().gt(0).lt(1), 0.8),
+})
+
+export const verificationSettings = z.looseObject({
+  critic_enabled: otherwise(z.boolean(), false),
+  critic_mode: otherwise(z.enum(['finish_and_message', 'all_actions']), 'finish_and_message'),
+  enable_iterative_refinement: otherwise(z.boolean(), false),
+  critic_threshold: otherwise(z.number().min(0).max(1), 0.6),
+  max_refinement_iterations: otherwise(z.int().min(1), 3),
+  critic_server_url: unset(z.string()),
+  critic_model_name: unset(z.string()),
+  critic_api_key: secretText,
+})
+
+const defaultModel = { model: 'openai/gpt-5.5' }
+
+/**
+ * What new conversations of a user are made from (wire 8.5, OpenHandsAgentSettings). Every member has a default; null is a member
+ * that was not given. Unknown members are kept. The only kind of agent is `openhands`, which older clients call `llm`.
+ */
+export const agentSettings = z
+  .looseObject({
+    schema_version: z.preprocess(() => 5, z.literal(5)),
+    agent_kind: z
+      .enum(['openhands', 'llm'], {
+        error: () => "Input should be 'openhands': this server runs no other kind",
+      })
+      .nullish()
+      .transform(() => 'openhands' as const)
+      .meta({ default: 'openhands' }),
+    agent: otherwise(z.string(), 'CodeActAgent'),
+    llm: z.preprocess((value) => withModel(value), llm),
+    tools: unset(z.array(toolSpec)),
+    enable_sub_agents: otherwise(z.boolean(), false),
+    enable_switch_llm_tool: otherwise(z.boolean(), true),
+    tool_concurrency_limit: otherwise(z.int().min(1), 1),
+    mcp_config: mcpConfig,
+    agent_context: z.preprocess((value) => value ?? {}, agentContext),
+    condenser: z
+      .preprocess((value) => value ?? {}, condenserSettings)
+      .refine(({ keep_first, max_size }) => keep_first < max_size / 2 - 1, {
+        message: 'keep_first must be less than max_size / 2 - 1',
+        path: ['keep_first'],
+      }),
+    verification: z.preprocess((value) => value ?? {}, verificationSettings),
+  })
+  .meta({ id: 'OpenHandsAgentSettings' })
+export type AgentSettings = z.output<typeof agentSettings>
+
+/** Settings without a model are those of the default one. */
+function withModel(value: unknown): unknown {
+  if (value === null || value === undefined) return defaultModel
+  if (typeof value !== 'object' || Array.isArray(value)) return value
+  const model = 'model' in value ? value.model : undefined
+  return model === null || model === undefined ? { ...value, ...defaultModel } : value
+}
+
+/** How new conversations of a user run (wire 8.5). Unknown members are kept; what a create request brings goes before them. */
+export const conversationSettings = z
+  .looseObject({
+    schema_version: z.preprocess(() => 1, z.literal(1)),
+    max_iterations: otherwise(z.int().min(1), 500),
+    confirmation_mode: otherwise(z.boolean(), false),
+    security_analyzer: z.enum(['llm', 'pattern', 'policy_rail', 'none']).nullable().default('llm'),
+  })
+  .meta({ id: 'ConversationSettings' })
+export type ConversationSettings = z.output<typeof conversationSettings>
+
+/**
+ * Everything that is kept of a user's settings. `active_profile` is a name, `active_agent_profile_id` a UUID; `misc_settings` belongs to
+ * the clients and is kept as it is.
+ */
+export const settings = z.object({
+  agent_settings: json.default({}),
+  conversation_settings: json.default({}),
+  misc_settings: json.default({}),
+  active_profile: given(z.string()),
+  active_agent_profile_id: given(z.string()),
+})
+export type KeptSettings = z.output<typeof settings>
+
+export const settingsResponse = z
+  .object({
+    agent_settings: json,
+    conversation_settings: json,
+    llm_api_key_is_set: z.boolean(),
+    active_profile: z.string().nullable(),
+    active_agent_profile_id: z.string().nullable(),
+    misc_settings: json,
+  })
+  .meta({ id: 'SettingsResponse' })
+
+/** Diffs are merge patches (RFC 7396): maps are merged, null takes a member back to its default, everything else replaces. */
+export const updateSettingsRequest = z
+  .object({
+    agent_settings_diff: given(json),
+    conversation_settings_diff: given(json),
+    misc_settings_diff: given(json),
+    active_profile: z.string().nullish().meta({ description: 'A profile whose model to take; null: none.' }),
+    active_agent_profile_id: uuid
+      .nullish()
+      .meta({ description: 'The UUID of an agent profile; null: none.' }),
+  })
+  .meta({ id: 'SettingsUpdateRequest' })
+export type UpdateSettingsRequest = z.output<typeof updateSettingsRequest>
+
+export const mcpKey = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][\w.-]{0,127}$/,
+    'The name of an MCP server is 1 to 128 letters, digits, dots, underscores and hyphens, a letter or digit first',
+  )
+/** What the settings know of an MCP server; anything else would be a mistake in a name, and is refused. */
+export const createMcpServerRequest = z
+  .strictObject({
+    ...mcpServer.shape,
+    enabled: given(z.boolean()),
+    description: given(z.string()),
+    icon: given(z.string()),
+    keep_alive: given(z.boolean()),
+    sse_read_timeout: given(z.number().positive()),
+  })
+  .meta({ id: 'MCPServerInput' })
+/** A part of it; null takes a member away. Values are checked in the whole that comes of it. */
+export const patchMcpServerRequest = z
+  .strictObject(
+    Object.fromEntries(
+      Object.keys(createMcpServerRequest.shape).map((name) => [name, z.unknown().optional()]),
+    ),
+  )
+  .meta({ id: 'MCPServerPatch' })
+
+/** The name of a secret, which is also that of a variable: a letter, then up to 63 letters, digits and underscores. */
+export const secretName = z
+  .string()
+  .regex(
+    /^[A-Za-z][A-Za-z0-9_]{0,63}$/,
+    'The name of a secret is a letter and up to 63 letters, digits and underscores',
+  )
+
+export const secretItem = z
+  .object({ name: z.string(), description: z.string().nullable() })
+  .meta({ id: 'SecretItemResponse' })
+export type SecretItem = z.infer<typeof secretItem>
+
+export const secretList = z.object({ secrets: z.array(secretItem) }).meta({ id: 'SecretsListResponse' })
+
+export const saveSecretRequest = z
+  .object({
+    name: secretName,
+    value: boundedText(1, 65_536)
+      .refine((text) => !/^(?:\*+|<redacted>)$/.test(text), 'A mask is no value')
+      // What no environment of a process could hold.
+      .refine(
+        (text) => text.isWellFormed() && !text.includes('\0'),
+        'A value has no NUL and no half characters',
+      ),
+    description: given(boundedText(0, 1_000)),
+  })
+  .meta({ id: 'SecretCreateRequest' })
+
+const choice = z.object({ value: z.union([z.boolean(), z.number(), z.string()]), label: z.string() })
+
+/** One field of a form: where its value stands in the settings (`llm.model`), and how to ask for it. */
+export const settingsField = z
+  .object({
+    key: z.string(),
+    label: z.string(),
+    description: z.string().nullable(),
+    section: z.string(),
+    section_label: z.string(),
+    value_type: z.enum(['string', 'integer', 'number', 'boolean', 'array', 'object']),
+    default: z.unknown(),
+    prominence: z.enum(['critical', 'major', 'minor']),
+    depends_on: z.array(z.string()),
+    secret: z.boolean(),
+    choices: z.array(choice),
+    required: z.boolean(),
+    variant: z.string().nullable(),
+  })
+  .meta({ id: 'SettingsFieldSchema' })
+export type SettingsField = z.infer<typeof settingsField>
+
+/** What a client needs to ask for settings: the sections of a form and their fields. */
+export const settingsSchema = z
+  .object({
+    model_name: z.string(),
+    sections: z.array(
+      z
+        .object({
+          key: z.string(),
+          label: z.string(),
+          variant: z.string().nullable(),
+          fields: z.array(settingsField),
+        })
+        .meta({ id: 'SettingsSectionSchema' }),
+    ),
+  })
+  .meta({ id: 'SettingsSchema' })
+export type SettingsSchema = z.infer<typeof settingsSchema>

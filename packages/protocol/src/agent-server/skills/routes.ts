@@ -1,0 +1,202 @@
+import * as z from 'zod'
+import { hookConfig } from '../agents/agent.ts'
+import {
+  enableRequest,
+  enableResponse,
+  installedMembers,
+  installRequest,
+  marketplaceRegistration,
+  uninstallResponse,
+} from '../extensions/extension.ts'
+import type { RouteTable } from '../../core/route.ts'
+import { given, otherwise } from '../../core/schemas.ts'
+
+const projectDirectory = given(z.string()).meta({ description: 'Absolute path of the project.' })
+const yes = otherwise(z.boolean(), true)
+
+/** A skill as clients list it. `repo`: always told; `knowledge`: told when a word of it is said; `agentskills`: a folder. */
+export const skillInfo = z
+  .object({
+    name: z.string(),
+    type: z.enum(['repo', 'knowledge', 'agentskills']),
+    content: z.string(),
+    triggers: z.array(z.string()),
+    source: z.string().nullable(),
+    description: z.string().nullable(),
+    is_agentskills_format: z.boolean(),
+    disable_model_invocation: z.boolean(),
+  })
+  .meta({ id: 'SkillInfo' })
+export type SkillInfo = z.infer<typeof skillInfo>
+
+/** A repository with the skills of an organisation. Its address may hold credentials; they are kept and shown nowhere. */
+const orgConfig = z
+  .looseObject({ org_repo_url: z.string().max(2048), org_name: given(z.string()) })
+  .meta({ id: 'OrgConfig' })
+export type OrgConfig = z.output<typeof orgConfig>
+
+const exposedUrl = z.looseObject({
+  name: z.string().max(200),
+  url: z.string().max(2048),
+  port: given(z.int()),
+})
+export type ExposedUrl = z.output<typeof exposedUrl>
+
+/**
+ * Which skills to list. `marketplace_path`: of the public collection only what this file of it names. Unknown members are passed
+ * over.
+ */
+export const listSkillsRequest = z
+  .looseObject({
+    load_public: yes,
+    load_user: yes,
+    load_project: yes,
+    load_org: yes,
+    project_dir: projectDirectory,
+    marketplace_path: given(z.string().max(1024)),
+    registered_marketplaces: otherwise(z.array(marketplaceRegistration).max(20), []),
+    org_config: given(orgConfig),
+    org_configs: given(z.array(orgConfig).max(20)),
+    sandbox_config: given(z.looseObject({ exposed_urls: otherwise(z.array(exposedUrl).max(100), []) })),
+  })
+  .meta({ id: 'SkillsRequest' })
+export type ListSkillsRequest = z.output<typeof listSkillsRequest>
+
+/** By name. `sources`: how many each kind of source brought in, after names that clash. */
+export const skillList = z
+  .object({ skills: z.array(skillInfo), sources: z.record(z.string(), z.int()) })
+  .meta({ id: 'SkillsResponse' })
+
+export const installedSkill = z.object(installedMembers).meta({ id: 'InstalledSkillResponse' })
+export type InstalledSkill = z.infer<typeof installedSkill>
+
+/** A skill of a catalogue. `source` is what an installation names it by. */
+export const marketplaceSkill = z
+  .object({
+    name: z.string(),
+    description: z.string().nullable(),
+    source: z.string(),
+    installed: z.boolean(),
+  })
+  .meta({ id: 'MarketplaceSkillInfo' })
+export type MarketplaceSkill = z.infer<typeof marketplaceSkill>
+
+const named = z.object({ name: z.string() })
+const notFetched = { description: 'The source cannot be fetched.' }
+
+export const skillRoutes = {
+  listSkills: {
+    method: 'POST',
+    path: '/api/skills',
+    tag: 'skills',
+    summary: 'List the skills that an agent would have',
+    description:
+      'Of two skills of one name the later in this row is listed: sandbox, marketplaces, public, user, installed, organisation, project. A source that cannot be reached brings nothing.',
+    body: listSkillsRequest.prefault({}),
+    responses: { 200: { description: 'The skills.', schema: skillList } },
+  },
+  syncSkills: {
+    method: 'POST',
+    path: '/api/skills/sync',
+    tag: 'skills',
+    summary: 'Fetch the public skills and the marketplaces again',
+    responses: {
+      200: {
+        description: 'Whether it went well.',
+        schema: z
+          .object({ status: z.enum(['success', 'error']), message: z.string() })
+          .meta({ id: 'SyncResponse' }),
+      },
+    },
+  },
+  installSkill: {
+    method: 'POST',
+    path: '/api/skills/install',
+    tag: 'skills',
+    summary: 'Install a skill',
+    description: 'Every conversation that is loaded from then on has it.',
+    body: installRequest,
+    responses: {
+      200: { description: 'It is.', schema: installedSkill },
+      400: notFetched,
+      409: { description: 'A skill of this name is installed.' },
+    },
+  },
+  listInstalledSkills: {
+    method: 'GET',
+    path: '/api/skills/installed',
+    tag: 'skills',
+    summary: 'List the installed skills',
+    responses: {
+      200: {
+        description: 'All of them.',
+        schema: z.object({ skills: z.array(installedSkill) }).meta({ id: 'InstalledSkillsListResponse' }),
+      },
+    },
+  },
+  getInstalledSkill: {
+    method: 'GET',
+    path: '/api/skills/installed/{name}',
+    tag: 'skills',
+    summary: 'Get an installed skill',
+    params: named,
+    responses: { 200: { description: 'The skill.', schema: installedSkill } },
+  },
+  enableSkill: {
+    method: 'PATCH',
+    path: '/api/skills/installed/{name}',
+    tag: 'skills',
+    summary: 'Enable or disable an installed skill',
+    params: named,
+    body: enableRequest,
+    responses: { 200: { description: 'It is.', schema: enableResponse } },
+  },
+  uninstallSkill: {
+    method: 'DELETE',
+    path: '/api/skills/installed/{name}',
+    tag: 'skills',
+    summary: 'Uninstall a skill',
+    params: named,
+    responses: { 200: { description: 'It is gone.', schema: uninstallResponse } },
+  },
+  refreshSkill: {
+    method: 'POST',
+    path: '/api/skills/installed/{name}/refresh',
+    tag: 'skills',
+    summary: 'Fetch an installed skill again',
+    params: named,
+    responses: {
+      200: {
+        description: 'It is as its source has it now.',
+        schema: z.object({ message: z.string(), skill: installedSkill }).meta({ id: 'UpdateSkillResponse' }),
+      },
+      400: notFetched,
+    },
+  },
+  listMarketplaceSkills: {
+    method: 'GET',
+    path: '/api/skills/marketplace',
+    tag: 'skills',
+    summary: 'List the skills of the public collection and of the marketplaces',
+    responses: {
+      200: {
+        description: 'Empty when this server knows neither.',
+        schema: z.object({ skills: z.array(marketplaceSkill) }).meta({ id: 'SkillCatalogResponse' }),
+      },
+    },
+  },
+  getHooks: {
+    method: 'POST',
+    path: '/api/hooks',
+    tag: 'hooks',
+    summary: 'Get the hooks of a project',
+    description: 'Those of the project, and when it has none those of the user; null when there are none.',
+    body: z.object({ project_dir: projectDirectory }).meta({ id: 'HooksRequest' }).prefault({}),
+    responses: {
+      200: {
+        description: 'The hooks.',
+        schema: z.object({ hook_config: hookConfig.nullable() }).meta({ id: 'HooksResponse' }),
+      },
+    },
+  },
+} as const satisfies RouteTable

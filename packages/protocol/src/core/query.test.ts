@@ -1,0 +1,88 @@
+import { expect, test } from 'vitest'
+import type * as z from 'zod'
+import { faultsOf } from './validation-issues.ts'
+import { parseInstant } from './instant.ts'
+import { blankable, eventSearchQuery, eventSortOrder, queryBoolean, queryInteger } from './query.ts'
+
+function check(schema: z.ZodType, value: unknown) {
+  const result = schema.safeParse(value)
+  return result.success ? result.data : faultsOf(result.error, ['query'], value)
+}
+
+test('a query without parameters has the defaults of the specification', () => {
+  expect(check(eventSearchQuery, {})).toEqual({ limit: 100, sort_order: 'TIMESTAMP' })
+})
+
+test('empty texts are absent, parameters that are not known are passed over', () => {
+  expect(check(eventSearchQuery, { kind: '', source: '', body: '', page_id: '', other: 'x' })).toEqual({
+    kind: undefined,
+    source: undefined,
+    body: undefined,
+    page_id: undefined,
+    limit: 100,
+    sort_order: 'TIMESTAMP',
+  })
+})
+
+const noInteger = 'Input should be a valid integer, unable to parse string as an integer'
+const noMoment = 'Input should be a valid date-time'
+
+test.each([
+  ['limit', '0', 'greater_than', 'Input should be greater than 0'],
+  ['limit', '-5', 'greater_than', 'Input should be greater than 0'],
+  ['limit', '101', 'less_than_equal', 'Input should be less than or equal to 100'],
+  ['limit', '9'.repeat(400), 'less_than_equal', 'Input should be less than or equal to 100'],
+  ...['', ' ', 'x', '1.0', '1e2', '0x10', ' 5', '１'].map((text) => [
+    'limit',
+    text,
+    'int_parsing',
+    noInteger,
+  ]),
+  ['timestamp__gte', '', 'datetime_parsing', noMoment],
+  ['timestamp__lt', 'yesterday', 'datetime_parsing', noMoment],
+  ['sort_order', 'UP', 'enum', "Input should be 'TIMESTAMP' or 'TIMESTAMP_DESC'"],
+])('%s=%s is refused with the place of the fault', (place, text, type, msg) => {
+  expect(check(eventSearchQuery, { [String(place)]: text })).toEqual([{ loc: ['query', place], msg, type }])
+})
+
+test.each([
+  ['1', 1],
+  ['100', 100],
+  ['+7', 7],
+  ['007', 7],
+])('limit %s is %d', (text, limit) => {
+  expect(check(eventSearchQuery, { limit: text })).toMatchObject({ limit })
+})
+
+test('an integer below its least value is refused with that value', () => {
+  expect(check(queryInteger(0, 10), '-1')).toEqual([
+    { loc: ['query'], msg: 'Input should be greater than or equal to 0', type: 'greater_than_equal' },
+  ])
+  expect(check(queryInteger(0, 10), '-0')).toBe(0)
+})
+
+test('a plus of an offset may have arrived as a blank', () => {
+  const instant = parseInstant('2026-03-01T10:00:00+02:00')
+  for (const text of ['2026-03-01T10:00:00 02:00', '2026-03-01T10:00:00 0200', '2026-03-01T10:00:00+02:00']) {
+    expect(check(eventSearchQuery, { timestamp__gte: text })).toMatchObject({ timestamp__gte: instant })
+  }
+  expect(check(eventSearchQuery, { timestamp__gte: '2026-03-01 10:00' })).toMatchObject({
+    timestamp__gte: parseInstant('2026-03-01T10:00:00Z'),
+  })
+})
+
+test('booleans have the usual spellings and no others', () => {
+  for (const text of ['true', 'True', '1', 'yes', 'on']) expect(check(queryBoolean, text)).toBe(true)
+  for (const text of ['false', 'FALSE', '0', 'no', 'off']) expect(check(queryBoolean, text)).toBe(false)
+  for (const text of ['', '2', 'constructor']) {
+    expect(check(queryBoolean, text)).toMatchObject([{ loc: ['query'], type: 'bool_parsing' }])
+  }
+})
+
+test('a blankable parameter is absent when it is empty, and checked otherwise', () => {
+  const schema = blankable(eventSortOrder)
+  expect(check(schema, '')).toBeUndefined()
+  expect(check(schema, undefined)).toBeUndefined()
+  expect(check(schema, 'TIMESTAMP')).toBe('TIMESTAMP')
+  expect(check(schema, 'x')).toMatchObject([{ type: 'enum' }])
+})

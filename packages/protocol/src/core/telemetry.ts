@@ -1,0 +1,85 @@
+import * as z from 'zod'
+import { Secret } from '../redaction/secret.ts'
+
+const address = z.url({ protocol: /^https?$/ }).optional()
+
+/** Settings of both servers that say who may see what they do. */
+export const telemetrySettings = {
+  SLIPWAY_METRICS_OPEN: z.stringbool().default(false).meta({
+    description: 'Answer GET /metrics without a key.',
+  }),
+  SLIPWAY_AUDIT_LOG: z.string().min(1).optional().meta({
+    description:
+      'File to which a line of JSON is added for each request that changes something; without it they are lines of the log. SIGHUP opens it anew.',
+  }),
+  OTEL_EXPORTER_OTLP_ENDPOINT: address.meta({
+    description: 'Receiver of traces by OTLP over HTTP; /v1/traces is added. Without it there are none.',
+  }),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: address.meta({
+    description: 'The same as a whole address, to which nothing is added.',
+  }),
+  OTEL_EXPORTER_OTLP_HEADERS: z.string().optional().meta({
+    description: 'Headers that are sent to it: name=value, separated by commas, values percent-encoded.',
+  }),
+  OTEL_SERVICE_NAME: z.string().min(1).optional().meta({
+    description:
+      'Name of this server in traces; slipway-agent-server or slipway-sandbox-server unless given.',
+  }),
+  OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).default(1).meta({
+    description:
+      'Part of the traces that begin here and are kept, from 0 to 1. Others are kept as their callers say.',
+  }),
+}
+
+type Values = z.output<z.ZodObject<typeof telemetrySettings>>
+
+/** Who may see what a server does. */
+export interface Telemetry {
+  /** The metrics need no key. */
+  readonly isOpen: boolean
+  /** Path of the file of the audit; undefined: it is in the log. */
+  readonly auditLog: string | undefined
+  /** Where traces go; undefined: there are none. */
+  readonly traces:
+    | {
+        readonly url: string
+        readonly headers: Readonly<Record<string, Secret>>
+        readonly service: string | undefined
+        readonly ratio: number
+      }
+    | undefined
+}
+
+/** Reads these settings; throws an Error that names the variable at fault and never shows its value. */
+export function telemetryOf(values: Values): Telemetry {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: base, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: whole } = values
+  const url = whole ?? (base === undefined ? undefined : `${base.replace(/\/+$/, '')}/v1/traces`)
+  const headers = headersOf(values.OTEL_EXPORTER_OTLP_HEADERS ?? '')
+  const { OTEL_SERVICE_NAME: service, OTEL_TRACES_SAMPLER_ARG: ratio } = values
+  return {
+    isOpen: values.SLIPWAY_METRICS_OPEN,
+    auditLog: values.SLIPWAY_AUDIT_LOG,
+    traces: url === undefined ? undefined : { url, headers, service, ratio },
+  }
+}
+
+function headersOf(text: string): Record<string, Secret> {
+  const parts = text.split(',').filter((part) => part.trim() !== '')
+  return Object.fromEntries(
+    parts.map((part) => {
+      const at = part.indexOf('=')
+      const name = part.slice(0, Math.max(at, 0)).trim()
+      if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name))
+        throw new Error('OTEL_EXPORTER_OTLP_HEADERS: it is not name=value, separated by commas')
+      return [name, new Secret(decoded(part.slice(at + 1).trim()))]
+    }),
+  )
+}
+
+function decoded(value: string): string {
+  try {
+    return decodeURIComponent(value)
+  } catch {
+    return value
+  }
+}

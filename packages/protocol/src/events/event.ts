@@ -1,0 +1,175 @@
+import * as z from 'zod'
+import { faultsOf } from '../core/validation-issues.ts'
+import {
+  criticResult,
+  message,
+  messageToolCall,
+  reasoningItemModel,
+  securityRisk,
+  textContent,
+  thinkingBlocks,
+} from '../core/message.ts'
+import type { Fault } from '../core/problem.ts'
+import { dateTimeText } from '../core/schemas.ts'
+import { action, observation, toolDefinition } from '../tools/registry.ts'
+
+export const eventSource = z.enum(['agent', 'user', 'environment'])
+export type EventSource = z.infer<typeof eventSource>
+
+const common = {
+  id: z.string().optional().meta({ description: 'ULID or UUID; opaque.' }),
+  timestamp: dateTimeText.optional(),
+}
+
+/** An event: closed, with the common members of spec 2.1. Without a default the source is required. */
+function kindOf<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
+  return z
+    .strictObject({ ...common, ...members, kind: z.literal(kind) })
+    .register(z.globalRegistry, { id: kind })
+}
+
+/** The call that an event answers. */
+const call = { tool_name: z.string(), tool_call_id: z.string() }
+const fromAgent = eventSource.default('agent')
+const fromUser = eventSource.default('user')
+const fromEnvironment = eventSource.default('environment')
+const names = z.array(z.string())
+
+export const condensation = kindOf('Condensation', {
+  source: fromEnvironment,
+  forgotten_event_ids: names.default([]),
+  summary: z.string().nullish(),
+  summary_offset: z.int().min(0).nullish(),
+  llm_response_id: z.string(),
+})
+
+export const condensationRequest = kindOf('CondensationRequest', { source: fromEnvironment })
+
+export const condensationSummaryEvent = kindOf('CondensationSummaryEvent', {
+  source: fromEnvironment,
+  summary: z.string(),
+})
+
+export const conversationErrorEvent = kindOf('ConversationErrorEvent', {
+  source: eventSource,
+  code: z.string(),
+  detail: z.string(),
+})
+
+export const conversationStateUpdateEvent = kindOf('ConversationStateUpdateEvent', {
+  source: fromEnvironment,
+  key: z.string().optional(),
+  value: z.unknown().optional(),
+})
+
+export const llmCompletionLogEvent = kindOf('LLMCompletionLogEvent', {
+  source: fromEnvironment,
+  filename: z.string(),
+  log_data: z.string(),
+  model_name: z.string().default('unknown'),
+  usage_id: z.string().default('default'),
+})
+
+export const actionEvent = kindOf('ActionEvent', {
+  source: fromAgent,
+  thought: z.array(textContent),
+  reasoning_content: z.string().nullish(),
+  thinking_blocks: thinkingBlocks.default([]),
+  responses_reasoning_item: reasoningItemModel.nullish(),
+  action: action.nullish(),
+  ...call,
+  tool_call: messageToolCall,
+  llm_response_id: z.string(),
+  security_risk: securityRisk.default('UNKNOWN'),
+  critic_result: criticResult.nullish(),
+  summary: z.string().nullish(),
+})
+
+export const messageEvent = kindOf('MessageEvent', {
+  source: eventSource,
+  llm_message: message,
+  llm_response_id: z.string().nullish(),
+  activated_skills: names.default([]),
+  extended_content: z.array(textContent).default([]),
+  sender: z.string().nullish(),
+  critic_result: criticResult.nullish(),
+})
+
+export const agentErrorEvent = kindOf('AgentErrorEvent', { source: fromAgent, ...call, error: z.string() })
+
+export const observationEvent = kindOf('ObservationEvent', {
+  source: fromEnvironment,
+  ...call,
+  observation,
+  action_id: z.string(),
+})
+
+export const userRejectObservation = kindOf('UserRejectObservation', {
+  source: fromEnvironment,
+  ...call,
+  action_id: z.string(),
+  rejection_reason: z.string().default('User rejected the action'),
+  rejection_source: z.enum(['user', 'hook']).default('user'),
+})
+
+export const systemPromptEvent = kindOf('SystemPromptEvent', {
+  source: fromAgent,
+  system_prompt: textContent,
+  tools: z.array(toolDefinition),
+  dynamic_context: textContent.nullish(),
+})
+
+export const tokenEvent = kindOf('TokenEvent', {
+  source: eventSource,
+  prompt_token_ids: z.array(z.int()),
+  response_token_ids: z.array(z.int()),
+})
+
+export const pauseEvent = kindOf('PauseEvent', { source: fromUser })
+
+/** The 14 kinds (spec 2.2). */
+export const event = z
+  .discriminatedUnion('kind', [
+    condensation,
+    condensationRequest,
+    condensationSummaryEvent,
+    conversationErrorEvent,
+    conversationStateUpdateEvent,
+    llmCompletionLogEvent,
+    actionEvent,
+    messageEvent,
+    agentErrorEvent,
+    observationEvent,
+    userRejectObservation,
+    systemPromptEvent,
+    tokenEvent,
+    pauseEvent,
+  ])
+  .meta({ id: 'Event' })
+/** An event as its reader may see it: what has a default or may be absent is optional. */
+export type Event = z.input<typeof event>
+
+export const eventKinds: readonly Event['kind'][] = event.options.map((option) => option.shape.kind.value)
+
+/** One page of a search: `next_page_id` is null on the last one. */
+export const eventPage = z
+  .object({ items: z.array(event), next_page_id: z.string().nullish() })
+  .meta({ id: 'EventPage' })
+
+const defaultSources: ReadonlyMap<string, EventSource> = new Map(
+  event.options.flatMap((option) => {
+    const { source } = option.shape
+    return source instanceof z.ZodDefault ? [[option.shape.kind.value, source.parse(undefined)]] : []
+  }),
+)
+
+/** The source of an event that names none (spec 2.2); undefined for a kind that must name one, or that is unknown. */
+export function defaultSource(kind: string): EventSource | undefined {
+  return defaultSources.get(kind)
+}
+
+/** The faults of a value as an event of spec 2, with `loc` from the event's root; empty when it is one. */
+export function validateEvent(value: unknown): readonly Fault[] {
+  const result = event.safeParse(value)
+  return result.success ? [] : faultsOf(result.error, [], value)
+}

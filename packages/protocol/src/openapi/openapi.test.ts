@@ -1,0 +1,146 @@
+import { expect, test } from 'vitest'
+import { agentRoutes } from '../agent-server/routes.ts'
+import { eventKinds } from '../events/event.ts'
+import { agentOpenApi, openapi } from './openapi.ts'
+
+type Json = Record<string, unknown>
+interface Operation extends Json {
+  readonly operationId: string
+  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly schema: Json }[]
+  readonly responses: Json
+}
+
+const document = JSON.parse(JSON.stringify(agentOpenApi)) as {
+  openapi: string
+  info: { version: string; description: string }
+  paths: Record<string, Record<string, Operation>>
+  components: { schemas: Record<string, Json> }
+}
+const { schemas } = document.components
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+)
+
+test('the document is OpenAPI 3.1 of the interface 0.1.0 and asks for no security scheme', () => {
+  expect(document.openapi).toBe('3.1.0')
+  expect(document.info.version).toBe('0.1.0')
+  expect(document.info.description).toContain('X-Session-API-Key')
+  expect(document).not.toHaveProperty('security')
+  expect(document).not.toHaveProperty('servers')
+  expect(document.components).not.toHaveProperty('securitySchemes')
+  expect(document).toHaveProperty('x-slipway-opt-ins')
+})
+
+test('each route is one operation', () => {
+  expect(operations.map(({ operation }) => operation.operationId).sort()).toEqual(
+    Object.keys(agentRoutes).sort(),
+  )
+})
+
+test('each reference leads to a component', () => {
+  const references = JSON.stringify(document).match(/"#\/[^"]*"/g) ?? []
+  expect(references.length).toBeGreaterThan(100)
+  for (const reference of new Set(references)) {
+    expect(Object.keys(schemas)).toContain(reference.slice('"#/components/schemas/'.length, -1))
+  }
+})
+
+test.each(['Event', 'Action', 'Observation', 'ToolDefinition'])('%s is told apart by kind', (name) => {
+  const { oneOf, discriminator } = schemas[name] as unknown as {
+    oneOf: { $ref: string }[]
+    discriminator: { propertyName: string; mapping: Record<string, string> }
+  }
+  expect(discriminator.propertyName).toBe('kind')
+  expect(Object.values(discriminator.mapping)).toEqual(oneOf.map((one) => one.$ref))
+  for (const [kind, reference] of Object.entries(discriminator.mapping)) {
+    expect(reference).toBe(`#/components/schemas/${kind}`)
+    expect(schemas[kind]).toMatchObject({ properties: { kind: { const: kind } } })
+  }
+})
+
+test('a union is told apart by the values of its tag, whatever its members are called', () => {
+  expect(schemas.AgentProfile).toMatchObject({
+    discriminator: {
+      propertyName: 'agent_kind',
+      mapping: {
+        openhands: '#/components/schemas/OpenHandsAgentProfile',
+        acp: '#/components/schemas/ACPAgentProfile',
+      },
+    },
+  })
+  expect(schemas.OpenHandsAgentProfile?.required).toEqual(['agent_kind', 'llm_profile_ref'])
+})
+
+test('every kind of event is closed, and what has a default is not required', () => {
+  for (const kind of eventKinds) expect(schemas[kind]).toMatchObject({ additionalProperties: false })
+  expect(schemas.PauseEvent?.required).toEqual(['kind'])
+  expect(schemas.CriticResult?.required).toEqual(['score', 'message'])
+  expect(schemas.EventPage?.required).toEqual(['items'])
+})
+
+test('every operation names its path parameters and its refusals', () => {
+  for (const { path, operation } of operations) {
+    const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
+    const declared = (operation.parameters ?? []).filter((one) => one.in === 'path').map((one) => one.name)
+    expect(declared).toEqual(names)
+    const isOpen = (operation.tags as string[])[0] === 'health'
+    expect(Object.keys(operation.responses)).toEqual(
+      expect.arrayContaining(['422', 'default', ...(isOpen ? [] : ['401'])]),
+    )
+    if (names.length > 0) expect(operation.responses).toHaveProperty('404')
+  }
+})
+
+test('the parameters of event search are those of the specification', () => {
+  const search = document.paths['/api/conversations/{conversation_id}/events/search']?.get
+  expect(search?.parameters?.map((one) => one.name)).toEqual([
+    'conversation_id',
+    'kind',
+    'source',
+    'body',
+    'timestamp__gte',
+    'timestamp__lt',
+    'page_id',
+    'limit',
+    'sort_order',
+  ])
+  expect(search?.parameters?.find((one) => one.name === 'conversation_id')?.schema).toEqual({
+    type: 'string',
+    format: 'uuid',
+  })
+  expect(search?.parameters?.find((one) => one.name === 'limit')?.schema).toEqual({
+    type: 'integer',
+    exclusiveMinimum: 0,
+    maximum: 100,
+    default: 100,
+  })
+})
+
+test('a body that may be left out is not required', () => {
+  const events = document.paths['/api/conversations/{conversation_id}/events']
+  expect(events?.get?.requestBody).toMatchObject({ required: false })
+  expect(events?.post?.requestBody).toMatchObject({ required: true })
+})
+
+test('an upload is a form with a binary file, and may be too large or of another type', () => {
+  const route = {
+    method: 'POST',
+    path: '/x',
+    tag: 'test',
+    summary: 'x',
+    upload: true,
+    responses: {},
+  } as const
+  const { paths } = openapi({ put: route }, { title: 't', version: '1', description: 'd' })
+  const form = {
+    type: 'object',
+    properties: { file: { type: 'string', format: 'binary' } },
+    required: ['file'],
+  }
+  expect(paths['/x']).toMatchObject({
+    post: {
+      requestBody: { required: true, content: { 'multipart/form-data': { schema: form } } },
+      responses: { 413: {}, 415: {}, 422: {} },
+    },
+  })
+})

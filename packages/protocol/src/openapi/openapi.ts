@@ -1,0 +1,265 @@
+import * as z from 'zod'
+import { agentRoutes } from '../agent-server/routes.ts'
+import { controlRoutes } from '../sandbox-server/routes.ts'
+import type { Route, RouteResponse, RouteTable } from '../core/route.ts'
+
+type Json = Record<string, unknown>
+
+/** An OpenAPI 3.1 document, ready to be written as JSON. */
+export interface OpenApi {
+  readonly openapi: '3.1.0'
+  readonly info: { readonly title: string; readonly version: string; readonly description: string }
+  readonly tags: readonly { readonly name: string }[]
+  readonly paths: Json
+  readonly components: { readonly schemas: Json }
+  readonly [extension: `x-${string}`]: unknown
+}
+
+/** Spec 2.4. */
+const validationError = z
+  .object({ loc: z.array(z.union([z.string(), z.int()])), msg: z.string(), type: z.string() })
+  .meta({ id: 'ValidationError' })
+const httpValidationError = z
+  .object({ detail: z.array(validationError).optional() })
+  .meta({ id: 'HTTPValidationError' })
+/** What every other refusal answers. */
+const problem = z
+  .object({
+    detail: z.union([z.string(), z.looseObject({ message: z.string() })]),
+    error_id: z.string().optional().meta({
+      description: 'With a status of 500 or more: by this the log of the server tells more.',
+    }),
+    error: z
+      .object({ message: z.string(), type: z.string(), code: z.string().nullable() })
+      .optional()
+      .meta({ description: 'Below /v1: the same as clients of such interfaces read it.' }),
+  })
+  .meta({ id: 'Problem' })
+
+/**
+ * Describes a route table. Schemas with an id become components. All are printed as what may be sent, for answers
+ * too: events are served as they were received, so a member with a default may be absent.
+ */
+export function openapi(table: RouteTable, info: OpenApi['info']): OpenApi {
+  const schemas = new Schemas()
+  const operations = Object.entries(table).map(([name, route]) => ({
+    route,
+    operation: described(name, route, schemas),
+  }))
+  const { print, components } = schemas.printed()
+  const paths: Record<string, Json> = {}
+  for (const { route, operation } of operations) {
+    const path = route.path.replace('*}', '}')
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(print) }
+  }
+  const tags = [...new Set(Object.values(table).map((route) => route.tag))].map((name) => ({ name }))
+  return { openapi: '3.1.0', info, tags, paths, components: { schemas: components } }
+}
+
+type Print = (schema: z.ZodType) => Json
+
+/** Names the schemas of one route first, so that all are printed at once; then makes the operation of the prints. */
+function described(operationId: string, route: Route, schemas: Schemas): (print: Print) => Json {
+  const responses = allResponses(route)
+  for (const schema of [
+    route.params,
+    route.query,
+    route.body,
+    ...Object.values(responses).map(({ schema }) => schema),
+  ]) {
+    if (schema !== undefined) schemas.add(schema)
+  }
+  return (print) => ({
+    operationId,
+    tags: [route.tag],
+    summary: route.summary,
+    ...(route.description === undefined ? {} : { description: route.description }),
+    ...withParameters(route, print),
+    ...withBody(route, print),
+    responses: Object.fromEntries(
+      Object.entries(responses).map(([status, response]) => [
+        status,
+        printedResponse(status, response, print),
+      ]),
+    ),
+  })
+}
+
+function withParameters(route: Route, print: Print): Json {
+  const parameters = [
+    ...parametersIn('path', route.params, print),
+    ...parametersIn('query', route.query, print),
+  ]
+  return parameters.length === 0 ? {} : { parameters }
+}
+
+function parametersIn(place: 'path' | 'query', schema: z.ZodObject | undefined, print: Print): Json[] {
+  if (schema === undefined) return []
+  const { properties, required } = parts.parse(print(schema))
+  return Object.entries(properties).map(([name, { description, ...rest }]) => ({
+    name,
+    in: place,
+    required: required.includes(name),
+    ...(description === undefined ? {} : { description }),
+    schema: rest,
+  }))
+}
+
+const parts = z.object({
+  properties: z.record(z.string(), z.record(z.string(), z.unknown())),
+  required: z.array(z.string()).default([]),
+})
+
+function withBody(route: Route, print: Print): Json {
+  if (route.stream !== undefined) {
+    return { requestBody: { required: true, content: { [route.stream]: { schema: { type: 'string' } } } } }
+  }
+  if (route.upload)
+    return { requestBody: { required: true, content: { 'multipart/form-data': { schema: form } } } }
+  if (route.body === undefined) return {}
+  const required = !route.body.safeParse(undefined).success
+  return { requestBody: { required, content: { 'application/json': { schema: print(route.body) } } } }
+}
+
+/** The body of an upload. */
+const form = {
+  type: 'object',
+  properties: { file: { type: 'string', format: 'binary' } },
+  required: ['file'],
+}
+
+/** What a route declares, and the refusals that it shares with others. */
+function allResponses(route: Route): Readonly<Record<string, RouteResponse>> {
+  const takesBody = route.body !== undefined || route.stream !== undefined || route.upload === true
+  return {
+    ...route.responses,
+    ...(route.open ? {} : { 401: { description: 'A session key is required.' } }),
+    403: { description: 'This host or origin is not allowed.' },
+    ...(route.params === undefined ? {} : { 404: { description: 'There is no such thing.' } }),
+    ...(takesBody
+      ? {
+          413: { description: 'The body is too large.' },
+          415: { description: 'The body is of another type.' },
+        }
+      : {}),
+    422: { description: 'A parameter or the body is not valid.', schema: httpValidationError },
+    default: { description: 'Any other refusal.', schema: problem },
+  }
+}
+
+/** An answer that is no refusal has no body unless the route says which. */
+function printedResponse(
+  status: string,
+  { description, schema, contentType }: RouteResponse,
+  print: Print,
+): Json {
+  if (contentType !== undefined) {
+    const content = [contentType].flat().map((type) => [type, { schema: { type: 'string' } }])
+    return { description, content: Object.fromEntries(content) }
+  }
+  if (schema === undefined && /^[23]/.test(status)) return { description }
+  return { description, content: { 'application/json': { schema: print(schema ?? problem) } } }
+}
+
+/** Schemas to be printed together, so that what they share is printed once. */
+class Schemas {
+  readonly #names = new Map<z.ZodType, string>([[problem, 'problem']])
+
+  add(schema: z.ZodType): void {
+    if (!this.#names.has(schema)) this.#names.set(schema, String(this.#names.size))
+  }
+
+  printed(): { print: Print; components: Json } {
+    const all = z.object(Object.fromEntries([...this.#names].map(([schema, name]) => [name, schema])))
+    const json = z.toJSONSchema(all, { io: 'input', override: tidy })
+    const text = JSON.stringify(json).replaceAll('"$ref":"#/$defs/', '"$ref":"#/components/schemas/')
+    const { properties, $defs } = printedParts.parse(JSON.parse(text))
+    return { print: (schema) => properties[this.#names.get(schema) ?? ''] ?? {}, components: $defs }
+  }
+}
+
+const members = z.record(z.string(), z.record(z.string(), z.unknown()))
+const printedParts = z.object({ properties: members, $defs: members })
+
+/**
+ * Names the discriminator of a union and the default of a text that is transformed, and leaves out bounds that only
+ * say that an integer is a safe one.
+ */
+function tidy({
+  zodSchema,
+  jsonSchema,
+}: {
+  zodSchema: z.core.$ZodTypes
+  jsonSchema: z.core.JSONSchema.BaseSchema
+}): void {
+  if (zodSchema instanceof z.ZodDefault) jsonSchema.default = zodSchema.def.defaultValue
+  const { default: standIn } = (zodSchema instanceof z.ZodType ? zodSchema.meta() : undefined) ?? {}
+  if (standIn !== undefined) jsonSchema.default = standIn
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+  if (jsonSchema.type === 'object') delete jsonSchema.propertyNames
+  if (!(zodSchema instanceof z.ZodDiscriminatedUnion)) return
+  const { discriminator, options } = zodSchema.def
+  const mapping = options.flatMap((option) => {
+    const id = z.globalRegistry.get(option)?.id
+    const tags = [...(option._zod.propValues?.[discriminator] ?? [])]
+    return tags.map(
+      (tag) => [String(tag), id === undefined ? undefined : `#/components/schemas/${id}`] as const,
+    )
+  })
+  // Where an option has no name of its own there is nothing to refer to: its constant tells it from the others.
+  if (mapping.some(([, place]) => place === undefined)) return
+  jsonSchema.discriminator = { propertyName: discriminator, mapping: Object.fromEntries(mapping) }
+}
+
+/** `version` is that of the interface (spec 9), not of the server. */
+const agentInfo = {
+  title: 'Slipway Agent Server',
+  version: '0.1.0',
+  description:
+    'Conversations and their logs. When the server has session keys, one of them is sent in the header X-Session-API-Key with every request but those tagged health. Events are served byte for byte as they are stored.',
+}
+
+const controlInfo = {
+  title: 'Slipway Sandbox Server',
+  version: '1.0.0',
+  description:
+    'Sandboxes, the conversations in them, and their history. Callers send an API key as Authorization: Bearer, X-Session-API-Key or X-Access-Token; agent servers send the session key of their sandbox to the routes tagged webhooks. What belongs to others looks missing.',
+}
+
+const optIns = {
+  note: 'An event is one of 14 closed kinds. Others appear only in a conversation whose writer asked for them.',
+  task_tool_set:
+    'A conversation whose agent was given this tool has TaskTool among its tools, and actions and observations of the kinds TaskAction and TaskObservation.',
+  'import?unknown=keep':
+    'Events of other versions and kinds are stored and served as they came. Only kind, id and timestamp are looked at.',
+}
+
+/** A description that is made when it is first looked into, not when a program starts. */
+function lazily(table: RouteTable, info: OpenApi['info']): OpenApi {
+  let made: OpenApi | undefined
+  const document = () => {
+    made ??= openapi(table, info)
+    return made
+  }
+  return {
+    openapi: '3.1.0',
+    info,
+    'x-slipway-opt-ins': optIns,
+    get tags() {
+      return document().tags
+    },
+    get paths() {
+      return document().paths
+    },
+    get components() {
+      return document().components
+    },
+  }
+}
+
+/** The description of the agent server. */
+export const agentOpenApi: OpenApi = lazily(agentRoutes, agentInfo)
+
+/** The description of the sandbox server. */
+export const controlOpenApi: OpenApi = lazily(controlRoutes, controlInfo)

@@ -1,0 +1,276 @@
+import * as z from 'zod'
+import { secretSource } from '../agent-server/agents/agent.ts'
+import { executionStatus, tags } from '../agent-server/conversations/conversation.ts'
+import { extensionSource } from '../agent-server/extensions/extension.ts'
+import { content } from '../core/message.ts'
+import { pageQuery, sandboxStatus } from './sandbox.ts'
+import { queryFlag, queryInstant, queryText } from '../core/query.ts'
+import { boundedText, given, otherwise, uuid } from '../core/schemas.ts'
+
+/** Ids of conversations and start tasks leave the control plane as 32 hex digits; dashes are taken too. */
+const hexId = z.string().meta({ description: '32 hex digits.' })
+const time = z.string().meta({ format: 'date-time' })
+const json = z.record(z.string(), z.unknown())
+
+export const conversationTrigger = z
+  .enum([
+    'resolver',
+    'gui',
+    'suggested_task',
+    'openhands_api',
+    'slack',
+    'microagent_management',
+    'jira',
+    'jira_dc',
+    'linear',
+    'bitbucket',
+    'automation',
+  ])
+  .meta({ id: 'ConversationTrigger' })
+
+export const providerType = z
+  .enum([
+    'github',
+    'gitlab',
+    'bitbucket',
+    'bitbucket_data_center',
+    'forgejo',
+    'azure_devops',
+    'enterprise_sso',
+  ])
+  .meta({ id: 'ProviderType' })
+
+/**
+ * `owner/name` (looked for at the provider), or with `git_provider` absent also an address that git can clone
+ * (`https://…`, `ssh://…`, `file://…`). Never anything that a shell would read otherwise.
+ */
+export const repository = z
+  .string()
+  .max(500)
+  .regex(
+    /^(?:[\w.-]+(?:\/[\w.-]+)+|(?:https?|ssh|git|file):\/\/[^\s;&|$`'"\\]+)$/,
+    'A repository is owner/name, or an address that git can clone',
+  )
+  .refine((text) => !/(^|\/)\.\.(\/|$)/.test(text), 'A repository has no .. in it')
+
+/** A legal name of a git reference. */
+export const branch = z
+  .string()
+  .max(250)
+  .regex(
+    /^(?!-)(?!.*(?:\.\.|@\{|\/\/|\.lock(?:\/|$)|\/\.))(?!\.)(?!\/)[^\s~^:?*[\\;&|$`'"\p{Cc}]+(?<![/.])$/u,
+    'This is no name of a branch',
+  )
+
+const initialMessage = z
+  .object({
+    role: z.enum(['user', 'system', 'assistant', 'tool']).default('user'),
+    content: z.preprocess(
+      (value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value),
+      content,
+    ),
+    run: otherwise(z.boolean(), true),
+  })
+  .meta({ id: 'AppInitialMessage' })
+
+/** Secrets by name: a text, or a source of the agent server's wire. */
+const startSecrets = z.record(z.string(), z.union([z.string(), secretSource]))
+
+/** Variables that belong to the sandbox itself. */
+const reserved =
+  /^(?:OPENVSCODE_SERVER_ROOT|OH_ENABLE_VNC|LOG_JSON|OH_CONVERSATIONS_PATH|OH_BASH_EVENTS_DIR|PYTHONUNBUFFERED|ENV_LOG_LEVEL|OH_WEBHOOKS_0_BASE_URL|OH_ALLOW_CORS_ORIGINS_0|WORKER_1|WORKER_2|LLM_.*|SLIPWAY_.*)$/i
+
+/** Wire: AppConversationStartRequest. Null is a member that was not given; unknown members are passed over. */
+export const appConversationStartRequest = z
+  .object({
+    sandbox_id: given(z.string().min(1).max(200)).meta({
+      description: 'Run in this sandbox; PAUSED ones are resumed.',
+    }),
+    sandbox_spec_id: given(z.string()).meta({ description: 'Make the sandbox from this spec.' }),
+    conversation_id: given(uuid).meta({
+      description: 'Id of the conversation. Of one whose sandbox is gone: give it a new sandbox.',
+    }),
+    initial_message: given(initialMessage),
+    system_message_suffix: given(boundedText(0, 32_768)),
+    processors: given(z.array(json)),
+    llm_model: given(z.string().min(1).max(200)).meta({
+      description: 'Instead of the model of the settings.',
+    }),
+    llm_profile: given(z.string()).meta({ description: 'Name of a saved profile of the caller.' }),
+    agent_profile_id: given(z.string()),
+    selected_repository: given(repository),
+    selected_branch: given(branch),
+    git_provider: given(providerType),
+    suggested_task: given(json),
+    title: given(boundedText(1, 200)),
+    trigger: given(conversationTrigger),
+    pr_number: otherwise(z.array(z.int()), []),
+    parent_conversation_id: given(uuid),
+    agent_type: otherwise(z.enum(['default', 'plan']), 'default'),
+    public: given(z.boolean()),
+    plugins: given(z.array(extensionSource).max(50)),
+    secrets: given(startSecrets),
+    disabled_skills: given(z.array(z.string())),
+    max_iterations: given(z.int().min(1)),
+    confirmation_mode: given(z.boolean()),
+    tags: given(tags),
+  })
+  .superRefine((request, ctx) => {
+    const fault = (path: string[], message: string) => ctx.addIssue({ code: 'custom', path, message })
+    if (request.sandbox_id !== undefined && request.sandbox_spec_id !== undefined)
+      fault(['sandbox_spec_id'], 'A sandbox that is there has its spec already')
+    if (request.suggested_task !== undefined && request.initial_message !== undefined)
+      fault(['suggested_task'], 'A suggested task makes the initial message itself')
+    for (const name of Object.keys(request.secrets ?? {}))
+      if (reserved.test(name)) fault(['secrets', name], 'This name belongs to the sandbox')
+  })
+  .meta({ id: 'AppConversationStartRequest' })
+export type AppConversationStartRequest = z.output<typeof appConversationStartRequest>
+
+export const startTaskStatus = z
+  .enum([
+    'WORKING',
+    'WAITING_FOR_SANDBOX',
+    'PREPARING_REPOSITORY',
+    'RUNNING_SETUP_SCRIPT',
+    'SETTING_UP_GIT_HOOKS',
+    'SETTING_UP_SKILLS',
+    'STARTING_CONVERSATION',
+    'READY',
+    'ERROR',
+  ])
+  .meta({ id: 'AppConversationStartTaskStatus' })
+export type StartTaskStatus = z.infer<typeof startTaskStatus>
+
+/** A start of a conversation. `request` is what was asked for, secrets as stars. Null members are present. */
+export const appConversationStartTask = z
+  .object({
+    id: hexId,
+    created_by_user_id: z.string().nullable(),
+    status: startTaskStatus,
+    detail: z
+      .string()
+      .nullable()
+      .meta({ description: 'Why it failed; on the way and when READY: what did not go as wished.' }),
+    app_conversation_id: hexId.nullable(),
+    sandbox_id: z.string().nullable(),
+    agent_server_url: z.string().nullable(),
+    request: json,
+    created_at: time,
+    updated_at: time,
+  })
+  .meta({ id: 'AppConversationStartTask' })
+export type AppConversationStartTask = z.infer<typeof appConversationStartTask>
+
+/** Wire: AppConversation. Null members are present. */
+export const appConversation = z
+  .object({
+    id: hexId,
+    created_by_user_id: z.string().nullable(),
+    sandbox_id: z.string(),
+    selected_repository: z.string().nullable(),
+    selected_branch: z.string().nullable(),
+    git_provider: providerType.nullable(),
+    title: z.string().nullable(),
+    trigger: conversationTrigger.nullable(),
+    pr_number: z.array(z.int()),
+    llm_model: z.string().nullable(),
+    agent_kind: z.string(),
+    metrics: json.nullable(),
+    parent_conversation_id: hexId.nullable(),
+    sub_conversation_ids: z.array(hexId),
+    public: z.boolean().nullable(),
+    tags: z.record(z.string(), z.string()),
+    created_at: time,
+    updated_at: time,
+    sandbox_status: sandboxStatus,
+    execution_status: executionStatus
+      .nullable()
+      .meta({ description: 'Null unless the sandbox runs and its agent server answers.' }),
+    conversation_url: z.string().nullable(),
+    session_api_key: z.string().nullable(),
+    acp_server: z.string().nullable(),
+    launched_agent_profile: json.nullable(),
+  })
+  .meta({ id: 'AppConversation' })
+export type AppConversation = z.infer<typeof appConversation>
+
+export const appConversationPage = z
+  .object({ items: z.array(appConversation), next_page_id: z.string().nullable() })
+  .meta({ id: 'AppConversationPage' })
+
+export const startTaskPage = z
+  .object({ items: z.array(appConversationStartTask), next_page_id: z.string().nullable() })
+  .meta({ id: 'AppConversationStartTaskPage' })
+
+export const appConversationFilter = z.object({
+  title__contains: queryText.meta({ description: 'Keep those whose title contains this, in any case.' }),
+  created_at__gte: queryInstant.optional(),
+  created_at__lt: queryInstant.optional(),
+  updated_at__gte: queryInstant.optional(),
+  updated_at__lt: queryInstant.optional(),
+  sandbox_id__eq: queryText,
+  include_sub_conversations: queryFlag.meta({
+    description: 'Show conversations that work for another one too.',
+  }),
+})
+
+export const appConversationSearchQuery = appConversationFilter.extend(pageQuery.shape).extend({
+  sort_order: z
+    .enum(['CREATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT', 'UPDATED_AT_DESC', 'TITLE', 'TITLE_DESC'])
+    .default('CREATED_AT_DESC'),
+})
+
+export const startTaskFilter = z.object({
+  conversation_id__eq: z
+    .preprocess((value) => (value === '' ? undefined : value), uuid.optional())
+    .optional(),
+  created_at__gte: queryInstant.optional(),
+})
+
+export const startTaskSearchQuery = startTaskFilter.extend(pageQuery.shape).extend({
+  sort_order: z
+    .enum(['CREATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT', 'UPDATED_AT_DESC'])
+    .default('CREATED_AT_DESC'),
+})
+
+/** Members that are absent stay, null clears (wire 1.1). */
+export const patchAppConversationRequest = z
+  .object({
+    title: boundedText(1, 200).nullish(),
+    public: z.boolean().nullish(),
+    selected_repository: repository.nullish(),
+    selected_branch: branch.nullish(),
+    git_provider: providerType.nullish(),
+    tags: tags.optional(),
+  })
+  .superRefine((patch, ctx) => {
+    if (patch.selected_repository !== null) return
+    for (const member of ['selected_branch', 'git_provider'] as const)
+      if (patch[member] !== null)
+        ctx.addIssue({
+          code: 'custom',
+          path: [member],
+          message: 'Clearing the repository clears this too: send null',
+        })
+  })
+  .meta({ id: 'AppConversationUpdateRequest' })
+
+/** A message to a conversation in a sandbox that runs. */
+export const appSendMessageRequest = z
+  .object({
+    role: z.literal('user').default('user'),
+    content: z
+      .preprocess((value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value), content)
+      .refine((parts) => parts.length > 0, 'The message is empty'),
+    run: otherwise(z.boolean(), true),
+  })
+  .meta({ id: 'AppSendMessageRequest' })
+
+export const appSendMessageResponse = z
+  .object({ success: z.boolean(), sandbox_status: sandboxStatus, message: z.string().nullish() })
+  .meta({ id: 'AppSendMessageResponse' })
+
+export const pendingMessageResponse = z
+  .object({ id: z.string(), queued: z.boolean(), position: z.int() })
+  .meta({ id: 'PendingMessageResponse' })

@@ -1,0 +1,99 @@
+import * as z from 'zod'
+import { faultsOf } from '../core/validation-issues.ts'
+import type { Fault } from '../core/problem.ts'
+import { type Action, action } from './registry.ts'
+
+type Kind = Action['kind']
+type Json = Readonly<Record<string, unknown>>
+
+/** More faults than this do not help a model. */
+const maxFaults = 8
+
+const schemas = new Map(action.options.map((option) => [option.shape.kind.value, option]))
+const made = new Map<Kind, Record<string, unknown>>()
+
+/**
+ * JSON Schema (draft 2020-12, of type object) of the arguments that make an action, for a model: without references and
+ * without `kind`; what has a default is not required; that null is taken too is not said.
+ */
+export function actionParameters(kind: Kind): Record<string, unknown> {
+  const known = made.get(kind)
+  if (known !== undefined) return known
+  const parameters = parametersOf(schemaOf(kind))
+  made.set(kind, parameters)
+  return parameters
+}
+
+/** The same for the schema of an action that is in no union. */
+export function parametersOf(schema: z.ZodObject): Record<string, unknown> {
+  const { $ref, $defs } = z.toJSONSchema(schema, { io: 'input' })
+  const plain = simplify({ $ref }, isObject($defs) ? $defs : {})
+  const { kind: _, ...properties } = isObject(plain.properties) ? plain.properties : {}
+  const required = Array.isArray(plain.required) ? plain.required.filter((name) => name !== 'kind') : []
+  return { type: 'object', properties, required, additionalProperties: false }
+}
+
+/** Reads arguments as the action of a kind: the action with its defaults, or what is wrong with them in one sentence. */
+export function parseAction<K extends Kind>(
+  kind: K,
+  args: Json,
+): { readonly action: Extract<Action, { kind: K }> } | { readonly error: string } {
+  // The schema was chosen by the kind, so the value has it.
+  return parseArguments(schemaOf(kind), kind, args) as { action: Extract<Action, { kind: K }> }
+}
+
+/** The same for the schema of an action that is in no union. */
+export function parseArguments<S extends z.ZodObject>(
+  schema: S,
+  kind: string,
+  args: Json,
+): { readonly action: z.output<S> } | { readonly error: string } {
+  const result = schema.safeParse({ ...args, kind })
+  return result.success ? { action: result.data } : { error: sentence(faultsOf(result.error, [], args)) }
+}
+
+function schemaOf(kind: Kind) {
+  const schema = schemas.get(kind)
+  if (schema === undefined) throw new Error(`no action of kind ${kind}`)
+  return schema
+}
+
+function sentence(faults: readonly Fault[]): string {
+  const parts = faults.slice(0, maxFaults).map(({ loc, msg }) => {
+    const place = loc.length === 0 ? 'the arguments' : loc.map((step) => String(step).slice(0, 80)).join('.')
+    return `${place}: ${msg}`
+  })
+  const more = faults.length > maxFaults ? `; and ${faults.length - maxFaults} more` : ''
+  return `The arguments do not fit: ${parts.join('; ')}${more}.`
+}
+
+/** A schema with its references replaced by what they name, and without what a model does not need. */
+function simplify(schema: Json, defs: Json): Record<string, unknown> {
+  const { $ref, anyOf, maximum, minimum, ...rest } = schema
+  const target = typeof $ref === 'string' ? defs[$ref.replace('#/$defs/', '')] : undefined
+  const branches = Array.isArray(anyOf) ? anyOf.filter((branch) => branch?.type !== 'null') : []
+  const merged: Record<string, unknown> = {
+    ...(isObject(target) ? simplify(target, defs) : {}),
+    ...(branches.length === 1 && isObject(branches[0]) ? simplify(branches[0], defs) : {}),
+    ...Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, inside(name, value, defs)])),
+    ...(maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? {} : { maximum }),
+    ...(minimum === undefined || minimum === Number.MIN_SAFE_INTEGER ? {} : { minimum }),
+  }
+  if (branches.length > 1) merged.anyOf = branches.map((branch) => simplify(branch, defs))
+  if (Array.isArray(merged.type)) merged.type = merged.type.find((type) => type !== 'null')
+  return merged
+}
+
+function inside(name: string, value: unknown, defs: Json): unknown {
+  if (name === 'properties' && isObject(value))
+    return Object.fromEntries(
+      Object.entries(value).map(([key, member]) => [key, isObject(member) ? simplify(member, defs) : member]),
+    )
+  return (name === 'items' || name === 'additionalProperties') && isObject(value)
+    ? simplify(value, defs)
+    : value
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
