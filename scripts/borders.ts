@@ -28,7 +28,7 @@ export const libraries: Readonly<Record<string, readonly string[]>> = {
   'node:worker_threads': ['storage/src/sqlite/'],
   'node:child_process': ['agent/src/workspace.ts', 'sandbox-server/src/backends/process/'],
   dockerode: ['sandbox-server/src/backends/docker/'],
-  'client-zip': ['storage/src/zip.ts'],
+  'client-zip': ['storage/src/conversations/zip.ts'],
   sharp: ['agent/src/image.ts'],
   '@lydell/node-pty': ['agent/src/workspace.ts'],
   '@vscode/ripgrep': ['agent/src/tools/ripgrep.ts'],

@@ -1,5 +1,5 @@
-export { Cipher } from './cipher.ts'
-export type { Behind, Deliveries } from './deliveries.ts'
+export { Cipher } from './crypto/cipher.ts'
+export type { Behind, Deliveries } from './deliveries/deliveries.ts'
 export {
   type AppendOptions,
   type EventDraft,
@@ -10,9 +10,9 @@ export {
   type PagedEvent,
   type ReceivedEvent,
   type StoredEvent,
-} from './event-log.ts'
-export { exportEvents, gzipped } from './export.ts'
-export type { Import } from './import.ts'
+} from './event-log/event-log.ts'
+export { exportEvents, gzipped } from './conversations/export.ts'
+export type { Import } from './conversations/import-session.ts'
 export type {
   ApiKeyRow,
   AppConversationFilter,
@@ -35,9 +35,9 @@ export type {
   StartTaskRows,
   UserRow,
   Wanted,
-} from './ledger.ts'
-export { listBytes, pageBytes } from './pages.ts'
-export { eventFaults, parseLine, received, statedStatus } from './received.ts'
+} from './control-plane/control-plane-store.ts'
+export { listBytes, pageBytes } from './event-log/page-bytes.ts'
+export { eventFaults, parseLine, received, statedStatus } from './event-log/received-event.ts'
 export type {
   ConversationQuery,
   ConversationRecord,
@@ -46,9 +46,9 @@ export type {
   Snapshot,
   TagFilter,
   Vault,
-} from './records.ts'
-export { type LedgerOptions, openLedger } from './sqlite/ledger/ledger.ts'
+} from './conversations/conversation-records.ts'
+export { type LedgerOptions, openLedger } from './sqlite/control-plane/control-plane-store.ts'
 export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'
-export type { Storage } from './storage.ts'
-export { codeOf, syncDirectory, writeFileDurably } from './write-file.ts'
-export { zippedConversation } from './zip.ts'
+export type { Storage } from './conversations/storage.ts'
+export { codeOf, syncDirectory, writeFileDurably } from './fs/write-file-atomic.ts'
+export { zippedConversation } from './conversations/zip.ts'

@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { deliveriesContract } from '../deliveries.contract.ts'
-import { eventLogContract } from '../event-log.contract.ts'
-import { recordsContract } from '../records.contract.ts'
-import type { Open } from '../storage.contract.ts'
+import { deliveriesContract } from '../deliveries/deliveries.contract.ts'
+import { eventLogContract } from '../event-log/event-log.contract.ts'
+import { recordsContract } from '../conversations/conversation-records.contract.ts'
+import type { Open } from '../testing/fixtures.ts'
 import { openStorage } from './storage.ts'
 
 const open: Open = async (options = {}) => {

@@ -1,0 +1,114 @@
+import type { Instant } from '@slipway/protocol'
+import { expect } from 'vitest'
+import type {
+  ApiKeyRow,
+  AppConversationRow,
+  Ledger,
+  OrgRow,
+  PageQuery,
+  PendingMessageRow,
+  RowPage,
+  SandboxRow,
+  StartTaskRow,
+  UserRow,
+} from '../control-plane-store.ts'
+
+/** A fresh ledger for one test. `reopen` closes it and opens it again. */
+export interface OpenedLedger extends AsyncDisposable {
+  readonly ledger: Ledger
+  reopen(): Promise<Ledger>
+}
+
+export type OpenLedger = (options?: { readonly now?: () => Instant }) => Promise<OpenedLedger>
+
+export function sandboxRow(members: Partial<SandboxRow> & { readonly id: string }): SandboxRow {
+  return {
+    owner: 'alice',
+    org: null,
+    spec: 'small',
+    backend: 'process',
+    wanted: 'running',
+    status: 'STARTING',
+    detail: null,
+    key_hash: null,
+    sealed: Buffer.from('sealed'),
+    epoch: null,
+    addresses: '{}',
+    created_at: 1,
+    changed_at: 1,
+    used_at: 1,
+    ...members,
+  }
+}
+
+export function conversationRow(
+  members: Partial<AppConversationRow> & { readonly id: string },
+): AppConversationRow {
+  return {
+    owner: 'alice',
+    org: null,
+    sandbox: 's1',
+    parent: null,
+    title: null,
+    status: null,
+    members: '{}',
+    created_at: 1,
+    updated_at: 1,
+    ...members,
+  }
+}
+
+export function taskRow(members: Partial<StartTaskRow> & { readonly id: string }): StartTaskRow {
+  return {
+    owner: 'alice',
+    status: 'WORKING',
+    detail: null,
+    conversation: null,
+    sandbox: null,
+    agent_url: null,
+    request: '{}',
+    quota_day: null,
+    created_at: 1,
+    updated_at: 1,
+    ...members,
+  }
+}
+
+export function userRow(members: Partial<UserRow> & { readonly id: string }): UserRow {
+  const none = { name: null, email: null, org: null, daily_conversation_limit: null }
+  return { ...none, is_admin: false, created_at: 1, ...members }
+}
+
+export function orgRow(members: Partial<OrgRow> & { readonly id: string }): OrgRow {
+  return { name: 'Org', daily_conversation_limit: null, created_at: 1, ...members }
+}
+
+export function keyRow(members: Partial<ApiKeyRow> & { readonly id: string }): ApiKeyRow {
+  const none = { org: null, name: null, not_before: null, expires_at: null, used_at: null }
+  return { hash: `hash of ${members.id}`, user: 'alice', scopes: [], created_at: 1, ...none, ...members }
+}
+
+export function messageRow(id: string, target: string): PendingMessageRow {
+  return { id, target, owner: 'alice', message: '{"role":"user"}', created_at: 1 }
+}
+
+export function idsOf(rows: readonly ({ readonly id: string } | undefined)[]): (string | undefined)[] {
+  return rows.map((row) => row?.id)
+}
+
+/** Every page from the first. */
+export async function walk<R>(
+  search: (query: PageQuery) => Promise<RowPage<R>>,
+  limit: number,
+  between: () => Promise<unknown> = async () => {},
+): Promise<R[]> {
+  const rows: R[] = []
+  for (let page_id: string | undefined; ; await between()) {
+    const page = await search({ limit, page_id })
+    expect(page.items.length).toBeLessThanOrEqual(limit)
+    rows.push(...page.items)
+    if (page.next_page_id === null) return rows
+    expect(page.items).toHaveLength(limit)
+    page_id = page.next_page_id
+  }
+}

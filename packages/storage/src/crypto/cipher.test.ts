@@ -1,0 +1,100 @@
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Secret } from '@slipway/protocol'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Cipher } from './cipher.ts'
+import { temporary } from '../testing/temporary-directory.ts'
+
+const text = fc.string({ unit: 'grapheme', maxLength: 200 })
+
+test('what was sealed opens again, is sealed otherwise each time, and does not show the text', async () => {
+  using directory = temporary()
+  const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
+  fc.assert(
+    fc.property(text, (secret) => {
+      const [one, two] = [cipher.seal(secret), cipher.seal(secret)]
+      expect([cipher.open(one), cipher.open(two)]).toEqual([secret, secret])
+      expect(one.equals(two)).toBe(false)
+      if (secret.length > 3) expect(one.includes(secret)).toBe(false)
+    }),
+  )
+})
+
+test('bytes that were changed, cut, or never sealed do not open', async () => {
+  using directory = temporary()
+  const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
+  const sealed = cipher.seal('a secret of some length')
+  for (let i = 0; i < sealed.length; i++) {
+    const changed = Buffer.from(sealed)
+    changed[i] = (changed[i] ?? 0) ^ 1
+    expect(cipher.open(changed)).toBeUndefined()
+    expect(cipher.open(sealed.subarray(0, i))).toBeUndefined()
+  }
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
+      expect(cipher.open(Buffer.from(bytes))).toBeUndefined()
+    }),
+  )
+})
+
+test('the key in the directory is made once, readable by its owner alone, and used again', async () => {
+  using directory = temporary()
+  const path = join(directory.path, 'made', 'secret.key')
+  const options = { directory: join(directory.path, 'made'), secretKey: undefined }
+  const sealed = (await Cipher.open(options)).seal('x')
+  const key = readFileSync(path)
+  expect(statSync(path).mode & 0o777).toBe(0o600)
+  expect(readdirSync(join(directory.path, 'made'))).toEqual(['secret.key'])
+  expect((await Cipher.open(options)).open(sealed)).toBe('x')
+  expect(readFileSync(path)).toEqual(key)
+})
+
+test('a key file that others may read is closed to them, and that is logged without the key', async () => {
+  using directory = temporary()
+  const path = join(directory.path, 'secret.key')
+  const lines: string[] = []
+  const log = (...line: unknown[]) => void lines.push(JSON.stringify(line))
+  const options = { directory: directory.path, secretKey: undefined, log }
+  const sealed = (await Cipher.open(options)).seal('x')
+  expect(lines).toEqual([])
+  chmodSync(path, 0o644)
+  expect((await Cipher.open(options)).open(sealed)).toBe('x')
+  expect(statSync(path).mode & 0o777).toBe(0o600)
+  expect(lines).toHaveLength(1)
+  expect(lines[0]).toContain('"warn"')
+  expect(lines[0]).not.toContain(readFileSync(path, 'utf8').trim())
+})
+
+test('a damaged key file stops the server, and is not replaced', async () => {
+  using directory = temporary()
+  const path = join(directory.path, 'secret.key')
+  writeFileSync(path, 'c2hvcnQ=\n', { mode: 0o600 })
+  await expect(Cipher.open({ directory: directory.path, secretKey: undefined })).rejects.toThrow('damaged')
+  expect(readFileSync(path, 'utf8')).toBe('c2hvcnQ=\n')
+})
+
+test('a given key needs no file, opens what it sealed anywhere, and no other key does', async () => {
+  using one = temporary()
+  using two = temporary()
+  const given = new Secret('a key that somebody chose')
+  const sealed = (await Cipher.open({ directory: one.path, secretKey: given })).seal('x')
+  expect(existsSync(join(one.path, 'secret.key'))).toBe(false)
+  expect((await Cipher.open({ directory: two.path, secretKey: given })).open(sealed)).toBe('x')
+  const others = [new Secret('a key that somebody chose.'), undefined]
+  for (const secretKey of others) {
+    expect((await Cipher.open({ directory: two.path, secretKey })).open(sealed)).toBeUndefined()
+  }
+})
+
+test('when a key is given later, what the key of the directory sealed still opens', async () => {
+  using directory = temporary()
+  const before = await Cipher.open({ directory: directory.path, secretKey: undefined })
+  const after = await Cipher.open({
+    directory: directory.path,
+    secretKey: new Secret('given later than that'),
+  })
+  expect(after.open(before.seal('old'))).toBe('old')
+  expect(after.open(after.seal('new'))).toBe('new')
+  expect(before.open(after.seal('new'))).toBeUndefined()
+})

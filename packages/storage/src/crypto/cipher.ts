@@ -1,0 +1,117 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { chmod, mkdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Log, Secret } from '@slipway/protocol'
+import { codeOf, writeFileDurably } from '../fs/write-file-atomic.ts'
+
+const version = 1
+const nonceBytes = 12
+const tagBytes = 16
+const keyBytes = 32
+
+/**
+ * Seals texts so that only this server can read them, and notices when they were changed (AES-256-GCM). Sealed bytes are the
+ * version, a nonce, the tag, and the text.
+ */
+export class Cipher {
+  /** The first one seals; all of them open. */
+  readonly #keys: readonly [Buffer, ...Buffer[]]
+
+  private constructor(keys: readonly [Buffer, ...Buffer[]]) {
+    this.#keys = keys
+  }
+
+  /**
+   * The key is made of `secretKey`; without one it is in the file `secret.key` of the directory, which is made when it is not
+   * there. What the file's key sealed can be opened for as long as the file is there. A key file that others may read is
+   * closed to them, with a warning; one that is damaged is an Error, because a new one would open nothing. The caller is
+   * the only process that uses the directory.
+   */
+  static async open(options: {
+    readonly directory: string
+    readonly secretKey: Secret | undefined
+    readonly log?: Log
+  }): Promise<Cipher> {
+    const { directory, secretKey, log = () => {} } = options
+    const path = join(directory, 'secret.key')
+    const kept = await readKey(path, log)
+    if (secretKey !== undefined)
+      return new Cipher([derived(secretKey), ...(kept === undefined ? [] : [kept])])
+    return new Cipher([kept ?? (await makeKey(directory, path))])
+  }
+
+  /** The keys as they stand in files, so that they can be hidden in what tools print. */
+  get texts(): readonly string[] {
+    return this.#keys.map((key) => key.toString('base64'))
+  }
+
+  /** A key of 32 bytes for one purpose; the same as long as the key that seals is. */
+  keyFor(purpose: string): Buffer {
+    return Buffer.from(hkdfSync('sha256', this.#keys[0], '', `slipway ${purpose}`, keyBytes))
+  }
+
+  /** The text is well-formed Unicode. The same text gives other bytes each time. */
+  seal(text: string): Buffer {
+    const nonce = randomBytes(nonceBytes)
+    const head = Buffer.from([version])
+    const cipher = createCipheriv('aes-256-gcm', this.#keys[0], nonce).setAAD(head)
+    const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+    return Buffer.concat([head, nonce, cipher.getAuthTag(), body])
+  }
+
+  /** The text, or undefined when it was sealed with another key, or changed since. */
+  open(sealed: Buffer): string | undefined {
+    if (sealed[0] !== version || sealed.length < 1 + nonceBytes + tagBytes) return undefined
+    for (const key of this.#keys) {
+      const text = opened(sealed, key)
+      if (text !== undefined) return text
+    }
+    return undefined
+  }
+}
+
+function opened(sealed: Buffer, key: Buffer): string | undefined {
+  const tagAt = 1 + nonceBytes
+  const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(1, tagAt), {
+    authTagLength: tagBytes,
+  })
+  decipher.setAAD(sealed.subarray(0, 1)).setAuthTag(sealed.subarray(tagAt, tagAt + tagBytes))
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(tagAt + tagBytes)), decipher.final()]).toString(
+      'utf8',
+    )
+  } catch {
+    return undefined
+  }
+}
+
+function derived(secretKey: Secret): Buffer {
+  return Buffer.from(hkdfSync('sha256', secretKey.open(), '', 'slipway sealing key 1', keyBytes))
+}
+
+async function makeKey(directory: string, path: string): Promise<Buffer> {
+  const key = randomBytes(keyBytes)
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await writeFileDurably(path, `${key.toString('base64')}\n`)
+  return key
+}
+
+async function readKey(path: string, log: Log): Promise<Buffer | undefined> {
+  try {
+    const text = await readFile(path, 'utf8')
+    await closeToOthers(path, log)
+    const key = Buffer.from(text.trim(), 'base64')
+    if (key.length !== keyBytes) throw new Error(`${path} is damaged: it does not hold a key`)
+    return key
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+async function closeToOthers(path: string, log: Log): Promise<void> {
+  // Windows has no such bits: what it reports says nothing.
+  if (process.platform === 'win32' || ((await stat(path)).mode & 0o077) === 0) return
+  await chmod(path, 0o600)
+  log('warn', 'the key file could be read by others; now only its owner may', { path })
+}

@@ -1,0 +1,51 @@
+import { type Database, resultCode } from '../database/database.ts'
+import { Writer } from '../database/commit-queue.ts'
+
+type Outcome<T> = { readonly answer: T } | { readonly error: unknown }
+
+/** A row that may not be there twice: SQLite undoes the statement, and nothing else is wrong. */
+const constraint = 19
+
+/**
+ * Changes of the ledger. Those of one turn of the event loop share a transaction, and each sees what the ones before it wrote.
+ * One that throws leaves nothing behind and rejects alone; when the transaction fails all of them reject.
+ */
+export class Changes {
+  readonly #db: Database
+  readonly #writer: Writer
+
+  constructor(db: Database) {
+    this.#db = db
+    this.#writer = new Writer(db, 'ledger')
+  }
+
+  /** Resolves with what `work` answered after its writes are durable. */
+  async write<T>(work: () => T): Promise<T> {
+    const outcome = await this.#writer.write(() => {
+      let outcome: Outcome<T> = { error: new Error('the change was not made') }
+      return {
+        apply: () => {
+          outcome = this.#attempt(work)
+        },
+        done: () => outcome,
+      }
+    })
+    if ('error' in outcome) throw outcome.error
+    return outcome.answer
+  }
+
+  /** Writes what waits, and refuses what comes later. */
+  close(): void {
+    this.#writer.close()
+  }
+
+  #attempt<T>(work: () => T): Outcome<T> {
+    try {
+      return { answer: this.#db.nested(work) }
+    } catch (error) {
+      const code = resultCode(error)
+      if (code !== undefined && code !== constraint) throw error
+      return { error }
+    }
+  }
+}

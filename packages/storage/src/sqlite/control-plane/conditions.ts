@@ -1,0 +1,44 @@
+import type { Instant } from '@slipway/protocol'
+import type { RowSort, Scope } from '../../control-plane/control-plane-store.ts'
+import type { Value } from '../database/database.ts'
+import type { Listing } from './table.ts'
+
+/** Conditions in SQL, all of which hold, and their values. */
+export interface Conditions {
+  readonly where: string[]
+  readonly values: Value[]
+}
+
+export function inScope({ owner, org }: Scope): Conditions {
+  const conditions: Conditions = { where: ['owner IS ?'], values: [owner] }
+  narrow(conditions, 'org = ?', org)
+  return conditions
+}
+
+/** Adds a condition when there is a value for it. */
+export function narrow({ where, values }: Conditions, condition: string, value: Value | undefined): void {
+  if (value === undefined) return
+  where.push(condition)
+  values.push(value)
+}
+
+interface Moments {
+  readonly id: string
+  readonly created_at: Instant
+  readonly updated_at: Instant
+}
+
+/** The rows of `table` that meet the conditions, in order of a moment. */
+export function byMoment<R extends Moments>(
+  table: string,
+  sort: RowSort,
+  conditions: Conditions,
+): Listing<R> {
+  const isCreated = sort.startsWith('CREATED_AT')
+  return {
+    ...conditions,
+    index: `${table}_${isCreated ? 'created' : 'updated'}`,
+    by: isCreated ? 'created_at' : 'updated_at',
+    isDescending: sort.endsWith('_DESC'),
+  }
+}

@@ -1,0 +1,87 @@
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { ledgerContract } from '../../control-plane/control-plane-store.contract.ts'
+import { type OpenLedger, sandboxRow } from '../../control-plane/testing/sample-rows.ts'
+import { Database } from '../database/database.ts'
+import { openStorage } from '../storage.ts'
+import { temporary } from '../../testing/temporary-directory.ts'
+import { Changes } from './change-queue.ts'
+import { openLedger } from './control-plane-store.ts'
+import { SqliteSandboxRows } from './sandboxes.ts'
+import { ledgerMigrations } from './schema.ts'
+
+const open: OpenLedger = async (options = {}) => {
+  const directory = mkdtempSync(join(tmpdir(), 'slipway-ledger-'))
+  let ledger = await openLedger({ ...options, directory })
+  return {
+    get ledger() {
+      return ledger
+    },
+    async reopen() {
+      await ledger[Symbol.asyncDispose]()
+      ledger = await openLedger({ ...options, directory })
+      return ledger
+    },
+    async [Symbol.asyncDispose]() {
+      await ledger[Symbol.asyncDispose]()
+      rmSync(directory, { recursive: true })
+    },
+  }
+}
+
+ledgerContract(open)
+
+const settings = { synchronous: 'FULL', cacheBytes: 1_000_000, migrations: ledgerMigrations } as const
+
+test('a ledger and a storage live in one directory, each open once', async () => {
+  using directory = temporary()
+  const path = join(directory.path, 'deeper')
+  await using storage = await openStorage({ directory: path })
+  await using ledger = await openLedger({ directory: path })
+  await expect(openLedger({ directory: path })).rejects.toThrow('in use by another process')
+  expect(statSync(path).mode & 0o777).toBe(0o700)
+  await storage.conversations.create({ id: '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e' })
+  await ledger.sandboxes.add(sandboxRow({ id: 'a' }))
+})
+
+test('what was asked for is written before a ledger closes, and nothing after', async () => {
+  using directory = temporary()
+  const ledger = await openLedger({ directory: directory.path })
+  const added = ledger.sandboxes.add(sandboxRow({ id: 'a' }))
+  await ledger[Symbol.asyncDispose]()
+  expect(await added).toBe('added')
+  await expect(ledger.sandboxes.add(sandboxRow({ id: 'b' }))).rejects.toMatchObject({ code: 'unavailable' })
+  await using again = await openLedger({ directory: directory.path })
+  expect(await Array.fromAsync(again.sandboxes.all())).toEqual([sandboxRow({ id: 'a' })])
+})
+
+test('on a full disk a change is refused as a whole, and what fits is written later', async () => {
+  using directory = temporary()
+  const db = new Database(join(directory.path, 'control.db'), settings)
+  const changes = new Changes(db)
+  const sandboxes = new SqliteSandboxRows(db, changes, () => 5)
+  await sandboxes.add(sandboxRow({ id: 'a' }))
+  db.pragma(`max_page_count = ${Number(db.pragma('page_count')) + 2}`)
+  const large = sandboxRow({ id: 'b', sealed: Buffer.alloc(100_000) })
+  const group = [sandboxes.change('a', { used_at: 9 }), sandboxes.add(large), sandboxes.remove('a')]
+  for (const change of group) await expect(change).rejects.toMatchObject({ code: 'storage_full' })
+  expect(await sandboxes.get(['a', 'b'])).toEqual([sandboxRow({ id: 'a' }), undefined])
+  db.pragma('max_page_count = 100000')
+  expect(await sandboxes.add(large)).toBe('added')
+  changes.close()
+  db.close()
+})
+
+test('settings that durability rests on are those of the open file, and a later version is refused', async () => {
+  using directory = temporary()
+  const path = join(directory.path, 'control.db')
+  const db = new Database(path, settings)
+  expect([db.pragma('journal_mode'), db.pragma('synchronous')]).toEqual(['wal', 2])
+  db.close()
+  const later = [...ledgerMigrations, 'CREATE TABLE later (x INTEGER) STRICT']
+  new Database(path, { ...settings, migrations: later }).close()
+  await expect(openLedger({ directory: directory.path })).rejects.toThrow('newer version')
+  await expect(openLedger({ directory: directory.path })).rejects.toThrow('newer version')
+})

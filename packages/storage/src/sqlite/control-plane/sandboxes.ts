@@ -1,0 +1,132 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Instant } from '@slipway/protocol'
+import type { PageQuery, RowPage, SandboxRow, SandboxRows, Scope } from '../../control-plane/control-plane-store.ts'
+import type { Database } from '../database/database.ts'
+import type { Changes } from './change-queue.ts'
+import { inScope } from './conditions.ts'
+import { type Listing, Table } from './table.ts'
+
+type Change = Parameters<SandboxRows['change']>
+type Members = Change[1]
+
+const batchRows = 200
+export const pooledTail = `INDEXED BY sandbox_pool WHERE spec = ? AND owner IS NULL AND wanted = 'running'
+  AND status = 'RUNNING' ORDER BY created_at, id LIMIT 1`
+export const runningTail = `INDEXED BY sandbox_running WHERE owner IS ? AND wanted = 'running' ORDER BY used_at, id`
+export const keyTail = 'INDEXED BY sandbox_key WHERE key_hash = ?'
+export const batchTail = `WHERE id > ? ORDER BY id LIMIT ${batchRows}`
+export const othersSql = `SELECT count(*) FROM sandbox INDEXED BY sandbox_running
+  WHERE owner IS ? AND wanted = 'running' AND id <> ?`
+
+/** SandboxRows on SQLite. */
+export class SqliteSandboxRows implements SandboxRows {
+  readonly #db: Database
+  readonly #changes: Changes
+  readonly #now: () => Instant
+  readonly #table: Table<SandboxRow>
+
+  constructor(db: Database, changes: Changes, now: () => Instant) {
+    this.#db = db
+    this.#changes = changes
+    this.#now = now
+    this.#table = new Table<SandboxRow>(db, 'sandbox', {
+      id: 'plain',
+      owner: 'plain',
+      org: 'plain',
+      spec: 'plain',
+      backend: 'plain',
+      wanted: 'plain',
+      status: 'plain',
+      detail: 'plain',
+      key_hash: 'plain',
+      sealed: 'plain',
+      epoch: 'plain',
+      addresses: 'plain',
+      created_at: 'plain',
+      changed_at: 'plain',
+      used_at: 'plain',
+    })
+  }
+
+  add(row: SandboxRow, cap?: number): ReturnType<SandboxRows['add']> {
+    return this.#changes.write(() => {
+      if (this.#table.get(row.id) !== undefined) return 'known'
+      if (this.#isFull(row, cap)) return 'full'
+      this.#table.insert(row)
+      return 'added'
+    })
+  }
+
+  async get(ids: readonly string[]): Promise<(SandboxRow | undefined)[]> {
+    return this.#table.several(ids)
+  }
+
+  async byKeyHash(hash: string): Promise<SandboxRow | undefined> {
+    return this.#table.first(keyTail, hash)
+  }
+
+  change(
+    id: string,
+    members: Members,
+    { where = {}, cap }: Change[2] = {},
+  ): ReturnType<SandboxRows['change']> {
+    return this.#changes.write(() => {
+      const row = this.#table.get(id)
+      if (row === undefined || !isAs(row, where)) return undefined
+      return this.#isFull({ ...row, ...members, id }, cap) ? undefined : this.#update(row, members)
+    })
+  }
+
+  claim(spec: string, members: Members & { readonly owner: string }): Promise<SandboxRow | undefined> {
+    return this.#changes.write(() => {
+      const row = this.#table.first(pooledTail, spec)
+      return row && this.#update(row, members)
+    })
+  }
+
+  async search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>> {
+    return this.#table.page(sandboxListing(scope), query)
+  }
+
+  async *all(): AsyncGenerator<SandboxRow> {
+    for (let after = ''; ; await nextTurn()) {
+      const rows = this.#table.rows(batchTail, after)
+      yield* rows
+      if (rows.length < batchRows) return
+      after = rows.at(-1)?.id ?? after
+    }
+  }
+
+  async running(owner: string | null): Promise<readonly SandboxRow[]> {
+    return this.#table.rows(runningTail, owner)
+  }
+
+  remove(id: string): Promise<boolean> {
+    return this.#changes.write(() => this.#table.remove(id))
+  }
+
+  #isFull({ id, owner }: Pick<SandboxRow, 'id' | 'owner'>, cap: number | undefined): boolean {
+    if (cap === undefined) return false
+    const [others] = this.#db.row<[number]>(othersSql, owner, id) ?? []
+    return (others ?? 0) >= cap
+  }
+
+  #update(row: SandboxRow, members: Members): SandboxRow | undefined {
+    const isMoved = members.status !== undefined && members.status !== row.status
+    const changed_at = isMoved ? this.#now() : row.changed_at
+    return this.#table.update(row.id, { ...members, changed_at })
+  }
+}
+
+/** The sandboxes that are shown, in their order. */
+export function sandboxListing(scope: Scope): Listing<SandboxRow> {
+  const { where, values } = inScope(scope)
+  const shown = [...where, `wanted <> 'gone'`]
+  return { index: 'sandbox_created', by: 'created_at', isDescending: true, where: shown, values }
+}
+
+function isAs(row: SandboxRow, where: Partial<SandboxRow>): boolean {
+  return Object.entries(where).every(
+    ([name, value]) => value === undefined || Reflect.get(row, name) === value,
+  )
+}

@@ -1,0 +1,73 @@
+import { randomUUID } from 'node:crypto'
+import { writeSync } from 'node:fs'
+import { openLedger } from '../control-plane-store.ts'
+
+/** A process for tests: writes to the ledger of a directory and prints each acknowledgement the moment it has it. */
+const [, , directory = ''] = process.argv
+const { sandboxes, conversations, quota, documents, pendingMessages } = await openLedger({ directory })
+const day = '2026-01-31'
+const moments = { created_at: 1, changed_at: 1, updated_at: 1, used_at: 1 }
+const sandbox = {
+  ...moments,
+  owner: null,
+  org: null,
+  spec: 'small',
+  backend: 'process',
+  wanted: 'running',
+  status: 'RUNNING',
+  detail: null,
+  key_hash: null,
+  sealed: Buffer.from('sealed'),
+  epoch: null,
+  addresses: '{}',
+} as const
+const conversation = {
+  ...moments,
+  owner: null,
+  org: null,
+  sandbox: 's',
+  parent: null,
+  title: 'first',
+  status: null,
+  members: '{}',
+}
+const message = { target: 't', owner: null, message: '{}', created_at: 1 }
+
+function say(...words: (string | number)[]): void {
+  writeSync(1, `${words.join(' ')}\n`)
+}
+
+/** A sandbox is made, claimed or not, and removed or not; a conversation is written, retitled and removed or not. */
+async function one(number: number): Promise<void> {
+  const id = randomUUID()
+  await sandboxes.add({ ...sandbox, id, created_at: number })
+  say('added', id)
+  const claimed = await sandboxes.claim('small', { owner: `u${number}` })
+  if (claimed !== undefined) say('claimed', claimed.id, `u${number}`)
+  await conversations.add({ ...conversation, id })
+  say('titled', id, 'first')
+  if (number % 2 === 0) {
+    await conversations.change(id, { title: 'second' })
+    say('titled', id, 'second')
+  }
+  if (number % 5 === 0) {
+    say('removing', id)
+    await Promise.all([conversations.remove(id), sandboxes.remove(id)])
+    say('removed', id)
+  }
+}
+
+async function count(): Promise<void> {
+  const { used } = await quota.reserve('u', day, Number.MAX_SAFE_INTEGER)
+  say('used', used)
+  let length = 0
+  await documents.change('u', 'd', (old) => {
+    length = (old?.length ?? 0) + 1
+    return Buffer.alloc(length, 'x')
+  })
+  say('length', length)
+  const place = await pendingMessages.add({ ...message, id: randomUUID() }, Number.MAX_SAFE_INTEGER)
+  say('waiting', place ?? 0)
+}
+
+for (let i = 0; ; i++) await Promise.all([one(2 * i), one(2 * i + 1), count()])

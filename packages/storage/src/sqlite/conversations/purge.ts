@@ -1,0 +1,93 @@
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import type { Parts } from '../event-log/event-log.ts'
+import { positionsPerConversation, rowBase } from '../event-log/schema.ts'
+
+const rowsPerTurn = 500
+
+interface Leftover {
+  readonly ordinal: number
+  /** Rows after this position go; 0 takes the conversation with them. */
+  readonly above: number
+}
+
+/** Removes rows that are no part of any log, some hundreds a turn. */
+export class Purge {
+  readonly #parts: Parts
+  readonly #closing = new AbortController()
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  /** Takes up what the last run left behind. Nothing is waited for. */
+  resume(): void {
+    const leftovers = this.#parts.db.rows<[number, number, string]>(
+      `SELECT leftover.ordinal, above, CASE is_visible WHEN 1 THEN id ELSE '' END
+       FROM leftover JOIN conversation USING (ordinal) ORDER BY is_visible DESC`,
+    )
+    for (const [ordinal, above, conversation] of leftovers) {
+      if (conversation !== '') this.#parts.pens.take(conversation)
+      this.later({ ordinal, above }, () => this.#parts.pens.giveBack(conversation))
+    }
+  }
+
+  /** In the background, one after another. */
+  later(leftover: Leftover, done: () => void = () => {}): void {
+    const { log } = this.#parts
+    this.#last = this.#last
+      .then(async () => {
+        await this.#clear(leftover, (elapsedMs) =>
+          pause(elapsedMs, undefined, { ref: false, signal: this.#closing.signal }),
+        )
+        done()
+      })
+      .catch((error: unknown) => {
+        if (!this.#closing.signal.aborted)
+          log('error', 'removed events could not be purged', { error: String(error) })
+      })
+  }
+
+  /** At once: resolves when nothing is left. */
+  now(leftover: Leftover): Promise<void> {
+    return this.#clear(leftover, () => nextTurn())
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#last
+  }
+
+  async #clear({ ordinal, above }: Leftover, rest: (elapsedMs: number) => Promise<unknown>): Promise<void> {
+    const { writer, text } = this.#parts
+    for (let isMore = true; isMore; ) {
+      const began = performance.now()
+      isMore = await writer.write(() => this.#planChunk(ordinal, above))
+      if (this.#closing.signal.aborted) return
+      await rest(performance.now() - began)
+    }
+    if (above === 0) await text.forget(ordinal)
+    await writer.write(() => ({
+      apply: () => {
+        this.#parts.db.run('DELETE FROM conversation WHERE ordinal = ? AND is_visible = 0', ordinal)
+        this.#parts.db.run('DELETE FROM leftover WHERE ordinal = ?', ordinal)
+      },
+      done: () => {},
+    }))
+  }
+
+  /** Answers whether there may be more. */
+  #planChunk(ordinal: number, above: number) {
+    const { db } = this.#parts
+    const from = rowBase(ordinal) + above
+    const until = rowBase(ordinal) + positionsPerConversation
+    const [first] =
+      db.row<[number | null]>('SELECT min(row) FROM event WHERE row > ? AND row < ?', from, until) ?? []
+    const low = first ?? until
+    const high = Math.min(low + rowsPerTurn, until)
+    return {
+      apply: () => db.run('DELETE FROM event WHERE row >= ? AND row < ?', low, high),
+      done: () => high < until,
+    }
+  }
+}

@@ -1,0 +1,159 @@
+import type { Instant } from '@slipway/protocol'
+import type { Database } from '../database/database.ts'
+import type { Extent } from './log-heads.ts'
+import { rowBase } from './schema.ts'
+
+/** Which events of a conversation, from where, in which order. */
+export interface Selection {
+  readonly ordinal: number
+  readonly extent: Extent
+  readonly isDescending: boolean
+  /** At or after; before. */
+  readonly from?: Instant | undefined
+  readonly before?: Instant | undefined
+  /** Kinds and sources as facets; undefined means all. */
+  readonly facets?: readonly number[] | undefined
+  /** The first event of the page. */
+  readonly start?: { readonly instant: Instant; readonly row: number } | undefined
+  readonly limit: number
+}
+
+/** A row of a page; its instant where rows of several statements are merged. */
+export type PageRow = readonly [row: number, body: Uint8Array, instant: Instant]
+/** Facets whose ranges one statement merges; more of them are merged from several statements. */
+const maxMerged = 64
+
+/** The events of a selection that has no needle: a range of rows, or ranges of an index merged as they are walked. */
+export function selectRows(db: Database, selection: Selection): PageRow[] {
+  const { facets, extent, limit } = selection
+  if (facets === undefined)
+    return extent.isInOrder ? inRowOrder(db, selection) : inTimeOrder(db, selection, undefined)
+  const present = facets.length > maxMerged / 2 ? presentFacets(db, selection.ordinal, facets) : facets
+  if (present.length <= maxMerged) return inTimeOrder(db, selection, present)
+  const found: PageRow[] = []
+  for (let i = 0; i < present.length; i += maxMerged) {
+    found.push(...inTimeOrder(db, selection, present.slice(i, i + maxMerged)))
+  }
+  return found.sort(comparison(selection.isDescending)).slice(0, limit)
+}
+
+/** The columns that order needs, at their places in every row of an event. */
+type Placed = readonly [row: number, other: unknown, instant: Instant, ...unknown[]]
+
+export function comparison(isDescending: boolean): (a: Placed, b: Placed) => number {
+  const sign = isDescending ? -1 : 1
+  return (a, b) => sign * (a[2] - b[2] || a[0] - b[0])
+}
+
+/** The rows that bounds of time and the start leave of a log in order of time; undefined when nothing is left. */
+export function rowBounds(db: Database, selection: Selection): { low: number; high: number } | undefined {
+  const { ordinal, extent, from, before, start, isDescending } = selection
+  let low = rowBase(ordinal) + 1
+  let high = rowBase(ordinal) + extent.head
+  if (from !== undefined) {
+    const [row] = db.row<[number]>(seekSql('>=', false), ordinal, from, high) ?? []
+    if (row === undefined) return undefined
+    low = row
+  }
+  if (before !== undefined) {
+    const [row] = db.row<[number]>(seekSql('<', true), ordinal, before, high) ?? []
+    if (row === undefined) return undefined
+    high = row
+  }
+  if (start !== undefined && isDescending) high = Math.min(high, start.row)
+  if (start !== undefined && !isDescending) low = Math.max(low, start.row)
+  return low > high ? undefined : { low, high }
+}
+
+/** How many events bounds of time leave of a log in order of time. */
+export function countRange(db: Database, selection: Selection): number {
+  const bounds = rowBounds(db, selection)
+  return bounds === undefined ? 0 : bounds.high - bounds.low + 1
+}
+
+function inRowOrder(db: Database, selection: Selection): PageRow[] {
+  const bounds = rowBounds(db, selection)
+  if (bounds === undefined) return []
+  return db.rows<PageRow>(rangeSql(selection.isDescending), bounds.low, bounds.high, selection.limit)
+}
+
+/**
+ * Walks (instant, row). A start takes two seeks, first the rest of its own instant and then what lies beyond, because an
+ * index range ends at the instant: a million events of one instant would be walked otherwise.
+ */
+function inTimeOrder(db: Database, selection: Selection, facets: readonly number[] | undefined): PageRow[] {
+  const { ordinal, extent, isDescending, start, limit } = selection
+  const lastRow = rowBase(ordinal) + extent.head
+  let low = selection.from ?? Number.MIN_SAFE_INTEGER
+  let high = Math.min(extent.lastInstant ?? low, (selection.before ?? Number.MAX_SAFE_INTEGER) - 1)
+  const padded = facets && padding(facets)
+  const found: PageRow[] = []
+  if (start !== undefined) {
+    const { instant, row } = start
+    if (instant >= low && instant <= high) {
+      const rows = isDescending ? [rowBase(ordinal) + 1, Math.min(row, lastRow)] : [row, lastRow]
+      const sql = walkSql({ isTied: true, isDescending, arms: padded?.length })
+      found.push(...db.rows<PageRow>(sql, ordinal, instant, ...rows, limit, ...(padded ?? [])))
+    }
+    if (isDescending) high = Math.min(high, instant - 1)
+    else low = Math.max(low, instant + 1)
+  }
+  if (found.length < limit && low <= high) {
+    const sql = walkSql({ isTied: false, isDescending, arms: padded?.length })
+    found.push(...db.rows<PageRow>(sql, ordinal, low, high, lastRow, limit - found.length, ...(padded ?? [])))
+  }
+  return found
+}
+
+/** To the next power of two, so that few statements are prepared. No event has facet -1. */
+function padding(facets: readonly number[]): number[] {
+  const length = 2 ** Math.ceil(Math.log2(Math.max(1, facets.length)))
+  return [...facets, ...Array<number>(length - facets.length).fill(-1)]
+}
+
+/** Which of the facets the conversation has: one seek each of its own, however many there are elsewhere. */
+function presentFacets(db: Database, ordinal: number, facets: readonly number[]): number[] {
+  const wanted = new Set(facets)
+  const present: number[] = []
+  for (let last = -1; ; ) {
+    const [facet] = db.row<[number]>(nextFacetSql, ordinal, last) ?? []
+    if (facet === undefined) return present
+    if (wanted.has(facet)) present.push(facet)
+    last = facet
+  }
+}
+
+const nextFacetSql = `SELECT facet FROM event INDEXED BY event_facet WHERE conversation = ? AND facet > ?
+  ORDER BY facet LIMIT 1`
+
+export function rangeSql(isDescending: boolean): string {
+  return `SELECT row, body FROM event WHERE row BETWEEN ? AND ? ORDER BY row ${direction(isDescending)} LIMIT ?`
+}
+
+export function seekSql(comparison: '>=' | '<', isDescending: boolean): string {
+  const order = direction(isDescending)
+  return `SELECT row FROM event INDEXED BY event_instant WHERE conversation = ? AND instant ${comparison} ? AND row <= ?
+    ORDER BY instant ${order}, row ${order} LIMIT 1`
+}
+
+/** `arms`: number of facets, undefined for a walk of all. */
+export function walkSql(options: {
+  isTied: boolean
+  isDescending: boolean
+  arms: number | undefined
+}): string {
+  const { isTied, isDescending, arms } = options
+  const range = isTied ? 'instant = ?2 AND row BETWEEN ?3 AND ?4' : 'instant BETWEEN ?2 AND ?3 AND row <= ?4'
+  const order = direction(isDescending)
+  const arm = (facet: string, index: string) =>
+    `SELECT row, body, instant FROM event INDEXED BY ${index} WHERE conversation = ?1 ${facet} AND ${range}`
+  const walks =
+    arms === undefined
+      ? [arm('', 'event_instant')]
+      : Array.from({ length: arms }, (_, i) => arm(`AND facet = ?${i + 6}`, 'event_facet'))
+  return `${walks.join(' UNION ALL ')} ORDER BY instant ${order}, row ${order} LIMIT ?5`
+}
+
+function direction(isDescending: boolean): string {
+  return isDescending ? 'DESC' : 'ASC'
+}

@@ -1,0 +1,57 @@
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { Database } from '../database/database.ts'
+import { logMigrations } from './schema.ts'
+import { openStorage } from '../storage.ts'
+import { temporary } from '../../testing/temporary-directory.ts'
+
+const id = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
+
+/** A log as the version of so many steps left it. */
+function writeOld(directory: string, steps: number): void {
+  const migrations = logMigrations.slice(0, steps)
+  const db = new Database(join(directory, 'log.db'), {
+    synchronous: 'FULL',
+    cacheBytes: 1_000_000,
+    migrations,
+  })
+  db.run(
+    `INSERT INTO conversation (id, title, tags, status, request, created_at, updated_at, head, last_instant, is_visible)
+     VALUES (?, 'T', '{"a":"b"}', 'paused', '{}', 1000, 2000, 0, NULL, 1)`,
+    id,
+  )
+  db.close()
+}
+
+test.each(logMigrations.map((_, i) => i + 1))(
+  'a log of schema version %i opens with all that was in it, and takes what is new',
+  async (steps) => {
+    using directory = temporary()
+    writeOld(directory.path, steps)
+    await using storage = await openStorage({ directory: directory.path })
+    const { conversations, log } = storage
+    const old = { id, title: 'T', tags: { a: 'b' }, status: 'paused', request: '{}', stats: null }
+    expect(await conversations.get([id])).toMatchObject([old])
+    expect(await conversations.vault(id)).toEqual({ sealed: null, snapshot: null })
+    const none = { conversation: id, position: 0, updated_at: null, isRemoved: false }
+    expect(await storage.deliveries.behind('r', 2)).toEqual([none])
+    await log.append(id, [{ kind: 'PauseEvent', source: 'user' }], {
+      record: { stats: '{}', sealed: Buffer.from('s') },
+    })
+    await conversations.saveSnapshot(id, { position: 1, text: 't' })
+    expect(await conversations.get([id])).toMatchObject([{ ...old, stats: '{}', head: 1 }])
+    const vault = { sealed: Buffer.from('s'), snapshot: { position: 1, text: 't' } }
+    expect(await conversations.vault(id)).toEqual(vault)
+  },
+)
+
+test('a log of a later version is refused', async () => {
+  using directory = temporary()
+  const db = new Database(join(directory.path, 'log.db'), {
+    synchronous: 'FULL',
+    cacheBytes: 1_000_000,
+    migrations: [...logMigrations, 'CREATE TABLE later (x INTEGER) STRICT'],
+  })
+  db.close()
+  await expect(openStorage({ directory: directory.path })).rejects.toThrow('newer version')
+})

@@ -1,0 +1,185 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { fold } from '../../text/case-folding.ts'
+import { conversation, imported, other, positions, received } from '../../testing/fixtures.ts'
+import { openStorage, type SqliteStorage } from '../storage.ts'
+import { temporary } from '../../testing/temporary-directory.ts'
+
+const ascending = { limit: 100, sort_order: 'TIMESTAMP' } as const
+const message = (id: string, instant: number, text: string, source = 'user') =>
+  received(id, instant, { kind: 'MessageEvent', text, source })
+
+const alphabet = fc.constantFrom(
+  'a',
+  'A',
+  'b',
+  'ß',
+  'ς',
+  'Σ',
+  'é',
+  'e\u0301',
+  '"',
+  '%',
+  '_',
+  '\\',
+  '\0',
+  '*',
+  ' ',
+  '😀',
+  '\ud83d',
+  '\udf00',
+  'ﬃ',
+  '漢',
+)
+const texts = fc.array(fc.string({ unit: alphabet, maxLength: 12 }), { minLength: 1, maxLength: 12 })
+
+test('a needle finds the messages that have it in one of their parts, before and after indexing', async () => {
+  using directory = temporary()
+  await using storage = await openStorage({ directory: directory.path })
+  let run = 0
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(texts, { minLength: 1, maxLength: 6 }),
+      fc.string({ unit: alphabet, minLength: 1, maxLength: 5 }),
+      async (messages, needle) => {
+        const id = uuid(++run)
+        await imported(storage, messages.map(parts), id)
+        const wanted = messages.flatMap((texts, i) =>
+          texts.some((text) => has(text, needle)) ? [i + 1] : [],
+        )
+        const found = async () =>
+          positions((await storage.log.search(id, { ...ascending, body: needle })).items)
+        expect(await found()).toEqual(wanted)
+        await storage.indexed()
+        await storage.log.append(id, [received('more', 1e9)])
+        expect(await found()).toEqual(wanted)
+        expect(await storage.log.count(id, { body: needle })).toBe(wanted.length)
+      },
+    ),
+    { numRuns: 80 },
+  )
+})
+
+test('a needle that is rare among many messages is found through the index, in every order and with every filter', async () => {
+  using directory = temporary()
+  await using storage = await openStorage({ directory: directory.path })
+  const total = 4_000
+  const isHit = (i: number) => i % 700 === 5
+  const text = (i: number) =>
+    `the common words of message ${i % 7}${isHit(i) ? ' and a NEEDLE with "quotes"' : ''}`
+  for (const [id, isSorted] of [
+    [conversation, true],
+    [other, false],
+  ] as const) {
+    const events = Array.from({ length: total }, (_, i) =>
+      message(`e${i}`, isSorted ? i : (i * 37) % 1_000, text(i), i % 2 === 0 ? 'agent' : 'user'),
+    )
+    await imported(storage, events, id)
+    await storage.indexed()
+    const order = events
+      .map(({ instant }, i) => ({ instant, i }))
+      .sort((a, b) => a.instant - b.instant || a.i - b.i)
+    const hits = order.filter(({ i }) => isHit(i))
+    const query = { ...ascending, body: 'a needle WITH "q' }
+    const search = async (more: object) =>
+      positions((await storage.log.search(id, { ...query, ...more })).items)
+    const wanted = hits.map(({ i }) => i + 1)
+    expect(await search({})).toEqual(wanted)
+    expect(await search({ sort_order: 'TIMESTAMP_DESC' })).toEqual(wanted.toReversed())
+    expect(await search({ limit: 3 })).toEqual(wanted.slice(0, 3))
+    expect(await search({ source: 'agent' })).toEqual(wanted.filter((position) => position % 2 === 1))
+    const bounds = { timestamp__gte: 100, timestamp__lt: 800 }
+    const within = hits.filter(({ instant }) => instant >= 100 && instant < 800).map(({ i }) => i + 1)
+    expect(await search(bounds)).toEqual(within)
+    expect(await storage.log.count(id, { body: 'needle', ...bounds })).toBe(within.length)
+    expect(await search({ body: 'needle with the' })).toEqual([])
+  }
+})
+
+test('an index that is lost, damaged or of another log is made again', async () => {
+  using directory = temporary()
+  using elsewhere = temporary()
+  const path = join(directory.path, 'index.db')
+  await filled(elsewhere.path, 'Beta')
+  await filled(directory.path, 'Alpha')
+  const foreign = readFileSync(join(elsewhere.path, 'index.db'))
+  for (const content of [undefined, foreign, Buffer.from('no database at all'), foreign.subarray(0, 9_000)]) {
+    if (content !== undefined) writeFileSync(path, content)
+    await using storage = await openStorage({ directory: directory.path })
+    expect(await found(storage, 'alpha')).toBe(300)
+    await storage.indexed()
+    expect(await found(storage, 'alpha')).toBe(300)
+    expect(await found(storage, 'beta')).toBe(0)
+  }
+})
+
+test('a deleted conversation leaves the index', async () => {
+  using directory = temporary()
+  {
+    await using storage = await openStorage({ directory: directory.path })
+    await imported(
+      storage,
+      Array.from({ length: 1_100 }, (_, i) => message(`e${i}`, i, 'secret words')),
+    )
+    await storage.indexed()
+    await storage.conversations.remove(conversation)
+    await expect.poll(() => rowsOf(directory.path, 'log.db', 'leftover')).toBe(0)
+  }
+  expect(await rowsOf(directory.path, 'index.db', 'message')).toBe(0)
+  expect(await rowsOf(directory.path, 'log.db', 'event')).toBe(0)
+  expect(await rowsOf(directory.path, 'log.db', 'conversation')).toBe(0)
+})
+
+test('the index thread starts at the first need', async () => {
+  using directory = temporary()
+  await using storage = await openStorage({ directory: directory.path })
+  await imported(storage, [received('a', 1)])
+  await storage.log.search(conversation, { ...ascending, source: 'user' })
+  expect(existsSync(join(directory.path, 'index.db'))).toBe(false)
+  await storage.log.search(conversation, { ...ascending, body: 'x' })
+  expect(existsSync(join(directory.path, 'index.db'))).toBe(true)
+})
+
+async function filled(path: string, word: string): Promise<void> {
+  await using storage = await openStorage({ directory: path })
+  await imported(
+    storage,
+    Array.from({ length: 300 }, (_, i) => message(`e${i}`, i, `${word} ${i}`)),
+  )
+  await storage.indexed()
+  await storage.log.search(conversation, ascending)
+}
+
+async function found(storage: SqliteStorage, body: string): Promise<number> {
+  return await storage.log.count(conversation, { body })
+}
+
+async function rowsOf(path: string, file: string, table: string): Promise<number> {
+  const { DatabaseSync } = await import('node:sqlite')
+  const db = new DatabaseSync(join(path, file), { readOnly: true, timeout: 2000 })
+  try {
+    return Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n)
+  } finally {
+    db.close()
+  }
+}
+
+function parts(texts: string[], i: number) {
+  const content = texts.map((text) => ({ type: 'text', text }))
+  const bytes = Buffer.from(
+    JSON.stringify({ id: `e${i}`, source: 'user', llm_message: { content }, kind: 'MessageEvent' }),
+  )
+  return { bytes, id: `e${i}`, instant: i, kind: 'MessageEvent', source: 'user' }
+}
+
+/** Substring by code points: half of a pair is no part of the pair. */
+function has(text: string, needle: string): boolean {
+  const [all, part] = [[...fold(text)], [...fold(needle)]]
+  return all.some((_, at) => part.every((char, i) => all[at + i] === char))
+}
+
+function uuid(n: number): string {
+  return `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
+}

@@ -1,0 +1,289 @@
+import { rmSync } from 'node:fs'
+import { messageTexts } from '@slipway/protocol/message-texts'
+import { encodeParts, indexText, type Needle } from '../../text/needle.ts'
+import { bufferOf, Database } from '../database/database.ts'
+import { positionsPerConversation, rowBase } from './schema.ts'
+import { comparison, rowBounds, type Selection } from './event-search.ts'
+
+/** index.db. `parts` are folded texts; `upto` is the position that the index of a conversation has come to. */
+export const indexMigrations = [
+  `CREATE TABLE message (row INTEGER PRIMARY KEY, facet INTEGER NOT NULL, instant INTEGER NOT NULL, parts BLOB NOT NULL) STRICT;
+   CREATE VIRTUAL TABLE trigram USING fts5 (
+     text, tokenize = 'trigram case_sensitive 1', content = '', contentless_delete = 1, detail = none
+   );
+   CREATE TABLE indexed (ordinal INTEGER PRIMARY KEY, upto INTEGER NOT NULL) STRICT;
+   CREATE TABLE store (id TEXT NOT NULL) STRICT`,
+]
+
+const rowsPerForget = 500
+
+/** Messages of the log behind the position that the index has come to. */
+export const unindexedSql = (order: 'ASC' | 'DESC') => `SELECT row, id, instant, body, facet FROM event
+  INDEXED BY event_message WHERE conversation = ? AND facet & 1 AND row BETWEEN ? AND ? ORDER BY row ${order}`
+/** Rows that the trigrams allow, verified: a needle is a run of bytes in `parts`. */
+export const matchSql = (order: 'ASC' | 'DESC') =>
+  `SELECT row, facet, instant FROM trigram CROSS JOIN message ON row = trigram.rowid
+   WHERE trigram MATCH ?3 AND trigram.rowid BETWEEN ?1 AND ?2 AND instr(parts, ?4) ORDER BY trigram.rowid ${order}`
+export const scanSql = (order: 'ASC' | 'DESC') =>
+  `SELECT row, facet, instant FROM message WHERE row BETWEEN ?1 AND ?2 AND instr(parts, ?3) ORDER BY row ${order}`
+/** The last of the messages that are scanned before the index is asked. */
+export const edgeSql = (order: 'ASC' | 'DESC') =>
+  `SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row ${order} LIMIT 1 OFFSET ${scanFirst - 1}`
+
+/** So many messages are scanned before the index is asked: a frequent needle fills its page from them. */
+const scanFirst = 400
+/** So many messages tell which trigrams are rare here; the index walks the list of each that it is asked for. */
+const sampleSize = 64
+const maxAsked = 8
+
+type UnindexedRow = readonly [row: number, id: string, instant: number, body: Uint8Array, facet: number]
+type Hit = readonly [row: number, facet: number, instant: number]
+
+interface Range {
+  readonly low: number
+  readonly high: number
+}
+
+/** The index of message texts: made from log.db, which it only reads, and made again when it does not belong to it. */
+export class TextStore {
+  readonly #log: Database
+  readonly #indexPath: string
+  #index: Database
+
+  constructor(logPath: string, indexPath: string) {
+    this.#log = new Database(logPath, {
+      readOnly: true,
+      synchronous: 'FULL',
+      cacheBytes: 2_097_152,
+      migrations: [],
+    })
+    this.#indexPath = indexPath
+    this.#index = this.#open() ?? this.rebuild()
+  }
+
+  /** Forgets everything: the log has it all. */
+  rebuild(): Database {
+    this.#index?.close()
+    for (const suffix of ['', '-wal', '-shm']) rmSync(this.#indexPath + suffix, { force: true })
+    const index = this.#open()
+    if (index === undefined) throw new Error('the text index cannot be made')
+    this.#index = index
+    return index
+  }
+
+  /** Conversations whose log goes beyond what is indexed. */
+  behind(): number[] {
+    const upto = new Map(this.#index.rows<[number, number]>('SELECT ordinal, upto FROM indexed'))
+    const heads = this.#log.rows<[number, number]>(
+      'SELECT ordinal, head FROM conversation WHERE is_visible = 1',
+    )
+    return heads.flatMap(([ordinal, head]) => (head > (upto.get(ordinal) ?? 0) ? [ordinal] : []))
+  }
+
+  /** Indexes messages of a conversation for about `sliceMs`; answers whether there are more. */
+  index(ordinal: number, sliceMs: number): boolean {
+    const [head] =
+      this.#log.row<[number]>(
+        'SELECT head FROM conversation WHERE ordinal = ? AND is_visible = 1',
+        ordinal,
+      ) ?? []
+    const upto = this.#upto(ordinal)
+    if (head === undefined || head <= upto) return false
+    const until = performance.now() + sliceMs
+    const base = rowBase(ordinal)
+    return this.#index.transaction(() => {
+      for (const row of this.#log.walk<UnindexedRow>(
+        unindexedSql('ASC'),
+        ordinal,
+        base + upto + 1,
+        base + head,
+      )) {
+        this.#add(row)
+        if (performance.now() < until) continue
+        this.#setUpto(ordinal, row[0] - base)
+        return true
+      }
+      this.#setUpto(ordinal, head)
+      return false
+    })
+  }
+
+  /** Removes some rows of a conversation; answers whether there are more. */
+  forget(ordinal: number): boolean {
+    const base = rowBase(ordinal)
+    const sql = 'SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row LIMIT ?'
+    const rows = this.#index.rows<[number]>(sql, base, base + positionsPerConversation - 1, rowsPerForget)
+    this.#index.transaction(() => {
+      for (const [row] of rows) {
+        this.#index.run('DELETE FROM trigram WHERE rowid = ?', row)
+        this.#index.run('DELETE FROM message WHERE row = ?', row)
+      }
+      if (rows.length < rowsPerForget) this.#index.run('DELETE FROM indexed WHERE ordinal = ?', ordinal)
+    })
+    return rows.length === rowsPerForget
+  }
+
+  /** Rows of messages with the needle, in the order of the selection, at most its limit. */
+  search(selection: Selection, needle: Needle): number[] {
+    const { extent, limit, isDescending, start } = selection
+    const hits = this.#hits(selection, needle)
+    if (extent.isInOrder) return [...hits.take(limit)].map(([row]) => row)
+    const order = comparison(isDescending)
+    const first: Hit | undefined = start && [start.row, 0, start.instant]
+    const following = [...hits].filter((hit) => first === undefined || order(hit, first) >= 0)
+    return following
+      .sort(order)
+      .slice(0, limit)
+      .map(([row]) => row)
+  }
+
+  countMatches(selection: Selection, needle: Needle): number {
+    return this.#hits(selection, needle).reduce((count) => count + 1, 0)
+  }
+
+  /** How many events the filters other than a needle leave. */
+  count(selection: Selection): number {
+    const { ordinal, extent, facets, from, before } = selection
+    const low = from ?? Number.MIN_SAFE_INTEGER
+    const high = (before ?? Number.MAX_SAFE_INTEGER) - 1
+    const lastRow = rowBase(ordinal) + extent.head
+    const arms = facets === undefined ? [[]] : facets.map((facet) => [facet])
+    let count = 0
+    for (const arm of arms) {
+      const sql = arm.length === 0 ? countSql('event_instant', '') : countSql('event_facet', 'AND facet = ?5')
+      count += this.#log.row<[number]>(sql, ordinal, low, high, lastRow, ...arm)?.[0] ?? 0
+    }
+    return count
+  }
+
+  /** Opens the index; undefined when it belongs to another log, is ahead of this one, or cannot be read. */
+  #open(): Database | undefined {
+    let index: Database | undefined
+    try {
+      index = new Database(this.#indexPath, {
+        synchronous: 'NORMAL',
+        cacheBytes: 4_194_304,
+        migrations: indexMigrations,
+      })
+      const [id] = this.#log.row<[string]>('SELECT id FROM store') ?? []
+      const [known] = index.row<[string]>('SELECT id FROM store') ?? []
+      if (known === undefined) index.run('INSERT INTO store VALUES (?)', id ?? '')
+      if ((known ?? id) === id && !this.#isAhead(index)) return index
+    } catch {
+      // A damaged index is worth as much as none.
+    }
+    index?.close()
+    return undefined
+  }
+
+  #isAhead(index: Database): boolean {
+    const heads = new Map(this.#log.rows<[number, number]>('SELECT ordinal, head FROM conversation'))
+    const indexed = index.rows<[number, number]>('SELECT ordinal, upto FROM indexed')
+    return indexed.some(([ordinal, upto]) => upto > (heads.get(ordinal) ?? upto))
+  }
+
+  #upto(ordinal: number): number {
+    return this.#index.row<[number]>('SELECT upto FROM indexed WHERE ordinal = ?', ordinal)?.[0] ?? 0
+  }
+
+  #setUpto(ordinal: number, upto: number): void {
+    this.#index.run('INSERT OR REPLACE INTO indexed (ordinal, upto) VALUES (?, ?)', ordinal, upto)
+  }
+
+  #add([row, , instant, body, facet]: UnindexedRow): void {
+    const { folded, bytes } = encodeParts(textsOf(body))
+    if (folded.length === 0) return
+    this.#index.run(
+      'INSERT INTO message (row, facet, instant, parts) VALUES (?, ?, ?, ?)',
+      row,
+      facet,
+      instant,
+      bytes,
+    )
+    const text = `${folded.map(indexText).join('\n')}\n${facetMark(facet)}`
+    this.#index.run('INSERT INTO trigram (rowid, text) VALUES (?, ?)', row, text)
+  }
+
+  /** Matching messages in order of position; in a log in order of time from the start of the page. */
+  *#hits(selection: Selection, needle: Needle): Generator<Hit> {
+    const { ordinal, extent, isDescending, facets, from, before } = selection
+    const base = rowBase(ordinal)
+    const bounds = extent.isInOrder
+      ? rowBounds(this.#log, selection)
+      : { low: base + 1, high: base + extent.head }
+    if (bounds === undefined) return
+    const { low, high } = bounds
+    const end = base + this.#upto(ordinal)
+    const ranges = [
+      { isIndexed: true, low, high: Math.min(high, end) },
+      { isIndexed: false, low: Math.max(low, end + 1), high },
+    ]
+    for (const range of isDescending ? ranges.reverse() : ranges) {
+      if (range.low > range.high) continue
+      const hits = range.isIndexed
+        ? this.#indexed(selection, needle, range)
+        : this.#unindexed(selection, needle, range)
+      for (const hit of hits) {
+        const [, facet, instant] = hit
+        if (facets !== undefined && !facets.includes(facet)) continue
+        if ((from !== undefined && instant < from) || (before !== undefined && instant >= before)) continue
+        yield hit
+      }
+    }
+  }
+
+  *#indexed(selection: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
+    const order = selection.isDescending ? 'DESC' : 'ASC'
+    const [edge] = (needle.trigrams.length > 0 && this.#index.row<[number]>(edgeSql(order), low, high)) || []
+    const near = selection.isDescending ? { low: edge ?? low, high } : { low, high: edge ?? high }
+    yield* this.#index.walk<Hit>(scanSql(order), near.low, near.high, needle.bytes)
+    if (edge === undefined) return
+    const rest = selection.isDescending ? { low, high: edge - 1 } : { low: edge + 1, high }
+    const match = this.#rarest(selection, needle, rest).map((text) => `"${text.replaceAll('"', '""')}"`)
+    yield* this.#index.walk<Hit>(matchSql(order), rest.low, rest.high, match.join(' AND '), needle.bytes)
+  }
+
+  /** The trigrams of a needle, and the mark of its source, that leave the fewest messages of a range. */
+  #rarest({ facets }: Selection, needle: Needle, { low, high }: Range): string[] {
+    const sql = 'SELECT facet, parts FROM message WHERE row BETWEEN ? AND ? ORDER BY row LIMIT ?'
+    const sample = this.#index.rows<[number, Uint8Array]>(sql, low, high, sampleSize)
+    const texts = sample.map(([, parts]) => bufferOf(parts))
+    const tokens = needle.trigrams.map((text) => ({
+      text,
+      count: texts.filter((parts) => parts.includes(text)).length,
+    }))
+    const mark = facets?.length === 1 ? facets[0] : undefined
+    if (mark !== undefined) {
+      tokens.push({ text: facetMark(mark), count: sample.filter(([facet]) => facet === mark).length })
+    }
+    tokens.sort((a, b) => a.count - b.count)
+    const sparse = tokens.filter(({ count }) => count < sample.length / 10).length
+    return tokens.slice(0, Math.min(maxAsked, Math.max(2, sparse))).map(({ text }) => text)
+  }
+
+  /** Messages that came after the index was last filled. */
+  *#unindexed({ ordinal, isDescending }: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
+    const sql = unindexedSql(isDescending ? 'DESC' : 'ASC')
+    for (const [row, , instant, body, facet] of this.#log.walk<UnindexedRow>(sql, ordinal, low, high)) {
+      if (encodeParts(textsOf(body)).bytes.includes(needle.bytes)) yield [row, facet, instant]
+    }
+  }
+}
+
+function countSql(index: string, facet: string): string {
+  return `SELECT count(*) FROM event INDEXED BY ${index}
+    WHERE conversation = ?1 AND instant BETWEEN ?2 AND ?3 AND row <= ?4 ${facet}`
+}
+
+/** A trigram of private characters that stands for a facet, so that the index narrows down by source too. */
+function facetMark(facet: number): string {
+  return `\u{e000}\u{e001}${String.fromCodePoint(0xf0000 + ((facet >> 1) % 0xfffd))}`
+}
+
+function textsOf(body: Uint8Array): string[] {
+  try {
+    return messageTexts(JSON.parse(bufferOf(body).toString('utf8')))
+  } catch {
+    return []
+  }
+}

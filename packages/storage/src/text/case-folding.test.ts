@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest'
+import { fold } from './case-folding.ts'
+
+const surrogates = (code: number) => code >= 0xd800 && code <= 0xdfff
+
+test('characters are equal after folding exactly when a regular expression takes one for the other', () => {
+  const byFold = new Map<string, string[]>()
+  for (let code = 0; code <= 0x10ffff; code++) {
+    if (surrogates(code)) continue
+    const char = String.fromCodePoint(code)
+    const folded = fold(char)
+    const members = byFold.get(folded) ?? []
+    members.push(char)
+    byFold.set(folded, members)
+  }
+  const groups = [...byFold.values()]
+  for (const group of groups.filter(({ length }) => length > 1)) {
+    for (const char of group) for (const twin of group) expect(pattern(char).test(twin)).toBe(true)
+  }
+  const text = groups.map(([first]) => first).join('')
+  for (const [first] of groups) {
+    const char = first ?? ''
+    if (!isCased(char)) continue
+    expect([...text.matchAll(new RegExp(pattern(char).source, 'giu'))].map(([found]) => found)).toEqual([
+      char,
+    ])
+  }
+})
+
+test('folding is code point by code point, once and for all', () => {
+  const pairs = [
+    ['ΟΔΥΣΣΕΥΣ', 'οδυσσευς'],
+    ['ſ\u212aÅ', 'sk\u212b'],
+    ['ẞ', 'ß'],
+    ['\u0390', '\u1fd3'],
+    ['Ǆ', 'ǅ'],
+    ['𐐀', '𐐨'],
+  ]
+  for (const [a = '', b = ''] of pairs) expect(fold(a)).toBe(fold(b))
+  const unequal = [
+    ['ß', 'ss'],
+    ['İ', 'i'],
+    ['ı', 'i'],
+    ['é', 'e\u0301'],
+    ['ﬃ', 'ffi'],
+  ]
+  for (const [a = '', b = ''] of unequal) expect(fold(a)).not.toBe(fold(b))
+  expect(fold('É')).toBe(fold('é'))
+  expect(fold('\ud800X\udc00')).toBe('\ud800x\udc00')
+  expect([...fold('İıŒ𐐀!')]).toHaveLength(5)
+  expect(fold(fold('ΣÀẞſ'))).toBe(fold('ΣÀẞſ'))
+})
+
+function pattern(char: string): RegExp {
+  return new RegExp(`\\u{${char.codePointAt(0)?.toString(16)}}`, 'iu')
+}
+
+/** Cheap and wider than needed: whatever has a second form in any mapping. */
+function isCased(char: string): boolean {
+  return (
+    char.toLowerCase() !== char || char.toUpperCase() !== char || /\p{Changes_When_Casefolded}/u.test(char)
+  )
+}
