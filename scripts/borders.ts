@@ -21,7 +21,7 @@ export const libraries: Readonly<Record<string, readonly string[]>> = {
   ws: ['http/'],
   'http-proxy-3': ['http/'],
   pino: ['http/'],
-  'prom-client': ['http/src/metrics.ts'],
+  'prom-client': ['http/src/telemetry/metrics-registry.ts'],
   '@opentelemetry/': ['http/src/traces'],
   'node:http': ['http/'],
   'node:sqlite': ['storage/src/sqlite/'],

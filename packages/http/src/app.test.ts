@@ -4,8 +4,8 @@ import { Problem, type Route, Secret } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import type { Handler, Handlers } from './handler.ts'
-import { type Call, Trial } from './trial.ts'
+import type { Handler, Handlers } from './core/handler.ts'
+import { type Call, Trial } from './testing/test-server.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 

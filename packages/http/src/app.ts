@@ -8,22 +8,22 @@ import {
   type PageRequest,
   type Pass,
   preflightHeaders,
-} from './auth.ts'
-import { BasePath } from './base-path.ts'
-import { ClientGone, isUnread, readBody } from './body.ts'
-import { Docs } from './docs.ts'
-import { type ConnectionLimits, framework } from './framework.ts'
-import type { Handlers, Reply, SocketRoute } from './handler.ts'
-import { headerOf, Incoming } from './incoming.ts'
-import { Inputs } from './input.ts'
-import { Newest } from './newest.ts'
-import { type Manner, type Observed, Observer, type ObserverOptions } from './observer.ts'
-import { Paths } from './paths.ts'
-import { type Relay, Relays } from './relay.ts'
-import { type Exchange, refusal, type Sent, write } from './reply.ts'
-import type { Site } from './site.ts'
-import { type SocketLimits, Sockets } from './sockets.ts'
-import { bindSocket } from './unix-socket.ts'
+} from './auth/guard.ts'
+import { BasePath } from './core/base-path.ts'
+import { ClientGone, isUnread, readBody } from './core/body.ts'
+import { Docs } from './static/api-docs.ts'
+import { type ConnectionLimits, framework } from './core/http-server.ts'
+import type { Handlers, Reply, SocketRoute } from './core/handler.ts'
+import { headerOf, Incoming } from './core/incoming-request.ts'
+import { Inputs } from './core/input-parser.ts'
+import { Newest } from './core/lru-map.ts'
+import { type Manner, type Observed, Observer, type ObserverOptions } from './telemetry/request-observer.ts'
+import { Paths } from './core/route-paths.ts'
+import { type Relay, Relays } from './proxy/reverse-proxy.ts'
+import { type Exchange, refusal, type Sent, write } from './core/reply.ts'
+import type { Site } from './static/site.ts'
+import { type SocketLimits, Sockets } from './sockets/socket-server.ts'
+import { bindSocket } from './core/unix-socket.ts'
 
 export interface AppOptions extends GuardOptions, ConnectionLimits, SocketLimits, ObserverOptions {
   /** Served at `/openapi.json` and shown at `/docs`. */

@@ -1,10 +1,10 @@
 export { type App, type AppOptions, app } from './app.ts'
-export type { AuditCaller } from './audit.ts'
-export { isLoopback, type Pass } from './auth.ts'
-export { below, type Found } from './below.ts'
-export { contentTypeOf } from './content-types.ts'
-export { type FoundFile, fileReply } from './file-reply.ts'
-export { frame } from './frame.ts'
+export type { AuditCaller } from './telemetry/audit.ts'
+export { isLoopback, type Pass } from './auth/guard.ts'
+export { below, type Found } from './static/resolve-within.ts'
+export { contentTypeOf } from './static/content-types.ts'
+export { type FoundFile, fileReply } from './static/file-reply.ts'
+export { frame } from './sockets/frame.ts'
 export type {
   Frame,
   Handler,
@@ -15,11 +15,11 @@ export type {
   SocketRequest,
   SocketRoute,
   Upload,
-} from './handler.ts'
+} from './core/handler.ts'
 export { type Listening, type ListenOptions, listen } from './listen.ts'
-export { logTo } from './log.ts'
-export { reach } from './reach.ts'
-export type { Relay, RelayRequest, RelayTarget } from './relay.ts'
-export { asksForPage, Site } from './site.ts'
-export { type OpenTelemetry, openTelemetry } from './telemetry.ts'
-export { type OpenSpan, type Traces, tracedFetch } from './traces.ts'
+export { logTo } from './telemetry/logger.ts'
+export { reach } from './core/unix-fetch.ts'
+export type { Relay, RelayRequest, RelayTarget } from './proxy/reverse-proxy.ts'
+export { asksForPage, Site } from './static/site.ts'
+export { type OpenTelemetry, openTelemetry } from './telemetry/telemetry.ts'
+export { type OpenSpan, type Traces, tracedFetch } from './telemetry/traces.ts'

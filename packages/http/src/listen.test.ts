@@ -5,9 +5,9 @@ import { type Route, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { app } from './app.ts'
-import type { Handlers } from './handler.ts'
+import type { Handlers } from './core/handler.ts'
 import { listen } from './listen.ts'
-import { Trial } from './trial.ts'
+import { Trial } from './testing/test-server.ts'
 
 const plain = { method: 'GET', tag: 'test', summary: 'test', responses: {} } as const
 const routes = {

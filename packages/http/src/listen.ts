@@ -1,6 +1,6 @@
 import type { App } from './app.ts'
-import { isLoopback } from './auth.ts'
-import { socketUrl } from './unix-socket.ts'
+import { isLoopback } from './auth/guard.ts'
+import { socketUrl } from './core/unix-socket.ts'
 
 export interface Listening {
   /** `http://127.0.0.1:8000`, or `http+unix://%2Frun%2Fx.sock` (see `reach`). */

@@ -3,9 +3,9 @@ import { Counts, Problem, type Route, Secret, Tally } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
-import type { Handlers } from './handler.ts'
-import { Metrics } from './metrics.ts'
-import { Trial } from './trial.ts'
+import type { Handlers } from '../core/handler.ts'
+import { Metrics } from './metrics-registry.ts'
+import { Trial } from '../testing/test-server.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 const params = z.object({ conversation_id: z.string() })

@@ -4,10 +4,10 @@ import { Secret } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import type { AppOptions } from './app.ts'
+import type { AppOptions } from '../app.ts'
 import { frame } from './frame.ts'
-import type { Socket, SocketRequest, SocketRoute } from './handler.ts'
-import { Trial } from './trial.ts'
+import type { Socket, SocketRequest, SocketRoute } from '../core/handler.ts'
+import { Trial } from '../testing/test-server.ts'
 
 type Serve = SocketRoute['serve']
 

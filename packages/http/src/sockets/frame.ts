@@ -1,4 +1,4 @@
-import type { Frame } from './handler.ts'
+import type { Frame } from '../core/handler.ts'
 
 /** A longer message is sent in pieces (RFC 6455 section 5.4), so that a ping can go between them. */
 const maxPayloadBytes = 65_535

@@ -1,6 +1,6 @@
 import type { Log, Telemetry } from '@slipway/protocol'
 import { type Audit, AuditFile } from './audit.ts'
-import { Metrics } from './metrics.ts'
+import { Metrics } from './metrics-registry.ts'
 import type { Traces, TracesOptions } from './traces.ts'
 
 /** What a server tells of what it does, ready to be given to `app`. */

@@ -2,17 +2,17 @@ import { type ClientRequest, type IncomingMessage, type ServerResponse, STATUS_C
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { type Log, Problem } from '@slipway/protocol'
-import { type Guard, isPreflight, preflightHeaders } from './auth.ts'
-import type { BasePath } from './base-path.ts'
-import { ClientGone } from './body.ts'
-import { reported } from './failure.ts'
-import { refuseRaw } from './framework.ts'
-import type { Reply } from './handler.ts'
-import { isHopByHop, type Onward, onward, type Passage, passageOf, type Relay } from './passage.ts'
-import { type Exchange, end, statusOfCode } from './reply.ts'
-import type { Traffic } from './traffic.ts'
+import { type Guard, isPreflight, preflightHeaders } from '../auth/guard.ts'
+import type { BasePath } from '../core/base-path.ts'
+import { ClientGone } from '../core/body.ts'
+import { reported } from '../telemetry/report-error.ts'
+import { refuseRaw } from '../core/http-server.ts'
+import type { Reply } from '../core/handler.ts'
+import { isHopByHop, type Onward, onward, type Passage, passageOf, type Relay } from './proxy-path.ts'
+import { type Exchange, end, statusOfCode } from '../core/reply.ts'
+import type { Traffic } from '../telemetry/traffic-metrics.ts'
 
-export type { Relay, RelayRequest, RelayTarget } from './passage.ts'
+export type { Relay, RelayRequest, RelayTarget } from './proxy-path.ts'
 
 interface RelayOptions {
   readonly log: Log

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { openTraces } from './telemetry.ts'
 import { type Traces, tracedFetch } from './traces.ts'
-import { Trial } from './trial.ts'
+import { Trial } from '../testing/test-server.ts'
 
 interface Sent {
   readonly traceId: string

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { type Fault, faultsOf, Problem, type Route } from '@slipway/protocol'
 import { parseJson } from './body.ts'
-import { Newest } from './newest.ts'
+import { Newest } from './lru-map.ts'
 
 type Schema = NonNullable<Route['body']>
 type ObjectSchema = NonNullable<Route['query']>

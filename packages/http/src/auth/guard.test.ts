@@ -1,8 +1,8 @@
 import { type Route, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import type { Handlers } from './handler.ts'
-import { Trial } from './trial.ts'
+import type { Handlers } from '../core/handler.ts'
+import { Trial } from '../testing/test-server.ts'
 
 const plain = { path: '/api/thing', tag: 'test', summary: 'test', responses: {} } as const
 const routes = {

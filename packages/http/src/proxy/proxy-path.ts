@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Problem } from '@slipway/protocol'
-import { headerOf } from './incoming.ts'
-import { socketPathOf } from './unix-socket.ts'
+import { headerOf } from '../core/incoming-request.ts'
+import { socketPathOf } from '../core/unix-socket.ts'
 
 /** What a relay is asked before anything is sent on. */
 export interface RelayRequest {

@@ -6,7 +6,7 @@ import { Secret } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
 import { Site } from './site.ts'
-import { Trial } from './trial.ts'
+import { Trial } from '../testing/test-server.ts'
 
 const html = '<!doctype html><html><head lang="en"><title>An app</title></head><body></body></html>'
 const script = '<script>window.x=1</script>'

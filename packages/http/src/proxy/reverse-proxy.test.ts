@@ -9,12 +9,12 @@ import { Problem, type Route, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
-import { type AppOptions, app } from './app.ts'
-import { frame } from './frame.ts'
-import type { Handlers, SocketRoute } from './handler.ts'
-import { listen } from './listen.ts'
-import type { Relay, RelayRequest } from './relay.ts'
-import { Trial } from './trial.ts'
+import { type AppOptions, app } from '../app.ts'
+import { frame } from '../sockets/frame.ts'
+import type { Handlers, SocketRoute } from '../core/handler.ts'
+import { listen } from '../listen.ts'
+import type { Relay, RelayRequest } from './reverse-proxy.ts'
+import { Trial } from '../testing/test-server.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 const routes = {

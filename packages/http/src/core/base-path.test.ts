@@ -3,11 +3,11 @@ import type { Route } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
-import { app } from './app.ts'
+import { app } from '../app.ts'
 import { BasePath } from './base-path.ts'
 import type { Handlers } from './handler.ts'
-import { listen } from './listen.ts'
-import { Trial } from './trial.ts'
+import { listen } from '../listen.ts'
+import { Trial } from '../testing/test-server.ts'
 
 const routes = {
   item: {

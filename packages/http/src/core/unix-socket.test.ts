@@ -5,9 +5,9 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { app } from './app.ts'
-import { listen } from './listen.ts'
-import { reach } from './reach.ts'
+import { app } from '../app.ts'
+import { listen } from '../listen.ts'
+import { reach } from './unix-fetch.ts'
 
 class Folder implements AsyncDisposable {
   readonly path: string

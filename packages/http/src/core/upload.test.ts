@@ -4,7 +4,7 @@ import type { Route } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Handlers } from './handler.ts'
-import { Trial } from './trial.ts'
+import { Trial } from '../testing/test-server.ts'
 
 const routes = {
   upload: { method: 'POST', path: '/api/upload', tag: 'test', summary: 'test', upload: true, responses: {} },

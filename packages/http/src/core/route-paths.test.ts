@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Paths } from './paths.ts'
+import { Paths } from './route-paths.ts'
 
 function paths(): Paths {
   const made = new Paths()

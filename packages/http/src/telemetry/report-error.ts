@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type Log, Problem } from '@slipway/protocol'
-import { stackOf } from './log.ts'
+import { stackOf } from './logger.ts'
 
 /**
  * Tells the log, once, of what the caller is not to blame for, and answers the id by which it is found there. Our own mistakes

@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { closeSync, openSync, writeSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import type { Log, Route } from '@slipway/protocol'
-import { headerOf } from './incoming.ts'
+import { headerOf } from '../core/incoming-request.ts'
 
 /** Who asks, as far as it may be written down: never a key. */
 export interface AuditCaller {

@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { invalid, type Route } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import type { Handlers } from './handler.ts'
-import { Trial } from './trial.ts'
+import { Trial } from '../testing/test-server.ts'
 
 const routes = {
   upload: {

@@ -1,5 +1,5 @@
 import Fastify, { type FastifyInstance } from 'fastify'
-import type { Reply } from './handler.ts'
+import type { Reply } from '../core/handler.ts'
 
 /**
  * The page that shows the API to a reader, with all that it loads, under `/docs`. It is put together when it is first

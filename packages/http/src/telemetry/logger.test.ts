@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream'
 import { Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { logTo, stackOf } from './log.ts'
+import { logTo, stackOf } from './logger.ts'
 
 function written(
   level: 'debug' | 'info' | undefined,

@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import type { Route } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { app } from './app.ts'
+import { app } from '../app.ts'
 import type { Handlers } from './handler.ts'
-import { listen } from './listen.ts'
-import { reach } from './reach.ts'
+import { listen } from '../listen.ts'
+import { reach } from './unix-fetch.ts'
 import { socketUrl } from './unix-socket.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
 import type { AppOptions } from './app.ts'
-import type { Handlers } from './handler.ts'
-import { Trial } from './trial.ts'
+import type { Handlers } from './core/handler.ts'
+import { Trial } from './testing/test-server.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 const routes = {
