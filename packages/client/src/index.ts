@@ -1,7 +1,7 @@
-export { CallError, NoAnswerError } from './call-error.ts'
-export { Client, type ClientOptions } from './client.ts'
-export { ControlClient, type ControlClientOptions } from './control-client.ts'
-export { type FollowOptions, follow, type Hint, type PositionedEvent } from './follow.ts'
+export { CallError, NoAnswerError } from './calls/errors.ts'
+export { Client, type ClientOptions } from './calls/agent-server-client.ts'
+export { ControlClient, type ControlClientOptions } from './calls/sandbox-server-client.ts'
+export { type FollowOptions, follow, type Hint, type PositionedEvent } from './events/follow.ts'
 export type {
   CallInput,
   CallOutput,
@@ -9,4 +9,4 @@ export type {
   ControlOutput,
   ControlRouteName,
   RouteName,
-} from './route-types.ts'
+} from './calls/route-types.ts'

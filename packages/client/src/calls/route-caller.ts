@@ -1,5 +1,5 @@
 import { Problem, type Route } from '@slipway/protocol'
-import { NoAnswerError, refusal } from './call-error.ts'
+import { NoAnswerError, refusal } from './errors.ts'
 import type { InputOf, OutputOf } from './route-types.ts'
 
 export interface CallsOptions {

@@ -1,7 +1,7 @@
 import type { Event } from '@slipway/protocol'
-import { CallError } from './call-error.ts'
-import type { Client } from './client.ts'
-import { SentEventReader } from './sent-events.ts'
+import { CallError } from '../calls/errors.ts'
+import type { Client } from '../calls/agent-server-client.ts'
+import { SentEventReader } from './sse-parser.ts'
 
 /** An event and its number in the conversation: 1, 2, 3 ... */
 export interface PositionedEvent {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { SentEventReader } from './sent-events.ts'
+import { SentEventReader } from './sse-parser.ts'
 
 function read(pieces: readonly Uint8Array[]) {
   const reader = new SentEventReader()

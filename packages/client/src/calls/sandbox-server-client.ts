@@ -1,5 +1,5 @@
 import { controlRoutes, Secret } from '@slipway/protocol'
-import { Calls } from './calls.ts'
+import { Calls } from './route-caller.ts'
 import type { ControlInput, ControlOutput, ControlRouteName } from './route-types.ts'
 
 export interface ControlClientOptions {

@@ -1,5 +1,5 @@
 import { agentRoutes, type Route, Secret } from '@slipway/protocol'
-import { Calls, queryOf } from './calls.ts'
+import { Calls, queryOf } from './route-caller.ts'
 import type { CallInput, CallOutput, RouteName } from './route-types.ts'
 
 export interface ClientOptions {
