@@ -47,6 +47,6 @@ export const libraries: Readonly<Record<string, readonly string[]>> = {
 export const environment: readonly string[] = [
   'agent-server/src/main.ts',
   'sandbox-server/src/main.ts',
-  'cli/src/config.ts',
+  'cli/src/context/config.ts',
   'cli/src/main.ts',
 ]

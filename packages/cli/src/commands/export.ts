@@ -2,9 +2,9 @@ import { createWriteStream } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { Problem } from '@slipway/protocol'
-import type { Context } from '../context.ts'
-import { Progress } from '../progress.ts'
-import { print } from '../terminal.ts'
+import type { Context } from '../context/command-context.ts'
+import { Progress } from '../output/progress.ts'
+import { print } from '../output/terminal.ts'
 
 /** Writes the log of a conversation, one event a line, to standard output or whole into a file. */
 export async function exportCommand(

@@ -1,7 +1,7 @@
 import { basename, dirname, resolve } from 'node:path'
 import { serveSandboxes } from '@slipway/sandbox-server'
-import type { Config } from '../config.ts'
-import { paint } from '../terminal.ts'
+import type { Config } from '../context/config.ts'
+import { paint } from '../output/terminal.ts'
 
 /** Starts the sandbox server; resolves when the signal has stopped it. */
 export async function sandboxServerCommand(options: {

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem, type SandboxInfo } from '@slipway/protocol'
-import type { ControlContext } from '../control-context.ts'
-import { listPages } from '../list-pages.ts'
-import { note, print, table } from '../terminal.ts'
-import { visible } from '../visible.ts'
+import type { ControlContext } from '../context/sandbox-server-context.ts'
+import { listPages } from '../output/list-pages.ts'
+import { note, print, table } from '../output/terminal.ts'
+import { visible } from '../output/sanitize.ts'
 
 const pollMs = [100, 1_000] as const
 

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { serve } from '@slipway/agent-server'
-import type { Config } from '../config.ts'
-import { paint } from '../terminal.ts'
+import type { Config } from '../context/config.ts'
+import { paint } from '../output/terminal.ts'
 
 /** Starts the agent server; resolves when the signal has stopped it. */
 export async function serveCommand(options: {

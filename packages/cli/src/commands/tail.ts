@@ -1,7 +1,7 @@
 import { follow, type PositionedEvent } from '@slipway/client'
-import type { Context } from '../context.ts'
-import { eventLine } from '../event-line.ts'
-import { eventColumns, eventWidths, print, table } from '../terminal.ts'
+import type { Context } from '../context/command-context.ts'
+import { eventLine } from '../output/event-line.ts'
+import { eventColumns, eventWidths, print, table } from '../output/terminal.ts'
 
 /** Prints events as they come, until Ctrl-C or until nothing runs in the conversation. */
 export async function tailCommand(

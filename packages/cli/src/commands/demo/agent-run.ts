@@ -1,0 +1,141 @@
+import { existsSync } from 'node:fs'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { PositionedEvent } from '@slipway/client'
+import { Problem } from '@slipway/protocol'
+import { membersOf } from '../../output/action-text.ts'
+import { agentOf, cautionOf, llmOf } from '../../conversation/agent-request.ts'
+import { askUser, canAsk } from '../../conversation/confirmation-prompt.ts'
+import { printedRun, usageLine } from '../follow-run.ts'
+import { print } from '../../output/terminal.ts'
+import { inOneLine, waitingActions } from '../../conversation/pending-actions.ts'
+import { finalMessage, script, task } from './script.ts'
+import { command, heading, promise, type Stage, type Work } from './context.ts'
+
+/** What the scripted model is charged with, in dollars a token. */
+const prices = { input_cost_per_token: 3e-6, output_cost_per_token: 15e-6 }
+
+/** Lets an agent work in the workspace and shows each step; what was done there is checked. */
+export async function showWork(stage: Stage): Promise<Work> {
+  const { client, workspace, model, signal } = stage
+  const name = model?.name ?? 'scripted/demo'
+  await heading(stage, 'An agent at work, as it comes')
+  if (model === undefined) {
+    await print(
+      'The model plays a script; its tools, its files and its shell are real. LLM_MODEL names another.\n',
+    )
+  }
+  await command(`npx slipway run "${task.slice(0, 40)}..." --model ${name} --workspace ${workspace}`)
+  const build = join(workspace, 'build')
+  await mkdir(build)
+  await writeFile(join(build, 'old.js'), '// nobody needs this any more\n')
+  const llm =
+    model === undefined
+      ? { model: name, usage_id: 'agent', script: script(workspace, stage.isFast), ...prices }
+      : llmOf(model)
+  const info = await client.call('createConversation', {
+    body: {
+      agent: agentOf(llm),
+      workspace: { working_dir: workspace },
+      initial_message: { content: task, run: true },
+      ...cautionOf(false),
+    },
+    signal,
+  })
+  return await watched(stage, info.id)
+}
+
+async function watched(stage: Stage, id: string): Promise<Work> {
+  const { client, workspace, signal } = stage
+  const context = { client, isJson: false, signal }
+  const events: PositionedEvent[] = []
+  let pieces = 0
+  let isRefused = false
+  const onHint = ({ kind }: { readonly kind: string }) => {
+    if (kind === 'StreamingDeltaEvent') pieces++
+  }
+  for (;;) {
+    for await (const item of printedRun(context, id, {
+      after: events.length,
+      directory: workspace,
+      onHint,
+    })) {
+      promise(item.position === events.length + 1, `position ${item.position} follows ${events.length}`)
+      events.push(item)
+    }
+    signal.throwIfAborted()
+    const { execution_status } = await client.call('getConversation', {
+      params: { conversation_id: id },
+      signal,
+    })
+    if (execution_status === 'waiting_for_confirmation') isRefused = !(await answered(stage, id))
+    else if (execution_status !== 'running') break
+  }
+  await print(`${pieces} pieces of text came before their events, ${events.length} events are in the log.\n`)
+  if (!isRefused) await check(stage, { id, events })
+  else promise(existsSync(join(workspace, 'build')), 'what is rejected is not done')
+  return { id, events }
+}
+
+/** Shows what waits and lets it be done; false when whoever was asked does not want it. */
+async function answered({ client, workspace, isAsking, model, signal }: Stage, id: string): Promise<boolean> {
+  const actions = await waitingActions(client, id, signal)
+  promise(actions.length > 0, 'what waits for an answer can be seen')
+  if (model === undefined) promise(existsSync(join(workspace, 'build')), 'nothing is done before the answer')
+  const isAsked = isAsking || (model !== undefined && canAsk())
+  const verdict = isAsked ? await askUser(actions, signal) : ({ accept: true } as const)
+  const accept = verdict?.accept === true
+  await command(`npx slipway confirm ${id}${accept ? '' : ' --reject'}`)
+  for (const action of actions) await print(`${accept ? 'Accepted' : 'Rejected'}: ${inOneLine(action)}\n`)
+  await client.call('respondToConfirmation', { params: { conversation_id: id }, body: { accept }, signal })
+  return accept
+}
+
+async function check(stage: Stage, { id, events }: Work): Promise<void> {
+  const { client, workspace, model, signal } = stage
+  const params = { conversation_id: id }
+  const info = await client.call('getConversation', { params, signal })
+  const status = info.execution_status
+  if (model !== undefined && status !== 'finished') {
+    throw new Problem(
+      'bad_request',
+      `${model.name} did not finish: ${status}. Without LLM_MODEL a script is played.`,
+    )
+  }
+  promise(status === 'finished', 'the run finishes')
+  promise(
+    events.some(({ event }) => event.kind === 'ActionEvent'),
+    'the agent acts',
+  )
+  if (model === undefined) await checkScript(stage, { id, events })
+  const { response } = await client.call('finalResponse', { params, signal })
+  promise(model !== undefined || response === finalMessage, 'the last answer is the message of the finish')
+  const made = await readFile(join(workspace, 'duration.mjs'), 'utf8').catch(() => undefined)
+  promise(model !== undefined || made?.includes('Math.floor(seconds / 3600)') === true, 'the file is edited')
+  const note =
+    model === undefined ? ' (tokens as estimated, at the prices of the demo: $3 and $15 a million)' : ''
+  await print(`${usageLine(info)}${note}\n`)
+}
+
+async function checkScript({ workspace }: Stage, { events }: Work): Promise<void> {
+  const results = events.map(({ event }) =>
+    event.kind === 'ObservationEvent' ? event.observation : undefined,
+  )
+  const codes = results.flatMap((result) =>
+    result?.kind === 'TerminalObservation' ? [result.exit_code] : [],
+  )
+  promise(
+    codes.join() === '1,0,0',
+    `the test fails, then passes, then build is removed (exit codes ${codes})`,
+  )
+  promise(!results.some((result) => result?.is_error === true), 'no tool fails')
+  promise(!existsSync(join(workspace, 'build')), 'the directory is removed after the answer')
+  const states = events.flatMap(({ event }) => {
+    const { key, value } = membersOf(event)
+    return key === 'execution_status' ? [value] : []
+  })
+  promise(
+    states.join() === 'running,waiting_for_confirmation,running,finished',
+    `it asks exactly once (${states})`,
+  )
+}

@@ -1,0 +1,40 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Client, PositionedEvent } from '@slipway/client'
+import type { NamedModel } from '../../conversation/agent-request.ts'
+import { paint, print } from '../../output/terminal.ts'
+
+/** What a part of the demo works with. */
+export interface Stage {
+  readonly client: Client
+  readonly isFast: boolean
+  readonly isAsking: boolean
+  /** The directory of the agent. */
+  readonly workspace: string
+  /** The model that does the work; undefined: a script does. */
+  readonly model: NamedModel | undefined
+  readonly signal: AbortSignal
+}
+
+/** What has been done: the conversation, and its events as they came. */
+export interface Work {
+  readonly id: string
+  readonly events: readonly PositionedEvent[]
+}
+
+/** Rejects with what was promised. */
+export function promise(isKept: boolean, words: string): asserts isKept {
+  if (!isKept) throw new Error(`The demo does not do what it promises: ${words}`)
+}
+
+export async function heading(
+  { isFast, signal }: Pick<Stage, 'isFast' | 'signal'>,
+  title: string,
+): Promise<void> {
+  await sleep(isFast ? 0 : 500, undefined, { signal })
+  await print(`\n${paint('bold', title)}\n`)
+}
+
+/** The command that does the same. */
+export async function command(line: string): Promise<void> {
+  await print(`${paint('dim', '$')} ${paint('green', line)}\n`)
+}

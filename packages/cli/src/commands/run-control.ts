@@ -1,0 +1,86 @@
+import type { Context } from '../context/command-context.ts'
+import { exitCodes, followRun } from './follow-run.ts'
+import { note, print } from '../output/terminal.ts'
+import { visible, visibleLines } from '../output/sanitize.ts'
+import { inOneLine, waitingActions } from '../conversation/pending-actions.ts'
+
+/** Lets the run end after the step that is under way, or interrupts that too. */
+export async function stopCommand(
+  context: Context,
+  id: string,
+  how: 'pauseConversation' | 'interruptConversation',
+): Promise<void> {
+  const { client, isJson, signal } = context
+  const params = { conversation_id: id }
+  await client.call(how, { params, signal })
+  const info = await client.call('getConversation', { params, signal })
+  const { execution_status } = info
+  await print(
+    isJson ? `${JSON.stringify({ conversation_id: info.id, execution_status })}\n` : `${execution_status}\n`,
+  )
+  if (execution_status === 'paused') note(`Go on with: slipway run --conversation ${info.id}`)
+}
+
+/** Accepts or rejects the actions that wait, and follows what comes of it when that is wanted. Answers the exit code. */
+export async function confirmCommand(
+  context: Context,
+  id: string,
+  options: {
+    readonly isReject: boolean
+    readonly reason?: string | undefined
+    readonly isFollowing: boolean
+  },
+): Promise<number> {
+  const { client, signal } = context
+  const { isReject, reason, isFollowing } = options
+  const params = { conversation_id: id }
+  const info = await client.call('getConversation', { params, signal })
+  if (info.execution_status !== 'waiting_for_confirmation') {
+    note(`Nothing waits for an answer: the conversation is ${info.execution_status.replaceAll('_', ' ')}.`)
+    return exitCodes.failed
+  }
+  const after = await client.call('countEvents', { params, signal })
+  const actions = await waitingActions(client, id, signal)
+  const body = { accept: !isReject, ...(reason === undefined ? {} : { reason }) }
+  await client.call('respondToConfirmation', { params, body, signal })
+  for (const action of actions) note(`${isReject ? 'Rejected' : 'Accepted'}: ${inOneLine(action)}`)
+  if (isReject && isFollowing) await client.call('runConversation', { params, signal })
+  if (isFollowing) return await followRun(context, id, { after, isYes: false })
+  note(
+    isReject
+      ? `Let the agent go on with: slipway run --conversation ${info.id}`
+      : `Follow it with: slipway tail ${info.id} --until-idle`,
+  )
+  return exitCodes.finished
+}
+
+/** Asks the model about a conversation, beside it. */
+export async function askCommand(
+  { client, isJson, signal }: Context,
+  id: string,
+  question: string,
+): Promise<void> {
+  const answer = await client.call('askAgent', {
+    params: { conversation_id: id },
+    body: { question },
+    signal,
+  })
+  await print(`${isJson ? JSON.stringify(answer) : visibleLines(answer.response).join('\n')}\n`)
+}
+
+/** Copies a conversation, all of it or up to an event. */
+export async function forkCommand(
+  { client, isJson, signal }: Context,
+  id: string,
+  options: { readonly title?: string | undefined; readonly fromEvent?: string | undefined },
+): Promise<void> {
+  const { title, fromEvent } = options
+  const body = {
+    ...(title === undefined ? {} : { title }),
+    ...(fromEvent === undefined ? {} : { from_event_id: fromEvent }),
+  }
+  const fork = await client.call('forkConversation', { params: { conversation_id: id }, body, signal })
+  const count = await client.call('countEvents', { params: { conversation_id: fork.id }, signal })
+  const done = { conversation_id: fork.id, events: count }
+  await print(isJson ? `${JSON.stringify(done)}\n` : `${visible(fork.id)} with ${count} events\n`)
+}

@@ -1,0 +1,244 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { ControlClient } from '@slipway/client'
+import { must } from '@slipway/protocol'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { processesIn } from './demo-sandbox/find-processes.ts'
+import { zipEntries } from '../parsing/zip-entries.ts'
+
+// Each command is a process of its own, each sandbox several, and the machine may have others to run.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+
+const main = fileURLToPath(new URL('../main.ts', import.meta.url))
+const command = (line: string) => [{ name: 'terminal', arguments: { command: line } }]
+
+let directory: string
+let server: ChildProcess
+let url: string
+let key: string
+let client: ControlClient
+
+function start(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|OH)_/.test(name))
+  return spawn(process.execPath, [main, ...args], {
+    env: { ...Object.fromEntries(inherited), SLIPWAY_SANDBOX_URL: url, SLIPWAY_API_KEY: key, ...env },
+    cwd: directory,
+  })
+}
+
+/** Runs the command to its end. */
+async function slipway(args: readonly string[], env: Record<string, string> = {}) {
+  const child = start(args, env)
+  must(child.stdin, 'stdin').end()
+  const [stdout, stderr, code] = await Promise.all([
+    text(must(child.stdout, 'stdout')),
+    text(must(child.stderr, 'stderr')),
+    new Promise<number | null>((resolve) => child.once('close', resolve)),
+  ])
+  return { stdout, stderr, code }
+}
+
+const lines = (printed: string) => printed.trimEnd().split('\n')
+
+/** The model of conversations that start from now on plays this. */
+async function plays(...script: object[]): Promise<void> {
+  await client.call('changeSettings', {
+    body: { agent_settings_diff: { llm: { model: 'scripted/test', script } } },
+  })
+}
+
+/** Starts a conversation, follows it, and answers where it is. */
+async function started(
+  ...args: string[]
+): Promise<{ conversation: string; sandbox: string; printed: string }> {
+  const { stdout, stderr, code } = await slipway(['app', 'start', ...args, '--follow'])
+  const [, conversation = '', sandbox = ''] = /Conversation (\S+) in sandbox (\S+)/.exec(stderr) ?? []
+  expect({ code, conversation, sandbox, stderr }).toMatchObject({
+    code: 0,
+    conversation: expect.stringMatching(/^[0-9a-f]{32}$/),
+    sandbox: expect.stringMatching(/^sb-/),
+  })
+  return { conversation, sandbox, printed: stdout }
+}
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'slipway-sandboxes-test-'))
+  server = start(['sandbox-server', '--port', '0', '--data', join(directory, 'data'), '--json'], {
+    SLIPWAY_LOG_LEVEL: 'error',
+    SLIPWAY_API_KEY: '',
+  })
+  for await (const chunk of must(server.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
+    const answer: { url: string; key: string } = JSON.parse(String(chunk))
+    url = answer.url
+    key = answer.key
+    break
+  }
+  client = new ControlClient({ url, apiKey: key })
+})
+
+afterAll(async () => {
+  const { items } = await client.call('searchSandboxes', { query: {} })
+  for (const { id } of items) await client.call('deleteSandbox', { params: { sandbox_id: id }, query: {} })
+  const left = async () => (await processesIn(directory))?.filter((id) => id !== server.pid) ?? []
+  await vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: 60_000 })
+  const end = new Promise((resolve) => server.once('close', resolve))
+  server.kill()
+  await end
+  await rm(directory, { recursive: true, force: true })
+})
+
+test('a sandbox is started, listed, paused, resumed and removed', async () => {
+  const made = await slipway(['sandbox', 'start', '--json'])
+  expect(made.code).toBe(0)
+  const { id, status, exposed_urls } = JSON.parse(made.stdout)
+  expect({ status, urls: exposed_urls.length }).toEqual({ status: 'RUNNING', urls: 1 })
+
+  const listed = await slipway(['sandboxes'])
+  expect(lines(listed.stdout)).toEqual([
+    expect.stringMatching(/^ID +STATUS +SPEC +ISOLATION +CREATED +DETAIL$/),
+    expect.stringMatching(new RegExp(`^${id} +RUNNING +process +(namespaces|none) `)),
+  ])
+  const paused = await slipway(['sandbox', 'pause', id])
+  expect(paused).toMatchObject({ code: 0, stdout: 'PAUSED\n' })
+  const [row] = lines((await slipway(['sandboxes', '--json'])).stdout)
+  expect(JSON.parse(row ?? '')).toMatchObject({ id, status: 'PAUSED', session_api_key: null })
+
+  const resumed = await slipway(['sandbox', 'resume', id])
+  expect(resumed).toMatchObject({ code: 0, stdout: expect.stringMatching(/^RUNNING {2}http:\/\/\S+\n$/) })
+  expect(await slipway(['sandbox', 'rm', id, '--json'])).toMatchObject({
+    code: 0,
+    stdout: `{"id":"${id}","status":"removed"}\n`,
+  })
+  expect((await slipway(['sandboxes'])).stderr).toContain('There is no sandbox.')
+})
+
+test('a conversation is started with each state, followed, listed, asked again, downloaded and removed', async () => {
+  await plays(
+    { text: 'I look.', tool_calls: command('echo "six times seven is $((6*7))"') },
+    { text: 'It is done.' },
+    { text: 'Once more.' },
+    { text: 'A title', side: true },
+  )
+  const { conversation, sandbox, printed } = await started('Count', '--title', 'Sums')
+  const states = lines(printed).flatMap((line) => /^ +\d+\.\d s {2}([A-Z_]+)/.exec(line)?.[1] ?? [])
+  expect(states).toEqual([
+    ...['WORKING', 'WAITING_FOR_SANDBOX', 'PREPARING_REPOSITORY', 'RUNNING_SETUP_SCRIPT'],
+    ...['SETTING_UP_GIT_HOOKS', 'SETTING_UP_SKILLS', 'STARTING_CONVERSATION', 'READY'],
+  ])
+  for (const words of ['You\n  Count\n', 'six times seven is 42', 'It is done.', '· finished'])
+    expect(printed).toContain(words)
+
+  const listed = await slipway(['app', 'list'])
+  expect(lines(listed.stdout)[1]).toMatch(
+    new RegExp(`^${conversation} +finished +RUNNING +${sandbox} +Sums$`),
+  )
+  const again = await slipway(['app', 'send', conversation, 'And now?', '--follow'])
+  expect(again.code).toBe(0)
+  expect(again.stdout).toContain('You\n  And now?\n')
+  expect(again.stdout).toContain('Once more.')
+  expect(again.stdout).not.toContain('six times seven')
+
+  await slipway(['sandbox', 'pause', sandbox])
+  const refused = await slipway(['app', 'send', conversation, 'x'])
+  expect(refused).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('PAUSED') })
+  const tailed = await slipway(['app', 'tail', conversation, '--until-idle', '--json'])
+  const events = lines(tailed.stdout).map((line) => JSON.parse(line))
+  expect(events.map(({ position }) => position)).toEqual(events.map((_, at) => at + 1))
+  expect(events.at(-1).event).toMatchObject({ key: 'execution_status', value: 'finished' })
+
+  const file = join(directory, 'history.zip')
+  const loaded = await slipway(['app', 'download', conversation, '--output', file, '--json'])
+  const names = zipEntries(await readFile(file)).map(({ name }) => name)
+  expect(JSON.parse(loaded.stdout)).toEqual({ output: file, size_bytes: expect.any(Number) })
+  expect(names).toHaveLength(events.length + 1)
+  expect(names[0]).toBe('meta.json')
+
+  expect(await slipway(['app', 'rm', conversation])).toMatchObject({ code: 0, stdout: 'removed\n' })
+  expect((await slipway(['app', 'list'])).stdout).not.toContain(conversation)
+  expect((await slipway(['sandboxes'])).stdout).not.toContain(sandbox)
+})
+
+test('what waits for an answer ends with code 3 and says how to give it', async () => {
+  await plays({ text: 'May I?', tool_calls: command('echo yes') })
+  await client.call('changeSettings', { body: { conversation_settings_diff: { confirmation_mode: true } } })
+  try {
+    const { stdout, stderr, code } = await slipway(['app', 'start', 'Try', '--follow', '--json'])
+    const last = JSON.parse(lines(stdout).at(-1) ?? '')
+    expect(last).toMatchObject({ execution_status: 'waiting_for_confirmation', sandbox_status: 'RUNNING' })
+    expect(code).toBe(3)
+    expect(stderr).toMatch(
+      /SLIPWAY_URL=http:\/\/127\.0\.0\.1:\d+ SLIPWAY_SESSION_API_KEY=\.\.\. slipway confirm/,
+    )
+    // The words of the advice do what they say.
+    const listed = await client.call('searchAppConversations', { query: {} })
+    const [{ session_api_key, id } = { session_api_key: '', id: '' }] = listed.items
+    const [, agentUrl = ''] = /SLIPWAY_URL=(\S+)/.exec(stderr) ?? []
+    const confirmed = await slipway(['confirm', id], {
+      SLIPWAY_URL: agentUrl,
+      SLIPWAY_SESSION_API_KEY: session_api_key ?? '',
+    })
+    expect(confirmed).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('Accepted: terminal: echo yes'),
+    })
+    await slipway(['app', 'rm', id])
+  } finally {
+    await client.call('changeSettings', {
+      body: { conversation_settings_diff: { confirmation_mode: false } },
+    })
+  }
+})
+
+test('Ctrl-C ends the showing and not the agent', async () => {
+  // It says something all the time: what is silent for long is let go by the terminal.
+  await plays({ tool_calls: command('while [ ! -e go ]; do sleep 0.5; echo .; done') }, { text: 'Over.' })
+  const child = start(['app', 'start', 'Wait', '--follow'])
+  const err = text(must(child.stderr, 'stderr'))
+  let printed = ''
+  for await (const chunk of must(child.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
+    printed += chunk
+    if (printed.includes('▸ terminal')) break
+  }
+  const end = new Promise((resolve) => child.once('close', resolve))
+  child.kill('SIGINT')
+  expect(await end).toBe(1)
+  const stderr = await err
+  expect(stderr).toContain('It goes on. Look again with: slipway app tail')
+  const [, id = ''] = /Conversation (\S+) in sandbox/.exec(stderr) ?? []
+  const { items } = await client.call('searchAppConversations', { query: {} })
+  expect(items.find((one) => one.id === id)).toMatchObject({ execution_status: 'running' })
+  await slipway(['app', 'rm', id])
+})
+
+test('errors say what to do', async () => {
+  const noKey = await slipway(['sandboxes'], { SLIPWAY_API_KEY: '' })
+  expect(noKey).toMatchObject({ code: 1, stdout: '' })
+  expect(noKey.stderr).toContain('Set SLIPWAY_API_KEY')
+  const wrongKey = await slipway(['sandboxes'], { SLIPWAY_API_KEY: 'sk-slipway-wrong-one' })
+  expect(wrongKey.code).toBe(1)
+  expect(wrongKey.stderr).not.toContain('sk-slipway-wrong-one')
+  const nobody = await slipway(['sandboxes'], { SLIPWAY_SANDBOX_URL: 'http://127.0.0.1:9' })
+  expect(nobody.stderr).toContain('slipway sandbox-server')
+  const flagged = await slipway(['sandboxes', '--url', 'http://127.0.0.1:9'])
+  expect(flagged.stderr).toContain('No answer from http://127.0.0.1:9')
+  const unknown = await slipway(['sandbox', 'pause', 'sb-not-there'])
+  expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('"slipway sandboxes"') })
+  const noConversation = await slipway(['app', 'tail', crypto.randomUUID()])
+  expect(noConversation).toMatchObject({ code: 1, stderr: expect.stringContaining('"slipway app list"') })
+  const noSpec = await slipway(['sandbox', 'start', '--spec', 'nope'])
+  expect(noSpec).toMatchObject({ code: 1, stderr: expect.stringContaining('no such sandbox spec') })
+  const noMessage = await slipway(['app', 'start'])
+  expect(noMessage.code).toBe(2)
+})
+
+test('a start that fails ends with code 1 and says why', async () => {
+  await plays({ text: 'never said' })
+  const failed = await slipway(['app', 'start', 'x', '--repository', 'http://127.0.0.1:9/none.git'])
+  expect(failed.code).toBe(1)
+  expect(failed.stdout).toContain('ERROR')
+  expect(failed.stderr).toMatch(/none\.git|clone/i)
+})

@@ -1,0 +1,34 @@
+import { inOneLine, type WaitingAction } from './pending-actions.ts'
+
+/** What was answered; undefined: nothing, let it wait. Without a reason the agent is not asked to go on. */
+export type Verdict =
+  | { readonly accept: true }
+  | { readonly accept: false; readonly reason: string | undefined }
+  | undefined
+
+/** There is somebody to ask. */
+export function canAsk(): boolean {
+  return process.stdin.isTTY === true && process.stderr.isTTY === true
+}
+
+/** Asks on the terminal, on standard error, whether actions may be done. */
+export async function askUser(actions: readonly WaitingAction[], signal: AbortSignal): Promise<Verdict> {
+  const { isCancel, select, text } = await import('@clack/prompts')
+  const output = process.stderr
+  const answer = await select({
+    message: ['May this be done?', ...actions.map(inOneLine)].join('\n'),
+    options: [
+      { value: 'accept', label: 'Yes' },
+      { value: 'reject', label: 'No, and tell the agent why' },
+      { value: 'stop', label: 'No, and stop here' },
+      { value: 'later', label: 'Decide later' },
+    ],
+    output,
+    signal,
+  })
+  if (isCancel(answer) || answer === 'later') return undefined
+  if (answer === 'accept') return { accept: true }
+  if (answer === 'stop') return { accept: false, reason: undefined }
+  const reason = await text({ message: 'What should it know?', output, signal })
+  return isCancel(reason) ? undefined : { accept: false, reason: reason || 'Not now.' }
+}

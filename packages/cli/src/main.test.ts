@@ -1,0 +1,319 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { Client } from '@slipway/client'
+import { must } from '@slipway/protocol'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+
+// Each command is a process of its own, and the machine may have others to run.
+vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 })
+
+const main = fileURLToPath(new URL('main.ts', import.meta.url))
+const samplePath = fileURLToPath(new URL('./commands/sample-log/sample.jsonl', import.meta.url))
+const sample = await readFile(samplePath)
+const sampleLines = sample.toString('utf8').trimEnd().split('\n')
+
+let directory: string
+let url: string
+let server: ChildProcess
+
+function start(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
+  return spawn(process.execPath, [main, ...args], {
+    env: { ...Object.fromEntries(inherited), SLIPWAY_URL: url, ...env },
+    cwd: directory,
+  })
+}
+
+/** Runs the command to its end. */
+async function slipway(
+  args: readonly string[],
+  input: string | Buffer = '',
+  env: Record<string, string> = {},
+) {
+  const child = start(args, env)
+  const out = must(child.stdout, 'stdout')
+  must(child.stdin, 'stdin')
+    .on('error', () => undefined)
+    .end(input)
+  const [stdout, stderr, code] = await Promise.all([
+    out.toArray().then((chunks) => Buffer.concat(chunks)),
+    text(must(child.stderr, 'stderr')),
+    ended(child),
+  ])
+  return { stdout: stdout.toString('utf8'), bytes: stdout, stderr, code }
+}
+
+function ended(child: ChildProcess): Promise<number | null> {
+  return new Promise((resolve) => child.once('close', resolve))
+}
+
+/** The first lines that a running command prints. */
+async function firstLines(child: ChildProcess, count: number): Promise<string[]> {
+  let printed = ''
+  for await (const chunk of must(child.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
+    printed += chunk
+    if (printed.split('\n').length > count) break
+  }
+  return printed.split('\n').slice(0, count)
+}
+
+/** Imports the sample anew, with `flags`, and answers the conversation's id. */
+async function imported(...flags: string[]): Promise<string> {
+  const { stdout, stderr } = await slipway(['import', samplePath, '--json', ...flags])
+  expect(stderr).toBe('')
+  expect(JSON.parse(stdout)).toEqual({ conversation_id: expect.any(String), imported: sampleLines.length })
+  return JSON.parse(stdout).conversation_id
+}
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'slipway-cli-test-'))
+  server = start(['serve', '--port', '0', '--data', 'data', '--json'], { SLIPWAY_LOG_LEVEL: 'error' })
+  const [line] = await firstLines(server, 1)
+  url = JSON.parse(line ?? '').url
+})
+
+afterAll(async () => {
+  server.kill('SIGKILL')
+  await rm(directory, { recursive: true, force: true })
+})
+
+test('a log that is imported comes out as the same bytes, plain, as a gzip file and with its header', async () => {
+  const id = await imported('--title', 'Σίγμα', '--tag', 'team=blue', '--tag', 'a=b=c')
+  const plain = await slipway(['export', id])
+  expect(plain.bytes.equals(sample)).toBe(true)
+  expect(plain).toMatchObject({ stderr: '', code: 0 })
+
+  const output = join(directory, 'log.jsonl.gz')
+  const zipped = await slipway(['export', id, '--output', output, '--gzip', '--meta', '--json'])
+  expect(JSON.parse(zipped.stdout)).toEqual({ output, size_bytes: (await readFile(output)).length })
+  const lines = gunzipSync(await readFile(output)).toString('utf8')
+  const [header, ...rest] = lines.split('\n')
+  expect(JSON.parse(header ?? '')).toEqual({
+    conversation_id: id,
+    title: 'Σίγμα',
+    tags: { team: 'blue', a: 'b=c' },
+  })
+  expect(rest.join('\n')).toBe(sample.toString('utf8'))
+
+  // The flag goes before the header in the file; what it does not name stays.
+  const copy = '0F5C2B1E9A774C0A9D3B0A8F6A1F0C11'
+  const again = await slipway(['import', '-', '--id', copy], await readFile(output))
+  expect(again).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('60 events into conversation 0f5c2b1e-9a77'),
+  })
+  const info = await new Client({ url }).call('getConversation', { params: { conversation_id: copy } })
+  expect(info).toMatchObject({
+    title: 'Σίγμα',
+    tags: { team: 'blue', a: 'b=c' },
+    execution_status: 'finished',
+  })
+  expect((await readdir(directory)).filter((name) => name.includes('.part'))).toEqual([])
+})
+
+test('a bad line is told with file, line and place, and nothing is imported', async () => {
+  const file = join(directory, 'bad.jsonl')
+  await writeFile(file, `${sampleLines[0]}\n\n{"kind":"PauseEvent","extra":1}\n`)
+  const id = 'a9a1c0de-0000-4000-8000-000000000001'
+  const bad = await slipway(['import', file, '--id', id, '--json'])
+  expect(bad).toMatchObject({ stdout: '', code: 1 })
+  expect(bad.stderr).toMatch(new RegExp(`^${file}:3: extra: .+\\nslipway: Nothing was imported`))
+  const gone = await slipway(['search', id])
+  expect(gone).toMatchObject({
+    stdout: '',
+    code: 1,
+    stderr: expect.stringContaining('"slipway conversations" lists'),
+  })
+  const kept = await slipway(['import', file, '--id', id, '--keep-unknown'])
+  expect(kept).toMatchObject({ code: 0, stderr: '' })
+})
+
+test.concurrent.each([
+  ['a file that is not there', ['import', 'nowhere.jsonl'], '', 'slipway: Cannot read nowhere.jsonl: '],
+  ['a directory', ['import', '.'], '', 'slipway: Cannot read .: it is a directory'],
+  ['a damaged gzip file', ['import', '-'], gzipSync(sample).subarray(0, 900), 'slipway: Cannot read -: '],
+  [
+    'an id to import under that is none',
+    ['import', samplePath, '--id', 'x'],
+    '',
+    'in the flags: conversation_id: ',
+  ],
+  ['an id that is none', ['export', 'nonsense'], '', 'slipway: path.conversation_id: '],
+  [
+    'a moment that is none',
+    ['search', 'a9a1c0de-0000-4000-8000-000000000001', '--since', 'noon'],
+    '',
+    'query.timestamp__gte: ',
+  ],
+  [
+    'an address that is none',
+    ['conversations', '--url', 'here'],
+    '',
+    'slipway: The address is not one of http',
+  ],
+])('%s fails with a clear text', async (_, args, input, words) => {
+  const failed = await slipway(args, input)
+  expect(failed).toMatchObject({ stdout: '', code: 1, stderr: expect.stringContaining(words) })
+  expect(failed.stderr).not.toContain('    at ')
+})
+
+test.concurrent.each([
+  [['nonsense']],
+  [['search']],
+  [['import', 'x', '--tag', 'novalue']],
+  [['tail', 'x', '--after', '-1']],
+  [['search', 'x', '--limit', '101']],
+])('%j is wrong usage', async (args) => {
+  expect(await slipway(args)).toMatchObject({
+    stdout: '',
+    code: 2,
+    stderr: expect.stringContaining('--help'),
+  })
+})
+
+test('no server and a missing key say what to do', async () => {
+  const strict = createServer((_, response) => void response.writeHead(401).end('{"detail":"Unauthorized"}'))
+  await new Promise<void>((resolve) => strict.listen(0, '127.0.0.1', resolve))
+  const address = `http://127.0.0.1:${(strict.address() as AddressInfo).port}`
+  const refused = await slipway(['conversations', '--url', address])
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('Set SLIPWAY_SESSION_API_KEY') })
+  await new Promise((resolve) => strict.close(resolve))
+  const absent = await slipway(['conversations', '--url', address])
+  expect(absent).toMatchObject({ code: 1, stderr: expect.stringContaining('slipway serve') })
+})
+
+test('a search prints events as they are served, page by page or all', async () => {
+  const id = await imported()
+  const window = ['--since', '2026-03-14T09:28:00Z', '--until', '2026-03-14T09:29:00Z']
+  const [all, newest, counted, found] = await Promise.all([
+    slipway(['search', id, '--json', '--all', '--limit', '25']),
+    slipway(['search', id, '--json', '--desc', '--limit', '2']),
+    slipway(['search', id, '--kind', 'ActionEvent', '--source', 'agent', ...window, '--count']),
+    slipway(['search', id, '--body', 'σοφοκλεουσ']),
+  ])
+  expect(all).toMatchObject({ stdout: sample.toString('utf8'), stderr: '', code: 0 })
+  expect(newest.stdout).toBe(`${sampleLines.at(-1)}\n${sampleLines.at(-2)}\n`)
+  expect(counted.stdout).toBe('7\n')
+  expect(found.stdout).toMatch(
+    /^TIME +KIND +SOURCE +SUMMARY\n2026-03-14 09:26:59.489 +MessageEvent +user +Searching .+\n$/,
+  )
+  const next = /--page-id (\S+),/.exec(newest.stderr)?.[1] ?? ''
+  const older = await slipway(['search', id, '--json', '--desc', '--limit', '1', '--page-id', next])
+  expect(older.stdout).toBe(`${sampleLines.at(-3)}\n`)
+})
+
+test('what people are shown holds no control characters and nothing that is encrypted', async () => {
+  const evil = {
+    kind: 'AgentErrorEvent',
+    tool_name: 't',
+    tool_call_id: 'c',
+    error: '\u001b]0;owned\u0007 \u202e',
+  }
+  const input = `${JSON.stringify(evil)}\n${sample}`
+  const done = await slipway(['import', '-', '--title', '\u001b[2Jtitle', '--json'], input)
+  const id = JSON.parse(done.stdout).conversation_id
+  const [events, list, tail] = await Promise.all([
+    slipway(['search', id]),
+    slipway(['conversations', '--all']),
+    slipway(['tail', id, '--until-idle']),
+  ])
+  for (const { stdout } of [events, list, tail])
+    expect(stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}|\u202e/u)
+  expect(events.stdout).toContain('t: ␛]0;owned␇ \\u202e')
+  expect(list.stdout).toContain('␛[2Jtitle')
+  for (const { stdout } of [events, tail]) expect(stdout).not.toMatch(/Z2VoZWlt|c2lnbmF0dXJl/)
+})
+
+test('tail prints every event with its position and ends when nothing runs', async () => {
+  const id = await imported()
+  const { stdout, code } = await slipway(['tail', id, '--json', '--until-idle', '--after', '10'])
+  expect(code).toBe(0)
+  expect(stdout).toBe(
+    sampleLines
+      .slice(10)
+      .map((line, n) => `{"position":${n + 11},"event":${line}}\n`)
+      .join(''),
+  )
+})
+
+test('tail shows a message as it comes and ends quietly at Ctrl-C', async () => {
+  const id = await imported()
+  const child = start(['tail', id, '--after', '59'])
+  const end = ended(child)
+  expect(await firstLines(child, 1)).toEqual([expect.stringMatching(/^60 +2026-03-14 .+status: finished$/)])
+  const body = { content: [{ type: 'text', text: 'Γεια σου ☕' }] } as const
+  await new Client({ url }).call('sendMessage', { params: { conversation_id: id }, body })
+  const lines = await firstLines(child, 2)
+  expect(lines[1]).toMatch(/^62 .+MessageEvent +user +Γεια σου ☕$/)
+  child.kill('SIGINT')
+  expect(await end).toBe(0)
+})
+
+test('conversations are listed as a table and as JSON', async () => {
+  const id = await imported('--title', 'A street book')
+  const table = await slipway(['conversations', '--status', 'finished', '--limit', '1'])
+  expect(table.stdout).toMatch(/^ID +STATUS +EVENTS +UPDATED +TITLE\n/)
+  expect(table.stdout).toMatch(new RegExp(`^${id} finished +60 +20\\S+ \\S+ +A street book$`, 'm'))
+  expect(table.stderr).toContain('--all')
+  const json = await slipway(['conversations', '--json', '--all', '--limit', '2'])
+  const ids = json.stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line).id)
+  expect(ids[0]).toBe(id)
+  expect(new Set(ids).size).toBe(await new Client({ url }).call('countConversations', {}))
+})
+
+test('the server prints its address and nothing else as JSON, and stops at Ctrl-C', async () => {
+  const child = start(['serve', '--json', '--port', '0', '--data', join(directory, 'other')])
+  const end = ended(child)
+  const printed = text(must(child.stdout, 'stdout').on('data', stopOnce))
+  function stopOnce() {
+    child.kill('SIGINT')
+  }
+  expect(await end).toBe(0)
+  expect(JSON.parse(await printed)).toEqual({ url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) })
+})
+
+test('a web client is shown where the server is, and a folder without one is told in words', async () => {
+  const web = await mkdtemp(join(directory, 'web-'))
+  const missing = await slipway(['serve', '--port', '0', '--data', join(directory, 'web-data'), '--web', web])
+  expect(missing.code).toBe(1)
+  expect(missing.stderr).toContain(`There is no web page in ${web}`)
+  expect(missing.stderr).not.toContain('    at ')
+  await writeFile(join(web, 'index.html'), '<head><title>A client</title>')
+  const child = start(['serve', '--port', '0', '--data', join(directory, 'web-data'), '--web', web])
+  const end = ended(child)
+  const lines = await firstLines(child, 2)
+  const address = /http:\S+/.exec(lines[1] ?? '')?.[0] ?? ''
+  expect(lines[1]).toMatch(/web/)
+  const page = await fetch(address, { headers: { accept: 'text/html' } })
+  expect(await page.text()).toContain('A client')
+  child.kill('SIGINT')
+  expect(await end).toBe(0)
+})
+
+test('a port that is taken is told', async () => {
+  const taken = await slipway(['serve', '--port', new URL(url).port, '--data', join(directory, 'other')])
+  expect(taken.code).toBe(1)
+  expect(taken.stderr).toContain(new URL(url).port)
+  expect(taken.stderr).not.toContain('    at ')
+})
+
+test('the demo succeeds and leaves nothing behind', async () => {
+  const temporary = await mkdtemp(join(directory, 'tmp-'))
+  const demo = await slipway(['demo', '--fast'], '', { TMPDIR: temporary })
+  expect(demo).toMatchObject({ code: 0, stderr: '' })
+  expect(demo.stdout).toContain('byte for byte')
+  expect(demo.stdout).toContain('▸ terminal [HIGH] rm -rf build')
+  expect(demo.stdout).not.toContain('\u001b')
+  // Compiled code is kept by Node itself.
+  expect((await readdir(temporary)).filter((name) => name !== 'node-compile-cache')).toEqual([])
+})

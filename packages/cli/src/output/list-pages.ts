@@ -1,0 +1,27 @@
+import { rawPage } from '../parsing/raw-page.ts'
+import { note, print } from './terminal.ts'
+
+/** Prints a list of the server page by page: its items as they came, one a line, or as a table. */
+export async function listPages(list: {
+  /** The text of the page with this id, of the first one without. */
+  open(pageId: string | undefined): Promise<Response>
+  table(items: readonly string[], hasHead: boolean): string
+  readonly isJson: boolean
+  /** Walk to the end; otherwise one page is printed. */
+  readonly all: boolean
+  /** Said when there is nothing. */
+  readonly nothing: string
+}): Promise<void> {
+  let pageId: string | undefined
+  let isFirst = true
+  do {
+    const response = await list.open(pageId)
+    const { items, next_page_id } = rawPage(await response.text())
+    if (list.isJson) await print(items.map((item) => `${item}\n`).join(''))
+    else if (items.length === 0 && isFirst) note(list.nothing)
+    else await print(list.table(items, isFirst))
+    isFirst = false
+    pageId = next_page_id ?? undefined
+  } while (list.all && pageId !== undefined)
+  if (pageId !== undefined) note('There are more: --all')
+}

@@ -1,0 +1,144 @@
+import { eventKinds } from '@slipway/protocol'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Steps } from './transcript.ts'
+import { columnsOf } from './sanitize.ts'
+
+const content = (text: string) => [{ type: 'text', text }]
+const piece = (text: string) => ({ kind: 'StreamingDeltaEvent', content: text }) as const
+const answer = (text: string) => ({
+  kind: 'MessageEvent',
+  source: 'agent',
+  llm_message: { content: content(text) },
+})
+const action = (members: object, more: object = {}) => ({
+  kind: 'ActionEvent',
+  tool_name: 'terminal',
+  thought: [],
+  action: members,
+  ...more,
+})
+
+function shown(steps: Steps, ...items: readonly object[]): string {
+  return items
+    .map((item) =>
+      'kind' in item && item.kind === 'StreamingDeltaEvent'
+        ? steps.hint(piece(String('content' in item && item.content)))
+        : steps.event(item),
+    )
+    .join('')
+}
+
+test('what was shown as it came is not shown again', () => {
+  const steps = new Steps({ columns: 40 })
+  expect(shown(steps, piece('One '), piece('tw'), piece('o.'))).toBe('Agent\n  One')
+  expect(shown(steps, answer('One two.'))).toBe(' two.\n')
+})
+
+test('what was missed is completed, and what came differently is shown in full', () => {
+  expect(shown(new Steps({ columns: 40 }), piece('One '), answer('One two.'))).toBe('Agent\n  One two.\n')
+  expect(shown(new Steps({ columns: 40 }), piece('One '), answer('Two.'))).toBe('Agent\n  One\n  Two.\n')
+  expect(shown(new Steps({ columns: 40 }), answer('Two.'))).toBe('Agent\n  Two.\n')
+})
+
+test('a message in the middle of an answer is shown on its own', () => {
+  const steps = new Steps({ columns: 40 })
+  const user = { kind: 'MessageEvent', source: 'user', llm_message: { content: content('Stop?') } }
+  expect(shown(steps, piece('One '), user, piece('two.'), answer('One two.'))).toBe(
+    'Agent\n  One\nYou\n  Stop?\nAgent\n  two.\n',
+  )
+})
+
+test('an action is shown with its command, its risk and its edit, files by their path in the workspace', () => {
+  const steps = new Steps({ columns: 60, directory: '/tmp/w' })
+  const edit = {
+    kind: 'FileEditorAction',
+    command: 'str_replace',
+    path: '/tmp/w/src/a.js',
+    old_str: 'a\nb',
+    new_str: 'c',
+  }
+  expect(
+    shown(steps, action({ kind: 'TerminalAction', command: 'rm -rf build' }, { security_risk: 'HIGH' }), {
+      ...action(edit),
+      tool_name: 'file_editor',
+    }),
+  ).toBe(
+    [
+      'Agent',
+      '  ▸ terminal [HIGH] rm -rf build',
+      '  ▸ file_editor str_replace src/a.js',
+      '    - a',
+      '    - b',
+      '    + c',
+      '',
+    ].join('\n'),
+  )
+})
+
+test('a plan is shown with its tasks and not again with its result', () => {
+  const list = [
+    { title: 'Write', status: 'done' },
+    { title: 'Test', status: 'in_progress' },
+    { title: 'Tidy', status: 'todo' },
+  ]
+  const plan = { kind: 'TaskTrackerAction', command: 'plan', task_list: list }
+  const result = {
+    kind: 'ObservationEvent',
+    observation: { kind: 'TaskTrackerObservation', content: content('x') },
+  }
+  expect(shown(new Steps({ columns: 60 }), { ...action(plan), tool_name: 'task_tracker' }, result)).toBe(
+    'Agent\n  ▸ task_tracker plan: 1 of 3 done\n    [x] Write\n    [~] Test\n    [ ] Tidy\n',
+  )
+})
+
+test('of a long result the beginning and the end are shown, and how much is between', () => {
+  const lines = Array.from({ length: 30 }, (_, n) => `line ${n + 1}`)
+  const result = {
+    kind: 'ObservationEvent',
+    observation: { kind: 'TerminalObservation', content: content(lines.join('\r\n')) },
+  }
+  expect(shown(new Steps({ columns: 60 }), result)).toBe(
+    [...lines.slice(0, 3), '… 22 more lines', ...lines.slice(-5)].map((line) => `    ${line}\n`).join(''),
+  )
+})
+
+test.each([
+  [{ kind: 'ConversationStateUpdateEvent', key: 'execution_status', value: 'running' }, '· running\n'],
+  [
+    { kind: 'ConversationStateUpdateEvent', key: 'execution_status', value: 'waiting_for_confirmation' },
+    '· waits for confirmation\n',
+  ],
+  [
+    { kind: 'ConversationErrorEvent', code: 'LLMAuthenticationError', detail: 'no\nkey' },
+    '✗ LLMAuthenticationError: no\nkey\n',
+  ],
+  [
+    { kind: 'UserRejectObservation', tool_name: 'terminal', rejection_reason: 'Too risky.' },
+    '    terminal refused: Too risky.\n',
+  ],
+  [{ kind: 'AgentErrorEvent', tool_name: 'x', error: 'no such tool' }, '    x: no such tool\n'],
+  [{ kind: 'SystemPromptEvent', tools: [{}, {}] }, '· system prompt, 2 tools\n'],
+  [{ kind: 'PauseEvent' }, '· PauseEvent the run was stopped\n'],
+])('%j is shown as %j', (event, text) => {
+  expect(shown(new Steps({ columns: 80 }), event)).toBe(text)
+})
+
+test('any JSON value is shown in lines that fit and hold no control character', () => {
+  const kinds = fc.constantFrom(...eventKinds, 'StreamingDeltaEvent', 'Other', '__proto__')
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.jsonValue(), kinds)),
+      fc.integer({ min: 20, max: 90 }),
+      (events, columns) => {
+        const steps = new Steps({ columns })
+        const printed =
+          shown(steps, ...events.map(([value, kind]) => ({ ...Object(value), kind }))) + steps.event({})
+        for (const line of printed.split('\n')) {
+          expect(line).not.toMatch(/\p{Cc}/u)
+          expect(columnsOf(line)).toBeLessThanOrEqual(columns)
+        }
+      },
+    ),
+  )
+})

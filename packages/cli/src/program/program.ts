@@ -1,0 +1,191 @@
+import { Client } from '@slipway/client'
+import { Problem } from '@slipway/protocol'
+import { Command, CommanderError } from 'commander'
+import ownPackage from '../../package.json' with { type: 'json' }
+import { type Config, readConfig } from '../context/config.ts'
+import type { Context } from '../context/command-context.ts'
+import { inWords } from './error-message.ts'
+import { pageSize, tag, wholeNumber } from './flags.ts'
+import { addControl, addRunning } from './run-commands.ts'
+import { addSandboxing } from './sandbox-commands.ts'
+import { note } from '../output/terminal.ts'
+
+/** Runs the command line; answers the exit code: 0 done, 1 failed, 2 wrongly asked, 3 waits for an answer. */
+export async function run(args: readonly string[]): Promise<number> {
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+  // Who reads the output may leave early, as `head` does.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+  try {
+    const outcome = { code: 0 }
+    await program(readConfig(), outcome, stop.signal).parseAsync(args, { from: 'user' })
+    return outcome.code
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    note(`slipway: ${stop.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : inWords(error)}`)
+    return 1
+  }
+}
+
+/** `outcome.code` becomes the exit code of the command. */
+function program(config: Config, outcome: { code: number }, signal: AbortSignal): Command {
+  const slipway = new Command('slipway')
+    .description('The agent server whose log you can trust.')
+    .version(ownPackage.version)
+    .option(
+      '--url <address>',
+      'where the server is (or SLIPWAY_URL; of sandboxes SLIPWAY_SANDBOX_URL)',
+      config.url,
+    )
+    .option('--json', 'print JSON, one value a line', false)
+    .addHelpText(
+      'after',
+      '\nKeys are read from the environment: SLIPWAY_SESSION_API_KEY of the agent server, SLIPWAY_API_KEY of the sandbox ' +
+        'server, LLM_API_KEY of a model.',
+    )
+    .exitOverride()
+    .showHelpAfterError('Add --help to see what there is.')
+  const context = (): Context => {
+    const { url, json } = slipway.opts<{ url: string; json: boolean }>()
+    return { client: new Client({ url, sessionApiKey: config.sessionApiKey }), isJson: json, signal }
+  }
+  addServers(slipway, config, signal)
+  addSandboxing(slipway, { config, outcome, signal })
+  addRunning(slipway, config, { context, outcome })
+  addControl(slipway, { context, outcome })
+  addLogs(slipway, context)
+  addReading(slipway, context)
+  return slipway
+}
+
+function addServers(slipway: Command, config: Config, signal: AbortSignal): void {
+  slipway
+    .command('serve')
+    .description('start the agent server')
+    .option('--host <host>', 'address to listen on', '127.0.0.1')
+    .option('--port <port>', 'port to listen on; 0 is any free one', wholeNumber(0, 65_535), 8000)
+    .option('--socket <path>', 'listen on a Unix socket instead')
+    .option('--data <directory>', 'where the logs are kept', '.slipway')
+    .option('--web <directory>', 'show an unpacked web client at the address of the server (or SLIPWAY_WEB)')
+    .action(async (options: ServeFlags) => {
+      const { serveCommand } = await import('../commands/serve.ts')
+      const { json } = slipway.opts<{ json: boolean }>()
+      await serveCommand({ ...options, env: config.env, isJson: json, signal })
+    })
+  slipway
+    .command('demo')
+    .description('show what it does: a server, an agent at work, searches, an export')
+    .option('--fast', 'do not pause between the steps', false)
+    .option('--ask', 'let me answer what waits for confirmation', false)
+    .action(async (options: { fast: boolean; ask: boolean }) => {
+      const { demoCommand } = await import('../commands/demo/demo.ts')
+      await demoCommand({ isFast: options.fast, isAsking: options.ask, config, signal })
+    })
+}
+
+interface ServeFlags {
+  readonly host: string
+  readonly port: number
+  readonly socket?: string
+  readonly data: string
+  readonly web?: string
+}
+
+interface ImportOptions {
+  readonly id?: string
+  readonly title?: string
+  readonly tag?: Record<string, string>
+  readonly keepUnknown: boolean
+}
+
+function addLogs(slipway: Command, context: () => Context): void {
+  slipway
+    .command('import')
+    .description('bring a log in: one event a line, plain or gzip')
+    .argument('<file>', 'the file, or - for standard input')
+    .option('--id <uuid>', 'id of the conversation')
+    .option('--title <title>', 'title of the conversation')
+    .option('--tag <key=value>', 'tag of the conversation; may be repeated', tag)
+    .option('--keep-unknown', 'also take kinds and members of other versions', false)
+    .action(async (file: string, { id, title, tag, keepUnknown }: ImportOptions) => {
+      const { importCommand } = await import('../commands/import.ts')
+      const meta = {
+        ...(id === undefined ? {} : { conversation_id: id }),
+        ...(title === undefined ? {} : { title }),
+        ...(tag === undefined ? {} : { tags: tag }),
+      }
+      await importCommand(context(), file, { meta, keepUnknown })
+    })
+  slipway
+    .command('export')
+    .description('write the log of a conversation, one event a line')
+    .argument('<id>', 'id of the conversation')
+    .option('--output <file>', 'write to a file, whole or not at all')
+    .option('--meta', 'put a line with id, title and tags in front', false)
+    .option('--gzip', 'write a gzip file', false)
+    .action(async (id: string, options: { output?: string; meta: boolean; gzip: boolean }) => {
+      const { exportCommand } = await import('../commands/export.ts')
+      await exportCommand(context(), id, options)
+    })
+}
+
+interface SearchOptions {
+  readonly kind?: string
+  readonly source?: string
+  readonly body?: string
+  readonly since?: string
+  readonly until?: string
+  readonly limit?: string
+  readonly pageId?: string
+  readonly desc: boolean
+  readonly all: boolean
+  readonly count: boolean
+}
+
+function addReading(slipway: Command, context: () => Context): void {
+  slipway
+    .command('search')
+    .description('find events of a conversation')
+    .argument('<id>', 'id of the conversation')
+    .option('--kind <kind>', 'only this kind, for example ActionEvent')
+    .option('--source <source>', 'only this source: agent, user or environment')
+    .option('--body <text>', 'only messages that contain this text, in any case')
+    .option('--since <time>', 'only events at or after this moment')
+    .option('--until <time>', 'only events before this moment')
+    .option('--limit <number>', 'events a page, 1 to 100', pageSize)
+    .option('--desc', 'the newest first', false)
+    .option('--page-id <id>', 'go on at this page')
+    .option('--all', 'walk through all pages', false)
+    .option('--count', 'only count what matches', false)
+    .action(async (id: string, { since, until, pageId, desc, all, count, ...filter }: SearchOptions) => {
+      const { searchCommand } = await import('../commands/search.ts')
+      const query = {
+        ...filter,
+        timestamp__gte: since,
+        timestamp__lt: until,
+        page_id: pageId,
+        sort_order: desc ? ('TIMESTAMP_DESC' as const) : undefined,
+      }
+      await searchCommand(context(), id, query, { all, count })
+    })
+  slipway
+    .command('tail')
+    .description('follow the events of a conversation')
+    .argument('<id>', 'id of the conversation')
+    .option('--after <position>', 'begin after this position', wholeNumber(0, Number.MAX_SAFE_INTEGER), 0)
+    .option('--until-idle', 'end when all is read and nothing runs', false)
+    .action(async (id: string, options: { after: number; untilIdle: boolean }) => {
+      const { tailCommand } = await import('../commands/tail.ts')
+      await tailCommand(context(), id, options)
+    })
+  slipway
+    .command('conversations')
+    .description('list the conversations, the newest first')
+    .option('--status <status>', 'only those with this status, for example idle')
+    .option('--limit <number>', 'conversations a page, 1 to 100', pageSize, '20')
+    .option('--all', 'walk through all pages', false)
+    .action(async ({ all, ...query }: { status?: string; limit: string; all: boolean }) => {
+      const { conversationsCommand } = await import('../commands/conversations.ts')
+      await conversationsCommand(context(), query, { all })
+    })
+}

@@ -1,0 +1,182 @@
+import { ControlClient } from '@slipway/client'
+import type { Command } from 'commander'
+import type { Config } from '../context/config.ts'
+import type { ControlContext } from '../context/sandbox-server-context.ts'
+import { advised } from './sandbox-server-advice.ts'
+import { pageSize, wholeNumber } from './flags.ts'
+
+interface Sandboxing {
+  readonly config: Config
+  /** `code` becomes the exit code of the command. */
+  readonly outcome: { code: number }
+  readonly signal: AbortSignal
+}
+
+/** Does what a command does with a sandbox server; a number that is answered becomes the exit code. */
+type Run = (work: (context: ControlContext) => Promise<unknown>) => Promise<void>
+
+/** The sandbox server, its demo, and the commands that talk to one. */
+export function addSandboxing(slipway: Command, { config, outcome, signal }: Sandboxing): void {
+  const run: Run = async (work) => {
+    const { url, json } = slipway.opts<{ url: string; json: boolean }>()
+    const isGiven = slipway.getOptionValueSource('url') === 'cli'
+    const client = new ControlClient({ url: isGiven ? url : config.sandboxUrl, apiKey: config.apiKey })
+    const code = await advised(() => work({ client, isJson: json, signal }))
+    outcome.code = typeof code === 'number' ? code : 0
+  }
+  addServer(slipway, config, signal)
+  addSandboxes(slipway, run)
+  addApps(slipway, run)
+}
+
+function addServer(slipway: Command, config: Config, signal: AbortSignal): void {
+  slipway
+    .command('sandbox-server')
+    .description('start the sandbox server: conversations in sandboxes of their own')
+    .option('--host <host>', 'address to listen on', '127.0.0.1')
+    .option('--port <port>', 'port to listen on; 0 is any free one', wholeNumber(0, 65_535), 3000)
+    .option('--data <directory>', 'where everything is kept', '.slipway-sandboxes')
+    .option('--new-key', 'make another API key of the administrator and print it', false)
+    .action(async (options: { host: string; port: number; data: string; newKey: boolean }) => {
+      const { sandboxServerCommand } = await import('../commands/sandbox-server.ts')
+      const { newKey: isKeyWanted, ...server } = options
+      const { json: isJson } = slipway.opts<{ json: boolean }>()
+      await sandboxServerCommand({ ...server, isKeyWanted, env: config.env, isJson, signal })
+    })
+  slipway
+    .command('demo-sandbox')
+    .description('show sandboxes: a start, an agent at work, a pause, a resume, an end without traces')
+    .option('--fast', 'do not pause between the steps', false)
+    .action(async (options: { fast: boolean }) => {
+      const { demoSandboxCommand } = await import('../commands/demo-sandbox/demo.ts')
+      await demoSandboxCommand({ isFast: options.fast, env: config.env, signal })
+    })
+}
+
+function addSandboxes(slipway: Command, run: Run): void {
+  slipway
+    .command('sandboxes')
+    .description('list the sandboxes, the newest first')
+    .option('--limit <number>', 'sandboxes a page, 1 to 100', pageSize, '20')
+    .option('--all', 'walk through all pages', false)
+    .action(async (options: { limit: string; all: boolean }) => {
+      const { sandboxesCommand } = await import('../commands/sandboxes.ts')
+      await run((context) => sandboxesCommand(context, options))
+    })
+  const sandbox = slipway.command('sandbox').description('start, pause, resume and delete sandboxes')
+  sandbox
+    .command('start')
+    .description('start a sandbox and wait until it runs')
+    .option('--spec <id>', 'the spec that it is made from; the default one unless given')
+    .action(async (options: { spec?: string }) => {
+      const { startSandboxCommand } = await import('../commands/sandboxes.ts')
+      await run((context) => startSandboxCommand(context, options))
+    })
+  const verbs = [
+    ['pause', 'pauseSandboxCommand', 'let everything in a sandbox stand still'],
+    ['resume', 'resumeSandboxCommand', 'let a sandbox go on, and wait until it runs'],
+    ['rm', 'removeSandboxCommand', 'delete a sandbox and its files; the history of its conversations stays'],
+  ] as const
+  for (const [name, verb, description] of verbs) {
+    sandbox
+      .command(name)
+      .description(description)
+      .argument('<id>', 'id of the sandbox')
+      .action(async (id: string) => {
+        const commands = await import('../commands/sandboxes.ts')
+        await run((context) => commands[verb](context, id))
+      })
+  }
+}
+
+interface StartFlags {
+  readonly repository?: string
+  readonly branch?: string
+  readonly sandbox?: string
+  readonly spec?: string
+  readonly model?: string
+  readonly title?: string
+  readonly follow: boolean
+}
+
+function addApps(slipway: Command, run: Run): void {
+  const app = slipway.command('app').description('conversations in sandboxes')
+  app
+    .command('start')
+    .description('start a conversation in a sandbox')
+    .argument('<message>', 'what to do')
+    .option('--repository <name>', 'owner/name, or an address that git clones; it is cloned first')
+    .option('--branch <name>', 'branch of the repository')
+    .option('--sandbox <id>', 'in this sandbox; otherwise where your settings say, usually a new one')
+    .option('--spec <id>', 'make the sandbox from this spec')
+    .option('--model <provider/name>', 'instead of the model of your settings')
+    .option('--title <title>', 'title of the conversation')
+    .option('--follow', 'show the steps until nothing runs any more', false)
+    .addHelpText('after', '\nExit codes: 0 done, 1 ended otherwise, 3 waits for an answer.')
+    .action(async (message: string, { follow: isFollowing, ...flags }: StartFlags) => {
+      const { startAppCommand } = await import('../commands/app-start.ts')
+      await run((context) => startAppCommand(context, requestOf(message, flags), { isFollowing }))
+    })
+  app
+    .command('list')
+    .description('list the conversations, the newest first')
+    .option('--limit <number>', 'conversations a page, 1 to 100', pageSize, '20')
+    .option('--all', 'walk through all pages', false)
+    .action(async (options: { limit: string; all: boolean }) => {
+      const { listAppsCommand } = await import('../commands/apps.ts')
+      await run((context) => listAppsCommand(context, options))
+    })
+  app
+    .command('tail')
+    .description('follow the events of a conversation; its sandbox need not run')
+    .argument('<id>', 'id of the conversation')
+    .option('--until-idle', 'end when nothing runs, or its sandbox does not', false)
+    .action(async (id: string, options: { untilIdle: boolean }) => {
+      const { tailAppCommand } = await import('../commands/apps.ts')
+      await run((context) => tailAppCommand(context, id, options))
+    })
+  addAppChanges(app, run)
+}
+
+function addAppChanges(app: Command, run: Run): void {
+  app
+    .command('send')
+    .description('send a message to a conversation whose sandbox runs')
+    .argument('<id>', 'id of the conversation')
+    .argument('<message>', 'the message')
+    .option('--follow', 'show the steps until nothing runs any more', false)
+    .action(async (id: string, message: string, { follow: isFollowing }: { follow: boolean }) => {
+      const { sendAppCommand } = await import('../commands/app-start.ts')
+      await run((context) => sendAppCommand(context, id, { message, isFollowing }))
+    })
+  app
+    .command('download')
+    .description('write a conversation as a zip file; its sandbox need not run')
+    .argument('<id>', 'id of the conversation')
+    .option('--output <file>', 'the file; conversation_ID.zip unless given')
+    .action(async (id: string, options: { output?: string }) => {
+      const { downloadAppCommand } = await import('../commands/apps.ts')
+      await run((context) => downloadAppCommand(context, id, options))
+    })
+  app
+    .command('rm')
+    .description('delete a conversation, its history, and its sandbox unless others use it')
+    .argument('<id>', 'id of the conversation')
+    .action(async (id: string) => {
+      const { removeAppCommand } = await import('../commands/apps.ts')
+      await run((context) => removeAppCommand(context, id))
+    })
+}
+
+function requestOf(message: string, flags: Omit<StartFlags, 'follow'>) {
+  const { repository, branch, sandbox, spec, model, title } = flags
+  return {
+    initial_message: { content: message },
+    ...(repository === undefined ? {} : { selected_repository: repository }),
+    ...(branch === undefined ? {} : { selected_branch: branch }),
+    ...(sandbox === undefined ? {} : { sandbox_id: sandbox }),
+    ...(spec === undefined ? {} : { sandbox_spec_id: spec }),
+    ...(model === undefined ? {} : { llm_model: model }),
+    ...(title === undefined ? {} : { title }),
+  }
+}
