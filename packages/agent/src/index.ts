@@ -1,24 +1,24 @@
 import { agentContext, type Wire } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
-import type { FoundAgents } from './agents/read.ts'
+import type { FoundAgents } from './agents/find-agents.ts'
 import type { Conversation, OpenOptions } from './conversation/conversation.ts'
-import type { Catalogue } from './llm/catalogue.ts'
+import type { Catalogue } from './llm/catalogue/catalogue.ts'
 import type { OpenModel } from './llm/model.ts'
 import type { LoadedSkills } from './skills/found.ts'
 import type { SkillAdditions } from './skills/load.ts'
 import type { McpTrial, McpTrialOptions } from './tools/mcp-trial.ts'
 
-export type { Child, Children, KeptTask } from './agents/children.ts'
-export type { FoundAgents } from './agents/read.ts'
-export { type Branch, branchOf } from './conversation/branch.ts'
+export type { Child, Children, KeptTask } from './agents/tasks/child-conversations.ts'
+export type { FoundAgents } from './agents/find-agents.ts'
+export { type Branch, branchOf } from './conversation/state/branch.ts'
 export type { Conversation } from './conversation/conversation.ts'
-export type { Rim, Settings } from './conversation/equipment.ts'
-export { finalResponse, newestOf } from './conversation/final-response.ts'
-export { type Hint, Hints } from './conversation/hints.ts'
-export { type LoadedHooks, loadHooks } from './conversation/hook-config.ts'
-export type { Keeping } from './conversation/keeping.ts'
-export { combinedMetrics, Stats } from './conversation/stats.ts'
-export type { Watch, Work, WorkEnd } from './conversation/watched.ts'
+export type { Rim, Settings } from './conversation/runtime/agent-runtime.ts'
+export { finalResponse, newestOf } from './conversation/events/final-response.ts'
+export { type Hint, Hints } from './conversation/events/transient-updates.ts'
+export { type LoadedHooks, loadHooks } from './conversation/hooks/config.ts'
+export type { Keeping } from './conversation/conversation-store.ts'
+export { combinedMetrics, Stats } from './conversation/state/usage-stats.ts'
+export type { Watch, Work, WorkEnd } from './conversation/runtime/instrumentation.ts'
 export type { FailureCode, Model, OpenModel } from './llm/model.ts'
 export type { CommonExtensions, Extensions } from './plugins/extensions.ts'
 export type { Offer } from './plugins/marketplace.ts'
@@ -40,7 +40,7 @@ export async function openConversation(options: OpenOptions): Promise<Conversati
 
 /** The models that can be named; their list is loaded here. */
 export async function catalogue(): Promise<Catalogue> {
-  return (await import('./llm/catalogue.ts')).catalogue()
+  return (await import('./llm/catalogue/catalogue.ts')).catalogue()
 }
 
 /** Tries an MCP server and lets go of it; see `McpTrial`. Its library is loaded here. */
@@ -57,22 +57,22 @@ export async function findAgents(from: {
   readonly home?: string | undefined
   readonly isBuiltin?: boolean
 }): Promise<FoundAgents> {
-  return await (await import('./agents/read.ts')).findAgents(from)
+  return await (await import('./agents/find-agents.ts')).findAgents(from)
 }
 
 /** The agents of one folder, such as the `agents` of a plugin; links may not lead out of it. */
 export async function readAgentDefinitions(directory: string): Promise<FoundAgents> {
-  return await (await import('./agents/read.ts')).readAgentDefinitions(directory)
+  return await (await import('./agents/find-agents.ts')).readAgentDefinitions(directory)
 }
 
 /** What opens the models of all providers; it loads nothing of theirs before a model is asked. */
 export async function models(): Promise<OpenModel> {
-  return (await import('./llm/open-model.ts')).openModel
+  return (await import('./llm/models/open-model.ts')).openModel
 }
 
 /** Brings a log that was cut off anywhere to rest: each action without a result is answered, and the status is idle. */
 export async function settle(log: EventLog, conversation: string, wire: Wire): Promise<void> {
-  await (await import('./conversation/settle.ts')).settle(log, conversation, wire)
+  await (await import('./conversation/close-open-calls.ts')).settle(log, conversation, wire)
 }
 
 /** What fetches and reads skills, plugins and marketplaces that neither a project nor a home directory holds. */

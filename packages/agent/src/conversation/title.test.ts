@@ -1,6 +1,6 @@
 import { llm as llmSchema, must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { gate, Player, Temporary, textOf, until } from './temporary.ts'
+import { gate, Player, Temporary, textOf, until } from './testing/fixtures.ts'
 import { titleOf } from './title.ts'
 
 let place: Temporary

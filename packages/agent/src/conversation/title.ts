@@ -1,6 +1,6 @@
 import type { Message } from '@slipway/protocol'
 import type { Answered, Model } from '../llm/model.ts'
-import { textMessage } from './drafts.ts'
+import { textMessage } from './events/event-drafts.ts'
 
 const promptLength = 1000
 const instruction =

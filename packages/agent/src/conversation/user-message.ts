@@ -3,9 +3,9 @@ import { type AgentContext, Problem, type SendMessageRequest } from '@slipway/pr
 import type { EventDraft } from '@slipway/storage'
 import type { Secrets } from '../secrets.ts'
 import type { Skills } from '../skills/skills.ts'
-import { maskEvent } from './mask.ts'
-import { userSuffix } from './prompt.ts'
-import type { LogEvent } from './view.ts'
+import { maskEvent } from './events/redact-event.ts'
+import { userSuffix } from './runtime/system-prompt.ts'
+import type { LogEvent } from './view/view.ts'
 
 /** The event of a message as it was sent, with the skills that it activates and what hooks and the agent's context add. */
 export function messageEvent(

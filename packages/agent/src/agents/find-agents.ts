@@ -1,0 +1,137 @@
+import { realpath } from 'node:fs/promises'
+import { basename, extname, join } from 'node:path'
+import type { AgentDefinition, AgentLevel } from '@slipway/protocol'
+import { list } from '../skills/find.ts'
+import { isWithin, readSmallFile } from '../skills/small-file.ts'
+import { parseAgent } from './parse-agent.ts'
+
+const maxBytes = 256 * 1024
+const maxEntries = 2_000
+const maxAgents = 200
+/** Folders of agents, below a workspace or a home directory; the first wins when names clash. */
+const places = ['.agents/agents', '.openhands/agents'] as const
+const builtins = ['general-purpose', 'code-explorer', 'bash-runner', 'web-researcher'] as const
+
+export interface FoundAgents {
+  /** Each name once. */
+  readonly agents: readonly AgentDefinition[]
+  /** What was passed over and why, a sentence each, for people. */
+  readonly faults: readonly string[]
+}
+
+/**
+ * The agents of a folder: its Markdown files, not those in folders below it, in order of their names. Files are what somebody
+ * else wrote: they are bounded (256 KiB each, 200 agents), links may not lead out of `within` (without it: of the folder), and a bad
+ * one is a fault and nothing else. A folder that is not there has none. Never rejects.
+ */
+export async function readAgentDefinitions(
+  directory: string,
+  options: { readonly level: AgentLevel; readonly within?: string } = { level: 'plugin' },
+): Promise<FoundAgents> {
+  const { level, within } = options
+  const [folder, root] = await Promise.all([real(directory), real(within ?? directory)])
+  if (folder === undefined || root === undefined) return { agents: [], faults: [] }
+  if (!isWithin(folder, root)) return { agents: [], faults: [`${directory}: leads out of the workspace`] }
+  const { files, others, isCut } = await list(folder, maxEntries)
+  const found = new Named()
+  if (isCut) found.faults.push(`${directory}: has too many entries; not all were read`)
+  for (const name of [...files, ...others].filter(isAgentFile).sort()) {
+    found.take(await readAgent(join(directory, name), { level, within: root }))
+  }
+  return found
+}
+
+/**
+ * The agents of a project, of a user's home, of plugins (by their folders) and of this server, as far as they are asked for. Of
+ * two of one name the first in this row counts. Never rejects.
+ */
+export async function findAgents(from: {
+  readonly project?: string | undefined
+  readonly home?: string | undefined
+  readonly plugins?: readonly string[]
+  readonly isBuiltin?: boolean
+}): Promise<FoundAgents> {
+  const found = new Named()
+  const { project, home, plugins = [], isBuiltin = false } = from
+  for (const place of project === undefined ? [] : places)
+    found.takeAll(
+      await readAgentDefinitions(join(project ?? '', place), { level: 'project', within: project ?? '' }),
+    )
+  for (const place of home === undefined ? [] : places)
+    found.takeAll(await readAgentDefinitions(join(home ?? '', place), { level: 'user', within: '/' }))
+  for (const plugin of plugins)
+    found.takeAll(await readAgentDefinitions(join(plugin, 'agents'), { level: 'plugin', within: plugin }))
+  if (isBuiltin) found.takeAll({ agents: await builtinAgents(), faults: [] })
+  return found
+}
+
+let known: Promise<readonly AgentDefinition[]> | undefined
+
+/** The agents that come with the server; they are read once. */
+export function builtinAgents(): Promise<readonly AgentDefinition[]> {
+  known ??= Promise.all(
+    builtins.map(async (name) => {
+      const read = await readAgent(join(import.meta.dirname, 'builtin', `${name}.md`), {
+        level: 'builtin',
+        within: '/',
+      })
+      if (read === undefined || 'fault' in read)
+        throw new Error(`the agent ${name} of this server cannot be read`)
+      return { ...read.agent, source: undefined }
+    }),
+  )
+  return known
+}
+
+/** Agents by name, the first of a name, and faults. */
+class Named implements FoundAgents {
+  readonly #agents = new Map<string, AgentDefinition>()
+  readonly faults: string[] = []
+
+  get agents(): readonly AgentDefinition[] {
+    return [...this.#agents.values()]
+  }
+
+  take(read: Awaited<ReturnType<typeof readAgent>>): void {
+    if (read === undefined) return
+    if ('fault' in read) this.faults.push(read.fault)
+    else this.#add(read.agent)
+  }
+
+  takeAll({ agents, faults }: FoundAgents): void {
+    for (const agent of agents) this.#add(agent)
+    this.faults.push(...faults)
+  }
+
+  #add(agent: AgentDefinition): void {
+    if (this.#agents.has(agent.name)) return
+    if (this.#agents.size < maxAgents) this.#agents.set(agent.name, agent)
+    else this.faults.push(`${agent.name}: there are more than ${maxAgents} agents; it is left out`)
+  }
+}
+
+async function readAgent(
+  path: string,
+  { level, within }: { readonly level: AgentLevel; readonly within: string },
+): Promise<{ readonly agent: AgentDefinition } | { readonly fault: string } | undefined> {
+  const file = await readSmallFile(path, { maxBytes, within })
+  if (file === undefined) return undefined
+  if ('fault' in file) return { fault: `${path}: ${file.fault}` }
+  if (file.isCut) return { fault: `${path}: is larger than 256 KiB` }
+  const parsed = await parseAgent({
+    text: file.text,
+    name: basename(path, extname(path)),
+    level,
+    source: path,
+  })
+  return 'fault' in parsed ? { fault: `${path}: ${parsed.fault}` } : parsed
+}
+
+function isAgentFile(name: string): boolean {
+  const lower = name.toLowerCase()
+  return lower.endsWith('.md') && lower !== 'readme.md'
+}
+
+async function real(path: string): Promise<string | undefined> {
+  return await realpath(path).catch(() => undefined)
+}

@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Event, ExecutionStatus } from '@slipway/protocol'
+import type { EventLog } from '@slipway/storage'
+import { finalResponse } from '../../conversation/events/final-response.ts'
+import type { TaskResult } from '../../tools/tasks.ts'
+import type { Child } from './child-conversations.ts'
+
+const stopped = 'The conversation that this task was for was stopped.'
+/** A child that says that it runs and does nothing is looked at again so often, and for so long. */
+const lookMs = 50
+const maxLooks = 100
+
+/**
+ * Resolves when nothing is done in a child any more and it waits for nobody: the user answers in the child's own
+ * conversation what is to be confirmed there. `deleting` when it is gone.
+ */
+export async function rested(child: Child, log: EventLog, signal: AbortSignal): Promise<ExecutionStatus> {
+  for (let looks = 0; ; ) {
+    await child.settled()
+    const { status, position } = child.state
+    if (signal.aborted) return status
+    if (status === 'waiting_for_confirmation') {
+      looks = 0
+      if (!(await isWritten(log, { id: child.id, position }, signal)) && !signal.aborted) return 'deleting'
+    } else if (status !== 'running') return status
+    else if (!(await isThere(log, child.id))) return 'deleting'
+    // It is being started, by who has just agreed to what waited.
+    else if (looks++ < maxLooks) await sleep(lookMs)
+    else return 'error'
+  }
+}
+
+/** Waits until something is written after a position; false when the conversation was deleted, or nobody waits any more. */
+async function isWritten(
+  log: EventLog,
+  { id, position }: { readonly id: string; readonly position: number },
+  signal: AbortSignal,
+): Promise<boolean> {
+  for await (const _ of log.tail(id, position, signal)) return true
+  return false
+}
+
+async function isThere(log: EventLog, id: string): Promise<boolean> {
+  return await log.read(id, 0, 1).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** The last word was spoken: nothing waits any more, or a finish alone is still to be done. */
+export function isDone({ state }: Child): boolean {
+  const { pending, isAwaiting } = state
+  if (pending.size === 0) return !isAwaiting
+  return pending.values().every(({ action }) => action?.kind === 'FinishAction')
+}
+
+/** Stops a child at once; what waits for confirmation there will not be done. Never rejects. */
+export async function stopNow(child: Child): Promise<void> {
+  try {
+    if (child.state.status === 'waiting_for_confirmation')
+      await child.respond({ accept: false, reason: stopped })
+    await child.interrupt()
+  } catch {
+    // It is gone, or being closed with everything else: then it does nothing any more.
+  }
+}
+
+/** What a task came to, for the one who gave it. */
+export async function outcomeOf(
+  end: {
+    readonly child: Child
+    readonly log: EventLog
+    readonly status: ExecutionStatus
+    readonly reason: string | undefined
+  },
+  signal: AbortSignal,
+): Promise<Pick<TaskResult, 'status' | 'text'>> {
+  const { child, log, status, reason } = end
+  if (status === 'finished' || (status === 'paused' && child.state.pending.size === 0 && isDone(child))) {
+    const said = await finalResponse(log, child.id, signal)
+    return { status: 'completed', text: said === '' ? 'The agent finished without a word.' : said }
+  }
+  const error = status === 'error' ? await lastError(log, child.id) : undefined
+  const words: Partial<Record<ExecutionStatus, string>> = {
+    stuck: 'The agent went in circles and was stopped.',
+    paused: 'The task was paused by the user before it was done.',
+    idle: 'The user rejected what the agent was about to do.',
+    deleting: 'The conversation of the task was deleted.',
+    error: error === undefined ? 'The agent failed.' : `The agent failed. ${error.code}: ${error.detail}`,
+  }
+  return { status: 'error', text: reason ?? words[status] ?? 'The task was not done.' }
+}
+
+async function lastError(log: EventLog, id: string) {
+  const page = await log.search(id, {
+    kind: 'ConversationErrorEvent',
+    limit: 1,
+    sort_order: 'TIMESTAMP_DESC',
+  })
+  const [item] = page.items
+  if (item === undefined) return undefined
+  const event: Extract<Event, { kind: 'ConversationErrorEvent' }> = JSON.parse(item.bytes.toString())
+  return event
+}

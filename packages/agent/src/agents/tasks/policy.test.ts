@@ -1,0 +1,69 @@
+import { confirmationPolicy, type SecurityRisk } from '@slipway/protocol'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { mustAsk } from '../../conversation/confirm/confirmation.ts'
+import type { Pending } from '../../conversation/state/state.ts'
+import { stricter, taskPolicy } from './policy.ts'
+
+const risks: readonly SecurityRisk[] = ['UNKNOWN', 'LOW', 'MEDIUM', 'HIGH']
+const policy = fc
+  .oneof(
+    fc.constant({ kind: 'NeverConfirm' }),
+    fc.record({ kind: fc.constant('AlwaysConfirm'), deadline_seconds: fc.option(fc.integer({ min: 1 })) }),
+    fc.record({
+      kind: fc.constant('ConfirmRisky'),
+      threshold: fc.constantFrom('LOW', 'MEDIUM', 'HIGH'),
+      confirm_unknown: fc.boolean(),
+      deadline_seconds: fc.option(fc.integer({ min: 1 })),
+    }),
+  )
+  .map((value) => confirmationPolicy.parse(value))
+
+const asks = (one: Parameters<typeof mustAsk>[0], security_risk: SecurityRisk) => {
+  const call: Pending = {
+    id: 'a',
+    position: 1,
+    tool_name: 'terminal',
+    tool_call_id: 'c',
+    llm_response_id: 'r',
+    action: { kind: 'TerminalAction', command: 'x', is_input: false, reset: false, timeout: null },
+    security_risk,
+  }
+  return mustAsk(one, [call], { approvedBelow: 0, tools: new Map() })
+}
+const deadline = (one: Parameters<typeof mustAsk>[0]) =>
+  'deadline_seconds' in one ? (one.deadline_seconds ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY
+
+test('the stricter of two policies asks exactly where one of them asks, and waits as long as the less patient', () => {
+  fc.assert(
+    fc.property(policy, policy, (a, b) => {
+      for (const risk of risks) expect(asks(stricter(a, b), risk)).toBe(asks(a, risk) || asks(b, risk))
+      expect(deadline(stricter(a, b))).toBe(Math.min(deadline(a), deadline(b)))
+      expect(stricter(a, b)).toEqual(stricter(b, a))
+      expect(confirmationPolicy.parse(stricter(a, b))).toEqual(stricter(a, b))
+    }),
+  )
+})
+
+test('whatever an agent says of permissions, it asks wherever its giver asks', () => {
+  const modes = fc.constantFrom(undefined, 'always_confirm', 'never_confirm', 'confirm_risky' as const)
+  const analyzers = fc.constantFrom(null, { kind: 'PolicyRailSecurityAnalyzer' as const })
+  fc.assert(
+    fc.property(policy, analyzers, modes, (own, analyzer, mode) => {
+      const given = taskPolicy({ policy: own, analyzer }, mode as Parameters<typeof taskPolicy>[1])
+      for (const risk of risks) if (asks(own, risk)) expect(asks(given.policy, risk)).toBe(true)
+      // A risk that is judged otherwise could be one that is not asked about.
+      if (own.kind !== 'NeverConfirm' || analyzer !== null) expect(given.analyzer).toEqual(analyzer)
+      if (mode === 'always_confirm') expect(given.policy.kind).toBe('AlwaysConfirm')
+      if (mode === undefined || mode === 'never_confirm') expect(given.policy).toEqual(own)
+    }),
+  )
+})
+
+test('who asks only about risky actions has its model judge them where nobody else does', () => {
+  const free = { policy: { kind: 'NeverConfirm' }, analyzer: null } as const
+  expect(taskPolicy(free, 'confirm_risky')).toEqual({
+    policy: { kind: 'ConfirmRisky', threshold: 'HIGH', confirm_unknown: true, deadline_seconds: undefined },
+    analyzer: { kind: 'LLMSecurityAnalyzer' },
+  })
+})

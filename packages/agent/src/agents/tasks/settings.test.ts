@@ -1,0 +1,209 @@
+import {
+  type AgentContext,
+  agentContext,
+  agentDefinition,
+  hookConfig,
+  llm,
+  startConversationRequest,
+} from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import type { Settings } from '../../conversation/state/resolved-settings.ts'
+import type { LoadedSkill } from '../../skills/skill.ts'
+import { faultOf, type Giver, taskSettings } from './settings.ts'
+
+const skill = (name: string, more: Partial<LoadedSkill> = {}): LoadedSkill => ({
+  name,
+  content: `About ${name}.`,
+  description: undefined,
+  keywords: [],
+  commands: [],
+  paths: [],
+  inputs: [],
+  allowedTools: [],
+  isAgentSkill: false,
+  isModelInvocable: true,
+  origin: 'project',
+  source: undefined,
+  file: undefined,
+  resources: undefined,
+  ...more,
+})
+
+/** A giver whose places hold these skills, as far as a context asks for them. */
+function giver(
+  request: object = {},
+  options: Partial<Omit<Giver, 'settings' | 'skills'>> & { readonly held?: readonly LoadedSkill[] } = {},
+): Giver {
+  const { agent, ...rest } = startConversationRequest.parse({
+    agent: { llm: { model: 'own', stream: true, api_key: 'k' } },
+    workspace: { working_dir: '/w' },
+    ...request,
+  })
+  if (agent === undefined) throw new Error('an agent was given')
+  const { held = [], ...more } = options
+  return {
+    id: 'parent',
+    settings: { ...rest, agent },
+    policy: rest.confirmation_policy ?? { kind: 'NeverConfirm' },
+    analyzer: rest.security_analyzer ?? null,
+    hooks: undefined,
+    profile: async (name) => (name === 'strong' ? llm.parse({ model: 'strong', stream: true }) : undefined),
+    skills: async (context) =>
+      held.filter(({ name, origin }) => !context.disabled_skills.includes(name) && isAsked(context, origin)),
+    ...more,
+  }
+}
+
+function isAsked(context: AgentContext, origin: LoadedSkill['origin']): boolean {
+  if (origin === 'project') return context.load_project_skills
+  return origin === 'user' ? context.load_user_skills : true
+}
+
+async function settings(from: Giver, definition: object, maxTurns?: number): Promise<Settings> {
+  const made = await taskSettings(from, agentDefinition.parse({ name: 'a', ...definition }), maxTurns)
+  if ('fault' in made) throw new Error(made.fault)
+  return made.settings
+}
+
+test('a task has the workspace, secrets and limits of its giver, and nothing that is about the talk with the user', async () => {
+  const from = giver({
+    agent: {
+      llm: { model: 'own' },
+      tools: [{ name: 'terminal', params: { no_change_timeout_seconds: 3 } }, { name: 'task_tool_set' }],
+      mcp_config: { notes: { command: 'notes' } },
+      filter_tools_regex: 'x',
+      system_prompt: 'Own.',
+      critic: { kind: 'PassCritic' },
+      agent_context: { secrets: { A: 'of-context' }, user_message_suffix: 'Please.' },
+      tool_concurrency_limit: 3,
+    },
+    secrets: { B: 'of-request' },
+    worktree: true,
+    conversation_id: '00000000-0000-4000-8000-000000000001',
+    initial_message: { content: 'Begin.' },
+    client_tools: [{ name: 'show', description: 'd', parameters: { type: 'object' } }],
+    agent_launch_additions: { system_message_suffix_append: 'More.' },
+    tags: { a: 'b' },
+    max_iterations: 44,
+    stuck_detection: false,
+    user_id: 'u',
+  })
+  const made = await settings(from, { tools: ['TerminalTool', 'grep'], system_prompt: 'You look.' })
+  expect(made).toMatchObject({
+    workspace: { working_dir: '/w' },
+    parent_conversation_id: 'parent',
+    conversation_id: undefined,
+    initial_message: undefined,
+    client_tools: undefined,
+    agent_launch_additions: undefined,
+    tags: undefined,
+    worktree: false,
+    autotitle: false,
+    max_iterations: 44,
+    stuck_detection: false,
+    user_id: 'u',
+    secrets: { A: { value: 'of-context' }, B: { value: 'of-request' } },
+    agent: {
+      tools: [
+        { name: 'TerminalTool', params: { no_change_timeout_seconds: 3 } },
+        { name: 'grep', params: {} },
+      ],
+      mcp_config: {},
+      filter_tools_regex: undefined,
+      system_prompt: undefined,
+      critic: undefined,
+      condenser: { kind: 'LLMSummarizingCondenser' },
+      tool_concurrency_limit: 3,
+      agent_context: {
+        system_message_suffix: 'You look.',
+        user_message_suffix: undefined,
+        secrets: undefined,
+      },
+    },
+  })
+})
+
+test('what it is started with can be kept and read again', async () => {
+  const made = await settings(giver(), { tools: ['grep'], mcp_config: { notes: { command: 'notes' } } })
+  const again = startConversationRequest.safeParse(JSON.parse(JSON.stringify(made)))
+  expect(again.error?.issues ?? []).toEqual([
+    expect.objectContaining({ path: ['parent_conversation_id'] }), // the id of this test is no UUID
+  ])
+})
+
+test('the model is that of the giver or of a profile, and nobody watches the pieces of its answers', async () => {
+  expect((await settings(giver(), {})).agent.llm).toMatchObject({ model: 'own', stream: false, api_key: 'k' })
+  expect((await settings(giver(), { model: 'strong' })).agent.llm).toMatchObject({
+    model: 'strong',
+    stream: false,
+  })
+  const lost = agentDefinition.parse({ name: 'a', model: 'gone' })
+  expect(await taskSettings(giver(), lost, undefined)).toHaveProperty('fault')
+})
+
+test('of all limits of steps the smallest counts, the definition before the giver', async () => {
+  const from = giver({ max_iterations: 30 })
+  expect((await settings(from, {})).max_iterations).toBe(30)
+  expect((await settings(from, { max_iteration_per_run: 60 })).max_iterations).toBe(60)
+  expect((await settings(from, { max_iteration_per_run: 60 }, 5)).max_iterations).toBe(5)
+  expect((await settings(from, { max_iteration_per_run: 4 }, 5)).max_iterations).toBe(4)
+})
+
+test('tools that are not there are a fault that names them', async () => {
+  const definition = agentDefinition.parse({ name: 'a', tools: ['grep', 'Bash', 'Read'] })
+  expect(faultOf(definition)).toBe('The agent a names tools that this server does not have: Bash, Read')
+  expect(await taskSettings(giver(), definition, undefined)).toEqual({ fault: faultOf(definition) })
+})
+
+test('hooks that watch over tools come from both, the others from the definition alone', async () => {
+  const hook = (command: string) => [{ matcher: '*', hooks: [{ command }] }]
+  const hooks = hookConfig.parse({
+    pre_tool_use: hook('given'),
+    post_tool_use: hook('given'),
+    stop: hook('given'),
+    user_prompt_submit: hook('given'),
+  })
+  const made = await settings(giver({}, { hooks }), {
+    hooks: { pre_tool_use: hook('own'), stop: hook('own') },
+  })
+  const commands = Object.entries(made.hook_config ?? {}).map(([event, matchers]) => [
+    event,
+    matchers.flatMap((one) => one.hooks.map(({ command }) => command)).join(),
+  ])
+  expect(Object.fromEntries(commands)).toEqual({
+    pre_tool_use: 'given,own',
+    post_tool_use: 'given',
+    user_prompt_submit: '',
+    session_start: '',
+    session_end: '',
+    stop: 'own',
+  })
+  // Never undefined: that would mean those of the project, once more.
+  expect((await settings(giver(), {})).hook_config).toEqual(hookConfig.parse({}))
+})
+
+test('it is told what is always told there, and the skills that its definition names', async () => {
+  const held = [
+    skill('always'),
+    skill('style', { keywords: ['style'] }),
+    skill('other', { keywords: ['other'] }),
+    skill('mine', { origin: 'user', isAgentSkill: true }),
+    skill('always-mine', { origin: 'user' }),
+    skill('asked', { origin: 'request' }),
+    skill('barred', { origin: 'request' }),
+    skill('plugged', { origin: 'plugin', isAgentSkill: true }),
+  ]
+  const context = { load_project_skills: true, disabled_skills: ['barred'] }
+  const from = giver({ agent: { llm: { model: 'own' }, agent_context: context } }, { held })
+  const toldTo = async (giver: Giver, skills: readonly string[]) => {
+    const made = await settings(giver, { skills })
+    const asked = agentContext.parse(made.agent.agent_context)
+    const given = asked.skills.map(({ name }) => name)
+    return [...(await giver.skills(asked)).map(({ name }) => name), ...given].sort()
+  }
+  expect(await toldTo(from, [])).toEqual(['always', 'asked'])
+  expect(await toldTo(from, ['style', 'mine'])).toEqual(['always', 'asked', 'mine', 'style'])
+  expect(await toldTo(from, ['plugged'])).toEqual(['always', 'asked', 'plugged', 'plugged'])
+  // A giver who is told nothing of the project has agents who are told nothing of it but what they name.
+  expect(await toldTo(giver({}, { held }), ['other'])).toEqual(['asked', 'barred', 'other'])
+})

@@ -1,0 +1,71 @@
+import {
+  type Action,
+  atLeast,
+  type ConfirmationPolicy,
+  compareRisk,
+  type SecurityAnalyzer,
+  type SecurityRisk,
+} from '@slipway/protocol'
+import { patternRisk, railRisk } from '../../shell/risk.ts'
+import { isReadOnly } from '../../tools/arguments.ts'
+import type { Tool } from '../../tools/tool.ts'
+import type { Pending } from '../state/state.ts'
+
+interface Call {
+  readonly tool: Tool
+  readonly action: Action
+  /** What the model said of it. */
+  readonly predicted: SecurityRisk
+}
+
+/**
+ * The risk of an action as its event says it, UNKNOWN without an analyzer. What is decided later about it follows from the
+ * event alone, also after a restart.
+ */
+export async function assess(
+  analyzer: SecurityAnalyzer | null | undefined,
+  call: Call,
+): Promise<SecurityRisk> {
+  if (analyzer === null || analyzer === undefined) return 'UNKNOWN'
+  switch (analyzer.kind) {
+    case 'LLMSecurityAnalyzer':
+      return isReadOnly(call.tool) ? 'UNKNOWN' : call.predicted
+    case 'PatternSecurityAnalyzer':
+      return call.action.kind === 'TerminalAction'
+        ? await patternRisk(call.action.command)
+        : riskByTraits(call.tool)
+    case 'PolicyRailSecurityAnalyzer':
+      return call.action.kind === 'TerminalAction' ? await railRisk(call.action.command) : 'LOW'
+    case 'EnsembleSecurityAnalyzer': {
+      const risks = await Promise.all(analyzer.analyzers.map((one) => assess(one, call)))
+      if (analyzer.propagate_unknown && risks.includes('UNKNOWN')) return 'UNKNOWN'
+      return risks.reduce((worst, risk) => (compareRisk(risk, worst) > 0 ? risk : worst))
+    }
+  }
+}
+
+/** What a tool may do at all, where no rule looks at what it does. */
+function riskByTraits({ definition: { annotations } }: Tool): SecurityRisk {
+  if (annotations?.readOnlyHint) return 'LOW'
+  return annotations?.openWorldHint === false ? 'LOW' : 'MEDIUM'
+}
+
+/**
+ * Whether somebody has to agree before these pending actions are done: as a whole, when any of them needs it. Nobody is
+ * asked about what was approved, nor about a single finish or think. Tools that only read count as LOW where nothing is known.
+ */
+export function mustAsk(
+  policy: ConfirmationPolicy,
+  pending: readonly Pending[],
+  options: { readonly approvedBelow: number; readonly tools: ReadonlyMap<string, Tool> },
+): boolean {
+  const open = pending.filter(({ position, action }) => position >= options.approvedBelow && action !== null)
+  if (open.length === 1 && /^(Finish|Think)Action$/.test(open[0]?.action?.kind ?? '')) return false
+  return open.some(({ security_risk, tool_name }) => {
+    if (policy.kind !== 'ConfirmRisky') return policy.kind === 'AlwaysConfirm'
+    const tool = options.tools.get(tool_name)
+    const isKnownToRead = security_risk === 'UNKNOWN' && tool !== undefined && isReadOnly(tool)
+    const risk = isKnownToRead ? 'LOW' : security_risk
+    return risk === 'UNKNOWN' ? policy.confirm_unknown : atLeast(risk, policy.threshold)
+  })
+}

@@ -1,0 +1,77 @@
+import type { ExecutionStatus, Message, Observation } from '@slipway/protocol'
+import type { EventDraft } from '@slipway/storage'
+import type { Pending } from '../state/state.ts'
+
+/** Drafts of the events that the loop and its callers write (spec 2.2), each in one place. */
+
+export function stateUpdate(key: string, value: unknown): EventDraft {
+  return { kind: 'ConversationStateUpdateEvent', source: 'environment', key, value }
+}
+
+export function statusUpdate(status: ExecutionStatus): EventDraft {
+  return stateUpdate('execution_status', status)
+}
+
+export function userMessage(
+  source: 'user' | 'environment',
+  text: string,
+  members: Readonly<Record<string, unknown>> = {},
+): EventDraft {
+  return {
+    kind: 'MessageEvent',
+    source,
+    llm_message: textMessage('user', text),
+    activated_skills: [],
+    extended_content: [],
+    ...members,
+  }
+}
+
+export function agentError(call: Pick<Pending, 'tool_name' | 'tool_call_id'>, error: string): EventDraft {
+  const { tool_name, tool_call_id } = call
+  return { kind: 'AgentErrorEvent', source: 'agent', tool_name, tool_call_id, error }
+}
+
+export function observationOf(call: Pending, observation: Observation): EventDraft {
+  const { tool_name, tool_call_id, id: action_id } = call
+  const { kind, ...members } = observation
+  return {
+    kind: 'ObservationEvent',
+    source: 'environment',
+    tool_name,
+    tool_call_id,
+    // Its kind comes last, as everywhere on the wire.
+    observation: { ...members, kind },
+    action_id,
+  }
+}
+
+export function rejection(
+  call: Pick<Pending, 'tool_name' | 'tool_call_id' | 'id'>,
+  reason: string,
+  rejection_source: 'user' | 'hook' = 'user',
+): EventDraft {
+  const { tool_name, tool_call_id, id: action_id } = call
+  return {
+    kind: 'UserRejectObservation',
+    source: 'environment',
+    tool_name,
+    tool_call_id,
+    action_id,
+    rejection_reason: reason,
+    rejection_source,
+  }
+}
+
+/** The status comes first: who reads the event can rely on it. */
+export function failure(code: string, detail: string): EventDraft[] {
+  return [
+    statusUpdate('error'),
+    { kind: 'ConversationErrorEvent', source: 'environment', code, detail: detail.slice(0, 10_000) },
+  ]
+}
+
+/** A message of one text, for a question beside the conversation. */
+export function textMessage(role: 'system' | 'user', text: string): Message {
+  return { role, content: [{ type: 'text', text, cache_prompt: false }], thinking_blocks: [] }
+}

@@ -1,0 +1,177 @@
+import { eventKinds, validateEvent } from '@slipway/protocol'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { gate, type Life, Player, Temporary, until } from '../testing/fixtures.ts'
+
+let place: Temporary
+
+beforeAll(async () => {
+  place = await Temporary.open()
+})
+afterAll(() => place[Symbol.asyncDispose]())
+
+const command = (line: string) => [{ matcher: '*', hooks: [{ type: 'command', command: line }] }]
+const told = '{"additionalContext":"Mind the gap.","token":"the-canary-value"}'
+const secret = 'the-canary-value'
+
+/** A life with hooks, an error of a call, an interrupt, a failure of the model and a navigation. */
+async function whole(wire: 'seed' | 'current'): Promise<Life> {
+  const asked = gate()
+  const player = new Player([
+    {
+      calls: [
+        ['think', { thought: 'a' }],
+        ['nothing', {}],
+        ['think', { thought: 'never' }],
+      ],
+    },
+    { text: 'Half done.' },
+    {
+      before: async (_, signal) => {
+        asked.open()
+        await until(() => signal.aborted)
+      },
+    },
+    { failure: 'LLMRateLimitError', detail: 'Slow down.' },
+    { text: 'On another branch.' },
+  ])
+  const life = await place.begin({
+    model: player.open,
+    wire,
+    request: {
+      secrets: { CANARY: { kind: 'StaticSecret', value: secret } },
+      hook_config: {
+        session_start: command('echo begun'),
+        user_prompt_submit: command(`echo '${told}'`),
+        pre_tool_use: command(`grep -q never && { echo ${secret} >&2; exit 2; } || exit 0`),
+        post_tool_use: command('exit 7'),
+        stop: command('true'),
+        session_end: command('echo over'),
+      },
+    },
+  })
+  await life.say('Begin.')
+  await life.send('Go on.', { run: true })
+  await asked.opened
+  await life.conversation.interrupt()
+  await life.conversation.run()
+  await life.conversation.settled()
+  const [first] = (await life.all('MessageEvent')).filter(({ source }) => source === 'agent')
+  await life.conversation.navigate(first?.id ?? '')
+  await life.say('Another way.')
+  await life.conversation.navigate(null)
+  await life.say('From the beginning.')
+  await life.conversation.close()
+  return life
+}
+
+test('a conversation of the closed wire has no newer member and no newer kind, whatever happens in it', async () => {
+  const events = await (await whole('seed')).events()
+  for (const event of events) expect(validateEvent(event)).toEqual([])
+  const kinds = new Set(events.map(({ kind }) => kind))
+  for (const kind of ['PauseEvent', 'ConversationErrorEvent', 'AgentErrorEvent', 'UserRejectObservation'])
+    expect(kinds).toContain(kind)
+  expect(events.filter((event) => 'key' in event && event.key === 'leaf_event_id')).toHaveLength(2)
+  expect(JSON.stringify(events)).not.toMatch(/parent_id|classification|HookExecution|InterruptEvent/)
+})
+
+test('a conversation of the current wire tells of hooks, interrupts, failures and of the event before each', async () => {
+  const events: Readonly<Record<string, unknown>>[] = (await (await whole('current')).events()).map(
+    (event) => ({
+      ...event,
+    }),
+  )
+  const of = (kind: string) => events.filter((event) => event.kind === kind)
+  expect(of('InterruptEvent')).toMatchObject([{ source: 'user' }])
+  expect(of('PauseEvent')).toEqual([])
+  expect(of('ConversationErrorEvent')).toMatchObject([
+    {
+      code: 'LLMRateLimitError',
+      classification: { kind: 'rate_limit', retryable: true, user_action: 'retry' },
+    },
+  ])
+  for (const { classification } of of('AgentErrorEvent'))
+    expect(classification).toEqual({ kind: 'agent_action', retryable: true, user_action: 'retry' })
+  expect(new Set(of('HookExecutionEvent').map(({ hook_event_type }) => hook_event_type))).toEqual(
+    new Set(['SessionStart', 'UserPromptSubmit', 'PreToolUse', 'PostToolUse', 'Stop', 'SessionEnd']),
+  )
+  mustFollow(events)
+  // Without what is newer it is what the closed description says.
+  for (const { parent_id: _, classification: __, ...event } of events)
+    if (eventKinds.some((kind) => kind === event.kind)) expect(validateEvent(event)).toEqual([])
+})
+
+/** Each event names the one before it on its branch, a root none. */
+function mustFollow(events: readonly Readonly<Record<string, unknown>>[]): void {
+  let leaf: unknown
+  for (const event of events) {
+    expect(event.parent_id).toBe(leaf)
+    leaf = event.key === 'leaf_event_id' ? event.value : event.id
+  }
+  expect(events.filter((event) => event.parent_id === undefined)).toHaveLength(2)
+}
+
+test('what a hook has done stands before the event that it is about, without secrets', async () => {
+  const life = await whole('current')
+  const events: Readonly<Record<string, unknown>>[] = (await life.events()).map((event) => ({ ...event }))
+  const next = (at: number) => events.slice(at + 1).find(({ kind }) => kind !== 'HookExecutionEvent')
+  events.forEach((event, at) => {
+    if (event.kind !== 'HookExecutionEvent') return
+    const { hook_event_type, action_id, message_id } = event
+    if (hook_event_type === 'UserPromptSubmit') expect(next(at)?.id).toBe(message_id)
+    if (/ToolUse$/.test(String(hook_event_type))) expect(next(at)?.action_id).toBe(action_id)
+  })
+  const about = (type: string) => events.filter(({ hook_event_type }) => hook_event_type === type)
+  expect(about('PostToolUse')).toMatchObject([
+    { success: false, blocked: false, exit_code: 7, tool_name: 'think', source: 'hook' },
+  ])
+  expect(about('PreToolUse')).toMatchObject([
+    { success: true, blocked: false, exit_code: 0 },
+    {
+      success: true,
+      blocked: true,
+      exit_code: 2,
+      reason: '<secret-hidden>',
+      stderr: expect.stringMatching('hidden'),
+    },
+  ])
+  expect(about('UserPromptSubmit')[0]).toMatchObject({
+    additional_context: 'Mind the gap.',
+    hook_input: { event_type: 'UserPromptSubmit', message: 'Begin.', tool_name: null },
+  })
+  expect(JSON.stringify(events)).not.toContain(secret)
+})
+
+test('a conversation goes on with its wire after it was opened again', async () => {
+  const life = await place.begin({
+    wire: 'current',
+    model: new Player([{ text: 'One.' }, { text: 'Two.' }]).open,
+  })
+  await life.say('1')
+  await life.reopen()
+  await life.say('2')
+  mustBeOne((await life.events()).map((event) => ({ ...event })))
+})
+
+function mustBeOne(events: readonly Readonly<Record<string, unknown>>[]): void {
+  events.forEach((event, at) => void expect(event.parent_id).toBe(events[at - 1]?.id))
+}
+
+test('newer kinds are found by their kind and their source', async () => {
+  const life = await whole('current')
+  const count = (filter: { readonly kind?: string; readonly source?: string }) =>
+    place.storage.log.count(life.id, {
+      kind: undefined,
+      source: undefined,
+      body: undefined,
+      timestamp__gte: undefined,
+      timestamp__lt: undefined,
+      ...filter,
+    })
+  const all = (await life.events()).filter(({ kind }) => String(kind) === 'HookExecutionEvent').length
+  expect(all).toBeGreaterThan(5)
+  expect(await count({ kind: 'HookExecutionEvent' })).toBe(all)
+  expect(await count({ source: 'hook' })).toBe(all)
+  expect(await count({ kind: 'InterruptEvent' })).toBe(1)
+  expect(await count({ kind: 'NoSuchEvent' })).toBe(0)
+  expect(await count({ source: 'nobody' })).toBe(0)
+})

@@ -1,0 +1,138 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Problem } from '@slipway/protocol'
+import type { EventLog } from '@slipway/storage'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { statusUpdate, userMessage } from './event-drafts.ts'
+import { Pen } from './writer.ts'
+import { Temporary } from '../testing/fixtures.ts'
+
+let place: Temporary
+
+beforeAll(async () => {
+  place = await Temporary.open()
+})
+afterAll(() => place[Symbol.asyncDispose]())
+
+async function begin(): Promise<{ readonly id: string; readonly log: EventLog; readonly pen: Pen }> {
+  const id = crypto.randomUUID()
+  await place.storage.conversations.create({ id })
+  const { log } = place.storage
+  return { id, log, pen: await Pen.open(id, log) }
+}
+
+test('writes that are asked for together are decided one after another, each with what the one before it wrote', async () => {
+  const { pen } = await begin()
+  const seen: number[] = []
+  await Promise.all(
+    Array.from({ length: 20 }, (_, n) =>
+      pen.write(async (state) => {
+        await sleep(n % 3)
+        seen.push(state.position)
+        return { events: [userMessage('user', `${n}`)] }
+      }),
+    ),
+  )
+  expect(seen).toEqual(Array.from({ length: 20 }, (_, n) => n))
+  expect(pen.state.position).toBe(20)
+})
+
+test('two pens of one log decide anew when the other has written', async () => {
+  const { id, log, pen } = await begin()
+  const other = await Pen.open(id, log)
+  // As long as there are fewer than thirty messages, one more.
+  const fill = (one: Pen) =>
+    one.write(({ position }) =>
+      position < 30 ? { events: [userMessage('user', `${position}`)] } : undefined,
+    )
+  await Promise.all(Array.from({ length: 25 }, () => [fill(pen), fill(other)]).flat())
+  const events = await log.read(id, 0, 100)
+  const texts = events.map(({ bytes }) => JSON.parse(bytes.toString()).llm_message.content[0].text)
+  expect(texts).toEqual(Array.from({ length: 30 }, (_, n) => `${n}`))
+})
+
+test('a decision that fails is told to who asked, and the pen writes on', async () => {
+  const { pen } = await begin()
+  const failed = pen.write(() => {
+    throw new Error('no')
+  })
+  const written = pen.write(() => ({ events: [userMessage('user', 'yes')] }))
+  await expect(failed).rejects.toThrow('no')
+  expect(await written).toHaveLength(1)
+})
+
+test('nothing is written for nothing', async () => {
+  const { pen } = await begin()
+  expect(await pen.write(() => undefined)).toEqual([])
+  expect(await pen.write(() => ({ events: [] }))).toEqual([])
+  expect(pen.state.position).toBe(0)
+})
+
+test('the record follows the events in the same write: the status, and what is given besides', async () => {
+  const { id, pen } = await begin()
+  await pen.write(() => ({
+    events: [statusUpdate('running'), statusUpdate('finished')],
+    record: { stats: '{"a":1}' },
+  }))
+  expect((await place.storage.conversations.get([id]))[0]).toMatchObject({
+    status: 'finished',
+    stats: '{"a":1}',
+  })
+  await pen.write(() => ({ events: [], record: { stats: '{"a":2}' } }))
+  expect((await place.storage.conversations.get([id]))[0]).toMatchObject({
+    status: 'finished',
+    stats: '{"a":2}',
+    head: 2,
+  })
+})
+
+test('a conflict that is no other writer is not tried for ever', async () => {
+  const { id, log, pen } = await begin()
+  await log.append(id, [{ ...userMessage('user', 'one'), id: 'same' }])
+  await expect(
+    pen.write(() => ({ events: [{ ...userMessage('user', 'two'), id: 'same' }] })),
+  ).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('who is patient waits for an import to end, and who is not is told that it is busy', async () => {
+  const { id, log } = await begin()
+  let refusals = 3
+  const held: EventLog = {
+    append: async (...args) => {
+      if (refusals-- > 0) throw new Problem('busy', 'An import is under way.')
+      return await log.append(...args)
+    },
+    read: (...args) => log.read(...args),
+    search: (...args) => log.search(...args),
+    count: (...args) => log.count(...args),
+    get: (...args) => log.get(...args),
+    tail: (...args) => log.tail(...args),
+  }
+  const pen = await Pen.open(id, held)
+  const decide = () => ({ events: [userMessage('user', 'hi')] })
+  await expect(pen.write(decide)).rejects.toMatchObject({ code: 'busy' })
+  expect(await pen.write(decide, { isPatient: true })).toHaveLength(1)
+})
+
+test('each draft is dressed with the event that it follows, also behind a fact that moves the leaf', async () => {
+  const id = crypto.randomUUID()
+  await place.storage.conversations.create({ id })
+  const follows: (string | undefined)[] = []
+  const pen = await Pen.open(id, place.storage.log, {
+    dress: (draft, leafId) => {
+      follows.push(leafId)
+      return draft
+    },
+  })
+  const pause = (id: string) => ({ id, kind: 'PauseEvent', source: 'user' })
+  const move = (value: string | null) => ({
+    id: `to ${value}`,
+    kind: 'ConversationStateUpdateEvent',
+    source: 'environment',
+    key: 'leaf_event_id',
+    value,
+  })
+  await pen.write(() => ({ events: [pause('a'), pause('b'), move('a'), pause('c'), move(null), pause('d')] }))
+  await pen.write(() => ({ events: [pause('e')] }))
+  expect(follows).toEqual([undefined, 'a', 'b', 'a', 'c', undefined, 'd'])
+  expect(pen.state.leafId).toBe('e')
+})

@@ -1,0 +1,230 @@
+import { must, validateEvent } from '@slipway/protocol'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Answered } from '../../llm/model.ts'
+import { openTools } from '../../tools/index.ts'
+import { Temporary as Workbench } from '../../tools/temporary.ts'
+import type { Tool } from '../../tools/tool.ts'
+import { closingText, type Reading, thoughtOf } from './model-turn.ts'
+
+let bench: Workbench
+let reading: Reading
+
+beforeAll(async () => {
+  bench = await Workbench.open()
+  const tools: ReadonlyMap<string, Tool> = await openTools({
+    specs: [
+      { name: 'terminal', params: {} },
+      { name: 'file_editor', params: {} },
+    ],
+    defaults: ['FinishTool', 'ThinkTool'],
+    context: bench.context,
+  })
+  reading = { tools, analyzer: undefined, mask: (text) => text }
+})
+afterAll(() => bench[Symbol.asyncDispose]())
+
+type Call = readonly [id: string, name: string, args: string]
+
+function answer(
+  message: Partial<Answered['message']>,
+  calls: readonly Call[] = [],
+  more: Partial<Answered> = {},
+): Answered {
+  return {
+    kind: 'answer',
+    responseId: 'resp-1',
+    message: {
+      role: 'assistant',
+      content: [],
+      thinking_blocks: [],
+      ...(calls.length === 0
+        ? {}
+        : {
+            tool_calls: calls.map(([id, name, args]) => ({
+              id,
+              name,
+              arguments: args,
+              origin: 'responses' as const,
+            })),
+          }),
+      ...message,
+    },
+    usage: {
+      model: 'm',
+      prompt_tokens: 1,
+      completion_tokens: 1,
+      cache_read_tokens: 0,
+      cache_write_tokens: 0,
+      reasoning_tokens: 0,
+      context_window: 0,
+      per_turn_token: 2,
+      response_id: 'resp-1',
+    },
+    cost: 0,
+    latencyMs: 1,
+    model: 'm',
+    usageId: 'agent',
+    stop: calls.length > 0 ? 'tool_calls' : 'stop',
+    ...more,
+  }
+}
+
+const say = (text: string) => [{ type: 'text' as const, text, cache_prompt: false }]
+const wrong = (events: readonly object[]) =>
+  events.flatMap((event) => validateEvent(JSON.parse(JSON.stringify(event))))
+
+test('what belongs to an answer as a whole stands on the first of its actions alone, just as it came', async () => {
+  const reasoning = {
+    reasoning_content: 'Let me see.',
+    thinking_blocks: [
+      { type: 'thinking' as const, thinking: 'hm', signature: 'c2lnbmF0dXJl' },
+      { type: 'redacted_thinking' as const, data: 'b3BhcXVl' },
+    ],
+    responses_reasoning_item: {
+      id: 'rs_1',
+      summary: ['short'],
+      content: ['long'],
+      encrypted_content: 'ZW5jcnlwdGVk',
+      status: 'completed',
+    },
+  }
+  const { kind, events } = await thoughtOf(
+    answer({ content: say('First I look.'), ...reasoning }, [
+      ['a', 'terminal', '{"command":"ls"}'],
+      ['b', 'think', '{"thought":"hm"}'],
+    ]),
+    reading,
+  )
+  expect(kind).toBe('calls')
+  expect(events).toHaveLength(2)
+  expect(wrong(events)).toEqual([])
+  const [first, second] = events
+  expect(first).toMatchObject({ ...reasoning, thought: say('First I look.') })
+  expect(second).toMatchObject({ thought: [], thinking_blocks: [] })
+  expect(second?.reasoning_content ?? second?.responses_reasoning_item).toBeUndefined()
+  expect(events.map(({ llm_response_id }) => llm_response_id)).toEqual(['resp-1', 'resp-1'])
+  expect(events.map(({ source }) => source)).toEqual(['agent', 'agent'])
+})
+
+test('an action keeps its call as received, with the risk and the summary that the action itself has not', async () => {
+  const args = '{"command": "rm x",  "security_risk": "HIGH", "summary": "Removes a file."}'
+  const llm = { ...reading, analyzer: { kind: 'LLMSecurityAnalyzer' as const } }
+  const { events } = await thoughtOf(answer({}, [['a', 'terminal', args]]), llm)
+  expect(events[0]).toMatchObject({
+    tool_name: 'terminal',
+    tool_call_id: 'a',
+    tool_call: { id: 'a', name: 'terminal', arguments: args, origin: 'responses' },
+    security_risk: 'HIGH',
+    summary: 'Removes a file.',
+  })
+  expect(events[0]?.action).toEqual({
+    kind: 'TerminalAction',
+    command: 'rm x',
+    is_input: false,
+    reset: false,
+  })
+})
+
+test('an action without a summary gets one line of its call, and one that is cut is cut after secrets are hidden', async () => {
+  const call = async (args: string, mask = (text: string) => text) => {
+    const { events } = await thoughtOf(answer({}, [['a', 'terminal', args]]), { ...reading, mask })
+    return String(events[0]?.summary)
+  }
+  expect(await call('{"command":\n"ls"}')).toBe('terminal: {"command": "ls"}')
+  const secret = 'hunter22-and-more'
+  const long = JSON.stringify({ command: `echo ${'x'.repeat(76)} ${secret} ${'y'.repeat(50)}` })
+  expect(await call(long)).toMatch(/ hunter2.*\.\.\.$/)
+  const masked = await call(long, (text) => text.replaceAll(secret, '<secret-hidden>'))
+  expect(masked).not.toContain('hunter')
+  expect(masked).toHaveLength(120)
+})
+
+test('a call that cannot be done is an action of null with its call as received, and an error behind all actions', async () => {
+  const { events } = await thoughtOf(
+    answer({}, [
+      ['a', 'no_such_tool', '{"x":1}'],
+      ['b', 'terminal', '{"command":'],
+      ['c', 'terminal', '{"command":"ls"}'],
+      ['d', 'file_editor', '{"command":"fly"}'],
+    ]),
+    reading,
+  )
+  expect(events.map(({ kind }) => kind)).toEqual([
+    ...Array(4).fill('ActionEvent'),
+    ...Array(3).fill('AgentErrorEvent'),
+  ])
+  expect(wrong(events)).toEqual([])
+  expect(events.slice(0, 4).map(({ action }) => action === undefined)).toEqual([true, true, false, true])
+  expect(events.slice(0, 4).map(({ tool_call }) => tool_call)).toMatchObject([
+    { arguments: '{"x":1}' },
+    { arguments: '{"command":' },
+    {},
+    { arguments: '{"command":"fly"}' },
+  ])
+  expect(events.slice(4).map(({ tool_call_id }) => tool_call_id)).toEqual(['a', 'b', 'd'])
+})
+
+test('calls after a finish are dropped, also when the finish has none before it', async () => {
+  const { events } = await thoughtOf(
+    answer({}, [
+      ['a', 'think', '{"thought":"hm"}'],
+      ['b', 'finish', '{"message":"ok"}'],
+      ['c', 'terminal', '{"command":"ls"}'],
+    ]),
+    reading,
+  )
+  expect(events.map(({ tool_call_id }) => tool_call_id)).toEqual(['a', 'b'])
+})
+
+test('calls that share an id, or have none, get ids of their own', async () => {
+  const args = '{"thought":"hm"}'
+  const { events } = await thoughtOf(
+    answer({}, [
+      ['', 'think', args],
+      ['x', 'think', args],
+      ['x', 'think', args],
+      ['', 'think', args],
+    ]),
+    reading,
+  )
+  const ids = events.map(({ tool_call_id }) => String(tool_call_id))
+  expect(new Set(ids).size).toBe(4)
+  expect(ids.every((id) => id !== '')).toBe(true)
+  expect(events.map(({ tool_call }) => must(tool_call as { id: string } | undefined, 'a call').id)).toEqual(
+    ids,
+  )
+})
+
+test('an answer in words is a message exactly as the model gave it', async () => {
+  const given = answer({
+    content: say('Done.'),
+    reasoning_content: 'hm',
+    thinking_blocks: [{ type: 'thinking', thinking: 'hm', signature: 's' }],
+  })
+  const { kind, events } = await thoughtOf(given, reading)
+  expect(kind).toBe('text')
+  expect(events).toHaveLength(1)
+  expect(events[0]).toMatchObject({ kind: 'MessageEvent', source: 'agent', llm_response_id: 'resp-1' })
+  expect(events[0]?.llm_message).toEqual(given.message)
+})
+
+test('logs and token ids come before what they are about', async () => {
+  const { events } = await thoughtOf(
+    answer({ content: say('Done.') }, [], {
+      log: { filename: 'f', data: '{}' },
+      tokenIds: { prompt: [1], response: [2] },
+    }),
+    reading,
+  )
+  expect(events.map(({ kind }) => kind)).toEqual(['LLMCompletionLogEvent', 'TokenEvent', 'MessageEvent'])
+  expect(wrong(events)).toEqual([])
+})
+
+test('an answer closes the work when it is a finish or words alone', () => {
+  expect(closingText(answer({ content: say('Done.') }))).toBe('Done.')
+  expect(closingText(answer({}, [['a', 'finish', '{"message":"ok"}']]))).toBe('ok')
+  expect(closingText(answer({}, [['a', 'finish', '{"mess']]))).toBe('')
+  expect(closingText(answer({}, [['a', 'think', '{}']]))).toBeUndefined()
+  expect(closingText(answer({ content: say('  ') }))).toBeUndefined()
+  expect(closingText(answer({ content: say('No.') }, [], { stop: 'refusal' }))).toBeUndefined()
+})

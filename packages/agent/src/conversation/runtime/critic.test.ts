@@ -1,0 +1,171 @@
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Critic } from '@slipway/protocol'
+import { expect, onTestFinished, test } from 'vitest'
+import { Workspace } from '../../workspace.ts'
+import { openCritic } from './critic.ts'
+
+const never = new AbortController().signal
+const mode = { mode: 'finish_and_message', iterative_refinement: undefined } as const
+const env = {
+  PATH: '/usr/bin:/bin',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_AUTHOR_NAME: 'T',
+  GIT_AUTHOR_EMAIL: 't@example.com',
+  GIT_COMMITTER_NAME: 'T',
+  GIT_COMMITTER_EMAIL: 't@example.com',
+}
+
+async function openWorkspace(): Promise<Workspace> {
+  const directory = await mkdtemp(join(tmpdir(), 'slipway-critic-'))
+  const workspace = await Workspace.open({ directory, env })
+  onTestFinished(async () => {
+    await workspace[Symbol.asyncDispose]()
+    await rm(directory, { recursive: true, force: true })
+  })
+  return workspace
+}
+
+const finish = { kind: 'ActionEvent', action: { kind: 'FinishAction', message: 'done' } }
+const work = { kind: 'ActionEvent', action: { kind: 'TerminalAction', command: 'ls' } }
+
+test('the critic that passes everything gives 1, with a message member', async () => {
+  const workspace = await openWorkspace()
+  const result = await openCritic({ kind: 'PassCritic', ...mode })(
+    { events: [], message: '', workspace },
+    never,
+  )
+  expect(result).toEqual({ score: 1, message: null })
+})
+
+test('the critic of finishing gives 1 only when the last action is to finish', async () => {
+  const workspace = await openWorkspace()
+  const judge = openCritic({ kind: 'AgentFinishedCritic', ...mode })
+  const scores = [[work, finish], [finish, work], [], [{ kind: 'ActionEvent', action: null }]].map(
+    async (events) => (await judge({ events, message: '', workspace }, never))?.score,
+  )
+  expect(await Promise.all(scores)).toEqual([1, 0, 0, 0])
+})
+
+test('the critic of patches sees changes, new files and new commits, and does not judge without a repository', async () => {
+  const workspace = await openWorkspace()
+  const git = async (...args: string[]) => {
+    const exit = await workspace.run('git', args)
+    expect(exit.stderr.toString()).toBe('')
+    expect(exit.exitCode).toBe(0)
+  }
+  const judge = openCritic({ kind: 'EmptyPatchCritic', ...mode })
+  const start = new Date(Date.now() - 60_000).toISOString().replace('Z', '')
+  const score = async (events: { kind: string; timestamp?: string }[] = []) =>
+    (await judge({ events, message: '', workspace }, never))?.score
+  expect(await score()).toBe(undefined)
+  await git('init', '-q', '-b', 'main')
+  expect(await score([{ kind: 'MessageEvent', timestamp: start }])).toBe(0)
+  await writeFile(join(workspace.directory, 'a'), '1')
+  expect(await score()).toBe(1)
+  await git('add', 'a')
+  expect(await score()).toBe(1)
+  await git('commit', '-q', '-m', 'first')
+  expect(await score()).toBe(0)
+  expect(await score([{ kind: 'MessageEvent', timestamp: start }])).toBe(1)
+  const later = new Date(Date.now() + 60_000).toISOString()
+  expect(await score([{ kind: 'MessageEvent', timestamp: later }])).toBe(0)
+  await writeFile(join(workspace.directory, 'a'), '2')
+  expect(await score()).toBe(1)
+})
+
+type Answer = (request: IncomingMessage, body: string, response: ServerResponse) => void
+
+async function serve(answer: Answer): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    answer(request, Buffer.concat(chunks).toString(), response)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  // The address of a server that listens on a port is no text.
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/judge`
+}
+
+function remote(server_url: string, timeout = 30): Critic {
+  return { kind: 'APIBasedCritic', server_url, api_key: 'k3y', model_name: 'judge-1', timeout, ...mode }
+}
+
+test('a remote critic is sent model, message and events, and its answer is the result', async () => {
+  const workspace = await openWorkspace()
+  const seen: unknown[] = []
+  const url = await serve((request, body, response) => {
+    seen.push(request.method, request.headers.authorization, JSON.parse(body))
+    response.end(
+      JSON.stringify({ score: 0.25, message: 'tests are missing', metadata: { a: 1 }, more: true }),
+    )
+  })
+  const input = { events: [work, finish], message: 'done', workspace }
+  expect(await openCritic(remote(url))(input, never)).toEqual({
+    score: 0.25,
+    message: 'tests are missing',
+    metadata: { a: 1 },
+  })
+  expect(seen).toEqual(['POST', 'Bearer k3y', { model: 'judge-1', message: 'done', events: [work, finish] }])
+})
+
+test('a remote critic is sent the newest events that fit', async () => {
+  const workspace = await openWorkspace()
+  let count = 0
+  const url = await serve((_request, body, response) => {
+    expect(body.length).toBeLessThan(5 * 1024 * 1024)
+    const { events } = JSON.parse(body)
+    count = events.length
+    expect(events.at(-1)).toEqual(finish)
+    response.end('{"score": 1}')
+  })
+  const large = { kind: 'ObservationEvent', text: 'x'.repeat(1024 * 1024) }
+  const input = { events: [large, large, large, large, large, finish], message: '', workspace }
+  expect(await openCritic(remote(url))(input, never)).toEqual({ score: 1, message: null })
+  expect(count).toBe(4)
+})
+
+test('a remote critic that answers with nonsense, an error or a redirection has nothing to say', async () => {
+  const workspace = await openWorkspace()
+  const answers: Answer[] = [
+    (_request, _body, response) => response.end('{"score": 2}'),
+    (_request, _body, response) => response.end('{"score": "1"}'),
+    (_request, _body, response) => response.end('{"score": null}'),
+    (_request, _body, response) => response.end('null'),
+    (_request, _body, response) => response.end('no JSON'),
+    (_request, _body, response) => response.end(`{"score": 1, "message": "${'x'.repeat(2 * 1024 * 1024)}"}`),
+    (_request, _body, response) => response.writeHead(500).end('{"score": 1}'),
+    (_request, _body, response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
+    (request) => request.socket.destroy(),
+  ]
+  for (const answer of answers) {
+    const url = await serve(answer)
+    expect(await openCritic(remote(url))({ events: [], message: '', workspace }, never)).toBe(undefined)
+  }
+})
+
+test('a remote critic that is silent is given up after its time-out, or when the signal aborts', async () => {
+  const workspace = await openWorkspace()
+  const url = await serve(() => {})
+  const input = { events: [], message: '', workspace }
+  expect(await openCritic(remote(url, 0.1234))(input, never)).toBe(undefined)
+  expect(await openCritic(remote(url))(input, AbortSignal.timeout(100))).toBe(undefined)
+})
+
+test('a result always has its message member', async () => {
+  const workspace = await openWorkspace()
+  const url = await serve((_request, _body, response) =>
+    response.end('{"score": 0, "message": 7, "metadata": []}'),
+  )
+  const result = await openCritic(remote(url))({ events: [], message: '', workspace }, never)
+  expect(result).toStrictEqual({ score: 0, message: null })
+})

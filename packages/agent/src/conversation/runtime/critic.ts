@@ -1,0 +1,169 @@
+import type { Critic, CriticResult } from '@slipway/protocol'
+import type { Workspace } from '../../workspace.ts'
+
+const maxRequestBytes = 4 * 1024 * 1024
+const maxResponseBytes = 1024 * 1024
+const maxMessage = 10_000
+const gitTimeoutMs = 30_000
+
+/** An event, as far as a critic looks at it. */
+export interface JudgedEvent {
+  readonly kind: string
+  readonly timestamp?: string | undefined
+  readonly [member: string]: unknown
+}
+
+/** What is to be judged: the events of the task so far in order, the action or message in question last, and its text. */
+export interface CriticInput {
+  readonly events: readonly JudgedEvent[]
+  readonly message: string
+  readonly workspace: Workspace
+}
+
+/** Judges the work so far. Undefined when it cannot say; never rejects. */
+export type Criticise = (input: CriticInput, signal: AbortSignal) => Promise<CriticResult | undefined>
+
+/** A critic by its settings. */
+export function openCritic(critic: Critic, options: { readonly fetch?: typeof fetch } = {}): Criticise {
+  switch (critic.kind) {
+    case 'PassCritic':
+      return async () => score(1)
+    case 'AgentFinishedCritic':
+      return async ({ events }) => score(isFinished(events) ? 1 : 0)
+    case 'EmptyPatchCritic':
+      return async (input, signal) => {
+        const isChanged = await hasChanged(input, signal)
+        if (isChanged === undefined) return undefined
+        return isChanged ? score(1) : score(0, 'Nothing was changed in the working directory.')
+      }
+    case 'APIBasedCritic':
+      return (input, signal) => askCritic({ critic, fetch: options.fetch ?? fetch, input }, signal)
+  }
+}
+
+function score(value: 0 | 1, message: string | null = null): CriticResult {
+  return { score: value, message }
+}
+
+function isFinished(events: readonly JudgedEvent[]): boolean {
+  const action = events.findLast(({ kind }) => kind === 'ActionEvent')?.action
+  return typeof action === 'object' && action !== null && 'kind' in action && action.kind === 'FinishAction'
+}
+
+/**
+ * Whether the repository has changes, files that are not tracked, or a commit since the first of the events. Undefined when
+ * there is no repository.
+ */
+async function hasChanged(
+  { workspace, events }: CriticInput,
+  signal: AbortSignal,
+): Promise<boolean | undefined> {
+  const changes = await git(
+    workspace,
+    ['status', '--porcelain', '--untracked-files=normal', '--', '.'],
+    signal,
+  )
+  if (changes === undefined) return undefined
+  const since = events.find(({ timestamp }) => timestamp !== undefined)?.timestamp
+  if (changes !== '' || since === undefined) return changes !== ''
+  // Git knows whole seconds, and takes a time without a zone for local.
+  const seconds = Math.floor(Date.parse(/(?:Z|[+-]\d\d:?\d\d)$/.test(since) ? since : `${since}Z`) / 1000)
+  const head = await git(workspace, ['log', '-1', '--format=%ct'], signal)
+  return head !== undefined && Number(head) > seconds
+}
+
+async function git(
+  workspace: Workspace,
+  args: readonly string[],
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const options = {
+    timeoutMs: gitTimeoutMs,
+    maxBytes: 64 * 1024,
+    env: { GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' },
+  }
+  // A repository may name a program to ask for changes; this is no reason to run it.
+  const exit = await workspace.run('git', ['-c', 'core.fsmonitor=false', ...args], options, signal)
+  return exit.exitCode === 0 ? exit.stdout.toString('utf8').trim() : undefined
+}
+
+interface Question {
+  readonly critic: Extract<Critic, { kind: 'APIBasedCritic' }>
+  readonly fetch: typeof fetch
+  readonly input: CriticInput
+}
+
+/**
+ * POST to `server_url` with `{model, message, events}` as JSON (the newest events that fit into 4 MiB; the key as a bearer
+ * token). The answer is `{score, message?, metadata?}`, score 0 to 1.
+ */
+async function askCritic(
+  { critic, fetch, input }: Question,
+  signal: AbortSignal,
+): Promise<CriticResult | undefined> {
+  try {
+    const response = await fetch(critic.server_url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json',
+        ...(critic.api_key === undefined ? {} : { authorization: `Bearer ${critic.api_key}` }),
+      },
+      body: JSON.stringify({
+        model: critic.model_name ?? null,
+        message: input.message,
+        events: newest(input.events),
+      }),
+      redirect: 'error',
+      signal: AbortSignal.any([
+        signal,
+        AbortSignal.timeout(Math.min(Math.ceil(critic.timeout * 1000), 2 ** 31 - 1)),
+      ]),
+    })
+    if (!response.ok) {
+      await response.body?.cancel()
+      return undefined
+    }
+    return readResult(await readBody(response))
+  } catch {
+    // Out of reach, too slow, or no JSON: it has nothing to say.
+    return undefined
+  }
+}
+
+function newest(events: readonly JudgedEvent[]): readonly JudgedEvent[] {
+  let size = 0
+  const tooLarge = events.findLastIndex((event) => {
+    size += Buffer.byteLength(JSON.stringify(event))
+    return size > maxRequestBytes
+  })
+  return events.slice(tooLarge + 1)
+}
+
+async function readBody(response: Response): Promise<unknown> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length
+    if (size > maxResponseBytes) return undefined
+    chunks.push(chunk)
+  }
+  return JSON.parse(Buffer.concat(chunks).toString('utf8'))
+}
+
+function readResult(value: unknown): CriticResult | undefined {
+  if (typeof value !== 'object' || value === null || !('score' in value)) return undefined
+  const { score } = value
+  if (typeof score !== 'number' || !(score >= 0 && score <= 1)) return undefined
+  const message = 'message' in value && typeof value.message === 'string' ? value.message : null
+  const metadata = 'metadata' in value ? value.metadata : undefined
+  return {
+    score,
+    message: message?.slice(0, maxMessage).toWellFormed() ?? null,
+    ...(isRecord(metadata) ? { metadata: { ...metadata } } : {}),
+  }
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

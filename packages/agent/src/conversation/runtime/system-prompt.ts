@@ -1,0 +1,195 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Agent, AgentContext, AgentDefinition, TextContent } from '@slipway/protocol'
+import { cut, oneLine } from '../../skills/skill.ts'
+import type { ListedSkill, Section, Skills } from '../../skills/skills.ts'
+import { type Tool, text } from '../../tools/tool.ts'
+
+/** Characters of all that is always told, and of the list of the other skills. */
+const maxInstructions = 200_000
+const maxList = 30_000
+const maxSecrets = 500
+
+export interface PromptOptions {
+  readonly agent: Agent
+  readonly tools: readonly Tool[]
+  readonly skills: Skills
+  /** The agents that tasks can be given to, when there is the tool for it. */
+  readonly agents?: readonly AgentDefinition[] | undefined
+  /** Absolute. */
+  readonly workspaceDirectory: string
+  readonly secrets: readonly { readonly name: string; readonly description: string | undefined }[]
+  readonly now: Date
+  /** What the request adds to the agent's own suffix. */
+  readonly launchSuffix?: string | undefined
+  readonly hasSecurityAnalyzer: boolean
+}
+
+/**
+ * The two texts of a SystemPromptEvent. `system_prompt` is the same, byte for byte, for all conversations of the same tools
+ * and the same choice of prompt, so that providers can cache it; all that differs is in `dynamic_context`.
+ */
+export function systemPrompt(options: PromptOptions): {
+  readonly system_prompt: TextContent
+  readonly dynamic_context: TextContent
+} {
+  const { agent, tools } = options
+  return {
+    system_prompt: text(agent.system_prompt ?? fixedPrompt(agent.system_prompt_filename, tools)),
+    dynamic_context: text(dynamicContext(options)),
+  }
+}
+
+/** What is added to every message of a user. */
+export function userSuffix(context: AgentContext | undefined): TextContent[] {
+  const suffix = context?.user_message_suffix
+  return suffix === undefined || suffix.trim() === '' ? [] : [text(suffix)]
+}
+
+type Prompt =
+  | 'system'
+  | 'planning'
+  | 'interactive'
+  | 'terminal'
+  | 'tasks'
+  | 'browser'
+  | 'risk'
+  | 'finish'
+  | 'answer'
+
+/** Prompts by the file names that requests know them by; any other name is the first. */
+const variants: Readonly<Record<string, readonly Prompt[]>> = {
+  'system_prompt.j2': ['system'],
+  'system_prompt_interactive.j2': ['system', 'interactive'],
+  'system_prompt_planning.j2': ['planning'],
+}
+
+function fixedPrompt(filename: string, tools: readonly Tool[]): string {
+  const kinds = new Set(tools.map(({ definition }) => definition.kind))
+  const canChange = tools.some(({ definition }) => definition.annotations?.readOnlyHint !== true)
+  const own = Object.hasOwn(variants, filename) ? variants[filename] : undefined
+  const prompts: readonly (Prompt | false)[] = [
+    ...(own ?? ['system']),
+    kinds.has('TerminalTool') && 'terminal',
+    kinds.has('TaskTrackerTool') && 'tasks',
+    [...kinds].some((kind) => kind.startsWith('Browser')) && 'browser',
+    canChange && 'risk',
+    kinds.has('FinishTool') ? 'finish' : 'answer',
+  ]
+  return prompts.flatMap((prompt) => (prompt === false ? [] : [read(prompt)])).join('\n\n')
+}
+
+const texts = new Map<Prompt, string>()
+
+function read(prompt: Prompt): string {
+  const known = texts.get(prompt)
+  if (known !== undefined) return known
+  const found = readFileSync(join(import.meta.dirname, 'prompts', `${prompt}.md`), 'utf8').trim()
+  texts.set(prompt, found)
+  return found
+}
+
+function dynamicContext(options: PromptOptions): string {
+  const { agent, skills, secrets, launchSuffix } = options
+  const suffixes = [agent.agent_context?.system_message_suffix, launchSuffix]
+  const parts = [
+    surroundings(options),
+    instructions(skills.alwaysOn()),
+    skillList(skills.listed()),
+    agentList(options.agents ?? []),
+    secretList(secrets),
+    ...suffixes.map((suffix) => suffix?.trim() ?? ''),
+  ]
+  return parts.filter((part) => part !== '').join('\n\n')
+}
+
+function surroundings({ agent, workspaceDirectory, now, hasSecurityAnalyzer }: PromptOptions): string {
+  const lines = [
+    `- The working directory is ${oneLine(workspaceDirectory, 4096)}. The task is about what is in it, unless the user says otherwise.`,
+    `- The date is ${day(agent.agent_context?.current_datetime, now)}.`,
+  ]
+  if (hasSecurityAnalyzer)
+    lines.push(
+      '- The risk of each call is judged, also by what you give as `security_risk`. A call may have to wait for the user, and may be refused; then find another way or ask.',
+    )
+  return `# This conversation\n\n${lines.join('\n')}`
+}
+
+/** A day and no more: a prompt with the time of day in it would never be the same twice. */
+function day(given: string | undefined, now: Date): string {
+  return /^\d{4}-\d{2}-\d{2}(?!\d)/.exec(given ?? '')?.[0] ?? now.toISOString().slice(0, 10)
+}
+
+function instructions(sections: readonly Section[]): string {
+  let room = maxInstructions
+  const parts: string[] = []
+  for (const section of sections) {
+    if (section.text === '') continue
+    const isCut = section.text.length > room
+    const kept = isCut ? cut(section.text, room) : section.text
+    room = Math.max(0, room - kept.length)
+    const rest = isCut ? '\n[The rest does not fit here; read the file when you need it.]' : ''
+    parts.push(`<instructions source="${oneLine(section.source, 200)}">\n${kept}${rest}\n</instructions>`)
+  }
+  if (parts.length === 0) return ''
+  const intro =
+    'These instructions come with the project or from the user. Follow them where they apply; what the user says in a message goes before them, and so do your rules about secrets and safety.'
+  return `# Instructions\n\n${intro}\n\n${parts.join('\n\n')}`
+}
+
+function skillList(listed: readonly ListedSkill[]): string {
+  if (listed.length === 0) return ''
+  const intro =
+    'A skill is instructions for one kind of work. When one of these fits what you are about to do, read its file first and follow it. One without a file is told to you when it is called: by a trigger of it, by its name when it has none, or by the user writing `/` and its name at the beginning of a message.'
+  return `# Skills\n\n${intro}\n\n${fitting(listed)}`
+}
+
+/** The list with descriptions as long as there is room for; at worst the first names alone. */
+function fitting(listed: readonly ListedSkill[]): string {
+  for (const max of [1024, 250, 80]) {
+    const lines = listed.map((skill) => line(skill, max))
+    const whole = lines.join('\n')
+    if (whole.length <= maxList) return whole
+  }
+  const names = listed.map(({ name }) => name).join(', ')
+  return `They are too many to describe here: ${cut(names, maxList)}`
+}
+
+function line({ name, description, file }: ListedSkill, max: number): string {
+  const about = description === undefined ? '' : `: ${oneLine(description, max)}`
+  return `- ${name}${about}${file === undefined ? '' : ` (file: ${file})`}`
+}
+
+/** With their examples where there is room for them. */
+function agentList(agents: PromptOptions['agents'] = []): string {
+  if (agents.length === 0) return ''
+  const intro = 'These agents can be given tasks with the tool `task`, by their names:'
+  for (const [max, examples] of [
+    [1024, 3],
+    [1024, 0],
+    [200, 0],
+  ] as const) {
+    const lines = agents.map((agent) => agentLine(agent, max, examples)).join('\n')
+    if (lines.length <= maxList) return `# Agents\n\n${intro}\n\n${lines}`
+  }
+  return `# Agents\n\n${intro} ${cut(agents.map(({ name }) => name).join(', '), maxList)}`
+}
+
+function agentLine(agent: AgentDefinition, max: number, examples: number): string {
+  const about = agent.description.trim() === '' ? '' : `: ${oneLine(agent.description, max)}`
+  const lines = agent.when_to_use_examples
+    .slice(0, examples)
+    .map((one) => `\n  - For example: ${oneLine(one, 300)}`)
+  return `- ${agent.name}${about}${lines.join('')}`
+}
+
+function secretList(secrets: PromptOptions['secrets']): string {
+  if (secrets.length === 0) return ''
+  const lines = secrets.slice(0, maxSecrets).map(({ name, description }) => {
+    const about = description === undefined ? '' : `: ${oneLine(description, 500)}`
+    return `- $${oneLine(name, 200)}${about}`
+  })
+  const intro =
+    'These secrets exist. Use one by naming it in a terminal command as `$NAME`; it is then in the environment of that command and nowhere else. Do not print a value, write it into a file, or ask the user for it.'
+  return `# Secrets\n\n${intro}\n\n${lines.join('\n')}`
+}

@@ -1,0 +1,507 @@
+import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openModel } from '../../llm/models/open-model.ts'
+import { gate, type Life, Player, Temporary, textOf, until } from '../testing/fixtures.ts'
+
+let place: Temporary
+
+beforeAll(async () => {
+  place = await Temporary.open()
+})
+afterAll(() => place[Symbol.asyncDispose]())
+
+const terminal = { tools: [{ name: 'terminal' }] }
+const conflict = { name: 'Problem', code: 'conflict' }
+const texts = (player: Player, at: number) => player.asked[at]?.messages.map(({ content }) => textOf(content))
+
+/** The process that wrote its id into a file of the workspace is there. */
+async function pidIn(life: Life, file: string): Promise<number> {
+  const path = join(life.workspace, file)
+  await until(async () => existsSync(path) && (await readFile(path, 'utf8')).trim() !== '')
+  return Number(await readFile(path, 'utf8'))
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+test('a message that comes while a tool runs is seen by the next step', async () => {
+  const player = new Player([{ calls: [['terminal', { command: 'until [ -e go ]; do sleep 0.05; done' }]] }])
+  const life = await place.begin({ model: player.open, agent: terminal })
+  await life.send('first', { run: true })
+  await until(async () => (await life.all('ActionEvent')).length === 1)
+  await life.send('second', { run: true })
+
+  await writeFile(join(life.workspace, 'go'), '')
+  await life.conversation.settled()
+  expect(texts(player, 1)?.at(-1)).toBe('second')
+  expect(player.asked).toHaveLength(2)
+  expect(life.status).toBe('finished')
+})
+
+test('a message that comes while the model answers is told to it in the next step, behind that answer', async () => {
+  const waiting = gate()
+  const player = new Player([
+    { before: () => waiting.opened, text: 'To the first.' },
+    { text: 'To the second.' },
+  ])
+  const life = await place.begin({ model: player.open })
+  await life.send('first', { run: true })
+  await until(() => player.asked.length === 1)
+  await life.send('second')
+  waiting.open()
+  await life.conversation.settled()
+  expect(texts(player, 1)?.slice(1)).toEqual(['first', 'To the first.', 'second'])
+  const messages = await life.all('MessageEvent')
+  const updates = await life.all('ConversationStateUpdateEvent')
+  expect(updates.filter(({ key }) => key === 'last_user_message_id').map(({ value }) => value)).toEqual([
+    messages[1]?.id,
+  ])
+  expect(life.status).toBe('finished')
+})
+
+test('a message that is sent to run just as the run ends is answered', async () => {
+  const player = new Player()
+  const life = await place.begin({ model: player.open })
+  for (let round = 0; round < 25; round++) {
+    await life.send(`message ${round}`, { run: true })
+    // At another moment of the run each time.
+    for (let turns = 0; turns < round * 4; turns++) await undefined
+    if (round % 3 === 0) await sleep(1)
+  }
+  await life.conversation.settled()
+  expect(life.status).toBe('finished')
+  expect(life.conversation.state.isAwaiting).toBe(false)
+  const last = player.asked.at(-1)?.messages.map(({ content }) => textOf(content)) ?? []
+  for (let round = 0; round < 25; round++) expect(last).toContain(`message ${round}`)
+})
+
+test('a message rejects what waits for confirmation, and the model is told why', async () => {
+  const player = new Player([
+    {
+      calls: [
+        ['terminal', { command: 'touch x' }],
+        ['terminal', { command: 'touch y' }],
+      ],
+    },
+  ])
+  const life = await place.begin({
+    model: player.open,
+    agent: terminal,
+    request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
+  })
+  await life.say('go')
+  expect(life.status).toBe('waiting_for_confirmation')
+  await life.send('no, wait')
+  expect(life.status).toBe('idle')
+  expect(await life.all('UserRejectObservation')).toMatchObject([
+    { rejection_reason: 'Superseded by a new user message', rejection_source: 'user', source: 'environment' },
+    { rejection_reason: 'Superseded by a new user message' },
+  ])
+  expect((await life.story()).slice(-4)).toEqual([
+    'UserRejectObservation',
+    'UserRejectObservation',
+    'execution_status: idle',
+    'MessageEvent user',
+  ])
+  await life.conversation.run()
+  await life.conversation.settled()
+  expect(texts(player, 1)?.join()).toContain('Superseded by a new user message')
+  expect(existsSync(join(life.workspace, 'x'))).toBe(false)
+})
+
+test('after a pause the result of the tool that runs is written, nothing is begun, and a run does the rest of the batch', async () => {
+  const player = new Player([
+    {
+      calls: [
+        ['terminal', { command: 'echo $$ > pid; until [ -e go ]; do sleep 0.05; done; echo slow' }],
+        ['terminal', { command: 'echo rest' }],
+      ],
+    },
+  ])
+  const life = await place.begin({ model: player.open, agent: terminal })
+  await life.send('go', { run: true })
+  await pidIn(life, 'pid')
+  await life.conversation.pause()
+  expect(life.status).toBe('paused')
+
+  await writeFile(join(life.workspace, 'go'), '')
+  await life.conversation.settled()
+  const [first, ...others] = await life.all('ObservationEvent')
+  expect(textOf(first?.observation.content)).toContain('slow')
+  expect(others).toEqual([])
+  expect(life.conversation.state.pending.size).toBe(1)
+  expect(player.asked).toHaveLength(1)
+  await life.conversation.run()
+  await life.conversation.settled()
+  expect(textOf((await life.all('ObservationEvent'))[1]?.observation.content)).toContain('rest')
+  expect(player.asked).toHaveLength(2)
+  expect(life.status).toBe('finished')
+})
+
+test('after a pause the answer that is on its way is kept and nothing of it is begun', async () => {
+  const waiting = gate()
+  const player = new Player([{ before: () => waiting.opened, calls: [['terminal', { command: 'touch x' }]] }])
+  const life = await place.begin({ model: player.open, agent: terminal })
+  await life.send('go', { run: true })
+  await until(() => player.asked.length === 1)
+  await life.conversation.pause()
+  waiting.open()
+  await life.conversation.settled()
+  expect((await life.all('ActionEvent')).length).toBe(1)
+  expect(existsSync(join(life.workspace, 'x'))).toBe(false)
+  await life.conversation.run()
+  await life.conversation.settled()
+  expect(existsSync(join(life.workspace, 'x'))).toBe(true)
+})
+
+test('a message rejects what a pause has left, so that it is not done before the model has read it', async () => {
+  const waiting = gate()
+  const player = new Player([{ before: () => waiting.opened, calls: [['terminal', { command: 'touch x' }]] }])
+  const life = await place.begin({ model: player.open, agent: terminal })
+  await life.send('go', { run: true })
+  await until(() => player.asked.length === 1)
+  await life.conversation.pause()
+  waiting.open()
+  await life.conversation.settled()
+  await life.say('not that')
+  const [rejection] = await life.all('UserRejectObservation')
+  expect(rejection?.rejection_reason).toBe('Superseded by a new user message')
+  expect(existsSync(join(life.workspace, 'x'))).toBe(false)
+  expect(life.status).toBe('finished')
+})
+
+test('an interrupt ends a model call at once and nothing of its answer is stored', async () => {
+  const llm = { model: 'scripted/x', script: [{ delay_ms: 60_000, text: 'Too late.' }, { text: 'In time.' }] }
+  const life = await place.begin({ agent: { llm }, model: openModel })
+  await life.send('go', { run: true })
+  await sleep(20)
+  const began = Date.now()
+  await life.conversation.interrupt()
+  expect(Date.now() - began).toBeLessThan(4_000)
+  await life.conversation.settled()
+  expect((await life.story()).slice(2)).toEqual([
+    'execution_status: running',
+    'execution_status: paused',
+    'PauseEvent',
+  ])
+  await life.conversation.run()
+  await life.conversation.settled()
+  expect(textOf((await life.all('MessageEvent')).at(-1)?.llm_message.content)).toBe('In time.')
+})
+
+test('an answer that comes from a model that does not heed the interrupt is dropped, also when it runs again', async () => {
+  const waiting = gate()
+  const player = new Player()
+  let isFirst = true
+  const life = await place.begin({
+    model: (llm, options) => {
+      const model = player.open(llm, options)
+      return {
+        ...model,
+        respond: async (request, signal) => {
+          if (!isFirst) return await model.respond(request, signal)
+          isFirst = false
+          await waiting.opened
+          return await new Player([{ text: 'From before.' }])
+            .open(llm)
+            .respond(request, new AbortController().signal)
+        },
+      }
+    },
+  })
+  await life.send('go', { run: true })
+  await until(() => !isFirst)
+  const interrupted = life.conversation.interrupt()
+  await until(() => life.status === 'paused')
+  await life.conversation.run()
+  waiting.open()
+  await interrupted
+  await life.conversation.settled()
+  const said = (await life.all('MessageEvent')).map(({ llm_message }) => textOf(llm_message.content))
+  expect(said).toEqual(['go', 'The end.'])
+  // It was paid for all the same.
+  expect(life.conversation.stats.cost).toBe(0.5)
+})
+
+test('an interrupt ends a command within seconds: its call is answered and its processes are gone', async () => {
+  const player = new Player([
+    {
+      calls: [
+        ['terminal', { command: 'sh -c "echo \\$\\$ > pid; exec sleep 60"' }],
+        ['think', { thought: 'later' }],
+      ],
+    },
+  ])
+  const life = await place.begin({ model: player.open, agent: terminal })
+  await life.send('go', { run: true })
+  const pid = await pidIn(life, 'pid')
+  const began = Date.now()
+  await life.conversation.interrupt()
+  expect(Date.now() - began).toBeLessThan(8_000)
+  const errors = await life.all('AgentErrorEvent')
+  expect(errors.map(({ tool_name }) => tool_name)).toEqual(['terminal', 'think'])
+  expect(errors[0]?.error).toContain('interrupted by the user')
+  expect((await life.story()).slice(-4)).toEqual([
+    'AgentErrorEvent',
+    'AgentErrorEvent',
+    'execution_status: paused',
+    'PauseEvent',
+  ])
+  await until(() => !isAlive(pid))
+  // The terminal can be used again.
+  await life.say('and now')
+  expect(life.status).toBe('finished')
+})
+
+test('an interrupt of a conversation that does not run is a pause', async () => {
+  const life = await place.begin()
+  await life.conversation.interrupt()
+  expect(await life.story()).toEqual(['execution_status: paused', 'PauseEvent'])
+  await life.conversation.interrupt()
+  expect(await life.story()).toHaveLength(2)
+})
+
+test('accepting twice does the actions once', async () => {
+  const player = new Player([{ calls: [['terminal', { command: 'echo x >> file' }]] }])
+  const life = await place.begin({
+    model: player.open,
+    agent: terminal,
+    request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
+  })
+  await life.say('go')
+  const yes = { accept: true, reason: '' }
+  await Promise.all([life.conversation.respond(yes), life.conversation.respond(yes)])
+  await life.conversation.settled()
+  await life.conversation.respond(yes)
+  expect(await readFile(join(life.workspace, 'file'), 'utf8')).toBe('x\n')
+  expect(life.status).toBe('finished')
+})
+
+test('rejecting twice answers each action once, with the reason, and the conversation is idle', async () => {
+  const player = new Player([
+    {
+      calls: [
+        ['terminal', { command: 'echo x' }],
+        ['terminal', { command: 'echo y' }],
+      ],
+    },
+  ])
+  const life = await place.begin({
+    model: player.open,
+    agent: terminal,
+    request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
+  })
+  await life.say('go')
+  const no = { accept: false, reason: 'Not on a Friday.' }
+  await Promise.all([life.conversation.respond(no), life.conversation.respond(no)])
+  await life.conversation.respond({ accept: true, reason: '' })
+  expect(life.status).toBe('idle')
+  const actions = await life.all('ActionEvent')
+  expect(await life.all('UserRejectObservation')).toMatchObject(
+    actions.map(({ id, tool_call_id }) => ({
+      action_id: id,
+      tool_call_id,
+      rejection_reason: 'Not on a Friday.',
+      rejection_source: 'user',
+    })),
+  )
+  expect((await life.story()).at(-1)).toBe('execution_status: idle')
+  await life.conversation.run()
+  await life.conversation.settled()
+  expect(texts(player, 1)?.join()).toContain('Not on a Friday.')
+})
+
+test('to run what waits for confirmation is to accept it', async () => {
+  const player = new Player([{ calls: [['terminal', { command: 'touch x' }]] }])
+  const life = await place.begin({
+    model: player.open,
+    agent: terminal,
+    request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
+  })
+  await life.say('go')
+  await life.conversation.run()
+  await life.conversation.settled()
+  expect(existsSync(join(life.workspace, 'x'))).toBe(true)
+})
+
+test('to run what is finished changes nothing and asks nobody', async () => {
+  const player = new Player()
+  const life = await place.begin({ model: player.open })
+  await life.say('go')
+  const before = await life.story()
+  await life.conversation.run()
+  await life.conversation.settled()
+  expect(await life.story()).toEqual(before)
+  expect(player.asked).toHaveLength(1)
+})
+
+test('to run what was never spoken to leaves it idle', async () => {
+  const player = new Player()
+  const life = await place.begin({ model: player.open })
+  await life.conversation.run()
+  await life.conversation.settled()
+  expect(life.status).toBe('idle')
+  expect(player.asked).toEqual([])
+})
+
+test('to run what is running is a conflict', async () => {
+  const waiting = gate()
+  const life = await place.begin({ model: new Player([{ before: () => waiting.opened }]).open })
+  await life.send('go', { run: true })
+  await expect(life.conversation.run()).rejects.toMatchObject(conflict)
+  waiting.open()
+  await life.conversation.settled()
+  expect(life.status).toBe('finished')
+})
+
+test('a message that is sent again under its id is stored once, and another one under that id is a conflict', async () => {
+  const player = new Player()
+  const life = await place.begin({ model: player.open })
+  const id = randomUUID()
+  await life.send('once', { id, run: true })
+  await life.conversation.settled()
+  await Promise.all([life.send('once', { id }), life.send('once', { id, run: true })])
+  await life.conversation.settled()
+  expect(await life.all('MessageEvent')).toHaveLength(2)
+  await expect(life.send('twice', { id })).rejects.toMatchObject(conflict)
+  await expect(life.send('once', { id, sender: 'eve' })).rejects.toMatchObject(conflict)
+  expect(await life.all('MessageEvent')).toHaveLength(2)
+  expect(player.asked).toHaveLength(1)
+})
+
+test('a message that is sent again under its id in vain starts the run that was lost', async () => {
+  const player = new Player()
+  const life = await place.begin({ model: player.open })
+  const id = randomUUID()
+  await life.send('once', { id })
+  await life.send('once', { id, run: true })
+  await life.conversation.settled()
+  expect(player.asked).toHaveLength(1)
+  expect(life.status).toBe('finished')
+})
+
+test('a message that repeats an id is the same message also when a secret in it is known since', async () => {
+  const life = await place.begin()
+  const id = randomUUID()
+  await life.send('the password is hunter22', { id })
+  await life.conversation.addSecrets({
+    PASSWORD: { kind: 'StaticSecret', value: 'hunter22', description: undefined },
+  })
+  await life.send('the password is hunter22', { id })
+  expect(await life.all('MessageEvent')).toHaveLength(1)
+})
+
+test('nothing can be asked of a conversation that is being deleted', async () => {
+  const life = await place.begin()
+  await life.send('hello')
+  await place.storage.conversations.remove(life.id)
+  await expect(life.send('still there?')).rejects.toMatchObject({ code: 'not_found' })
+  await life.conversation.close({ isDeleted: true })
+})
+
+test('closing ends what runs: the processes are gone, each call is answered, and the next opening finds it paused', async () => {
+  const player = new Player([{ calls: [['terminal', { command: 'echo $$ > pid; sleep 60' }]] }])
+  const life = await place.begin({ model: player.open, agent: terminal })
+  await life.send('go', { run: true })
+  const pid = await pidIn(life, 'pid')
+  await life.reopen()
+  expect(life.status).toBe('paused')
+  expect((await life.all('AgentErrorEvent'))[0]?.error).toContain('restart')
+  await until(() => !isAlive(pid))
+})
+
+test('no run begins before it is its turn, and each gives its turn back', async () => {
+  const turn = gate()
+  let given = 0
+  let back = 0
+  const player = new Player()
+  const life = await place.begin({
+    model: player.open,
+    rim: {
+      turn: async () => {
+        await turn.opened
+        given++
+        return () => {
+          back++
+        }
+      },
+    },
+  })
+  await life.send('go', { run: true })
+  await sleep(20)
+  expect(player.asked).toEqual([])
+  turn.open()
+  await life.conversation.settled()
+  expect([given, back, player.asked.length]).toEqual([1, 1, 1])
+})
+
+test('an interrupt ends the waiting for a turn', async () => {
+  const life = await place.begin({
+    rim: {
+      turn: (signal) =>
+        new Promise((resolve) => signal.addEventListener('abort', () => resolve(() => undefined))),
+    },
+  })
+  await life.send('go', { run: true })
+  const began = Date.now()
+  await life.conversation.interrupt()
+  await life.conversation.settled()
+  expect(Date.now() - began).toBeLessThan(4_000)
+  expect(life.status).toBe('paused')
+})
+
+test('a conversation that is deleted while it runs ends: its processes are gone, and nothing is asked of anybody any more', async () => {
+  for (const order of ['removed first', 'closed first']) {
+    const player = new Player([{ calls: [['terminal', { command: 'echo $$ > pid; sleep 60' }]] }])
+    const life = await place.begin({ model: player.open, agent: terminal })
+    await life.send('go', { run: true })
+    const pid = await pidIn(life, 'pid')
+    if (order === 'removed first') await place.storage.conversations.remove(life.id)
+    await life.conversation.close({ isDeleted: true })
+    if (order === 'closed first') await place.storage.conversations.remove(life.id)
+    await life.conversation.settled()
+    await until(() => !isAlive(pid))
+    expect(player.asked).toHaveLength(1)
+  }
+})
+
+test('a conversation that is deleted while the model answers ends', async () => {
+  const waiting = gate()
+  const player = new Player([{ before: () => waiting.opened }])
+  const life = await place.begin({ model: player.open, agent: terminal })
+  await life.send('go', { run: true })
+  await until(() => player.asked.length === 1)
+  await place.storage.conversations.remove(life.id)
+  const closed = life.conversation.close({ isDeleted: true })
+  waiting.open()
+  await closed
+  await life.conversation.settled()
+  expect(player.asked).toHaveLength(1)
+})
+
+test('an interrupt ends a hook that hangs', async () => {
+  const player = new Player([{ calls: [['terminal', { command: 'touch x' }]] }])
+  const life = await place.begin({
+    model: player.open,
+    agent: terminal,
+    request: { hook_config: { pre_tool_use: [{ hooks: [{ command: 'echo $$ > pid; exec sleep 60' }] }] } },
+  })
+  await life.send('go', { run: true })
+  const pid = await pidIn(life, 'pid')
+  await life.conversation.interrupt()
+  await life.conversation.settled()
+  expect(await life.all('AgentErrorEvent')).toHaveLength(1)
+  expect(life.status).toBe('paused')
+  await until(() => !isAlive(pid))
+  expect(existsSync(join(life.workspace, 'x'))).toBe(false)
+})

@@ -1,0 +1,454 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { eventKinds, must, validateEvent } from '@slipway/protocol'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { openModel } from '../../llm/models/open-model.ts'
+import { gate, type Life, Player, Temporary, textOf } from '../testing/fixtures.ts'
+
+let place: Temporary
+const lives: Life[] = []
+
+beforeAll(async () => {
+  place = await Temporary.open()
+})
+afterAll(() => place[Symbol.asyncDispose]())
+beforeEach(() => {
+  lives.length = 0
+})
+/** Whatever a test makes happen, each event in the log is one of the specification. */
+afterEach(async () => {
+  for (const life of lives) {
+    for (const event of await life.events()) expect(validateEvent(event), JSON.stringify(event)).toEqual([])
+  }
+})
+
+async function begin(given: Parameters<Temporary['begin']>[0]): Promise<Life> {
+  const life = await place.begin(given)
+  lives.push(life)
+  return life
+}
+
+test('a SystemPromptEvent is written once, before the first message, with the tools and the context of its conversation apart', async () => {
+  const life = await begin({
+    agent: { tools: [{ name: 'terminal' }, { name: 'file_editor' }] },
+    request: {
+      secrets: { DEPLOY_KEY: { kind: 'StaticSecret', value: 'k-123456', description: 'for deploys' } },
+    },
+  })
+  await life.say('hello')
+  await life.say('and again')
+  const events = await life.events()
+  expect(events[0]?.kind).toBe('SystemPromptEvent')
+  const prompts = await life.all('SystemPromptEvent')
+  expect(prompts).toHaveLength(1)
+  const [prompt] = prompts
+  expect(prompt?.source).toBe('agent')
+  expect(prompt?.tools.map(({ kind }) => kind)).toEqual([
+    'TerminalTool',
+    'FileEditorTool',
+    'FinishTool',
+    'ThinkTool',
+  ])
+  expect(prompt?.system_prompt.text).not.toContain(life.workspace)
+  expect(prompt?.dynamic_context?.text).toContain(life.workspace)
+  expect(prompt?.dynamic_context?.text).toContain('DEPLOY_KEY')
+  expect(prompt?.dynamic_context?.text).toContain('for deploys')
+})
+
+test('two conversations of the same tools have the same static prompt, and the model gets the context as a second block', async () => {
+  const player = new Player()
+  const [one, two] = [await begin({ model: player.open }), await begin({})]
+  await one.say('hello')
+  await two.say('hello')
+  const [first] = await one.all('SystemPromptEvent')
+  const [second] = await two.all('SystemPromptEvent')
+  expect(first?.system_prompt).toEqual(second?.system_prompt)
+  expect(first?.dynamic_context).not.toEqual(second?.dynamic_context)
+  const system = player.asked[0]?.messages[0]
+  expect(system?.role).toBe('system')
+  expect(system?.content.map((block) => ('text' in block ? block.text : ''))).toEqual([
+    first?.system_prompt.text,
+    first?.dynamic_context?.text,
+  ])
+  expect(system?.content.map(({ cache_prompt }) => cache_prompt)).toEqual([true, false])
+})
+
+test('a MessageEvent of a user holds the message as it was sent, the skills that it calls for and what comes with it', async () => {
+  const player = new Player()
+  const life = await begin({
+    model: player.open,
+    agent: {
+      agent_context: {
+        skills: [
+          {
+            name: 'deploying',
+            content: 'Deploy on Tuesdays only.',
+            trigger: { type: 'keyword', keywords: ['deploy'] },
+          },
+          { name: 'baking', content: 'Bake.', trigger: { type: 'keyword', keywords: ['bake'] } },
+        ],
+        user_message_suffix: 'Be brief.',
+      },
+    },
+  })
+  const content = [
+    { type: 'text' as const, text: 'please deploy', cache_prompt: false },
+    { type: 'image' as const, image_urls: ['data:image/png;base64,AAAA'], cache_prompt: false },
+  ]
+  const own = { type: 'text' as const, text: 'From the editor.', cache_prompt: false }
+  await life.send('', { content, sender: 'ada', extended_content: [own], run: true })
+  await life.conversation.settled()
+  const [message, answer] = await life.all('MessageEvent')
+  expect(message).toMatchObject({ source: 'user', sender: 'ada', activated_skills: ['deploying'] })
+  expect(message?.llm_message).toEqual({ role: 'user', content, thinking_blocks: [] })
+  const added = message?.extended_content?.map(({ text }) => text) ?? []
+  expect(added[0]).toBe('From the editor.')
+  expect(added[1]).toContain('Deploy on Tuesdays only.')
+  expect(added[2]).toBe('Be brief.')
+  expect(answer).toMatchObject({
+    source: 'agent',
+    llm_response_id: 'response-0',
+    activated_skills: [],
+    extended_content: [],
+  })
+  expect(answer?.llm_message.role).toBe('assistant')
+  expect(textOf(answer?.llm_message.content)).toBe('The end.')
+  expect(textOf(player.asked[0]?.messages.at(-1)?.content)).toContain('Deploy on Tuesdays only.')
+  // A skill is told once.
+  await life.say('deploy again')
+  expect((await life.all('MessageEvent'))[2]?.activated_skills).toEqual([])
+})
+
+test('an answer without words or calls is a MessageEvent of the agent, and the environment asks for more', async () => {
+  const player = new Player([{ message: { reasoning_content: 'only thoughts' } }, { text: 'Done.' }])
+  const life = await begin({ model: player.open })
+  await life.say('go')
+  expect(await life.story()).toEqual([
+    'SystemPromptEvent',
+    'MessageEvent user',
+    'execution_status: running',
+    'MessageEvent agent',
+    'MessageEvent environment',
+    'MessageEvent agent',
+    'execution_status: finished',
+  ])
+  const [, empty, nudge] = await life.all('MessageEvent')
+  expect(empty?.llm_message.content).toEqual([])
+  expect(nudge?.llm_message.role).toBe('user')
+  expect(textOf(player.asked[1]?.messages.at(-1)?.content)).toBe(textOf(nudge?.llm_message.content))
+})
+
+test('a run is told in order: the status, each call, its result, the finish, the status', async () => {
+  const life = await begin({
+    agent: {
+      llm: {
+        model: 'scripted/x',
+        script: [
+          {
+            text: 'I look first.',
+            tool_calls: [{ name: 'terminal', arguments: { command: 'echo one && pwd' } }],
+          },
+          {
+            tool_calls: [
+              { name: 'file_editor', arguments: { command: 'create', path: '/W/a.txt', file_text: 'two' } },
+            ],
+          },
+          { tool_calls: [{ name: 'finish', arguments: { message: 'All done.' } }] },
+        ],
+      },
+      tools: [{ name: 'terminal' }, { name: 'file_editor' }],
+    },
+    model: (llm, options) =>
+      openModel(
+        { ...llm, script: JSON.parse(JSON.stringify(llm.script).replace('/W/', `${life.workspace}/`)) },
+        options,
+      ),
+  })
+  await life.say('go')
+  expect(await life.story()).toEqual([
+    'SystemPromptEvent',
+    'MessageEvent user',
+    'execution_status: running',
+    'ActionEvent',
+    'ObservationEvent',
+    'ActionEvent',
+    'ObservationEvent',
+    'ActionEvent',
+    'ObservationEvent',
+    'execution_status: finished',
+  ])
+  const actions = await life.all('ActionEvent')
+  const results = await life.all('ObservationEvent')
+  expect(
+    results.map(({ action_id, tool_call_id, tool_name }) => ({ action_id, tool_call_id, tool_name })),
+  ).toEqual(actions.map(({ id, tool_call_id, tool_name }) => ({ action_id: id, tool_call_id, tool_name })))
+  expect(textOf(results[0]?.observation.content)).toContain(`one\n${life.workspace}`)
+  expect(await readFile(join(life.workspace, 'a.txt'), 'utf8')).toBe('two')
+  expect(results[2]?.observation).toMatchObject({ kind: 'FinishObservation', is_error: false })
+  expect(textOf(results[2]?.observation.content)).toBe('All done.')
+  expect(actions[0]?.thought.map(({ text }) => text)).toEqual(['I look first.'])
+})
+
+test('a rule for a file is told with the first result that touches such a file', async () => {
+  const life = await begin({
+    agent: {
+      tools: [{ name: 'file_editor' }],
+      agent_context: {
+        skills: [{ name: 'css', content: 'No floats.', trigger: { type: 'path', paths: ['**/*.css'] } }],
+      },
+    },
+    model: (llm) =>
+      new Player([
+        { calls: [['file_editor', { command: 'view', path: join(life.workspace, 'a.css') }]] },
+        { calls: [['file_editor', { command: 'view', path: join(life.workspace, 'a.css') }]] },
+      ]).open(llm),
+  })
+  await writeFile(join(life.workspace, 'a.css'), 'b {}')
+  await life.say('look')
+  const [first, second] = await life.all('ObservationEvent')
+  expect(textOf(first?.observation.content)).toContain('No floats.')
+  expect(textOf(second?.observation.content)).not.toContain('No floats.')
+})
+
+test('an AgentErrorEvent answers a tool that is not there, and arguments that are no JSON or do not fit', async () => {
+  const player = new Player([
+    {
+      calls: [
+        ['no_such_tool', { a: 1 }],
+        ['terminal', '{"command": '],
+        ['terminal', { commands: 7 }],
+        ['think', { thought: 'still here' }],
+      ],
+    },
+  ])
+  const life = await begin({ model: player.open, agent: { tools: [{ name: 'terminal' }] } })
+  await life.say('go')
+  expect((await life.story()).slice(3)).toEqual([
+    'ActionEvent',
+    'ActionEvent',
+    'ActionEvent',
+    'ActionEvent',
+    'AgentErrorEvent',
+    'AgentErrorEvent',
+    'AgentErrorEvent',
+    'ObservationEvent',
+    'MessageEvent agent',
+    'execution_status: finished',
+  ])
+  const errors = await life.all('AgentErrorEvent')
+  expect(errors.map(({ source }) => source)).toEqual(['agent', 'agent', 'agent'])
+  expect(errors[0]?.error).toContain("'no_such_tool' not found")
+  expect(errors[0]?.error).toContain("'terminal'")
+  expect(errors[1]?.error).toContain('JSON')
+  expect(errors[2]?.error).toContain('command')
+  const actions = await life.all('ActionEvent')
+  expect(actions.map(({ action }) => action?.kind)).toEqual([undefined, undefined, undefined, 'ThinkAction'])
+  expect(actions.map(({ tool_call_id }) => tool_call_id).slice(0, 3)).toEqual(
+    errors.map(({ tool_call_id }) => tool_call_id),
+  )
+  expect(actions[1]?.tool_call.arguments).toBe('{"command": ')
+  // The model sees each of its calls answered.
+  const results = player.asked[1]?.messages.filter(({ role }) => role === 'tool') ?? []
+  expect(results.map(({ tool_call_id }) => tool_call_id)).toEqual(
+    actions.map(({ tool_call_id }) => tool_call_id),
+  )
+})
+
+test('a failure of the model ends the run: first the status, then a ConversationErrorEvent with its code', async () => {
+  const player = new Player([
+    { failure: 'LLMAuthenticationError', detail: 'The key was not accepted.' },
+    { text: 'Better.' },
+  ])
+  const life = await begin({ model: player.open })
+  await life.say('go')
+  expect((await life.story()).slice(2)).toEqual([
+    'execution_status: running',
+    'execution_status: error',
+    'ConversationErrorEvent',
+  ])
+  expect((await life.all('ConversationErrorEvent'))[0]).toMatchObject({
+    source: 'environment',
+    code: 'LLMAuthenticationError',
+    detail: 'The key was not accepted.',
+  })
+  expect(life.status).toBe('error')
+  await life.conversation.run()
+  await life.conversation.settled()
+  expect(life.status).toBe('finished')
+})
+
+test('a tool in the settings that is not there ends the run with a ConversationErrorEvent, and the message is kept', async () => {
+  const life = await begin({ agent: { tools: [{ name: 'teleporter' }] } })
+  await life.say('go')
+  expect(await life.story()).toEqual([
+    'MessageEvent user',
+    'execution_status: running',
+    'execution_status: error',
+    'ConversationErrorEvent',
+  ])
+  const [error] = await life.all('ConversationErrorEvent')
+  expect(error?.detail).toContain('terminal')
+})
+
+test('an MCP server that does not start ends the run with a ConversationErrorEvent of code MCPError without its secrets', async () => {
+  const life = await begin({
+    agent: {
+      mcp_config: {
+        broken: {
+          command: process.execPath,
+          args: ['-e', 'console.error(process.env.API_TOKEN); process.exit(3)'],
+          env: { API_TOKEN: 'tok-87654321' },
+        },
+      },
+    },
+  })
+  await life.say('go')
+  // The prompt lists the tools of the servers, so it waits for them.
+  expect(await life.story()).toEqual([
+    'MessageEvent user',
+    'execution_status: running',
+    'execution_status: error',
+    'ConversationErrorEvent',
+  ])
+  const [error] = await life.all('ConversationErrorEvent')
+  expect(error).toMatchObject({ code: 'MCPError', source: 'environment' })
+  expect(error?.detail).toContain('broken')
+  expect(JSON.stringify(await life.events()) + life.lines.join()).not.toContain('tok-87654321')
+})
+
+test('with an MCP server the system prompt is written when the run starts, with the tools of the server', async () => {
+  const player = new Player([{ calls: [['greet', { name: 'Ada' }]] }])
+  const life = await begin({
+    model: player.open,
+    agent: { mcp_config: { greeter: { command: process.execPath, args: ['-e', greeter] } } },
+  })
+  await life.say('greet Ada')
+  expect(await life.story()).toEqual([
+    'MessageEvent user',
+    'execution_status: running',
+    'SystemPromptEvent',
+    'ActionEvent',
+    'ObservationEvent',
+    'MessageEvent agent',
+    'execution_status: finished',
+  ])
+  const [prompt] = await life.all('SystemPromptEvent')
+  expect(prompt?.tools.map(({ kind }) => kind)).toEqual(['FinishTool', 'ThinkTool', 'MCPToolDefinition'])
+  const [action] = await life.all('ActionEvent')
+  expect(action?.action).toEqual({ data: { name: 'Ada' }, kind: 'MCPToolAction' })
+  const [result] = await life.all('ObservationEvent')
+  expect(textOf(result?.observation.content)).toContain('Hello, Ada!')
+  expect(player.asked[0]?.messages.map(({ role }) => role)).toEqual(['system', 'user'])
+})
+
+/** A server of one tool, line by line over its standard streams. */
+const greeter = `
+require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line)
+  const answer = (result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+  if (method === 'initialize')
+    answer({ protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'greeter', version: '1' } })
+  else if (method === 'tools/list')
+    answer({ tools: [{ name: 'greet', description: 'Greets.', inputSchema: { type: 'object', properties: { name: { type: 'string' } } } }] })
+  else if (method === 'tools/call')
+    answer({ content: [{ type: 'text', text: 'Hello, ' + params.arguments.name + '!' }] })
+  else if (id !== undefined) answer({})
+})
+`
+
+test('a pause is a PauseEvent of the user after the status', async () => {
+  const waiting = gate()
+  const life = await begin({ model: new Player([{ before: () => waiting.opened }]).open })
+  await life.send('go', { run: true })
+  await life.conversation.pause()
+  await life.conversation.pause()
+  waiting.open()
+  await life.conversation.settled()
+  expect((await life.story()).slice(2, 5)).toEqual([
+    'execution_status: running',
+    'execution_status: paused',
+    'PauseEvent',
+  ])
+  expect(await life.all('PauseEvent')).toMatchObject([{ source: 'user' }])
+})
+
+test('token ids and the log of a completion are events before the answer that they are of', async () => {
+  const player = new Player([
+    {
+      calls: [['think', { thought: 'hm' }]],
+      answer: {
+        tokenIds: { prompt: [1, 2], response: [3] },
+        log: { filename: 'played-1.json', data: '{"request":{}}' },
+        usageId: 'agent',
+      },
+    },
+  ])
+  const life = await begin({ model: player.open })
+  await life.say('go')
+  expect((await life.story()).slice(3, 6)).toEqual(['LLMCompletionLogEvent', 'TokenEvent', 'ActionEvent'])
+  expect((await life.all('LLMCompletionLogEvent'))[0]).toMatchObject({
+    source: 'environment',
+    filename: 'played-1.json',
+    log_data: '{"request":{}}',
+    model_name: 'played',
+    usage_id: 'agent',
+  })
+  expect((await life.all('TokenEvent'))[0]).toMatchObject({
+    source: 'agent',
+    prompt_token_ids: [1, 2],
+    response_token_ids: [3],
+  })
+  // Neither is shown to the model.
+  expect(player.asked[1]?.messages.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'tool'])
+})
+
+test('a model that logs its completions gives a log of each', async () => {
+  const llm = {
+    model: 'scripted/x',
+    log_completions: true,
+    api_key: 'sk-12345678',
+    script: [{ text: 'Hi.' }],
+  }
+  const life = await begin({ agent: { llm }, model: openModel })
+  await life.say('go')
+  const [log] = await life.all('LLMCompletionLogEvent')
+  const data = JSON.parse(must(log, 'a log').log_data)
+  expect(data.response.message.content[0].text).toBe('Hi.')
+  expect(JSON.stringify(log)).not.toContain('sk-12345678')
+})
+
+test('what a caller changes is a ConversationStateUpdateEvent of the member and its new value, without secrets', async () => {
+  const life = await begin({})
+  const policy = {
+    kind: 'ConfirmRisky',
+    threshold: 'LOW',
+    confirm_unknown: false,
+    deadline_seconds: undefined,
+  } as const
+  await life.conversation.setPolicy(policy)
+  await life.conversation.setAnalyzer({ kind: 'LLMSecurityAnalyzer' })
+  await life.conversation.setAnalyzer(null)
+  await life.conversation.switchModel({ ...life.settings.agent.llm, model: 'other', api_key: 'sk-87654321' })
+  const updates = await life.all('ConversationStateUpdateEvent')
+  expect(updates.map(({ key, value }) => [key, value]).slice(0, 3)).toEqual([
+    ['confirmation_policy', { kind: 'ConfirmRisky', threshold: 'LOW', confirm_unknown: false }],
+    ['security_analyzer', { kind: 'LLMSecurityAnalyzer' }],
+    ['security_analyzer', undefined],
+  ])
+  expect(life.conversation.analyzer).toBeNull()
+  expect(updates[3]).toMatchObject({
+    key: 'agent',
+    value: { llm: { model: 'other', api_key: '**********' } },
+  })
+})
+
+test('the table of events names every kind, and tests that there are', async () => {
+  const read = (path: string) => readFile(join(import.meta.dirname, path), 'utf8')
+  const table = await read('../../../../../docs/events.md')
+  for (const kind of eventKinds) expect(table).toContain(`\n| ${kind} |`)
+  const named = [...table.matchAll(/`([\w-]+\.test\.ts)`: ([^|)]+?) ?[|)]/g)]
+  expect(named.length).toBeGreaterThan(40)
+  for (const [, file = '', name = ''] of named) {
+    expect((await read(file)).includes(`'${name}`), `${file}: ${name}`).toBe(true)
+  }
+})

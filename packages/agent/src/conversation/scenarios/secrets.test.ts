@@ -1,0 +1,237 @@
+import { createServer } from 'node:http'
+import { must, validateEvent } from '@slipway/protocol'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { hidden, Secrets } from '../../secrets.ts'
+import { maskEvent } from '../events/redact-event.ts'
+import { Player, Temporary, textOf, until } from '../testing/fixtures.ts'
+
+let place: Temporary
+
+beforeAll(async () => {
+  place = await Temporary.open()
+})
+afterAll(() => place[Symbol.asyncDispose]())
+
+const value = 'hunter22-and-more'
+const key = '-----BEGIN KEY-----\nabc"def\n-----END KEY-----'
+const agent = { tools: [{ name: 'terminal' }, { name: 'write_file' }] }
+const request = { secrets: { PASSWORD: value, DEPLOY_KEY: key } }
+
+test('a value is in no event, whoever writes it: the user, the model, a tool, its arguments, an error, a hook, a caller', async () => {
+  const player = new Player([
+    {
+      text: `I know ${value}.`,
+      calls: [
+        ['terminal', { command: 'echo "pass: $PASSWORD" && echo "$DEPLOY_KEY"', summary: `Prints ${value}` }],
+        ['terminal', { command: `true ${'x'.repeat(90)} ${value} && true '${key}'` }],
+        ['terminal', { no_such_argument: value }],
+        ['no_such_tool', `{"a": "${value}`],
+        ['write_file', { file_path: 'notes.txt', content: `${value}\n${key}` }],
+      ],
+      message: { reasoning_content: `Thinking of ${value}.` },
+      answer: {
+        log: { filename: 'a.json', data: JSON.stringify({ arguments: JSON.stringify({ key, value }) }) },
+        stop: 'tool_calls',
+      },
+    },
+    { calls: [['terminal', { command: 'echo hook' }]] },
+    { failure: 'LLMBadRequestError', detail: `The key ${value} is wrong.` },
+  ])
+  const life = await place.begin({
+    model: player.open,
+    agent,
+    request: {
+      ...request,
+      hook_config: {
+        pre_tool_use: [
+          {
+            matcher: 'terminal',
+            hooks: [{ command: `grep -q "echo hook" && { echo ${value} >&2; exit 2; }; exit 0` }],
+          },
+        ],
+      },
+    },
+  })
+  await life.send(`The password is ${value} and the key ${key}.`, { sender: `me ${value}`, run: true })
+  await life.conversation.settled()
+  expect(life.status).toBe('error')
+  await life.conversation.addSecrets({
+    LATE: { kind: 'StaticSecret', value: 'late-value', description: undefined },
+  })
+  await life.say('It was late-value.')
+  const events = await life.events()
+  const log = JSON.stringify(events)
+  for (const secret of [value, 'abc\\"def', 'abc\\\\\\"def', 'BEGIN KEY', 'hunter22', 'late-value'])
+    expect(log).not.toContain(secret)
+  for (const event of events) expect(validateEvent(event)).toEqual([])
+  const [first] = await life.all('ObservationEvent')
+  expect(textOf(first?.observation.content)).toContain(`pass: ${hidden}`)
+  expect((await life.all('UserRejectObservation'))[0]?.rejection_reason).toBe(hidden)
+  expect((await life.all('ConversationErrorEvent'))[0]?.detail).toBe(`The key ${hidden} is wrong.`)
+  const [, second] = await life.all('ActionEvent')
+  expect(JSON.parse(must(second, 'an action').tool_call.arguments).command).toContain(`true '${hidden}'`)
+  // Nor is it told to a model again.
+  expect(JSON.stringify(player.asked.slice(1).map(({ messages }) => messages))).not.toContain('hunter22')
+})
+
+test('a value in the pieces of an answer is hidden however it is cut, in words and in thoughts', async () => {
+  const pieces = [...'It is hunter22-and-more, I say.']
+  const player = new Player([
+    {
+      text: pieces.join(''),
+      deltas: [
+        ...pieces.map((reasoning_content) => ({ reasoning_content })),
+        ...pieces.map((content) => ({ content })),
+      ],
+    },
+  ])
+  const life = await place.begin({ model: player.open, request })
+  await life.say('go')
+  const deltas = life.hints.filter((hint) => hint.kind === 'delta')
+  const said = deltas.map((hint) => hint.content ?? '').join('')
+  const thought = deltas.map((hint) => hint.reasoning_content ?? '').join('')
+  expect(said).toBe(`It is ${hidden}, I say.`)
+  expect(thought).toBe(`It is ${hidden}, I say.`)
+  // Thoughts come before words, as they were given.
+  const firstWord = deltas.findIndex((hint) => hint.content !== undefined)
+  expect(deltas.slice(firstWord).every((hint) => hint.reasoning_content === undefined)).toBe(true)
+})
+
+test('a question beside the conversation and its answer hold no value, and neither does the title', async () => {
+  const long = `please ${'x'.repeat(30)} ${value}`
+  const player = new Player([], { sides: [{ failure: 'LLMTimeoutError' }, { text: `It is ${value}.` }] })
+  const life = await place.begin({ model: player.open, request: { ...request, autotitle: true } })
+  await life.send(long)
+  await until(() => life.titles.length === 1)
+  expect(life.titles[0]).not.toContain('hunter')
+  const answer = await life.conversation.ask(`Is it ${value}?`, new AbortController().signal)
+  expect(answer).toBe(`It is ${hidden}.`)
+  expect(JSON.stringify(player.aside)).not.toContain('hunter')
+})
+
+test('a secret that is looked up is hidden from the first step on, and the server is asked no more than once', async () => {
+  let count = 0
+  const server = createServer((_, response) => {
+    count++
+    response.end('looked-up-value')
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  const address = server.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  const life = await place.begin({
+    model: new Player([{ calls: [['terminal', { command: 'echo looked-up-value' }]] }]).open,
+    agent,
+    request: {
+      secrets: { TOKEN: { url: `http://127.0.0.1:${port}/`, headers: { 'x-key': 'header-9876' } } },
+    },
+  })
+  await life.say('go')
+  expect(JSON.stringify(await life.events())).not.toContain('looked-up-value')
+  expect(JSON.stringify(await life.events())).not.toContain('header-9876')
+  expect(count).toBe(1)
+  server.closeAllConnections()
+  await new Promise((done) => server.close(done))
+})
+
+test('a secret that is a common word spoils no event: the conversation runs as if there were none', async () => {
+  const words = [
+    'user',
+    'text',
+    'Event',
+    'running',
+    'agent',
+    'think',
+    'finished',
+    'Message',
+    'terminal',
+    'call',
+    'HIGH',
+    '0000',
+  ]
+  const story = async (secrets: Readonly<Record<string, string>>) => {
+    const player = new Player([
+      {
+        calls: [
+          ['think', { thought: 'of the user' }],
+          ['terminal', { command: 'true' }],
+        ],
+      },
+      { calls: [['finish', { message: 'running text' }]] },
+    ])
+    const life = await place.begin({
+      model: player.open,
+      agent,
+      request: { secrets, confirmation_policy: { kind: 'ConfirmRisky', threshold: 'HIGH' } },
+    })
+    await life.say('text of the user')
+    await life.conversation.setPolicy({
+      kind: 'ConfirmRisky',
+      threshold: 'HIGH',
+      confirm_unknown: false,
+      deadline_seconds: undefined,
+    })
+    await life.reopen({ keeping: { snapshot: null } })
+    await life.conversation.run()
+    await life.conversation.settled()
+    for (const event of await life.events()) expect(validateEvent(event)).toEqual([])
+    expect(life.status).toBe('finished')
+    expect(life.conversation.policy).toMatchObject({ threshold: 'HIGH' })
+    return { story: await life.story(), events: await life.events() }
+  }
+  const plain = await story({})
+  const spoilt = await story(Object.fromEntries(words.map((word, index) => [`S${index}`, word])))
+  expect(spoilt.story).toEqual(plain.story)
+  const message = spoilt.events.find(({ kind }) => kind === 'MessageEvent')
+  expect(JSON.stringify(message)).toContain(`"${hidden} of the ${hidden}"`)
+})
+
+test('what events are found by stays as it is when ids hold the digits of a secret', () => {
+  const secrets = new Secrets({ PIN: { kind: 'StaticSecret', value: '1234', description: undefined } })
+  fc.assert(
+    fc.property(fc.constantFrom('a1234', '1234', '12341234-b'), fc.string(), (id, text) => {
+      const draft = {
+        kind: 'ActionEvent',
+        source: 'agent',
+        id,
+        action_id: id,
+        tool_call_id: id,
+        llm_response_id: id,
+        forgotten_event_ids: [id],
+        tool_call: { id, name: 'terminal', arguments: `{"a":"1234"}`, origin: 'completion' },
+        thinking_blocks: [
+          { type: 'thinking', thinking: `1234 ${text}`, signature: id },
+          { type: 'redacted_thinking', data: id },
+        ],
+        action: { kind: 'MCPToolAction', data: { id: '1234', type: '1234', key: ['1234'] } },
+      }
+      const masked = maskEvent(draft, secrets)
+      expect(masked).toMatchObject({
+        id,
+        action_id: id,
+        tool_call_id: id,
+        llm_response_id: id,
+        forgotten_event_ids: [id],
+        tool_call: { id, name: 'terminal', arguments: `{"a":"${hidden}"}` },
+        thinking_blocks: [
+          { type: 'thinking', signature: id },
+          { type: 'redacted_thinking', data: id },
+        ],
+        action: { kind: 'MCPToolAction', data: { id: hidden, type: hidden, key: [hidden] } },
+      })
+      expect(JSON.stringify(masked.thinking_blocks)).toContain(hidden)
+    }),
+  )
+})
+
+test('the values of secrets reach a command that names them and no other', async () => {
+  const player = new Player([
+    { calls: [['terminal', { command: '[ "$PASSWORD" = "hunter22""-and-more" ] && echo known' }]] },
+    { calls: [['terminal', { command: 'env | grep -c DEPLOY' }]] },
+  ])
+  const life = await place.begin({ model: player.open, agent, request })
+  await life.say('go')
+  const results = await life.all('ObservationEvent')
+  expect(textOf(results[0]?.observation.content)).toContain('known')
+  expect(results[1]?.observation).toMatchObject({ exit_code: 1 })
+})

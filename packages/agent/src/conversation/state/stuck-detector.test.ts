@@ -1,0 +1,172 @@
+import type { StuckThresholds } from '@slipway/protocol'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Recent } from './stuck-detector.ts'
+import { action, messageEvent, observation } from '../testing/arbitraries.ts'
+import type { LogEvent } from '../view/log-event.ts'
+
+const thresholds: StuckThresholds = {
+  action_observation: 4,
+  action_error: 3,
+  monologue: 3,
+  alternating_pattern: 6,
+}
+
+let ids = 0
+
+/** A call and its result; every id is new. */
+function step(command: string, result: string): LogEvent[] {
+  const id = `s${ids++}`
+  return [action({ id, command }), observation({ id: `${id}o`, action_id: id, text: result })]
+}
+
+function failure(command: string, error = 'It broke.'): LogEvent[] {
+  const id = `f${ids++}`
+  const own = { tool_name: 'terminal', tool_call_id: `${id}c` }
+  return [action({ id, command }), { ...own, id: `${id}e`, kind: 'AgentErrorEvent', error }]
+}
+
+const user = () => messageEvent(`u${ids++}`, 'user', 'And now?')
+const nudge = () => messageEvent(`n${ids++}`, 'environment', 'Try something else.')
+const agent = () => messageEvent(`a${ids++}`, 'agent', 'Well.')
+
+function times(count: number, make: (index: number) => LogEvent[]): LogEvent[] {
+  return Array.from({ length: count }, (_, index) => make(index)).flat()
+}
+
+function verdictOf(events: readonly LogEvent[], own: Partial<StuckThresholds> = {}): string {
+  const recent = new Recent()
+  for (const event of events) recent.add(event)
+  return recent.verdict({ ...thresholds, ...own })
+}
+
+test('the same action with the same observation is stuck at the threshold', () => {
+  expect(verdictOf(times(3, () => step('ls', 'a')))).toBe('no')
+  expect(verdictOf(times(4, () => step('ls', 'a')))).toBe('stuck')
+  expect(verdictOf([...step('pwd', '/'), ...times(4, () => step('ls', 'a'))])).toBe('stuck')
+  expect(verdictOf([...times(3, () => step('ls', 'a')), ...step('ls', 'b'), ...step('ls', 'a')])).toBe('no')
+  expect(
+    verdictOf(
+      times(7, () => step('ls', 'a')),
+      { action_observation: 8 },
+    ),
+  ).toBe('no')
+})
+
+test('thresholds are honoured up to the 64 steps that are remembered', () => {
+  const same = times(100, () => step('ls', 'a'))
+  expect(verdictOf(same, { action_observation: 64 })).toBe('stuck')
+  expect(verdictOf(same, { action_observation: 65 })).toBe('no')
+})
+
+test('polling is no loop: the same action with another result each time', () => {
+  expect(verdictOf(times(40, (n) => step('status', `${n} %`)))).toBe('no')
+  expect(verdictOf(times(40, (n) => step('status', n % 2 === 0 ? 'busy' : 'waiting')))).toBe('no')
+})
+
+test('a thought that differs makes another action', () => {
+  const thinking = (n: number): LogEvent[] => [
+    action({ id: `t${n}`, thought: `attempt ${n}` }),
+    observation({ id: `t${n}o`, action_id: `t${n}` }),
+  ]
+  expect(verdictOf(times(9, thinking))).toBe('no')
+})
+
+test('process ids and names of output files make no difference', () => {
+  const ran = (n: number): LogEvent[] => {
+    const [call, seen] = step('ls', 'a')
+    if (call === undefined || seen?.kind !== 'ObservationEvent') throw new Error('no step')
+    const own = { metadata: { pid: n }, full_output_save_dir: `/tmp/${n}` }
+    return [call, { ...seen, observation: { ...seen.observation, ...own } } as LogEvent]
+  }
+  expect(verdictOf(times(4, ran))).toBe('stuck')
+})
+
+test('a failing action is nudged once at the threshold and stuck with one failure more', () => {
+  const recent = new Recent()
+  const add = (events: readonly LogEvent[]) => {
+    for (const event of events) recent.add(event)
+    return recent.verdict(thresholds)
+  }
+  expect(add(times(2, () => failure('ls')))).toBe('no')
+  expect(add(failure('ls', 'It broke in another way.'))).toBe('nudge')
+  expect(recent.verdict(thresholds)).toBe('nudge')
+  expect(add([nudge()])).toBe('no')
+  expect(add(failure('ls'))).toBe('stuck')
+  expect(add(failure('pwd'))).toBe('no')
+})
+
+test('failures with nothing said in between are stuck all the same', () => {
+  expect(verdictOf(times(4, () => failure('ls')))).toBe('stuck')
+  expect(
+    verdictOf(
+      times(4, () => failure('ls')),
+      { action_error: 4 },
+    ),
+  ).toBe('nudge')
+})
+
+test('calls that could not be understood are told apart by their arguments', () => {
+  const broken = (n: number): LogEvent[] =>
+    failure('ls').map((event) =>
+      event.kind === 'ActionEvent'
+        ? { ...event, action: null, tool_call: { ...event.tool_call, arguments: `{"n": ${n}` } }
+        : event,
+    )
+  expect(verdictOf(times(6, broken))).toBe('no')
+  expect(verdictOf(times(6, () => broken(1)))).toBe('stuck')
+})
+
+test('agent messages in a row are stuck, nudges between them or not', () => {
+  expect(verdictOf([agent(), agent()])).toBe('no')
+  expect(verdictOf([agent(), nudge(), agent(), nudge(), agent()])).toBe('stuck')
+  expect(verdictOf([agent(), agent(), ...step('ls', 'a'), agent()])).toBe('no')
+  expect(verdictOf([agent(), agent(), user(), agent()])).toBe('no')
+})
+
+test('two alternating steps are stuck after six, but two different ones never are', () => {
+  const alternating = (count: number) => times(count, (n) => (n % 2 === 0 ? step('a', '1') : step('b', '2')))
+  expect(verdictOf(alternating(5))).toBe('no')
+  expect(verdictOf(alternating(6))).toBe('stuck')
+  expect(verdictOf([...step('c', '3'), ...alternating(6)])).toBe('stuck')
+  expect(verdictOf(alternating(2), { alternating_pattern: 2 })).toBe('no')
+  expect(verdictOf(times(8, (n) => step(n % 2 === 0 ? 'a' : 'b', n < 4 ? '1' : '2')))).toBe('no')
+})
+
+test('calls of one answer are compared with their own results, in whatever order those come', () => {
+  const both = (n: number): LogEvent[] => [
+    action({ id: `x${n}`, command: 'a', response: `r${n}` }),
+    action({ id: `y${n}`, command: 'b', response: `r${n}` }),
+    observation({ id: `y${n}o`, action_id: `y${n}`, text: '2' }),
+    observation({ id: `x${n}o`, action_id: `x${n}`, text: '1' }),
+  ]
+  expect(verdictOf(times(2, both))).toBe('no')
+  expect(verdictOf(times(3, both))).toBe('stuck')
+})
+
+test('a call that has no result yet is no part of a pattern', () => {
+  expect(verdictOf([...times(3, () => step('ls', 'a')), action({ id: 'open', command: 'ls' })])).toBe('no')
+})
+
+test('what is no action, result or message changes nothing, and a user message ends every pattern', () => {
+  const other: fc.Arbitrary<LogEvent> = fc.constantFrom<LogEvent[]>(
+    { id: 'x', kind: 'ConversationStateUpdateEvent', key: 'stats', value: {} },
+    { id: 'x', kind: 'TokenEvent', source: 'agent', prompt_token_ids: [], response_token_ids: [] },
+    { id: 'x', kind: 'LLMCompletionLogEvent', filename: 'f', log_data: '{}' },
+    { id: 'x', kind: 'PauseEvent' },
+  )
+  const pattern = fc.constantFrom(
+    times(4, () => step('ls', 'a')),
+    times(3, () => failure('ls')),
+    [agent(), agent(), agent()],
+    times(6, (n) => step(n % 2 === 0 ? 'a' : 'b', '1')),
+    times(3, () => step('ls', 'a')),
+  )
+  fc.assert(
+    fc.property(pattern, fc.array(other, { minLength: 30, maxLength: 30 }), (events, others) => {
+      const noisy = events.flatMap((event, index) => [event, ...others.slice(index, index + 3)])
+      expect(verdictOf(noisy)).toBe(verdictOf(events))
+      expect(verdictOf([...noisy, user()])).toBe('no')
+    }),
+  )
+})

@@ -1,0 +1,126 @@
+import type { LogEventOf, ResultEvent, ViewEvent } from './log-event.ts'
+
+type ActionEvent = LogEventOf<'ActionEvent'>
+
+/** A call and what answered it. */
+export interface Call {
+  readonly action: ActionEvent
+  readonly result?: ResultEvent
+}
+
+/** What can only be shown or forgotten as a whole. `first` and `last` are indexes into the view. */
+export type Unit = Batch | Single
+
+/** The calls of one answer of the model, in order, with their results wherever those stand. */
+export interface Batch {
+  readonly kind: 'batch'
+  readonly calls: readonly Call[]
+  readonly first: number
+  readonly last: number
+}
+
+/** Any other event. A result that answers no call is one of these. */
+export interface Single {
+  readonly kind: 'single'
+  readonly event: Exclude<ViewEvent, ActionEvent>
+  readonly first: number
+  readonly last: number
+}
+
+interface OpenBatch {
+  readonly kind: 'batch'
+  readonly calls: { action: ActionEvent; result?: ResultEvent }[]
+  readonly first: number
+  last: number
+}
+
+/**
+ * The units of a view, in the order of their first events. A result belongs to the action that it names, otherwise to the
+ * newest batch before it with an unanswered call of its id: providers give the same id again in later answers. A second
+ * result of one call answers nothing.
+ */
+export function unitsOf(events: readonly ViewEvent[]): Unit[] {
+  const units: Unit[] = []
+  const calls = new Calls()
+  let batch: OpenBatch | undefined
+  events.forEach((event, index) => {
+    if (event.kind === 'ActionEvent') {
+      if (batch === undefined || !isOfBatch(event, batch)) {
+        batch = { kind: 'batch', calls: [], first: index, last: index }
+        units.push(batch)
+      }
+      batch.last = index
+      calls.add(event, batch)
+      return
+    }
+    if (isResult(event) && calls.answer(event, index)) return
+    // An answer without calls ends the batch before it, whatever ids come after it.
+    if (event.kind === 'MessageEvent' && event.source === 'agent') batch = undefined
+    units.push({ kind: 'single', event, first: index, last: index })
+  })
+  return units
+}
+
+interface Slot {
+  readonly batch: OpenBatch
+  readonly call: { action: ActionEvent; result?: ResultEvent }
+}
+
+/** The calls so far, found by the id of their action and by their call id. */
+class Calls {
+  readonly #byAction = new Map<string, Slot>()
+  readonly #byCall = new Map<string, Slot[]>()
+
+  add(action: ActionEvent, batch: OpenBatch): void {
+    const slot = { batch, call: { action } }
+    batch.calls.push(slot.call)
+    this.#byAction.set(action.id, slot)
+    const same = this.#byCall.get(action.tool_call_id)
+    if (same === undefined) this.#byCall.set(action.tool_call_id, [slot])
+    else same.push(slot)
+  }
+
+  /** Puts a result to its call; false when there is none. */
+  answer(result: ResultEvent, index: number): boolean {
+    const named = result.kind === 'AgentErrorEvent' ? undefined : this.#byAction.get(result.action_id)
+    const slot = named ?? this.#unanswered(result.tool_call_id)
+    if (slot === undefined || slot.call.result !== undefined) return false
+    slot.call.result = result
+    slot.batch.last = Math.max(slot.batch.last, index)
+    return true
+  }
+
+  #unanswered(callId: string): Slot | undefined {
+    const open = this.#byCall.get(callId)?.filter(({ call }) => call.result === undefined) ?? []
+    const newest = open.at(-1)?.batch
+    if (open.length > 0) this.#byCall.set(callId, open)
+    return open.find(({ batch }) => batch === newest)
+  }
+}
+
+/**
+ * Only the first action of an answer carries a thought, so one with a thought after results begins an answer of its own,
+ * even under the same response id (some writers have but one).
+ */
+function isOfBatch(action: ActionEvent, batch: OpenBatch): boolean {
+  if (batch.calls[0]?.action.llm_response_id !== action.llm_response_id) return false
+  return batch.calls.every(({ result }) => result === undefined) || !hasThought(action)
+}
+
+function hasThought(action: ActionEvent): boolean {
+  const { thought, reasoning_content, thinking_blocks, responses_reasoning_item } = action
+  return (
+    (Array.isArray(thought) && thought.some((block) => block?.text?.trim())) ||
+    Boolean(reasoning_content) ||
+    (thinking_blocks ?? []).length > 0 ||
+    Boolean(responses_reasoning_item)
+  )
+}
+
+function isResult(event: ViewEvent): event is ResultEvent {
+  return (
+    event.kind === 'ObservationEvent' ||
+    event.kind === 'AgentErrorEvent' ||
+    event.kind === 'UserRejectObservation'
+  )
+}

@@ -1,0 +1,194 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Message } from '@slipway/protocol'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Projection } from './projection.ts'
+import { type LogEvent, View } from './view.ts'
+import { action, anyLog, messageEvent, observation } from '../testing/arbitraries.ts'
+
+function viewOf(log: readonly LogEvent[]): View {
+  const view = new View()
+  for (const event of log) view.add(event)
+  return view
+}
+
+/** The rule of spec 2.3 in the plainest form: each time from the whole list. */
+function plainFold(log: readonly LogEvent[]): string[] {
+  const isShown = (kind: string) =>
+    /^(SystemPrompt|Message|Action|Observation|AgentError)Event$|^UserRejectObservation$/.test(kind)
+  let ids: string[] = []
+  const kindOf = (id: string) => log.find((event) => event.id === id)?.kind
+  for (const event of log) {
+    if (event.kind === 'SystemPromptEvent' && ids.some((id) => kindOf(id) === event.kind)) {
+      ids = ids.map((id) => (kindOf(id) === event.kind ? event.id : id))
+    } else if (isShown(event.kind)) ids.push(event.id)
+    if (event.kind === 'Condensation') {
+      ids = ids.filter((id) => !event.forgotten_event_ids?.includes(id))
+      const { summary, summary_offset } = event
+      if (typeof summary === 'string' && typeof summary_offset === 'number') {
+        ids = [...ids.slice(0, summary_offset), `${event.id}-summary`, ...ids.slice(summary_offset)]
+      }
+    }
+    if (event.kind === 'ConversationStateUpdateEvent' && event.key === 'last_user_message_id') {
+      const { value } = event
+      if (typeof value === 'string' && ids.includes(value) && kindOf(value) === 'MessageEvent') {
+        ids = [...ids.filter((id) => id !== value), value]
+      }
+    }
+  }
+  return ids
+}
+
+test('the view of any log is what the rule says', () => {
+  fc.assert(
+    fc.property(anyLog, (log) => {
+      const view = viewOf(log)
+      const ids = plainFold(log)
+      expect(view.save()).toEqual(ids)
+      expect(view.size).toBe(ids.length)
+      const known = [...log.map(({ id }) => id), ...log.map(({ id }) => `${id}-summary`)]
+      expect(known.filter((id) => view.has(id)).sort()).toEqual([...ids].sort())
+    }),
+  )
+})
+
+test('a view that is restored from what was saved is the same view, also for what comes after', async () => {
+  await fc.assert(
+    fc.asyncProperty(anyLog, fc.nat(), async (log, at) => {
+      const cut = at % (log.length + 1)
+      const view = viewOf(log.slice(0, cut))
+      const restored = await View.restore(view.save(), async (ids) =>
+        ids.map((id) => structuredClone(log.find((event) => event.id === id))),
+      )
+      expect(restored.events).toEqual(view.events)
+      for (const event of log.slice(cut)) {
+        view.add(event)
+        restored.add(event)
+      }
+      expect(restored.events).toEqual(view.events)
+      expect(restored.messages()).toEqual(view.messages())
+    }),
+  )
+})
+
+test('a saved view that names what the log has not got is refused', async () => {
+  const log = [messageEvent('m', 'user', 'Hello')]
+  const get = async (ids: readonly string[]) => ids.map((id) => log.find((event) => event.id === id))
+  await expect(View.restore(['m', 'gone'], get)).rejects.toThrow('not in the log')
+  await expect(View.restore(['m-summary'], get)).rejects.toThrow('not in the log')
+})
+
+test('an id that the view has already is passed over', () => {
+  const view = viewOf([messageEvent('m', 'user', 'first'), messageEvent('m', 'user', 'second')])
+  expect(view.events).toEqual([messageEvent('m', 'user', 'first')])
+})
+
+test('messages are well formed for any log, at every step, and as if made anew', () => {
+  fc.assert(
+    fc.property(anyLog, fc.constantFrom(undefined, 200), (log, max) => {
+      const view = new View()
+      for (const event of log) {
+        view.add(event)
+        const messages = view.messages(max)
+        expectWellFormed(messages)
+        expect(messages).toEqual(new Projection(max ?? 30_000).messages(view.events))
+      }
+    }),
+    { numRuns: 40 },
+  )
+})
+
+test('each call that has a result is shown with it, and each message once, in order', () => {
+  fc.assert(
+    fc.property(anyLog, (log) => {
+      const view = viewOf(log)
+      const messages = view.messages()
+      const users = view.events.filter(
+        (event) =>
+          event.kind === 'CondensationSummaryEvent' ||
+          (event.kind === 'MessageEvent' && event.llm_message.role === 'user'),
+      )
+      expect(messages.filter(({ role }) => role === 'user')).toHaveLength(users.length)
+      const answered = view.events.filter(
+        (event) =>
+          event.kind === 'ActionEvent' &&
+          view.events.some(
+            (result, index) =>
+              (result.kind === 'ObservationEvent' || result.kind === 'UserRejectObservation') &&
+              result.action_id === event.id &&
+              index > view.events.indexOf(event),
+          ),
+      )
+      expect(messages.filter(({ role }) => role === 'tool').length).toBeGreaterThanOrEqual(answered.length)
+    }),
+  )
+})
+
+test('a step makes new messages only of what is new', () => {
+  const view = viewOf([messageEvent('m', 'user', 'Do it.')])
+  for (let n = 0; n < 50; n++) {
+    view.add(action({ id: `a${n}` }))
+    view.add(observation({ id: `o${n}`, action_id: `a${n}` }))
+    const before = new Set(view.messages())
+    view.add(action({ id: `b${n}` }))
+    view.add(observation({ id: `p${n}`, action_id: `b${n}` }))
+    const after = view.messages()
+    // The call, its result with the mark, and the message that had the mark before.
+    expect(after.filter((message) => !before.has(message))).toHaveLength(3)
+    expect(view.messages()).toBe(after)
+  }
+})
+
+const folder = process.env.SLIPWAY_DATA
+if (folder === undefined)
+  console.warn('SKIPPED: recorded logs are not shown to a model, because SLIPWAY_DATA names no folder')
+
+test.skipIf(folder === undefined)('every recorded log is shown with its pairs whole', async () => {
+  const names = readdirSync(folder ?? '.').filter((name) => name.endsWith('.jsonl'))
+  expect(names.length).toBeGreaterThan(0)
+  for (const name of names) {
+    const lines = readFileSync(join(folder ?? '.', name), 'utf8').split('\n')
+    const log: LogEvent[] = lines.filter((line) => line !== '').map((line) => JSON.parse(line))
+    const view = new View()
+    for (const event of log) {
+      view.add(event)
+      if (event.kind !== 'ActionEvent') expectWellFormed(view.messages())
+    }
+    const condensations = log.filter(({ kind }) => kind === 'Condensation').length
+    const results = view.events.filter(({ kind }) => kind === 'ObservationEvent').length
+    const tools = view.messages().filter(({ role }) => role === 'tool').length
+    // Whoever condensed this log may have parted pairs; nobody else has.
+    if (condensations === 0 && !name.startsWith('sdk-')) expect([name, tools]).toEqual([name, results])
+    const restored = await View.restore(view.save(), async (ids) =>
+      ids.map((id) => log.find((event) => event.id === id)),
+    )
+    expect(restored.events).toEqual(view.events)
+  }
+})
+
+/** What every provider asks of a list of messages, and where the cache marks are. */
+function expectWellFormed(messages: readonly Message[]): void {
+  messages.forEach((message, index) => {
+    if (message.role === 'system') expect(index).toBe(0)
+    expect(message.content.length + (message.tool_calls?.length ?? 0)).toBeGreaterThan(0)
+    for (const block of message.content) if (block.type === 'text') expect(block.text.trim()).not.toBe('')
+    const { tool_calls: calls } = message
+    if (calls !== undefined && calls !== null) {
+      expect(calls.length).toBeGreaterThan(0)
+      const results = messages.slice(index + 1, index + 1 + calls.length)
+      expect(results.map(({ role }) => role)).toEqual(calls.map(() => 'tool'))
+      expect(results.map(({ tool_call_id }) => tool_call_id)).toEqual(calls.map(({ id }) => id))
+    }
+  })
+  const calls = messages.flatMap(({ tool_calls }) => tool_calls ?? [])
+  expect(messages.filter(({ role }) => role === 'tool')).toHaveLength(calls.length)
+  const marked = messages.flatMap(({ content }, index) =>
+    content.flatMap(({ cache_prompt }, block) => (cache_prompt ? [[index, block]] : [])),
+  )
+  const last = messages.findLastIndex(({ role }) => role === 'user' || role === 'tool')
+  expect(marked).toEqual([
+    ...(messages[0]?.role === 'system' ? [[0, 0]] : []),
+    ...(last < 0 ? [] : [[last, (messages[last]?.content.length ?? 0) - 1]]),
+  ])
+}

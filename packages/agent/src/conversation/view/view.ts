@@ -1,0 +1,137 @@
+import type { Message } from '@slipway/protocol'
+import { defaultMaxMessageChars, Projection } from './projection.ts'
+import { isViewEvent, type LogEvent, type LogEventOf, type ViewEvent } from './log-event.ts'
+
+export type { LogEvent, ViewEvent } from './log-event.ts'
+
+const summarySuffix = '-summary'
+
+/**
+ * The part of a log that the model is shown (spec 2.3): a fold of the events in order of position. It holds what is
+ * shown and nothing of what is forgotten.
+ *
+ * - A Condensation removes what it names; with a summary and an offset it puts a CondensationSummaryEvent of id
+ *   `<its id>-summary` there. A later one may forget that id in turn.
+ * - A second SystemPromptEvent takes the place of the first.
+ * - A state update `last_user_message_id` moves that message to the end: it came while the model was answering, so the
+ *   answer before this fact had not seen it.
+ * - An id that the view has already is passed over: the log, too, answers for an id with its first event.
+ */
+export class View {
+  #events: ViewEvent[] = []
+  readonly #ids = new Set<string>()
+  #projection = new Projection(defaultMaxMessageChars)
+  #messages: readonly Message[] | undefined
+
+  /** Constant time, but for a Condensation and a move: those take time in proportion to the view. */
+  add(event: LogEvent): void {
+    if (event.kind === 'Condensation') this.#condense(event)
+    else if (event.kind === 'ConversationStateUpdateEvent') this.#update(event)
+    else if (isViewEvent(event) && !this.#ids.has(event.id)) this.#append(event)
+  }
+
+  get size(): number {
+    return this.#events.length
+  }
+
+  /** As of now: copy it to keep it beyond the next `add`. */
+  get events(): readonly ViewEvent[] {
+    return this.#events
+  }
+
+  has(id: string): boolean {
+    return this.#ids.has(id)
+  }
+
+  /**
+   * What the model is sent (see `Projection`), with texts of at most so many characters a block. Messages are the same
+   * objects as the last time wherever nothing about them has changed.
+   */
+  messages(maxMessageChars: number = defaultMaxMessageChars): readonly Message[] {
+    if (this.#projection.maxMessageChars !== maxMessageChars) {
+      this.#projection = new Projection(maxMessageChars)
+      this.#messages = undefined
+    }
+    this.#messages ??= this.#projection.messages(this.#events)
+    return this.#messages
+  }
+
+  /** The ids of what is shown, in order: what `restore` needs. */
+  save(): readonly string[] {
+    return this.#events.map(({ id }) => id)
+  }
+
+  /**
+   * The view that was saved. `get` answers events of the log by id. A plain Error when the log has not got what was
+   * saved: the view is to be folded anew.
+   */
+  static async restore(
+    saved: readonly string[],
+    get: (ids: readonly string[]) => Promise<readonly (LogEvent | undefined)[]>,
+  ): Promise<View> {
+    const found = await get(saved)
+    const summarised = saved.filter((_, index) => !isShown(found[index]))
+    const condensations = await get(summarised.map((id) => id.slice(0, -summarySuffix.length)))
+    const summaries = new Map(summarised.map((id, index) => [id, summaryOf(condensations[index], id)]))
+    const view = new View()
+    saved.forEach((id, index) => {
+      const event = found[index]
+      const shown = isShown(event) ? event : summaries.get(id)
+      if (shown === undefined) throw new Error('a saved view names an event that is not in the log')
+      view.#append(shown)
+    })
+    return view
+  }
+
+  #append(event: ViewEvent): void {
+    const place =
+      event.kind === 'SystemPromptEvent' ? this.#events.findIndex(({ kind }) => kind === event.kind) : -1
+    const [replaced] = place < 0 ? [] : this.#events.splice(place, 1, event)
+    if (replaced === undefined) this.#events.push(event)
+    else this.#ids.delete(replaced.id)
+    this.#ids.add(event.id)
+    this.#messages = undefined
+  }
+
+  #update({ key, value }: LogEventOf<'ConversationStateUpdateEvent'>): void {
+    if (key !== 'last_user_message_id' || typeof value !== 'string' || !this.#ids.has(value)) return
+    const place = this.#events.findLastIndex(({ id, kind }) => id === value && kind === 'MessageEvent')
+    if (place < 0 || place === this.#events.length - 1) return
+    this.#events.push(...this.#events.splice(place, 1))
+    this.#messages = undefined
+  }
+
+  #condense(event: LogEventOf<'Condensation'>): void {
+    const { forgotten_event_ids, summary_offset } = event
+    const forgotten = new Set(Array.isArray(forgotten_event_ids) ? forgotten_event_ids : [])
+    const kept = this.#events.filter(({ id }) => !forgotten.has(id))
+    for (const id of forgotten) this.#ids.delete(id)
+    const summary = summaryOf(event, event.id + summarySuffix)
+    if (summary !== undefined && typeof summary_offset === 'number' && !this.#ids.has(summary.id)) {
+      kept.splice(Math.max(0, Math.min(summary_offset, kept.length)), 0, summary)
+      this.#ids.add(summary.id)
+    }
+    this.#events = kept
+    this.#messages = undefined
+  }
+}
+
+function isShown(event: LogEvent | undefined): event is ViewEvent {
+  return event !== undefined && isViewEvent(event)
+}
+
+function summaryOf(
+  event: LogEvent | undefined,
+  id: string,
+): LogEventOf<'CondensationSummaryEvent'> | undefined {
+  if (event?.kind !== 'Condensation' || `${event.id}${summarySuffix}` !== id) return undefined
+  const { timestamp, summary } = event
+  if (typeof summary !== 'string') return undefined
+  return {
+    id,
+    ...(timestamp === undefined ? {} : { timestamp }),
+    source: 'environment',
+    summary,
+    kind: 'CondensationSummaryEvent',
+  }
+}

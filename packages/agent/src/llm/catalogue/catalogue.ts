@@ -1,0 +1,69 @@
+import { findProvider } from '@pydantic/genai-prices'
+import { isOpenaiName, providerNames } from '../route.ts'
+import { verifiedModels } from './verified-models.ts'
+
+/** Where the price list has the models of a provider under another name. Azure's names are those of one's own deployments. */
+const listed: ReadonlyMap<string, string> = new Map([
+  ['openai', 'openai'],
+  ['anthropic', 'anthropic'],
+  ['gemini', 'google'],
+  ['bedrock', 'aws'],
+  ['openrouter', 'openrouter'],
+  ['deepseek', 'deepseek'],
+  ['groq', 'groq'],
+  ['mistral', 'mistral'],
+  ['xai', 'x-ai'],
+])
+
+/** What does not chat: models of sound, pictures and numbers, and names that stand for families. */
+const others =
+  /embed|whisper|moderation|transcribe|realtime|audio|speech|voice|voxtral|sonic|-tts|-image|image-|-live|ocr|guard|titan|^ft:|\.ft-|^(?:ada|babbage|curie|davinci)$|^text-|^computer-use$|-vision-preview$/
+
+/** The models that can be named, as far as they are known without asking anybody. */
+export interface Catalogue {
+  /** What may stand in front of a model's name. Sorted. */
+  providers(): string[]
+  /** Each as `provider/model`, of one provider or of all. Sorted; empty for a provider that nothing is known of. */
+  models(provider?: string): string[]
+  /** By provider, without it in front of the names; the best first. */
+  verified(): Record<string, string[]>
+}
+
+/** The prices' list of models, which was packed with the library: nothing is fetched. */
+export function catalogue(): Catalogue {
+  const modelsOf = (provider: string) => {
+    const found = findProvider({ providerId: listed.get(provider) ?? '' })
+    const models = found?.models ?? []
+    const names = models.filter(({ deprecated }) => !deprecated).map(({ id }) => id)
+    const own = names.filter((name) => !others.test(name) && belongs(provider, name))
+    return [...new Set([...(verifiedModels[provider] ?? []), ...own])].map((name) => `${provider}/${name}`)
+  }
+  return {
+    providers: () => [...providerNames()].sort(),
+    models: (provider) =>
+      [...listed.keys()]
+        .filter((name) => provider === undefined || name === provider)
+        .flatMap(modelsOf)
+        .sort(),
+    verified: () =>
+      Object.fromEntries(Object.entries(verifiedModels).map(([name, models]) => [name, [...models]])),
+  }
+}
+
+/** The list also has names of families and of places, and names under which others sell a model. A provider does not know them. */
+function belongs(provider: string, name: string): boolean {
+  switch (provider) {
+    case 'openai':
+      return isOpenaiName(name) && !/:|-instruct$|deep-research|-search-/.test(name)
+    case 'anthropic':
+      return !/^claude-v?\d/.test(name)
+    case 'gemini':
+      return /^gemini-(?:[2-9]|\d\d)/.test(name)
+    case 'bedrock':
+      return !name.startsWith('regional.')
+    case 'openrouter':
+      return name.includes('/')
+    default:
+      return !name.includes(':')
+  }
+}

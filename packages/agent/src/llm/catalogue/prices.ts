@@ -1,0 +1,84 @@
+import type { Llm } from '@slipway/protocol'
+import { isOpenaiName, type Route } from '../route.ts'
+
+/** What is known of a model beside its settings. Nothing is fetched: prices are those that the library was packed with. */
+export interface Facts {
+  readonly contextWindow: number | undefined
+  /** Dollars for these tokens at a time; undefined when no price is known. */
+  cost(tokens: Tokens, at: Date): number | undefined
+}
+
+export interface Tokens {
+  /** With those that were read from a cache or written to it. */
+  readonly input: number
+  readonly cacheRead: number
+  readonly cacheWrite: number
+  readonly output: number
+}
+
+type Name = { readonly provider: string | undefined; readonly model: string }
+
+/** Providers' names, where the price list has others. */
+const listed: ReadonlyMap<string, string> = new Map([
+  ['bedrock', 'aws'],
+  ['xai', 'x-ai'],
+  ['gemini', 'google'],
+])
+
+export const noFacts: Facts = { contextWindow: undefined, cost: () => undefined }
+
+/** Looks a model up in the price list, which is loaded here. */
+export async function factsOf(llm: Llm, route: Route): Promise<Facts> {
+  const name = nameOf(llm, route)
+  if (name === undefined) return noFacts
+  const { calcPrice } = await import('@pydantic/genai-prices')
+  const look = (usage: Record<string, number>, timestamp: Date) => {
+    try {
+      const options = { timestamp, ...(name.provider === undefined ? {} : { providerId: name.provider }) }
+      return calcPrice(usage, name.model, options) ?? undefined
+    } catch {
+      // It refuses a usage that does not add up; that is no reason to fail an answer.
+      return undefined
+    }
+  }
+  return {
+    contextWindow: look({ input_tokens: 1, output_tokens: 1 }, new Date())?.model.context_window,
+    cost: ({ input, cacheRead, cacheWrite, output }, at) => {
+      const usage = {
+        input_tokens: input,
+        cache_read_tokens: cacheRead,
+        cache_write_tokens: cacheWrite,
+        output_tokens: output,
+      }
+      return look(usage, at)?.total_price
+    },
+  }
+}
+
+/** The name to look up; none for servers of one's own, where a name that is sold elsewhere costs nothing. */
+function nameOf(llm: Llm, { provider, name, baseUrl }: Route): Name | undefined {
+  const canonical = llm.model_canonical_name
+  if (canonical !== undefined) return split(canonical)
+  if (provider === 'litellm_proxy') return split(name)
+  if (provider === 'openai' && baseUrl !== undefined && !isOpenaiName(name)) return undefined
+  const sold = [
+    'openai',
+    'azure',
+    'anthropic',
+    'google',
+    'bedrock',
+    'openrouter',
+    'deepseek',
+    'groq',
+    'mistral',
+    'xai',
+  ]
+  return sold.includes(provider) ? { provider: listed.get(provider) ?? provider, model: name } : undefined
+}
+
+function split(name: string): Name {
+  const at = name.indexOf('/')
+  if (at < 0) return { provider: undefined, model: name }
+  const provider = name.slice(0, at)
+  return { provider: listed.get(provider) ?? provider, model: name.slice(at + 1) }
+}

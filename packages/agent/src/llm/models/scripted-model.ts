@@ -1,0 +1,216 @@
+import { randomBytes } from 'node:crypto'
+import type { Llm, Message, TokenUsage } from '@slipway/protocol'
+import type { Secrets } from '../../secrets.ts'
+import { withLog } from '../completion-log.ts'
+import type { Fault } from '../failures.ts'
+import type { Answered, Delta, FailureCode, ModelRequest } from '../model.ts'
+import { type Asked, type Source, type Surroundings, sleep } from '../model-source.ts'
+import { countTokens } from '../tokens.ts'
+
+/**
+ * One turn of a script; every member may be missing. `text` (or `thought`) is said word by word, `delta_ms` apart, `delay_ms`
+ * after the question; `error` fails instead of answering. `side: true` answers questions beside the work, which offer no
+ * tools (titles, summaries, judgements); the other entries do not.
+ */
+interface Entry {
+  readonly text: string
+  readonly reasoning: string
+  readonly calls: readonly { readonly name: string; readonly arguments: string }[]
+  readonly delayMs: number
+  readonly deltaMs: number
+  readonly error: { readonly code: FailureCode; readonly detail: string } | undefined
+  readonly isRefusal: boolean
+  readonly isSide: boolean
+  readonly usage: Record<string, unknown>
+}
+
+const over = readEntry({ text: 'The script is over.' })
+const aside = readEntry({ text: 'Scripted answer.' })
+const codes: readonly string[] = [
+  'LLMAuthenticationError',
+  'LLMRateLimitError',
+  'LLMTimeoutError',
+  'LLMServiceUnavailableError',
+  'LLMBadRequestError',
+  'LLMContextWindowExceedError',
+  'LLMNoResponseError',
+  'LLMMalformedConversationHistoryError',
+  'LLMContentPolicyViolationError',
+] satisfies FailureCode[]
+const lasting: readonly string[] = [
+  'LLMBadRequestError',
+  'LLMContextWindowExceedError',
+  'LLMMalformedConversationHistoryError',
+  'LLMContentPolicyViolationError',
+]
+
+/**
+ * A model that plays `llm.script` and asks nobody. Its place in the script is the number of answers that stand in the first
+ * question it is asked, so a conversation that is opened again goes on where it was.
+ */
+export class ScriptedModel implements Source {
+  readonly #llm: Llm
+  readonly #secrets: Secrets
+  readonly #surroundings: Surroundings
+  readonly #turns: readonly Entry[]
+  readonly #sides: readonly Entry[]
+  #next: number | undefined
+  #nextSide = 0
+
+  constructor(llm: Llm, secrets: Secrets, surroundings: Surroundings) {
+    this.#llm = llm
+    this.#secrets = secrets
+    this.#surroundings = surroundings
+    const entries = (llm.script ?? []).map(readEntry)
+    this.#turns = entries.filter(({ isSide }) => !isSide)
+    this.#sides = entries.filter(({ isSide }) => isSide)
+  }
+
+  get contextWindow(): number | undefined {
+    return this.#llm.max_input_tokens
+  }
+
+  async ask(request: ModelRequest, signal: AbortSignal): Promise<Asked> {
+    const { now } = this.#surroundings
+    const started = now()
+    const { entry, index } = this.#take(request)
+    await sleep(entry.delayMs, signal)
+    if (signal.aborted) return { kind: 'aborted' }
+    if (entry.error !== undefined) return { kind: 'fault', fault: faultOf(entry.error), hasBegun: false }
+    await say(entry, request.onDelta, signal)
+    if (signal.aborted) return { kind: 'aborted' }
+    return { kind: 'answer', answered: this.#answered({ entry, index, request, started }) }
+  }
+
+  #take(request: ModelRequest): { entry: Entry; index: string } {
+    if (request.tools.length === 0 || request.toolChoice === 'none') {
+      const at = this.#nextSide++
+      return { entry: this.#sides[at] ?? aside, index: `side-${at}` }
+    }
+    this.#next ??= request.messages.filter(({ role }) => role === 'assistant').length
+    const at = this.#next++
+    return { entry: this.#turns[at] ?? over, index: String(at) }
+  }
+
+  #answered(options: { entry: Entry; index: string; request: ModelRequest; started: number }): Answered {
+    const { entry, index, request, started } = options
+    const { now } = this.#surroundings
+    // A number alone would come again when two answers of different openings stand at the same place.
+    const id = `${index}-${randomBytes(3).toString('hex')}`
+    const message = messageOf(entry, id)
+    const responseId = `scripted-${id}`
+    const usage = this.#usage(entry, { request, message, responseId })
+    const { input_cost_per_token: input = 0, output_cost_per_token: output = 0 } = this.#llm
+    const cost = usage.prompt_tokens * input + usage.completion_tokens * output
+    const latencyMs = now() - started
+    const stop = entry.isRefusal ? 'refusal' : entry.calls.length > 0 ? 'tool_calls' : 'stop'
+    const answered = { kind: 'answer', responseId, message, usage, cost, latencyMs, stop } as const
+    const { model, usage_id: usageId } = this.#llm
+    const setting = { llm: this.#llm, request, nowMs: now(), secrets: this.#secrets }
+    return withLog({ ...answered, model, usageId }, setting)
+  }
+
+  #usage(
+    { usage }: Entry,
+    { request, message, responseId }: { request: ModelRequest; message: Message; responseId: string },
+  ): TokenUsage {
+    const count = (name: string, otherwise: number) =>
+      typeof usage[name] === 'number' ? usage[name] : otherwise
+    const prompt_tokens = count('prompt_tokens', countTokens(request.messages))
+    const completion_tokens = count('completion_tokens', countTokens([message]))
+    return {
+      model: this.#llm.model,
+      prompt_tokens,
+      completion_tokens,
+      cache_read_tokens: count('cache_read_tokens', 0),
+      cache_write_tokens: count('cache_write_tokens', 0),
+      reasoning_tokens: count('reasoning_tokens', 0),
+      context_window: this.contextWindow ?? 0,
+      per_turn_token: prompt_tokens + completion_tokens,
+      response_id: responseId,
+    }
+  }
+}
+
+async function say(entry: Entry, onDelta: ((delta: Delta) => void) | undefined, signal: AbortSignal) {
+  const deltas: Delta[] = [
+    ...words(entry.reasoning).map((reasoning_content) => ({ reasoning_content })),
+    ...words(entry.text).map((content) => ({ content })),
+  ]
+  for (const [at, delta] of deltas.entries()) {
+    if (at > 0 && entry.deltaMs > 0) await sleep(entry.deltaMs, signal)
+    if (signal.aborted) return
+    onDelta?.(delta)
+  }
+}
+
+/** The words of a text, each with the blanks behind it: joined they are the text. */
+function words(text: string): string[] {
+  return text.match(/\s*\S+\s*|\s+/g) ?? []
+}
+
+function messageOf({ text, reasoning, calls }: Entry, id: string): Message {
+  return {
+    role: 'assistant',
+    content: text === '' ? [] : [{ type: 'text', text, cache_prompt: false }],
+    ...(calls.length === 0
+      ? {}
+      : { tool_calls: calls.map((call, at) => toolCall(call, `call-${id}-${at}`)) }),
+    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    thinking_blocks: [],
+  }
+}
+
+function toolCall(call: Entry['calls'][number], id: string) {
+  return { id, ...call, origin: 'completion' as const }
+}
+
+function faultOf({ code, detail }: NonNullable<Entry['error']>): Fault {
+  return { code, detail, isRetryable: !lasting.includes(code) }
+}
+
+/** A script is the user's own text: what does not fit is passed over. */
+function readEntry(value: unknown): Entry {
+  const entry = asRecord(typeof value === 'string' ? { text: value } : value)
+  const error = asRecord(entry.error)
+  return {
+    text: asText(entry.text) || asText(entry.thought),
+    reasoning: asText(entry.reasoning),
+    calls: Array.isArray(entry.tool_calls) ? entry.tool_calls.map(readCall) : [],
+    delayMs: asNumber(entry.delay_ms),
+    deltaMs: asNumber(entry.delta_ms),
+    error: entry.error === undefined || entry.error === null ? undefined : readError(error),
+    isRefusal: entry.refusal === true,
+    isSide: entry.side === true,
+    usage: asRecord(entry.usage),
+  }
+}
+
+function readCall(value: unknown): Entry['calls'][number] {
+  const call = asRecord(value)
+  const args = call.arguments
+  return {
+    name: asText(call.name),
+    arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}),
+  }
+}
+
+function readError(error: Record<string, unknown>): NonNullable<Entry['error']> {
+  const code = asText(error.code)
+  return {
+    code: codes.includes(code) ? (code as FailureCode) : 'LLMError', // it is one of the list
+    detail: asText(error.detail) || 'The script says that this fails.',
+  }
+}
+
+function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {} // members are unknown
+}
+
+function asText(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+function asNumber(value: unknown): number {
+  return typeof value === 'number' && value > 0 ? value : 0
+}

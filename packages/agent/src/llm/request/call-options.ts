@@ -1,0 +1,173 @@
+import type { Llm, Message } from '@slipway/protocol'
+import { anthropicBlocks } from './provider-metadata.ts'
+import { toPrompt } from './prompt.ts'
+import type { ModelRequest } from '../model.ts'
+import { isOpenaiName, type Route } from '../route.ts'
+import type { CallOptions, ProviderOptions } from './sdk-types.ts'
+
+type Effort = NonNullable<CallOptions['reasoning']>
+const efforts: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
+
+/** Models that are known not to think; an effort is not sent to them. */
+const unthinkingOpenai = /^(?!o\d|gpt-(?:[5-9]|\d\d)|codex|computer-use)|-chat(-latest)?$/
+const unthinking = /claude-(?:instant|v?2|3-(?:haiku|sonnet|opus|5)|3\.5)|gemini-(?:1|2\.0)|gemma/
+/** Claude models that think by a budget, and half of what each may put out. */
+const budgets: readonly (readonly [RegExp, number])[] = [
+  [/claude-opus-4(?:-[01]|-2025|@|$)/, 16_000],
+  [/claude-(?:3-7|(?:sonnet|opus|haiku)-4(?:-[05]|-2025|@|$))/, 32_000],
+]
+/** Answers shorter than this leave no room for a thought. */
+const minThinkingOutput = 2048
+/** The Responses interface refuses less. */
+const minResponsesOutput = 16
+
+/** What is asked of the provider's library in one call. */
+export function callOptions(llm: Llm, route: Route, request: ModelRequest): CallOptions {
+  const maxOutputTokens = outputLimit(llm, route, request)
+  const thinks = request.maxOutputTokens === undefined || request.maxOutputTokens >= minThinkingOutput
+  const thinking = thinks ? thinkingOptions(llm, route, request.messages) : {}
+  const { reasoning, own = {} } = thinking
+  return {
+    prompt: toPrompt(request.messages, {
+      route,
+      hasVision: llm.disable_vision !== true && llm.capability_overrides.supports_vision !== false,
+      canCache: llm.caching_prompt && llm.capability_overrides.supports_prompt_cache !== false,
+    }),
+    ...(request.tools.length > 0 ? { tools: tools(request, route), ...toolChoice(request, route) } : {}),
+    ...given({
+      maxOutputTokens,
+      temperature: llm.temperature,
+      topP: llm.top_p,
+      topK: route.api === 'compatible' ? undefined : llm.top_k,
+      seed: llm.seed,
+      reasoning,
+    }),
+    providerOptions: providerOptions(llm, route, own),
+    includeRawChunks: needsRaw(llm, route),
+  }
+}
+
+/** Whether what the library leaves out of a chunk is wanted: token ids, OpenRouter's details of a thought. */
+export function needsRaw(llm: Llm, { provider }: Route): boolean {
+  return llm.litellm_extra_body.return_token_ids === true || provider === 'openrouter'
+}
+
+function outputLimit(llm: Llm, { api }: Route, request: ModelRequest): number | undefined {
+  const limits = [request.maxOutputTokens, llm.max_output_tokens].filter((limit) => limit !== undefined)
+  if (limits.length === 0) return undefined
+  const limit = Math.min(...limits)
+  return api === 'responses' ? Math.max(limit, minResponsesOutput) : limit
+}
+
+/** The Responses interface makes every member required, unless it is told not to. */
+function tools({ tools }: ModelRequest, { api }: Route): NonNullable<CallOptions['tools']> {
+  return tools.map(({ name, description, parameters }) => ({
+    type: 'function',
+    name,
+    description,
+    inputSchema: parameters,
+    ...(api === 'responses' ? { strict: false } : {}),
+  }))
+}
+
+/** Bedrock has no way to forbid tools but to take them away, and its library takes the calls of the history with them. */
+function toolChoice({ toolChoice }: ModelRequest, { api }: Route): Pick<CallOptions, 'toolChoice'> {
+  return toolChoice === 'none' && api !== 'bedrock' ? { toolChoice: { type: 'none' } } : {}
+}
+
+function providerOptions(llm: Llm, route: Route, own: ProviderOptions[string]): ProviderOptions {
+  switch (route.api) {
+    case 'responses': {
+      const summary = llm.reasoning_summary ?? null
+      const options = { store: false, reasoningSummary: summary, ...own }
+      return { openai: options, azure: options }
+    }
+    case 'chat':
+      return { openai: own, azure: own }
+    case 'anthropic':
+      // Arguments streamed eagerly may be no JSON in the end, and not every server of this interface knows the word.
+      return { anthropic: { toolStreaming: false, ...own } }
+    case 'google':
+      return { google: own }
+    case 'bedrock':
+      return { amazonBedrock: own }
+    case 'compatible':
+      return { openaiCompatible: { ...given({ top_k: llm.top_k }), ...own } }
+  }
+}
+
+interface Thinking {
+  readonly reasoning?: Effort
+  readonly own?: ProviderOptions[string]
+}
+
+function thinkingOptions(llm: Llm, route: Route, messages: readonly Message[]): Thinking {
+  const effort = llm.reasoning_effort
+  if (route.api === 'compatible') return effort === undefined ? {} : { own: { reasoningEffort: effort } }
+  if (!canThink(llm, route)) return {}
+  const level = toEffort(effort, route)
+  const mostBudget = budgets.find(([names]) => names.test(route.name))?.[1]
+  if (mostBudget !== undefined && level !== 'none') {
+    if (isMidwayUnthought(messages)) return {}
+    const wanted = llm.extended_thinking_budget
+    if (wanted) return budgetThinking(route, Math.max(1024, Math.min(wanted, mostBudget)))
+  }
+  if (route.api === 'google') return googleThinking(llm, level)
+  if (route.api === 'chat' || route.api === 'responses') return openaiThinking(effort, route, level)
+  return level === undefined ? {} : { reasoning: level }
+}
+
+function canThink(llm: Llm, { api, provider, name }: Route): boolean {
+  const override = llm.capability_overrides.supports_reasoning_effort
+  if (typeof override === 'boolean') return override
+  const known = llm.model_canonical_name?.replace(/^.*\//, '') ?? name
+  if (provider === 'azure') return !isOpenaiName(known) || !unthinkingOpenai.test(known)
+  return !(api === 'chat' || api === 'responses' ? unthinkingOpenai : unthinking).test(known)
+}
+
+/** An effort that the library has a word for; it finds the nearest one that the model has. */
+function toEffort(effort: string | undefined, { api }: Route): Effort | undefined {
+  if (effort === undefined || !efforts.includes(effort)) return undefined
+  if (effort === 'max' && api === 'bedrock') return 'xhigh'
+  return effort as Effort // it is one of the words of the list
+}
+
+function openaiThinking(effort: string | undefined, route: Route, level: Effort | undefined): Thinking {
+  // A deployment's name says nothing of the model, and a word of tomorrow is the provider's to know.
+  if (route.provider === 'azure' || level === undefined) {
+    return effort === undefined || effort === 'none' ? {} : { own: { reasoningEffort: effort } }
+  }
+  return { reasoning: level }
+}
+
+function googleThinking(llm: Llm, level: Effort | undefined): Thinking {
+  const thinkingBudget = level === undefined ? llm.extended_thinking_budget : undefined
+  if ((level === undefined || level === 'none') && thinkingBudget === undefined) {
+    return level === undefined ? {} : { reasoning: level }
+  }
+  const thinkingConfig = { includeThoughts: true, ...given({ thinkingBudget }) }
+  return { own: { thinkingConfig }, ...given({ reasoning: level }) }
+}
+
+function budgetThinking({ api }: Route, budgetTokens: number): Thinking {
+  const thinking = { type: 'enabled', budgetTokens }
+  return { own: api === 'bedrock' ? { reasoningConfig: thinking } : { thinking } }
+}
+
+/** Another model began this turn: a Claude that thinks by a budget refuses tool calls that no thought of its own precedes. */
+function isMidwayUnthought(messages: readonly Message[]): boolean {
+  const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)
+  return since.some(
+    (message) =>
+      message.role === 'assistant' &&
+      (message.tool_calls ?? []).length > 0 &&
+      anthropicBlocks(message).length === 0,
+  )
+}
+
+/** The members that have a value. */
+function given<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined> // what is left of them
+  }
+}

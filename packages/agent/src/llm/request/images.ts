@@ -1,0 +1,55 @@
+import type { ImageContent } from '@slipway/protocol'
+import type { SdkMessage } from './sdk-types.ts'
+
+export type UserPart = Extract<SdkMessage, { role: 'user' }>['content'][number]
+export type FilePart = Extract<UserPart, { type: 'file' }>
+
+const leftOut = '[An image was left out: this model does not take images.]'
+const unreadable = '[An image was left out: its address cannot be read.]'
+const typesByName: Readonly<Record<string, string>> = {
+  png: 'image/png',
+  gif: 'image/gif',
+  webp: 'image/webp',
+  svg: 'image/svg+xml',
+  bmp: 'image/bmp',
+}
+
+/** What a model can be shown. */
+export interface Sight {
+  readonly hasVision: boolean
+  /** False: images only as data (Bedrock). */
+  readonly takesUrls: boolean
+}
+
+/** The images of a content as parts; a text stands where one cannot be shown. */
+export function imageParts(content: ImageContent, sight: Sight): UserPart[] {
+  return content.image_urls.map((url) => {
+    if (!sight.hasVision) return { type: 'text', text: leftOut }
+    if (url.startsWith('data:')) return dataPart(url) ?? { type: 'text', text: unreadable }
+    if (!URL.canParse(url)) return { type: 'text', text: unreadable }
+    if (sight.takesUrls) return urlPart(new URL(url))
+    return {
+      type: 'text',
+      text: `[The image at ${url} was left out: this provider takes images only as data.]`,
+    }
+  })
+}
+
+function urlPart(url: URL): FilePart {
+  const suffix = /\.(\w+)$/.exec(url.pathname)?.[1]?.toLowerCase() ?? ''
+  return { type: 'file', mediaType: typesByName[suffix] ?? 'image/jpeg', data: { type: 'url', url } }
+}
+
+function dataPart(url: string): FilePart | undefined {
+  const comma = url.indexOf(',')
+  if (comma < 0) return undefined
+  const [mediaType = '', ...marks] = url.slice('data:'.length, comma).split(';')
+  if (!mediaType.startsWith('image/')) return undefined
+  const body = url.slice(comma + 1)
+  try {
+    const data = marks.includes('base64') ? body : Buffer.from(decodeURIComponent(body)).toString('base64')
+    return { type: 'file', mediaType, data: { type: 'data', data } }
+  } catch {
+    return undefined
+  }
+}

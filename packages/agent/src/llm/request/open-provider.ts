@@ -1,0 +1,165 @@
+import type { Llm } from '@slipway/protocol'
+import type { Fault } from '../failures.ts'
+import { isOpenaiName, type Route } from '../route.ts'
+import type { SdkModel } from './sdk-types.ts'
+
+type Fetch = typeof fetch
+
+/** Called for each piece of a response's body, by the signal of its request. */
+export type Touches = WeakMap<AbortSignal, () => void>
+
+/** Providers of others' machines: they answer nobody without a key. */
+const hosted: readonly string[] = ['openrouter', 'deepseek', 'groq', 'mistral', 'xai']
+/** What stands where a library insists on a key that the server does not want. */
+const noKey = 'none'
+
+/**
+ * The library's model for a route, or why there is none. Nothing is taken from the environment: what a library would look
+ * up there is given to it. The library of the provider is loaded here.
+ */
+export async function openProvider(options: {
+  readonly llm: Llm
+  readonly route: Route
+  readonly fetch: Fetch
+  readonly touches: Touches
+}): Promise<SdkModel | Fault> {
+  const { llm, route } = options
+  const fault = missingKey(llm, route)
+  if (fault !== undefined) return fault
+  const fetch = wrap(options)
+  const common = { fetch, headers: llm.extra_headers ?? {} }
+  switch (route.api) {
+    case 'chat':
+    case 'responses':
+      return await (route.provider === 'azure' ? azure : openai)(llm, route, common)
+    case 'anthropic': {
+      const { createAnthropic } = await import('@ai-sdk/anthropic')
+      const baseURL = route.baseUrl ?? 'https://api.anthropic.com/v1'
+      return createAnthropic({ ...common, baseURL, apiKey: llm.api_key ?? noKey })(route.name)
+    }
+    case 'google': {
+      const { createGoogle } = await import('@ai-sdk/google')
+      const baseURL = route.baseUrl ?? 'https://generativelanguage.googleapis.com/v1beta'
+      return createGoogle({ ...common, baseURL, apiKey: llm.api_key ?? noKey })(route.name)
+    }
+    case 'bedrock':
+      return await bedrock(llm, route, common)
+    case 'compatible': {
+      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
+      return createOpenAICompatible({
+        ...common,
+        ...(llm.api_key === undefined ? {} : { apiKey: llm.api_key }),
+        name: 'openaiCompatible',
+        baseURL: route.baseUrl ?? '',
+        includeUsage: true,
+      })(route.name)
+    }
+  }
+}
+
+interface Common {
+  readonly fetch: Fetch
+  readonly headers: Record<string, string>
+}
+
+async function openai(llm: Llm, route: Route, common: Common): Promise<SdkModel> {
+  const { createOpenAI } = await import('@ai-sdk/openai')
+  const baseURL = route.baseUrl ?? 'https://api.openai.com/v1'
+  const provider = createOpenAI({ ...common, baseURL, apiKey: llm.api_key ?? noKey })
+  return route.api === 'responses' ? provider.responses(route.name) : provider.chat(route.name)
+}
+
+/** Chat goes to the deployment's own address, Responses to the address that names none, as Azure has them. */
+async function azure(llm: Llm, route: Route, common: Common): Promise<SdkModel> {
+  const { createAzure } = await import('@ai-sdk/azure')
+  const base = route.baseUrl ?? ''
+  const isVersioned = /\/openai\/v1$/.test(base)
+  const useDeploymentBasedUrls = route.api === 'chat' && !isVersioned
+  const provider = createAzure({
+    ...common,
+    apiKey: llm.api_key ?? noKey,
+    baseURL: /\/openai(\/v1)?$/.test(base) ? base : `${base}/openai`,
+    useDeploymentBasedUrls,
+    apiVersion: llm.api_version ?? (useDeploymentBasedUrls ? '2024-12-01-preview' : 'v1'),
+  })
+  return route.api === 'responses' ? provider.responses(route.name) : provider.chat(route.name)
+}
+
+async function bedrock(llm: Llm, route: Route, common: Common): Promise<SdkModel> {
+  const { createAmazonBedrock } = await import('@ai-sdk/amazon-bedrock')
+  const region = llm.aws_region_name ?? 'us-east-1'
+  return createAmazonBedrock({
+    ...common,
+    region,
+    baseURL: route.baseUrl ?? `https://bedrock-runtime.${region}.amazonaws.com`,
+    apiKey: llm.api_key ?? '',
+    accessKeyId: llm.aws_access_key_id ?? '',
+    secretAccessKey: llm.aws_secret_access_key ?? '',
+    ...(llm.aws_session_token === undefined ? {} : { sessionToken: llm.aws_session_token }),
+  })(route.name)
+}
+
+function missingKey(llm: Llm, route: Route): Fault | undefined {
+  const { provider, baseUrl } = route
+  if (llm.api_key !== undefined || hasAuthHeader(llm)) return undefined
+  if (provider === 'bedrock') {
+    const isSigned = llm.aws_access_key_id !== undefined && llm.aws_secret_access_key !== undefined
+    return isSigned ? undefined : noAccess('aws_access_key_id and aws_secret_access_key, or api_key')
+  }
+  const isOwnServer = baseUrl !== undefined && llm.base_url !== undefined
+  const isFree = route.api === 'compatible' && !hosted.includes(provider)
+  return isOwnServer || isFree ? undefined : noAccess('api_key')
+}
+
+function hasAuthHeader({ extra_headers = {} }: Llm): boolean {
+  const names = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key']
+  return Object.keys(extra_headers).some((name) => names.includes(name.toLowerCase()))
+}
+
+function noAccess(members: string): Fault {
+  return {
+    code: 'LLMAuthenticationError',
+    detail: `This model has no key: set ${members} in its settings.`,
+    isRetryable: false,
+  }
+}
+
+/** A redirect is an answer, not a way: keys go to nobody else. */
+function wrap(options: { llm: Llm; route: Route; fetch: Fetch; touches: Touches }): Fetch {
+  const { fetch, touches } = options
+  const edit = bodyEdit(options.llm, options.route)
+  return async (input, init) => {
+    const body = edit !== undefined && typeof init?.body === 'string' ? edit(init.body) : init?.body
+    const response = await fetch(input, { ...init, ...(body == null ? {} : { body }), redirect: 'manual' })
+    const touch = init?.signal ? touches.get(init.signal) : undefined
+    touch?.()
+    if (touch === undefined || response.body === null) return response
+    return new Response(tapped(response.body, touch), response)
+  }
+}
+
+function tapped(body: ReadableStream<Uint8Array<ArrayBuffer>>, touch: () => void) {
+  return body.pipeThrough(
+    new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      transform(chunk, controller) {
+        touch()
+        controller.enqueue(chunk)
+      },
+    }),
+  )
+}
+
+/** The changes to a body that the library has no word for; none for most models, whose bodies pass as they are. */
+function bodyEdit(llm: Llm, { api, name }: Route): ((body: string) => string) | undefined {
+  const isOpenai = api === 'chat' || api === 'responses' || api === 'compatible'
+  const extra = isOpenai ? llm.litellm_extra_body : {}
+  const dropsReasoning = api === 'responses' && !llm.enable_encrypted_reasoning && isOpenaiName(name)
+  if (Object.keys(extra).length === 0 && !dropsReasoning) return undefined
+  return (body) => {
+    const members: Record<string, unknown> = { ...JSON.parse(body), ...extra }
+    if (dropsReasoning && Array.isArray(members.include)) {
+      members.include = members.include.filter((one) => one !== 'reasoning.encrypted_content')
+    }
+    return JSON.stringify(members)
+  }
+}

@@ -1,0 +1,339 @@
+import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipway/protocol'
+import { anthropicBlocks, carriedBy, googleThoughts } from './provider-metadata.ts'
+import { type FilePart, imageParts, type Sight, type UserPart } from './images.ts'
+import type { Api, Route } from '../route.ts'
+import type { Prompt, ProviderOptions, SdkMessage } from './sdk-types.ts'
+
+type Content = TextContent | ImageContent
+type AssistantPart = Extract<SdkMessage, { role: 'assistant' }>['content'][number]
+type ResultPart = Extract<Extract<SdkMessage, { role: 'tool' }>['content'][number], { type: 'tool-result' }>
+
+export interface Projection {
+  readonly route: Route
+  readonly hasVision: boolean
+  /** Whether `cache_prompt` marks are passed on. */
+  readonly canCache: boolean
+}
+
+/** Anthropic takes four marks. */
+const maxMarks = 4
+
+/** The name under which a provider's library keeps what is its own. */
+export function optionsKey({ api, provider }: Route): string {
+  const keys: Record<Api, string> = {
+    chat: provider === 'azure' ? 'azure' : 'openai',
+    responses: provider === 'azure' ? 'azure' : 'openai',
+    anthropic: 'anthropic',
+    google: 'google',
+    bedrock: 'amazonBedrock',
+    compatible: 'openaiCompatible',
+  }
+  return keys[api]
+}
+
+/**
+ * Our messages as the library's prompt. Pure: the same messages give the same prompt. Tool calls and results keep their
+ * ids and order; arguments that are no JSON object go as an empty one, because servers refuse them. What a provider does
+ * not take in a place goes to the nearest place that it takes.
+ */
+export function toPrompt(messages: readonly Message[], projection: Projection): Prompt {
+  return new Projector(messages, projection).prompt()
+}
+
+class Projector {
+  readonly #messages: readonly Message[]
+  readonly #route: Route
+  readonly #key: string
+  readonly #sight: Sight
+  readonly #marked: ReadonlySet<Content | Message>
+  readonly #names = new Map<string, string>()
+  readonly #prompt: Prompt = []
+  /** Images of tool results, for providers that take none there. */
+  #images: UserPart[] = []
+
+  constructor(messages: readonly Message[], { route, hasVision, canCache }: Projection) {
+    this.#messages = messages
+    this.#route = route
+    this.#key = optionsKey(route)
+    this.#sight = { hasVision, takesUrls: route.api !== 'bedrock' }
+    this.#marked = canCache ? marks(messages) : new Set()
+  }
+
+  prompt(): Prompt {
+    let isOpening = true
+    for (const message of this.#messages) {
+      if (message.role !== 'tool') this.#showImages()
+      if (message.role === 'system' && isOpening) this.#system(message)
+      else {
+        isOpening = false
+        if (message.role === 'assistant') this.#assistant(message)
+        else if (message.role === 'tool') this.#tool(message)
+        else this.#user(message)
+      }
+    }
+    this.#showImages()
+    return this.#prompt
+  }
+
+  /** Where marks can be set each text is a message of its own; other servers may refuse a second system message. */
+  #system(message: Message): void {
+    const texts = message.content.filter((part) => part.type === 'text').filter(({ text }) => text !== '')
+    if (['anthropic', 'bedrock'].includes(this.#route.api)) {
+      for (const part of texts) this.#prompt.push({ role: 'system', content: part.text, ...this.#mark(part) })
+      return
+    }
+    const text = texts.map((part) => part.text).join('\n\n')
+    const last = this.#prompt.at(-1)
+    if (last?.role === 'system') last.content = `${last.content}\n\n${text}`
+    else if (text !== '') this.#prompt.push({ role: 'system', content: text })
+  }
+
+  #user(message: Message): void {
+    const content = message.content.flatMap((part): UserPart[] => this.#userParts(part))
+    this.#prompt.push({ role: 'user', content: content.length > 0 ? content : [text('(no text)')] })
+  }
+
+  #userParts(part: Content): UserPart[] {
+    if (part.type === 'image') {
+      const parts = imageParts(part, this.#sight)
+      const last = parts.at(-1)
+      return last === undefined ? [] : [...parts.slice(0, -1), { ...last, ...this.#mark(part) }]
+    }
+    return part.text === '' ? [] : [{ type: 'text', text: part.text, ...this.#mark(part) }]
+  }
+
+  #assistant(message: Message): void {
+    const calls = message.tool_calls ?? []
+    for (const call of calls) this.#names.set(call.id, call.name)
+    const content = [
+      ...this.#thoughts(message),
+      ...this.#texts(message),
+      ...calls.flatMap((call, index) => [
+        ...this.#itemsBefore(message, index),
+        this.#call(message, call, index),
+      ]),
+      ...this.#ending(message),
+    ]
+    if (content.every((part) => part.type === 'reasoning')) return
+    this.#prompt.push({ role: 'assistant', content, ...this.#details(message) })
+  }
+
+  #thoughts(message: Message): AssistantPart[] {
+    switch (this.#route.api) {
+      case 'anthropic':
+      case 'bedrock':
+        return this.#signedThoughts(message)
+      case 'google':
+        return googleThoughts(message).map(({ thinking, signature }) =>
+          this.#reasoning(thinking, { thoughtSignature: signature }),
+        )
+      case 'responses':
+        return this.#reasoningItem(message.responses_reasoning_item)
+      case 'compatible':
+        return this.#plainThought(message)
+      default:
+        return []
+    }
+  }
+
+  #signedThoughts(message: Message): AssistantPart[] {
+    const own = anthropicBlocks(message).map((block) =>
+      block.type === 'thinking'
+        ? this.#reasoning(block.thinking, { signature: block.signature ?? '' })
+        : this.#reasoning('', { redactedData: block.data }),
+    )
+    if (this.#route.api !== 'bedrock') return own
+    const redacted = carriedBy(message, 'bedrock').map(({ value }) =>
+      this.#reasoning('', { redactedContent: value }),
+    )
+    return [...own, ...redacted]
+  }
+
+  /** Only what stands in the message for no other provider: a thought that was received as plain text. */
+  #plainThought(message: Message): AssistantPart[] {
+    const { reasoning_content, thinking_blocks, responses_reasoning_item } = message
+    const isPlain = thinking_blocks.length === 0 && !responses_reasoning_item
+    return isPlain && reasoning_content ? [this.#reasoning(reasoning_content)] : []
+  }
+
+  /** An item that the server does not keep can go back only with its encrypted content. */
+  #reasoningItem(item: Message['responses_reasoning_item']): AssistantPart[] {
+    const encrypted = item?.encrypted_content
+    if (!item || !encrypted) return []
+    const own = { ...(item.id ? { itemId: item.id } : {}), reasoningEncryptedContent: encrypted }
+    const summaries = item.summary.length > 0 ? item.summary : ['']
+    return summaries.map((summary) => this.#reasoning(summary, own))
+  }
+
+  #itemsBefore(message: Message, call: number): AssistantPart[] {
+    if (this.#route.api !== 'responses') return []
+    return carriedBy(message, 'openai')
+      .filter(({ kind, index }) => kind === 'item' && index === call)
+      .flatMap(({ value }) => this.#reasoningItem(parseItem(value)))
+  }
+
+  #texts(message: Message): AssistantPart[] {
+    const texts = message.content.filter((part) => part.type === 'text')
+    return texts.flatMap((part, index): AssistantPart[] => {
+      if (part.text === '') return []
+      const own = this.#ownOf(message, 'text', index)
+      return [{ type: 'text', text: part.text, ...this.#mark(part, own) }]
+    })
+  }
+
+  #call(message: Message, call: MessageToolCall, index: number): AssistantPart {
+    const own = this.#ownOf(message, 'call', index)
+    const itemId =
+      this.#route.api === 'responses' && call.responses_item_id ? { itemId: call.responses_item_id } : {}
+    return {
+      type: 'tool-call',
+      toolCallId: this.#id(call.id),
+      toolName: call.name,
+      input: this.#input(call.arguments),
+      ...this.#options({ ...own, ...itemId }),
+    }
+  }
+
+  /** What was received with a piece: Google's signature, OpenAI's phase. */
+  #ownOf(message: Message, kind: 'text' | 'call', index: number): Record<string, string> {
+    const { api } = this.#route
+    const owner = api === 'responses' ? 'openai' : 'google'
+    if (api !== 'responses' && api !== 'google' && api !== 'compatible') return {}
+    const found = carriedBy(message, owner).find((one) => one.kind === kind && one.index === index)
+    if (found === undefined) return {}
+    return owner === 'openai' ? { phase: found.value } : { thoughtSignature: found.value }
+  }
+
+  #ending(message: Message): AssistantPart[] {
+    if (this.#route.api !== 'google') return []
+    return carriedBy(message, 'google')
+      .filter(({ kind }) => kind === 'end')
+      .map(({ value }) => ({ type: 'text', text: '', ...this.#options({ thoughtSignature: value }) }))
+  }
+
+  #details(message: Message): { providerOptions?: ProviderOptions } {
+    if (this.#route.provider !== 'openrouter') return {}
+    const details = parseObject(carriedBy(message, 'openrouter')[0]?.value ?? '')?.details
+    if (!Array.isArray(details)) return {}
+    return { providerOptions: { openaiCompatible: { reasoning_details: details } } }
+  }
+
+  /** The text as it was received where the library passes texts on; an object where it takes only those. */
+  #input(received: string): unknown {
+    const value = parseObject(received)
+    if (value === undefined) return {}
+    const { api, provider } = this.#route
+    const takesText = (api === 'chat' && provider !== 'azure') || api === 'compatible'
+    return takesText || (api === 'responses' && provider !== 'azure') ? received : value
+  }
+
+  #tool(message: Message): void {
+    const id = message.tool_call_id ?? ''
+    const part: ResultPart = {
+      type: 'tool-result',
+      toolCallId: this.#id(id),
+      toolName: message.name || this.#names.get(id) || 'tool',
+      output: this.#output(message),
+      ...(this.#marked.has(message) ? this.#options(this.#markOptions()) : {}),
+    }
+    const last = this.#prompt.at(-1)
+    if (last?.role === 'tool') last.content.push(part)
+    else this.#prompt.push({ role: 'tool', content: [part] })
+  }
+
+  #output(message: Message): ResultPart['output'] {
+    const parts = message.content.flatMap((part): UserPart[] =>
+      part.type === 'image' ? imageParts(part, this.#sight) : part.text === '' ? [] : [text(part.text)],
+    )
+    const files = parts.filter((part) => part.type === 'file')
+    const texts = parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
+    if (files.length === 0) return { type: 'text', value: texts.join('\n') }
+    if (takesImages(this.#route.api)) {
+      return {
+        type: 'content',
+        value: parts.map((part) => (part.type === 'text' ? text(part.text) : file(part))),
+      }
+    }
+    this.#images.push(text(`Images of the result of the call ${message.tool_call_id ?? ''}:`), ...files)
+    return { type: 'text', value: [...texts, '[Its images follow below.]'].join('\n') }
+  }
+
+  #showImages(): void {
+    if (this.#images.length === 0) return
+    this.#prompt.push({ role: 'user', content: this.#images })
+    this.#images = []
+  }
+
+  /** Anthropic takes only these characters in an id; other servers give other ones. */
+  #id(id: string): string {
+    return this.#route.api === 'anthropic' ? id.replace(/[^\w-]/g, '_') : id
+  }
+
+  #reasoning(value: string, own?: Record<string, string>): AssistantPart {
+    return { type: 'reasoning', text: value, ...(own === undefined ? {} : this.#options(own)) }
+  }
+
+  #mark(part: Content, own: Record<string, string> = {}): { providerOptions?: ProviderOptions } {
+    return this.#options(this.#marked.has(part) ? { ...own, ...this.#markOptions() } : own)
+  }
+
+  #markOptions(): ProviderOptions[string] {
+    return this.#route.api === 'bedrock'
+      ? { cachePoint: { type: 'default' } }
+      : { cacheControl: { type: 'ephemeral' } }
+  }
+
+  /** Gemini behind an OpenAI-like server reads its signatures from the library's own place for them. */
+  #options(own: ProviderOptions[string]): { providerOptions?: ProviderOptions } {
+    if (Object.keys(own).length === 0) return {}
+    const key = this.#route.api === 'compatible' && 'thoughtSignature' in own ? 'google' : this.#key
+    return { providerOptions: { [key]: own } }
+  }
+}
+
+function takesImages(api: Api): boolean {
+  return api !== 'chat' && api !== 'compatible'
+}
+
+function text(value: string): { type: 'text'; text: string } {
+  return { type: 'text', text: value }
+}
+
+function file({ data, mediaType }: FilePart): FilePart {
+  return { type: 'file', data, mediaType }
+}
+
+/** The object of a JSON text; undefined when it is none, or one whose names no library passes on. */
+function parseObject(received: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(received)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** A reasoning item that was carried; a log from elsewhere may hold anything there. */
+function parseItem(value: string): Message['responses_reasoning_item'] {
+  const { id, summary, encrypted_content } = parseObject(value) ?? {}
+  return {
+    id: typeof id === 'string' ? id : undefined,
+    summary: Array.isArray(summary) ? summary.map(String) : [],
+    encrypted_content: typeof encrypted_content === 'string' ? encrypted_content : undefined,
+  }
+}
+
+/** The first mark and the last three, of texts and images, and of tool results as wholes. */
+function marks(messages: readonly Message[]): ReadonlySet<Content | Message> {
+  const found = messages.flatMap((message): (Content | Message)[] => {
+    const own = message.content.filter((part) => part.cache_prompt && !isEmpty(part))
+    if (message.role !== 'tool') return own
+    return own.length > 0 ? [message] : []
+  })
+  const kept = found.length <= maxMarks ? found : [...found.slice(0, 1), ...found.slice(1 - maxMarks)]
+  return new Set(kept)
+}
+
+function isEmpty(part: Content): boolean {
+  return part.type === 'text' ? part.text === '' : part.image_urls.length === 0
+}
