@@ -1,12 +1,12 @@
 import type { Handlers } from '@slipway/http'
 import { type appConversationRoutes, type Llm, Problem } from '@slipway/protocol'
-import { callerOf } from '../callers.ts'
-import type { ConversationCalls } from '../conversation-calls.ts'
-import { conversationInfo } from '../conversation-info.ts'
-import type { Conversations } from '../conversations.ts'
-import type { Downloads } from '../download.ts'
-import { hexOf } from '../ids.ts'
-import type { Pending } from '../pending.ts'
+import { callerOf } from '../auth/authenticator.ts'
+import type { ConversationCalls } from '../conversations/agent-calls.ts'
+import { conversationInfo } from '../conversations/records/conversation-info.ts'
+import type { Conversations } from '../conversations/conversations.ts'
+import type { Downloads } from '../conversations/download.ts'
+import { hexOf } from '../conversations/records/conversation-ids.ts'
+import type { Pending } from '../conversations/pending-messages.ts'
 
 type Routes = Omit<
   typeof appConversationRoutes,

@@ -11,9 +11,9 @@ import {
   type Scope,
   type Storage,
 } from '@slipway/storage'
-import { callerOf } from '../callers.ts'
-import { membersOf } from '../conversation-info.ts'
-import type { Conversations } from '../conversations.ts'
+import { callerOf } from '../auth/authenticator.ts'
+import { membersOf } from '../conversations/records/conversation-info.ts'
+import type { Conversations } from '../conversations/conversations.ts'
 
 type Routes = Omit<typeof homeRoutes, 'receiveConversation' | 'receiveEvents'>
 

@@ -1,6 +1,6 @@
 import type { Handlers } from '@slipway/http'
 import type { controlRoutes } from '@slipway/protocol'
-import type { Backend } from '../backend.ts'
+import type { Backend } from '../backends/backend.ts'
 
 type Routes = Pick<typeof controlRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'webClientConfig'>
 

@@ -1,8 +1,8 @@
 import type { Handlers } from '@slipway/http'
 import { type controlRoutes, invalid } from '@slipway/protocol'
-import { callerOf } from '../callers.ts'
-import type { Sandboxes } from '../sandboxes.ts'
-import type { Specs } from '../specs.ts'
+import { callerOf } from '../auth/authenticator.ts'
+import type { Sandboxes } from '../sandboxes/sandboxes.ts'
+import type { Specs } from '../sandboxes/specs.ts'
 
 type Routes = Pick<
   typeof controlRoutes,

@@ -1,9 +1,9 @@
 import type { Handlers } from '@slipway/http'
 import { type controlRoutes, Problem } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
-import { type Accounts, own } from '../accounts.ts'
-import { callerOf, sandboxOf } from '../callers.ts'
-import { checkHost } from '../repository.ts'
+import { type Accounts, own } from '../accounts/accounts.ts'
+import { callerOf, sandboxOf } from '../auth/authenticator.ts'
+import { checkHost } from '../start/git-repository.ts'
 
 type Routes = Pick<
   typeof controlRoutes,

@@ -1,8 +1,8 @@
 import type { Handlers } from '@slipway/http'
 import { type controlRoutes, type Llm, llm, Problem, redact } from '@slipway/protocol'
 import type { PeopleRows, SandboxRow } from '@slipway/storage'
-import { type Accounts, own, shownSettings } from '../accounts.ts'
-import { callerOf } from '../callers.ts'
+import { type Accounts, own, shownSettings } from '../accounts/accounts.ts'
+import { callerOf } from '../auth/authenticator.ts'
 
 type Routes = Pick<
   typeof controlRoutes,

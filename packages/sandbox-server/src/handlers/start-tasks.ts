@@ -1,9 +1,9 @@
 import type { Handlers } from '@slipway/http'
 import type { appConversationRoutes } from '@slipway/protocol'
 import type { StartTaskRows } from '@slipway/storage'
-import { callerOf } from '../callers.ts'
-import type { Starts } from '../start.ts'
-import { type Progress, startTask } from '../start-progress.ts'
+import { callerOf } from '../auth/authenticator.ts'
+import type { Starts } from '../start/conversation-starter.ts'
+import { type Progress, startTask } from '../start/progress.ts'
 
 type Routes = Pick<
   typeof appConversationRoutes,

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import type { Order } from '../../backend.ts'
-import { workingDirOf } from './places.ts'
+import type { Order } from '../backend.ts'
+import { workingDirOf } from './sandbox-paths.ts'
 
 export const ledgerLabel = 'dev.slipway.ledger'
 export const sandboxLabel = 'dev.slipway.sandbox'

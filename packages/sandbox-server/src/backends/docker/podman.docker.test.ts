@@ -1,6 +1,6 @@
 import { test } from 'vitest'
-import { backendContract } from '../../backend.contract.ts'
-import { engineContract, openDocker, testEngine } from './engines.contract.ts'
+import { backendContract } from '../backend.contract.ts'
+import { engineContract, openDocker, testEngine } from './docker-backend.contract.ts'
 
 const engine = testEngine('SLIPWAY_TEST_PODMAN_SOCKET')
 if (engine === undefined) {

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Docker from 'dockerode'
 import { expect, onTestFinished, test } from 'vitest'
-import { alive, inside, probeScript, seen, until } from '../../backend.contract.ts'
+import { alive, inside, probeScript, seen, until } from '../backend.contract.ts'
 import { Engine } from './engine.ts'
-import { openDocker, type TestEngine, testEngine } from './engines.contract.ts'
+import { openDocker, type TestEngine, testEngine } from './docker-backend.contract.ts'
 
 const given = testEngine('SLIPWAY_TEST_DOCKER_SOCKET')
 

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
-import { ignoring } from './files.ts'
+import { ignoring } from './host/files.ts'
 
 /** The supervisor writes what a sandbox prints to `output`, and begins anew when it is long; the one before is `output.1`. */
 export const outputFiles = ['output.1', 'output'] as const

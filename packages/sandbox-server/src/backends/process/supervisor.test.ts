@@ -3,9 +3,9 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { until } from '../../backend.contract.ts'
+import { until } from '../backend.contract.ts'
 import { lastWords } from './output.ts'
-import { placeOf } from './places.ts'
+import { placeOf } from './sandbox-paths.ts'
 import { exitOf, type Launch, launch, supervisorOf, whoIs } from './supervisor.ts'
 
 async function open() {

@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { comesTrue, ignoring, textOf } from './files.ts'
-import type { Place } from './places.ts'
-import { fromStat, lookAt, type Process } from './processes.ts'
-import { hostEnvironment, hostPath } from './run.ts'
+import { comesTrue, ignoring, textOf } from './host/files.ts'
+import type { Place } from './sandbox-paths.ts'
+import { fromStat, lookAt, type Process } from './host/processes.ts'
+import { hostEnvironment, hostPath } from './host/run-program.ts'
 
 /**
  * The shell that stays beside a sandbox, outside of its walls and limits, and needs no server: it writes down who it is before it

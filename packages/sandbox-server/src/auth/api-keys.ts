@@ -1,0 +1,79 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { type Instant, Problem, parseInstant, type Scope } from '@slipway/protocol'
+import type { ApiKeyRow, PeopleRows } from '@slipway/storage'
+import { firstUser, hashOf } from './authenticator.ts'
+
+/** More keys than this has nobody for a reason. */
+const maxKeysPerUser = 100
+
+export interface KeyRequest {
+  readonly name?: string | undefined
+  readonly org_id?: string | undefined
+  readonly scopes: readonly Scope[]
+  readonly not_before?: string | undefined
+  readonly expires_at?: string | undefined
+}
+
+/** Makes a key of a user. The text is nowhere else: what is kept is its hash. */
+export async function makeKey(
+  people: PeopleRows,
+  user: string,
+  request: KeyRequest,
+  now: Instant,
+): Promise<{ readonly key: string; readonly row: ApiKeyRow }> {
+  if ((await people.keysOf(user)).length >= maxKeysPerUser) {
+    throw new Problem('conflict', `There are ${maxKeysPerUser} keys already; revoke some first`)
+  }
+  const { org_id, not_before, expires_at } = request
+  if (org_id !== undefined && !(await people.orgsOf(user)).some((org) => org.id === org_id)) {
+    throw new Problem('forbidden', 'The user is no member of that organisation')
+  }
+  const key = newKey()
+  const row: ApiKeyRow = {
+    id: randomUUID(),
+    hash: hashOf(key),
+    user,
+    org: org_id ?? null,
+    name: request.name ?? null,
+    scopes: [...new Set(request.scopes)],
+    not_before: moment(not_before),
+    expires_at: moment(expires_at),
+    created_at: now,
+    used_at: null,
+  }
+  await people.addKey(row)
+  return { key, row }
+}
+
+/**
+ * Makes the first user when there is none. Answers a new key of theirs when there is no key at all (or `isWanted`), to be
+ * shown once; otherwise undefined.
+ */
+export async function bootstrapKey(
+  people: PeopleRows,
+  options: { readonly isWanted: boolean; readonly isConfigured: boolean; readonly now: Instant },
+): Promise<string | undefined> {
+  const { isWanted, isConfigured, now } = options
+  await people.addUser({
+    id: firstUser,
+    name: 'Administrator',
+    email: null,
+    org: null,
+    is_admin: true,
+    daily_conversation_limit: null,
+    created_at: now,
+  })
+  const isFirst = !isConfigured && (await people.countKeys()) === 0
+  if (!isWanted && !isFirst) return undefined
+  const request = { name: 'made at start', scopes: ['read', 'write', 'admin'] as const }
+  return (await makeKey(people, firstUser, request, now)).key
+}
+
+/** `sk-slipway-` and 256 random bits. */
+function newKey(): string {
+  return `sk-slipway-${randomBytes(32).toString('base64url')}`
+}
+
+function moment(text: string | undefined): Instant | null {
+  return text === undefined ? null : (parseInstant(text) ?? null)
+}

@@ -1,0 +1,193 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { chmod, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, type TestContext, test } from 'vitest'
+import { seen } from '../backend.contract.ts'
+import { CodeCache } from './code-cache.ts'
+import { comesTrue } from './host/files.ts'
+import { findMeans, type Jail } from './host-capabilities.ts'
+import { openProcessPlace } from './testing/process-backend-fixture.ts'
+import { lookAt } from './host/processes.ts'
+
+const minuteMs = 60_000
+const answering = (exitCode = 0) =>
+  `process.on('SIGTERM', () => process.exit(${exitCode})); setInterval(() => {}, 1000); console.log('http://127.0.0.1:1')`
+const soon = async (look: () => Promise<boolean>) => expect(await comesTrue(look, minuteMs)).toBe(true)
+
+async function folder(): Promise<string> {
+  const path = await realpath(await mkdtemp(join(tmpdir(), 'slipway-code-')))
+  onTestFinished(() => rm(path, { recursive: true, force: true }))
+  return path
+}
+
+/** A small program, and caches of it in one directory. */
+async function small(code = `require('./part.cjs'); ${answering()}`) {
+  const [program, directory] = [await folder(), join(await folder(), 'code')]
+  await chmod(program, 0o755)
+  await writeFile(join(program, 'main.cjs'), code)
+  await writeFile(join(program, 'part.cjs'), 'exports.part = () => 1; exports.part()')
+  const warnings: string[] = []
+  const options = {
+    directory,
+    ledgerId: 'a'.repeat(32),
+    agentCommand: [process.execPath, join(program, 'main.cjs')],
+    readable: [process.execPath, program],
+    hidden: [],
+    log: (_level: string, _message: string, about?: object) => void warnings.push(JSON.stringify(about)),
+  }
+  const make = async (jail: Jail | undefined) => {
+    const cache = new CodeCache(options)
+    const alive = setInterval(() => {}, 1000)
+    await cache.make(jail).finally(() => clearInterval(alive))
+    return cache
+  }
+  return { program, directory, options, warnings, make }
+}
+
+async function jailOr(context: TestContext): Promise<Jail> {
+  const { jail, isolation } = await findMeans(join(await folder(), 'trial-'), 'auto', false)
+  return jail ?? context.skip(`no walls on this host: ${isolation.notes[0]}`)
+}
+
+/** Everything in a folder that is not a folder. */
+function filesIn(path: string): string[] {
+  const names = readdirSync(path, { recursive: true, encoding: 'utf8' }).map((name) => join(path, name))
+  return names.filter((name) => !lstatSync(name).isDirectory())
+}
+
+test.for(['behind walls', 'plain'])(
+  '%s, what a program compiles is kept, and nobody else may change it',
+  {
+    timeout: 2 * minuteMs,
+  },
+  async (kind, context) => {
+    const at = await small()
+    const jail = kind === 'plain' ? undefined : await jailOr(context)
+    const { folder: made = '' } = await at.make(jail)
+    expect(at.warnings).toEqual([])
+    const files = filesIn(made)
+    expect(files.length).toBeGreaterThanOrEqual(2)
+    for (const file of [made, ...files]) {
+      const { mode, uid } = lstatSync(file)
+      expect([mode & 0o044, mode & 0o022, uid]).toEqual([0o044, 0, process.getuid?.()])
+    }
+    expect(readdirSync(at.directory)).toHaveLength(1)
+  },
+)
+
+test('a server that starts again finds it; when the program changes it is made anew', {
+  timeout: 2 * minuteMs,
+}, async () => {
+  const at = await small()
+  const { folder: first = '' } = await at.make(undefined)
+  const { ino } = lstatSync(first)
+  const { folder: second = '' } = await at.make(undefined)
+  expect([second, lstatSync(second).ino]).toEqual([first, ino])
+  await writeFile(join(at.program, 'more.cjs'), '')
+  const { folder: third = '' } = await at.make(undefined)
+  expect(third).not.toBe(first)
+  expect(readdirSync(at.directory).map((name) => join(at.directory, name))).toEqual([third])
+  expect(at.warnings).toEqual([])
+})
+
+test.for([
+  ['ends at once', 'process.exit(1)', 'plain'],
+  ['ends at once', 'process.exit(1)', 'behind walls'],
+  ['ends badly', answering(3), 'plain'],
+  ['ends badly', answering(3), 'behind walls'],
+])(
+  'a program that %s is only told of: there is no cache then, and nothing is left',
+  {
+    // Less than the time after which it is given up.
+    timeout: 50_000,
+  },
+  async ([, code, kind], context) => {
+    const at = await small(code)
+    const cache = await at.make(kind === 'plain' ? undefined : await jailOr(context))
+    expect(cache.folder).toBeUndefined()
+    expect(at.warnings).toHaveLength(1)
+    expect(readdirSync(at.directory)).toEqual([])
+  },
+)
+
+test('the program ends with a server that is killed', { timeout: 2 * minuteMs }, async () => {
+  const beside = join(await folder(), 'pid')
+  const at = await small(
+    `require('node:fs').writeFileSync(${JSON.stringify(beside)}, String(process.pid)); setInterval(() => {}, 1000)`,
+  )
+  const script = `
+    const { CodeCache } = await import(${JSON.stringify(new URL('code-cache.ts', import.meta.url).href)})
+    setInterval(() => {}, 1000)
+    await new CodeCache({ ...${JSON.stringify(at.options)}, log: () => {} }).make(undefined)`
+  const server = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'ignore' })
+  const ended = once(server, 'exit')
+  const pid = () => {
+    try {
+      return Number(readFileSync(beside, 'utf8'))
+    } catch {
+      return 0
+    }
+  }
+  await soon(async () => pid() > 0)
+  server.kill('SIGKILL')
+  await ended
+  await soon(async () => (await lookAt(pid())) === undefined)
+})
+
+test('a sandbox of our own agent server reads it and cannot write it', {
+  timeout: 3 * minuteMs,
+}, async (context) => {
+  await jailOr(context)
+  const codeDirectory = join(await folder(), 'code')
+  const at = await openProcessPlace({ codeDirectory })
+  onTestFinished(() => at.close())
+  await at.backend.isolation()
+  const made = () => ls(codeDirectory).filter((name) => !name.startsWith('.'))
+  await soon(async () => made().length === 1)
+  const before = filesIn(codeDirectory)
+  const key = 'sk-of-the-test'
+  const order = at.order({ env: { SLIPWAY_SESSION_API_KEY: key } })
+  await at.backend.start(order)
+  const { addresses } = await seen(at.backend, order.id)
+  const run = async (command: string) => {
+    const response = await fetch(`${addresses.AGENT_SERVER}/api/bash/execute_bash_command`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-session-api-key': key },
+      body: JSON.stringify({ command }),
+    })
+    return String(JSON.parse(await response.text()).stdout ?? '').trim()
+  }
+  await soon(() =>
+    fetch(`${addresses.AGENT_SERVER}/ready`).then(
+      (response) => response.ok,
+      () => false,
+    ),
+  )
+  expect(
+    await run('tr "\\0" "\\n" < /proc/$PPID/environ | grep NODE_COMPILE; echo "[$NODE_COMPILE_CACHE]"'),
+  ).toBe('NODE_COMPILE_CACHE=/run/slipway-code\n[]')
+  expect(Number(await run('cat /run/slipway-code/*/* | wc -c'))).toBeGreaterThan(100_000)
+  const tries = [
+    'touch /run/slipway-code/x',
+    'cd /run/slipway-code/* && echo x > $(ls | head -1)',
+    'rm -rf /run/slipway-code/*',
+    'mv /run/slipway-code /run/other',
+    'chmod -R 777 /run/slipway-code/*',
+  ]
+  for (const each of tries)
+    expect([each, await run(`(${each}) 2> /dev/null && echo done`)]).toEqual([each, ''])
+  // Not only because the files are another user's.
+  expect(await run('touch /run/slipway-code/x 2>&1')).toContain('Read-only file system')
+  expect(filesIn(codeDirectory)).toEqual(before)
+})
+
+function ls(path: string): string[] {
+  try {
+    return readdirSync(path)
+  } catch {
+    return []
+  }
+}

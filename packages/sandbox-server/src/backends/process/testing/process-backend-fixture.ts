@@ -1,0 +1,107 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdtemp, realpath, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { type BackendUnderTest, seen } from '../../backend.contract.ts'
+import type { Order } from '../../backend.ts'
+import { mountsBelow } from '../host/disk-image.ts'
+import { findHierarchies } from '../cgroups/cgroups.ts'
+import { placeOf } from '../sandbox-paths.ts'
+import { ProcessBackend, type ProcessBackendOptions } from '../process-backend.ts'
+import { descendantsOf, isMarked, processes } from '../host/processes.ts'
+import { supervisorOf } from '../supervisor.ts'
+
+const repository = resolve(import.meta.dirname, '../../../../../..')
+/** Of the program: Node, the libraries, the packages. */
+export const readable = [process.execPath, join(repository, 'node_modules'), join(repository, 'packages')]
+
+export interface ProcessPlace extends BackendUnderTest {
+  readonly backend: ProcessBackend
+  readonly directory: string
+  readonly ledgerId: string
+}
+
+/** A directory of its own in which sandboxes are processes; `close` ends and removes all of it, whoever made it. */
+export async function openProcessPlace(
+  overrides: Partial<ProcessBackendOptions> = {},
+  resources: Order['resources'] = {},
+): Promise<ProcessPlace> {
+  const directory = overrides.directory ?? (await realpath(await mkdtemp(join(tmpdir(), 'slipway-process-'))))
+  const ledgerId = randomBytes(16).toString('hex')
+  const made: ProcessBackend[] = []
+  const open = (label: string) => {
+    const backend = new ProcessBackend({
+      directory,
+      ledgerId: label,
+      agentCommand: [process.execPath, join(repository, 'packages/agent-server/src/main.ts')],
+      readable,
+      log: () => {},
+      ...overrides,
+    })
+    made.push(backend)
+    return backend
+  }
+  const backend = open(ledgerId)
+  let orders = 0
+  return {
+    backend,
+    directory,
+    ledgerId,
+    reopen: async () => open(ledgerId),
+    stranger: async () => open(randomBytes(16).toString('hex')),
+    order: (given = {}) => ({
+      id: `box-${++orders}`,
+      image: null,
+      command: [],
+      env: {},
+      workingDir: '',
+      resources,
+      network: 'shared',
+      ...given,
+    }),
+    node: (script) => [process.execPath, '-e', script, '--'],
+    kill: async (id) => {
+      const supervisor = await supervisorOf(placeOf(directory, id), (await seen(backend, id)).epoch)
+      const all = supervisor === undefined ? [] : descendantsOf(await processes(), supervisor.pid)
+      const programs = all.filter(({ pid }) =>
+        readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(process.execPath),
+      )
+      for (const { pid } of programs) process.kill(pid, 'SIGKILL')
+    },
+    remains: (id) => remainsOf(directory, ledgerId, id),
+    close: async () => {
+      for (const each of made) for (const { id } of await each.list()) await each.remove(id)
+      await rm(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+/** What is left of a sandbox: processes that work in its folder or were started for it, mounts, control groups, files. */
+async function remainsOf(directory: string, ledgerId: string, id: string): Promise<string[]> {
+  const root = join(directory, id)
+  const found: string[] = []
+  for (const each of await processes()) {
+    const command = existsSync(`/proc/${each.pid}`) ? readCommand(each.pid) : ''
+    if (command.includes(root) || (await isMarked(each, root))) found.push(`process ${each.pid} ${command}`)
+  }
+  found.push(...(await mountsBelow(root)).map((path) => `mount ${path}`))
+  for (const { base } of await findHierarchies()) {
+    const groups = readdirSync(base).filter(
+      (name) => name.includes(ledgerId.slice(0, 16)) && name.endsWith(`-${id}`),
+    )
+    found.push(...groups.map((name) => `group ${name}`))
+  }
+  const files = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.includes(id),
+  )
+  return [...found, ...files.map((name) => `file ${name}`)]
+}
+
+function readCommand(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  } catch {
+    return ''
+  }
+}

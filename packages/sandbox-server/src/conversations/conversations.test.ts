@@ -1,0 +1,298 @@
+import { randomUUID } from 'node:crypto'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, test } from 'vitest'
+import { openStage } from '../testing/test-server.ts'
+
+const slow = 120_000
+type Stage = Awaited<ReturnType<typeof openStage>>
+
+/** A conversation of which only a row and some events are there. */
+async function plant(stage: Stage, sandbox: string, more: object = {}): Promise<string> {
+  const id = randomUUID()
+  const { key, row } = stage.sandboxes.place(sandbox)
+  const headers = { 'x-session-api-key': key }
+  await stage.call('POST', '/webhooks/conversations', { id, ...more }, headers)
+  const event = { id: 'e', timestamp: '2026-03-01T10:00:00Z', kind: 'PauseEvent', source: 'user' }
+  await stage.call('POST', `/webhooks/events/${id}`, [event], headers)
+  expect(row.owner).toBe('ada')
+  return id
+}
+
+async function planted(stage: Stage, url = 'http://127.0.0.1:9'): Promise<string> {
+  stage.sandboxes.next = { status: 'RUNNING' }
+  const { id } = await stage.sandboxes.start({ owner: 'ada' })
+  stage.sandboxes.place(id).url = url
+  return id
+}
+
+/** An agent server that takes every request and never answers. */
+async function silent(): Promise<AsyncDisposable & { readonly url: string; readonly asked: string[] }> {
+  const asked: string[] = []
+  const server = createServer((request) => void asked.push(`${request.method} ${request.url}`))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    asked,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+test('agent servers that do not answer make statuses null and no error, and are asked once for all of theirs', {
+  timeout: slow,
+}, async () => {
+  await using stage = await openStage()
+  await using hanging = await silent()
+  const [a, b] = [await planted(stage, hanging.url), await planted(stage)]
+  const ids = [await plant(stage, a), await plant(stage, a), await plant(stage, b)]
+  const { json } = await stage.call('GET', '/app-conversations/search')
+  expect(json.items.map(({ id }: { id: string }) => id).sort()).toEqual(
+    ids.map((id) => id.replaceAll('-', '')).sort(),
+  )
+  for (const item of json.items)
+    expect(item).toMatchObject({ sandbox_status: 'RUNNING', execution_status: null })
+  expect(hanging.asked).toHaveLength(1)
+  const unknown = randomUUID()
+  const batch = await stage.call('GET', `/app-conversations?ids=${ids[2]}&ids=${unknown}&ids=${ids[0]}`)
+  expect(batch.json.map((one: { id: string } | null) => one?.id)).toEqual([
+    ids[2]?.replaceAll('-', ''),
+    undefined,
+    ids[0]?.replaceAll('-', ''),
+  ])
+  expect((await stage.call('GET', '/app-conversations')).json.items).toHaveLength(3)
+  expect((await stage.call('GET', '/app-conversations?ids=x')).status).toBe(422)
+  expect((await stage.call('GET', '/app-conversations/search?limit=1')).json.next_page_id).not.toBeNull()
+  expect((await stage.call('GET', '/app-conversations/search?limit=101')).status).toBe(422)
+})
+
+test('a patch changes what is there and clears what is null', async () => {
+  await using stage = await openStage()
+  const id = await plant(stage, await planted(stage), { title: 'Before' })
+  const patch = (body: object) => stage.call('PATCH', `/app-conversations/${id}`, body)
+  expect(
+    (await patch({ selected_repository: 'o/n', selected_branch: 'b', public: true })).json,
+  ).toMatchObject({ title: 'Before', selected_repository: 'o/n', selected_branch: 'b', public: true })
+  expect((await patch({ title: null, public: null })).json).toMatchObject({
+    title: `Conversation ${id.slice(0, 5)}`,
+    public: null,
+    selected_repository: 'o/n',
+  })
+  expect((await patch({ selected_repository: null })).status).toBe(422)
+  expect((await patch({ selected_repository: 'https://u:p@h/x' })).status).toBe(422)
+  expect(
+    (await patch({ selected_repository: null, selected_branch: null, git_provider: null })).json,
+  ).toMatchObject({ selected_repository: null, selected_branch: null })
+  expect((await patch({ title: '' })).status).toBe(422)
+  expect(await stage.call('PATCH', `/app-conversations/${randomUUID()}`, { title: 'x' })).toMatchObject({
+    status: 404,
+    json: { detail: 'unknown_app_conversation' },
+  })
+  expect(
+    (await stage.call('PATCH', `/app-conversations/${id}`, { title: 'x' }, { 'x-user': 'bob' })).status,
+  ).toBe(404)
+})
+
+test('a message is refused by the state of the sandbox', { timeout: slow }, async () => {
+  await using stage = await openStage()
+  const sandbox = await planted(stage)
+  const id = await plant(stage, sandbox)
+  const place = stage.sandboxes.place(sandbox)
+  const say = async () =>
+    (await stage.call('POST', `/app-conversations/${id}/send-message`, { content: 'Hi.' })).status
+  expect(await say()).toBe(502)
+  for (const [status, answer] of [
+    ['STARTING', 409],
+    ['PAUSED', 409],
+    ['ERROR', 503],
+    ['MISSING', 410],
+  ] as const) {
+    place.row = { ...place.row, status }
+    expect(await say()).toBe(answer)
+    expect((await stage.call('GET', `/app-conversations/${id}/file`)).json).toBe('')
+    expect((await stage.call('GET', `/app-conversations/${id}/skills`)).json).toEqual({ skills: [] })
+    expect((await stage.call('GET', `/app-conversations/${id}/files?path=/`)).status).toBe(answer)
+  }
+  stage.sandboxes.places.delete(sandbox)
+  expect(await say()).toBe(410)
+  expect((await stage.call('POST', `/app-conversations/${id}/send-message`, { content: [] })).status).toBe(
+    422,
+  )
+  expect(
+    (await stage.call('POST', `/app-conversations/${randomUUID()}/send-message`, { content: 'x' })).status,
+  ).toBe(404)
+})
+
+test('a shared sandbox stays until its last conversation goes, and children go with their parents', async () => {
+  await using stage = await openStage()
+  const sandbox = await planted(stage)
+  const parent = await plant(stage, sandbox)
+  const child = await plant(stage, sandbox, { parent_conversation_id: parent })
+  const grandchild = await plant(stage, sandbox, { parent_conversation_id: child })
+  const other = await plant(stage, sandbox)
+  expect((await stage.conversation(child)).parent_conversation_id).toBe(parent.replaceAll('-', ''))
+  expect((await stage.call('GET', '/app-conversations/count')).json).toBe(2)
+  expect((await stage.call('DELETE', `/app-conversations/${parent}`)).status).toBe(200)
+  for (const id of [parent, child, grandchild]) {
+    expect(await stage.conversation(id)).toBeNull()
+    expect(await stage.storage.conversations.get([id])).toEqual([undefined])
+  }
+  expect(stage.sandboxes.places.has(sandbox)).toBe(true)
+  expect((await stage.call('DELETE', `/app-conversations/${other}`)).status).toBe(200)
+  expect(stage.sandboxes.places.has(sandbox)).toBe(false)
+})
+
+test('a deletion that breaks off anywhere is finished by another one', async () => {
+  for (let at = 0; at < 6; at++) {
+    let left = Number.POSITIVE_INFINITY
+    const breaking = <T extends object>(target: T): T =>
+      new Proxy(target, {
+        get(object, name) {
+          const member = Reflect.get(object, name)
+          if (typeof member !== 'function') return member
+          return (...given: unknown[]) => {
+            if (/^(remove|change)/.test(String(name)) && left-- <= 0) throw new Error('broken off')
+            return member.apply(object, given)
+          }
+        },
+      })
+    await using stage = await openStage({
+      ledger: (ledger) => ({
+        id: ledger.id,
+        sandboxes: ledger.sandboxes,
+        people: ledger.people,
+        quota: ledger.quota,
+        conversations: breaking(ledger.conversations),
+        startTasks: breaking(ledger.startTasks),
+        pendingMessages: breaking(ledger.pendingMessages),
+        documents: breaking(ledger.documents),
+        [Symbol.asyncDispose]: () => ledger[Symbol.asyncDispose](),
+      }),
+    })
+    const sandbox = await planted(stage)
+    const id = await plant(stage, sandbox)
+    left = at
+    const first = await stage.call('DELETE', `/app-conversations/${id}`)
+    left = Number.POSITIVE_INFINITY
+    if (first.status !== 200)
+      expect((await stage.call('DELETE', `/app-conversations/${id}`)).status).toBe(200)
+    expect(await stage.conversation(id)).toBeNull()
+    expect(stage.sandboxes.places.size).toBe(0)
+    expect(await stage.storage.conversations.get([id])).toEqual([undefined])
+  }
+})
+
+test('the profile of a conversation is switched in its agent server', { timeout: slow }, async () => {
+  await using stage = await openStage()
+  const task = await stage.start()
+  const id = task.app_conversation_id
+  const to = (profile_name: string) =>
+    stage.call('POST', `/app-conversations/${id}/switch_profile`, { profile_name })
+  expect((await to('saved')).status).toBe(200)
+  expect((await to('nope')).status).toBe(404)
+  expect((await to('')).status).toBe(422)
+  const place = stage.sandboxes.place('sb-1')
+  const answer = await fetch(`${place.url}/api/conversations/${id}`, {
+    headers: { 'x-session-api-key': place.key },
+  })
+  expect((await answer.json()).agent.llm.usage_id).toMatch(/^profile:saved:[0-9a-f]{12}$/)
+  await stage.sandboxes.pause(place.row)
+  expect((await to('saved')).status).toBe(409)
+})
+
+test('messages for a conversation that is not there yet are delivered in order when it is', {
+  timeout: slow,
+}, async () => {
+  await using stage = await openStage()
+  stage.accounts.script = Array.from({ length: 8 }, (_, at) => ({ text: `Answer ${at}.` }))
+  const { json: task } = await stage.call('POST', '/app-conversations', {})
+  const leave = (content: string, headers = {}) =>
+    stage.call('POST', `/conversations/task-${task.id}/pending-messages`, { content }, headers)
+  expect((await leave('Not mine', { 'x-user': 'bob' })).status).toBe(404)
+  for (let at = 1; at <= 3; at++) {
+    expect(await leave(`Message ${at}`)).toMatchObject({ status: 201, json: { queued: true, position: at } })
+  }
+  const id = String((await stage.over(task.id)).app_conversation_id)
+  const said = async () => {
+    const { json } = await stage.call(
+      'GET',
+      `/conversation/${id}/events/search?kind__eq=MessageEvent&source__eq=user`,
+    )
+    return json.items.map(
+      (event: { llm_message: { content: { text: string }[] } }) => event.llm_message.content[0]?.text,
+    )
+  }
+  expect(await stage.until(said, (texts) => texts.length === 3)).toEqual([
+    'Message 1',
+    'Message 2',
+    'Message 3',
+  ])
+  expect(
+    await stage.call('POST', `/conversations/${id}/pending-messages`, { content: 'Message 4' }),
+  ).toMatchObject({ status: 201, json: { position: 1 } })
+  expect(await stage.until(said, (texts) => texts.length === 4)).toContain('Message 4')
+  await stage.until(
+    () => stage.ledger.pendingMessages.of(id),
+    (waiting) => waiting.length === 0,
+  )
+  expect(
+    (await stage.call('POST', `/conversations/${randomUUID()}/pending-messages`, { content: 'x' })).status,
+  ).toBe(404)
+  expect((await stage.call('POST', '/conversations/task-x/pending-messages', { content: 'x' })).status).toBe(
+    404,
+  )
+})
+
+test('ten messages may wait, and those of a paused conversation are delivered when it runs again', {
+  timeout: slow,
+}, async () => {
+  await using stage = await openStage()
+  stage.accounts.script = Array.from({ length: 20 }, () => ({ text: 'Yes.' }))
+  const id = String((await stage.start()).app_conversation_id)
+  const { row } = stage.sandboxes.place('sb-1')
+  await stage.sandboxes.pause(row)
+  const leave = (content: string) => stage.call('POST', `/conversations/${id}/pending-messages`, { content })
+  for (let at = 1; at <= 10; at++) expect((await leave(`M${at}`)).json.position).toBe(at)
+  expect((await leave('M11')).status).toBe(429)
+  expect((await stage.start({ conversation_id: id })).status).toBe('READY')
+  const count = async () =>
+    (await stage.call('GET', `/conversation/${id}/events/count?kind=MessageEvent&source=user`)).json
+  expect(await stage.until(count, (number) => number === 10)).toBe(10)
+})
+
+test('a conversation whose sandbox is gone gets a new one, and its history goes on', {
+  timeout: slow,
+}, async () => {
+  await using stage = await openStage()
+  const id = String((await stage.start({ initial_message: { content: 'First.' } })).app_conversation_id)
+  const count = async () =>
+    (await stage.call('GET', `/conversation/${id}/events/count?kind=MessageEvent`)).json
+  await stage.until(count, (number) => number === 2)
+  const export_ = async () => await (await stage.open('GET', `/conversation/${id}/events/export`)).text()
+  // Everything that is still on its way has come.
+  await stage.until(
+    () => stage.conversation(id),
+    ({ execution_status }) => execution_status !== 'running' && execution_status !== null,
+  )
+  const place = stage.sandboxes.place('sb-1')
+  const theirs = async () =>
+    await (
+      await fetch(`${place.url}/api/conversations/${id}/export`, {
+        headers: { 'x-session-api-key': place.key },
+      })
+    ).text()
+  await stage.until(async () => (await theirs()) === (await export_()), Boolean)
+  const before = await export_()
+  await stage.sandboxes.remove(place.row)
+  expect(await stage.conversation(id)).toMatchObject({ sandbox_status: 'MISSING', execution_status: null })
+  const again = await stage.start({ conversation_id: id, initial_message: { content: 'Second.' } })
+  expect(again).toMatchObject({ status: 'READY', sandbox_id: 'sb-2' })
+  expect(stage.quota.used).toBe(1)
+  await stage.until(count, (number) => number === 4)
+  const after = await export_()
+  expect(after.startsWith(before)).toBe(true)
+  expect(after.slice(before.length)).toContain('Second.')
+  expect((await stage.conversation(id)).sandbox_id).toBe('sb-2')
+})

@@ -1,0 +1,78 @@
+import { Problem } from '@slipway/protocol'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Elements } from './json-array-splitter.ts'
+
+const blank = fc.stringMatching(/^[ \t\r\n]{0,3}$/)
+
+/** An array as somebody may write it: white space anywhere around its elements, the texts as they are. */
+const written = fc.array(fc.tuple(blank, fc.json(), blank)).chain((elements) =>
+  fc.tuple(blank, blank, blank).map(([before, inside, after]) => ({
+    texts: elements.map(([, text]) => text),
+    whole: `${before}[${elements.length === 0 ? inside : elements.map((parts) => parts.join('')).join(',')}]${after}`,
+  })),
+)
+
+function cut(bytes: Buffer, sizes: readonly number[]): Buffer[] {
+  const chunks: Buffer[] = []
+  let from = 0
+  for (let turn = 0; from < bytes.length; turn++) {
+    const size = sizes.length === 0 ? bytes.length : Number(sizes[turn % sizes.length])
+    chunks.push(bytes.subarray(from, from + size))
+    from += size
+  }
+  return chunks
+}
+
+function elementsOf(chunks: readonly Buffer[]): string[] {
+  const elements = new Elements()
+  const found = chunks.flatMap((chunk) => elements.take(chunk))
+  elements.end()
+  return found.map((bytes) => bytes.toString())
+}
+
+test('the elements of any array of JSON values are the bytes that were written, however the text is cut', () => {
+  fc.assert(
+    fc.property(written, fc.array(fc.integer({ min: 1, max: 20 })), ({ texts, whole }, sizes) => {
+      expect(elementsOf(cut(Buffer.from(whole), sizes))).toEqual(texts)
+    }),
+  )
+})
+
+test('a text that is no JSON array is refused, or one of its elements is no JSON', () => {
+  const pieces = fc.array(
+    fc.constantFrom('[', ']', '{', '}', ',', ':', '"', '\\', '1', 'a', ' ', '"a"', '{}', '[]', 'é'),
+  )
+  fc.assert(
+    fc.property(pieces, (parts) => {
+      const text = parts.join('')
+      const isArray = Array.isArray(parsed(text))
+      let isTaken = true
+      try {
+        isTaken = elementsOf([Buffer.from(text)]).every((element) => parsed(element) !== undefined)
+      } catch (error) {
+        expect(error).toBeInstanceOf(Problem)
+        isTaken = false
+      }
+      expect(isTaken).toBe(isArray)
+    }),
+    { numRuns: 3000 },
+  )
+})
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+test('the bytes of an element that is not there yet are counted', () => {
+  const elements = new Elements()
+  elements.take(Buffer.from('[{"a":'))
+  expect(elements.pendingBytes).toBe(5)
+  elements.take(Buffer.from('1},'))
+  expect(elements.pendingBytes).toBe(0)
+  expect(() => elements.end()).toThrow(Problem)
+})

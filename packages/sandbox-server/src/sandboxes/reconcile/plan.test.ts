@@ -1,0 +1,165 @@
+import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
+import type { SandboxRow } from '@slipway/storage'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { Seen } from '../../backends/backend.ts'
+import { placeText } from '../../network/endpoint.ts'
+import { edges, plan, type Step, toBeStarted } from './plan.ts'
+
+type State = Seen['state'] | 'absent'
+
+const states: readonly State[] = ['absent', 'starting', 'running', 'paused', 'stopped', 'broken']
+const wantedOnes = ['running', 'paused', 'gone'] as const
+const soon = { now: 1_000, since: 0, graceMs: 5_000 }
+const late = { now: 6_000, since: 0, graceMs: 5_000 }
+
+function seenAs(state: State, epoch = 'e1'): Seen | undefined {
+  return state === 'absent' ? undefined : { id: 'a', state, epoch, addresses: {} }
+}
+
+function rowAs(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: string | null = 'e1') {
+  const addresses = placeText({ id: 'a', state: 'running', epoch: '', addresses: {} })
+  return { wanted, status, epoch, addresses }
+}
+
+/** In one word: the status that is written, or what is done. */
+function word(step: Step): string {
+  return step.kind === 'mark' ? step.status : step.kind
+}
+
+// In the order of `states`: what is done, or in capitals the status that is written. The epoch is the same on both sides.
+const table: Record<string, string> = {
+  'running STARTING': 'MISSING wait probe resume ERROR ERROR',
+  'running RUNNING': 'MISSING rest rest STARTING ERROR ERROR',
+  'running PAUSED': 'STARTING STARTING STARTING STARTING STARTING STARTING',
+  'running ERROR': 'MISSING rest pause rest rest rest',
+  'running MISSING': 'rest STARTING STARTING STARTING ERROR ERROR',
+  'paused STARTING': 'MISSING wait pause PAUSED PAUSED ERROR',
+  'paused RUNNING': 'MISSING wait pause PAUSED PAUSED ERROR',
+  'paused PAUSED': 'MISSING rest pause rest rest ERROR',
+  'paused ERROR': 'MISSING rest pause PAUSED PAUSED rest',
+  'paused MISSING': 'rest rest pause PAUSED PAUSED ERROR',
+  'gone STARTING': 'forget remove remove remove remove remove',
+  'gone RUNNING': 'forget remove remove remove remove remove',
+  'gone PAUSED': 'forget remove remove remove remove remove',
+  'gone ERROR': 'forget remove remove remove remove remove',
+  'gone MISSING': 'forget remove remove remove remove remove',
+}
+
+test.each(wantedOnes.flatMap((wanted) => sandboxStatus.options.map((status) => [wanted, status] as const)))(
+  'wanted %s and %s: each state that can be seen has its step',
+  (wanted, status) => {
+    const steps = states.map((state) => word(plan(rowAs(wanted, status), seenAs(state), soon)))
+    expect(steps.join(' ')).toBe(table[`${wanted} ${status}`])
+  },
+)
+
+test('one that was never made is made, and one that is to be started again is not taken for one that ended', () => {
+  const steps = (epoch: string | null) =>
+    states.map((state) => word(plan(rowAs('running', 'STARTING', epoch), seenAs(state), soon))).join(' ')
+  expect(steps(null)).toBe('start wait STARTING resume resume start')
+  expect(steps(toBeStarted)).toBe('MISSING wait STARTING resume resume start')
+  expect(steps('e0')).toBe('MISSING wait STARTING resume ERROR ERROR')
+})
+
+test('new processes of one that ran are asked again', () => {
+  const step = plan(rowAs('running', 'RUNNING', 'e0'), seenAs('running'), soon)
+  expect(step).toEqual({ kind: 'mark', status: 'STARTING', epoch: 'e1' })
+})
+
+test('another address of one that runs is written down', () => {
+  const moved = { id: 'a', state: 'running', epoch: 'e1', addresses: { AGENT_SERVER: 'http://x' } } as const
+  expect(plan(rowAs('running', 'RUNNING'), moved, soon)).toEqual({ kind: 'mark', status: 'RUNNING' })
+})
+
+test('one that was never made is paused without being made, and can be missing only after that', () => {
+  expect(word(plan(rowAs('paused', 'STARTING', null), undefined, soon))).toBe('PAUSED')
+  expect(word(plan(rowAs('paused', 'PAUSED', null), undefined, soon))).toBe('rest')
+  const made = plan(rowAs('paused', 'STARTING', null), seenAs('paused'), soon)
+  expect(made).toEqual({ kind: 'mark', status: 'PAUSED', epoch: toBeStarted })
+})
+
+test('what nobody knows of is removed', () => {
+  const steps = states.map((state) => word(plan(undefined, seenAs(state), soon))).join(' ')
+  expect(steps).toBe('rest remove remove remove remove remove')
+})
+
+test('after the grace a question or a wait is the last one', () => {
+  expect(plan(rowAs('running', 'STARTING'), seenAs('running'), soon)).toEqual({
+    kind: 'probe',
+    isLast: false,
+  })
+  expect(plan(rowAs('running', 'STARTING'), seenAs('running'), late)).toEqual({ kind: 'probe', isLast: true })
+  expect(plan(rowAs('running', 'STARTING'), seenAs('starting'), late)).toEqual({ kind: 'wait', isLast: true })
+})
+
+test('every step writes a status that may follow, whatever is in the row and whatever is seen', () => {
+  const anyEpoch = fc.constantFrom(null, toBeStarted, 'e1', 'e2')
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...wantedOnes),
+      fc.constantFrom(...sandboxStatus.options),
+      fc.constantFrom(...states),
+      anyEpoch,
+      fc.boolean(),
+      (wanted, status, state, epoch, isLate) => {
+        const step = plan(rowAs(wanted, status, epoch), seenAs(state), isLate ? late : soon)
+        if (step.kind === 'mark' && step.status !== status) expect(edges[status]).toContain(step.status)
+      },
+    ),
+    { numRuns: 2_000 },
+  )
+})
+
+/** A world without time: what a backend that works, and whose agent servers answer, makes of a step. */
+function world(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: string | null, state: State) {
+  let row: ReturnType<typeof rowAs> | undefined = rowAs(wanted, status, epoch)
+  let seen = seenAs(state)
+  let starts = 0
+  const step = (): boolean => {
+    const next = plan(row, seen, soon)
+    if (next.kind === 'rest') return false
+    if (next.kind === 'forget') row = undefined
+    else if (next.kind === 'remove') seen = undefined
+    else if (next.kind === 'pause') seen = seenAs('paused', seen?.epoch)
+    else if (next.kind === 'wait') seen = seenAs('running', seen?.epoch)
+    else if (next.kind === 'probe' && row !== undefined) row = { ...row, status: 'RUNNING' }
+    else if (next.kind === 'mark' && row !== undefined)
+      row = { ...row, status: next.status, ...(next.epoch === undefined ? {} : { epoch: next.epoch }) }
+    else if ((next.kind === 'start' || next.kind === 'resume') && row !== undefined) {
+      starts += 1
+      const isNew = seen?.state !== 'paused'
+      seen = seenAs('running', isNew ? `n${starts}` : seen?.epoch)
+      row = { ...row, epoch: seen?.epoch ?? null }
+    }
+    return true
+  }
+  return { step, now: () => ({ row, seen, starts }) }
+}
+
+test('from anywhere, a backend that works brings it to rest in a few steps, where nothing contradicts the wish', () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...wantedOnes),
+      fc.constantFrom(...sandboxStatus.options),
+      fc.constantFrom(...states),
+      fc.constantFrom(null, toBeStarted, 'e1', 'e2'),
+      (wanted, status, state, epoch) => {
+        const at = world(wanted, status, epoch, state)
+        let steps = 0
+        while (at.step()) expect(++steps).toBeLessThan(9)
+        const { row, seen, starts } = at.now()
+        expect(starts).toBeLessThan(2)
+        if (wanted === 'gone') expect([row, seen]).toEqual([undefined, undefined])
+        else if (row?.status === 'RUNNING')
+          expect(`${wanted} ${seen?.state}`).toMatch(/running (running|starting)/)
+        else if (row?.status === 'PAUSED') {
+          expect(wanted).toBe('paused')
+          expect(seen?.state).not.toBe('running')
+        } else if (row?.status === 'MISSING') expect(seen?.state ?? 'absent').toMatch(/absent|starting/)
+        else expect(row?.status).toBe('ERROR')
+      },
+    ),
+    { numRuns: 2_000 },
+  )
+})

@@ -1,0 +1,111 @@
+import { realpathSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { reach } from '@slipway/http'
+import { expect, onTestFinished, test } from 'vitest'
+import { ProcessBackend } from '../backends/process/process-backend.ts'
+import { ann, eventually, specsOf } from './testing/sandboxes-fixture.ts'
+import { Sandboxes, type SandboxesOptions } from './sandboxes.ts'
+import { openTrialLedger } from '../testing/fixtures.ts'
+
+const repository = realpathSync(resolve(import.meta.dirname, '../../../..'))
+const main = join(repository, 'packages/agent-server/src/main.ts')
+const soon = () => AbortSignal.timeout(60_000)
+
+/** Sandboxes that are processes of the real agent server; `limit` and walls are the backend's own tests. */
+async function real(specs: Parameters<typeof specsOf>[0]) {
+  const { ledger, cipher, path, ...opened } = await openTrialLedger()
+  const open = async (options: Partial<SandboxesOptions> = {}) => {
+    const backend = new ProcessBackend({
+      directory: join(path, 'sandboxes'),
+      ledgerId: ledger.id,
+      agentCommand: [process.execPath, main],
+      readable: [repository],
+      log: () => {},
+      isolate: 'none',
+      limit: 'none',
+    })
+    const sandboxes = new Sandboxes({
+      ledger,
+      cipher,
+      backends: [backend],
+      specs: specsOf(specs, 'process'),
+      log: () => {},
+      publicUrl: () => 'http://127.0.0.1:9000',
+      hostPort: () => 9,
+      reconcileMs: 200,
+      ...options,
+    })
+    await sandboxes.begin()
+    return { sandboxes, backend }
+  }
+  onTestFinished(async () => {
+    const { backend, sandboxes } = await open({ specs: specsOf([{}], 'process') })
+    await sandboxes[Symbol.asyncDispose]()
+    for (const { id } of await backend.list()) await backend.remove(id)
+    await opened[Symbol.asyncDispose]()
+  })
+  return { open, ledger }
+}
+
+test('a real agent server starts with its key, is paused and resumed, and survives its control plane', async () => {
+  const at = await real([{ env: { COLOUR: 'blue' } }])
+  const { sandboxes } = await at.open()
+  const { id } = await sandboxes.start(ann)
+  const row = await sandboxes.until(id, soon())
+  expect(row).toMatchObject({ status: 'RUNNING', detail: null })
+  const reached = sandboxes.reached(row)
+  expect(await reached?.client.call('countConversations', {})).toBe(0)
+  expect((await reach(`${reached?.url}/api/conversations/count`)).status).toBe(401)
+  const told = await reached?.client.call('executeBashCommand', {
+    body: { command: 'echo "$COLOUR $OH_X"; pwd' },
+  })
+  expect(JSON.stringify(told)).toContain('blue')
+  expect(JSON.stringify(told)).toContain(reached?.workingDir)
+  await sandboxes.pause(row)
+  await sandboxes[Symbol.asyncDispose]()
+  const again = await at.open()
+  const paused = await again.sandboxes.get(ann, id)
+  expect(paused).toMatchObject({ status: 'PAUSED', epoch: row.epoch })
+  await again.sandboxes.resume(paused)
+  const resumed = await again.sandboxes.until(id, soon())
+  expect(resumed).toMatchObject({ status: 'RUNNING', epoch: row.epoch })
+  expect(again.sandboxes.reached(resumed)?.key.open()).toBe(reached?.key.open())
+  await again.sandboxes.remove(resumed)
+  await eventually(async () => expect(await again.backend.list()).toEqual([]))
+  await again.sandboxes[Symbol.asyncDispose]()
+}, 120_000)
+
+test('one of the warm pool gets its key when it is claimed, and its settings again after a crash', async () => {
+  const at = await real([{ warm: 1 }])
+  const { sandboxes } = await at.open()
+  await eventually(async () => {
+    const [spare] = await at.ledger.sandboxes.running(null)
+    expect(spare?.status).toBe('RUNNING')
+  })
+  const [spare] = await at.ledger.sandboxes.running(null)
+  const claimed = await sandboxes.start(ann)
+  expect(claimed.id).toBe(spare?.id)
+  const row = await sandboxes.until(claimed.id, soon())
+  expect(row).toMatchObject({ status: 'RUNNING', detail: null })
+  const reached = sandboxes.reached(row)
+  expect(await reached?.client.call('countConversations', {})).toBe(0)
+  // It ends itself, as after a crash.
+  const end = { command: 'kill -9 $PPID; sleep 5; true' }
+  await reached?.client.call('executeBashCommand', { body: end }).catch(() => undefined)
+  await eventually(async () => expect((await sandboxes.find([row.id]))[0]?.status).toBe('ERROR'))
+  await sandboxes.resume(row)
+  const resumed = await sandboxes.until(row.id, soon())
+  expect(resumed).toMatchObject({ status: 'RUNNING', detail: null })
+  expect(await sandboxes.reached(resumed)?.client.call('countConversations', {})).toBe(0)
+  await sandboxes[Symbol.asyncDispose]()
+}, 120_000)
+
+test('an agent server that cannot start is an ERROR with what it printed', async () => {
+  const at = await real([{ env: { SLIPWAY_STALL_SECONDS: 'not a number' } }])
+  const { sandboxes } = await at.open()
+  const { id } = await sandboxes.start(ann)
+  const row = await sandboxes.until(id, soon())
+  expect(row.status).toBe('ERROR')
+  expect(row.detail).toContain('SLIPWAY_STALL_SECONDS')
+  await sandboxes[Symbol.asyncDispose]()
+}, 120_000)

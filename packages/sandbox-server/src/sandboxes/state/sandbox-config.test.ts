@@ -1,0 +1,54 @@
+import { sandboxSpec } from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import { coldStart, specHash, warmStart } from './sandbox-config.ts'
+
+const spec = sandboxSpec.parse({
+  id: 'a',
+  env: { APP: '1', SLIPWAY_LOG_LEVEL: 'debug', SLIPWAY_SESSION_API_KEY: 'from the spec', OH_SECRET_KEY: 'k' },
+  resources: { memory_bytes: 100_000_000, cpus: 0.5 },
+  working_dir: '/w',
+})
+const home = { webhooks: 'http://h/api/v1/webhooks', origins: ['https://a', 'https://b'], idleSeconds: 60 }
+
+test('a cold start brings its identity in its environment, which a spec cannot change', () => {
+  const { key, order, initKey } = coldStart(spec, 'sb-1', home)
+  expect(key).toMatch(/^sk-slipway-[\w-]{43}$/)
+  expect(initKey).toBeNull()
+  expect(order.env).toEqual({
+    APP: '1',
+    SLIPWAY_LOG_LEVEL: 'debug',
+    OH_SECRET_KEY: 'k',
+    SLIPWAY_TOOL_ENVIRONMENT: 'APP',
+    OH_RUNTIME_IDLE_TIMEOUT_SECONDS: '60',
+    SLIPWAY_SESSION_API_KEY: key,
+    OH_SESSION_API_KEYS_0: key,
+    SLIPWAY_WEBHOOKS: '[{"base_url":"http://h/api/v1/webhooks"}]',
+    OH_WEBHOOKS_0_BASE_URL: 'http://h/api/v1/webhooks',
+    SLIPWAY_ALLOWED_ORIGINS: 'https://a,https://b',
+  })
+  expect(order).toMatchObject({
+    id: 'sb-1',
+    workingDir: '/w',
+    resources: { memoryBytes: 100_000_000, cpus: 0.5 },
+  })
+  expect(coldStart(spec, 'sb-1', home).key).not.toBe(key)
+})
+
+test('a warm start has a key for its settings alone, and nothing that says whose it is', () => {
+  const plain = sandboxSpec.parse({ id: 'a', env: { APP: '1' } })
+  const { key, order, initKey } = warmStart(plain, 'sb-1', home)
+  expect(key).toBeNull()
+  expect(order.env).toEqual({
+    APP: '1',
+    SLIPWAY_TOOL_ENVIRONMENT: 'APP',
+    OH_RUNTIME_IDLE_TIMEOUT_SECONDS: '60',
+    SLIPWAY_DEFERRED_INIT: 'true',
+    SLIPWAY_INIT_API_KEY: initKey,
+  })
+})
+
+test('the hash of a spec is the same in any order of its members, and another when anything is another', () => {
+  const one = specHash(sandboxSpec.parse({ id: 'a', env: { A: '1', B: '2' } }))
+  expect(specHash(sandboxSpec.parse({ env: { B: '2', A: '1' }, id: 'a' }))).toBe(one)
+  expect(specHash(sandboxSpec.parse({ id: 'a', env: { A: '1', B: '3' } }))).not.toBe(one)
+})

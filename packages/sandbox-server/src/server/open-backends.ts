@@ -1,0 +1,53 @@
+import { join } from 'node:path'
+import type { Log } from '@slipway/protocol'
+import type { Backend } from '../backends/backend.ts'
+import type { Config } from '../config/config.ts'
+import { socketOf } from '../network/internal-listeners.ts'
+
+export interface Surroundings {
+  /** Absolute, of the server. */
+  readonly directory: string
+  readonly doorDirectory: string
+  readonly ledgerId: string
+  readonly agent: { readonly command: readonly string[]; readonly readable: readonly string[] }
+  readonly log: Log
+}
+
+/** The backends that the specs name, the default one first. What they need is loaded now and not before. */
+export async function openBackends(
+  config: Config,
+  surroundings: Surroundings,
+): Promise<ReadonlyMap<string, Backend>> {
+  const names = new Set([config.backend, ...config.specs.map(({ backend }) => backend)])
+  const opened = new Map<string, Backend>()
+  for (const name of names) opened.set(name, await openBackend(name, config, surroundings))
+  return opened
+}
+
+async function openBackend(name: string, config: Config, surroundings: Surroundings): Promise<Backend> {
+  const { directory, doorDirectory, ledgerId, agent, log } = surroundings
+  if (name === 'process') {
+    const { ProcessBackend } = await import('../backends/process/process-backend.ts')
+    return new ProcessBackend({
+      directory: join(directory, 'sandboxes'),
+      ledgerId,
+      agentCommand: agent.command,
+      readable: agent.readable,
+      hidden: [directory],
+      log,
+      isolate: config.isolation,
+      hostSocket: socketOf(doorDirectory),
+      codeDirectory: join(directory, 'code'),
+    })
+  }
+  if (name === 'docker') {
+    const { DockerBackend } = await import('../backends/docker/docker-backend.ts')
+    return new DockerBackend({
+      socketPath: config.dockerSocket,
+      ledgerId,
+      log,
+      defaultImage: config.image,
+    })
+  }
+  throw new Error(`A sandbox spec names the backend ${name}; there are process and docker`)
+}

@@ -1,0 +1,305 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, test } from 'vitest'
+import { openStage } from '../testing/test-server.ts'
+
+const slow = 120_000
+
+test('a start goes through every status in order, its conversation runs, and its events come home byte for byte', {
+  timeout: slow,
+}, async () => {
+  await using stage = await openStage()
+  const response = await stage.open('POST', '/app-conversations/stream-start', {
+    initial_message: { content: 'Hi.' },
+    title: 'A title',
+    tags: { team: 'x' },
+  })
+  const text = await response.text()
+  expect(text.startsWith('[\n')).toBe(true)
+  const tasks = JSON.parse(text)
+  expect(tasks.map(({ status }: { status: string }) => status)).toEqual([
+    'WORKING',
+    'WAITING_FOR_SANDBOX',
+    'PREPARING_REPOSITORY',
+    'RUNNING_SETUP_SCRIPT',
+    'SETTING_UP_GIT_HOOKS',
+    'SETTING_UP_SKILLS',
+    'STARTING_CONVERSATION',
+    'READY',
+  ])
+  const last = tasks.at(-1)
+  expect(last).toMatchObject({ detail: null, sandbox_id: 'sb-1', created_by_user_id: 'ada' })
+  expect(tasks[0]).toMatchObject({ sandbox_id: null, app_conversation_id: null, agent_server_url: null })
+  expect(last.app_conversation_id).toMatch(/^[0-9a-f]{32}$/)
+  const id = last.app_conversation_id
+  const info = await stage.until(
+    () => stage.conversation(id),
+    ({ execution_status }) => execution_status === 'finished' || execution_status === 'idle',
+  )
+  expect(info).toMatchObject({
+    title: 'A title',
+    tags: { team: 'x' },
+    sandbox_status: 'RUNNING',
+    llm_model: 'scripted/test',
+  })
+  const agent = stage.sandboxes.place('sb-1')
+  expect(info.conversation_url).toBe(`${agent.url}/api/conversations/${id}`)
+  expect(info.session_api_key).toBe(agent.key)
+
+  const theirs = async () => {
+    const answer = await fetch(`${info.conversation_url}/export`, {
+      headers: { 'x-session-api-key': agent.key },
+    })
+    return await answer.text()
+  }
+  const ours = async () => await (await stage.open('GET', `/conversation/${id}/events/export`)).text()
+  const exported = await stage.until(
+    async () => [await theirs(), await ours()],
+    ([a, b]) => a === b && String(a).includes('Hello.'),
+  )
+  expect(exported[1]).toBe(exported[0])
+  const { json: page } = await stage.call(
+    'GET',
+    `/conversation/${id}/events/search?kind__eq=MessageEvent&source__eq=agent`,
+  )
+  expect(page.items.map(({ source }: { source: string }) => source)).toEqual(['agent'])
+  expect((await stage.call('GET', `/conversations/${id}/events/count?kind=MessageEvent`)).json).toBe(2)
+  // Somebody else sees nothing of it.
+  const other = { 'x-user': 'bob' }
+  expect((await stage.call('GET', `/conversation/${id}/events/search`, undefined, other)).json).toEqual({
+    items: [],
+    next_page_id: null,
+  })
+  expect((await stage.call('GET', `/app-conversations?ids=${id}`, undefined, other)).json).toEqual([null])
+  expect(
+    (await stage.call('GET', `/app-conversations/start-tasks?ids=${last.id}`, undefined, other)).json,
+  ).toEqual([null])
+  expect((await stage.call('DELETE', `/app-conversations/${id}`, undefined, other)).status).toBe(404)
+  expect((await stage.call('POST', '/app-conversations', { conversation_id: id }, other)).status).toBe(409)
+
+  // The same id again is the same conversation, and takes no slot.
+  const again = await stage.start({ conversation_id: id })
+  expect(again).toMatchObject({ status: 'READY', app_conversation_id: id, sandbox_id: 'sb-1' })
+  expect(stage.quota.used).toBe(1)
+
+  // Paused: history is there, messages are refused with what to do; a start resumes it.
+  await stage.sandboxes.pause(agent.row)
+  expect(await stage.conversation(id)).toMatchObject({
+    sandbox_status: 'PAUSED',
+    execution_status: null,
+    conversation_url: null,
+    session_api_key: null,
+  })
+  const refused = await stage.call('POST', `/app-conversations/${id}/send-message`, { content: 'More.' })
+  expect(refused.status).toBe(409)
+  expect(refused.json.detail).toContain('/api/v1/sandboxes/sb-1/resume')
+  expect(await ours()).toBe(exported[0])
+  expect((await stage.start({ conversation_id: id })).status).toBe('READY')
+  const sent = await stage.call('POST', `/app-conversations/${id}/send-message`, { content: 'More.' })
+  expect(sent).toMatchObject({ status: 200, json: { success: true, sandbox_status: 'RUNNING' } })
+
+  // Deleted, its sandbox goes too, and nothing of it is left.
+  expect((await stage.call('DELETE', `/app-conversations/${id}`)).status).toBe(200)
+  expect(stage.sandboxes.places.size).toBe(0)
+  expect(await stage.conversation(id)).toBeNull()
+  expect(await stage.storage.conversations.count()).toBe(0)
+  expect((await stage.call('GET', '/app-conversations/start-tasks/count')).json).toBe(0)
+  expect((await stage.call('DELETE', `/app-conversations/${id}`)).status).toBe(404)
+})
+
+test('a start that fails says why, gives its slot back once, and can be tried again in the same sandbox', {
+  timeout: slow,
+}, async () => {
+  await using stage = await openStage({ waitMs: 300 })
+  stage.quota.limit = 1
+  stage.sandboxes.next = { status: 'STARTING', detail: 'slow' }
+  const late = await stage.start()
+  expect(late).toMatchObject({ status: 'ERROR', sandbox_id: 'sb-1' })
+  expect(late.detail).toContain('was not ready within 0.3 s')
+  expect(stage.quota.used).toBe(0)
+  const place = stage.sandboxes.place('sb-1')
+  stage.sandboxes.next = {}
+  await stage.sandboxes.resume(place.row)
+  await stage.sandboxes.until('sb-1', AbortSignal.timeout(60_000))
+  const again = await stage.start({ conversation_id: late.app_conversation_id })
+  expect(again).toMatchObject({ status: 'READY', sandbox_id: 'sb-1' })
+  expect(stage.quota.used).toBe(1)
+  const none = await stage.call('POST', '/app-conversations', {})
+  expect(none).toMatchObject({ status: 429, json: { detail: { limit: 1 } } })
+})
+
+test('a sandbox in ERROR, a foreign one and an unknown one end the start with words', async () => {
+  await using stage = await openStage()
+  stage.sandboxes.next = { status: 'ERROR', detail: 'Failed to pull image x' }
+  const broken = await stage.start()
+  expect(broken.detail).toContain('Its image cannot be had')
+  expect(broken.detail).toContain('Sandbox sb-1')
+  const foreign = await stage.start({ sandbox_id: 'sb-1' }, { 'x-user': 'ada' })
+  expect(foreign.status).toBe('ERROR')
+  const { json } = await stage.call('POST', '/app-conversations', { sandbox_id: 'sb-1' }, { 'x-user': 'bob' })
+  const row = await stage.until(
+    () => stage.ledger.startTasks.get([dashed(json.id)]),
+    ([task]) => task?.status === 'ERROR',
+  )
+  expect(row[0]?.detail).toBe('There is no such sandbox')
+  expect(stage.quota.used).toBe(0)
+})
+
+test('what the caller could have known is refused before a task or a slot is taken, or with both given back', async () => {
+  await using stage = await openStage()
+  const refused = async (body: object, status: number, loc?: string) => {
+    const answer = await stage.call('POST', '/app-conversations', body)
+    expect(answer.status).toBe(status)
+    if (loc !== undefined) expect(JSON.stringify(answer.json)).toContain(loc)
+  }
+  await refused({ llm_profile: 'nope' }, 422, 'llm_profile')
+  await refused({ agent_profile_id: 'x' }, 422, 'agent_profile_id')
+  await refused({ parent_conversation_id: '00000000000000000000000000000001' }, 422, 'parent_conversation_id')
+  await refused({ selected_repository: 'https://u:sk-canary@h.example/x.git' }, 422, 'selected_repository')
+  expect((await stage.call('GET', '/app-conversations/start-tasks/count')).json).toBe(0)
+  await refused({ sandbox_spec_id: 'nope' }, 422)
+  stage.sandboxes.refusal = new (await import('@slipway/protocol')).Problem('too_many', 'Full')
+  await refused({}, 429)
+  const { json } = await stage.call('GET', '/app-conversations/start-tasks/search')
+  expect(json.items.map(({ status }: { status: string }) => status)).toEqual(['ERROR', 'ERROR'])
+  expect(stage.quota.used).toBe(0)
+  expect(stage.logged.join()).not.toContain('sk-canary')
+})
+
+test('what was under way when the server ended is an error afterwards, and its slot is given back once', async () => {
+  const first = await openStage()
+  first.sandboxes.next = { status: 'STARTING', detail: null }
+  const { json } = await first.call('POST', '/app-conversations', {})
+  await first.until(
+    () => first.task(json.id),
+    ({ status }) => status === 'WAITING_FOR_SANDBOX',
+  )
+  const [row] = await first.ledger.startTasks.get([dashed(json.id)])
+  expect(first.quota.used).toBe(1)
+  // A stop ends it in the same way.
+  await first.starts[Symbol.asyncDispose]()
+  expect((await first.task(json.id)).detail).toContain(
+    'restarted while this start was in WAITING_FOR_SANDBOX',
+  )
+  expect(first.quota.used).toBe(0)
+  // After a crash the row would still be as it was.
+  await first.ledger.startTasks.change(dashed(json.id), { ...row, status: 'WAITING_FOR_SANDBOX' })
+  first.quota.used = 1
+  await first.starts.recover()
+  expect(first.quota.used).toBe(0)
+  expect(await first.task(json.id)).toMatchObject({
+    status: 'ERROR',
+    app_conversation_id: row?.conversation?.replaceAll('-', ''),
+  })
+  expect((await first.ledger.startTasks.get([dashed(json.id)]))[0]?.quota_day).toBeNull()
+  await first.starts.recover()
+  expect(first.quota.used).toBe(0)
+  await first[Symbol.asyncDispose]()
+})
+
+test('starts of one id at once are one start, and the id is taken for everybody else', {
+  timeout: slow,
+}, async () => {
+  await using stage = await openStage()
+  stage.sandboxes.next = { status: 'STARTING', detail: null }
+  const conversation_id = crypto.randomUUID()
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, () => stage.call('POST', '/app-conversations', { conversation_id })),
+  )
+  expect(new Set(answers.map(({ json }) => json.id)).size).toBe(1)
+  expect(stage.sandboxes.places.size).toBe(1)
+  expect(stage.quota.used).toBe(1)
+  expect(
+    (await stage.call('POST', '/app-conversations', { conversation_id }, { 'x-user': 'bob' })).status,
+  ).toBe(409)
+})
+
+test('with a strategy conversations come together, each in a directory of its own', {
+  timeout: slow,
+}, async () => {
+  await using stage = await openStage()
+  stage.accounts.settingsNow = {
+    ...stage.accounts.settingsNow,
+    sandbox_grouping_strategy: 'GROUP_BY_NEWEST',
+  }
+  const tasks = [await stage.start(), await stage.start(), await stage.start({}, { 'x-user': 'bob' })]
+  expect(tasks.map((task) => task.sandbox_id)).toEqual(['sb-1', 'sb-1', 'sb-2'])
+  expect(stage.sandboxes.places.size).toBe(2)
+  const rows = await stage.ledger.conversations.inSandbox('sb-1')
+  const project = `${stage.sandboxes.place('sb-1').directory}/project`
+  expect(rows.map(({ members }) => JSON.parse(members).projectDir)).toEqual(
+    rows.map(({ id }) => `${project}/${id.replaceAll('-', '')}`),
+  )
+})
+
+test('an answer of the agent server that is lost costs nothing', { timeout: slow }, async () => {
+  await using stage = await openStage()
+  const first = await stage.start()
+  expect(first).toMatchObject({ status: 'READY', detail: null })
+  const place = stage.sandboxes.place('sb-1')
+  await using proxy = await lossy(place.url)
+  place.url = proxy.url
+  const second = await stage.start({ sandbox_id: 'sb-1', initial_message: { content: 'Once.' } })
+  expect(second).toMatchObject({ status: 'READY', sandbox_id: 'sb-1' })
+  expect(proxy.lost()).toBe(1)
+  expect(second.app_conversation_id).not.toBe(first.app_conversation_id)
+  const count = async () =>
+    (await stage.call('GET', `/conversation/${second.app_conversation_id}/events/count?kind=MessageEvent`))
+      .json
+  expect(await stage.until(count, (number) => number === 2)).toBe(2)
+})
+
+/** Passes requests on, and loses the first answer to a creation. */
+async function lossy(
+  to: string,
+): Promise<AsyncDisposable & { readonly url: string; readonly lost: () => number }> {
+  let lost = 0
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const isCreation = request.method === 'POST' && request.url === '/api/conversations'
+    const answer = await fetch(to + request.url, {
+      method: String(request.method),
+      headers: {
+        'content-type': 'application/json',
+        'x-session-api-key': String(request.headers['x-session-api-key']),
+      },
+      ...(request.method === 'GET' ? {} : { body: Buffer.concat(chunks) }),
+    })
+    const text = await answer.text()
+    if (isCreation && lost++ === 0) return void request.socket.destroy()
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    lost: () => Math.min(lost, 1),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+test('secrets of a start are in no task, log or row', { timeout: slow }, async () => {
+  await using stage = await openStage()
+  stage.accounts.secretValues = { SAVED: 'canary-saved-value' }
+  const task = await stage.start({
+    secrets: {
+      PLAIN: 'canary-plain-value',
+      SOURCE: { kind: 'StaticSecret', value: 'canary-source-value' },
+      LOOKUP: { url: 'http://127.0.0.1:1/x', headers: { authorization: 'Bearer canary-header-value' } },
+    },
+  })
+  expect(task.status).toBe('READY')
+  expect(task.request.secrets).toEqual({ PLAIN: '**********', SOURCE: '**********', LOOKUP: '**********' })
+  const info = await stage.conversation(task.app_conversation_id)
+  const rows = await stage.ledger.startTasks.get([dashed(task.id)])
+  expect(JSON.stringify([task, info, rows]) + stage.logged.join()).not.toContain('canary')
+  expect((await stage.call('POST', '/app-conversations', { secrets: { LLM_API_KEY: 'x' } })).status).toBe(422)
+})
+
+function dashed(hex: string): string {
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
+}
