@@ -9,7 +9,7 @@ export default defineConfig({
       'fuzz/**/*.test.ts',
       'bench/**/*.test.ts',
     ],
-    reporters: ['default', './scripts/closing-line.ts'],
+    reporters: ['default', './scripts/summary-reporter.ts'],
     testTimeout: 30_000,
     hookTimeout: 30_000,
   },

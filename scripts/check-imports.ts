@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
-import { environment, libraries, packages, sideDoors } from './borders.ts'
+import { environment, libraries, packages, sideDoors } from './import-rules.ts'
 
 const root = resolve(import.meta.dirname, '../packages')
 const importPattern =

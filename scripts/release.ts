@@ -1,9 +1,9 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { layClient } from './release-client.ts'
-import { layCommand } from './release-command.ts'
-import { readPackage, runProgram } from './release-files.ts'
+import { layClient } from './release/client-package.ts'
+import { layCommand } from './release/command-package.ts'
+import { readPackage, runProgram } from './release/files.ts'
 
 /**
  * `npm run release -- [--out dist]`: makes `slipway-<version>.tgz`, the command with both servers, and

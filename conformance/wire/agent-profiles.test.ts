@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { type Info, scripted } from '../agent.ts'
-import { nowhere, openWire, prove } from './wire.ts'
+import { type Info, scripted } from '../support/agent-driver.ts'
+import { nowhere, openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 const url = (name: string, rest = '') => `/api/agent-profiles/${name}${rest}`

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
-import { finish } from '../agent.ts'
-import { nowhere, openWire, prove, repositoryIn } from './wire.ts'
+import { finish } from '../support/agent-driver.ts'
+import { nowhere, openWire, prove, repositoryIn } from './wire-server.ts'
 
 const wire = openWire()
 const bytes = Uint8Array.from({ length: 2_000 }, (_, n) => (n * 31) % 256)

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { nowhere, openWire, prove } from './wire.ts'
+import { nowhere, openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 

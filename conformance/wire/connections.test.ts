@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { nowhere, openWire, prove } from './wire.ts'
+import { nowhere, openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 const url = '/api/llm/provider-connections'

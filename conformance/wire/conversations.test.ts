@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { bash, brief, call, calls, finish, type Info, scripted, texts } from '../agent.ts'
-import { type Json, nowhere, openWire, prove } from './wire.ts'
+import { bash, brief, call, calls, finish, type Info, scripted, texts } from '../support/agent-driver.ts'
+import { type Json, nowhere, openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 const path = (id: string, verb = '') => `/api/conversations/${id}${verb}`

@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
-import { bash, brief, call, calls, finish } from '../agent.ts'
-import type { Event, Page } from '../api.ts'
-import { nowhere, openWire, prove } from './wire.ts'
+import { bash, brief, call, calls, finish } from '../support/agent-driver.ts'
+import type { Event, Page } from '../support/agent-server-api.ts'
+import { nowhere, openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 const path = (id: string, rest = '') => `/api/conversations/${id}/events${rest}`

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
-import { finish, scripted } from '../agent.ts'
-import { nowhere, openWire, prove } from './wire.ts'
+import { finish, scripted } from '../support/agent-driver.ts'
+import { nowhere, openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 

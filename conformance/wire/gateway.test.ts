@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { scripted } from '../agent.ts'
-import { openWire, prove, proveWithKey } from './wire.ts'
+import { scripted } from '../support/agent-driver.ts'
+import { openWire, prove, proveWithKey } from './wire-server.ts'
 
 const wire = openWire()
 const header = 'x-openhands-serverconversation-id'

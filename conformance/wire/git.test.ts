@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { openWire, prove, repositoryIn } from './wire.ts'
+import { openWire, prove, repositoryIn } from './wire-server.ts'
 
 const wire = openWire()
 let number = 0

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { key, nowhere, openWire, prove, proveWithKey } from './wire.ts'
+import { key, nowhere, openWire, prove, proveWithKey } from './wire-server.ts'
 
 const wire = openWire()
 const anonymous = { isAnonymous: true }

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { openWire, prove } from './wire.ts'
+import { openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { nowhere, openWire, prove } from './wire.ts'
+import { nowhere, openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 

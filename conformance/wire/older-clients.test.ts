@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
-import { bash, Client, finish, type Info, scripted } from '../agent.ts'
-import type { Event } from '../api.ts'
-import { key, openWire, prove, repositoryIn } from './wire.ts'
+import { bash, Client, finish, type Info, scripted } from '../support/agent-driver.ts'
+import type { Event } from '../support/agent-server-api.ts'
+import { key, openWire, prove, repositoryIn } from './wire-server.ts'
 
 /** Clients of other ages: a third-party one, the page and the app server of 2025, automation. */
 const wire = openWire()

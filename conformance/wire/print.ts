@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { type Row, rows } from './rows.ts'
+import { type Row, rows } from './requirements.ts'
 
 /**
  * `node conformance/wire/print.ts [--json]`: runs the wire suite and prints what became of each row. With `SLIPWAY_URL` (and

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { finish, scripted } from '../agent.ts'
-import { openWire, prove } from './wire.ts'
+import { finish, scripted } from '../support/agent-driver.ts'
+import { openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 const url = (name: string, rest = '') => `/api/profiles/${name}${rest}`

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { event as closedEvent } from '@slipway/protocol'
 import { expect } from 'vitest'
-import { bash, Client, finish, type Info, scripted } from '../agent.ts'
-import type { Event, Page } from '../api.ts'
-import { key, nowhere, openWire, prove } from './wire.ts'
+import { bash, Client, finish, type Info, scripted } from '../support/agent-driver.ts'
+import type { Event, Page } from '../support/agent-server-api.ts'
+import { key, nowhere, openWire, prove } from './wire-server.ts'
 
 /**
  * The remote conversation and the remote workspace of the Python SDK, call by call in its order. It validates every event

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect } from 'vitest'
-import { bash, finish, scripted } from '../agent.ts'
-import { openWire, prove } from './wire.ts'
+import { bash, finish, scripted } from '../support/agent-driver.ts'
+import { openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 

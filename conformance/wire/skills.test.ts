@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { type Json, openWire, prove, repositoryIn } from './wire.ts'
+import { type Json, openWire, prove, repositoryIn } from './wire-server.ts'
 
 const wire = openWire()
 

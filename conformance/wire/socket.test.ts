@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { WebSocket } from 'ws'
-import { bash, Client, finish, type Info, scripted, stored } from '../agent.ts'
-import type { Event } from '../api.ts'
-import { key, nowhere, openWire, prove, proveWithKey } from './wire.ts'
+import { bash, Client, finish, type Info, scripted, stored } from '../support/agent-driver.ts'
+import type { Event } from '../support/agent-server-api.ts'
+import { key, nowhere, openWire, prove, proveWithKey } from './wire-server.ts'
 
 const wire = openWire()
 const address = (path: string) => `${wire.url.replace(/^http/, 'ws')}${path}`

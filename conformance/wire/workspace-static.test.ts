@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { finish, scripted } from '../agent.ts'
-import { nowhere, openWire, prove, proveWithKey } from './wire.ts'
+import { finish, scripted } from '../support/agent-driver.ts'
+import { nowhere, openWire, prove, proveWithKey } from './wire-server.ts'
 
 const wire = openWire()
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { openWire, prove } from './wire.ts'
+import { openWire, prove } from './wire-server.ts'
 
 const wire = openWire()
 

@@ -1,0 +1,108 @@
+import { join } from 'node:path'
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import { must } from '@slipway/protocol'
+import type { EventDraft, ReceivedEvent, Storage } from '@slipway/storage'
+import { type Bench, conversation, withStorage } from '../support/fixtures.ts'
+import { firstInstant, generate } from '../support/generate-log.ts'
+import { atLeast, information, type Pair, type Row } from '../support/result-table.ts'
+
+const groupSize = 100
+
+/**
+ * Durable appends of events of about 1 kB, a hundred callers at a time: at least 0.5 of a bare `node:sqlite` loop
+ * that inserts the same rows into the same tables, with the same indexes, pragmas and group size.
+ */
+export async function append(bench: Bench): Promise<Row[]> {
+  const events = [...generate({ count: bench.isQuick ? 500 : 20_000, words: 110 })]
+  const drafts = events.map(draftOf)
+  const rounds = bench.isQuick ? 1 : 5
+  const rows: Row[] = []
+  for (const [name, given] of [
+    ['received events', events],
+    ['drafts', drafts],
+  ] as const) {
+    const pairs: Pair[] = []
+    for (let round = 0; round < rounds; round++) pairs.push(await pair(bench, given, grouped))
+    rows.push(atLeast(`${name}, ${groupSize} at a time`, 'appends/s', pairs, 0.5))
+  }
+  const { ours, floor } = await pair(bench, drafts.slice(0, 2000), single, 1)
+  rows.push(information('drafts, one at a time', 'appends/s', ours, floor))
+  return rows
+}
+
+/** The event as its writer would hand it over: the log gives id and timestamp. */
+function draftOf({ bytes }: ReceivedEvent): EventDraft {
+  const { id: _, timestamp: __, ...draft } = JSON.parse(bytes.toString())
+  return draft
+}
+
+type Given = readonly (EventDraft | ReceivedEvent)[]
+
+async function grouped({ log }: Storage, events: Given): Promise<void> {
+  for (let i = 0; i < events.length; i += groupSize) {
+    await Promise.all(events.slice(i, i + groupSize).map((event) => log.append(conversation, [event])))
+  }
+}
+
+async function single({ log }: Storage, events: Given): Promise<void> {
+  for (const event of events) await log.append(conversation, [event])
+}
+
+/** Appends a second, both into new files: ours, then the floor with the very rows that ours has written. */
+async function pair(
+  bench: Bench,
+  events: Given,
+  write: (storage: Storage, events: Given) => Promise<void>,
+  size = groupSize,
+): Promise<Pair> {
+  const data = await bench.directory()
+  const ours = await withStorage(data, async (storage) => {
+    await storage.conversations.create({ id: conversation })
+    return await rate(events.length, () => write(storage, events))
+  })
+  const floor = await bareLoop(join(data, 'log.db'), join(await bench.directory(), 'floor.db'), size)
+  return { ours, floor }
+}
+
+/** One statement for each row in transactions of `size`, and the conversation's row brought up to date in each. */
+async function bareLoop(source: string, target: string, size: number): Promise<number> {
+  using database = new DatabaseSync(target)
+  const rows = copy(source, database)
+  const marks = must(rows[0], 'a row').map(() => '?')
+  const insert = database.prepare(`INSERT INTO event VALUES (${marks.join(', ')})`)
+  const update = database.prepare('UPDATE conversation SET head = ?, last_instant = ?, updated_at = ?')
+  return await rate(rows.length, async () => {
+    for (let i = 0; i < rows.length; i += size) {
+      database.exec('BEGIN IMMEDIATE')
+      for (const row of rows.slice(i, i + size)) insert.run(...row)
+      update.run(i + size, firstInstant + i, firstInstant + i)
+      database.exec('COMMIT')
+    }
+  })
+}
+
+/** Makes the tables, indexes and pragmas of a log in an empty database, all rows but events, and answers those. */
+function copy(source: string, into: DatabaseSync): SQLInputValue[][] {
+  into.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 2000')
+  using from = new DatabaseSync(source, { readOnly: true })
+  const read = (sql: string) => {
+    const statement = from.prepare(sql)
+    statement.setReturnArrays(true)
+    return statement.all() as unknown as SQLInputValue[][]
+  }
+  for (const [sql] of read(
+    "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'",
+  )) {
+    into.exec(String(sql))
+  }
+  for (const row of read('SELECT * FROM conversation')) {
+    into.prepare(`INSERT INTO conversation VALUES (${row.map(() => '?').join(', ')})`).run(...row)
+  }
+  return read('SELECT * FROM event ORDER BY rowid')
+}
+
+async function rate(count: number, work: () => Promise<void>): Promise<number> {
+  const startedAt = performance.now()
+  await work()
+  return count / ((performance.now() - startedAt) / 1000)
+}

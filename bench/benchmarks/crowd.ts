@@ -1,0 +1,188 @@
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
+import { formatInstant } from '@slipway/protocol'
+import {
+  type Bench,
+  getJson,
+  importLog,
+  postJson,
+  searchPath,
+  startAgentServer,
+  withStorage,
+} from '../support/fixtures.ts'
+import { firstInstant, generate } from '../support/generate-log.ts'
+import type { Load, Loaded } from '../support/http-load.ts'
+import { residentMb, type Server, startPeer } from '../support/processes.ts'
+import { Random } from '../support/seeded-random.ts'
+import { atLeast, information, median, percentile, type Row } from '../support/result-table.ts'
+
+/**
+ * Fifty agents at once on one server: each runs a script of thoughts and `echo` commands in a terminal of its own, is
+ * followed by a reader, and ends with every call answered by the right output. Together they take at least as many steps a
+ * second as one after another on a server of the same kind. Meanwhile somebody searches another conversation, a hundred
+ * times a second at most.
+ */
+export async function crowd(bench: Bench): Promise<Row[]> {
+  const size = bench.isQuick ? { agents: 4, steps: 4 } : { agents: 50, steps: 20 }
+  const alone = await drive(bench, { ...size, together: 1 })
+  const together = await drive(bench, { ...size, together: size.agents })
+  const rate = ({ seconds }: Drive) => (size.agents * size.steps) / seconds
+  const name = `${size.agents} agents`
+  return [
+    atLeast(`${name} at once`, 'steps/s', [{ ours: rate(together), floor: rate(alone) }], 1),
+    information(`${name} at once, all done`, 's', together.seconds, alone.seconds),
+    information(`${name} at once: p50 of an agent`, 's', median(together.each), median(alone.each)),
+    information(
+      `${name} at once: slowest agent`,
+      's',
+      percentile(together.each, 100),
+      percentile(alone.each, 100),
+    ),
+    information(
+      `${name} at once: p50 of a search page`,
+      'ms',
+      median(together.searches),
+      median(alone.searches),
+    ),
+    information(
+      `${name} at once: p99 of a search page`,
+      'ms',
+      percentile(together.searches, 99),
+      percentile(alone.searches, 99),
+    ),
+    information(`${name} at once: most memory`, 'MB', together.mostMb, alone.mostMb),
+  ]
+}
+
+/** No agent takes this long unless it never ends. */
+const patienceMs = 300_000
+
+interface Plan {
+  readonly agents: number
+  readonly steps: number
+  /** How many run at the same time. */
+  readonly together: number
+}
+
+interface Drive {
+  readonly seconds: number
+  /** Seconds of each agent from its message to the end of its events. */
+  readonly each: readonly number[]
+  /** Latencies in milliseconds. */
+  readonly searches: readonly number[]
+  readonly mostMb: number
+}
+
+/** A fresh server: one agent to warm it, then all of them. */
+async function drive(bench: Bench, plan: Plan): Promise<Drive> {
+  const data = await bench.directory()
+  const events = bench.isQuick ? 1_000 : 20_000
+  await withStorage(data, (storage) => importLog(storage, generate({ count: events, words: 30 })))
+  await using server = await startAgentServer(bench, data)
+  const directory = await bench.directory()
+  const agents = await Promise.all(
+    Array.from({ length: plan.agents + 1 }, (_, n) => create(server, join(directory, `${n}`), plan.steps)),
+  )
+  await follow(server, agents.pop() ?? '')
+  const stop = new AbortController()
+  const watched = watch(server, events, stop.signal)
+  const startedAt = performance.now()
+  const each: number[] = []
+  const waiting = agents.values()
+  await Promise.all(
+    Array.from({ length: plan.together }, async () => {
+      for (const agent of waiting) each.push(await follow(server, agent))
+    }),
+  )
+  const seconds = (performance.now() - startedAt) / 1000
+  stop.abort()
+  const { searches, mostMb } = await watched
+  for (const agent of agents) await mustBeDone(server, agent, plan.steps)
+  return { seconds, each, searches, mostMb }
+}
+
+async function create(server: Server, working_dir: string, steps: number): Promise<string> {
+  const script = Array.from({ length: steps }, (_, n) =>
+    n % 2 === 0
+      ? { tool_calls: [{ name: 'think', arguments: { thought: `Step ${n} comes next.` } }] }
+      : { tool_calls: [{ name: 'terminal', arguments: { command: `echo "this is step $((${n} + 0))"` } }] },
+  )
+  const llm = { model: 'scripted/crowd', script: [...script, { text: 'All steps are done.' }] }
+  const { id } = await postJson<{ id: string }>(server, '/api/conversations', {
+    agent: { llm, tools: [{ name: 'terminal' }] },
+    workspace: { working_dir },
+    autotitle: false,
+  })
+  return id
+}
+
+/** Sends the message that begins it and reads its events to the end; answers how many seconds that took. */
+async function follow(server: Server, agent: string): Promise<number> {
+  const startedAt = performance.now()
+  const path = `/api/conversations/${agent}/events`
+  await postJson(server, path, { role: 'user', content: 'Take all steps.', run: true })
+  const stream = await fetch(`http://127.0.0.1:${server.port}${path}/stream?after=0&until=idle`, {
+    signal: AbortSignal.timeout(patienceMs),
+  })
+  if (stream.status !== 200) throw new Error(`${path}/stream: ${stream.status} ${await stream.text()}`)
+  await stream.arrayBuffer()
+  return (performance.now() - startedAt) / 1000
+}
+
+/** Searches pages at random places, with a pause of 10 ms after each, and looks at the server's memory. */
+async function watch(server: Server, events: number, signal: AbortSignal) {
+  await using load = startPeer<Load, Loaded>('./http-load.ts')
+  const random = new Random(4)
+  const searches: number[] = []
+  let mostMb = 0
+  while (!signal.aborted) {
+    // Events of the log are a second apart.
+    const since = formatInstant(firstInstant + random.below(events * 900_000))
+    const path = `${searchPath}?limit=100&timestamp__gte=${encodeURIComponent(since)}`
+    const { latenciesMs } = await load.ask({ port: server.port, paths: [path], count: 1, connections: 1 })
+    searches.push(...latenciesMs)
+    mostMb = Math.max(mostMb, residentMb(server.pid))
+    await sleep(10)
+  }
+  return { searches, mostMb }
+}
+
+/** It is finished, and its log holds what it should: each call with its result, each command with its output. */
+async function mustBeDone(server: Server, agent: string, steps: number): Promise<void> {
+  const path = `/api/conversations/${agent}`
+  const { execution_status } = await getJson<{ execution_status: string }>(server, path)
+  const kinds: Record<string, number> = {}
+  const outputs: string[] = []
+  let page_id: string | null = ''
+  do {
+    const page: Page = await getJson<Page>(server, `${path}/events/search?limit=100&page_id=${page_id}`)
+    for (const { kind, observation } of page.items) {
+      kinds[kind] = (kinds[kind] ?? 0) + 1
+      if (observation !== undefined) outputs.push(observation.content[0]?.text ?? '')
+    }
+    page_id = page.next_page_id
+  } while (page_id !== null)
+  const found = { execution_status, kinds }
+  const wanted = {
+    execution_status: 'finished',
+    kinds: {
+      SystemPromptEvent: 1,
+      MessageEvent: 2,
+      ConversationStateUpdateEvent: 2,
+      ActionEvent: steps,
+      ObservationEvent: steps,
+    },
+  }
+  const isRight = (output: string, n: number) => n % 2 === 0 || output.startsWith(`this is step ${n}`)
+  if (isDeepStrictEqual(found, wanted) && outputs.every(isRight)) return
+  throw new Error(`an agent is not done as it should be: ${JSON.stringify({ ...found, outputs })}`)
+}
+
+interface Page {
+  readonly items: readonly {
+    readonly kind: string
+    readonly observation?: { readonly content: readonly { readonly text?: string }[] }
+  }[]
+  readonly next_page_id: string | null
+}

@@ -1,0 +1,100 @@
+import { must } from '@slipway/protocol'
+import { type Bench, conversation, startAgentServer, startFloor, withStorage } from '../support/fixtures.ts'
+import { type Peer, type Server, startPeer } from '../support/processes.ts'
+import { atLeast, type Pair, type Row } from '../support/result-table.ts'
+import type { Subscribe } from '../support/websocket-subscribers.ts'
+
+const text = 'a line of what was seen and done '.repeat(24)
+
+/**
+ * One conversation to a thousand WebSockets, an event of about 1 kB at a time: it is posted, made durable and has
+ * arrived everywhere before the next. Deliveries per CPU-second of the server, all of its work counted: at least
+ * 0.6 of a bare `ws` server that gets the same bytes by POST and calls `client.send` for each socket.
+ */
+export async function fanOut(bench: Bench): Promise<Row[]> {
+  const size = bench.isQuick
+    ? { sockets: 20, events: 10, rounds: 1 }
+    : { sockets: 1000, events: 200, rounds: 4 }
+  const plain: Pair[] = []
+  const resumable: Pair[] = []
+  for (let round = 0; round < size.rounds; round++) {
+    const data = await bench.directory()
+    await withStorage(data, (storage) => storage.conversations.create({ id: conversation }))
+    const path = `/sockets/events/${conversation}`
+    const post = { path: `/api/conversations/${conversation}/events`, body: message }
+    const ours = await deliver(await startAgentServer(bench, data), { ...size, path, greeting: 1, post })
+    const after = `${path}?after=${size.events + warmUp}`
+    const positioned = await deliver(await startAgentServer(bench, data), {
+      ...size,
+      path: after,
+      greeting: 0,
+      post,
+    })
+    const sent = await storedEvent(data)
+    const floorPost = { path: '/', body: sent }
+    const floor = await deliver(await startFloor('broadcast'), {
+      ...size,
+      path: '/',
+      greeting: 0,
+      post: floorPost,
+    })
+    plain.push({ ours, floor })
+    resumable.push({ ours: positioned, floor })
+  }
+  return [
+    atLeast(`${size.sockets} sockets, events`, 'deliveries per CPU-second', plain, 0.6),
+    atLeast(`${size.sockets} sockets, events with positions`, 'deliveries per CPU-second', resumable, 0.6),
+  ]
+}
+
+const message = Buffer.from(JSON.stringify({ role: 'user', content: [{ type: 'text', text }], run: false }))
+const warmUp = 10
+
+interface Delivery {
+  readonly sockets: number
+  readonly events: number
+  readonly path: string
+  /** Frames that a socket gets when it opens. */
+  readonly greeting: number
+  readonly post: { readonly path: string; readonly body: Buffer<ArrayBuffer> }
+}
+
+/** Deliveries per CPU-second of a server, which is ended. */
+async function deliver(
+  started: Server,
+  { sockets, events, path, greeting, post }: Delivery,
+): Promise<number> {
+  await using server = started
+  await using subscribers = startPeer<Subscribe, undefined>('./websocket-subscribers.ts')
+  await subscribers.ask({ do: 'open', port: server.port, path, count: sockets, greeting })
+  const send = (count: number) => sendEach(server, subscribers, post, count)
+  await send(warmUp)
+  const before = server.cpuSeconds()
+  await send(events)
+  return (sockets * events) / (server.cpuSeconds() - before)
+}
+
+async function sendEach(
+  server: Server,
+  subscribers: Peer<Subscribe, undefined>,
+  post: Delivery['post'],
+  count: number,
+): Promise<void> {
+  for (let i = 0; i < count; i++) {
+    const response = await fetch(`http://127.0.0.1:${server.port}${post.path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: post.body,
+    })
+    if (response.status !== 200)
+      throw new Error(`POST ${post.path}: ${response.status} ${await response.text()}`)
+    await response.arrayBuffer()
+    await subscribers.ask({ do: 'wait', frames: 1 })
+  }
+}
+
+/** The bytes of one of the events that were delivered. */
+async function storedEvent(data: string): Promise<Buffer<ArrayBuffer>> {
+  const [event] = await withStorage(data, (storage) => storage.log.read(conversation, 0, 1))
+  return Buffer.from(must(event, 'an event').bytes)
+}

@@ -1,0 +1,143 @@
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { must } from '@slipway/protocol'
+import { type Bench, postJson, startAgentServer, startFloor } from '../support/fixtures.ts'
+import type { Server } from '../support/processes.ts'
+import { atMost, information, median, percentile, type Row } from '../support/result-table.ts'
+
+/** Of the model's far side, until its first piece. */
+const delayMs = 20
+/** Nothing takes this long unless it never comes. */
+const patienceMs = 60_000
+
+/**
+ * From the request that sends a message to the first piece of the model's answer on the socket of events: at most 10 ms
+ * more (p50) than the model's far side takes for the first piece when it is asked by a bare `fetch`. The message is stored
+ * durably in between. Beside it, what the first message of a conversation takes, and that of a server that has just started.
+ */
+export async function firstToken(bench: Bench): Promise<Row[]> {
+  const size = bench.isQuick ? { conversations: 2, messages: 2 } : { conversations: 12, messages: 20 }
+  await using model = await startFloor('model', String(delayMs))
+  await using server = await startAgentServer(bench, await bench.directory())
+  const begin = async () => await Talk.begin(server, model, await bench.directory())
+  const bare: number[] = []
+  const first: number[] = []
+  const later: number[] = []
+  for (let n = 0; n < size.conversations; n++) {
+    await using talk = await begin()
+    first.push(await talk.say())
+    for (let i = 0; i < size.messages; i++) {
+      bare.push(await ask(model))
+      later.push(await talk.say())
+    }
+  }
+  const [cold = Number.NaN, ...warm] = first
+  const own = median(bare)
+  const above = (values: readonly number[], percent: number) => percentile(values, percent) - own
+  return [
+    atMost('first token: p50 above the model’s own', 'ms', above(later, 50), 10),
+    information('first token: p99 above the model’s own', 'ms', above(later, 99), percentile(bare, 99) - own),
+    information('first token: p50 beside a bare fetch', 'ms', median(later), own),
+    information('first message of a conversation: p50 above the model’s own', 'ms', above(warm, 50)),
+    information('first message of a server: above the model’s own', 'ms', cold - own),
+  ]
+}
+
+/** Milliseconds until the first piece, of the model's far side alone. */
+async function ask(model: Server): Promise<number> {
+  const startedAt = performance.now()
+  const response = await fetch(`http://127.0.0.1:${model.port}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'bench', stream: true, messages: [{ role: 'user', content: question }] }),
+  })
+  const reader = must(response.body ?? undefined, 'a body').getReader()
+  await reader.read()
+  const ms = performance.now() - startedAt
+  while (!(await reader.read()).done);
+  return ms
+}
+
+const question = 'What is the answer?'
+const answer = 'The answer is forty-two.'
+
+/** The whole state: a socket gets it when it opens, and behind the events of a run that is over. */
+function isState(frame: string): boolean {
+  return frame.includes('"full_state"')
+}
+
+/** A conversation with a socket that follows it. */
+class Talk implements AsyncDisposable {
+  readonly #server: Server
+  readonly #id: string
+  readonly #socket: WebSocket
+  #heard: (frame: string) => void = () => {}
+  #failed: (error: Error) => void = () => {}
+
+  private constructor(server: Server, id: string, socket: WebSocket) {
+    this.#server = server
+    this.#id = id
+    this.#socket = socket
+    socket.addEventListener('message', ({ data }) => this.#heard(String(data)))
+    socket.addEventListener('close', ({ code }) => this.#failed(new Error(`the socket was closed: ${code}`)))
+  }
+
+  static async begin(server: Server, model: Server, directory: string): Promise<Talk> {
+    const { id } = await postJson<{ id: string }>(server, '/api/conversations', {
+      agent: {
+        llm: {
+          model: 'openai/bench',
+          base_url: `http://127.0.0.1:${model.port}/v1`,
+          api_key: 'none',
+          stream: true,
+        },
+        tools: ['terminal', 'file_editor', 'task_tracker'].map((name) => ({ name })),
+      },
+      workspace: { working_dir: join(directory, 'workspace') },
+      autotitle: false,
+    })
+    const talk = new Talk(server, id, new WebSocket(`ws://127.0.0.1:${server.port}/sockets/events/${id}`))
+    await talk.#until((frame) => isState(frame))
+    return talk
+  }
+
+  /** Sends a message; answers milliseconds until the first piece of the answer, when the run is over. */
+  async say(): Promise<number> {
+    const startedAt = performance.now()
+    let firstMs: number | undefined
+    const over = this.#until((frame) => {
+      if (firstMs !== undefined) return isState(frame)
+      // Where no piece came, the whole answer is the first that is seen of it.
+      if (frame.includes('"StreamingDeltaEvent"') || frame.includes(answer))
+        firstMs = performance.now() - startedAt
+      return false
+    })
+    const path = `/api/conversations/${this.#id}/events`
+    await postJson(this.#server, path, { role: 'user', content: question, run: true })
+    const state: { value: { execution_status: string } } = JSON.parse(await over)
+    if (state.value.execution_status !== 'finished')
+      throw new Error('the run is not finished when it is over')
+    return must(firstMs, 'an answer')
+  }
+
+  /** The next frame that is wanted. Each is looked at as it comes: several come in one turn of the event loop. */
+  #until(isWanted: (frame: string) => boolean): Promise<string> {
+    return new Promise((resolve, reject) => {
+      this.#failed = reject
+      AbortSignal.timeout(patienceMs).addEventListener('abort', () =>
+        reject(new Error('an answer is missing')),
+      )
+      this.#heard = (frame) => {
+        if (frame.includes('"ConversationErrorEvent"')) reject(new Error(frame))
+        else if (isWanted(frame)) resolve(frame)
+      }
+    })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#failed = () => {}
+    const closed = once(this.#socket, 'close')
+    this.#socket.close()
+    await closed
+  }
+}

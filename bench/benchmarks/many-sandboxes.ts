@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ControlPlane } from '../support/sandbox-server.ts'
+import type { Bench } from '../support/fixtures.ts'
+import { residentMb } from '../support/processes.ts'
+import { atMost, information, percentile, type Row } from '../support/result-table.ts'
+
+/**
+ * 200 process sandboxes on one server, nine of ten paused, that are compared with what is there every second. The agent servers are
+ * the smallest programs that pass for one: it is the server that is measured. Its memory after some minutes of that: at most 1.15
+ * times that at the beginning. What the comparisons cost, beside a bare loop that reads the same small files of each sandbox as
+ * often; and how long a question takes meanwhile.
+ */
+export async function sandboxCrowd(bench: Bench): Promise<Row[]> {
+  const count = bench.isQuick ? 10 : 200
+  const seconds = bench.isQuick ? 4 : 90
+  await using plane = await ControlPlane.open(bench, {
+    SLIPWAY_RECONCILE_SECONDS: '1',
+    SLIPWAY_SANDBOX_SPECS: JSON.stringify([{ id: 'tiny', command: [process.execPath, '-e', tiny, '--'] }]),
+  })
+  const startedAt = performance.now()
+  const ids = await fill(plane, count)
+  const filledMs = performance.now() - startedAt
+  await questions(plane, ids, seconds / 3)
+  const beforeMb = residentMb(plane.pid)
+  const cpu = plane.cpuSeconds
+  await sleep(seconds * 1000)
+  const share = (plane.cpuSeconds - cpu) / seconds
+  const floorShare = await bareSweeps(plane, ids, Math.min(seconds, 20))
+  const latencies = await questions(plane, ids, seconds)
+  const name = `${count} sandboxes`
+  return [
+    atMost(
+      `${name}: memory of the server after ${seconds * 2} sweeps`,
+      'MB',
+      residentMb(plane.pid),
+      beforeMb,
+      1.15,
+    ),
+    information(`${name}: a sweep each second`, '% of a core', share * 100, floorShare * 100),
+    information(`${name}: p50 of a question`, 'ms', percentile(latencies, 50)),
+    information(`${name}: p99 of a question`, 'ms', percentile(latencies, 99)),
+    information(`${name}: all started, most of them paused`, 's', filledMs / 1000),
+  ]
+}
+
+/** What is asked of an agent server that runs and does nothing. */
+const tiny = `
+const after = (name) => process.argv[process.argv.indexOf(name) + 1]
+const answers = { '/ready': '{"status":"ready"}', '/alive': '{"status":"ok"}', '/api/conversations/count': '0' }
+require('node:http').createServer((request, response) => {
+  const answer = answers[request.url]
+  response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' }).end(answer ?? '{}')
+}).listen(Number(after('--port')), after('--host'))
+`
+
+/** Starts them, a few at a time, and pauses all but every tenth. */
+async function fill(plane: ControlPlane, count: number): Promise<string[]> {
+  const ids: string[] = []
+  const numbers = Array.from({ length: count }, (_, n) => n).values()
+  const one = async () => {
+    for (const n of numbers) {
+      const { id } = await plane.begin()
+      await plane.until(id, 'RUNNING')
+      if (n % 10 !== 0) await plane.pause(id)
+      ids.push(id)
+    }
+  }
+  await Promise.all(Array.from({ length: 4 }, one))
+  return ids
+}
+
+/** One question after the other, 20 a second at most; answers their latencies in milliseconds. */
+async function questions(plane: ControlPlane, ids: readonly string[], seconds: number): Promise<number[]> {
+  const latencies: number[] = []
+  for (const deadline = performance.now() + seconds * 1000; performance.now() < deadline; await sleep(50)) {
+    latencies.push(await plane.ask(ids[latencies.length % ids.length] ?? ''))
+  }
+  return latencies
+}
+
+/**
+ * The share of a core that it takes to read, once a second, the four small files that tell about each sandbox: its record, its
+ * supervisor's file and state, and whether it is frozen.
+ */
+async function bareSweeps(plane: ControlPlane, ids: readonly string[], seconds: number): Promise<number> {
+  const files = ids.flatMap((id) => {
+    const folder = join(plane.data, 'sandboxes', id)
+    const { epoch, groups } = JSON.parse(readFileSync(join(folder, 'process.json'), 'utf8'))
+    const pidFile = join(folder, `pid.${epoch}`)
+    const pid = Number.parseInt(readFileSync(pidFile, 'utf8'), 10)
+    const freezers = groups.map((group: string) => join(group, 'freezer.state'))
+    return [join(folder, 'process.json'), pidFile, `/proc/${pid}/stat`, ...freezers]
+  })
+  const read = files.filter((file) => canRead(file))
+  const before = process.cpuUsage()
+  for (let round = 0; round < seconds; round++) {
+    for (const file of read) readFileSync(file)
+    await sleep(1000)
+  }
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1e6 / seconds
+}
+
+function canRead(file: string): boolean {
+  try {
+    readFileSync(file)
+    return true
+  } catch {
+    return false
+  }
+}

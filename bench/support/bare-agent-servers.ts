@@ -1,0 +1,127 @@
+import { randomUUID } from 'node:crypto'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { must } from '@slipway/protocol'
+import Docker from 'dockerode'
+import { type Bench, startAgentServer } from './fixtures.ts'
+
+/** The floors of sandboxes: an agent server with nothing around it, or in a container that nobody looks after. */
+
+/** What can stand still and go on. */
+export interface Pausable {
+  /** Resolves when it stands still. */
+  pause(): Promise<void>
+  resume(): Promise<void>
+}
+
+/** An agent server that answers, or that waits for its settings. */
+export interface Bare extends Pausable, AsyncDisposable {
+  readonly url: string
+}
+
+export type StartBare = (env: Readonly<Record<string, string>>) => Promise<Bare>
+
+const pollMs = 10
+const initKey = 'sk-of-the-settings'
+
+/** Environment of one that waits for its settings. */
+export const dormant = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
+/** Environment of one that has them. */
+export const awake = () => ({ SLIPWAY_SESSION_API_KEY: `sk-${randomUUID()}` })
+
+/** Processes, with one compile cache for all of them. */
+export async function bareProcesses(bench: Bench): Promise<StartBare> {
+  const cache = { NODE_COMPILE_CACHE: await bench.directory() }
+  return async (env) => {
+    const server = await startAgentServer(bench, await bench.directory(), { ...cache, ...env })
+    const url = `http://127.0.0.1:${server.port}`
+    await answers(url)
+    return {
+      url,
+      pause: async () => void process.kill(server.pid, 'SIGSTOP'),
+      resume: async () => void process.kill(server.pid, 'SIGCONT'),
+      [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+    }
+  }
+}
+
+/** Containers of the same image, with one port. */
+export function bareContainers(socketPath: string, image: string): StartBare {
+  const docker = new Docker({ host: '', protocol: 'http', socketPath })
+  return async (env) => {
+    const container = await docker.createContainer({
+      Image: image,
+      Env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
+      ExposedPorts: { '8000/tcp': {} },
+      HostConfig: { PortBindings: { '8000/tcp': [{ HostIp: '127.0.0.1', HostPort: '' }] } },
+    })
+    const remove = () => container.remove({ force: true, v: true })
+    try {
+      await container.start()
+      const { NetworkSettings } = await container.inspect()
+      const [published] = must(NetworkSettings.Ports['8000/tcp'], 'a published port')
+      const url = `http://127.0.0.1:${must(published, 'a published port').HostPort}`
+      await answers(url)
+      return {
+        url,
+        pause: () => container.pause(),
+        resume: () => container.unpause(),
+        [Symbol.asyncDispose]: remove,
+      }
+    } catch (error) {
+      await remove()
+      throw error
+    }
+  }
+}
+
+/** Gives its settings to one that waits for them; resolves when its session key opens it. */
+export async function initialise({ url }: Bare): Promise<void> {
+  const key = `sk-${randomUUID()}`
+  const response = await fetch(`${url}/api/init`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-init-api-key': initKey },
+    body: JSON.stringify({ session_api_keys: [key] }),
+  })
+  await response.arrayBuffer()
+  const counted = await fetch(`${url}/api/conversations/count`, { headers: { 'x-session-api-key': key } })
+  await counted.arrayBuffer()
+  if (!response.ok || !counted.ok)
+    throw new Error(`/api/init answers ${response.status}, then ${counted.status}`)
+}
+
+/** Resolves when it answers `/ready`, also with 503: that it waits for its settings. */
+export async function answers(url: string): Promise<void> {
+  for (const deadline = performance.now() + 60_000; ; await sleep(pollMs)) {
+    const status = await fetch(`${url}/ready`).then(
+      async (response) => {
+        await response.arrayBuffer()
+        return response.status
+      },
+      () => 0,
+    )
+    if (status === 200 || status === 503) return
+    if (performance.now() > deadline) throw new Error(`${url} does not answer`)
+  }
+}
+
+/** The freezer of these control groups; undefined when none of them has one. */
+export function freezerOf(groups: readonly string[]): Pausable | undefined {
+  for (const group of groups) {
+    const [v1, v2] = [join(group, 'freezer.state'), join(group, 'cgroup.freeze')]
+    const isFrozen = existsSync(v2)
+      ? () => /^frozen 1$/m.test(readFileSync(join(group, 'cgroup.events'), 'utf8'))
+      : () => readFileSync(v1, 'utf8').trim() === 'FROZEN'
+    const [path, frozen, thawed] = existsSync(v2) ? [v2, '1', '0'] : [v1, 'FROZEN', 'THAWED']
+    if (!existsSync(path)) continue
+    return {
+      async pause() {
+        writeFileSync(path, frozen)
+        while (!isFrozen()) await sleep(1)
+      },
+      resume: async () => writeFileSync(path, thawed),
+    }
+  }
+  return undefined
+}

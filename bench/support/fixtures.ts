@@ -1,0 +1,92 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { openStorage, type ReceivedEvent, type Storage } from '@slipway/storage'
+import { type Server, startServer } from './processes.ts'
+
+export const conversation = '6f9619ff-8b86-4011-b42d-00c04fc964ff'
+export const searchPath = `/api/conversations/${conversation}/events/search`
+
+/** What a benchmark is given. */
+export interface Bench {
+  /** Small sizes: shows that everything works, proves nothing. */
+  readonly isQuick: boolean
+  /** Where the servers under measurement leave a CPU profile, if they are to. */
+  readonly profileDirectory: string | undefined
+  /** A new directory, removed at the end of the run. */
+  directory(): Promise<string>
+}
+
+/** Makes directories that are removed when this process ends, however it ends. */
+export function temporary(): () => Promise<string> {
+  const root = mkdtempSync(join(tmpdir(), 'slipway-bench-'))
+  process.on('exit', () => rmSync(root, { recursive: true, force: true }))
+  return () => mkdtemp(join(root, 'd-'))
+}
+
+/** Imports events into a conversation and waits for the text index; answers how long each took. */
+export async function importLog(
+  storage: Storage,
+  events: Iterable<ReceivedEvent>,
+  id = conversation,
+): Promise<{ readonly importMs: number; readonly indexMs: number }> {
+  const startedAt = performance.now()
+  const session = await storage.startImport(id)
+  let batch: ReceivedEvent[] = []
+  for (const event of events) {
+    batch.push(event)
+    if (batch.length < 1000) continue
+    await session.add(batch)
+    batch = []
+  }
+  await session.add(batch)
+  await session.publish({ status: 'idle' })
+  const importedAt = performance.now()
+  await storage.indexed()
+  return { importMs: importedAt - startedAt, indexMs: performance.now() - importedAt }
+}
+
+/** Opens the storage of a directory, works on it, and closes it. */
+export async function withStorage<T>(directory: string, work: (storage: Storage) => Promise<T>): Promise<T> {
+  await using storage = await openStorage({ directory })
+  return await work(storage)
+}
+
+/** The agent server on the data of a directory, as its main.ts starts it. */
+export function startAgentServer(
+  bench: Bench,
+  data: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Server> {
+  const main = fileURLToPath(new URL('../../packages/agent-server/src/main.ts', import.meta.url))
+  const profile =
+    bench.profileDirectory === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${bench.profileDirectory}`]
+  return startServer([...profile, main, '--port', '0', '--data', data], env)
+}
+
+/** A program of the folder `floors`. */
+export function startFloor(name: string, ...args: string[]): Promise<Server> {
+  return startServer([fileURLToPath(new URL(`../floors/${name}.ts`, import.meta.url)), ...args])
+}
+
+/** A GET of JSON; anything but a success is an Error. The caller knows the shape of the answer. */
+export async function getJson<T>(server: Server, path: string): Promise<T> {
+  return await json<T>(path, await fetch(`http://127.0.0.1:${server.port}${path}`))
+}
+
+/** A POST of JSON, likewise. */
+export async function postJson<T>(server: Server, path: string, body: unknown): Promise<T> {
+  const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  return await json<T>(path, response)
+}
+
+async function json<T>(path: string, response: Response): Promise<T> {
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+  return (await response.json()) as T // of the server under measurement
+}

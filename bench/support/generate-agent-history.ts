@@ -1,0 +1,117 @@
+import { formatInstant } from '@slipway/protocol'
+import type { ReceivedEvent } from '@slipway/storage'
+import { firstInstant } from './generate-log.ts'
+import { Random } from './seeded-random.ts'
+
+/** Events that a model is shown before they are condensed to half. */
+export const maxView = 80
+/** The system prompt and the first message are never forgotten. */
+const kept = 2
+
+/**
+ * The log of an agent that has thought for a long time, as its loop writes it: a system prompt, a message, then calls and
+ * results, with a Condensation whenever the model would be shown more than `maxView` events.
+ */
+export function* agentHistory(
+  count: number,
+  { hasCondenser = true }: { readonly hasCondenser?: boolean } = {},
+): Generator<ReceivedEvent> {
+  const writer = new Writer()
+  yield writer.systemPrompt()
+  yield writer.message()
+  while (writer.count < count) {
+    if (hasCondenser && writer.mustCondense) yield writer.condensation()
+    const action = writer.action()
+    yield action
+    yield writer.observation(action.id)
+  }
+}
+
+class Writer {
+  count = 0
+  readonly #random = new Random(7)
+  /** Ids of what is shown, in order. */
+  #view: string[] = []
+
+  get mustCondense(): boolean {
+    return this.#view.length + 2 > maxView
+  }
+
+  systemPrompt(): ReceivedEvent {
+    const system_prompt = { type: 'text', text: 'You think about it, step by step. '.repeat(200) }
+    return this.#show({ kind: 'SystemPromptEvent', source: 'agent', system_prompt, tools: [] })
+  }
+
+  message(): ReceivedEvent {
+    const content = [{ type: 'text', text: 'Think about it until all is clear.' }]
+    return this.#show({ kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content } })
+  }
+
+  action(): ReceivedEvent {
+    const n = this.count
+    const thought = `Thought ${n}: ${'what was found before leads to the next question. '.repeat(7)}`
+    return this.#show({
+      kind: 'ActionEvent',
+      source: 'agent',
+      thought: [],
+      action: { kind: 'ThinkAction', thought },
+      ...callOf(n),
+      tool_call: {
+        id: `call-${n}`,
+        name: 'think',
+        arguments: JSON.stringify({ thought }),
+        origin: 'completion',
+      },
+      llm_response_id: `response-${n}`,
+      security_risk: 'UNKNOWN',
+      summary: `think: ${n}`,
+    })
+  }
+
+  /** Of the action that was written last. */
+  observation(action_id: string): ReceivedEvent {
+    const content = [{ type: 'text', text: 'Your thought has been logged.' }]
+    const observation = { kind: 'ThinkObservation', content, is_error: false }
+    const call = callOf(this.count - 1)
+    return this.#show({ kind: 'ObservationEvent', source: 'environment', ...call, observation, action_id })
+  }
+
+  /** Forgets the older half but for the first events; calls and their results stay together. */
+  condensation(): ReceivedEvent {
+    const end = this.#view.length - maxView / 2 + kept
+    const event = this.#write({
+      kind: 'Condensation',
+      source: 'environment',
+      forgotten_event_ids: this.#view.slice(kept, end),
+      summary: 'All of that was thought about, and nothing was found yet.',
+      summary_offset: kept,
+      llm_response_id: `summary-${this.count}`,
+    })
+    this.#view.splice(kept, end - kept, `${event.id}-summary`)
+    return event
+  }
+
+  #show(event: Written): ReceivedEvent {
+    const written = this.#write(event)
+    this.#view.push(written.id)
+    return written
+  }
+
+  #write(event: Written): ReceivedEvent {
+    const { kind, source } = event
+    const id = this.#random.uuid()
+    const instant = firstInstant + 1_000_000 * this.count++
+    const bytes = Buffer.from(JSON.stringify({ id, timestamp: formatInstant(instant), ...event }))
+    return { bytes, id, instant, kind, source }
+  }
+}
+
+interface Written {
+  readonly kind: string
+  readonly source: string
+  readonly [member: string]: unknown
+}
+
+function callOf(n: number) {
+  return { tool_name: 'think', tool_call_id: `call-${n}` }
+}

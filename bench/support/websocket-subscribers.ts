@@ -1,0 +1,66 @@
+import { connect, type Socket } from 'node:net'
+import { FrameCounter } from './websocket-frames.ts'
+import { answerWith } from './processes.ts'
+
+/** Opens sockets and answers when all of them are open; or waits until all of them have had `frames` more frames. */
+export type Subscribe =
+  | {
+      readonly do: 'open'
+      readonly port: number
+      readonly path: string
+      readonly count: number
+      readonly greeting: number
+    }
+  | { readonly do: 'wait'; readonly frames: number }
+
+/** Subscribers on raw sockets: frames are counted by their heads and not looked at. */
+const sockets: Socket[] = []
+let seen = 0
+let wanted = 0
+let arrived = () => {}
+
+answerWith(async (question: Subscribe) => {
+  if (question.do === 'wait') return await wait(question.frames)
+  const { port, path, count, greeting } = question
+  await Promise.all(Array.from({ length: count }, () => open(port, path)))
+  await wait(greeting)
+})
+
+/** Resolves when every socket has had this many frames more than were waited for before. */
+async function wait(frames: number): Promise<void> {
+  wanted += frames * sockets.length
+  await new Promise<void>((resolve) => {
+    arrived = resolve
+    if (seen >= wanted) resolve()
+  })
+  if (seen > wanted) throw new Error(`${seen - wanted} frames too many`)
+}
+
+function open(port: number, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: '127.0.0.1', port })
+    let head: string | undefined = ''
+    const frames = new FrameCounter()
+    socket.on('data', (chunk) => {
+      if (head !== undefined) {
+        head += chunk.toString('latin1')
+        const end = head.indexOf('\r\n\r\n')
+        if (end === -1) return
+        if (!head.startsWith('HTTP/1.1 101 '))
+          return socket.destroy(new Error(`no upgrade: ${head.slice(0, 300)}`))
+        chunk = Buffer.from(head.slice(end + 4), 'latin1')
+        head = undefined
+        sockets.push(socket)
+        resolve()
+      }
+      seen += frames.take(chunk)
+      if (seen >= wanted) arrived()
+    })
+    socket.on('error', reject)
+    socket.on('close', () => process.exit(1))
+    socket.write(
+      `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\nconnection: Upgrade\r\nupgrade: websocket\r\n` +
+        'sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n',
+    )
+  })
+}

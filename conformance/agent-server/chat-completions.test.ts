@@ -1,0 +1,330 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Api } from '../support/agent-server-api.ts'
+import { startServer } from '../support/agent-server.ts'
+
+const key = 'gateway-test-key-1'
+const idHeader = 'x-openhands-serverconversation-id'
+let directory: string
+let server: Awaited<ReturnType<typeof startServer>>
+let api: Api
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'slipway-gateway-'))
+  server = await startServer(directory, { SLIPWAY_SESSION_API_KEY: key, SLIPWAY_HEARTBEAT_SECONDS: '1' })
+  const own = { url: server.url, headers: { 'x-session-api-key': key } }
+  api = new Api({ ...own, [Symbol.asyncDispose]: async () => {} })
+})
+afterAll(async () => {
+  await server.stop()
+  await rm(directory, { recursive: true, force: true })
+})
+
+interface Completion {
+  readonly id: string
+  readonly object: string
+  readonly model: string
+  readonly choices: readonly {
+    readonly message: { readonly role: string; readonly content: string }
+    readonly finish_reason: string
+  }[]
+  readonly usage: Readonly<Record<string, number>>
+  readonly error?: { readonly message: string; readonly type: string; readonly code: string }
+  readonly detail?: unknown
+  readonly error_id?: string
+}
+
+/** Saves a profile whose model plays a script, and answers the id of the model. */
+async function model(script: readonly unknown[]): Promise<string> {
+  const name = `p${randomUUID().slice(0, 8)}`
+  const llm = { model: 'scripted/x', script }
+  const { status } = await api.send('POST', `/api/profiles/${name}`, { llm })
+  expect(status).toBeLessThan(300)
+  return `openhands_${name}`
+}
+
+function user(content: unknown) {
+  return { role: 'user', content }
+}
+
+/** Asks as a program would that knows OpenAI's interface only. */
+async function ask(body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+  return await fetch(`${server.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  })
+}
+
+async function completed(response: Response): Promise<Completion> {
+  expect(response.status, await response.clone().text()).toBe(200)
+  return (await response.json()) as Completion
+}
+
+function contentOf({ choices }: Completion): string | undefined {
+  return choices[0]?.message.content
+}
+
+/** What a model was asked, as the log of its conversation has it. */
+async function asked(id: string): Promise<string> {
+  return JSON.stringify(await api.walk(id))
+}
+
+test('there is one model for each profile, with either header of the key and with neither 401', async () => {
+  const id = await model([])
+  for (const headers of [{ authorization: `Bearer ${key}` }, { 'x-session-api-key': key }]) {
+    const response = await fetch(`${server.url}/v1/models`, { headers })
+    const { object, data } = (await response.json()) as { object: string; data: { id: string }[] }
+    expect(object).toBe('list')
+    expect(data).toContainEqual({ id, object: 'model', created: expect.any(Number), owned_by: 'slipway' })
+    expect(data.every((one) => one.id.startsWith('openhands_'))).toBe(true)
+  }
+  const refused = [
+    {},
+    { authorization: 'Bearer wrong' },
+    { authorization: key },
+    { 'x-session-api-key': 'x' },
+  ]
+  for (const headers of refused) {
+    const response = await fetch(`${server.url}/v1/models`, { headers })
+    expect([response.status, await response.json()]).toEqual([
+      401,
+      {
+        detail: 'Unauthorized',
+        error: { message: 'Unauthorized', type: 'authentication_error', code: 'unauthorized' },
+      },
+    ])
+  }
+  // Elsewhere a bearer is no key.
+  const elsewhere = await fetch(`${server.url}/api/profiles`, { headers: { authorization: `Bearer ${key}` } })
+  expect(elsewhere.status).toBe(401)
+})
+
+test('a message begins a conversation, and the header goes on with it', async () => {
+  const usage = { prompt_tokens: 11, completion_tokens: 3 }
+  const id = await model([
+    { text: 'Hello, Ann.', usage },
+    { text: 'Ann.', usage },
+  ])
+  const first = await ask({ model: id, messages: [user('I am Ann.')], temperature: 2, unknown: {} })
+  const conversation = first.headers.get(idHeader) ?? ''
+  const answer = await completed(first)
+  expect(answer).toMatchObject({
+    object: 'chat.completion',
+    model: id,
+    choices: [{ message: { role: 'assistant', content: 'Hello, Ann.' }, finish_reason: 'stop' }],
+  })
+  expect(answer.usage.total_tokens).toBe(
+    Number(answer.usage.prompt_tokens) + Number(answer.usage.completion_tokens),
+  )
+  const messages = [user('I am Ann.'), { role: 'assistant', content: 'Hello, Ann.' }, user('Who am I?')]
+  const second = await ask({ model: id, messages }, { [idHeader]: conversation.replaceAll('-', '') })
+  expect(second.headers.get(idHeader)).toBe(conversation)
+  const again = await completed(second)
+  expect(contentOf(again)).toBe('Ann.')
+  // A conversation has its own history: only what is new goes into it.
+  const said = (await api.walk(conversation)).filter(
+    ({ kind, source }) => kind === 'MessageEvent' && source === 'user',
+  )
+  expect(
+    said.map((event) => JSON.stringify(event.llm_message)).filter((text) => /Ann/.test(text)),
+  ).toHaveLength(1)
+  expect(said).toHaveLength(2)
+})
+
+test('what was said before and the messages of the system reach the agent of a new conversation', async () => {
+  const id = await model([{ text: 'Blue.' }])
+  const messages = [
+    { role: 'system', content: 'Answer like a pirate.' },
+    user('My colour is blue.'),
+    { role: 'assistant', content: [{ type: 'text', text: 'Noted.' }] },
+    user([{ type: 'text', text: 'Which is it?' }]),
+  ]
+  const response = await ask({ model: id, messages })
+  const log = await asked(response.headers.get(idHeader) ?? '')
+  expect(contentOf(await completed(response))).toBe('Blue.')
+  for (const text of [
+    'Answer like a pirate.',
+    'user: My colour is blue.',
+    'assistant: Noted.',
+    'Which is it?',
+  ])
+    expect(log).toContain(text)
+})
+
+test('a conversation goes on with the model that is asked for, and one that began elsewhere with its own', async () => {
+  const [one, other] = [await model([{ text: 'From one.' }]), await model([{}, { text: 'From the other.' }])]
+  const first = await ask({ model: one, messages: [user('Who?')] })
+  const conversation = first.headers.get(idHeader) ?? ''
+  expect(contentOf(await completed(first))).toBe('From one.')
+  const second = await ask({ model: other, messages: [user('And now?')] }, { [idHeader]: conversation })
+  expect(contentOf(await completed(second))).toBe('From the other.')
+  const { body } = await api.send('POST', '/api/conversations', {
+    agent: { llm: { model: 'scripted/own', script: [{ text: 'Its own.' }] } },
+    workspace: { working_dir: join(directory, 'elsewhere') },
+    autotitle: false,
+  })
+  const { id } = body as { id: string }
+  const third = await ask({ model: other, messages: [user('Who?')] }, { [idHeader]: id })
+  expect(contentOf(await completed(third))).toBe('Its own.')
+})
+
+test('the answer of an agent that works is what it says at the end', async () => {
+  const id = await model([
+    { text: 'I look.', tool_calls: [{ name: 'terminal', arguments: { command: 'echo found' } }] },
+    { tool_calls: [{ name: 'finish', arguments: { message: 'It is there.' } }] },
+  ])
+  expect(contentOf(await completed(await ask({ model: id, messages: [user('Look.')] })))).toBe('It is there.')
+})
+
+/** The data of the events of a stream. */
+async function streamed(response: Response): Promise<string[]> {
+  expect(response.headers.get('content-type')).toBe('text/event-stream')
+  const text = await response.text()
+  return text.split('\n\n').flatMap((event) => (event.startsWith('data: ') ? [event.slice(6)] : []))
+}
+
+function textOf(events: readonly string[]): string {
+  const chunks = events.slice(0, -1).map((event) => JSON.parse(event))
+  return chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')
+}
+
+test('a stream says what is said as it is said, then that it has stopped, then DONE', async () => {
+  const id = await model([{ text: 'One two three four.', delta_ms: 30 }])
+  const body = {
+    model: id,
+    messages: [user('Count.')],
+    stream: true,
+    stream_options: { include_usage: true },
+  }
+  const response = await ask(body)
+  expect(response.headers.get(idHeader)).toMatch(/^[0-9a-f-]{36}$/)
+  const events = await streamed(response)
+  expect(events.at(-1)).toBe('[DONE]')
+  expect(textOf(events)).toBe('One two three four.')
+  const chunks = events.slice(0, -1).map((event) => JSON.parse(event))
+  expect(chunks.length).toBeGreaterThan(3)
+  expect(new Set(chunks.map(({ id, object, model }) => [id, object, model].join())).size).toBe(1)
+  expect(chunks[0].choices[0].delta.role).toBe('assistant')
+  expect(chunks.at(-2).choices[0]).toMatchObject({ finish_reason: 'stop', delta: {} })
+  expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { total_tokens: expect.any(Number) } })
+})
+
+test('a stream of an agent that works says each step and ends with the answer', async () => {
+  const id = await model([
+    { text: 'I look.', tool_calls: [{ name: 'terminal', arguments: { command: 'sleep 1.5' } }] },
+    { text: 'I looked.', tool_calls: [{ name: 'finish', arguments: { message: 'It is there.' } }] },
+  ])
+  const response = await ask({ model: id, messages: [user('Look.')], stream: true })
+  const raw = await response.clone().text()
+  // While nothing is said the connection is kept alive.
+  expect(raw).toContain(': beat\n\n')
+  expect(textOf(await streamed(response))).toBe('I look.\n\nI looked.\n\nIt is there.')
+})
+
+test('what ends a run otherwise has a status, also for a stream, and the header to go on', async () => {
+  const failing = { error: { code: 'LLMAuthenticationError', detail: 'No such key.' } }
+  const waiting = { tool_calls: [{ name: 'terminal', arguments: { command: 'true' } }] }
+  const id = await model([failing])
+  for (const stream of [false, true]) {
+    const response = await ask({ model: id, messages: [user('Hello.')], stream })
+    expect(response.headers.get(idHeader)).toMatch(/^[0-9a-f-]{36}$/)
+    const body = (await response.json()) as Completion
+    expect([response.status, body.error]).toEqual([
+      500,
+      { message: expect.stringContaining('No such key.'), type: 'server_error', code: 'run_failed' },
+    ])
+    expect(body.error_id).toMatch(/^[0-9a-f]{16}$/)
+    expect(body.detail).toBe(body.error?.message)
+  }
+  const other = await model([{ text: 'Hello.' }, waiting, { text: 'Late.' }])
+  const first = await ask({ model: other, messages: [user('Hello.')] })
+  const conversation = first.headers.get(idHeader) ?? ''
+  await completed(first)
+  const policy = { policy: { kind: 'AlwaysConfirm' } }
+  await api.send('POST', `/api/conversations/${conversation}/confirmation_policy`, policy)
+  const second = await ask({ model: other, messages: [user('Do it.')] }, { [idHeader]: conversation })
+  expect([second.status, ((await second.json()) as Completion).error?.type]).toEqual([
+    409,
+    'invalid_request_error',
+  ])
+})
+
+test('a conversation that runs already is 409, and one that was paused too', async () => {
+  const id = await model([{ text: 'First.' }, { text: 'Slow.', delay_ms: 2_000 }, { text: 'After.' }])
+  const first = await ask({ model: id, messages: [user('Begin.')] })
+  const conversation = first.headers.get(idHeader) ?? ''
+  await completed(first)
+  const slow = ask({ model: id, messages: [user('Slowly.')] }, { [idHeader]: conversation })
+  const status = async () =>
+    (await api.json<{ execution_status: string }>(`/api/conversations/${conversation}`)).body.execution_status
+  while ((await status()) !== 'running') await sleep(10)
+  const busy = await ask({ model: id, messages: [user('And?')] }, { [idHeader]: conversation })
+  expect(busy.status).toBe(409)
+  await api.send('POST', `/api/conversations/${conversation}/pause`, {})
+  expect((await slow).status).toBe(409)
+  const after = await ask({ model: id, messages: [user('Go on.')] }, { [idHeader]: conversation })
+  expect(contentOf(await completed(after))).toMatch(/^(After\.|The script is over\.)$/)
+})
+
+test('a run goes on when nobody waits for it any more', async () => {
+  const id = await model([{ text: 'Done.', delay_ms: 500 }])
+  const leave = new AbortController()
+  const left = fetch(`${server.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: id, messages: [user('Work.')] }),
+    signal: leave.signal,
+  }).catch((error: Error) => error.name)
+  const find = async () => {
+    const { body } = await api.json<{ items: { id: string; tags: Record<string, string> }[] }>(
+      `/api/conversations/search?limit=100`,
+    )
+    return body.items.find(({ tags }) => `openhands_${tags.gateway}` === id)?.id
+  }
+  while ((await find()) === undefined) await sleep(10)
+  const conversation = (await find()) ?? ''
+  while ((await api.count(conversation)) === 0) await sleep(10)
+  leave.abort()
+  expect(await left).toBe('AbortError')
+  const final = `/api/conversations/${conversation}/agent_final_response`
+  while ((await api.json<{ response: string }>(final)).body.response !== 'Done.') await sleep(20)
+})
+
+test('what cannot be asked is refused with its place', async () => {
+  const id = await model([{ text: 'Hello.' }])
+  const hello = [user('Hello.')]
+  for (const [body, place] of [
+    [{ messages: hello }, ['body', 'model']],
+    [{ model: id }, ['body', 'messages']],
+    [{ model: id, messages: [] }, ['body', 'messages']],
+    [{ model: id, messages: [{ role: 'wizard', content: 'x' }] }, ['body', 'messages', 0, 'role']],
+    [
+      { model: id, messages: [...hello, { role: 'assistant', content: 'x' }] },
+      ['body', 'messages', 1, 'role'],
+    ],
+    [{ model: id, messages: [user('')] }, ['body', 'messages', 0, 'content']],
+    [{ model: id, messages: [user(5)] }, ['body', 'messages', 0, 'content']],
+    [{ model: id, messages: [user([{ type: 'audio' }])] }, ['body', 'messages', 0, 'content']],
+    [{ model: id, messages: hello, stream: 'perhaps' }, ['body', 'stream']],
+  ] as const) {
+    const response = await ask(body)
+    const { detail } = (await response.json()) as { detail: { loc: unknown[] }[] }
+    expect([response.status, detail[0]?.loc.slice(0, place.length)], JSON.stringify(body)).toEqual([
+      422,
+      place,
+    ])
+  }
+  const long = [{ role: 'system', content: 'x'.repeat(40_000) }, ...hello]
+  expect((await ask({ model: id, messages: long })).status).toBe(422)
+  expect((await ask({ model: id, messages: hello }, { [idHeader]: 'nobody' })).status).toBe(422)
+  for (const unknown of ['gpt-4', 'openhands_', 'openhands_nobody', 'openhands_../x', 'openhands_\u0000']) {
+    const response = await ask({ model: unknown, messages: hello })
+    expect([response.status, ((await response.json()) as Completion).error?.code]).toEqual([404, 'not_found'])
+  }
+  const nowhere = await ask({ model: id, messages: hello }, { [idHeader]: randomUUID() })
+  expect(nowhere.status).toBe(404)
+})

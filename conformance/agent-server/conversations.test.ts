@@ -1,0 +1,293 @@
+import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Api, type Event, lines, message } from '../support/agent-server-api.ts'
+import { openServer, type TestServer } from '../support/agent-server.ts'
+
+const project = join(tmpdir(), 'slipway-conformance-project')
+let server: TestServer
+let api: Api
+beforeAll(async () => {
+  server = await openServer()
+  api = new Api(server)
+})
+afterAll(async () => await server[Symbol.asyncDispose]())
+
+interface Info {
+  readonly id: string
+  readonly title: string | null
+  readonly tags: Record<string, string>
+  readonly updated_at: string
+  readonly [member: string]: unknown
+}
+
+const request = {
+  agent: {
+    kind: 'Agent',
+    // Nobody listens there: a run ends in an error, and nothing leaves this machine.
+    llm: {
+      model: 'openai/m',
+      base_url: 'http://127.0.0.1:9/v1',
+      num_retries: 0,
+      api_key: 'sk-very-secret',
+      usage_id: 'agent',
+    },
+    tools: [{ name: 'terminal' }],
+  },
+  workspace: { working_dir: project },
+  secrets: { TOKEN_A: { kind: 'StaticSecret', value: 'hidden-value' } },
+  max_iterations: 50,
+  tags: { team: 'x' },
+  unheard_of: { ignored: true },
+}
+
+async function create(more: object = {}): Promise<{ status: number; body: Info }> {
+  return (await api.send('POST', '/api/conversations', { ...request, ...more })) as {
+    status: number
+    body: Info
+  }
+}
+
+test('create answers 201 with the conversation, and 200 with the same one when the id is known', async () => {
+  const conversation_id = randomUUID()
+  const first = await create({ conversation_id })
+  expect(first.status).toBe(201)
+  expect(first.body).toMatchObject({
+    id: conversation_id,
+    execution_status: 'idle',
+    max_iterations: 50,
+    tags: { team: 'x' },
+    workspace: { working_dir: project, kind: 'LocalWorkspace' },
+    confirmation_policy: { kind: 'NeverConfirm' },
+    agent: { kind: 'Agent', llm: { model: 'openai/m', api_key: null } },
+    secret_registry: { secret_sources: { TOKEN_A: { value: null } } },
+    persistence_dir: expect.any(String),
+    created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/),
+    stats: { usage_to_metrics: {} },
+  })
+  const second = await create({ conversation_id, tags: { other: 'y' } })
+  expect([second.status, second.body.tags]).toEqual([200, { team: 'x' }])
+})
+
+test('no secret of a create request comes back from any route', async () => {
+  const { body } = await create({
+    initial_message: { role: 'user', content: [{ type: 'text', text: 'hi' }] },
+  })
+  const paths = ['', '/events/search', '/export?meta=true'].map(
+    (rest) => `/api/conversations/${body.id}${rest}`,
+  )
+  for (const path of [...paths, '/api/conversations/search', `/api/conversations?ids=${body.id}`]) {
+    const text = await (await api.fetch(path)).text()
+    expect(text).not.toContain('sk-very-secret')
+    expect(text).not.toContain('hidden-value')
+  }
+})
+
+test.each([
+  [{}, ['body']],
+  [{ workspace: { working_dir: '/tmp' } }, ['body']],
+  [{ agent: request.agent }, ['body', 'workspace']],
+  [{ ...request, conversation_id: 'x' }, ['body', 'conversation_id']],
+  [{ ...request, max_iterations: 0 }, ['body', 'max_iterations']],
+  [{ ...request, tags: { 'Upper Case': 'x' } }, ['body', 'tags']],
+  [{ ...request, agent_settings: {} }, ['body']],
+])('a create request %j is refused at its place', async (body, place) => {
+  const answer = (await api.send('POST', '/api/conversations', body)) as {
+    status: number
+    body: { detail: { loc: unknown[] }[] }
+  }
+  expect(answer.status).toBe(422)
+  expect(answer.body.detail[0]?.loc.slice(0, place.length)).toEqual(place)
+  expect(JSON.stringify(answer.body)).not.toContain('sk-very-secret')
+})
+
+test('get, batch get and count', async () => {
+  const id = (await create()).body.id
+  expect((await api.json<Info>(`/api/conversations/${id}`)).body.id).toBe(id)
+  expect((await api.json(`/api/conversations/${randomUUID()}`)).status).toBe(404)
+  const batch = await api.json<(Info | null)[]>(
+    `/api/conversations?ids=${randomUUID()}&ids=${id.replaceAll('-', '')}`,
+  )
+  expect(batch.body.map((info) => info?.id ?? null)).toEqual([null, id])
+  expect((await api.json(`/api/conversations?${'ids=x&'.repeat(100)}`)).status).toBe(422)
+  const before = (await api.json<number>('/api/conversations/count')).body
+  await create()
+  expect((await api.json<number>('/api/conversations/count')).body).toBe(before + 1)
+  expect((await api.json<number>('/api/conversations/count?status=running')).body).toBe(0)
+})
+
+test('search pages through all of them, newest first unless asked otherwise', async () => {
+  const made = [(await create()).body.id, (await create()).body.id, (await create()).body.id]
+  const walk = async (query: string) => {
+    const found: string[] = []
+    for (let page = ''; ; ) {
+      const { body } = await api.json<{ items: Info[]; next_page_id: string | null }>(
+        `/api/conversations/search?limit=2&${query}${page}`,
+      )
+      found.push(...body.items.map(({ id }) => id))
+      if (body.next_page_id === null) return found
+      expect(body.next_page_id).toMatch(/^[0-9a-f]{32}$/)
+      page = `&page_id=${body.next_page_id}`
+    }
+  }
+  expect((await walk('')).slice(0, 3)).toEqual(made.toReversed())
+  expect((await walk('sort_order=CREATED_AT')).slice(-3)).toEqual(made)
+  await api.send('PATCH', `/api/conversations/${made[0]}`, { title: 'touched' })
+  expect((await walk('sort_order=UPDATED_AT_DESC'))[0]).toBe(made[0])
+  expect(new Set(await walk('sort_order=UPDATED_AT')).size).toBe(
+    (await api.json<number>('/api/conversations/count')).body,
+  )
+  expect((await api.json('/api/conversations/search?page_id=nothing')).status).toBe(422)
+  expect((await api.json('/api/conversations/search?limit=101')).status).toBe(422)
+})
+
+test('patch changes title and tags, and tags replace the whole map', async () => {
+  const id = (await create()).body.id
+  expect(await api.send('PATCH', `/api/conversations/${id}`, { title: 'A title', tags: { a: 'b' } })).toEqual(
+    { status: 200, body: { success: true } },
+  )
+  expect((await api.json<Info>(`/api/conversations/${id}`)).body).toMatchObject({
+    title: 'A title',
+    tags: { a: 'b' },
+  })
+  for (const bad of [{ title: '' }, { title: 'x'.repeat(201) }, { tags: { a: 1 } }]) {
+    expect((await api.send('PATCH', `/api/conversations/${id}`, bad)).status).toBe(422)
+  }
+  expect((await api.send('PATCH', `/api/conversations/${randomUUID()}`, { title: 'x' })).status).toBe(404)
+})
+
+test('a deleted conversation is gone at once, and its id can be used again', async () => {
+  const id = await api.import(lines(message('a', '2026-01-01', 'old')))
+  expect((await api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(200)
+  for (const path of ['', '/events/search', '/events/count', '/events/a', '/export', '/events/stream']) {
+    expect((await api.json(`/api/conversations/${id}${path}`)).status, path).toBe(404)
+  }
+  const found = await api.json<{ items: Info[] }>('/api/conversations/search')
+  expect(found.body.items.map((info) => info.id)).not.toContain(id)
+  expect((await api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(404)
+  await api.import(lines({ conversation_id: id }, message('b', '2026-01-01', 'new')))
+  expect((await api.walk(id)).map((event) => event.id)).toEqual(['b'])
+})
+
+test('a message becomes a MessageEvent of the user with a timestamp above all others', async () => {
+  const id = await api.import(lines(message('a', '2100-01-01T00:00:00Z', 'from the future')))
+  const path = `/api/conversations/${id}/events`
+  expect(
+    await api.send('POST', path, { role: 'user', content: [{ type: 'text', text: 'hi' }], sender: 'me' }),
+  ).toEqual({ status: 200, body: { success: true } })
+  await api.send('POST', path, { content: 'plain text', extended_content: [{ type: 'text', text: 'more' }] })
+  const [, first, second] = await api.walk(id)
+  expect(first).toMatchObject({
+    kind: 'MessageEvent',
+    source: 'user',
+    sender: 'me',
+    activated_skills: [],
+    timestamp: '2100-01-01T00:00:00.000001Z',
+  })
+  expect(second).toMatchObject({
+    llm_message: { role: 'user', content: [{ type: 'text', text: 'plain text' }] },
+    extended_content: [{ text: 'more' }],
+  })
+  expect(String(second?.timestamp) > String(first?.timestamp)).toBe(true)
+  expect(Object.keys(first ?? {}).at(-1)).toBe('kind')
+})
+
+test.each([
+  [{ role: 'assistant', content: [] }],
+  [{ role: 'user', content: [{ type: 'sound' }] }],
+  [{ content: 7 }],
+  [[]],
+  ['text'],
+])('a message %j is refused and nothing is stored', async (body) => {
+  const id = await api.import('')
+  expect((await api.send('POST', `/api/conversations/${id}/events`, body)).status).toBe(422)
+  expect(await api.count(id)).toBe(0)
+})
+
+test('a message sent twice with one Idempotency-Key is stored once; the key with another message is 409', async () => {
+  const id = await api.import('')
+  const post = (text: string) =>
+    api.json(`/api/conversations/${id}/events`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': 'k1' },
+      body: JSON.stringify({ role: 'user', content: [{ type: 'text', text }] }),
+    })
+  const answers = await Promise.all([post('once'), post('once'), post('once')])
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+  expect((await post('other')).status).toBe(409)
+  expect(await api.count(id)).toBe(1)
+})
+
+test('a message wakes a finished conversation, with its state update in front', async () => {
+  const id = await api.import(
+    lines({
+      id: 's',
+      timestamp: '2026-01-01',
+      kind: 'ConversationStateUpdateEvent',
+      key: 'execution_status',
+      value: 'finished',
+    }),
+  )
+  await api.send('POST', `/api/conversations/${id}/events`, { content: 'again' })
+  const events: Event[] = await api.walk(id)
+  expect(events.slice(1).map(({ kind, value }) => [kind, value])).toEqual([
+    ['ConversationStateUpdateEvent', 'idle'],
+    ['MessageEvent', undefined],
+  ])
+  expect((await api.json<Info>(`/api/conversations/${id}`)).body.execution_status).toBe('idle')
+})
+
+test('a keyed message wakes a finished conversation once, however often it is sent', async () => {
+  const finished = {
+    id: 's',
+    timestamp: '2026-01-01',
+    kind: 'ConversationStateUpdateEvent',
+    key: 'execution_status',
+    value: 'finished',
+  }
+  const id = await api.import(lines(finished))
+  const post = () =>
+    api.json(`/api/conversations/${id}/events`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': 'k' },
+      body: '{"content":"again"}',
+    })
+  const answers = await Promise.all([post(), post(), post()])
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+  expect((await api.walk(id)).map(({ kind }) => kind)).toEqual([
+    'ConversationStateUpdateEvent',
+    'ConversationStateUpdateEvent',
+    'MessageEvent',
+  ])
+})
+
+test('a run is 409, because there is no agent', async () => {
+  const id = await api.import('')
+  expect(
+    await api.json(`/api/conversations/${id}/run`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+    }),
+  ).toMatchObject({ status: 409 })
+  expect((await api.json(`/api/conversations/${randomUUID()}/run`, { method: 'POST' })).status).toBe(404)
+})
+
+test('health and server_info answer what clients look for', async () => {
+  for (const path of ['/alive', '/health'])
+    expect(await api.json(path)).toEqual({ status: 200, body: { status: 'ok' } })
+  expect(await api.json('/ready')).toEqual({ status: 200, body: { status: 'ready' } })
+  for (const path of ['/server_info', '/']) {
+    expect((await api.json(path)).body).toMatchObject({
+      version: '1.44.0',
+      uptime: expect.any(Number),
+      idle_time: expect.any(Number),
+      usable_tools: expect.arrayContaining(['terminal', 'file_editor', 'finish']),
+    })
+  }
+  expect((await api.json('/openapi.json')).body).toMatchObject({
+    openapi: '3.1.0',
+    info: { version: '0.1.0' },
+  })
+  expect((await api.json('/api/nothing')).status).toBe(404)
+})

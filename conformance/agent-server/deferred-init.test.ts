@@ -1,0 +1,230 @@
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { startServer } from '../support/agent-server.ts'
+
+/** A server that is started without its settings and gets them over HTTP (wire 1.21). */
+
+const initKey = 'init-key-of-the-control-plane'
+const deferred = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
+const settings = {
+  session_api_keys: ['session-key-one', 'session-key-two'],
+  secret_key: 'a secret key of enough characters',
+  web_url: 'https://agent.example/base',
+  allow_cors_origins: ['https://pages.example'],
+  max_concurrent_runs: 3,
+  env: { GREETING: 'hello there', MY_TOKEN: 'token-that-nobody-sees' },
+  webhooks: null,
+  telemetry: { unknown: true },
+}
+
+async function opened(env: Readonly<Record<string, string>> = deferred) {
+  const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
+  let server = await startServer(data, env)
+  const call = async (
+    method: string,
+    path: string,
+    { body, ...headers }: { readonly body?: unknown; readonly [header: string]: unknown } = {},
+  ) => {
+    const response = await fetch(server.url + path, {
+      method,
+      headers: {
+        ...(headers as Record<string, string>),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    return { status: response.status, body: text === '' ? '' : JSON.parse(text), headers: response.headers }
+  }
+  return {
+    call,
+    init: (body: unknown, key: string | undefined = initKey) =>
+      call('POST', '/api/init', { body, ...(key === undefined ? {} : { 'x-init-api-key': key }) }),
+    socket: (path: string, headers: Record<string, string> = {}) =>
+      new WebSocket(server.url.replace('http', 'ws') + path, { headers }),
+    output: () => server.output(),
+    async restart() {
+      await server.stop()
+      server = await startServer(data, env)
+    },
+    async [Symbol.asyncDispose]() {
+      await server.stop()
+      await rm(data, { recursive: true })
+    },
+  }
+}
+
+const withKey = { 'x-session-api-key': 'session-key-two' }
+
+test('until the settings come, only health and init answer; then everything does', async () => {
+  await using it = await opened()
+  const { call } = it
+  for (const path of ['/alive', '/health', '/server_info', '/'])
+    expect((await call('GET', path)).status).toBe(200)
+  expect(await call('GET', '/ready')).toMatchObject({
+    status: 503,
+    body: { status: 'dormant', message: expect.any(String) },
+  })
+  const closed = [
+    '/api/conversations/search',
+    '/api/init/x',
+    '/api/nothing',
+    '/file/create_directory',
+    '/docs',
+    '/openapi.json',
+  ]
+  for (const path of closed)
+    expect(await call('GET', path, withKey)).toMatchObject({
+      status: 503,
+      body: { detail: expect.any(String) },
+    })
+  expect((await call('POST', '/api/conversations', { body: '{' })).status).toBe(503)
+  for (const path of ['/sockets/bash-events', '/sockets/events/00000000-0000-4000-8000-000000000000'])
+    expect(await refusal(it.socket(path))).toBe(503)
+
+  expect(await call('GET', '/api/init', { 'x-init-api-key': initKey })).toMatchObject({
+    status: 200,
+    body: { state: 'dormant' },
+  })
+  expect(await it.init(settings)).toMatchObject({ status: 200, body: { state: 'ready' } })
+  expect(await call('GET', '/ready')).toMatchObject({ status: 200, body: { status: 'ready' } })
+  expect((await call('GET', '/api/conversations/search', withKey)).status).toBe(200)
+  expect((await call('GET', '/api/conversations/search')).status).toBe(401)
+  expect((await call('GET', '/api/conversations/search', { 'x-session-api-key': initKey })).status).toBe(401)
+  const socket = it.socket('/sockets/bash-events', withKey)
+  await once(socket, 'open')
+  socket.terminate()
+})
+
+test('the key of init is asked for, and nothing is told without it', async () => {
+  await using it = await opened()
+  for (const key of ['', 'wrong', `${initKey}x`]) {
+    expect(await it.init(settings, key)).toMatchObject({ status: 401, body: { detail: 'Unauthorized' } })
+    expect((await it.call('GET', '/api/init', { 'x-init-api-key': key })).status).toBe(401)
+  }
+  expect((await it.call('POST', '/api/init', { body: settings })).status).toBe(401)
+  expect((await it.call('GET', '/ready')).body.status).toBe('dormant')
+})
+
+test('the same settings again are answered alike, also at the same time; others are refused', async () => {
+  await using it = await opened()
+  const { env, ...rest } = settings
+  const reordered = { env: { MY_TOKEN: env.MY_TOKEN, GREETING: env.GREETING }, ...rest }
+  const answers = await Promise.all([it.init(settings), it.init(reordered), it.init(settings)])
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+  expect((await it.init(settings)).status).toBe(200)
+  for (const other of [{}, { ...settings, session_api_keys: ['another'] }])
+    expect(await it.init(other)).toMatchObject({ status: 400, body: { detail: expect.any(String) } })
+  expect((await it.call('GET', '/api/conversations/search', { 'x-session-api-key': 'another' })).status).toBe(
+    401,
+  )
+})
+
+test('the settings take effect: variables of tools, origins, secrets that are hidden', async () => {
+  await using it = await opened()
+  await it.init(settings)
+  const command = 'echo $GREETING $MY_TOKEN; env'
+  const { body } = await it.call('POST', '/api/bash/execute_bash_command', { ...withKey, body: { command } })
+  expect(body.stdout).toContain('hello there <secret-hidden>')
+  expect(body.stdout).not.toMatch(/session-key|secret key of|init-key|token-that/)
+  for (const origin of ['https://pages.example', 'https://agent.example']) {
+    const { headers } = await it.call('GET', '/alive', { origin })
+    expect(headers.get('access-control-allow-origin')).toBe(origin)
+  }
+  const foreign = await it.call('GET', '/alive', { origin: 'https://other.example' })
+  expect(foreign.headers.get('access-control-allow-origin')).toBe(null)
+})
+
+test('settings that are wrong are refused with their place, and others may come', async () => {
+  await using it = await opened()
+  for (const [body, loc] of [
+    [{ secret_key: 'short' }, ['body', 'secret_key']],
+    [{ session_api_keys: ['a b'] }, ['body', 'session_api_keys', 0]],
+    [{ webhooks: [{}] }, ['body', 'webhooks', 0, 'base_url']],
+    [{ env: { 'A=B': 'x' } }, ['body', 'env', 'A=B']],
+    [{ env: { A: 'x\0' } }, ['body', 'env', 'A']],
+    [{ max_concurrent_runs: 0 }, ['body', 'max_concurrent_runs']],
+    [{ web_url: 'javascript:1' }, ['body', 'web_url']],
+  ] as const)
+    expect(await it.init(body), JSON.stringify(body)).toMatchObject({
+      status: 422,
+      body: { detail: [{ loc }] },
+    })
+  expect((await it.init('{')).status).toBe(422)
+  expect((await it.call('GET', '/ready')).body.status).toBe('dormant')
+  expect((await it.init({})).status).toBe(200)
+})
+
+test('after a restart it waits again, and with the same settings everything is there', async () => {
+  await using it = await opened()
+  await it.init(settings)
+  await it.call('POST', '/api/profiles/p', {
+    ...withKey,
+    body: { llm: { model: 'm', api_key: 'sk-123456' } },
+  })
+  await it.restart()
+  expect((await it.call('GET', '/api/profiles/p', withKey)).status).toBe(503)
+  await it.init(settings)
+  const profile = await it.call('GET', '/api/profiles/p', withKey)
+  expect(profile).toMatchObject({ status: 200, body: { api_key_set: true } })
+  expect(it.output()).not.toMatch(/session-key|secret key of|token-that/)
+})
+
+test('without a key of its own the secret key is the key of init', async () => {
+  const key = 'secret key of sixteen or more'
+  await using it = await opened({ SLIPWAY_DEFERRED_INIT: 'true', OH_SECRET_KEY: key })
+  expect((await it.init({}, 'wrong')).status).toBe(401)
+  expect((await it.init({}, key)).status).toBe(200)
+})
+
+test('a server that does not wait has no init', async () => {
+  await using it = await opened({})
+  expect((await it.call('GET', '/api/init')).status).toBe(404)
+  expect((await it.init({})).status).toBe(404)
+})
+
+test('one that other machines reach does not start without a key of init', async () => {
+  const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
+  const starting = startServer(data, { SLIPWAY_DEFERRED_INIT: 'true' }, ['--host', '0.0.0.0'])
+  await expect(starting).rejects.toThrow('Refusing to listen')
+  await rm(data, { recursive: true })
+})
+
+test('session keys are also read by the names that other servers know', async () => {
+  await using it = await opened({
+    OH_SESSION_API_KEYS_0: 'first',
+    OH_SESSION_API_KEYS_1: 'second',
+    SESSION_API_KEY: 'old',
+  })
+  const status = async (key: string) =>
+    (await it.call('GET', '/api/conversations/count', { 'x-session-api-key': key })).status
+  expect([await status('first'), await status('second'), await status('old')]).toEqual([200, 200, 401])
+})
+
+test('a server on a Unix socket answers there, and removes it at its end', async () => {
+  const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
+  const socketPath = join(data, 'server.sock')
+  const server = await startServer(join(data, 'data'), {}, ['--socket', socketPath])
+  expect(server.url).toBe(`http+unix://${encodeURIComponent(socketPath)}`)
+  const call = request({ socketPath, path: '/ready', headers: { host: 'localhost' } })
+  call.end()
+  const [response] = await once(call, 'response')
+  expect(response.statusCode).toBe(200)
+  response.resume()
+  expect(await server.stop()).toBe(0)
+  await expect(rm(socketPath)).rejects.toThrow('ENOENT')
+  await rm(data, { recursive: true })
+})
+
+/** The status with which an upgrade is refused. */
+async function refusal(socket: WebSocket): Promise<number> {
+  socket.on('error', () => {})
+  const [, response] = await once(socket, 'unexpected-response')
+  socket.terminate()
+  return response.statusCode
+}

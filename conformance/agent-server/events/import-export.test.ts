@@ -1,0 +1,161 @@
+import { randomUUID } from 'node:crypto'
+import { gunzipSync } from 'node:zlib'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Api, lines, message } from '../../support/agent-server-api.ts'
+import { openServer, type TestServer } from '../../support/agent-server.ts'
+
+let server: TestServer
+let api: Api
+beforeAll(async () => {
+  server = await openServer()
+  api = new Api(server)
+})
+afterAll(async () => await server[Symbol.asyncDispose]())
+
+const pause = '{"id":"p","timestamp":"2026-01-01T00:00:00Z","kind":"PauseEvent"}'
+
+async function post(body: string, query = '') {
+  return await api.json<{ detail: { loc: unknown[]; msg: string; type: string }[] }>(
+    `/api/conversations/import${query}`,
+    {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-ndjson' },
+      body,
+    },
+  )
+}
+
+test('an export is the import, byte for byte, odd spacing and numbers included', async () => {
+  const odd = lines(
+    ' {"kind" : "PauseEvent" ,"id":"1","timestamp":"2026-01-01T00:00:00.1234567+01:00"}\r',
+    '{"id":"2","timestamp":"2025-01-01","source":"environment","key":"k","value":1.00000000000000000001e2,"kind":"ConversationStateUpdateEvent"}',
+    '{"kind":"ConversationStateUpdateEvent","value":"\\ud800 \\u00e9 é","key":"k","id":"3","timestamp":"2026-01-01 00:00:00Z"}',
+  )
+  const id = await api.import(odd)
+  expect((await api.export(id)).toString()).toBe(odd)
+})
+
+test('the answer is 201 with the id and the number of events', async () => {
+  const conversation_id = randomUUID()
+  const meta = {
+    conversation_id: conversation_id.toUpperCase().replaceAll('-', ''),
+    title: 'A title',
+    tags: { team: 'x' },
+  }
+  const answer = await post(lines(meta, pause))
+  expect(answer).toEqual({ status: 201, body: { conversation_id, imported: 1 } })
+  const info = await api.json(`/api/conversations/${conversation_id}`)
+  expect(info.body).toMatchObject({
+    id: conversation_id,
+    title: 'A title',
+    tags: { team: 'x' },
+    execution_status: 'idle',
+  })
+})
+
+test('into a conversation that exists the events are appended, and the same import again changes nothing', async () => {
+  const id = await api.import(lines(message('a', '2026-01-01T00:00:00Z', 'one')))
+  const more = lines({ conversation_id: id }, message('b', '2026-01-01T00:00:01Z', 'two'))
+  expect(await post(more)).toEqual({ status: 201, body: { conversation_id: id, imported: 1 } })
+  expect(await post(more)).toEqual({ status: 201, body: { conversation_id: id, imported: 1 } })
+  expect((await api.walk(id)).map((event) => event.id)).toEqual(['a', 'b'])
+})
+
+test('an event without id or timestamp gets them, strictly after its predecessor', async () => {
+  const id = await api.import(lines(pause, '{"kind":"PauseEvent"}', '{"kind":"PauseEvent","source":"user"}'))
+  const [, second, third] = (await api.export(id)).toString().trimEnd().split('\n')
+  expect(second).toMatch(
+    /^\{"id":"[0-9a-f-]{36}","timestamp":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z","kind":"PauseEvent"\}$/,
+  )
+  expect(third).toMatch(/^\{"id":"[0-9a-f-]{36}","timestamp":"[^"]*","kind":"PauseEvent","source":"user"\}$/)
+  expect(String(JSON.parse(String(third)).timestamp) > String(JSON.parse(String(second)).timestamp)).toBe(
+    true,
+  )
+})
+
+test.each([
+  ['not JSON', '{"kind":', []],
+  ['an unknown kind', '{"kind":"NewEvent","id":"x"}', ['kind']],
+  ['no kind', '{"id":"x"}', ['kind']],
+  ['an extra member', '{"kind":"PauseEvent","colour":"red"}', ['colour']],
+  ['a member __proto__', '{"kind":"PauseEvent","__proto__":{"a":1}}', ['__proto__']],
+  ['a missing member', '{"kind":"CondensationSummaryEvent"}', ['summary']],
+  ['a malformed timestamp', '{"kind":"PauseEvent","timestamp":"noon"}', ['timestamp']],
+  ['an unknown source', '{"kind":"PauseEvent","source":"hook"}', ['source']],
+  [
+    'a wrong type deep inside',
+    message('x', '2026-01-01', 'y').replace('"text":"y"', '"text":7'),
+    ['llm_message', 'content', 0, 'text'],
+  ],
+])('%s is refused with its line and place, and nothing of the import stays', async (_, line, place) => {
+  const conversation_id = randomUUID()
+  const { status, body } = await post(lines({ conversation_id }, pause, line, '{"kind":"PauseEvent"}'))
+  expect(status).toBe(422)
+  expect(body.detail[0]?.loc).toEqual(['body', 3, ...place])
+  expect(body.detail[0]?.msg).toMatch(/^line 3: /)
+  expect((await api.json(`/api/conversations/${conversation_id}`)).status).toBe(404)
+})
+
+test('a refused import leaves a conversation that exists as it was', async () => {
+  const id = await api.import(lines(pause))
+  const many = Array.from({ length: 1500 }, (_, i) => ({
+    id: `n${i}`,
+    timestamp: '2026-01-01T00:00:01Z',
+    kind: 'PauseEvent',
+  }))
+  expect((await post(lines({ conversation_id: id }, ...many, '{'))).status).toBe(422)
+  expect((await api.export(id)).toString()).toBe(`${pause}\n`)
+  await api.import(lines({ conversation_id: id }, ...many.slice(0, 3)))
+  expect((await api.walk(id)).map((event) => event.id)).toEqual(['p', 'n0', 'n1', 'n2'])
+})
+
+test('the same id with other content is 409 with the line', async () => {
+  const { status, body } = await post(lines(pause, pause.replace('}', ',"source":"user"}')))
+  expect(status).toBe(409)
+  expect(JSON.stringify(body)).toContain('line 2')
+})
+
+test('unknown kinds, members and timestamps are refused, and kept as they are with unknown=keep', async () => {
+  const newer = lines(
+    '{"kind":"NewEvent","id":"1","timestamp":"2026-01-01T00:00:00Z","source":"hook","parent_id":null}',
+    '{"kind":"PauseEvent","id":"2","timestamp":"half past ten","more":[1]}',
+    '{"kind":"NewEvent","id":"1","timestamp":"2026-01-01T00:00:01Z","other":"bytes"}',
+  )
+  expect((await post(newer)).status).toBe(422)
+  const id = await api.import(newer, '?unknown=keep')
+  expect((await api.export(id)).toString()).toBe(newer)
+  expect((await api.walk(id, { kind: 'NewEvent' })).map((event) => event.timestamp)).toHaveLength(2)
+  expect((await api.walk(id, { source: 'hook' })).map((event) => event.id)).toEqual(['1'])
+  expect((await api.json(`/api/conversations/${id}/events/1`)).body).toMatchObject({ source: 'hook' })
+  expect((await post('{"kind":7}\n', '?unknown=keep')).status).toBe(422)
+  expect((await post(lines(pause), '?unknown=drop')).status).toBe(422)
+})
+
+test('export has a first line that an import understands with meta, and is a gzip file with gzip', async () => {
+  const id = await api.import(lines({ title: 'T', tags: { a: 'b' } }, pause))
+  const meta = await (await api.fetch(`/api/conversations/${id}/export?meta=true`)).text()
+  expect(meta).toBe(lines({ conversation_id: id, title: 'T', tags: { a: 'b' } }, pause))
+  const gzip = await api.fetch(`/api/conversations/${id}/export?gzip=true`)
+  expect(gunzipSync(Buffer.from(await gzip.arrayBuffer())).toString()).toBe(`${pause}\n`)
+  expect((await api.json(`/api/conversations/${randomUUID()}/export`)).status).toBe(404)
+})
+
+test('an empty import makes an empty conversation, and blank lines are passed over', async () => {
+  const id = await api.import('')
+  expect(await api.search(id)).toEqual({ items: [], next_page_id: null })
+  expect(await api.count(await api.import(`\n${pause}\n\n  \n`))).toBe(1)
+})
+
+test('an import keeps the last status of its log, but nothing runs in it', async () => {
+  const status = (value: string) => ({
+    id: value,
+    timestamp: '2026-01-01T00:00:00Z',
+    kind: 'ConversationStateUpdateEvent',
+    key: 'execution_status',
+    value,
+  })
+  const statusOf = async (id: string) =>
+    ((await api.json(`/api/conversations/${id}`)).body as { execution_status: string }).execution_status
+  expect(await statusOf(await api.import(lines(status('running'), status('finished'))))).toBe('finished')
+  expect(await statusOf(await api.import(lines(status('running'))))).toBe('paused')
+})

@@ -1,0 +1,107 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Api, type Event } from '../../support/agent-server-api.ts'
+import { openServer, type TestServer } from '../../support/agent-server.ts'
+
+/** A folder of recorded event logs of other writers, one event a line, named `*.jsonl`. */
+const folder = process.env.SLIPWAY_DATA
+const files = folder === undefined ? [] : readdirSync(folder).filter((file) => file.endsWith('.jsonl'))
+if (folder === undefined) {
+  console.warn('SKIPPED: recorded logs are not tested, because SLIPWAY_DATA names no folder of *.jsonl files')
+}
+
+let server: TestServer
+let api: Api
+beforeAll(async () => {
+  server = await openServer()
+  api = new Api(server)
+})
+afterAll(async () => await server[Symbol.asyncDispose]())
+
+test.skipIf(folder === undefined)('the folder of recorded logs holds some', () => {
+  expect(files.length).toBeGreaterThan(0)
+})
+
+test.each(files)(
+  '%s imports, exports the same bytes, and every filter pages through the same events',
+  async (file) => {
+    const bytes = readFileSync(join(String(folder), file))
+    const id = await api.import(bytes, '?unknown=keep')
+    expect(Buffer.compare(await api.export(id), bytes)).toBe(0)
+
+    const events = bytes
+      .toString()
+      .trimEnd()
+      .split('\n')
+      .map((line): Event => JSON.parse(line))
+    for (const { query, keeps } of filters(events)) {
+      const expected = events.filter(keeps).map(text).sort()
+      for (const sort_order of ['TIMESTAMP', 'TIMESTAMP_DESC']) {
+        const walked = await api.walk(id, { ...query, sort_order, limit: '7' })
+        expect(walked.map(text).sort(), JSON.stringify(query)).toEqual(expected)
+        const times = walked.map((event) => utc(event.timestamp))
+        expect(times).toEqual([...times].sort((a, b) => (sort_order === 'TIMESTAMP' ? a - b : b - a)))
+      }
+      expect(await api.count(id, query)).toBe(expected.length)
+    }
+  },
+)
+
+test.each(files.filter((file) => !/^(swe|tab)-/.test(file)))(
+  '%s is refused by a strict import with a place, or taken whole',
+  async (file) => {
+    const bytes = readFileSync(join(String(folder), file))
+    const { status, body } = await api.json<{ detail?: { loc: unknown[] }[] }>('/api/conversations/import', {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-ndjson' },
+      body: bytes,
+    })
+    expect([201, 409, 422]).toContain(status)
+    if (status === 422) expect(body.detail?.[0]?.loc.slice(0, 2)).toEqual(['body', expect.any(Number)])
+  },
+)
+
+interface Filter {
+  readonly query: Readonly<Record<string, string>>
+  keeps(event: Event): boolean
+}
+
+function filters(events: readonly Event[]): Filter[] {
+  const kinds = [...new Set(events.map(({ kind }) => kind))]
+  const sources = [...new Set(events.map(({ source }) => source ?? 'agent'))]
+  const middle = String(events[Math.floor(events.length / 2)]?.timestamp)
+  const needles = ['the', 'THE', 'e', 'in', '\n', '%', '"']
+  return [
+    { query: {}, keeps: () => true },
+    ...kinds.map((kind) => ({ query: { kind }, keeps: (event: Event) => event.kind === kind })),
+    ...sources.map((source) => ({ query: { source }, keeps: (event: Event) => event.source === source })),
+    { query: { timestamp__gte: middle }, keeps: (event) => utc(event.timestamp) >= utc(middle) },
+    { query: { timestamp__lt: middle }, keeps: (event) => utc(event.timestamp) < utc(middle) },
+    ...needles.map((body) => ({
+      query: { body },
+      keeps: (event: Event) => texts(event).some((part) => part.toLowerCase().includes(body.toLowerCase())),
+    })),
+  ]
+}
+
+function text(event: Event): string {
+  return JSON.stringify(event)
+}
+
+/** Microseconds, read another way than the server does. */
+function utc(timestamp: string): number {
+  const zoned = /Z$|[+-]\d\d:\d\d$/.test(timestamp) ? timestamp : `${timestamp}Z`
+  const digits = /\.(\d+)/.exec(zoned)?.[1] ?? ''
+  return Date.parse(zoned.replace(/\.\d+/, '')) * 1000 + Number(digits.slice(0, 6).padEnd(6, '0'))
+}
+
+/** The texts that `body` looks at, read another way than the server does. */
+function texts(event: Event): string[] {
+  if (event.kind !== 'MessageEvent') return []
+  const llm = event.llm_message as { content?: { text?: string }[]; reasoning_content?: string | null }
+  const extended = (event.extended_content ?? []) as { text?: string }[]
+  return [...(llm.content ?? []), ...extended]
+    .flatMap((part) => part.text ?? [])
+    .concat(llm.reasoning_content ?? [])
+}

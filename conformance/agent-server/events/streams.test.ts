@@ -1,0 +1,305 @@
+import { randomUUID } from 'node:crypto'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { Api, type Event, lines, message } from '../../support/agent-server-api.ts'
+import { openServer, type TestServer } from '../../support/agent-server.ts'
+
+let server: TestServer
+let api: Api
+beforeAll(async () => {
+  server = await openServer()
+  api = new Api(server)
+})
+afterAll(async () => await server[Symbol.asyncDispose]())
+
+/** A client that keeps every frame and can wait for a number of them. */
+class Client {
+  readonly frames: string[] = []
+  readonly socket: WebSocket
+  readonly closed: Promise<{ code: number; reason: string }>
+  #wake: () => void = () => {}
+
+  constructor(path: string) {
+    this.socket = new WebSocket(`${server.url.replace(/^http/, 'ws')}${path}`, { headers: server.headers })
+    this.closed = new Promise((resolve) =>
+      this.socket.on('close', (code, reason) => resolve({ code, reason: String(reason) })),
+    )
+    this.socket.on('error', () => {})
+    this.socket.on('message', (data) => {
+      this.frames.push(String(data))
+      this.#wake()
+    })
+  }
+
+  async take(count: number): Promise<string[]> {
+    while (this.frames.length < count) await new Promise<void>((resolve) => (this.#wake = resolve))
+    return this.frames.slice(0, count)
+  }
+
+  async events(count: number): Promise<Event[]> {
+    return (await this.take(count)).map((frame) => JSON.parse(frame))
+  }
+
+  async [Symbol.asyncDispose]() {
+    this.socket.terminate()
+    await this.closed
+  }
+}
+
+const path = (id: string, query = '') => `/sockets/events/${id}${query}`
+const say = async (id: string, text: string) =>
+  await api.send('POST', `/api/conversations/${id}/events`, {
+    role: 'user',
+    content: [{ type: 'text', text }],
+  })
+const three = lines(
+  message('a', '2026-01-01T00:00:01Z', 'one'),
+  message('b', '2026-01-01T00:00:02', 'two'),
+  message('c', '2026-01-01T00:00:03Z', 'three'),
+)
+
+test('the first frame is the state, and then comes what is new', async () => {
+  const id = await api.import(three)
+  await using client = new Client(path(id))
+  const [state] = await client.events(1)
+  expect(state).toMatchObject({
+    kind: 'ConversationStateUpdateEvent',
+    key: 'full_state',
+    source: 'environment',
+  })
+  expect(state?.value).toMatchObject({
+    id,
+    execution_status: 'idle',
+    agent: { kind: 'Agent' },
+    confirmation_policy: { kind: 'NeverConfirm' },
+  })
+  expect(JSON.stringify(state)).not.toContain(':null')
+  await say(id, 'four')
+  const [, event] = await client.events(2)
+  expect(event).toMatchObject({ kind: 'MessageEvent', llm_message: { content: [{ text: 'four' }] } })
+  expect(client.frames[1]).toBe((await api.export(id)).toString().trimEnd().split('\n')[3])
+})
+
+test.each([
+  ['?resend_mode=all', ['a', 'b', 'c']],
+  ['?resend_all=true', ['a', 'b', 'c']],
+  ['?resend_mode=since&after_timestamp=2026-01-01T00:00:02', ['b', 'c']],
+  ['?resend_mode=since&after_timestamp=2026-01-01T01:00:02%2B01:00', ['b', 'c']],
+  ['?resend_mode=since&after_timestamp=2026-01-01T00:00:02.000001Z', ['c']],
+  ['?resend_mode=since', []],
+  ['', []],
+])('%s sends again what it asks for, before what is new', async (query, again) => {
+  const id = await api.import(three)
+  await using client = new Client(path(id, query))
+  await client.take(1)
+  await say(id, 'new')
+  const events = await client.events(again.length + 2)
+  expect(events.slice(1, -1).map((event) => event.id)).toEqual(again)
+  expect(events.at(-1)).toMatchObject({ llm_message: { content: [{ text: 'new' }] } })
+})
+
+test('with ?after= each frame is position and stored event, without a snapshot', async () => {
+  const id = await api.import(three)
+  await using client = new Client(path(id, '?after=1'))
+  const stored = three.trimEnd().split('\n')
+  expect(await client.take(2)).toEqual([
+    `{"position":2,"event":${stored[1]}}`,
+    `{"position":3,"event":${stored[2]}}`,
+  ])
+})
+
+test('a position beyond the end closes with 4416, an unknown conversation with 4004', async () => {
+  const id = await api.import(three)
+  await using beyond = new Client(path(id, '?after=4'))
+  expect((await beyond.closed).code).toBe(4416)
+  await using unknown = new Client(path(randomUUID()))
+  expect((await unknown.closed).code).toBe(4004)
+})
+
+test.each([
+  'not-a-uuid',
+  `${randomUUID()}?resend_mode=some`,
+  `${randomUUID()}?after=-1`,
+  `${randomUUID()}?after=x`,
+  `${randomUUID()}?after_timestamp=noon`,
+])('%s is refused before the upgrade', async (rest) => {
+  const socket = new WebSocket(`${server.url.replace(/^http/, 'ws')}/sockets/events/${rest}`, {
+    headers: server.headers,
+  })
+  const status = await new Promise((resolve) => {
+    socket.on('unexpected-response', (_, response) => resolve(response.statusCode))
+    socket.on('open', () => resolve('open'))
+    socket.on('error', () => {})
+  })
+  socket.terminate()
+  expect(status).toBe(403)
+})
+
+test('a message over the socket is stored and comes back; an auth frame is ignored; a bad frame gets an error event', async () => {
+  const id = await api.import(three)
+  await using client = new Client(path(id))
+  await client.take(1)
+  client.socket.send('{"type":"auth","session_api_key":"anything"}')
+  client.socket.send(
+    '{"role":"user","content":[{"type":"text","text":"over the socket"}],"run":true,"more":1}',
+  )
+  const [, event] = await client.events(2)
+  expect(event).toMatchObject({
+    kind: 'MessageEvent',
+    source: 'user',
+    llm_message: { content: [{ text: 'over the socket' }] },
+  })
+  for (const frame of ['{', '[]', '{"role":"assistant","content":[]}', '"text"']) client.socket.send(frame)
+  const errors = (await client.events(6)).slice(2)
+  for (const error of errors)
+    expect(error).toMatchObject({
+      kind: 'ConversationErrorEvent',
+      code: expect.any(String),
+      detail: expect.any(String),
+    })
+  expect(await api.count(id)).toBe(4)
+})
+
+test('deleting the conversation closes its sockets with 4004', async () => {
+  const id = await api.import(three)
+  await using client = new Client(path(id))
+  await client.take(1)
+  await api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })
+  expect((await client.closed).code).toBe(4004)
+})
+
+test('an imported event of more than a frame is slimmed on the legacy socket only', async () => {
+  const large = {
+    id: 'large',
+    timestamp: '2026-01-01T00:00:00Z',
+    source: 'environment',
+    tool_name: 'file_editor',
+    tool_call_id: 'call',
+    action_id: 'act',
+    observation: {
+      content: [{ type: 'text', text: 'x'.repeat(1_500_000) }],
+      is_error: false,
+      command: 'view',
+      path: '/a',
+      old_content: 'y'.repeat(900_000),
+      kind: 'FileEditorObservation',
+    },
+    kind: 'ObservationEvent',
+  }
+  const id = await api.import(lines(large))
+  await using legacy = new Client(path(id, '?resend_mode=all'))
+  const [, slimmed] = await legacy.take(2)
+  expect(Buffer.byteLength(String(slimmed))).toBeLessThan(1024 * 1024)
+  expect(JSON.parse(String(slimmed))).toMatchObject({
+    id: 'large',
+    action_id: 'act',
+    observation: { kind: 'FileEditorObservation', old_content: null },
+  })
+  await using whole = new Client(path(id, '?after=0'))
+  expect((await whole.take(1))[0]).toBe(`{"position":1,"event":${JSON.stringify(large)}}`)
+})
+
+interface SentEvent {
+  readonly id?: string
+  readonly data: string
+}
+
+/** Reads a stream of server-sent events to its end, or to `count` events. */
+async function sentEvents(
+  path: string,
+  init: RequestInit = {},
+  count = Number.POSITIVE_INFINITY,
+): Promise<SentEvent[]> {
+  const stop = new AbortController()
+  const response = await api.fetch(path, { ...init, signal: stop.signal })
+  expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/)
+  const found: SentEvent[] = []
+  let text = ''
+  for await (const chunk of response.body ?? []) {
+    text += Buffer.from(chunk).toString()
+    const blocks = text.split('\n\n')
+    text = blocks.pop() ?? ''
+    for (const block of blocks) {
+      const fields = block.split(/\r\n|\r|\n/).filter((line) => !line.startsWith(':'))
+      const data = fields.filter((line) => line.startsWith('data: ')).map((line) => line.slice(6))
+      const id = fields.find((line) => line.startsWith('id: '))?.slice(4)
+      if (data.length > 0) found.push({ ...(id === undefined ? {} : { id }), data: data.join('\n') })
+    }
+    if (found.length >= count) break
+  }
+  stop.abort()
+  return found
+}
+
+test('server-sent events carry position and stored event, from after or Last-Event-ID, and end when the conversation rests', async () => {
+  const id = await api.import(three)
+  const stored = three.trimEnd().split('\n')
+  const stream = `/api/conversations/${id}/events/stream`
+  const all = stored.map((data, index) => ({ id: String(index + 1), data }))
+  expect(await sentEvents(`${stream}?until=idle`)).toEqual(all)
+  expect(await sentEvents(`${stream}?until=idle&after=2`)).toEqual(all.slice(2))
+  expect(await sentEvents(`${stream}?until=idle&after=0`, { headers: { 'last-event-id': '1' } })).toEqual(
+    all.slice(1),
+  )
+  expect(await sentEvents(`${stream}?until=idle&after=3`)).toEqual([])
+})
+
+test('a stream that stays open gets what is appended later', async () => {
+  const id = await api.import(three)
+  const events = sentEvents(`/api/conversations/${id}/events/stream?after=3`, {}, 1)
+  await say(id, 'later')
+  expect(JSON.parse(String((await events)[0]?.data))).toMatchObject({
+    llm_message: { content: [{ text: 'later' }] },
+  })
+})
+
+test.each([
+  ['?after=4', {}, ['query', 'after']],
+  ['?after=-1', {}, ['query', 'after']],
+  ['?after=x', {}, ['query', 'after']],
+  ['?until=later', {}, ['query', 'until']],
+  ['', { 'last-event-id': 'x' }, ['header', 'last-event-id']],
+])('a stream with %s %j is refused at its place', async (query, headers, loc) => {
+  const id = await api.import(three)
+  const answer = await api.json(`/api/conversations/${id}/events/stream${query}`, { headers })
+  expect(answer).toMatchObject({ status: 422, body: { detail: [{ loc }] } })
+})
+
+test('a stored event with a carriage return between its members stays one event', async () => {
+  const id = await api.import('{"id":"a",\r"timestamp":"2026-01-01T00:00:00Z","kind":"PauseEvent"}\n')
+  const [event] = await sentEvents(`/api/conversations/${id}/events/stream?until=idle`)
+  expect(JSON.parse(String(event?.data))).toMatchObject({ id: 'a', kind: 'PauseEvent' })
+})
+
+test('every transport replays the export, wherever it starts and whoever appends meanwhile', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 0, max: 12 }),
+      fc.nat(12),
+      fc.integer({ min: 1, max: 8 }),
+      async (before, start, during) => {
+        const after = Math.min(start, before)
+        const id = await api.import(
+          lines(
+            ...Array.from({ length: before }, (_, i) => message(`e${i}`, `2026-01-0${1 + (i % 9)}`, `${i}`)),
+          ),
+        )
+        await using client = new Client(path(id, `?after=${after}`))
+        const sse = sentEvents(
+          `/api/conversations/${id}/events/stream?after=${after}`,
+          {},
+          before + during - after,
+        )
+        await Promise.all(Array.from({ length: during }, (_, i) => say(id, `new ${i}`)))
+        const stored = (await api.export(id)).toString().trimEnd().split('\n')
+        const expected = stored
+          .map((event, index) => `{"position":${index + 1},"event":${event}}`)
+          .slice(after)
+        expect(await client.take(expected.length)).toEqual(expected)
+        expect((await sse).map(({ id, data }) => `{"position":${id},"event":${data}}`)).toEqual(expected)
+      },
+    ),
+    { numRuns: 15 },
+  )
+})

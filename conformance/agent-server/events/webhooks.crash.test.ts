@@ -1,0 +1,102 @@
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { expect, test } from 'vitest'
+import { Api, lines, message } from '../../support/agent-server-api.ts'
+import { startServer } from '../../support/agent-server.ts'
+
+const kills = 3
+const key = 'session-key-of-the-server'
+
+/** A receiver that keeps what it takes, answers now and then that it has not, and is told when it has taken so many requests. */
+async function receiver() {
+  const logs = new Map<string, string[]>()
+  const infos: Record<string, unknown>[] = []
+  let taken = 0
+  let reached: { readonly count: number; done(): void } | undefined
+  const server = createServer(async (request, response) => {
+    const body = await text(request).catch(() => undefined)
+    if (body === undefined) return
+    expect(request.headers['x-session-api-key']).toBe(key)
+    const id = /\/events\/([0-9a-f]{32})$/.exec(request.url ?? '')?.[1]
+    if (id === undefined) infos.push(JSON.parse(body))
+    else {
+      const log = logs.get(id) ?? []
+      logs.set(id, log)
+      const after = Number(request.headers['x-slipway-after'])
+      expect(after).toBeLessThanOrEqual(log.length)
+      log.splice(
+        after,
+        Number.POSITIVE_INFINITY,
+        ...JSON.parse(body).map((event: unknown) => JSON.stringify(event)),
+      )
+    }
+    taken += 1
+    if (taken === reached?.count) reached.done()
+    // It has taken every fifth, and says that it has not.
+    response.writeHead(taken % 5 === 0 ? 500 : 200).end('{}')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/v1/webhooks`,
+    logs,
+    infos,
+    /** When so many more requests are taken. */
+    more: (count: number) => new Promise<void>((done) => (reached = { count: taken + count, done })),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((done) => server.close(done))
+    },
+  }
+}
+
+test('however often the server is killed, a receiver has in the end what the export has', async () => {
+  await using far = await receiver()
+  const data = await mkdtemp(join(tmpdir(), 'slipway-webhooks-'))
+  const env = {
+    SLIPWAY_SESSION_API_KEY: key,
+    OH_WEBHOOKS_0_BASE_URL: far.url,
+    OH_WEBHOOKS_0_EVENT_BUFFER_SIZE: '20',
+    OH_WEBHOOKS_0_RETRY_DELAY: '0.01',
+  }
+  const headers = { 'x-session-api-key': key }
+  let server = await startServer(data, env)
+  try {
+    const open = () => new Api({ url: server.url, headers, [Symbol.asyncDispose]: async () => {} })
+    const ids: string[] = []
+    for (let round = 0; round <= kills; round++) {
+      const some = Array.from({ length: 400 }, (_, i) =>
+        message(`r${round}-${i}`, `2026-01-01T0${round}:00:00.${String(i).padStart(6, '0')}Z`, `ä ${i}`),
+      )
+      const isHeard = far.more(6 + round)
+      ids.push(await open().import(lines(...some)))
+      await isHeard
+      if (round === kills) break
+      await server.stop('SIGKILL')
+      server = await startServer(data, env)
+    }
+    const api = open()
+    await api.send('PATCH', `/api/conversations/${ids[0]}`, { title: 'After all' })
+    await expect
+      .poll(() => far.infos.some(({ id, title }) => id === ids[0] && title === 'After all'), {
+        timeout: 60_000,
+      })
+      .toBe(true)
+    for (const id of ids) {
+      const exported = (await api.export(id)).toString()
+      const heard = () => (far.logs.get(id.replaceAll('-', '')) ?? []).map((line) => `${line}\n`).join('')
+      await expect.poll(heard, { timeout: 60_000, interval: 50 }).toBe(exported)
+    }
+    await api.json(`/api/conversations/${ids[0]}`, { method: 'DELETE' })
+    expect(await server.stop()).toBe(0)
+    expect(far.infos.at(-1)).toEqual({ id: ids[0], execution_status: 'deleting' })
+    expect(server.output()).not.toContain(key)
+  } finally {
+    await server.stop('SIGKILL')
+    await rm(data, { recursive: true })
+  }
+}, 180_000)

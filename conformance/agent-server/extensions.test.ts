@@ -1,0 +1,509 @@
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { brief, Driver, finish, type Info, scripted } from '../support/agent-driver.ts'
+import { Api, type Event } from '../support/agent-server-api.ts'
+import { leaks, plant } from '../support/canaries.ts'
+import { startServer } from '../support/agent-server.ts'
+
+type Server = Awaited<ReturnType<typeof startServer>>
+let base: string
+let server: Server
+let api: Api
+let drive: Driver
+
+const at = (path: string) => join(base, path)
+
+async function put(path: string, content: unknown): Promise<string> {
+  await mkdir(dirname(at(path)), { recursive: true })
+  await writeFile(at(path), typeof content === 'string' ? content : JSON.stringify(content))
+  return at(path)
+}
+
+function git(path: string, ...args: string[]): string {
+  const who = ['-c', 'user.name=t', '-c', 'user.email=t@t.test', '-c', 'init.defaultBranch=main']
+  return execFileSync('git', [...who, ...args], { cwd: at(path), stdio: ['ignore', 'pipe', 'pipe'] })
+    .toString()
+    .trim()
+}
+
+const skill = (name: string, more = '') =>
+  `---\nname: ${name}\ndescription: About ${name}.\n${more}---\nDo ${name}.\n`
+
+/** A repository with a marketplace: a plugin, a skill, and a plugin elsewhere. */
+async function marketplace(path: string): Promise<void> {
+  await put(`${path}/.claude-plugin/marketplace.json`, {
+    name: 'theirs',
+    plugins: [
+      { name: 'weather', source: './plugins/weather', description: 'Tells the weather' },
+      { name: 'lonely', source: './skills/lonely' },
+      { name: 'broken', source: './plugins/broken' },
+      { name: 'far', source: { source: 'url', url: 'https://127.0.0.1:1/far.git' } },
+    ],
+  })
+  await put(`${path}/plugins/weather/.claude-plugin/plugin.json`, { name: 'weather', version: '3.0.0' })
+  await put(`${path}/plugins/weather/skills/forecast/SKILL.md`, skill('forecast'))
+  await put(
+    `${path}/plugins/weather/commands/rain.md`,
+    '---\ndescription: Whether it rains\n---\nLook outside.\n',
+  )
+  await put(`${path}/plugins/weather/.mcp.json`, {
+    mcpServers: { clouds: { command: 'true', env: { CLOUD_TOKEN: plant('plugin-server') }, disabled: true } },
+  })
+  await put(`${path}/plugins/broken/README.md`, 'x')
+  await put(`${path}/skills/lonely/SKILL.md`, skill('lonely'))
+  git(path, 'init', '-q')
+  git(path, 'add', '-A')
+  git(path, 'commit', '-q', '-m', 'x')
+}
+
+const env = () => ({
+  HOME: at('home'),
+  SLIPWAY_LOG_LEVEL: 'debug',
+  SLIPWAY_SKILLS_SOURCE: `file://${at('public')}`,
+  SLIPWAY_MARKETPLACES: JSON.stringify([
+    { name: 'ours', source: `file://${at('market')}` },
+    { name: 'local', source: at('market') },
+  ]),
+})
+
+async function begin(): Promise<void> {
+  server = await startServer(at('data'), env())
+  const shown = { url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} }
+  api = new Api(shown)
+  drive = new Driver({ api, server: shown, directory: at('work') })
+}
+
+beforeAll(async () => {
+  base = await realpath(await mkdtemp(join(tmpdir(), 'slipway-extensions-')))
+  for (const path of ['home', 'work', 'market']) await mkdir(at(path))
+  await marketplace('market')
+  await put('public/skills/shared/SKILL.md', skill('shared'))
+  await put('public/skills/extra/SKILL.md', skill('extra'))
+  await put('public/marketplaces/default.json', { plugins: [{ name: 'shared', source: './skills/shared' }] })
+  git('public', 'init', '-q')
+  git('public', 'add', '-A')
+  git('public', 'commit', '-q', '-m', 'x')
+  await begin()
+})
+afterAll(async () => {
+  await server.stop()
+  await rm(base, { recursive: true, force: true })
+})
+
+interface Named {
+  readonly name: string
+  readonly [member: string]: unknown
+}
+
+const names = (list: readonly Named[]) => list.map(({ name }) => name)
+
+async function get<T>(path: string, status = 200): Promise<T> {
+  const answer = await api.json<T>(path)
+  expect(answer.status).toBe(status)
+  return answer.body
+}
+
+async function send<T>(method: string, path: string, body?: unknown): Promise<{ status: number; body: T }> {
+  const answer = body === undefined ? await api.json<T>(path, { method }) : await api.send(method, path, body)
+  return answer as { status: number; body: T }
+}
+
+const said = ({ kind, source }: Event) => kind === 'MessageEvent' && source === 'user'
+
+function prompt(events: readonly Event[]): string {
+  return JSON.stringify(events.filter(({ kind }) => kind === 'SystemPromptEvent').at(-1)?.dynamic_context)
+}
+
+test('skills of all sources are counted and listed, and those that cannot be reached bring nothing', async () => {
+  await put('home/.agents/skills/mine/SKILL.md', skill('mine'))
+  await put('org/skills/guild/SKILL.md', skill('guild'))
+  git('org', 'init', '-q')
+  git('org', 'add', '-A')
+  git('org', 'commit', '-q', '-m', 'x')
+  await put('project/.agents/skills/shared/SKILL.md', skill('shared'))
+  const body = {
+    project_dir: at('project'),
+    registered_marketplaces: [{ name: 'given', source: at('market'), auto_load: ['lonely', 'weather'] }],
+    org_configs: [
+      { repository: 'o/r', provider: 'github', org_repo_url: `file://${at('org')}`, org_name: 'o' },
+      { org_repo_url: `https://x:${plant('org-token')}@127.0.0.1:1/o.git`, org_name: 'gone' },
+      { org_repo_url: 'ext::sh -c id', org_name: 'bad' },
+    ],
+    sandbox_config: { exposed_urls: [{ name: 'APP', url: 'https://app.test', port: 3000 }] },
+  }
+  const all = await send<{ skills: Named[]; sources: object }>('POST', '/api/skills', body)
+  expect(all.status).toBe(200)
+  expect(names(all.body.skills)).toEqual([
+    'extra',
+    'forecast',
+    'guild',
+    'lonely',
+    'mine',
+    'sandbox-addresses',
+    'shared',
+    'weather:rain',
+  ])
+  expect(all.body.sources).toEqual({
+    sandbox: 1,
+    registered_marketplaces: 3,
+    sdk_base: 2,
+    org: 1,
+    project: 1,
+  })
+  expect(all.body.skills.find(({ name }) => name === 'sandbox-addresses')).toMatchObject({
+    content: expect.stringContaining('https://app.test (port 3000'),
+  })
+  const few = {
+    load_public: true,
+    load_user: false,
+    load_org: false,
+    marketplace_path: 'marketplaces/default.json',
+    project_dir: 'workspace/project',
+  }
+  expect(names((await send<{ skills: Named[] }>('POST', '/api/skills', few)).body.skills)).toEqual(['shared'])
+  expect((await send('POST', '/api/skills', { registered_marketplaces: [{ name: 'x' }] })).status).toBe(422)
+  expect(leaks(JSON.stringify(all.body) + server.output())).toEqual([])
+})
+
+test('sync fetches what has changed, and says what cannot be fetched', async () => {
+  await put('public/skills/brand-new/SKILL.md', skill('brand-new'))
+  git('public', 'add', '-A')
+  git('public', 'commit', '-q', '-m', 'y')
+  expect(names((await send<{ skills: Named[] }>('POST', '/api/skills')).body.skills)).not.toContain(
+    'brand-new',
+  )
+  const { body } = await send<{ status: string; message: string }>('POST', '/api/skills/sync')
+  expect(body).toEqual({
+    status: 'success',
+    message: expect.stringContaining('the public collection has 3 skills'),
+  })
+  expect(names((await send<{ skills: Named[] }>('POST', '/api/skills')).body.skills)).toContain('brand-new')
+})
+
+test('a skill of the catalogue is installed by its source, told to agents, disabled and uninstalled', async () => {
+  const before = await get<{ skills: (Named & { source: string })[] }>('/api/skills/marketplace')
+  expect(names(before.skills).sort()).toEqual(['brand-new', 'extra', 'lonely', 'shared'])
+  const listed = before.skills.find(({ name }) => name === 'extra')
+  expect(listed).toEqual({
+    name: 'extra',
+    description: 'About extra.',
+    source: `file://${at('public')}#skills/extra`,
+    installed: false,
+  })
+  const installed = await send<Named>('POST', '/api/skills/install', { source: listed?.source })
+  expect(installed).toMatchObject({
+    status: 200,
+    body: {
+      name: 'extra',
+      version: '1.0.0',
+      enabled: true,
+      repo_path: null,
+      resolved_ref: expect.stringMatching(/^[0-9a-f]{40}$/),
+    },
+  })
+  expect(await send('POST', '/api/skills/install', { source: listed?.source })).toMatchObject({ status: 409 })
+  expect(await get<{ skills: Named[] }>('/api/skills/installed')).toEqual({ skills: [installed.body] })
+  const marked = await get<{ skills: Named[] }>('/api/skills/marketplace')
+  expect(marked.skills.find(({ name }) => name === 'extra')).toMatchObject({ installed: true })
+  const first = await drive.play([finish()])
+  expect(prompt(await drive.rest(first.id))).toContain('extra: About extra.')
+  expect(await send('PATCH', '/api/skills/installed/extra', { enabled: false })).toEqual({
+    status: 200,
+    body: { name: 'extra', enabled: false },
+  })
+  const second = await drive.play([finish()])
+  expect(prompt(await drive.rest(second.id))).not.toContain('extra')
+  expect((await send('PATCH', '/api/skills/installed/extra', {})).status).toBe(422)
+  expect(await send('POST', '/api/skills/installed/extra/refresh')).toMatchObject({
+    status: 200,
+    body: { skill: { name: 'extra', enabled: false } },
+  })
+  await server.stop()
+  await begin()
+  expect(await get<{ skills: Named[] }>('/api/skills/installed')).toMatchObject({
+    skills: [{ name: 'extra', enabled: false }],
+  })
+  expect(await send('DELETE', '/api/skills/installed/extra')).toEqual({
+    status: 200,
+    body: { message: expect.any(String) },
+  })
+  for (const [method, path, body] of [
+    ['GET', '/api/skills/installed/extra', undefined],
+    ['DELETE', '/api/skills/installed/extra', undefined],
+    ['PATCH', '/api/skills/installed/extra', { enabled: true }],
+    ['POST', '/api/skills/installed/extra/refresh', undefined],
+    ['GET', '/api/plugins/installed/constructor', undefined],
+    ['DELETE', '/api/plugins/installed/nothing', undefined],
+  ] as const) {
+    expect((await send(method, path, body)).status, `${method} ${path}`).toBe(404)
+  }
+})
+
+test('a lonely skill of a marketplace is installed by the source that the catalogue names', async () => {
+  const { skills } = await get<{ skills: (Named & { source: string })[] }>('/api/skills/marketplace')
+  const source = skills.find(({ name }) => name === 'lonely')?.source
+  expect(await send('POST', '/api/skills/install', { source })).toMatchObject({
+    status: 200,
+    body: { name: 'lonely' },
+  })
+  expect((await send('DELETE', '/api/skills/installed/lonely')).status).toBe(200)
+})
+
+test('what is no source or no skill is refused with its place', async () => {
+  for (const [body, status, loc] of [
+    [{}, 422, ['body', 'source']],
+    [{ source: '' }, 422, ['body', 'source']],
+    [{ source: '../x' }, 422, ['body', 'source']],
+    [{ source: 'ext::sh -c id' }, 422, ['body', 'source']],
+    [{ source: at('market'), ref: '--upload-pack=id' }, 422, ['body', 'ref']],
+    [{ source: at('market'), repo_path: '../x' }, 422, ['body', 'repo_path']],
+    [{ source: at('market') }, 422, ['body', 'source']],
+    [{ source: at('nothing') }, 400, undefined],
+    [{ source: `https://u:${plant('install-password')}@127.0.0.1:1/x.git` }, 400, undefined],
+  ] as const) {
+    for (const path of ['/api/skills/install', '/api/plugins/install']) {
+      const answer = await send<{ detail: unknown }>('POST', path, body)
+      expect(answer.status, JSON.stringify(body)).toBe(status)
+      if (loc !== undefined) expect(answer.body.detail).toMatchObject([{ loc }])
+      expect(leaks(JSON.stringify(answer.body))).toEqual([])
+    }
+  }
+})
+
+test('an installed plugin is in every new conversation until it is disabled', async () => {
+  const catalogue = await get<{ plugins: Named[] }>('/api/plugins/marketplace')
+  expect(catalogue.plugins).toMatchObject([
+    {
+      name: 'weather',
+      description: 'Tells the weather',
+      source: `file://${at('market')}`,
+      ref: null,
+      repo_path: 'plugins/weather',
+      installed: false,
+      path: null,
+      skills: [{ name: 'forecast' }, { name: 'weather:rain' }],
+      files: expect.arrayContaining(['commands/rain.md']),
+    },
+    { name: 'broken', installed: false, skills: null, files: null },
+    { name: 'far', source: 'https://127.0.0.1:1/far.git', repo_path: null },
+    { name: 'weather', source: at('market/plugins/weather'), path: at('market/plugins/weather') },
+    { name: 'broken' },
+    { name: 'far' },
+  ])
+  const [{ source, repo_path } = { source: '', repo_path: '' }] = catalogue.plugins
+  const installed = await send<Named>('POST', '/api/plugins/install', { source, repo_path })
+  expect(installed).toMatchObject({
+    status: 200,
+    body: {
+      name: 'weather',
+      version: '3.0.0',
+      skills: [{ name: 'forecast', description: 'About forecast.' }, { name: 'weather:rain' }],
+    },
+  })
+  const members =
+    'description enabled files install_path installed_at name repo_path resolved_ref skills source version'
+  expect(Object.keys(installed.body).sort()).toEqual(members.split(' '))
+  expect(await get('/api/plugins/installed')).toEqual({ plugins: [installed.body] })
+  const index = await readFile(at('data/plugins/installed.json'), 'utf8')
+  expect(leaks(JSON.stringify([catalogue, installed.body]) + index)).toEqual([])
+  const { id } = await drive.play([finish()], { initial_message: { content: '/rain' } })
+  const events = await drive.rest(id)
+  expect(prompt(events)).toContain('forecast')
+  expect(events.find(({ kind }) => kind === 'MessageEvent')).toMatchObject({
+    activated_skills: ['weather:rain'],
+  })
+  expect((await send('PATCH', '/api/plugins/installed/weather', { enabled: false })).status).toBe(200)
+  const other = await drive.play([finish()])
+  expect(prompt(await drive.rest(other.id))).not.toContain('forecast')
+  expect(await send('POST', '/api/plugins/installed/weather/refresh')).toMatchObject({
+    status: 200,
+    body: { plugin: { enabled: false } },
+  })
+  expect((await send('DELETE', '/api/plugins/installed/weather')).status).toBe(200)
+  expect(await get('/api/plugins/installed')).toEqual({ plugins: [] })
+})
+
+test('plugins in folders of the user and of a project are listed', async () => {
+  await put('home/.agents/plugins/mine/plugin.json', { name: 'mine', description: 'of the user' })
+  await put('home/.openhands/plugins/both/plugin.json', { name: 'both', description: 'of the user' })
+  await put('project/.agents/plugins/both/.plugin/plugin.json', {
+    name: 'both',
+    version: '2',
+    description: 'of the project',
+  })
+  await put('project/.agents/plugins/bad/plugin.json', '{')
+  const { body } = await send<{ plugins: Named[] }>('POST', '/api/plugins', { project_dir: at('project') })
+  expect(body.plugins).toEqual([
+    {
+      name: 'both',
+      version: '2',
+      description: 'of the project',
+      path: at('project/.agents/plugins/both'),
+      skills: [],
+      files: ['.plugin/plugin.json'],
+    },
+    {
+      name: 'mine',
+      version: '1.0.0',
+      description: 'of the user',
+      path: at('home/.agents/plugins/mine'),
+      skills: [],
+      files: ['plugin.json'],
+    },
+  ])
+  expect(
+    (await send<{ plugins: Named[] }>('POST', '/api/plugins', { load_user: false, project_dir: 'not/there' }))
+      .body.plugins,
+  ).toEqual([])
+  expect((await send('POST', '/api/plugins', { project_dir: 'a\0b' })).status).toBe(422)
+  expect(await get('/api/canvas-extensions/installed')).toEqual({ canvas_extensions: [] })
+})
+
+test('a plugin of a marketplace is loaded into a conversation, and kept with it and its forks', async () => {
+  const { id } = await drive.play([finish('One.'), finish('Two.')])
+  await drive.rest(id)
+  expect(await drive.post(id, 'load_plugin', { plugin_ref: 'weather@ours' })).toEqual({
+    status: 200,
+    body: { success: true },
+  })
+  await drive.say(id, '/rain now')
+  const events = await drive.rest(id)
+  expect(leaks(JSON.stringify([events, await drive.info(id)]))).toEqual([])
+  expect(prompt(events)).toContain('forecast')
+  expect(
+    events.find(({ kind, key }) => kind === 'ConversationStateUpdateEvent' && key === 'agent'),
+  ).toBeDefined()
+  expect(events.filter(said).at(-1)).toMatchObject({
+    activated_skills: ['weather:rain'],
+  })
+  const fork = (await drive.post(id, 'fork', {})).body as Info
+  await drive.say(fork.id, '/rain again')
+  const forked = await drive.rest(fork.id)
+  expect(forked.filter(said).at(-1)).toMatchObject({
+    activated_skills: ['weather:rain'],
+  })
+})
+
+test('a plugin that is not known is 404, another reference 400, and none changes the conversation', async () => {
+  const { id } = await drive.play([finish()])
+  const before = (await drive.rest(id)).length
+  for (const [plugin_ref, status] of [
+    ['weather@nowhere', 404],
+    ['nothing@ours', 404],
+    ['nothing', 404],
+    ['lonely@ours', 404],
+    ['@ours', 400],
+    ['weather@', 400],
+    ['weather', 400],
+    ['broken@ours', 400],
+    ['far@ours', 400],
+  ] as const) {
+    const answer = await drive.post(id, 'load_plugin', { plugin_ref })
+    expect(answer.status, plugin_ref).toBe(status)
+  }
+  expect((await drive.post(id, 'load_plugin', {})).status).toBe(422)
+  expect((await drive.post(randomUUID(), 'load_plugin', { plugin_ref: 'weather@ours' })).status).toBe(404)
+  expect(await drive.events(id)).toHaveLength(before)
+})
+
+test('a plugin of a marketplace that the request registered is found by its name there', async () => {
+  const agent_context = {
+    registered_marketplaces: [{ name: 'private', source: at('market'), auto_load: ['lonely'] }],
+  }
+  const created = await drive.create({ llm: scripted([finish()]), agent_context })
+  expect((await drive.post(created.id, 'load_plugin', { plugin_ref: 'weather@private' })).status).toBe(200)
+  await drive.say(created.id, 'go')
+  expect(prompt(await drive.rest(created.id))).toMatch(/forecast.*lonely/s)
+})
+
+test('public skills are there for the agents that ask for them, those of the marketplace file alone where one is named', async () => {
+  const promptWith = async (agent_context: object) => {
+    const initial_message = { content: 'Begin.' }
+    const { id } = await drive.create({ llm: scripted([finish()]), agent_context }, { initial_message })
+    return prompt(await drive.rest(id))
+  }
+  expect(await promptWith({ load_public_skills: true })).toMatch(/extra: About extra.*shared: About shared/s)
+  const chosen = await promptWith({ load_public_skills: true, marketplace_path: 'marketplaces/default.json' })
+  expect(chosen).toContain('shared: About shared')
+  expect(chosen).not.toContain('extra: About')
+  expect(await promptWith({ load_public_skills: true, disabled_skills: ['shared'] })).not.toContain(
+    'shared: About',
+  )
+  expect(await promptWith({})).not.toContain('shared: About')
+})
+
+test('plugins of the request are pinned to what they were at the first step', async () => {
+  await put('moving/plugin.json', { name: 'moving' })
+  await put('moving/skills/old/SKILL.md', skill('old'))
+  git('moving', 'init', '-q')
+  git('moving', 'add', '-A')
+  git('moving', 'commit', '-q', '-m', 'x')
+  const plugins = [{ source: `file://${at('moving')}`, ref: 'main', unheard_of: 1 }]
+  const { id } = await drive.play([finish(), finish()], { plugins })
+  expect(prompt(await drive.rest(id))).toContain('old: About old.')
+  git('moving', 'mv', 'skills/old', 'skills/young')
+  await put('moving/skills/young/SKILL.md', skill('young'))
+  git('moving', 'commit', '-q', '-a', '-m', 'y')
+  await server.stop('SIGKILL')
+  await rm(at('moving'), { recursive: true })
+  await begin()
+  await drive.say(id, '/old one')
+  const events = await drive.rest(id)
+  expect(events.filter(said).at(-1)).toMatchObject({
+    activated_skills: ['old'],
+  })
+  expect(events.at(-1)).toMatchObject({ value: 'finished' })
+})
+
+test('a plugin that cannot be fetched is an error of the conversation, and its password is nowhere', async () => {
+  const source = `https://user:${plant('plugin-password')}@127.0.0.1:1/x.git`
+  const { id } = await drive.play([finish()], { plugins: [{ source, token: plant('plugin-token') }] })
+  const events = await drive.rest(id)
+  expect(events.map(brief)).toContain('ConversationErrorEvent:PluginError')
+  expect(leaks(JSON.stringify([events, await drive.info(id)]))).toEqual([])
+  expect((await drive.ask({ llm: scripted([]) }, { plugins: [{ source: 'ext::sh -c id' }] })).status).toBe(
+    422,
+  )
+  await server.stop()
+  expect(leaks(server.output())).toEqual([])
+  const files = await readdir(at('data'), { recursive: true, withFileTypes: true })
+  // What a plugin has written down itself is in its own file, and in no other.
+  for (const file of files.filter((entry) => entry.isFile() && entry.name !== '.mcp.json')) {
+    expect(leaks(await readFile(join(file.parentPath, file.name))), file.name).toEqual([])
+  }
+  await begin()
+})
+
+test('without a collection there is nothing to sync, and the server says how to have one', async () => {
+  const plain = await startServer(at('plain'), { HOME: at('home') })
+  try {
+    const other = new Api({ url: plain.url, headers: {}, [Symbol.asyncDispose]: async () => {} })
+    expect(await other.json('/api/skills/sync', { method: 'POST' })).toEqual({
+      status: 200,
+      body: { status: 'error', message: expect.stringContaining('SLIPWAY_SKILLS_SOURCE') },
+    })
+    expect(await other.json('/api/skills/marketplace')).toEqual({ status: 200, body: { skills: [] } })
+    expect(await other.json('/api/plugins/marketplace')).toEqual({ status: 200, body: { plugins: [] } })
+  } finally {
+    await plain.stop()
+  }
+})
+
+test('settings that name no source stop the server with their place and without their value', async () => {
+  for (const [name, value] of [
+    ['SLIPWAY_SKILLS_SOURCE', 'relative/path'],
+    ['SLIPWAY_MARKETPLACES', '{'],
+    ['SLIPWAY_MARKETPLACES', '{}'],
+    ['SLIPWAY_MARKETPLACES', '[{"name": "x"}]'],
+    ['SLIPWAY_MARKETPLACES', `[{"name": "x", "source": "http://u:${plant('setting')}@h.test/x"}]`],
+    ['SLIPWAY_MARKETPLACES', '[{"name": "x", "source": "/x"}, {"name": "x", "source": "/y"}]'],
+  ] as const) {
+    const started: unknown = await startServer(at('bad'), { [name]: value }).catch((error: unknown) => error)
+    expect(String(started)).toContain(name)
+    expect(leaks(String(started))).toEqual([])
+  }
+})

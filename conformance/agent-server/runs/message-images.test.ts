@@ -1,0 +1,111 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import sharp from 'sharp'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import { Api } from '../../support/agent-server-api.ts'
+import { openServer, type TestServer } from '../../support/agent-server.ts'
+
+/** Images that are too large for an event, on every way on which a message comes in. */
+let server: TestServer
+let api: Api
+let directory: string
+let large: string
+let broken: string
+beforeAll(async () => {
+  server = await openServer()
+  api = new Api(server)
+  directory = await mkdtemp(join(tmpdir(), 'slipway-images-'))
+  const raw = { width: 1_100, height: 800, channels: 3 } as const
+  const png = await sharp(randomBytes(1_100 * 800 * 3), { raw })
+    .png()
+    .toBuffer()
+  large = `data:image/png;base64,${png.toString('base64')}`
+  broken = large.slice(0, 1_600_000)
+})
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await rm(directory, { recursive: true, force: true })
+})
+
+const image = (url: string) => ({ role: 'user', content: [{ type: 'image', image_urls: [url] }] })
+
+async function create(message?: object) {
+  const id = randomUUID()
+  const answer = await api.send('POST', '/api/conversations', {
+    conversation_id: id,
+    agent: { llm: { model: 'scripted/images', script: [{ text: 'Seen.' }] }, tools: [] },
+    workspace: { working_dir: join(directory, id) },
+    autotitle: false,
+    ...(message === undefined ? {} : { initial_message: { ...message, run: false } }),
+  })
+  return { id, answer }
+}
+
+/** The images of the messages of a user, each of which has one. */
+async function imagesOf(id: string): Promise<string[]> {
+  const { items } = await api.search(id, { kind: 'MessageEvent', source: 'user', limit: '100' })
+  return items.map((event) => {
+    expect(Buffer.byteLength(JSON.stringify(event))).toBeLessThan(1024 * 1024)
+    const { content } = event.llm_message as { content: { image_urls?: string[] }[] }
+    return content.flatMap(({ image_urls = [] }) => image_urls).join()
+  })
+}
+
+async function expectSmaller(url: string | undefined) {
+  expect(url).toMatch(/^data:image\/jpeg;base64,/)
+  const { width, height } = await sharp(Buffer.from((url ?? '').split(',')[1] ?? '', 'base64')).metadata()
+  expect((width ?? 0) / (height ?? 1)).toBeCloseTo(1_100 / 800, 1)
+}
+
+test('with a new conversation, over REST and over the socket a large image becomes small enough for an event', {
+  timeout: 60_000,
+}, async () => {
+  const { id, answer } = await create(image(large))
+  expect(answer.status).toBe(201)
+  const sent = await api.send('POST', `/api/conversations/${id}/events`, image(large))
+  expect(sent.status).toBe(200)
+  const socket = new WebSocket(`${server.url.replace('http', 'ws')}/sockets/events/${id}?resend_mode=all`, {
+    headers: server.headers,
+    maxPayload: 1024 * 1024,
+  })
+  const frames: { kind: string; detail?: string }[] = []
+  const closed = new Promise((resolve) => socket.once('close', resolve))
+  const failed = new Promise<never>((_, reject) => socket.once('error', reject))
+  const enough = new Promise<void>((resolve) => {
+    socket.on('message', (data) => {
+      frames.push(JSON.parse(String(data)))
+      const messages = frames.filter(
+        ({ kind, source }: { kind: string; source?: string }) => kind === 'MessageEvent' && source === 'user',
+      )
+      if (messages.length === 3 && frames.some(({ kind }) => kind === 'ConversationErrorEvent')) resolve()
+    })
+  })
+  await Promise.race([new Promise((resolve) => socket.once('open', resolve)), failed])
+  socket.send(JSON.stringify(image(large)))
+  socket.send(JSON.stringify(image(broken)))
+  await Promise.race([enough, failed])
+  expect(frames.find(({ kind }) => kind === 'ConversationErrorEvent')?.detail).toBe('The image is broken')
+  socket.close()
+  await closed
+  const images = await imagesOf(id)
+  expect(images).toHaveLength(3)
+  for (const url of images) await expectSmaller(url)
+})
+
+test('an image that cannot be read is refused with its place, and no conversation is made for it', async () => {
+  const { id, answer } = await create(image(broken))
+  const fault = { msg: 'The image is broken', type: 'value_error' }
+  const place = ['content', 0, 'image_urls', 0]
+  expect([answer.status, answer.body]).toEqual([
+    422,
+    { detail: [{ loc: ['body', 'initial_message', ...place], ...fault }] },
+  ])
+  expect((await api.json(`/api/conversations/${id}`)).status).toBe(404)
+  const made = await create()
+  const sent = await api.send('POST', `/api/conversations/${made.id}/events`, image(broken))
+  expect([sent.status, sent.body]).toEqual([422, { detail: [{ loc: ['body', ...place], ...fault }] }])
+  expect(await imagesOf(made.id)).toEqual([])
+})

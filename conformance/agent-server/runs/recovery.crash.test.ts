@@ -1,0 +1,271 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { bash, brief, call, calls, Driver, faultsOf, finish, scripted, texts } from '../../support/agent-driver.ts'
+import { Api, type Event } from '../../support/agent-server-api.ts'
+import { FarModel } from '../../support/mock-provider.ts'
+import { startServer } from '../../support/agent-server.ts'
+
+/** How often the server is killed at a random moment of its runs. */
+const rounds = Number(process.env.SLIPWAY_RUN_KILLS ?? 4)
+
+let data: string
+let directory: string
+let server: Awaited<ReturnType<typeof startServer>>
+let drive: Driver
+let api: Api
+beforeEach(async () => {
+  data = await mkdtemp(join(tmpdir(), 'slipway-crash-run-'))
+  directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-crash-work-')))
+  await start()
+})
+afterEach(async () => {
+  await server.stop('SIGKILL')
+  for (const path of [data, directory]) await rm(path, { recursive: true, force: true })
+})
+
+async function start(env: Readonly<Record<string, string>> = {}): Promise<void> {
+  server = await startServer(data, env)
+  const there = { url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} }
+  api = new Api(there)
+  drive = new Driver({ api, server: there, directory })
+}
+
+async function restart(signal: NodeJS.Signals, env: Readonly<Record<string, string>> = {}): Promise<void> {
+  await server.stop(signal)
+  await start(env)
+}
+
+const is = (what: string) => (event: Event) => brief(event) === what
+
+/** Processes whose command line holds a mark, in the end: those that are told to go need a moment. */
+async function left(mark: string): Promise<string[]> {
+  for (let tries = 0; ; tries++) {
+    const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
+    const lines = await Promise.all(
+      pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')),
+    )
+    const found = lines.filter((line) => line.includes(mark))
+    if (found.length === 0 || tries === 100) return found
+    await sleep(50)
+  }
+}
+
+test.each(['SIGKILL', 'SIGTERM'] as const)(
+  '%s during a tool: its call is answered once, the conversation is paused, and run goes on to the end',
+  async (signal) => {
+    const mark = `slipway-crash-${randomUUID()}`
+    const { id } = await drive.play([
+      bash('echo before'),
+      calls(
+        call('terminal', { command: `(exec -a ${mark} sleep 300)` }),
+        call('terminal', { command: 'echo second' }),
+      ),
+      bash('echo after'),
+      finish(),
+    ])
+    await drive.until(id, (event) => texts(event).includes(mark))
+    await sleep(500)
+    await restart(signal)
+    // The terminal of the shell hung up with the server, and what ran in it has gone with it.
+    expect(await left(mark)).toEqual([])
+    expect((await drive.info(id)).execution_status).toBe('paused')
+    const events = await drive.events(id)
+    expect(events.map(brief).slice(-3)).toEqual([
+      'AgentErrorEvent:terminal',
+      'AgentErrorEvent:terminal',
+      'execution_status=paused',
+    ])
+    expect(events.at(-2)?.error).toMatch(/interrupted by a restart/)
+    expect(faultsOf(events)).toEqual([])
+    expect((await drive.post(id, 'run')).status).toBe(200)
+    const ended = await drive.rest(id)
+    expect(ended.slice(0, events.length)).toEqual(events)
+    expect(ended.map(brief).slice(events.length)).toEqual([
+      'execution_status=running',
+      'ActionEvent:terminal',
+      'result:terminal',
+      'ActionEvent:finish',
+      'result:finish',
+      'execution_status=finished',
+    ])
+    expect(faultsOf(ended)).toEqual([])
+  },
+)
+
+test.each(['SIGKILL', 'SIGTERM'] as const)(
+  '%s during a call of the model: nothing of it is kept, and run asks again',
+  async (signal) => {
+    await using far = await FarModel.open()
+    far.plays = [
+      { calls: [{ name: 'terminal', arguments: { command: 'echo one' } }] },
+      (response) => response.on('close', () => {}),
+      { calls: [{ name: 'finish', arguments: { message: 'After the restart.' } }] },
+    ]
+    const { id } = await drive.create(
+      { llm: far.llm('compatible') },
+      { initial_message: { content: 'Begin.' } },
+    )
+    while (far.asked.length < 2) await sleep(20)
+    await restart(signal)
+    const events = await drive.events(id)
+    expect(events.map(brief).slice(-2)).toEqual(['result:terminal', 'execution_status=paused'])
+    await drive.post(id, 'run')
+    const ended = await drive.rest(id)
+    expect(ended.at(-1)).toMatchObject({ value: 'finished' })
+    expect(far.asked).toHaveLength(3)
+    // The key was sealed, and is there again.
+    expect(far.asked[2]?.headers.authorization).toBe('Bearer sk-far')
+    expect(faultsOf(ended)).toEqual([])
+  },
+)
+
+test('a confirmation that is waited for is waited for after a kill too, and can be given', async () => {
+  const begin = { initial_message: { content: 'Begin.' }, confirmation_policy: { kind: 'AlwaysConfirm' } }
+  const script = [
+    calls(call('terminal', { command: 'echo a' }), call('terminal', { command: 'echo b' })),
+    finish(),
+  ]
+  const accepted = await drive.create({ llm: scripted(script) }, begin)
+  const rejected = await drive.create({ llm: scripted(script) }, begin)
+  for (const { id } of [accepted, rejected]) await drive.rest(id)
+  await restart('SIGKILL')
+  for (const { id } of [accepted, rejected]) {
+    expect((await drive.info(id)).execution_status).toBe('waiting_for_confirmation')
+    expect(faultsOf(await drive.events(id), { mayWait: true })).toEqual([])
+  }
+  await drive.post(accepted.id, 'events/respond_to_confirmation', { accept: true })
+  const events = await drive.rest(accepted.id)
+  expect(events.filter(is('result:terminal'))).toHaveLength(2)
+  expect(events.at(-1)).toMatchObject({ value: 'finished' })
+  await drive.post(rejected.id, 'events/respond_to_confirmation', { accept: false })
+  const other = await drive.rest(rejected.id)
+  expect(other.filter(is('UserRejectObservation:terminal'))).toHaveLength(2)
+  expect(other.at(-1)).toMatchObject({ value: 'idle' })
+})
+
+test('a deadline of a confirmation runs on over a kill', async () => {
+  const { id } = await drive.play([bash('echo a'), finish()], {
+    confirmation_policy: { kind: 'AlwaysConfirm', deadline_seconds: 2 },
+  })
+  await drive.rest(id)
+  await restart('SIGKILL')
+  const events = await drive.until(id, ({ kind }) => kind === 'UserRejectObservation')
+  expect(faultsOf(events)).toEqual([])
+})
+
+test('what was set in mid-conversation is there after a kill: policy, model, secrets, title', async () => {
+  const secret = `value-${randomUUID()}`
+  const { id } = await drive.play(['One.'])
+  await drive.rest(id)
+  await drive.post(id, 'confirmation_policy', { policy: { kind: 'AlwaysConfirm' } })
+  await drive.post(id, 'secrets', { secrets: { TOKEN: secret } })
+  const llm = scripted(['x', bash('printf %s "$TOKEN" | wc -c; echo "$TOKEN"'), finish()], {
+    usage_id: 'second',
+  })
+  await drive.post(id, 'switch_llm', { llm })
+  await api.send('PATCH', `/api/conversations/${id}`, { title: 'Kept' })
+  await restart('SIGKILL')
+  expect(await drive.info(id)).toMatchObject({
+    title: 'Kept',
+    confirmation_policy: { kind: 'AlwaysConfirm' },
+  })
+  await drive.say(id, 'More.')
+  expect((await drive.rest(id)).at(-1)).toMatchObject({ value: 'waiting_for_confirmation' })
+  await drive.post(id, 'run')
+  const events = await drive.rest(id)
+  const result = texts(events.find(is('result:terminal')))
+  expect([result.includes(`${secret.length}\n`), result.includes('<secret-hidden>')]).toEqual([true, true])
+  expect(JSON.stringify(events)).not.toContain(secret)
+})
+
+test('with another key the secrets are gone, and the conversation goes on without them', async () => {
+  await restart('SIGTERM', { SLIPWAY_SECRET_KEY: 'one key for the secrets' })
+  const mcp_config = {
+    off: { url: 'http://127.0.0.1:9/?token=t0', headers: { Authorization: 'Bearer t1' }, disabled: true },
+  }
+  const agent = {
+    llm: scripted([finish(), finish()]),
+    mcp_config,
+    agent_context: { secrets: { A: 'value-of-a-1' } },
+  }
+  const { id } = await drive.create(agent, {
+    secrets: { B: 'value-of-b-1' },
+    initial_message: { content: 'Begin.' },
+  })
+  await drive.rest(id)
+  await restart('SIGTERM', { SLIPWAY_SECRET_KEY: 'another key than before' })
+  expect((await drive.say(id, 'Go on.')).status).toBe(200)
+  expect((await drive.rest(id)).at(-1)).toMatchObject({ value: 'finished' })
+  expect((await drive.post(id, 'fork')).status).toBe(201)
+})
+
+test('a fork that is killed on its way is whole or not there', { timeout: 60_000 }, async () => {
+  const line = (n: number) =>
+    JSON.stringify({
+      id: `e${n}`,
+      timestamp: '2026-01-01T00:00:00Z',
+      source: 'user',
+      llm_message: { role: 'user', content: [{ type: 'text', text: `message ${n} ${'x'.repeat(500)}` }] },
+      kind: 'MessageEvent',
+    })
+  const source = await api.import(Array.from({ length: 20_000 }, (_, n) => `${line(n)}\n`).join(''))
+  const ids = Array.from({ length: 3 }, () => randomUUID())
+  for (const [round, id] of ids.entries()) {
+    const fork = drive.post(source, 'fork', { id }).then(
+      ({ status }) => status,
+      () => 0,
+    )
+    await sleep(30 + round * 150)
+    await restart('SIGKILL')
+    const told = await fork
+    const { status, body } = await api.json<number>(`/api/conversations/${id}/events/count`)
+    if (told === 201 || status !== 404) expect([round, status, body]).toEqual([round, 200, 20_000])
+  }
+})
+
+test(`over ${rounds} kills at random moments every call has one result, nothing is doubled, and all runs end`, {
+  timeout: 60_000 + rounds * 20_000,
+}, async () => {
+  const script = Array.from({ length: 150 * (rounds + 1) }, (_, n) => ({
+    ...(n % 5 === 4
+      ? calls(call('terminal', { command: `echo ${n}a` }), call('think', { thought: `${n}b` }))
+      : bash(`echo ${n}`)),
+    delay_ms: n % 3 === 0 ? 5 : 0,
+  }))
+  const more = { stuck_detection: false, initial_message: { content: 'Begin.' } }
+  const ids: string[] = []
+  for (let n = 0; n < 4; n++) {
+    const agent = { llm: scripted(script), tool_concurrency_limit: n % 2 === 0 ? 1 : 3 }
+    ids.push((await drive.create(agent, more)).id)
+  }
+  for (let round = 0; round < rounds; round++) {
+    await sleep(Math.random() * 600)
+    await restart('SIGKILL')
+    for (const id of ids) await verify(id)
+    for (const id of ids) await drive.post(id, 'run')
+  }
+  for (const id of ids) {
+    await drive.post(id, 'interrupt')
+    await drive.post(id, 'switch_llm', { llm: scripted(Array.from({ length: 300 }, () => finish())) })
+    await drive.post(id, 'run')
+    const events = await drive.rest(id)
+    expect(events.at(-1)).toMatchObject({ value: 'finished' })
+    expect(faultsOf(events)).toEqual([])
+  }
+})
+
+async function verify(id: string): Promise<void> {
+  const sent = await (await api.fetch(`/api/conversations/${id}/events/stream?until=idle`)).text()
+  const positions = [...sent.matchAll(/^id: (\d+)$/gm)].map((found) => Number(found[1]))
+  expect(positions).toEqual(positions.map((_, at) => at + 1))
+  const events = await drive.events(id)
+  expect(events).toHaveLength(positions.length)
+  expect(faultsOf(events)).toEqual([])
+  expect((await drive.info(id)).execution_status).toBe('paused')
+  expect(events.at(-1)).toMatchObject({ key: 'execution_status', value: 'paused' })
+  expect(await api.count(id)).toBe(positions.length)
+}

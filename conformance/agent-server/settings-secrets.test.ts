@@ -1,0 +1,205 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { Driver } from '../support/agent-driver.ts'
+import { Api } from '../support/agent-server-api.ts'
+import { leaks, plant } from '../support/canaries.ts'
+import { FarModel } from '../support/mock-provider.ts'
+import { startServer } from '../support/agent-server.ts'
+
+/** Folders that are removed after the test. */
+async function folders() {
+  const [data, directory] = [
+    await mkdtemp(join(tmpdir(), 'slipway-')),
+    await mkdtemp(join(tmpdir(), 'slipway-')),
+  ]
+  const remove = async () => {
+    for (const path of [data, directory]) await rm(path, { recursive: true, force: true })
+  }
+  return { data, directory, [Symbol.asyncDispose]: remove }
+}
+
+async function started(data: string, secretKey: string) {
+  const env = { SLIPWAY_SECRET_KEY: secretKey, SLIPWAY_LOG_LEVEL: 'debug' }
+  const server = await startServer(data, env)
+  const there = { url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} }
+  const texts: string[] = []
+  const api = new (class extends Api {
+    override async fetch(path: string, init?: RequestInit): Promise<Response> {
+      const response = await super.fetch(path, init)
+      if (!JSON.stringify(init ?? {}).includes('plaintext')) texts.push(await response.clone().text())
+      return response
+    }
+  })(there)
+  const stop = async () => {
+    await server.stop('SIGKILL')
+  }
+  return { server, api, there, texts, [Symbol.asyncDispose]: stop }
+}
+
+const keyOne = plant('secret-key')
+
+const request = async (api: Api, method: string, path: string, body?: unknown, expose?: string) => {
+  const headers = { 'content-type': 'application/json', ...(expose && { 'x-expose-secrets': expose }) }
+  const response = await api.fetch(path, {
+    method,
+    headers,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  const isJson = response.headers.get('content-type') === 'application/json'
+  return { status: response.status, body: isJson ? JSON.parse(text) : text }
+}
+
+/** Everything that is kept in a folder. */
+async function kept(data: string): Promise<string> {
+  const files = (await readdir(data, { recursive: true, withFileTypes: true })).filter((file) =>
+    file.isFile(),
+  )
+  const texts = files.map((file) => readFile(join(file.parentPath, file.name), 'latin1'))
+  return (await Promise.all(texts)).join('\n')
+}
+
+test('secrets of settings, profiles and the list of secrets reach a conversation, and stand in no answer, file or log', async () => {
+  await using place = await folders()
+  const { data, directory } = place
+  await using far = await FarModel.open()
+  let output = ''
+  await using running = await started(data, keyOne)
+  const { api, texts, there } = running
+  const drive = new Driver({ api, server: there, directory })
+  const llm = far.llm('compatible', {
+    api_key: plant('llm-key'),
+    extra_headers: { 'x-more': plant('llm-header') },
+    num_retries: 0,
+  })
+  const agent_settings_diff = {
+    llm,
+    mcp_config: { off: { command: 'true', env: { TOKEN: plant('mcp-env') }, enabled: false } },
+    agent_context: { secrets: { CONTEXT: { value: plant('context') } } },
+    verification: { critic_api_key: plant('critic') },
+  }
+  await request(api, 'PATCH', '/api/settings', { agent_settings_diff })
+  await request(api, 'POST', '/api/settings/mcp/two', {
+    url: 'https://x.example',
+    headers: { K: plant('mcp-header') },
+    enabled: false,
+  })
+  await request(api, 'PATCH', '/api/settings/mcp/two', {
+    auth: { strategy: 'bearer', value: plant('mcp-auth') },
+  })
+  await request(api, 'PUT', '/api/settings/secrets', { name: 'STORED', value: plant('stored') })
+  await request(api, 'POST', '/api/profiles/p', {
+    llm: { ...llm, api_key: plant('profile') },
+    include_secrets: true,
+  })
+  const sealed = (await request(api, 'GET', '/api/settings', undefined, 'encrypted')).body
+  const profile = (await request(api, 'GET', '/api/profiles/p', undefined, 'true')).body.config
+  far.aside = { text: 'A title' }
+  far.plays = [
+    { calls: [{ name: 'terminal', arguments: { command: 'echo "$STORED" "$CONTEXT" "$GIVEN"' } }] },
+    { calls: [{ name: 'finish', arguments: { message: `It was ${plant('stored')}` } }] },
+  ]
+  const created = await request(api, 'POST', '/api/conversations', {
+    agent_settings: sealed.agent_settings,
+    secrets_encrypted: true,
+    workspace: { working_dir: directory },
+    secrets: {
+      STORED: {
+        kind: 'LookupSecret',
+        url: '/api/settings/secrets/STORED',
+        headers: { k: plant('lookup-header') },
+      },
+    },
+    autotitle: false,
+  })
+  expect(created.status).toBe(201)
+  const { id } = created.body
+  // The value of a secret and a model, as tokens of this server.
+  const token = sealed.agent_settings.verification.critic_api_key
+  expect((await drive.post(id, 'secrets', { secrets: { GIVEN: token } })).status).toBe(200)
+  expect((await drive.post(id, 'secrets', { secrets: { BAD: { url: '/api/settings' } } })).status).toBe(422)
+  await drive.say(id, 'Begin.')
+  const events = JSON.stringify(await drive.rest(id))
+  expect(events).toContain('<secret-hidden> <secret-hidden> <secret-hidden>')
+  expect(far.asked[0]?.headers).toMatchObject({
+    authorization: `Bearer ${plant('llm-key')}`,
+    'x-more': plant('llm-header'),
+  })
+  const switched = { llm: { ...profile, usage_id: 'profile:p:1' } }
+  expect((await drive.post(id, 'switch_llm', switched)).status).toBe(200)
+  await drive.post(id, 'generate_title', { llm: profile })
+  expect(far.asked.at(-1)?.headers.authorization).toBe(`Bearer ${plant('profile')}`)
+  far.plays = [{ text: 'Bye.' }]
+  await drive.say(id, 'Go on.')
+  await drive.rest(id)
+  expect(far.asked.at(-1)?.headers.authorization).toBe(`Bearer ${plant('profile')}`)
+  expect((await drive.info(id)).agent).toMatchObject({ llm: { api_key: null } })
+  await request(api, 'PATCH', '/api/settings', {
+    agent_settings_diff: { llm: { model: 5, api_key: plant('llm-key') } },
+  })
+  await request(api, 'PUT', '/api/settings/secrets', { name: 'bad name', value: plant('stored') })
+  const plain = (await request(api, 'GET', '/api/settings', undefined, 'plaintext')).body
+  expect(plain.agent_settings).toMatchObject({ llm: { api_key: plant('llm-key') } })
+  output += running.server.output()
+  expect(leaks(texts.join('\n'))).toEqual([])
+  expect(leaks(output)).toEqual([])
+  expect(output).toContain('secrets were read')
+  expect(leaks(await kept(data))).toEqual([])
+})
+
+test('with another key nothing of it is shown, changed or lost', async () => {
+  await using place = await folders()
+  const { data } = place
+  const diff = { agent_settings_diff: { llm: { model: 'openai/m', api_key: plant('kept') } } }
+  {
+    await using first = await started(data, keyOne)
+    await request(first.api, 'PATCH', '/api/settings', diff)
+    await request(first.api, 'PUT', '/api/settings/secrets', { name: 'A', value: plant('kept-secret') })
+  }
+  {
+    await using other = await started(data, 'another key altogether')
+    const { api } = other
+    const body = { misc_settings_diff: { a: 1 } }
+    expect((await request(api, 'GET', '/api/settings')).status).toBe(409)
+    expect((await request(api, 'PATCH', '/api/settings', body)).status).toBe(409)
+    expect((await request(api, 'POST', '/api/settings/mcp/a', { command: 'x' })).status).toBe(409)
+    expect((await request(api, 'GET', '/api/settings/secrets')).status).toBe(409)
+    expect((await request(api, 'PUT', '/api/settings/secrets', { name: 'B', value: 'x' })).status).toBe(409)
+    expect((await request(api, 'DELETE', '/api/settings/secrets/A')).status).toBe(409)
+    expect((await request(api, 'GET', '/api/settings/secrets/A')).status).toBe(409)
+  }
+  await using again = await started(data, keyOne)
+  const { body } = await request(again.api, 'GET', '/api/settings', undefined, 'plaintext')
+  expect(body).toMatchObject({ agent_settings: diff.agent_settings_diff, misc_settings: {} })
+  expect((await request(again.api, 'GET', '/api/settings/secrets/A', undefined, 'plaintext')).body).toBe(
+    plant('kept-secret'),
+  )
+})
+
+test('a change that was acknowledged is there after a kill, and none is there by half', async () => {
+  await using place = await folders()
+  const { data } = place
+  let acknowledged = -1
+  for (let round = 0; round < 3; round++) {
+    await using running = await started(data, keyOne)
+    const { body } = await request(running.api, 'GET', '/api/settings')
+    const found = body.misc_settings.count ?? -1
+    expect(found).toBeGreaterThanOrEqual(acknowledged)
+    expect(body.conversation_settings.max_iterations).toBe(found === -1 ? 500 : found + 1)
+    const killed = new Promise<void>((resolve) => {
+      setTimeout(() => void running.server.stop('SIGKILL').then(() => resolve()), 300 + 150 * round)
+    })
+    for (let count = found + 1; ; count++) {
+      const misc_settings_diff = { count }
+      const conversation_settings_diff = { max_iterations: count + 1 }
+      const change = { misc_settings_diff, conversation_settings_diff }
+      const answer = await request(running.api, 'PATCH', '/api/settings', change).catch(() => undefined)
+      if (answer?.status !== 200) break
+      acknowledged = count
+    }
+    await killed
+  }
+  expect(acknowledged).toBeGreaterThan(3)
+})

@@ -1,0 +1,184 @@
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { bash, finish, scripted } from '../support/agent-driver.ts'
+import { Api } from '../support/agent-server-api.ts'
+import { startServer } from '../support/agent-server.ts'
+
+const key = 'telemetry-session-key-0123456789'
+const prompt = 'a prompt that nobody else may see'
+const receiverKey = 'key-of-the-receiver-0123456789'
+const modelKey = 'sk-of-the-model-0123456789'
+
+interface Span {
+  readonly traceId: string
+  readonly spanId: string
+  readonly parentSpanId?: string
+  readonly name: string
+  readonly attributes: readonly { readonly key: string; readonly value: Readonly<Record<string, unknown>> }[]
+}
+
+/** Takes traces by OTLP over HTTP. */
+async function receiver() {
+  const spans: Span[] = []
+  const keys = new Set<string | undefined>()
+  let text = ''
+  const server = createServer(async (request, response) => {
+    const body = Buffer.concat(await request.toArray()).toString()
+    text += body
+    keys.add(request.headers.authorization)
+    for (const { scopeSpans } of JSON.parse(body).resourceSpans)
+      for (const scope of scopeSpans) spans.push(...scope.spans)
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const close = async () => {
+    server.closeAllConnections()
+    server.close()
+  }
+  return { spans, keys, text: () => text, url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: close }
+}
+
+async function place() {
+  const path = await mkdtemp(join(tmpdir(), 'slipway-telemetry-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
+
+/** A conversation that runs a command and finishes; answers its id. */
+async function play(api: Api, directory: string, headers: Record<string, string> = {}): Promise<string> {
+  const llm = { ...scripted([bash('echo hello'), finish()]), api_key: modelKey }
+  const { status, body } = await api.json<{ id: string }>('/api/conversations', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify({
+      agent: { llm, tools: [{ name: 'terminal' }] },
+      workspace: { working_dir: join(directory, 'a-workspace-of-somebody') },
+      initial_message: { content: prompt },
+      autotitle: false,
+    }),
+  })
+  expect(status).toBe(201)
+  const info = () => api.json<{ execution_status: string }>(`/api/conversations/${body.id}`)
+  while ((await info()).body.execution_status !== 'finished') await sleep(20)
+  return body.id
+}
+
+function apiOf(url: string): Api {
+  return new Api({ url, headers: { 'x-session-api-key': key }, [Symbol.asyncDispose]: async () => {} })
+}
+
+test('a run is seen in the metrics, in traces and in the audit, and nothing of what was said', async () => {
+  await using there = await receiver()
+  await using directory = await place()
+  const audit = join(directory.path, 'audit.log')
+  const server = await startServer(join(directory.path, 'data'), {
+    SLIPWAY_SESSION_API_KEY: key,
+    SLIPWAY_AUDIT_LOG: audit,
+    OTEL_EXPORTER_OTLP_ENDPOINT: there.url,
+    OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer%20${receiverKey}`,
+    SLIPWAY_LOG_LEVEL: 'debug',
+  })
+  const traceId = '0af7651916cd43dd8448eb211c80319c'
+  let id = ''
+  let metrics = ''
+  try {
+    const api = apiOf(server.url)
+    id = await play(api, directory.path, { traceparent: `00-${traceId}-b7ad6b7169203331-01` })
+    await api.send('POST', '/api/bash/execute_bash_command', { command: 'false' })
+    metrics = await (await api.fetch('/metrics')).text()
+  } finally {
+    await server.stop()
+  }
+  const value = (series: string) =>
+    Number(
+      metrics
+        .split('\n')
+        .find((line) => line.startsWith(`${series} `))
+        ?.slice(series.length),
+    )
+  expect(value('slipway_events_appended_total')).toBeGreaterThan(5)
+  expect(value('slipway_conversations{status="finished"}')).toBe(1)
+  expect(value('slipway_conversations_loaded')).toBe(1)
+  expect(value('slipway_runs_total{outcome="finished"}')).toBe(1)
+  expect(value('slipway_run_duration_seconds_count')).toBe(1)
+  expect(value('slipway_runs_active')).toBe(0)
+  expect(value('slipway_model_calls_total{provider="scripted",outcome="ok"}')).toBe(2)
+  expect(value('slipway_model_tokens_total{provider="scripted",kind="prompt"}')).toBeGreaterThan(0)
+  expect(value('slipway_tool_calls_total{tool="TerminalTool",outcome="ok"}')).toBe(1)
+  expect(value('slipway_bash_commands_total{outcome="failed"}')).toBe(1)
+  expect(value('slipway_commit_changes_count')).toBeGreaterThan(2)
+  expect(value('process_resident_memory_bytes')).toBeGreaterThan(0)
+
+  const inTrace = there.spans.filter((span) => span.traceId === traceId)
+  const named = (name: string) => inTrace.filter((span) => span.name === name)
+  const [request] = named('POST /api/conversations')
+  const [run] = named('run')
+  expect(request?.parentSpanId).toBe('b7ad6b7169203331')
+  expect(run?.parentSpanId).toBe(request?.spanId)
+  const calls = named('model call')
+  expect(calls.map(({ parentSpanId }) => parentSpanId)).toEqual([run?.spanId, run?.spanId])
+  const attributes = Object.fromEntries(calls[0]?.attributes.map(({ key, value }) => [key, value]) ?? [])
+  expect(Object.keys(attributes).sort()).toEqual([
+    'gen_ai.request.model',
+    'gen_ai.system',
+    'gen_ai.usage.input_tokens',
+    'gen_ai.usage.output_tokens',
+    'slipway.outcome',
+  ])
+  expect(named('tool call')[0]?.parentSpanId).toBe(run?.spanId)
+  expect(named('append').some(({ parentSpanId }) => parentSpanId === run?.spanId)).toBe(true)
+
+  expect([...there.keys]).toEqual([`Bearer ${receiverKey}`])
+
+  const lines = (await readFile(audit, 'utf8')).trimEnd().split('\n')
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    expect.objectContaining({ audit: true, method: 'POST', route: '/api/conversations', status: 201 }),
+    expect.objectContaining({
+      route: '/api/bash/execute_bash_command',
+      caller: expect.stringMatching(/^key:/),
+    }),
+  ])
+  const seen = { metrics, traces: there.text(), audit: lines.join(), log: server.output() }
+  for (const [where, text] of Object.entries(seen))
+    for (const hidden of [key, receiverKey, prompt, modelKey, 'a-workspace-of-somebody', 'echo hello'])
+      expect(text, where).not.toContain(hidden)
+  for (const text of [metrics, there.text()]) expect(text).not.toContain(id)
+})
+
+test('the metrics are for those with a key', async () => {
+  await using directory = await place()
+  const server = await startServer(join(directory.path, 'data'), { SLIPWAY_SESSION_API_KEY: key })
+  try {
+    const statuses: number[] = []
+    for (const headers of [{}, { authorization: `Bearer ${key}` }])
+      statuses.push((await fetch(`${server.url}/metrics`, { headers })).status)
+    expect(statuses).toEqual([401, 200])
+  } finally {
+    await server.stop()
+  }
+})
+
+test('a file of the audit that cannot be opened, and a header that is none, keep the server from starting', async () => {
+  await using directory = await place()
+  const start = (env: Record<string, string>) =>
+    startServer(join(directory.path, 'data'), env).then(
+      async (server) => await server.stop(),
+      (error: Error) => error.message,
+    )
+  expect(await start({ SLIPWAY_AUDIT_LOG: join(directory.path, 'nowhere', 'x.log') })).toMatch(
+    /cannot be opened/,
+  )
+  const secret = 'secret-without-a-name'
+  const refused = await start({
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+    OTEL_EXPORTER_OTLP_HEADERS: secret,
+  })
+  expect(refused).toMatch(/OTEL_EXPORTER_OTLP_HEADERS/)
+  expect(refused).not.toContain(secret)
+})

@@ -1,0 +1,185 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { join, resolve } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+import { chromium } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ended, type Installation, install, serveInstalled } from '../support/npm-packages.ts'
+import { installedBrowser } from '../support/browser-user.ts'
+
+/**
+ * The packages that `npm run release` makes, installed by npm into an empty folder and run from there. `SLIPWAY_INSTALLED=1`
+ * runs the whole wire suite against the installed server and wants npm to be able to install; without it a few parts do, and
+ * where npm reaches no registry the tests say so and are skipped.
+ */
+const root = resolve(import.meta.dirname, '../..')
+const isThorough = process.env.SLIPWAY_INSTALLED === '1'
+const browser = await installedBrowser()
+const made = await install()
+if (typeof made === 'string' && isThorough) throw new Error(made)
+const reason = typeof made === 'string' ? made : undefined
+const step = (name: string, run: (there: Installation) => Promise<void>) =>
+  test.skipIf(reason !== undefined)(
+    reason === undefined ? name : `${name}: ${reason}`,
+    { timeout: 600_000 },
+    async () => {
+      if (typeof made !== 'string') await run(made)
+    },
+  )
+
+const sessionKey = 'installed-key'
+let server: Awaited<ReturnType<typeof serveInstalled>> | undefined
+beforeAll(async () => {
+  if (typeof made !== 'string') server = await serveInstalled(made, sessionKey)
+}, 60_000)
+afterAll(async () => {
+  await server?.stop()
+  if (typeof made !== 'string') await made[Symbol.asyncDispose]()
+}, 60_000)
+
+step('the command says its version, and its help names the servers', async ({ directory, command }) => {
+  const { version } = JSON.parse(await readFile(join(root, 'packages/cli/package.json'), 'utf8'))
+  const linked = join(directory, 'node_modules/.bin/slipway')
+  expect(await ended(process.execPath, [linked, '--version'], { cwd: directory })).toEqual({
+    code: 0,
+    output: `${version}\n`,
+  })
+  const { output } = await ended(process.execPath, [command, '--help'], { cwd: directory })
+  for (const name of ['serve', 'sandbox-server', 'run', 'demo']) expect(output).toContain(name)
+})
+
+step('the packages hold no TypeScript but declarations, and nothing of tests', async ({ directory }) => {
+  const { output } = await ended(
+    'find',
+    ['node_modules/slipway', 'node_modules/@slipway', '-type', 'f', '-name', '*.ts', '!', '-name', '*.d.ts'],
+    { cwd: directory },
+  )
+  expect(output).toBe('')
+  const { output: tests } = await ended(
+    'grep',
+    ['-rlE', "from 'vitest'|fast-check", 'node_modules/slipway', '--include=*.js'],
+    { cwd: directory },
+  )
+  expect(tests).toBe('')
+})
+
+step('the demo runs to its end', async ({ directory, command }) => {
+  const { code, output } = await ended(process.execPath, [command, 'demo', '--fast'], { cwd: directory })
+  expect([code, output]).toEqual([0, expect.stringContaining('That was it')])
+})
+
+test.skipIf(reason !== undefined || !isThorough)(
+  'a sandbox runs the installed server behind its walls',
+  { timeout: 300_000 },
+  async () => {
+    if (typeof made === 'string') return
+    const { code, output } = await ended(process.execPath, [made.command, 'demo-sandbox', '--fast'], {
+      cwd: made.directory,
+    })
+    expect([code, output]).toEqual([0, expect.stringContaining('That was it')])
+  },
+)
+
+step('the server serves existing clients as the one of the working tree does', async () => {
+  const files = ['health', 'events', 'files', 'skills', 'sub-agents'].map(
+    (name) => `conformance/wire/${name}.test.ts`,
+  )
+  const vitest = join(root, 'node_modules/vitest/vitest.mjs')
+  const args = [
+    'run',
+    ...(isThorough ? ['conformance/wire'] : files),
+    '--no-file-parallelism',
+    '--reporter=dot',
+  ]
+  const { code, output } = await ended(process.execPath, [vitest, ...args], {
+    cwd: root,
+    env: { SLIPWAY_URL: String(server?.url), SLIPWAY_SESSION_API_KEY: sessionKey },
+  })
+  expect(stripVTControlCharacters(output)).toMatch(/Tests +\d+ passed \(/)
+  expect(code).toBe(0)
+})
+
+const consumer = `
+import { Client, follow } from '@slipway/client'
+const client = new Client({ url: 'http://127.0.0.1:1', sessionApiKey: 'x' })
+const page = await client.call('searchEvents', { params: { conversation_id: 'x' }, query: { kind: 'MessageEvent' } })
+const id: string | undefined = page.items[0]?.id
+for await (const { position, event } of follow(client, 'x', { after: 0 })) console.log(position.toFixed(), event.kind, id)
+// @ts-expect-error there is no such operation
+await client.call('nothingSuch', {})
+// @ts-expect-error an id is no number
+const wrong: number = page.items[0]?.id
+console.log(wrong)
+`
+
+step(
+  'the client has types that strict compilers take, with nothing else installed',
+  async ({ directory }) => {
+    await writeFile(join(directory, 'consumer.ts'), consumer)
+    const common = [
+      '--noEmit',
+      '--strict',
+      '--exactOptionalPropertyTypes',
+      '--target',
+      'esnext',
+      '--types',
+      '',
+    ]
+    const lib = ['--lib', 'esnext,dom,dom.iterable,dom.asynciterable']
+    const args = ['--ignoreConfig', ...common, ...lib, '--module', 'nodenext', 'consumer.ts']
+    const { output } = await ended(join(root, 'node_modules/.bin/tsc'), args, { cwd: directory })
+    expect(output).toBe('')
+    const { dependencies } = JSON.parse(
+      await readFile(join(directory, 'node_modules/@slipway/client/package.json'), 'utf8'),
+    )
+    expect(dependencies).toBeUndefined()
+  },
+)
+
+/** What the client does in Node and in a page: makes a conversation, follows it to its end, answers the kinds. */
+const work = (url: string, directory: string) => `
+const client = new Client({ url: ${JSON.stringify(url)}, sessionApiKey: ${JSON.stringify(sessionKey)} })
+const llm = { model: 'scripted/test', script: [{ text: 'From the packaged client.' }] }
+const body = { agent: { llm, tools: [] }, workspace: { working_dir: ${JSON.stringify(join(directory, 'work'))} }, autotitle: false, initial_message: { content: 'Hi' } }
+const { id } = await client.call('createConversation', { body })
+const kinds = []
+for await (const { event } of follow(client, id, { after: 0, until: 'idle' })) kinds.push(event.kind)
+const { response } = await client.call('finalResponse', { params: { conversation_id: id } })
+`
+const seen = [
+  'SystemPromptEvent',
+  'MessageEvent',
+  'ConversationStateUpdateEvent',
+  'MessageEvent',
+  'ConversationStateUpdateEvent',
+]
+
+step('the client works in Node', async ({ directory }) => {
+  const script = `import { Client, follow } from '@slipway/client'\n${work(String(server?.url), directory)}\nconsole.log(JSON.stringify({ kinds, response }))`
+  const { output } = await ended(process.execPath, ['--input-type=module', '-e', script], { cwd: directory })
+  expect(JSON.parse(output)).toEqual({ kinds: seen, response: 'From the packaged client.' })
+})
+
+step('the client is one file that a browser loads and works with', async ({ directory }) => {
+  if (browser === undefined)
+    return console.warn('No Chromium is installed: the client was not tried in a browser.')
+  const module = await readFile(join(directory, 'node_modules/@slipway/client/index.js'))
+  const pages = createServer((request, response) => {
+    const isModule = request.url === '/client.js'
+    response.setHeader('content-type', isModule ? 'text/javascript' : 'text/html')
+    response.end(isModule ? module : '<!doctype html><title>client</title>')
+  })
+  await new Promise<void>((done) => pages.listen(0, '127.0.0.1', done))
+  const address = pages.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  const chrome = await chromium.launch({ executablePath: browser, args: ['--no-sandbox'] })
+  try {
+    const page = await chrome.newPage()
+    await page.goto(`http://127.0.0.1:${port}/`)
+    const script = `(async () => { const { Client, follow } = await import('/client.js')\n${work(String(server?.url), directory)}\nreturn { kinds, response } })()`
+    expect(await page.evaluate(script)).toEqual({ kinds: seen, response: 'From the packaged client.' })
+  } finally {
+    await chrome.close()
+    pages.close()
+  }
+})

@@ -1,0 +1,154 @@
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { agrees, bash, everyStep, Known, pairs, round, writeFile } from '../support/sandbox-server/crash-rounds.ts'
+import { processesOf } from '../support/sandbox-server/process-resources.ts'
+import { conversation, life, pool } from '../support/sandbox-server/crash-scenarios.ts'
+import { type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
+
+/**
+ * How often the server is killed at a random moment. From 100 on it is killed at every step of the warm pool too, and at every commit
+ * of a conversation; otherwise at those steps that only the pool has, and at some of the commits.
+ */
+const kills = Number(process.env.SLIPWAY_SANDBOX_KILLS ?? 3)
+const isThorough = kills >= 100
+const limitMs = 600_000 + kills * 120_000
+
+test(
+  'killed at any step of start, pause, resume and delete, it loses nothing and leaves nothing behind',
+  async () => {
+    await using server = await SandboxServer.prepare()
+    const seen = await everyStep(server, life, (steps) => steps)
+    const wishes = ['write wanted paused', 'write wanted running', 'write wanted gone']
+    const calls = ['add', 'start', 'pause', 'resume', 'remove', 'forget']
+    expect([...seen]).toEqual(
+      expect.arrayContaining(pairs(...wishes, ...calls, 'write RUNNING', 'write PAUSED')),
+    )
+  },
+  limitMs,
+)
+
+test(
+  'killed at any step of a start from the warm pool, it loses nothing and leaves nothing behind',
+  async () => {
+    await using server = await SandboxServer.prepare()
+    const seen = await everyStep(server, pool, (steps) =>
+      isThorough ? steps : steps.filter((step) => /^1 \w+ (?:add|start|claim|init)$/.test(step)),
+    )
+    expect([...seen]).toEqual(expect.arrayContaining(pairs('add', 'start', 'claim', 'init')))
+  },
+  limitMs,
+)
+
+test(
+  'killed at any step of a conversation, it can be started again and deleted, and nothing is there twice',
+  async () => {
+    await using server = await SandboxServer.prepare()
+    const seen = await everyStep(server, conversation, (steps) => {
+      const commits = steps.filter((step) => step.endsWith(' commit'))
+      return isThorough ? commits : commits.filter((_, at) => at % 7 === 0)
+    })
+    expect([...seen]).toEqual(expect.arrayContaining(pairs('commit')))
+  },
+  limitMs,
+)
+
+test(
+  'killed at any moment, also while it comes back, it loses nothing and leaves nothing behind',
+  async () => {
+    for (const [at, scenario] of [life, pool, conversation].entries()) {
+      await using server = await SandboxServer.prepare()
+      for (let count = at; count < kills; count += 3) {
+        const name = `moment-${at}-${count}`
+        await round(server, scenario, {
+          name,
+          kill: (one) => killAfter(one, Math.random() * 4_000),
+          again: (one) => killAfter(one, Math.random() * 2_000),
+        })
+      }
+    }
+  },
+  limitMs,
+)
+
+/** Kills the server so long after it was started; nothing when it has ended by then. */
+async function killAfter(server: SandboxServer, ms: number): Promise<void> {
+  await sleep(ms)
+  if (server.isRunning) server.signal('SIGKILL')
+}
+
+/** Who of a sandbox is killed: its agent server, what it is walled in by, the shell beside it, or all at once. */
+const victims: Readonly<Record<string, (command: string) => boolean>> = {
+  'agent server': (command) => command.startsWith(process.execPath),
+  wrapper: (command) => command.startsWith('/usr/bin/bwrap') || command.startsWith('bwrap'),
+  supervisor: (command) => command.startsWith('/bin/sh'),
+  everything: () => true,
+}
+
+/** Answers how many there were. */
+async function killIn(server: SandboxServer, box: SandboxInfo, victim: string): Promise<number> {
+  const found = await processesOf(join(server.data, 'sandboxes', box.id))
+  const hit = found.filter(({ command }) => victims[victim]?.(command))
+  for (const { pid } of hit) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // It has gone with another one.
+    }
+  }
+  return hit.length
+}
+
+test(
+  'a sandbox whose processes are killed is ERROR with words and never PAUSED, and a resume brings it back with its files',
+  async () => {
+    await using server = await SandboxServer.open({ env: { SLIPWAY_RECONCILE_SECONDS: '1' } })
+    const known = new Known('victim')
+    known.box = await server.running()
+    await writeFile(known.box, known)
+    const { id } = known.box
+    for (const victim of Object.keys(victims)) {
+      for (const isDown of [false, true]) {
+        if (isDown) await server.stop('SIGKILL')
+        // Where nothing walls it in, there is no wrapper.
+        const count = await killIn(server, known.box, victim)
+        if (isDown) await server.start()
+        if (count === 0 && victim === 'wrapper') continue
+        expect(count).toBeGreaterThan(0)
+        const dead = await server.until(id, 'ERROR', ['PAUSED', 'MISSING'])
+        expect(String(dead.status_detail).length).toBeGreaterThan(5)
+        expect(dead.exposed_urls).toBeNull()
+        const again = server.call('POST', `/api/v1/sandboxes/${id}/pause`)
+        expect((await again).status).toBe(409)
+        expect((await server.call('POST', `/api/v1/sandboxes/${id}/resume`)).status).toBe(200)
+        const box = await server.until(id, 'RUNNING', ['PAUSED', 'MISSING'])
+        expect(box.session_api_key).toBe(known.box.session_api_key)
+        await agrees(server, box, known)
+        known.box = box
+      }
+    }
+  },
+  limitMs,
+)
+
+test(
+  'one whose processes are killed while it is paused stays PAUSED, and a resume starts it on its files',
+  async () => {
+    await using server = await SandboxServer.open({ env: { SLIPWAY_RECONCILE_SECONDS: '1' } })
+    const known = new Known('sleeper')
+    known.box = await server.running()
+    await writeFile(known.box, known)
+    const { id } = known.box
+    await server.call('POST', `/api/v1/sandboxes/${id}/pause`)
+    await server.stop('SIGKILL')
+    expect(await killIn(server, known.box, 'everything')).toBeGreaterThan(0)
+    await server.start()
+    await sleep(2_000)
+    expect((await server.sandbox(id))?.status).toBe('PAUSED')
+    expect((await server.call('POST', `/api/v1/sandboxes/${id}/resume`)).status).toBe(200)
+    const box = await server.until(id, 'RUNNING', ['ERROR', 'MISSING'])
+    await agrees(server, box, known)
+    expect(await bash(box, 'echo on')).toBe('on\n')
+  },
+  limitMs,
+)

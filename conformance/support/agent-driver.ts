@@ -1,0 +1,216 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { WebSocket } from 'ws'
+import type { Api, Event } from './agent-server-api.ts'
+import type { TestServer } from './agent-server.ts'
+
+/** A conversation as REST answers it; what a test looks at is checked there. */
+export interface Info {
+  readonly id: string
+  readonly execution_status: string
+  readonly title: string | null
+  readonly workspace: { readonly working_dir: string }
+  readonly [member: string]: unknown
+}
+
+export interface Answer<T = unknown> {
+  readonly status: number
+  readonly body: T
+}
+
+/** One tool call of a script. */
+export function call(name: string, args: object = {}): { name: string; arguments: object } {
+  return { name, arguments: args }
+}
+
+/** A step of a script that calls tools. */
+export function calls(...tool_calls: readonly object[]): object {
+  return { tool_calls }
+}
+
+export function bash(command: string, more: object = {}): object {
+  return calls(call('terminal', { command, ...more }))
+}
+
+export function finish(message = 'Done.'): object {
+  return calls(call('finish', { message }))
+}
+
+/** A model that plays a script. */
+export function scripted(script: readonly unknown[], more: object = {}): object {
+  return { model: 'scripted/test', usage_id: 'agent', script, ...more }
+}
+
+/** The calls of tests that let agents run. */
+export class Driver {
+  readonly api: Api
+  readonly #server: TestServer
+  readonly #directory: string
+
+  constructor(options: {
+    readonly api: Api
+    readonly server: TestServer
+    /** Where conversations work unless they say otherwise. */
+    readonly directory: string
+  }) {
+    this.api = options.api
+    this.#server = options.server
+    this.#directory = options.directory
+  }
+
+  /** Creates a conversation with the terminal; `agent` replaces members of the agent, `more` of the request. */
+  async create(agent: object, more: object = {}): Promise<Info> {
+    const { status, body } = await this.ask(agent, more)
+    if (status !== 201) throw new Error(`create answered ${status}: ${JSON.stringify(body)}`)
+    return body
+  }
+
+  async ask(agent: object, more: object = {}): Promise<Answer<Info>> {
+    const request = {
+      agent: { kind: 'Agent', tools: [{ name: 'terminal' }], ...agent },
+      workspace: { working_dir: this.#directory },
+      autotitle: false,
+      ...more,
+    }
+    return (await this.api.send('POST', '/api/conversations', request)) as Answer<Info>
+  }
+
+  /** A conversation that plays a script from its first message on. */
+  async play(script: readonly unknown[], more: object = {}): Promise<Info> {
+    return await this.create({ llm: scripted(script) }, { initial_message: { content: 'Begin.' }, ...more })
+  }
+
+  async info(id: string): Promise<Info> {
+    const { status, body } = await this.api.json<Info>(`/api/conversations/${id}`)
+    if (status !== 200) throw new Error(`the conversation answered ${status}: ${JSON.stringify(body)}`)
+    return body
+  }
+
+  async post(id: string, verb: string, body?: object): Promise<Answer> {
+    const path = `/api/conversations/${id}/${verb}`
+    return body === undefined
+      ? await this.api.json(path, { method: 'POST' })
+      : await this.api.send('POST', path, body)
+  }
+
+  async say(id: string, content: unknown, more: object = {}): Promise<Answer> {
+    return await this.post(id, 'events', { content, run: true, ...more })
+  }
+
+  /** All events, as soon as nothing runs any more. */
+  async rest(id: string): Promise<Event[]> {
+    const response = await this.api.fetch(`/api/conversations/${id}/events/stream?until=idle`)
+    return stored(await response.text())
+  }
+
+  /** The events there are. */
+  async events(id: string): Promise<Event[]> {
+    const text = (await this.api.export(id)).toString()
+    return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]))
+  }
+
+  /** Waits until an event is in the log, and answers all of them. */
+  async until(id: string, isThere: (event: Event) => boolean): Promise<Event[]> {
+    for (let waited = 0; waited < 20_000; waited += 30) {
+      const events = await this.events(id)
+      if (events.some(isThere)) return events
+      await sleep(30)
+    }
+    throw new Error(`the event did not come: ${JSON.stringify((await this.events(id)).map(brief))}`)
+  }
+
+  open(path: string): Client {
+    return new Client(`${this.#server.url.replace(/^http/, 'ws')}${path}`, this.#server.headers)
+  }
+}
+
+/** The stored events of a text of server-sent events. */
+export function stored(text: string): Event[] {
+  return [...text.matchAll(/^id: \d+\ndata: (.*)$/gm)].map((found) => JSON.parse(String(found[1])))
+}
+
+/** An event in a word or two: what the order of a run is compared by. */
+export function brief(event: Event): string {
+  switch (event.kind) {
+    case 'ConversationStateUpdateEvent':
+      return event.key === 'full_state' ? 'full_state' : `${event.key}=${event.value}`
+    case 'MessageEvent':
+      return `message:${event.source}`
+    case 'ActionEvent':
+    case 'AgentErrorEvent':
+    case 'UserRejectObservation':
+      return `${event.kind}:${event.tool_name}`
+    case 'ConversationErrorEvent':
+      return `${event.kind}:${event.code}`
+    case 'ObservationEvent':
+      return `result:${event.tool_name}`
+    default:
+      return event.kind
+  }
+}
+
+/** All texts of a value, one after another. */
+export function texts(value: unknown): string {
+  if (typeof value === 'string') return `${value}\n`
+  if (typeof value !== 'object' || value === null) return ''
+  return Object.values(value).map(texts).join('')
+}
+
+/** What every log keeps: ids once, and of each call exactly one action and, when nothing waits, exactly one result. */
+export function faultsOf(events: readonly Event[], options: { readonly mayWait?: boolean } = {}): string[] {
+  const faults: string[] = []
+  const ids = new Set(events.map(({ id }) => id))
+  if (ids.size !== events.length) faults.push('an id stands twice')
+  const actions = events.filter(({ kind }) => kind === 'ActionEvent')
+  const results = events.filter(({ kind }) =>
+    ['ObservationEvent', 'UserRejectObservation', 'AgentErrorEvent'].includes(kind),
+  )
+  const callIds = actions.map(({ tool_call_id }) => tool_call_id)
+  if (new Set(callIds).size !== callIds.length) faults.push('a call stands twice')
+  for (const id of callIds) {
+    const count = results.filter(({ tool_call_id }) => tool_call_id === id).length
+    if (count !== 1 && !(options.mayWait && count === 0)) faults.push(`call ${id} has ${count} results`)
+  }
+  for (const { tool_call_id } of results)
+    if (!callIds.includes(tool_call_id)) faults.push(`result of no call ${tool_call_id}`)
+  const times = events.map(({ timestamp }) => timestamp)
+  if (times.some((time, at) => at > 0 && time < String(times[at - 1]))) faults.push('time goes back')
+  return faults
+}
+
+/** A client of a socket that keeps every frame and can wait for one. */
+export class Client implements AsyncDisposable {
+  readonly frames: string[] = []
+  readonly socket: WebSocket
+  readonly #closed: Promise<void>
+  #wake: () => void = () => {}
+
+  constructor(url: string, headers: Readonly<Record<string, string>>) {
+    this.socket = new WebSocket(url, { headers })
+    this.#closed = new Promise((resolve) => this.socket.on('close', () => resolve()))
+    this.socket.on('error', () => {})
+    this.socket.on('message', (data) => {
+      this.frames.push(String(data))
+      this.#wake()
+    })
+  }
+
+  events(): Event[] {
+    return this.frames.map((frame) => JSON.parse(frame))
+  }
+
+  /** Waits until the frames so far are enough. */
+  async until(isEnough: (events: readonly Event[]) => boolean): Promise<Event[]> {
+    for (;;) {
+      const events = this.events()
+      if (isEnough(events)) return events
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.socket.terminate()
+    await this.#closed
+  }
+}

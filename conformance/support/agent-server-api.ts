@@ -1,0 +1,97 @@
+import type { TestServer } from './agent-server.ts'
+
+export interface Event {
+  readonly id: string
+  readonly timestamp: string
+  readonly kind: string
+  readonly source?: string
+  readonly [member: string]: unknown
+}
+
+export interface Page {
+  readonly items: readonly Event[]
+  readonly next_page_id: string | null
+}
+
+/** The calls that the suites share: plain fetch, so that nothing of ours stands between test and wire. */
+export class Api {
+  readonly #server: TestServer
+
+  constructor(server: TestServer) {
+    this.#server = server
+  }
+
+  async fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    return await fetch(`${this.#server.url}${path}`, {
+      ...init,
+      headers: { ...this.#server.headers, ...init.headers },
+    })
+  }
+
+  async json<T = unknown>(path: string, init?: RequestInit): Promise<{ status: number; body: T }> {
+    const response = await this.fetch(path, init)
+    return { status: response.status, body: (await response.json()) as T }
+  }
+
+  async send(method: string, path: string, body: unknown): Promise<{ status: number; body: unknown }> {
+    return await this.json(path, {
+      method,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+  }
+
+  /** Imports lines and answers the conversation's id. */
+  async import(lines: string | Uint8Array<ArrayBuffer>, query = ''): Promise<string> {
+    const { status, body } = await this.json<{ conversation_id: string }>(
+      `/api/conversations/import${query}`,
+      {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-ndjson' },
+        body: lines,
+      },
+    )
+    if (status !== 201) throw new Error(`import answered ${status}: ${JSON.stringify(body)}`)
+    return body.conversation_id
+  }
+
+  async export(id: string): Promise<Buffer> {
+    const response = await this.fetch(`/api/conversations/${id}/export`)
+    return Buffer.from(await response.arrayBuffer())
+  }
+
+  async search(id: string, query: Readonly<Record<string, string>> = {}): Promise<Page> {
+    const { status, body } = await this.json<Page>(
+      `/api/conversations/${id}/events/search?${new URLSearchParams(query)}`,
+    )
+    if (status !== 200) throw new Error(`search answered ${status}: ${JSON.stringify(body)}`)
+    return body
+  }
+
+  /** All events of a page walk. */
+  async walk(id: string, query: Readonly<Record<string, string>> = {}): Promise<Event[]> {
+    const events: Event[] = []
+    for (let page_id: string | null = ''; page_id !== null; ) {
+      const page: Page = await this.search(id, { ...query, ...(page_id === '' ? {} : { page_id }) })
+      events.push(...page.items)
+      page_id = page.next_page_id
+    }
+    return events
+  }
+
+  async count(id: string, query: Readonly<Record<string, string>> = {}): Promise<number> {
+    return (await this.json<number>(`/api/conversations/${id}/events/count?${new URLSearchParams(query)}`))
+      .body
+  }
+}
+
+/** A user message as a line of an import. */
+export function message(id: string, timestamp: string, text: string, source = 'user'): string {
+  const llm_message = { role: source === 'user' ? 'user' : 'assistant', content: [{ type: 'text', text }] }
+  return JSON.stringify({ id, timestamp, source, llm_message, kind: 'MessageEvent' })
+}
+
+/** Text of an import. */
+export function lines(...events: readonly (string | object)[]): string {
+  return events.map((event) => `${typeof event === 'string' ? event : JSON.stringify(event)}\n`).join('')
+}

@@ -1,0 +1,88 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+
+const main = resolve(import.meta.dirname, '../../packages/agent-server/src/main.ts')
+
+/** A server to test against: the one that `SLIPWAY_URL` names, or one of the working tree with a directory of its own. */
+export interface TestServer extends AsyncDisposable {
+  readonly url: string
+  /** Headers that every request needs. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export async function openServer(): Promise<TestServer> {
+  const { SLIPWAY_URL, SLIPWAY_SESSION_API_KEY } = process.env
+  if (SLIPWAY_URL !== undefined) {
+    const headers =
+      SLIPWAY_SESSION_API_KEY === undefined ? {} : { 'x-session-api-key': SLIPWAY_SESSION_API_KEY }
+    return { url: SLIPWAY_URL.replace(/\/$/, ''), headers, [Symbol.asyncDispose]: async () => {} }
+  }
+  const data = await mkdtemp(join(tmpdir(), 'slipway-test-'))
+  const server = await startServer(data)
+  return {
+    url: server.url,
+    headers: {},
+    async [Symbol.asyncDispose]() {
+      await server.stop()
+      await rm(data, { recursive: true })
+    },
+  }
+}
+
+/** A server process of the working tree on a directory of the caller's, for tests that stop and start it. */
+export async function startServer(
+  data: string,
+  env: Readonly<Record<string, string>> = {},
+  /** More arguments, the last of a kind counts. */
+  more: readonly string[] = [],
+) {
+  return await startProcess([main, '--port', '0', '--data', data, ...more], env)
+}
+
+/** The same of any program for this Node whose first line is its address. */
+export async function startProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const child = spawn(process.execPath, args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, SLIPWAY_LOG_LEVEL: 'error', ...env },
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk) => {
+      output += chunk
+    })
+  }
+  const url = await firstLine(child)
+  return {
+    url,
+    pid: child.pid,
+    /** What it has printed so far. */
+    output: () => output,
+    async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+      if (child.exitCode !== null || child.signalCode !== null) return child.exitCode
+      const exit = once(child, 'exit')
+      child.kill(signal)
+      await exit
+      return child.exitCode
+    },
+  }
+}
+
+function firstLine(child: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let output = ''
+    let errors = ''
+    child.stderr?.on('data', (chunk) => {
+      errors += chunk
+    })
+    child.stdout?.on('data', (chunk) => {
+      output += chunk
+      const end = output.indexOf('\n')
+      if (end !== -1) resolve(output.slice(0, end))
+    })
+    child.once('error', reject)
+    child.once('exit', (code) => reject(new Error(`the server ended with ${code}: ${errors}`)))
+  })
+}

@@ -1,0 +1,83 @@
+import { spawn } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { startProcess } from './agent-server.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+/** What npm says when it is the registry that it lacks. */
+const unreachable =
+  /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|EHOSTUNREACH|ERR_SOCKET_TIMEOUT/
+
+export interface Ended {
+  readonly code: number | null
+  readonly output: string
+}
+
+/** Runs a program to its end. Settings of ours in the environment are not inherited. */
+export async function ended(
+  program: string,
+  args: readonly string[],
+  options: { cwd: string; env?: Record<string, string> },
+): Promise<Ended> {
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|VITEST)/.test(name))
+  const child = spawn(program, args, {
+    cwd: options.cwd,
+    env: { ...Object.fromEntries(inherited), ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+  return await new Promise((done, fail) => {
+    child.on('error', fail)
+    child.on('close', (code) => done({ code, output }))
+  })
+}
+
+/** The two packages of the working tree, installed by npm into a folder as anybody would. */
+export interface Installation extends AsyncDisposable {
+  readonly directory: string
+  /** The JavaScript file that npm links as the command. */
+  readonly command: string
+}
+
+/** Packs and installs. A string instead says why npm could not: there is no registry and not all is in its cache. */
+export async function install(): Promise<Installation | string> {
+  const base = await mkdtemp(join(tmpdir(), 'slipway-installed-'))
+  const remove = () => rm(base, { recursive: true, force: true })
+  try {
+    const [packed, directory] = [join(base, 'dist'), join(base, 'app')]
+    await must(process.execPath, [join(root, 'scripts/release.ts'), '--out', packed], root)
+    await mkdir(directory)
+    await writeFile(join(directory, 'package.json'), '{ "name": "app", "private": true, "type": "module" }\n')
+    const files = (await readdir(packed)).map((name) => join(packed, name))
+    const flags = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund', '--fetch-retries=1']
+    const { code, output } = await ended('npm', ['install', ...flags, ...files], { cwd: directory })
+    if (code !== 0 && unreachable.test(output)) {
+      await remove()
+      return `npm could not install: ${unreachable.exec(output)?.[0]}`
+    }
+    if (code !== 0) throw new Error(`npm install ended with ${code}: ${output}`)
+    const command = join(directory, 'node_modules/slipway/packages/cli/src/main.js')
+    return { directory, command, [Symbol.asyncDispose]: remove }
+  } catch (error) {
+    await remove()
+    throw error
+  }
+}
+
+async function must(program: string, args: readonly string[], cwd: string): Promise<void> {
+  const { code, output } = await ended(program, args, { cwd })
+  if (code !== 0) throw new Error(`${program} ended with ${code}: ${output}`)
+}
+
+/** `slipway serve` of an installation, with a key. */
+export async function serveInstalled({ directory, command }: Installation, sessionKey: string) {
+  const data = join(dirname(directory), 'data')
+  const home = join(dirname(directory), 'home')
+  await mkdir(home, { recursive: true })
+  const env = { SLIPWAY_SESSION_API_KEY: sessionKey, HOME: home }
+  const server = await startProcess([command, '--json', 'serve', '--port', '0', '--data', data], env)
+  const { url } = JSON.parse(server.url)
+  return { url: String(url), stop: server.stop }
+}

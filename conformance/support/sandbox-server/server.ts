@@ -1,0 +1,347 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, realpath, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { clearEngine, inEngine, type TestEngine } from './container-engine.ts'
+import { clear, ledgerOf, remainsOf, wishGone } from './process-resources.ts'
+
+const program = resolve(import.meta.dirname, '../../../packages/cli/src/main.ts')
+/** The server is told this key, so that one that is killed at its first start has not told another to nobody. */
+const key = 'sk-conformance-of-the-administrator'
+
+/** A server that takes so long hangs. */
+const startMs = 120_000
+const stopMs = 60_000
+
+/** A sandbox as the API answers it. */
+export interface SandboxInfo {
+  readonly id: string
+  readonly status: string
+  readonly status_detail?: string | null
+  readonly session_api_key: string | null
+  readonly exposed_urls:
+    | readonly { readonly name: string; readonly url: string; readonly port: number }[]
+    | null
+  readonly [member: string]: unknown
+}
+
+export interface Answer<T> {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: T
+}
+
+export interface SandboxServerOptions {
+  /** Settings named `SLIPWAY_*`, for each start. What the tests' own environment says of them is not passed on. */
+  readonly env?: Readonly<Record<string, string>>
+  /** The address that it listens on. */
+  readonly host?: string
+  /** Its sandboxes are containers of this engine; otherwise they are processes. */
+  readonly engine?: TestEngine
+}
+
+/** Another program than `slipway sandbox-server`, for one start. It is given `--port`, `--data`, `--host`. */
+export interface Program {
+  readonly main: string
+  readonly args?: readonly string[]
+}
+
+/**
+ * A sandbox server of the working tree in a process and a directory of its own, which a test may kill and start again: it has the
+ * same address then. Disposing of it deletes all of its sandboxes and rejects when anything is left of them.
+ */
+export class SandboxServer implements AsyncDisposable {
+  /** Key of the administrator. */
+  readonly key = key
+  /** Directory of everything that it keeps; no symbolic link. */
+  readonly data: string
+  readonly #options: SandboxServerOptions
+  readonly #output: string[] = []
+  #port: number
+  #child: ChildProcess | undefined
+
+  private constructor(data: string, port: number, options: SandboxServerOptions) {
+    this.data = data
+    this.#port = port
+    this.#options = options
+  }
+
+  /** One that answers. */
+  static async open(options: SandboxServerOptions = {}): Promise<SandboxServer> {
+    const server = await SandboxServer.prepare(options)
+    try {
+      await server.start()
+    } catch (error) {
+      await rm(server.data, { recursive: true, force: true })
+      throw error
+    }
+    return server
+  }
+
+  /** One that is not started yet. */
+  static async prepare(options: SandboxServerOptions = {}): Promise<SandboxServer> {
+    const data = await realpath(await mkdtemp(join(tmpdir(), 'slipway-conformance-')))
+    return new SandboxServer(data, await freePort(), options)
+  }
+
+  get port(): number {
+    return this.#port
+  }
+
+  get url(): string {
+    return `http://${this.#options.host ?? '127.0.0.1'}:${this.#port}`
+  }
+
+  get pid(): number | undefined {
+    return this.isRunning ? this.#child?.pid : undefined
+  }
+
+  get isRunning(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  /** Everything that it has printed, over all starts. */
+  output(): string {
+    return this.#output.join('')
+  }
+
+  /** Resolves when it answers; rejects when it ended before. */
+  async start(
+    options: { readonly env?: Readonly<Record<string, string>>; readonly program?: Program } = {},
+  ): Promise<void> {
+    if (this.isRunning) throw new Error('it runs already')
+    const child = this.#spawn(options)
+    this.#child = child
+    let printed = ''
+    const ready = new Promise<void>((resolve) => {
+      child.stdout?.on('data', (chunk) => {
+        printed += chunk
+        if (printed.includes('\n')) resolve()
+      })
+    })
+    const ended = once(child, 'exit').then(([code, signal]) => {
+      throw new Error(
+        `the sandbox server ended with ${code ?? signal} before it answered: ${this.output().slice(-4_000)}`,
+      )
+    })
+    const late = sleep(startMs, undefined, { ref: false }).then(() => {
+      throw new Error(`the sandbox server does not answer: ${this.output().slice(-4_000)}`)
+    })
+    await Promise.race([ready, ended, late])
+    late.catch(() => {})
+    ended.catch(() => {})
+  }
+
+  /** Resolves when it has ended, by this or before; answers its exit code or the signal. Rejects when it does not end. */
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | string | null> {
+    if (this.isRunning) this.#child?.kill(signal)
+    let isLate = false
+    const limit = setTimeout(() => {
+      isLate = true
+      this.#child?.kill('SIGKILL')
+    }, stopMs)
+    const end = await this.ended()
+    clearTimeout(limit)
+    if (isLate) throw new Error(`the sandbox server did not end: ${this.output().slice(-4_000)}`)
+    return end
+  }
+
+  /** Ends it and starts it again at another port. */
+  async moveTo(port: number): Promise<void> {
+    await this.stop()
+    this.#port = port
+    await this.start()
+  }
+
+  /** A signal that does not end it. */
+  signal(name: NodeJS.Signals): void {
+    this.#child?.kill(name)
+  }
+
+  /** Resolves when it has ended by itself. */
+  async ended(): Promise<number | string | null> {
+    if (this.isRunning && this.#child !== undefined) await once(this.#child, 'exit')
+    return this.#child?.exitCode ?? this.#child?.signalCode ?? null
+  }
+
+  /** A request with the key of the administrator, unless `init` has another one. */
+  async fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers)
+    if (!headers.has('authorization') && !headers.has('x-access-token') && !headers.has('x-session-api-key'))
+      headers.set('authorization', `Bearer ${this.key}`)
+    return await fetch(`${this.url}${path}`, { ...init, headers })
+  }
+
+  /** The same with JSON in both directions; a body that is not JSON is answered as text. */
+  async call<T = unknown>(
+    method: string,
+    path: string,
+    body?: unknown,
+    init: RequestInit = {},
+  ): Promise<Answer<T>> {
+    const headers = new Headers(init.headers)
+    if (body !== undefined) headers.set('content-type', 'application/json')
+    const json = body === undefined ? {} : { body: JSON.stringify(body) }
+    const response = await this.fetch(path, { ...init, ...json, method, headers })
+    const text = await response.text()
+    const isJson = response.headers.get('content-type')?.startsWith('application/json') ?? false
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: (isJson ? JSON.parse(text) : text) as T,
+    }
+  }
+
+  /** Starts a sandbox and answers it as it is then, usually STARTING. */
+  async startSandbox(query = ''): Promise<SandboxInfo> {
+    const { status, body } = await this.call<SandboxInfo>('POST', `/api/v1/sandboxes${query}`)
+    if (status !== 200) throw new Error(`the start answered ${status}: ${JSON.stringify(body)}`)
+    return body
+  }
+
+  /** Undefined when there is none of the administrator. */
+  async sandbox(id: string): Promise<SandboxInfo | undefined> {
+    const { status, body } = await this.call<(SandboxInfo | null)[]>('GET', `/api/v1/sandboxes?id=${id}`)
+    if (status !== 200) throw new Error(`the sandbox answered ${status}: ${JSON.stringify(body)}`)
+    return body[0] ?? undefined
+  }
+
+  /** All of the administrator. */
+  async sandboxes(): Promise<SandboxInfo[]> {
+    const found: SandboxInfo[] = []
+    for (let page = ''; ; ) {
+      const { status, body } = await this.call<{ items: SandboxInfo[]; next_page_id: string | null }>(
+        'GET',
+        `/api/v1/sandboxes/search?limit=100${page}`,
+      )
+      if (status !== 200) throw new Error(`the list answered ${status}: ${JSON.stringify(body)}`)
+      found.push(...body.items)
+      if (body.next_page_id === null) return found
+      page = `&page_id=${encodeURIComponent(body.next_page_id)}`
+    }
+  }
+
+  /** Waits until a sandbox has a status; rejects when it has one of those that it must not have on the way. */
+  async until(id: string, status: string, never: readonly string[] = []): Promise<SandboxInfo> {
+    let last: SandboxInfo | undefined
+    for (const deadline = Date.now() + 90_000; Date.now() < deadline; await sleep(50)) {
+      last = await this.sandbox(id)
+      if (last?.status === status) return last
+      if (last !== undefined && never.includes(last.status)) break
+    }
+    throw new Error(`the sandbox is not ${status}: ${JSON.stringify(last)}\n${this.output().slice(-4_000)}`)
+  }
+
+  /** A sandbox that runs. */
+  async running(query = ''): Promise<SandboxInfo> {
+    return await this.until((await this.startSandbox(query)).id, 'RUNNING')
+  }
+
+  /** What there is of its sandboxes (all, or one): processes, listeners, mounts, control groups, files,
+   * containers, volumes. It need not run. */
+  async remains(id = ''): Promise<string[]> {
+    const { engine } = this.#options
+    const ledger = ledgerOf(this.data)
+    const inside = engine === undefined || ledger === undefined ? [] : await inEngine(engine, ledger, id)
+    return [...(await remainsOf(this.data, id)), ...inside]
+  }
+
+  /** Waits until nothing is left of a sandbox, or of any. */
+  async untilGone(id = ''): Promise<void> {
+    let left: string[] = []
+    for (const deadline = Date.now() + 90_000; Date.now() < deadline; await sleep(100)) {
+      left = await this.remains(id)
+      if (left.length === 0) return
+      if (!this.isRunning) break
+    }
+    throw new Error(`it is still there:\n${left.join('\n')}`)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.#removeAll()
+      await this.stop()
+      const left = await this.remains()
+      if (left.length > 0) throw new Error(`after the server has ended there is left:\n${left.join('\n')}`)
+    } finally {
+      await this.stop('SIGKILL')
+      await this.#clear()
+      await rm(this.data, { recursive: true, force: true })
+    }
+  }
+
+  async #removeAll(): Promise<void> {
+    if (this.isRunning) this.signal('SIGCONT')
+    await this.stop()
+    // Those of all users, and of the warm pool.
+    wishGone(this.data)
+    await this.start({ env: { SLIPWAY_WARM_POOL: '0', SLIPWAY_RECONCILE_SECONDS: '1' } })
+    await this.untilGone()
+  }
+
+  /** What should not be there any more. */
+  async #clear(): Promise<void> {
+    const { engine } = this.#options
+    const ledger = ledgerOf(this.data)
+    await clear(this.data)
+    if (engine !== undefined && ledger !== undefined) await clearEngine(engine, ledger)
+  }
+
+  #spawn({ env = {}, program: other }: Parameters<SandboxServer['start']>[0] & object): ChildProcess {
+    const where = [
+      '--host',
+      this.#options.host ?? '127.0.0.1',
+      '--port',
+      String(this.port),
+      '--data',
+      this.data,
+    ]
+    const args =
+      other === undefined
+        ? [program, '--json', 'sandbox-server', ...where]
+        : [other.main, ...where, ...(other.args ?? [])]
+    const child = spawn(process.execPath, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: {
+        ...foreign(),
+        SLIPWAY_API_KEY: key,
+        SLIPWAY_LOG_LEVEL: 'info',
+        ...settingsOf(this.#options.engine),
+        ...this.#options.env,
+        ...env,
+      },
+    })
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on('data', (chunk) => this.#output.push(String(chunk)))
+    }
+    return child
+  }
+}
+
+function settingsOf(engine: TestEngine | undefined): Record<string, string> {
+  if (engine === undefined) return {}
+  const { socketPath, image } = engine
+  return { SLIPWAY_BACKEND: 'docker', SLIPWAY_DOCKER_SOCKET: socketPath, SLIPWAY_SANDBOX_IMAGE: image }
+}
+
+/** What the tests' own environment says that is not about our servers. */
+function foreign(): Record<string, string | undefined> {
+  const ours = /^(?:SLIPWAY_|OH_|LLM_|MAX_LLM_)/
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !ours.test(name)))
+}
+
+/** A port of loopback below those that systems give to outgoing connections, so that it is still free after a restart. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 12_000 + Math.floor(Math.random() * 7_000)
+    const server = createServer()
+    const isFree = await new Promise((resolve) => {
+      server.once('error', () => resolve(false))
+      server.listen({ port, host: '127.0.0.1' }, () => server.close(() => resolve(true)))
+    })
+    if (isFree) return port
+  }
+}

@@ -1,0 +1,185 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { type IncomingMessage, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, test } from 'vitest'
+import { Driver, finish, type Info, scripted } from '../support/agent-driver.ts'
+import { Api } from '../support/agent-server-api.ts'
+import { startServer } from '../support/agent-server.ts'
+import type { RowId } from './requirements.ts'
+
+/**
+ * The wire suite: what existing clients ask, case by case. Its only inputs are `SLIPWAY_URL` and `SLIPWAY_SESSION_API_KEY`;
+ * without a URL it starts the working tree with a key. What it assumes of a server that somebody else started: it listens on
+ * loopback of this machine or forwards to one, tools may write below the temporary folder, the scripted model is there, and
+ * nobody else changes its settings meanwhile: run it with `--no-file-parallelism` then. It puts back what it changed.
+ */
+export const key = process.env.SLIPWAY_URL === undefined ? 'wire-key-1' : process.env.SLIPWAY_SESSION_API_KEY
+
+/** A case of a row. The name begins with the row, so that a report can be read row by row. */
+export function prove(row: RowId, promise: string, run: () => Promise<void>): void {
+  test(`[${row}] ${promise}`, { timeout: 40_000 }, run)
+}
+
+/** The same of a promise about keys: skipped where the server that somebody else started has none. */
+export function proveWithKey(row: RowId, promise: string, run: (key: string) => Promise<void>): void {
+  test.skipIf(key === undefined)(`[${row}] ${promise}`, { timeout: 40_000 }, () => run(String(key)))
+}
+
+export interface Reply<T = unknown> {
+  readonly status: number
+  /** JSON as a value when the content type says so, otherwise text. */
+  readonly body: T
+  readonly type: string
+  readonly headers: Headers
+}
+
+export interface Asking {
+  readonly body?: unknown
+  readonly query?: Readonly<Record<string, string>> | string
+  readonly headers?: Readonly<Record<string, string>>
+  /** Without the key. */
+  readonly isAnonymous?: boolean
+}
+
+/** Everything that the cases of a file work with; there while they run. */
+export class Wire {
+  url = ''
+  /** An empty folder on the server's machine. */
+  directory = ''
+  #stop: () => Promise<void> = async () => {}
+
+  get headers(): Record<string, string> {
+    return key === undefined ? {} : { 'x-session-api-key': key }
+  }
+
+  get drive(): Driver {
+    return new Driver({ api: new Api(this.#server), server: this.#server, directory: this.directory })
+  }
+
+  get #server() {
+    return { url: this.url, headers: this.headers, [Symbol.asyncDispose]: async () => {} }
+  }
+
+  async open(): Promise<void> {
+    const { SLIPWAY_URL } = process.env
+    if (SLIPWAY_URL !== undefined) this.url = SLIPWAY_URL.replace(/\/$/, '')
+    else {
+      const data = await mkdtemp(join(tmpdir(), 'slipway-wire-data-'))
+      const home = await mkdtemp(join(tmpdir(), 'slipway-wire-home-'))
+      const server = await startServer(data, { SLIPWAY_SESSION_API_KEY: String(key), HOME: home })
+      this.url = server.url
+      this.#stop = async () => {
+        await server.stop()
+        for (const path of [data, home]) await rm(path, { recursive: true, force: true })
+      }
+    }
+    this.directory = (await this.bash('mktemp -d -t slipway-wire-XXXXXX')).trim()
+  }
+
+  async close(): Promise<void> {
+    if (this.directory !== '') await this.bash(`rm -rf '${this.directory}'`)
+    await this.#stop()
+  }
+
+  /** As the published clients ask: a JSON content type also where there is no body; the answer read by its content type. */
+  async ask<T = unknown>(method: string, path: string, asking: Asking = {}): Promise<Reply<T>> {
+    const { body, query, headers, isAnonymous = false } = asking
+    const search =
+      query === undefined ? '' : `?${typeof query === 'string' ? query : new URLSearchParams(query)}`
+    const isForm = body instanceof FormData
+    const response = await fetch(`${this.url}${path}${search}`, {
+      method,
+      headers: {
+        ...(isForm ? {} : { 'content-type': 'application/json' }),
+        ...(isAnonymous ? {} : this.headers),
+        ...headers,
+      },
+      redirect: 'manual',
+      ...(body === undefined
+        ? {}
+        : { body: isForm || typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+    const type = response.headers.get('content-type') ?? ''
+    const text = await response.text()
+    const value = type.includes('application/json') ? JSON.parse(text) : text
+    return { status: response.status, body: value, type, headers: response.headers }
+  }
+
+  /** A GET with a JSON body, which fetch does not send. */
+  async getWithBody(path: string, value: unknown): Promise<{ status: number; body: unknown }> {
+    const content = JSON.stringify(value)
+    const headers = {
+      ...this.headers,
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(content),
+    }
+    const response = await new Promise<IncomingMessage>((done, fail) => {
+      const call = request(`${this.url}${path}`, { method: 'GET', headers }, done)
+      call.on('error', fail)
+      call.end(content)
+    })
+    const chunks: Buffer[] = []
+    for await (const chunk of response) chunks.push(chunk)
+    return { status: response.statusCode ?? 0, body: JSON.parse(Buffer.concat(chunks).toString()) }
+  }
+
+  /** The body of an answer; throws when the status is not 2xx. */
+  async must<T = Json>(method: string, path: string, asking: Asking = {}): Promise<T> {
+    const { status, body } = await this.ask<T>(method, path, asking)
+    if (status < 200 || status > 299) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(body)}`)
+    return body
+  }
+
+  async status(method: string, path: string, asking: Asking = {}): Promise<number> {
+    return (await this.ask(method, path, asking)).status
+  }
+
+  /** What a command of the server's machine prints; throws when it fails. */
+  async bash(command: string): Promise<string> {
+    const body = await this.must<{ exit_code: number; stdout: string | null; stderr: string | null }>(
+      'POST',
+      '/api/bash/execute_bash_command',
+      { body: { command, timeout: 50 } },
+    )
+    if (body.exit_code !== 0) throw new Error(`${command}: ${body.exit_code} ${body.stderr}`)
+    return body.stdout ?? ''
+  }
+
+  /** A conversation that has done a run of the script to its end. */
+  async played(script: readonly unknown[] = [finish('Done.')], more: object = {}): Promise<Info> {
+    const info = await this.drive.play(script, more)
+    await this.drive.rest(info.id)
+    return info
+  }
+
+  /** A conversation that has not begun. */
+  async idle(script: readonly unknown[] = [finish('Done.')], more: object = {}): Promise<Info> {
+    return await this.drive.create({ llm: scripted(script) }, more)
+  }
+
+  upload(path: string, content: string | Uint8Array<ArrayBuffer>): Promise<Reply> {
+    const body = new FormData()
+    body.append('file', new Blob([content]), 'any')
+    return this.ask('POST', '/api/file/upload', { query: { path }, body })
+  }
+}
+
+/** A JSON object, of which a case looks at this and that. */
+export type Json = Readonly<Record<string, unknown>>
+
+export const nowhere = '00000000-0000-4000-8000-000000000000'
+
+/** The server of a file of cases, from before the first to after the last. */
+export function openWire(): Wire {
+  const wire = new Wire()
+  beforeAll(() => wire.open(), 60_000)
+  afterAll(() => wire.close(), 60_000)
+  return wire
+}
+
+/** A folder with a repository: one commit with `tracked.txt`, as shell. */
+export function repositoryIn(path: string): string {
+  const git = `git -C '${path}' -c user.name=t -c user.email=t@localhost -c commit.gpgsign=false`
+  return `mkdir -p '${path}' && git init -q '${path}' && printf 'one\\n' > '${path}/tracked.txt' && ${git} add . && ${git} commit -qm first`
+}

@@ -1,0 +1,148 @@
+import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { valuesOf } from '../support/schema-arbitraries.ts'
+import { type Document, encode, type Operation, oddText, query, segment, wildBody } from '../support/openapi-requests.ts'
+
+/** Random requests for the agent server that do no harm: nothing is written outside of `place`, run, or asked for elsewhere. */
+
+/** A folder of this run; who makes it removes it. */
+export const place = join(tmpdir(), `slipway-fuzz-${randomUUID()}`)
+
+/** From there nothing leads up; half of the others is made absolute, too, so that something is there. */
+function harmless(path: string): string {
+  const inside = path.replaceAll('..', '').replace(/^\/+/, '')
+  return path.startsWith('/') || path.length % 2 === 0 ? `${place}/${inside}` : path
+}
+
+const somePath = fc.oneof(
+  oddText.map(harmless),
+  fc.constantFrom(place, `${place}/repository`, `${place}/repository/tracked.txt`, 'workspace/project'),
+)
+/** Nobody listens there. */
+const nobody = fc.constantFrom(
+  'http://127.0.0.1:9/v1',
+  'file:///nothing',
+  'x',
+  '',
+  'http://[',
+  '/api/settings/secrets/A',
+)
+const llm = fc.oneof(
+  fc.jsonValue(),
+  fc.constant({ model: 'scripted/fuzz', script: [{ text: 'Yes.' }] }),
+  fc.record({
+    model: fc.string(),
+    base_url: nobody,
+    api_key: fc.string(),
+    num_retries: fc.constant(0),
+    timeout: fc.constant(1),
+  }),
+)
+// Commands are run as they are, so none is made up here.
+const command = fc.constantFrom(
+  'true',
+  'echo x',
+  'echo x >&2; exit 3',
+  'kill -9 $$',
+  '/nothing/there',
+  '\u0000',
+  '',
+)
+const source = fc.oneof(
+  somePath,
+  fc.constantFrom(`${place}/repository/fuzz-skill`, `${place}/repository/fuzz-plugin`),
+)
+const off = fc.constant(false)
+
+/** Members that name a place, run something, or would have somebody look elsewhere. */
+const members: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
+  path: somePath,
+  project_dir: fc.oneof(somePath, fc.constant(null)),
+  working_dir: somePath.map((path) => (path.startsWith('/') ? path : `${place}/${path}`)),
+  cwd: fc.constantFrom(place, '/nothing-there', '', '\u0000', '\ud800', null),
+  timeout: fc.constantFrom(1, 5, 0, -1, 1e15, 'x', null),
+  command,
+  acp_command: fc.array(command),
+  source,
+  repository: source,
+  repo_path: oddText,
+  registered_marketplaces: fc.array(fc.record({ name: fc.string(), source }), { maxLength: 2 }),
+  org_configs: fc.constantFrom([], null),
+  org_config: fc.constantFrom(null),
+  load_public: off,
+  load_org: off,
+  load_public_skills: off,
+  plugins: fc.array(fc.record({ source }), { maxLength: 2 }),
+  plugin_ref: fc.oneof(oddText, fc.constantFrom('a@b', '@', 'a@')),
+  llm,
+  llms: fc.array(llm),
+  url: nobody,
+  base_url: nobody,
+  critic_server_url: nobody,
+  headers: fc.dictionary(fc.string(), fc.string(), { maxKeys: 2 }),
+  model: fc.oneof(fc.string(), fc.constantFrom('scripted/fuzz', 'openhands_known')),
+  agent: fc.oneof(
+    fc.jsonValue(),
+    llm.map((one) => ({ llm: one })),
+  ),
+  max_iterations: fc.oneof(fc.integer({ min: -1, max: 3 }), fc.jsonValue()),
+  new_name: fc.oneof(fc.string(), fc.constantFrom('other', 'other-2')),
+  name: fc.oneof(fc.string(), fc.constantFrom('known', 'KNOWN')),
+}
+
+/** Bodies that the operation's schema describes, texts of other schemas, and what is no JSON. */
+export function bodyOf(document: Document, operation: Operation): fc.Arbitrary<string | Buffer | undefined> {
+  const schema = operation.requestBody?.content['application/json']?.schema
+  if (schema === undefined) return wildBody
+  const described = valuesOf(document, schema, members).map((value) => JSON.stringify(value))
+  return fc.oneof({ weight: 4, arbitrary: described }, { weight: 2, arbitrary: wildBody })
+}
+
+/** A path with its braces filled: by `known` values of the name, and by others. */
+export function filled(path: string, known: (name: string) => readonly string[]): fc.Arbitrary<string> {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map((m) => String(m[1]))
+  const of = (name: string): fc.Arbitrary<string> => {
+    const drawn = fc.nat(99).map((n) => {
+      const all = known(name)
+      return segment(all[n % all.length] ?? 'unknown')
+    })
+    const other = fc.oneof(fc.constantFrom('search', 'count'), fc.uuid(), oddText.map(segment))
+    if (name !== 'path') return fc.oneof({ weight: 2, arbitrary: drawn }, { weight: 1, arbitrary: other })
+    return fc.oneof(
+      somePath.map((text) => segment(text)),
+      // Raw slashes, as some clients send them, also two at the beginning.
+      somePath.map((text) => text.split('/').map(encode).join('/')),
+    )
+  }
+  return fc
+    .tuple(...names.map(of))
+    .map((values) => names.reduce((text, name, i) => text.replace(`{${name}}`, () => values[i] ?? ''), path))
+}
+
+/** A query of the operation's parameters; what names a place stays in `place`. */
+export function queryOf(operation: Operation): fc.Arbitrary<string> {
+  return query(operation.parameters ?? [], (name, value) => (name === 'path' ? harmless(value) : value))
+}
+
+const headerText = oddText.map((text) => text.replaceAll(/[^\t -~]/g, '').trim())
+
+/** Headers that some operations read. */
+export const headers: fc.Arbitrary<Record<string, string>> = fc
+  .record(
+    {
+      'x-expose-secrets': fc.oneof(fc.constantFrom('encrypted', 'plaintext', 'true'), headerText),
+      'x-slipway-wire': fc.oneof(fc.constantFrom('seed', 'current'), headerText),
+      'x-openhands-serverconversation-id': fc.oneof(fc.uuid(), headerText),
+      'idempotency-key': headerText,
+      'last-event-id': headerText,
+      range: fc.oneof(fc.constantFrom('bytes=0-1', 'bytes=-1', 'bytes=9-1'), headerText),
+      'if-none-match': headerText,
+      cookie: headerText.map((text) => `oh_workspace_session_key=${text}`),
+      traceparent: headerText,
+      accept: fc.constantFrom('text/html', 'application/json', 'text/event-stream', 'x'),
+    },
+    { requiredKeys: [] },
+  )
+  .map((given) => Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)))

@@ -1,0 +1,192 @@
+import { randomUUID } from 'node:crypto'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { administrator, makeUser, openPlace, type Place, talker } from '../../conformance/support/sandbox-server/user.ts'
+import document from '../../openapi/sandbox-server.json' with { type: 'json' }
+import { valuesOf } from '../support/schema-arbitraries.ts'
+import { ask, Conformance, contentType, oddText, operationsOf, query, segment, wildBody } from '../support/openapi-requests.ts'
+
+/**
+ * Random and malformed requests for every route of the sandbox server's OpenAPI document: nothing answers 500, and every answer is
+ * one that the document describes. `SLIPWAY_FUZZ_RUNS` requests a route; a failure prints seed and path to replay it.
+ *
+ * Nothing of it leaves this machine: sandboxes have no network, and those of the default spec do not even start.
+ */
+const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 50)
+const operations = operationsOf(document)
+const conformance = new Conformance(document)
+
+let place: Place
+let server: { readonly url: string; readonly headers: Readonly<Record<string, string>> }
+/** Things that are there, by the name of a parameter or a member. None of them is deleted. */
+let known: Readonly<Record<string, readonly string[]>> = {}
+beforeAll(async () => {
+  const specs = [
+    { id: 'failing', command: ['/nothing/that/could/be/started'], network: 'none' },
+    { id: 'apart', network: 'none' },
+  ]
+  place = await openPlace({
+    env: { SLIPWAY_SANDBOX_SPECS: JSON.stringify(specs), SLIPWAY_MAX_SANDBOXES: '3' },
+  })
+  const admin = administrator(place.server)
+  const { id: sandbox_id, session_api_key } = await admin.running('?sandbox_spec_id=apart')
+  await admin.setModel(talker)
+  const task = (await admin.start({ sandbox_id, initial_message: { content: 'Begin.' } })).at(-1)
+  expect(task).toMatchObject({ status: 'READY' })
+  const ann = await makeUser(place.server, { name: 'Ann' })
+  const org = await admin.must<{ id: string }>('POST', '/api/admin/organizations', { name: 'Org' })
+  await admin.must('POST', '/api/v1/secrets', { name: 'KNOWN', value: 'x' })
+  await admin.must('POST', '/api/v1/settings/profiles/known', { llm: talker })
+  const conversation = String(task?.app_conversation_id)
+  known = {
+    sandbox_id: [sandbox_id],
+    conversation_id: [conversation],
+    parent_conversation_id: [conversation],
+    target: [conversation, `task-${task?.id}`],
+    id: [sandbox_id, conversation],
+    ids: [conversation, String(task?.id)],
+    user_id: [ann.id],
+    org_id: [org.id],
+    name: ['KNOWN', 'known'],
+    profile_name: ['known'],
+    llm_profile: ['known'],
+    sandbox_spec_id: ['failing', 'apart'],
+  }
+  const headers = { authorization: `Bearer ${admin.key}`, 'x-session-api-key': String(session_api_key) }
+  server = { url: place.server.url, headers }
+}, 90_000)
+afterAll(async () => {
+  await place?.[Symbol.asyncDispose]()
+}, 180_000)
+
+/** One of the known ones; they are there when the value is drawn. */
+function knownOr(name: string, other: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  const drawn = fc.nat(99).map((n) => {
+    const all = known[name] ?? []
+    return all[n % all.length] ?? 'unknown'
+  })
+  return fc.oneof({ weight: 2, arbitrary: drawn }, { weight: 1, arbitrary: other })
+}
+
+function filled(path: string): fc.Arbitrary<string> {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map((m) => String(m[1]))
+  const other = fc.oneof(fc.constantFrom('search', 'count', 'me'), fc.uuid(), oddText.map(segment))
+  return fc
+    .tuple(...names.map((name) => knownOr(name, other)))
+    .map((values) => names.reduce((text, name, i) => text.replace(`{${name}}`, () => values[i] ?? ''), path))
+}
+
+/** Members that name something, or would have somebody look elsewhere. */
+const members: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
+  ...Object.fromEntries(
+    ['conversation_id', 'parent_conversation_id'].map((name) => [name, knownOr(name, fc.uuid())]),
+  ),
+  ...Object.fromEntries(
+    ['sandbox_id', 'profile_name', 'llm_profile', 'org_id'].map((name) => [name, knownOr(name, oddText)]),
+  ),
+  sandbox_spec_id: fc.constantFrom('failing', 'x', null),
+  selected_repository: fc.constantFrom('file:///nothing/there', 'a b', '', '../x', null),
+  llm: fc.oneof(
+    fc.jsonValue(),
+    fc.constant(talker),
+    fc.record({ model: fc.string(), base_url: fc.constant('http://127.0.0.1:9/v1'), api_key: fc.string() }),
+  ),
+  is_admin: fc.boolean(),
+}
+
+function bodyOf(content: Readonly<Record<string, { readonly schema?: unknown }>> | undefined) {
+  const schema = content?.['application/json']?.schema
+  const described = valuesOf(document, schema, members).map((value) => JSON.stringify(value))
+  const events = fc.array(
+    fc.record(
+      {
+        id: fc.oneof(fc.uuid(), fc.string()),
+        timestamp: fc.oneof(fc.constant('2026-01-01T00:00:00Z'), fc.string(), fc.integer()),
+        kind: fc.constantFrom('PauseEvent', 'MessageEvent', 'x', ''),
+        source: fc.constantFrom('user', 'agent', 1),
+      },
+      { requiredKeys: [] },
+    ),
+    { maxLength: 3 },
+  )
+  return fc.oneof(
+    { weight: 5, arbitrary: described },
+    { weight: 1, arbitrary: events.map((value) => JSON.stringify(value)) },
+    { weight: 3, arbitrary: wildBody },
+  )
+}
+
+const jsonMostly = fc.oneof({ weight: 3, arbitrary: fc.constant('application/json') }, contentType)
+
+function isOfKnown(path: string): boolean {
+  return Object.values(known).some((ids) => ids.some((id) => path.includes(id)))
+}
+
+describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as const))(
+  '%s',
+  (_, { path, method, operation }) => {
+    test('answers random and malformed requests as its document says', { timeout: 120_000 }, async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          filled(path),
+          query(operation.parameters ?? [], (name, value) =>
+            value.length % 2 === 0 ? (known[name]?.[0] ?? value) : value,
+          ),
+          jsonMostly,
+          bodyOf(operation.requestBody?.content),
+          async (path_, query_, type, content) => {
+            if (method === 'DELETE' && isOfKnown(path_)) return
+            const answer = await ask(
+              server,
+              method,
+              query_ === '' ? path_ : `${path_}?${query_}`,
+              type,
+              content,
+            )
+            if (path_.split('/').length !== path.split('/').length) {
+              expect(answer.status).not.toBe(500)
+              return
+            }
+            const route = conformance.routeOf(path_, path)
+            const found = conformance.operationOf(path_, path, method) ?? operation
+            conformance.check(route, method, found, answer)
+          },
+        ),
+        { numRuns: runs },
+      )
+    })
+  },
+)
+
+test('nothing that is relayed to a sandbox answers 500', { timeout: 120_000 }, async () => {
+  const method = fc.constantFrom('GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS', 'TRACE')
+  const name = fc.oneof(fc.constantFrom('agent', 'worker_1', 'x', ''), oddText.map(segment))
+  const rest = fc.array(
+    fc.oneof(fc.constantFrom('api', 'conversations', 'alive', '..'), oddText.map(segment)),
+    {
+      maxLength: 4,
+    },
+  )
+  await fc.assert(
+    fc.asyncProperty(
+      method,
+      name,
+      rest,
+      contentType,
+      wildBody,
+      async (method_, name_, rest_, type, content) => {
+        const path = `/sandboxes/${known.sandbox_id?.[0]}/${name_}/${rest_.join('/')}`
+        expect((await ask(server, method_, path, type, content)).status).not.toBe(500)
+      },
+    ),
+    { numRuns: runs },
+  )
+})
+
+test('after all of it everything that was there is there, and the server has logged no mistake of its own', async () => {
+  const admin = administrator(place.server)
+  expect((await admin.conversation(String(known.conversation_id?.[0])))?.id).toBe(known.conversation_id?.[0])
+  expect((await admin.sandbox(String(known.sandbox_id?.[0])))?.id).toBe(known.sandbox_id?.[0])
+  expect(place.server.output()).not.toMatch(/"level":"error"/)
+  expect((await admin.call('GET', `/api/v1/app-conversations/${randomUUID()}/download`)).status).toBe(404)
+})

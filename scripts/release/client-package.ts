@@ -1,0 +1,100 @@
+import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { dirname, join, posix } from 'node:path'
+import { rolldown } from 'rolldown'
+import { filesBelow, root, runProgram, writeJson } from './files.ts'
+
+/**
+ * Fills a directory with the package `@slipway/client`: one module without imports, which runs in a browser and in Node, and
+ * its types. The schemas bring zod along, in the module and in the types, so nothing else has to be installed.
+ */
+export async function layClient(directory: string, version: string): Promise<void> {
+  await bundle(join(directory, 'index.js'))
+  await layTypes(directory)
+  await writeJson(join(directory, 'package.json'), {
+    name: '@slipway/client',
+    version,
+    description: 'Calls agent servers and sandbox servers, and follows conversations.',
+    license: 'MIT',
+    type: 'module',
+    sideEffects: false,
+    exports: { '.': { types: './types/client/src/index.d.ts', default: './index.js' } },
+    files: ['index.js', 'types', 'LICENSE-zod'],
+  })
+  await cp(join(root, 'LICENSE'), join(directory, 'LICENSE'))
+  await cp(join(root, 'node_modules/zod/LICENSE'), join(directory, 'LICENSE-zod'))
+  await cp(join(root, 'packages/client/README.md'), join(directory, 'README.md'))
+}
+
+async function bundle(file: string): Promise<void> {
+  const build = await rolldown({
+    input: join(root, 'packages/client/src/index.ts'),
+    cwd: root,
+    platform: 'browser',
+    logLevel: 'silent',
+  })
+  const { output } = await build.write({ file, format: 'esm', minify: false })
+  await build.close()
+  const [chunk, ...others] = output
+  if (others.length > 0 || chunk.imports.length > 0)
+    throw new Error('The client is not one file without imports')
+}
+
+/** Declarations of the client and the protocol as the compiler writes them, beside those of zod; all paths relative. */
+async function layTypes(directory: string): Promise<void> {
+  const types = join(directory, 'types')
+  const config = join(directory, 'tsconfig.json')
+  await writeJson(config, {
+    extends: join(root, 'tsconfig.json'),
+    compilerOptions: {
+      noEmit: false,
+      declaration: true,
+      emitDeclarationOnly: true,
+      outDir: types,
+      rootDir: join(root, 'packages'),
+      typeRoots: [join(root, 'node_modules/@types')],
+    },
+    // Each by itself: what is reached through a link in node_modules alone counts as somebody else's, and gets no declarations.
+    include: ['client', 'protocol'].map((name) => join(root, 'packages', name, 'src')),
+    exclude: ['test', 'contract', 'bench'].map((kind) => join(root, `packages/*/src/**/*.${kind}.ts`)),
+  })
+  await runProgram(join(root, 'node_modules/.bin/tsc'), ['-p', config], root)
+  await rm(config)
+  await mustBeWhole(types)
+  for (const path of await filesBelow(types)) {
+    const text = await readFile(join(types, path), 'utf8')
+    await writeFile(join(types, path), withOwnPaths(text, path))
+  }
+  await layZod(join(types, 'zod'))
+}
+
+async function mustBeWhole(types: string): Promise<void> {
+  for (const name of ['client', 'protocol']) {
+    const sources = (await filesBelow(join(root, 'packages', name, 'src'))).filter((path) =>
+      isSource.test(path),
+    )
+    const made = await filesBelow(join(types, name, 'src'))
+    const missing = sources.filter((path) => !made.includes(path.replace(/\.ts$/, '.d.ts')))
+    if (missing.length > 0) throw new Error(`There are no declarations of ${name}: ${missing.join(', ')}`)
+  }
+}
+
+const isSource = /^(?!.*\.(test|contract|bench)\.ts$).*\.ts$/
+
+/** Rewrites what a declaration file imports, statically or as `import("zod")`. */
+export function withOwnPaths(text: string, path: string): string {
+  const up = posix.relative(posix.dirname(path), '.')
+  return text
+    .replaceAll(/(['"])(\.{1,2}\/[^'"\s]*)\.ts\1/g, '$1$2.js$1')
+    .replaceAll(/(['"])@slipway\/([a-z-]+)\1/g, `$1${up}/$2/src/index.js$1`)
+    .replaceAll(/(from |import\()(['"])zod\2/g, `$1$2${up}/zod/index.js$2`)
+    .replaceAll(/(from |import\()(['"])zod\/v4\/core\2/g, `$1$2${up}/zod/v4/core/index.js$2`)
+}
+
+async function layZod(directory: string): Promise<void> {
+  const zod = join(root, 'node_modules/zod')
+  const wanted = (await filesBelow(zod)).filter((path) => /^(index|v4\/.*)\.d\.ts$/.test(path))
+  for (const path of wanted) {
+    await mkdir(dirname(join(directory, path)), { recursive: true })
+    await cp(join(zod, path), join(directory, path))
+  }
+}

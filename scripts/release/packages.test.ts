@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+import { withOwnPaths } from './client-package.ts'
+import { plain } from './command-package.ts'
+
+test('a source of the command becomes JavaScript on the same lines, its imports paths that are there', () => {
+  const source = [
+    "import { Secret, type Log } from '@slipway/protocol'",
+    "import { textsOf } from '@slipway/protocol/message-texts'",
+    "import { own } from './own.ts'",
+    "const later = () => import('../later.ts')",
+    "const worker = new URL('./text-worker.ts', import.meta.url)",
+    "const main = resolve(root, 'packages/agent-server/src/main.ts')",
+    "export const f = (log: Log, n = 1 as number): string => n + '.ts'",
+  ]
+  const lines = plain(source.join('\n'), 'packages/storage/src/sqlite/text.ts').split('\n')
+  expect(lines.map((line) => line.replaceAll(/ +/g, ' ').trim())).toEqual([
+    "import { Secret, } from '../../../protocol/src/index.js'",
+    "import { textsOf } from '../../../protocol/src/message-texts.js'",
+    "import { own } from './own.js'",
+    "const later = () => import('../later.js')",
+    "const worker = new URL('./text-worker.js', import.meta.url)",
+    "const main = resolve(root, 'packages/agent-server/src/main.js')",
+    "export const f = (log , n = 1 ) => n + '.ts'",
+  ])
+})
+
+test('declarations of the client name nothing that has to be installed', () => {
+  const text = [
+    "import type { RouteName } from './route-types.ts'",
+    "import { agentRoutes } from '@slipway/protocol'",
+    "import type * as z from 'zod'",
+    'export declare const a: import("zod").ZodString',
+    'export declare const b: import("zod/v4/core").$strip',
+  ]
+  expect(withOwnPaths(text.join('\n'), 'client/src/x/y.d.ts').split('\n')).toEqual([
+    "import type { RouteName } from './route-types.js'",
+    "import { agentRoutes } from '../../../protocol/src/index.js'",
+    "import type * as z from '../../../zod/index.js'",
+    'export declare const a: import("../../../zod/index.js").ZodString',
+    'export declare const b: import("../../../zod/v4/core/index.js").$strip',
+  ])
+})
