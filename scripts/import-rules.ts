@@ -15,7 +15,7 @@ export const sideDoors: readonly string[] = ['@slipway/protocol/message-texts']
 
 /** One library, one place: the folders (from `packages/`) in which a module may be imported. Tests are free. */
 export const libraries: Readonly<Record<string, readonly string[]>> = {
-  zod: ['protocol/', 'agent-server/src/config.ts', 'sandbox-server/src/config/config.ts'],
+  zod: ['protocol/', 'agent-server/src/config/config.ts', 'sandbox-server/src/config/config.ts'],
   fastify: ['http/'],
   '@fastify/': ['http/'],
   ws: ['http/'],

@@ -1,0 +1,30 @@
+import type { Storage } from '@slipway/storage'
+import type { Agents } from './registry.ts'
+import type { Conversations } from './conversation-info.ts'
+
+/**
+ * Removes a conversation with everything that is kept of it, and with it the conversations that do its tasks, and theirs: they
+ * came from it, and without it nobody would know them. Conversations that only name it as their parent stay. The deepest go
+ * first, so that what a crash leaves behind is found again by whoever deletes it again. False when there was none.
+ */
+export async function removeConversation(
+  parts: {
+    readonly storage: Storage
+    readonly agents: Agents
+    readonly conversations: Conversations
+  },
+  id: string,
+): Promise<boolean> {
+  const { storage, agents, conversations } = parts
+  const removeTasks = async () => {
+    for (const task of await agents.tasks.idsOf(id)) await removeConversation(parts, task)
+  }
+  await agents.close(id, { isDeleted: true })
+  await removeTasks()
+  const isRemoved = await storage.conversations.remove(id)
+  // Somebody may have asked for it in between, and a task may have begun.
+  await agents.close(id, { isDeleted: true })
+  await removeTasks()
+  if (isRemoved) await conversations.removeFiles(id)
+  return isRemoved
+}

@@ -1,0 +1,62 @@
+import { createHash } from 'node:crypto'
+import { invalid, type SendMessageRequest } from '@slipway/protocol'
+import type { EventDraft, Storage } from '@slipway/storage'
+import type { Agents } from './registry.ts'
+import { findRecord } from './conversation-info.ts'
+import { withFittingImages } from './message-images.ts'
+
+/**
+ * Puts a user message into the log; resolves when it is durable. Images that are too large for an event are made smaller. A conversation without an agent only keeps it: when it
+ * was finished or stuck it goes back to idle first, in the same transaction. With an idempotency key the same message sent again is stored once; the
+ * same key with another message is a Problem `conflict`.
+ */
+export async function send(
+  { storage, agents }: { readonly storage: Storage; readonly agents: Agents },
+  conversation: string,
+  options: { readonly message: SendMessageRequest; readonly key?: string | undefined },
+): Promise<void> {
+  const { key } = options
+  if (key !== undefined && (key.length === 0 || key.length > 255)) {
+    throw invalid(['header', 'idempotency-key'], 'String should have 1 to 255 characters', 'string_length')
+  }
+  const record = await findRecord(storage.conversations, conversation)
+  const loaded = await agents.find(record)
+  const message = await withFittingImages(options.message, {
+    directory: agents.directoryOf(conversation),
+    loc: ['body'],
+  })
+  if (loaded !== undefined) {
+    await loaded.send(message, key === undefined ? undefined : idFor(conversation, 'message', key))
+    return
+  }
+  // An event with an id that is there already is not written again, so a repeat changes nothing.
+  const id = (what: string) => (key === undefined ? {} : { id: idFor(conversation, what, key) })
+  const event: EventDraft = {
+    ...id('message'),
+    kind: 'MessageEvent',
+    source: 'user',
+    llm_message: { role: message.role, content: message.content, thinking_blocks: [] },
+    activated_skills: [],
+    extended_content: message.extended_content ?? [],
+    sender: message.sender,
+  }
+  if (record.status !== 'finished' && record.status !== 'stuck') {
+    await storage.log.append(conversation, [event])
+    return
+  }
+  const idle: EventDraft = {
+    ...id('idle'),
+    kind: 'ConversationStateUpdateEvent',
+    source: 'environment',
+    key: 'execution_status',
+    value: 'idle',
+  }
+  await storage.log.append(conversation, [idle, event], { record: { status: 'idle' } })
+}
+
+/** A UUID (version 8) that depends on nothing but these three. */
+export function idFor(conversation: string, what: string, key: string): string {
+  const hex = createHash('sha256').update(`${conversation}\n${what}\n${key}`).digest('hex')
+  const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16)
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+}

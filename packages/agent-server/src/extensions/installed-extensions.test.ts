@@ -1,0 +1,237 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cp, readdir, readFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { extensionReaders } from '@slipway/agent'
+import { expect, onTestFinished, test } from 'vitest'
+import { Installed } from './installed-extensions.ts'
+import { temporary } from '../testing/fixtures.ts'
+
+const never = new AbortController().signal
+
+/** A directory of skills that are installed, and another for their sources. */
+function places() {
+  const directory = temporary()
+  onTestFinished(() => directory[Symbol.dispose]())
+  const data = join(directory.path, 'data')
+  return { data, sources: join(directory.path, 'sources'), open: () => opened(data) }
+}
+
+function opened(directory: string): Installed {
+  return new Installed({
+    directory,
+    what: 'skill',
+    environment: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
+    describe: async (folder) => await (await extensionReaders()).describeSkill(folder),
+  })
+}
+
+function put(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, text)
+}
+
+const text = (name: string, more = '') =>
+  `---\nname: ${name}\ndescription: About ${name}.\n${more}---\nDo it.\n`
+const given = (source: string, more: { ref?: string; repo_path?: string; force?: boolean } = {}) => ({
+  source,
+  ref: more.ref,
+  repo_path: more.repo_path,
+  force: more.force ?? false,
+})
+
+function git(directory: string, ...args: string[]): string {
+  const who = ['-c', 'user.name=t', '-c', 'user.email=t@t.test', '-c', 'init.defaultBranch=main']
+  return execFileSync('git', [...who, ...args], { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
+    .toString()
+    .trim()
+}
+
+/** The folders that hold something, those that the index does not name too. */
+async function trees(data: string): Promise<string[]> {
+  return (await readdir(data)).filter((name) => name !== 'installed.json')
+}
+
+test('a skill of a directory is installed, shown, disabled and removed', async () => {
+  const { data, sources, open } = places()
+  put(join(sources, 'pdf/SKILL.md'), text('pdf', 'metadata:\n  version: "2.1"\n'))
+  put(join(sources, 'pdf/scripts/run.sh'), 'true')
+  const installed = open()
+  const shown = await installed.install(given(join(sources, 'pdf')), never)
+  expect(shown).toEqual({
+    name: 'pdf',
+    version: '2.1',
+    description: 'About pdf.',
+    enabled: true,
+    source: join(sources, 'pdf'),
+    repo_path: null,
+    resolved_ref: null,
+    installed_at: expect.stringMatching(/^\d{4}-.*Z$/),
+    install_path: expect.stringMatching(/\/pdf$/),
+  })
+  expect(await readFile(join(shown.install_path, 'scripts/run.sh'), 'utf8')).toBe('true')
+  await installed.enable('pdf', false)
+  expect(await open().list()).toEqual([{ ...shown, enabled: false }])
+  expect(await open().get('pdf')).toEqual({ ...shown, enabled: false })
+  for (const name of ['other', '__proto__', 'constructor', '../pdf', '']) {
+    await expect(installed.get(name)).rejects.toMatchObject({ code: 'not_found' })
+    await expect(installed.enable(name, true)).rejects.toMatchObject({ code: 'not_found' })
+    await expect(installed.remove(name)).rejects.toMatchObject({ code: 'not_found' })
+    await expect(installed.refresh(name, never)).rejects.toMatchObject({ code: 'not_found' })
+  }
+  await installed.remove('pdf')
+  expect(await open().list()).toEqual([])
+  expect(await trees(data)).toEqual([])
+})
+
+test('a skill of a repository is fetched again at its ref, and stays as it was when that fails', async () => {
+  const { data, sources, open } = places()
+  put(join(sources, 'skills/a/SKILL.md'), text('a', 'version: 1\n'))
+  git(sources, 'init', '-q')
+  git(sources, 'add', '-A')
+  git(sources, 'commit', '-q', '-m', 'one')
+  const first = git(sources, 'rev-parse', 'HEAD')
+  const installed = open()
+  const asked = given(`file://${sources}`, { ref: 'main', repo_path: 'skills/a' })
+  expect(await installed.install(asked, never)).toMatchObject({
+    name: 'a',
+    version: '1',
+    resolved_ref: first,
+    repo_path: 'skills/a',
+    source: `file://${sources}`,
+  })
+  await installed.enable('a', false)
+  put(join(sources, 'skills/a/SKILL.md'), text('a', 'version: 2\n'))
+  git(sources, 'commit', '-q', '-a', '-m', 'two')
+  const second = git(sources, 'rev-parse', 'HEAD')
+  const old = await installed.get('a')
+  expect(await installed.refresh('a', never)).toMatchObject({
+    version: '2',
+    resolved_ref: second,
+    enabled: false,
+  })
+  expect(existsSync(old.install_path)).toBe(true)
+  put(join(sources, 'skills/a/SKILL.md'), text('b'))
+  git(sources, 'commit', '-q', '-a', '-m', 'three')
+  await expect(installed.refresh('a', never)).rejects.toMatchObject({ code: 'bad_request' })
+  await cp(join(sources, '.git'), join(sources, 'away'), { recursive: true })
+  execFileSync('rm', ['-rf', join(sources, '.git')])
+  await expect(installed.refresh('a', never)).rejects.toMatchObject({ code: 'bad_request' })
+  const kept = await installed.get('a')
+  expect(kept).toMatchObject({ version: '2', resolved_ref: second })
+  expect(await readFile(join(kept.install_path, 'SKILL.md'), 'utf8')).toContain('version: 2')
+  expect(await trees(data)).toHaveLength(2)
+  const later = open()
+  await later.install(given(join(sources, 'skills/a')), never)
+  expect(await trees(data)).toHaveLength(2)
+  expect((await later.list()).map(({ name }) => name)).toEqual(['a', 'b'])
+})
+
+test('what is installed is not replaced unless it is forced, and of many at once one comes first', async () => {
+  const { data, sources, open } = places()
+  put(join(sources, 'a/SKILL.md'), text('a', 'version: old\n'))
+  const installed = open()
+  const results = await Promise.allSettled(
+    Array.from({ length: 6 }, () => installed.install(given(join(sources, 'a')), never)),
+  )
+  expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  for (const result of results)
+    if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'conflict' })
+  expect(await trees(data)).toHaveLength(1)
+  put(join(sources, 'a/SKILL.md'), text('a', 'version: new\n'))
+  expect(await installed.install(given(join(sources, 'a'), { force: true }), never)).toMatchObject({
+    version: 'new',
+  })
+})
+
+test.each([
+  ['relative', 'invalid'],
+  ['ext::sh -c id', 'invalid'],
+  ['/nothing/here', 'bad_request'],
+  ['EMPTY', 'invalid'],
+  ['BADNAME', 'invalid'],
+  ['BROKEN', 'invalid'],
+])('the source %s is refused, and nothing is left', async (source, code) => {
+  const { data, sources, open } = places()
+  mkdirSync(join(sources, 'EMPTY'), { recursive: true })
+  put(join(sources, 'BADNAME/SKILL.md'), text('../x'))
+  put(join(sources, 'BROKEN/SKILL.md'), '---\nname: [\n---\n')
+  const path = /^[A-Z]/.test(source) ? join(sources, source) : source
+  await expect(open().install(given(path), never)).rejects.toMatchObject({ code })
+  expect(await trees(data).catch(() => [])).toEqual([])
+})
+
+test('a skill without a name is called as its folder', async () => {
+  const { sources, open } = places()
+  put(join(sources, 'no-name/SKILL.md'), '---\ndescription: x\n---\nDo it.\n')
+  expect(await open().install(given(join(sources, 'no-name')), never)).toMatchObject({ name: 'no-name' })
+})
+
+test('credentials of an address are in no file and in no error', async () => {
+  const { data, open } = places()
+  const source = 'https://user:s3cret-canary@127.0.0.1:1/skill.git'
+  const error: unknown = await open()
+    .install(given(source), never)
+    .catch((error: unknown) => error)
+  expect(error).toMatchObject({ code: 'bad_request' })
+  expect(String(error)).not.toContain('s3cret')
+  expect(await trees(data).catch(() => [])).toEqual([])
+})
+
+test('an index that is damaged is said so and never written over', async () => {
+  const { data, sources, open } = places()
+  put(join(data, 'installed.json'), '{"broken')
+  put(join(sources, 'a/SKILL.md'), text('a'))
+  await expect(open().list()).rejects.toMatchObject({ code: 'conflict' })
+  await expect(open().install(given(join(sources, 'a')), never)).rejects.toMatchObject({ code: 'conflict' })
+  expect(readFileSync(join(data, 'installed.json'), 'utf8')).toBe('{"broken')
+})
+
+test('killed at any moment, the old one is there or the new one, whole, and leftovers go', async () => {
+  const { data, sources, open } = places()
+  const script = join(dirname(data), 'install.mjs')
+  put(
+    script,
+    `import { Installed } from ${JSON.stringify(resolve(import.meta.dirname, 'installed-extensions.ts'))}
+import { extensionReaders } from ${JSON.stringify(import.meta.resolve('@slipway/agent'))}
+const [, , directory, source] = process.argv
+const installed = new Installed({ directory, what: 'skill', environment: { PATH: process.env.PATH, HOME: '/nonexistent' },
+  describe: async (folder) => await (await extensionReaders()).describeSkill(folder) })
+console.log('ready')
+for (;;) await installed.install({ source, force: true }, new AbortController().signal)
+`,
+  )
+  const versions = 3
+  for (let version = 0; version < versions; version++) {
+    const source = join(sources, `v${version}`)
+    put(join(source, 'SKILL.md'), text('a', `version: v${version}\n`))
+    for (let file = 0; file < 20; file++) put(join(source, `f${file}`), `v${version}`.repeat(100))
+  }
+  for (let round = 0; round < 6; round++) {
+    const child = spawn(process.execPath, [script, data, join(sources, `v${round % versions}`)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    await once(child.stdout, 'data')
+    while (!existsSync(join(data, 'installed.json'))) await sleep(5)
+    await sleep(round * 37)
+    const exit = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exit
+    const found = await open().list()
+    expect(found).toHaveLength(1)
+    for (const { version, install_path } of found) {
+      expect(readdirSync(install_path).length).toBe(21)
+      for (const file of readdirSync(install_path)) {
+        const content = readFileSync(join(install_path, file), 'utf8')
+        expect(content).toContain(version)
+        if (file !== 'SKILL.md') expect(content).toBe(version.repeat(100))
+      }
+    }
+  }
+  const last = open()
+  await last.install(given(join(sources, 'v0'), { force: true }), never)
+  expect(await last.list()).toHaveLength(1)
+  expect((await trees(data)).length).toBeLessThanOrEqual(2)
+}, 120_000)

@@ -1,0 +1,244 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test, vi } from 'vitest'
+import { type Archive, patchOf, tarOf } from './archive.ts'
+import { temporary } from '../testing/fixtures.ts'
+
+const secret = 'canary-of-a-credential'
+
+function workspace() {
+  const directory = temporary()
+  const root = join(directory.path, 'my räpo')
+  // The machine's directory of temporary files may be in a repository.
+  const env = { PATH: process.env.PATH ?? '', HOME: directory.path, GIT_CEILING_DIRECTORIES: tmpdir() }
+  mkdirSync(root)
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=x', '-c', 'user.email=x', ...args], {
+      cwd: root,
+      env,
+      stdio: 'pipe',
+    }).toString()
+  const write = (name: string, content: string | Buffer) => {
+    mkdirSync(join(root, name, '..'), { recursive: true })
+    writeFileSync(join(root, name), content)
+  }
+  return { path: directory.path, root, env, git, write, [Symbol.dispose]: () => directory[Symbol.dispose]() }
+}
+
+function committed() {
+  const it = workspace()
+  it.git('init', '-q', '-b', 'main')
+  it.write('kept.txt', 'one\n')
+  it.write('gone.txt', 'gone\n')
+  it.git('add', '-A')
+  it.git('commit', '-qm', 'first')
+  it.git('remote', 'add', 'origin', `https://user:${secret}@git.example/x.git`)
+  return it
+}
+
+async function saved({ chunks }: Archive, path: string): Promise<string> {
+  const all: Buffer[] = []
+  for await (const chunk of chunks) all.push(chunk)
+  writeFileSync(path, Buffer.concat(all))
+  return path
+}
+
+/** Names and contents of what a tar file has. */
+function unpacked(file: string, to: string): Record<string, string> {
+  mkdirSync(to)
+  execFileSync('tar', ['-xzf', file, '-C', to])
+  const entries = readdirSync(to, { recursive: true, withFileTypes: true })
+  const contents = entries.flatMap((entry) => {
+    const path = join(entry.parentPath, entry.name)
+    if (entry.isSymbolicLink()) return [[path.slice(to.length + 1), `-> ${readlinkSync(path)}`]]
+    return entry.isFile() ? [[path.slice(to.length + 1), readFileSync(path, 'utf8')]] : []
+  })
+  return Object.fromEntries(contents)
+}
+
+const asked = (it: { root: string; env: Record<string, string> }) => ({
+  path: it.root,
+  kept: '/nonexistent/data',
+  env: it.env,
+  useDefaultExcludes: true,
+  exclude: [] as string[],
+  signal: new AbortController().signal,
+})
+
+test('a directory comes as a tar file, without credentials and without what can be made again', async () => {
+  using it = committed()
+  it.write('node_modules/a/index.js', 'x')
+  it.write('deep/.venv/x', 'x')
+  it.write('deep/übung [1].txt', 'deep')
+  it.write('.git-credentials', secret)
+  it.write('deep/.netrc', secret)
+  it.write('big.bin', 'x')
+  symlinkSync('kept.txt', join(it.root, 'link'))
+  symlinkSync('/etc/hostname', join(it.root, 'outside'))
+  const archive = await tarOf({ ...asked(it), exclude: ['*.bin', '/deep/nothing/'] })
+  expect(archive.filename).toBe('my räpo.tar.gz')
+  expect(archive.headers).toEqual({
+    'x-archive-repo-remote': encodeURIComponent('https://****@git.example/x.git'),
+    'x-archive-repo-branch': 'main',
+    'x-archive-repo-head-commit': it.git('rev-parse', 'HEAD').trim(),
+    'x-archive-repo-root': encodeURIComponent(it.root),
+  })
+  const files = unpacked(await saved(archive, join(it.path, 'a.tar.gz')), join(it.path, 'out'))
+  const visible = Object.fromEntries(Object.entries(files).filter(([name]) => !name.startsWith('.git/')))
+  expect(visible).toEqual({
+    'kept.txt': 'one\n',
+    'gone.txt': 'gone\n',
+    'deep/übung [1].txt': 'deep',
+    link: '-> kept.txt',
+    outside: '-> /etc/hostname',
+  })
+  expect(Object.keys(files)).toContain('.git/HEAD')
+  expect(JSON.stringify(files)).not.toContain(secret)
+  const all = await tarOf({ ...asked(it), useDefaultExcludes: false })
+  const more = unpacked(await saved(all, join(it.path, 'b.tar.gz')), join(it.path, 'more'))
+  expect(Object.keys(more)).toEqual(expect.arrayContaining(['node_modules/a/index.js', 'big.bin']))
+  expect(JSON.stringify(more)).not.toContain(secret)
+})
+
+test('a directory without a repository comes as a tar file too, an empty one and one with an odd name', async () => {
+  using it = workspace()
+  it.write('-rf/x', 'x')
+  const archive = await tarOf({ ...asked(it), path: join(it.root, '-rf') })
+  expect(archive.headers).toEqual({})
+  expect(unpacked(await saved(archive, join(it.path, 'a')), join(it.path, 'out'))).toEqual({ x: 'x' })
+  mkdirSync(join(it.root, 'empty'))
+  const empty = await tarOf({ ...asked(it), path: join(it.root, 'empty') })
+  expect(unpacked(await saved(empty, join(it.path, 'b')), join(it.path, 'none'))).toEqual({})
+})
+
+test('a patch has changed, new, removed and binary files, and leaves the repository as it was', async () => {
+  using it = committed()
+  it.write('kept.txt', 'two\n')
+  execFileSync('rm', [join(it.root, 'gone.txt')])
+  it.write('new/übung.txt', 'new\n')
+  it.write('blob', Buffer.from([0, 255, 1, 254]))
+  it.write('latin.txt', Buffer.from('caf\xe9\n', 'latin1'))
+  it.write('.gitignore', 'ignored\n')
+  it.write('ignored', 'x')
+  it.write('.git-credentials', secret)
+  it.write('node_modules/x.js', 'x')
+  it.write('skip.bin', 'x')
+  const before = it.git('status', '--porcelain=v2', '-z')
+  const archive = await patchOf({ ...asked(it), exclude: ['*.bin'], baseRef: undefined })
+  expect(archive.filename).toBe('my räpo.patch')
+  expect(archive.headers).toMatchObject({
+    'x-archive-base-commit': it.git('rev-parse', 'HEAD').trim(),
+    'x-archive-repo-branch': 'main',
+  })
+  expect(it.git('status', '--porcelain=v2', '-z')).toBe(before)
+  const patch = await saved(archive, join(it.path, 'a.patch'))
+  expect(readFileSync(patch, 'utf8')).not.toMatch(new RegExp(`${secret}|node_modules|skip.bin|ignored"`))
+  const clone = join(it.path, 'clone')
+  execFileSync('git', ['clone', '-q', it.root, clone], { env: it.env })
+  execFileSync('git', ['apply', '--binary', patch], { cwd: clone, env: it.env })
+  expect(readdirSync(clone).sort()).toEqual(['.git', '.gitignore', 'blob', 'kept.txt', 'latin.txt', 'new'])
+  for (const name of ['kept.txt', 'new/übung.txt', 'blob', 'latin.txt'])
+    expect(readFileSync(join(clone, name))).toEqual(readFileSync(join(it.root, name)))
+})
+
+test('a patch against another commit, an empty one, and one of a repository without commits', async () => {
+  using it = committed()
+  const nothing = await patchOf({ ...asked(it), baseRef: 'HEAD' })
+  expect(nothing.headers['x-archive-base-ref']).toBe('HEAD')
+  expect(readFileSync(await saved(nothing, join(it.path, 'a')), 'utf8')).toBe('')
+  it.git('rm', '-q', 'gone.txt')
+  it.git('commit', '-qm', 'second')
+  const patch = await patchOf({ ...asked(it), baseRef: 'HEAD~1' })
+  expect(readFileSync(await saved(patch, join(it.path, 'b')), 'utf8')).toContain('deleted file mode')
+  using fresh = workspace()
+  fresh.git('init', '-q')
+  fresh.write('a.txt', 'a\n')
+  const first = await patchOf({ ...asked(fresh), baseRef: undefined })
+  expect(readFileSync(await saved(first, join(fresh.path, 'c')), 'utf8')).toContain('+a')
+})
+
+test('what the server keeps for itself is in no archive of a directory around it', async () => {
+  using it = committed()
+  for (const name of ['.slip[w]*y', 'deep/data']) {
+    it.write(`${name}/secret.key`, secret)
+    it.write(`${name}/log.db`, 'log')
+    it.write(`${name}-beside/plain.txt`, 'plain')
+    const kept = join(it.root, name)
+    const file = join(it.path, 'x')
+    const out = join(it.path, name.replace('/', '-'))
+    const files = unpacked(await saved(await tarOf({ ...asked(it), kept }), file), out)
+    expect(Object.keys(files)).toContain(`${name}-beside/plain.txt`)
+    expect(JSON.stringify(files)).not.toContain(secret)
+    const patch = await patchOf({ ...asked(it), kept, baseRef: undefined })
+    const text = readFileSync(await saved(patch, file), 'utf8')
+    expect(text).toContain('plain')
+    expect(text).not.toContain(secret)
+    const inside = unpacked(
+      await saved(await tarOf({ ...asked(it), path: kept, kept }), file),
+      `${out}-inside`,
+    )
+    expect(Object.keys(inside)).toEqual(['log.db'])
+    execFileSync('rm', ['-r', kept])
+  }
+})
+
+test('what cannot be archived is refused in words', async () => {
+  using it = committed()
+  const problem = (promise: Promise<unknown>) =>
+    promise.then(
+      () => 'done',
+      ({ code, message }) => `${code}: ${message}`,
+    )
+  const patch = (more: object) => problem(patchOf({ ...asked(it), baseRef: undefined, ...more }))
+  expect(await patch({ baseRef: '--output=/x' })).toBe('bad_request: The base ref names no commit')
+  expect(await patch({ baseRef: 'nowhere' })).toBe('bad_request: The ref names no commit')
+  expect(await patch({ path: it.path })).toMatch(/^bad_request: .*no git repository/)
+  for (const make of [
+    (path: string) => patch({ path }),
+    (path: string) => problem(tarOf({ ...asked(it), path })),
+  ]) {
+    expect(await make('relative')).toBe('bad_request: Path must be absolute')
+    expect(await make(join(it.root, 'missing'))).toMatch(/^not_found/)
+    expect(await make(join(it.root, 'kept.txt'))).toBe('bad_request: The path is not a directory')
+    expect(await make('/a\0b')).toMatch(/^bad_request/)
+  }
+  expect(await patch({ exclude: ['a', 'b\0'] })).toMatch(/^invalid/)
+  expect(await problem(tarOf({ ...asked(it), exclude: ['b\0'] }))).toMatch(/^invalid/)
+})
+
+test('without tar, and for what may not be read, the answer is not taken for whole', async () => {
+  using it = workspace()
+  const bin = join(it.path, 'bin')
+  mkdirSync(bin)
+  symlinkSync(execFileSync('which', ['git']).toString().trim(), join(bin, 'git'))
+  const archive = await tarOf({ ...asked(it), env: { PATH: bin, HOME: it.path } })
+  await expect(saved(archive, join(it.path, 'x'))).rejects.toThrow('tar is not installed')
+  writeFileSync(join(bin, 'tar'), '#!/bin/sh\nprintf half\nexit 2\n', { mode: 0o755 })
+  const half = await tarOf({ ...asked(it), env: { PATH: bin, HOME: it.path } })
+  await expect(saved(half, join(it.path, 'x'))).rejects.toThrow('could not be read to its end')
+})
+
+test('who leaves early ends tar', async () => {
+  using it = workspace()
+  const pid = join(it.path, 'pid')
+  const bin = join(it.path, 'bin')
+  mkdirSync(bin)
+  writeFileSync(join(bin, 'tar'), `#!/bin/sh\necho $$ > '${pid}'\nexec yes\n`, { mode: 0o755 })
+  const env = { PATH: `${bin}:${process.env.PATH}`, HOME: it.path }
+  const archive = await tarOf({ ...asked(it), env })
+  for await (const chunk of archive.chunks) {
+    expect(chunk.toString()).toContain('y')
+    break
+  }
+  const isThere = () => {
+    try {
+      process.kill(Number(readFileSync(pid, 'utf8')), 0)
+      return true
+    } catch {
+      return false
+    }
+  }
+  await vi.waitUntil(() => !isThere(), { timeout: 30_000 })
+})

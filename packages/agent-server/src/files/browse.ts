@@ -1,0 +1,89 @@
+import type { Dirent } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { absolute, refusalOf } from './file-access.ts'
+
+export interface Subdirectory {
+  readonly name: string
+  readonly path: string
+}
+
+const maxFavorites = 50
+
+/** The directories of a home directory, some of them, and where a search may begin. */
+export async function homePlaces(home: string, includeHidden: boolean) {
+  const favorites = await subdirectories(home, { limit: maxFavorites, includeHidden }).catch(() => undefined)
+  return {
+    home,
+    favorites: (favorites?.items ?? []).map(({ name, path }) => ({ label: name, path })),
+    locations: [
+      { label: 'Home', path: home },
+      { label: 'Root', path: '/' },
+    ],
+  }
+}
+
+/**
+ * One page of the directories in a directory, links to directories among them, by lower-cased name and then by name. A page id is
+ * the lower-cased name at which the page begins, with `/` and the name itself where that is not clear. What the system refuses
+ * is a Problem.
+ */
+export async function subdirectories(
+  path: string,
+  {
+    limit,
+    includeHidden,
+    pageId,
+  }: { readonly limit: number; readonly includeHidden: boolean; readonly pageId?: string | undefined },
+): Promise<{ items: Subdirectory[]; next_page_id: string | null }> {
+  const directory = absolute(path)
+  const start = keyOf(pageId ?? '')
+  const candidates = (await entriesOf(directory))
+    .filter(({ name }) => includeHidden || !name.startsWith('.'))
+    .map((entry) => ({ entry, key: [entry.name.toLowerCase(), entry.name] as const }))
+    .filter(({ key }) => compare(key, start) >= 0)
+    .sort((a, b) => compare(a.key, b.key))
+  const items: Subdirectory[] = []
+  for (const [at, { entry, key }] of candidates.entries()) {
+    const path = join(directory, entry.name)
+    if (!entry.isDirectory() && !(await isDirectory(path))) continue
+    if (items.length === limit) {
+      const isClear = candidates[at - 1]?.key[0] !== key[0]
+      return { items, next_page_id: isClear ? key[0] : key.join('/') }
+    }
+    items.push({ name: entry.name, path })
+  }
+  return { items, next_page_id: null }
+}
+
+type Key = readonly [lower: string, name: string]
+
+/** No name has a slash in it. */
+function keyOf(pageId: string): Key {
+  const [lower = '', name = ''] = pageId.split('/', 2)
+  return [lower, name]
+}
+
+function compare(a: Key, b: Key): number {
+  const at = a[0] === b[0] ? 1 : 0
+  if (a[at] === b[at]) return 0
+  return a[at] < b[at] ? -1 : 1
+}
+
+/** Directories, and links, which may lead to some. */
+async function entriesOf(directory: string): Promise<Dirent[]> {
+  try {
+    const entries = await readdir(directory, { withFileTypes: true })
+    return entries.filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+  } catch (error) {
+    throw refusalOf(error, 'not_found')
+  }
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory()
+  } catch {
+    return false
+  }
+}

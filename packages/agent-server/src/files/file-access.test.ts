@@ -1,0 +1,212 @@
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { attachment, fileSize, makeDirectory, readFileBytes, saveFile } from './file-access.ts'
+import { homePlaces, subdirectories } from './browse.ts'
+
+function temporary() {
+  const path = mkdtempSync(join(tmpdir(), 'slipway-files-'))
+  return {
+    path,
+    at: (...names: string[]) => join(path, ...names),
+    [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }),
+  }
+}
+
+async function* bytesOf(...parts: (string | Error)[]): AsyncGenerator<Buffer> {
+  for (const part of parts) {
+    if (typeof part !== 'string') throw part
+    yield Buffer.from(part)
+  }
+}
+
+async function read(path: string): Promise<string> {
+  const blocks: Buffer[] = []
+  for await (const block of readFileBytes(path, await fileSize(path))) blocks.push(block)
+  return Buffer.concat(blocks).toString()
+}
+
+test('a file is saved with the directories on the way to it, and read again', async () => {
+  using it = temporary()
+  const path = it.at('a', 'b', 'größe ✓.txt')
+  await saveFile(path, bytesOf('one ', 'two'))
+  expect(readFileSync(path, 'utf8')).toBe('one two')
+  expect(await read(path)).toBe('one two')
+  await saveFile(it.at('empty'), bytesOf())
+  expect(await read(it.at('empty'))).toBe('')
+  expect(readdirSync(it.at('a', 'b'))).toHaveLength(1)
+})
+
+test('what breaks off leaves nothing: neither a draft, nor directories, nor another file', async () => {
+  using it = temporary()
+  writeFileSync(it.at('old'), 'old')
+  const cut = new Error('gone')
+  for (const path of [it.at('old'), it.at('new'), it.at('x', 'y', 'new')])
+    await expect(saveFile(path, bytesOf('half', cut))).rejects.toBe(cut)
+  expect(readdirSync(it.path)).toEqual(['old'])
+  expect(readFileSync(it.at('old'), 'utf8')).toBe('old')
+})
+
+test('directories that somebody else uses by now stay when an upload breaks off', async () => {
+  using it = temporary()
+  async function* bytes() {
+    yield Buffer.from('x')
+    writeFileSync(it.at('x', 'other'), '')
+    throw new Error('gone')
+  }
+  await expect(saveFile(it.at('x', 'y', 'new'), bytes())).rejects.toThrow('gone')
+  expect(readdirSync(it.path)).toEqual(['x'])
+  expect(readdirSync(it.at('x'))).toEqual(['other'])
+})
+
+test('a replaced file keeps its mode, and a link leads to what it names', async () => {
+  using it = temporary()
+  writeFileSync(it.at('script'), '')
+  chmodSync(it.at('script'), 0o751)
+  symlinkSync('script', it.at('link'))
+  await saveFile(it.at('link'), bytesOf('new'))
+  expect(readFileSync(it.at('script'), 'utf8')).toBe('new')
+  expect(statSync(it.at('script')).mode & 0o7777).toBe(0o751)
+  expect(readdirSync(it.path).sort()).toEqual(['link', 'script'])
+})
+
+test('readers see the old file or the new one, never a part', async () => {
+  using it = temporary()
+  const [a, b] = ['a'.repeat(300_000), 'b'.repeat(300_000)]
+  writeFileSync(it.at('f'), a)
+  const pieces = (text: string) => bytesOf(...(text.match(/.{1,30000}/g) ?? []))
+  const seen = new Set<string>()
+  let isOver = false
+  const reading = (async () => {
+    while (!isOver) seen.add(await read(it.at('f')))
+  })()
+  for (let n = 0; n < 20; n++) await saveFile(it.at('f'), pieces(n % 2 ? a : b))
+  isOver = true
+  await reading
+  expect([...seen].every((text) => text === a || text === b)).toBe(true)
+})
+
+test.each([
+  ['relative', 'a/b', 'bad_request', 'Path must be absolute'],
+  ['empty', '', 'bad_request', 'Path must be absolute'],
+  ['with a NUL byte', '/tmp/a\0b', 'bad_request', 'NUL'],
+  ['too long', `/tmp/${'x'.repeat(300)}`, 'bad_request', 'too long'],
+  ['very long', `/tmp${'/x'.repeat(5_000)}`, 'bad_request', 'too long'],
+])('a path that is %s is refused everywhere', async (_, path, code, text) => {
+  const refused = { code, message: expect.stringContaining(text) }
+  await expect(saveFile(path, bytesOf('x'))).rejects.toMatchObject(refused)
+  await expect(fileSize(path)).rejects.toMatchObject(refused)
+  await expect(makeDirectory(path)).rejects.toMatchObject(refused)
+  await expect(subdirectories(path, { limit: 5, includeHidden: false })).rejects.toMatchObject(refused)
+})
+
+test('what is no regular file is neither read nor replaced, and nobody waits for it', async () => {
+  using it = temporary()
+  execFileSync('mkfifo', [it.at('pipe')])
+  mkdirSync(it.at('directory'))
+  symlinkSync('loop', it.at('loop'))
+  writeFileSync(it.at('file'), 'x')
+  for (const path of [
+    it.at('pipe'),
+    it.at('directory'),
+    '/dev/zero',
+    '/dev/null',
+    it.at('loop'),
+    it.at('file', 'x'),
+  ]) {
+    await expect(fileSize(path)).rejects.toMatchObject({ code: 'bad_request' })
+    await expect(saveFile(path, bytesOf('x'))).rejects.toMatchObject({ code: 'bad_request' })
+    const reading = readFileBytes(path, 0).next()
+    await expect(reading).rejects.toMatchObject({ code: 'bad_request' })
+  }
+  expect(statSync('/dev/null').isCharacterDevice()).toBe(true)
+  expect(statSync(it.at('pipe')).isFIFO()).toBe(true)
+  await expect(fileSize(it.at('missing'))).rejects.toMatchObject({ code: 'not_found' })
+})
+
+test('a file that becomes shorter while it is read is a failure, one that becomes longer is cut at what was announced', async () => {
+  using it = temporary()
+  writeFileSync(it.at('f'), 'x'.repeat(1_000_000))
+  const reading = readFileBytes(it.at('f'), 1_000_000)
+  await reading.next()
+  truncateSync(it.at('f'), 400_000)
+  await expect(Array.fromAsync(reading)).rejects.toMatchObject({ code: 'conflict' })
+  const blocks = await Array.fromAsync(readFileBytes(it.at('f'), 100))
+  expect(Buffer.concat(blocks)).toHaveLength(100)
+})
+
+test('files of the system that say they are empty are read', async () => {
+  expect(await read('/proc/self/status')).toContain('Pid:')
+})
+
+test('a directory is made once and again, and not where a file is', async () => {
+  using it = temporary()
+  for (let n = 0; n < 2; n++) await makeDirectory(it.at('a', 'b'))
+  expect(statSync(it.at('a', 'b')).isDirectory()).toBe(true)
+  writeFileSync(it.at('f'), '')
+  symlinkSync('f', it.at('link'))
+  for (const path of [it.at('f'), it.at('link')])
+    await expect(makeDirectory(path)).rejects.toThrow('Path exists and is not a directory')
+  await expect(makeDirectory(it.at('f', 'x'))).rejects.toMatchObject({ code: 'bad_request' })
+})
+
+test('the name of a download survives in a header, whatever it is', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', minLength: 1 }), (name) => {
+      const value = attachment(`/tmp/${name.replaceAll('/', '')}`)
+      expect(value).toMatch(/^attachment; filename="[ !#-[\]-~]*"; filename\*=UTF-8''[\w!#$&+.^`|~%-]*$/)
+      const encoded = value.slice(value.indexOf("''") + 2)
+      expect(decodeURIComponent(encoded)).toBe(name.replaceAll('/', '').toWellFormed())
+    }),
+  )
+})
+
+test('directories are listed in pages that come to the whole, whatever their names', async () => {
+  using it = temporary()
+  const names = ['a', 'A', 'a b', 'B', 'b', 'ab', 'ÄÖ', 'z%', '.hidden', '😀', 'a.b']
+  for (const name of names) mkdirSync(it.at(name))
+  writeFileSync(it.at('file'), '')
+  symlinkSync('a', it.at('link'))
+  symlinkSync('file', it.at('link-to-file'))
+  symlinkSync('nowhere', it.at('dangling'))
+  for (const includeHidden of [true, false]) {
+    const wanted = [...names, 'link'].filter((name) => includeHidden || !name.startsWith('.'))
+    for (let limit = 1; limit <= 12; limit++) {
+      const found: string[] = []
+      let pageId: string | undefined
+      do {
+        const page = await subdirectories(it.path, { limit, includeHidden, pageId })
+        found.push(...page.items.map(({ name }) => name))
+        pageId = page.next_page_id ?? undefined
+      } while (pageId !== undefined)
+      expect(found.toSorted()).toEqual(wanted.toSorted())
+      const lower = found.map((name) => name.toLowerCase())
+      expect(lower).toEqual(lower.toSorted())
+    }
+  }
+})
+
+test('a home directory without rights or not there has no favorites', async () => {
+  using it = temporary()
+  mkdirSync(it.at('src'))
+  expect(await homePlaces(it.path, false)).toMatchObject({
+    favorites: [{ label: 'src', path: it.at('src') }],
+  })
+  expect(await homePlaces(it.at('missing'), false)).toMatchObject({ home: it.at('missing'), favorites: [] })
+  expect(existsSync(it.at('missing'))).toBe(false)
+})

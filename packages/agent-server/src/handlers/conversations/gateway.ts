@@ -1,0 +1,107 @@
+import { randomUUID } from 'node:crypto'
+import type { Handlers, Reply } from '@slipway/http'
+import { type ChatRequest, conversationId, type gatewayRoutes, invalid, Problem } from '@slipway/protocol'
+import type { Gateway } from '../../gateway/gateway.ts'
+import type { GatewayTurn, TurnUsage } from '../../gateway/turn.ts'
+
+const idHeader = 'x-openhands-serverconversation-id'
+
+/** Conversations as OpenAI's interface has them. */
+export function gatewayHandlers(options: {
+  readonly gateway: Gateway
+  readonly touch: () => void
+  readonly heartbeatMs: number
+}): Handlers<typeof gatewayRoutes> {
+  const { gateway, touch, heartbeatMs } = options
+  return {
+    async listModels() {
+      return { json: await gateway.models() }
+    },
+    async completeChat({ body, header, signal }) {
+      touch()
+      const { id, turn } = await gateway.turn(body, idOf(header(idHeader)), signal)
+      const headers = { [idHeader]: id }
+      try {
+        if (body.stream) return await streamed(body, { turn, headers, heartbeatMs })
+        const { text, usage } = await turn.answer()
+        return { json: completion(body.model, text, usage), headers }
+      } catch (error) {
+        if (error instanceof Problem) return { refusal: error, headers }
+        throw error
+      }
+    },
+  }
+}
+
+function idOf(text: string | undefined): string | undefined {
+  if (text === undefined || text === '') return undefined
+  const { data } = conversationId.safeParse(text)
+  if (data !== undefined) return data
+  throw invalid(['header', idHeader], 'Input should be the id of a conversation', 'uuid_parsing')
+}
+
+function completion(model: string, content: string, usage: TurnUsage) {
+  const message = { role: 'assistant', content }
+  return {
+    ...{ id: `chatcmpl-${randomUUID()}`, object: 'chat.completion', created: seconds(), model },
+    choices: [{ index: 0, message, finish_reason: 'stop' }],
+    usage,
+  }
+}
+
+/** Its first piece is waited for, so that what goes wrong before it is answered with a status. */
+async function streamed(
+  request: ChatRequest,
+  options: {
+    readonly turn: GatewayTurn
+    readonly headers: Readonly<Record<string, string>>
+    readonly heartbeatMs: number
+  },
+): Promise<Reply> {
+  const pieces = chunks(request, options.turn, options.heartbeatMs)
+  const first = await pieces.next()
+  async function* all() {
+    if (!first.done) yield first.value
+    yield* pieces
+  }
+  const headers = { ...options.headers, 'cache-control': 'no-cache', 'x-accel-buffering': 'no' }
+  return { contentType: 'text/event-stream', headers, chunks: all() }
+}
+
+async function* chunks(
+  { model, stream_options }: ChatRequest,
+  turn: GatewayTurn,
+  heartbeatMs: number,
+): AsyncGenerator<string> {
+  const head = { id: `chatcmpl-${randomUUID()}`, object: 'chat.completion.chunk', created: seconds(), model }
+  const line = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`
+  const chunk = (delta: object, finish_reason: string | null) =>
+    line({ ...head, choices: [{ index: 0, delta, finish_reason }] })
+  const pieces = turn.pieces(heartbeatMs)
+  let hasBegun = false
+  let isFirst = true
+  try {
+    for (;;) {
+      const { done, value } = await pieces.next()
+      hasBegun = true
+      if (value === undefined) yield ': beat\n\n'
+      else if (typeof value === 'string') {
+        yield chunk(isFirst ? { role: 'assistant', content: value } : { content: value }, null)
+        isFirst = false
+      }
+      if (!done || typeof value !== 'object') continue
+      if (isFirst) yield chunk({ role: 'assistant', content: '' }, null)
+      yield chunk({}, 'stop')
+      if (stream_options?.include_usage) yield line({ ...head, choices: [], usage: value.usage })
+      yield 'data: [DONE]\n\n'
+      return
+    }
+  } catch (error) {
+    if (!hasBegun || !(error instanceof Problem)) throw error
+    yield line({ error: { message: error.message, type: 'server_error', code: error.code } })
+  }
+}
+
+function seconds(): number {
+  return Math.floor(Date.now() / 1000)
+}

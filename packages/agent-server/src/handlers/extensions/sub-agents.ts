@@ -1,0 +1,20 @@
+import type { Handlers } from '@slipway/http'
+import type { subAgentRoutes } from '@slipway/protocol'
+import { projectOf } from '../../workspaces/project-directory.ts'
+import type { SubAgentList } from '../../extensions/sub-agent-list.ts'
+
+/** The agents of a project, of a user and of this server. */
+export function subAgentHandlers({
+  agents,
+}: {
+  readonly agents: SubAgentList
+}): Handlers<typeof subAgentRoutes> {
+  return {
+    async listSubAgents({ body }) {
+      const { load_project, load_user, load_builtin, project_dir } = body
+      const project = load_project ? projectOf(project_dir) : undefined
+      const found = await agents.agents({ project, isUser: load_user, isBuiltin: load_builtin })
+      return { json: { agents: found } }
+    },
+  }
+}

@@ -1,0 +1,186 @@
+import { join } from 'node:path'
+import { app, listen } from '@slipway/http'
+import { agentOpenApi, agentRoutes } from '@slipway/protocol'
+import { Cipher } from '@slipway/storage'
+import { expect, test } from 'vitest'
+import { Profiles } from '../../profiles/llm-profiles.ts'
+import { sealText } from '../../secrets/sealed-text.ts'
+import { temporary } from '../../testing/fixtures.ts'
+import { profileHandlers } from './llm-profiles.ts'
+
+const {
+  listProfiles,
+  getProfile,
+  saveProfile,
+  deleteProfile,
+  renameProfile,
+  activateProfile,
+  validateProfile,
+} = agentRoutes
+const routes = {
+  listProfiles,
+  getProfile,
+  saveProfile,
+  deleteProfile,
+  renameProfile,
+  activateProfile,
+  validateProfile,
+}
+
+/** A server of these routes alone. `texts` is everything that it answered or logged. */
+async function served() {
+  const directory = temporary()
+  const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
+  const profiles = new Profiles({ directory: join(directory.path, 'profiles'), cipher, max: 2 })
+  const texts: string[] = []
+  const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
+  const web = app(routes, profileHandlers({ profiles, cipher, log, touch: () => {} }), {
+    openapi: agentOpenApi,
+    log,
+  })
+  const listening = await listen(web, { host: '127.0.0.1', port: 0 })
+  const call = async (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) => {
+    const content =
+      body === undefined
+        ? { headers }
+        : { body: JSON.stringify(body), headers: { ...headers, 'content-type': 'application/json' } }
+    const response = await fetch(`${listening.url}/api/profiles${path}`, { method, ...content })
+    const text = await response.text()
+    if (headers['x-expose-secrets'] === undefined) texts.push(text)
+    return { status: response.status, json: JSON.parse(text) }
+  }
+  const stop = async () => {
+    await listening.close()
+    directory[Symbol.dispose]()
+  }
+  return { call, texts, profiles, cipher, [Symbol.asyncDispose]: stop }
+}
+
+const model = {
+  model: 'openai/m',
+  api_key: 'sk-secret',
+  base_url: 'https://user:sk-secret@x.example/v1',
+  extra_headers: { 'X-Any': 'sk-secret' },
+  aws_access_key_id: 'sk-secret',
+  fallback_strategy: { fallback_llms: [{ model: 'f', api_key: 'sk-secret' }] },
+}
+
+test('a profile is saved, shown, listed, made active, renamed and deleted, and no answer or log has its secrets', async () => {
+  await using server = await served()
+  const { call } = server
+  expect(await call('GET', '')).toEqual({ status: 200, json: { profiles: [], active_profile: null } })
+  expect(await call('POST', '/a', { llm: model })).toMatchObject({ status: 201, json: { name: 'a' } })
+  expect((await server.profiles.get('a'))?.api_key).toBe('sk-secret')
+  expect(await call('GET', '/a')).toMatchObject({
+    status: 200,
+    json: {
+      name: 'a',
+      api_key_set: true,
+      config: {
+        model: 'openai/m',
+        api_key: null,
+        base_url: 'https://****@x.example/v1',
+        extra_headers: { 'X-Any': null },
+        usage_id: 'default',
+      },
+    },
+  })
+  const activated = { name: 'a', message: expect.any(String), llm_applied: true }
+  expect(await call('POST', '/a/activate', {})).toEqual({ status: 200, json: activated })
+  expect(await call('POST', '/a/rename', { new_name: 'b' })).toMatchObject({
+    status: 200,
+    json: { name: 'b' },
+  })
+  const listed = { name: 'b', model: 'openai/m', base_url: null, api_key_set: true }
+  expect((await call('GET', '')).json).toMatchObject({ profiles: [listed], active_profile: 'b' })
+  expect(await call('GET', '/a')).toEqual({ status: 404, json: { detail: 'Profile not found: a' } })
+  for (let i = 0; i < 2; i++)
+    expect(await call('DELETE', '/b')).toMatchObject({ status: 200, json: { name: 'b' } })
+  expect((await call('GET', '')).json).toEqual({ profiles: [], active_profile: null })
+  expect(server.texts.join('\n')).not.toContain('sk-secret')
+})
+
+test('without its secrets a profile is kept without them', async () => {
+  await using server = await served()
+  await server.call('POST', '/a', { llm: model, include_secrets: false })
+  const kept = await server.profiles.get('a')
+  expect(JSON.stringify(kept)).not.toContain('sk-secret')
+  expect(kept).toMatchObject({ model: 'openai/m', fallback_strategy: { fallback_llms: [{ model: 'f' }] } })
+  expect((await server.call('GET', '/a')).json).toMatchObject({
+    api_key_set: false,
+    config: { api_key: null },
+  })
+})
+
+test('a blank key and a mask are no keys', async () => {
+  await using server = await served()
+  for (const api_key of ['', '  ', '**********', '<redacted>', null]) {
+    await server.call('POST', '/a', { llm: { model: 'm', api_key } })
+    expect((await server.call('GET', '/a')).json.api_key_set).toBe(false)
+  }
+})
+
+test('what cannot be done is refused with its reason', async () => {
+  await using server = await served()
+  const { call } = server
+  for (const name of ['a', 'b']) await call('POST', `/${name}`, { llm: model })
+  expect((await call('POST', '/c', { llm: model })).status).toBe(409)
+  expect((await call('POST', '/a/rename', { new_name: 'b' })).status).toBe(409)
+  expect((await call('POST', '/x/rename', { new_name: 'y' })).status).toBe(404)
+  expect((await call('POST', '/x/activate')).status).toBe(404)
+  const refusals = [
+    ['POST', '/.a', { llm: model }, ['path', 'name']],
+    ['POST', '/%2e%2e%2fa', { llm: model }, ['path', 'name']],
+    ['POST', '/a', { llm: { api_key: 'sk-secret' } }, ['body', 'llm', 'model']],
+    ['POST', '/a', {}, ['body', 'llm']],
+    ['POST', '/a/rename', { new_name: 'no name' }, ['body', 'new_name']],
+  ] as const
+  for (const [method, path, body, loc] of refusals) {
+    expect(await call(method, path, body)).toMatchObject({ status: 422, json: { detail: [{ loc }] } })
+  }
+  expect(server.texts.join('\n')).not.toContain('sk-secret')
+})
+
+test('a header asks for secrets: as tokens that are taken back, or as they are', async () => {
+  await using server = await served()
+  const { call, profiles } = server
+  await call('POST', '/a', { llm: model })
+  const exposing = async (how: string) => await call('GET', '/a', undefined, { 'x-expose-secrets': how })
+  expect((await exposing('plaintext')).json).toMatchObject({ api_key_set: true, config: model })
+  const { config } = (await exposing('encrypted')).json
+  expect(JSON.stringify(config)).not.toContain('sk-secret')
+  expect(config).toMatchObject({ model: 'openai/m', api_key: expect.stringMatching(/^slipway-sealed-/) })
+  await call('POST', '/b', { llm: config })
+  expect(await profiles.get('b')).toEqual(await profiles.get('a'))
+  await call('POST', '/b', { llm: config, include_secrets: false })
+  expect(JSON.stringify(await profiles.get('b'))).not.toContain('sk-secret')
+  expect((await exposing('all')).status).toBe(400)
+  const reads = server.texts.filter((text) => text.includes('secrets were read'))
+  expect(reads).toEqual([JSON.stringify(['info', 'secrets were read', { what: 'profile', name: 'a' }])])
+  expect(server.texts.join('\n')).not.toContain('sk-secret')
+})
+
+test('a token of another key is refused with its place', async () => {
+  await using server = await served()
+  await using other = await served()
+  await other.call('POST', '/a', { llm: model })
+  const { config } = (await other.call('GET', '/a', undefined, { 'x-expose-secrets': 'true' })).json
+  const refusal = await server.call('POST', '/a', { llm: { ...config, base_url: null } })
+  expect(refusal).toMatchObject({ status: 422, json: { detail: [{ loc: ['body', 'llm', 'api_key'] }] } })
+  expect(await server.profiles.list()).toEqual([])
+})
+
+test('validation opens what was sealed, and names a connection that is not there', async () => {
+  await using server = await served()
+  const { call, cipher } = server
+  const api_key = sealText(cipher, 'sk-secret')
+  const script = [{ text: 'pong' }]
+  const fine = await call('POST', '/a/validate', { llm: { model: 'scripted/x', script, api_key } })
+  expect(fine).toEqual({ status: 200, json: { valid: true, error: null } })
+  const nowhere = { llm: { model: 'scripted/x', script, provider_connection_id: 'c' } }
+  const loc = ['body', 'llm', 'provider_connection_id']
+  expect(await call('POST', '/a/validate', nowhere)).toMatchObject({
+    status: 422,
+    json: { detail: [{ loc }] },
+  })
+})

@@ -1,0 +1,30 @@
+import type { Handlers } from '@slipway/http'
+import { type McpTestRequest, type mcpRoutes, Problem } from '@slipway/protocol'
+import type { Cipher } from '@slipway/storage'
+import { testMcpServer } from '../../settings/mcp-probe.ts'
+import { openTexts } from '../../secrets/sealed-text.ts'
+
+const noOAuth =
+  'This server does not sign in to MCP servers: give the server a token in its headers or its auth.'
+
+/** Secrets of a request may be sealed. No answer holds one. */
+export function mcpHandlers(options: {
+  readonly cipher: Cipher
+  /** Of the processes that are started. */
+  readonly environment: Readonly<Record<string, string>>
+}): Handlers<typeof mcpRoutes> {
+  const { cipher, environment } = options
+  return {
+    async testMcpServer({ body, signal }) {
+      const server = openTexts(cipher, body.server, ['body', 'server']) as McpTestRequest['server'] // texts for texts
+      return { json: await testMcpServer({ ...body, server }, environment, signal) }
+    },
+    startMcpOAuth: () => ({ json: { ok: false, error: noOAuth, error_kind: 'unknown' } }),
+    getMcpOAuthStatus: () => {
+      throw new Problem('not_found', 'There is no such sign-in')
+    },
+    finishMcpOAuth: () => {
+      throw new Problem('not_found', 'There is no such sign-in')
+    },
+  }
+}

@@ -1,0 +1,45 @@
+import type { Handlers } from '@slipway/http'
+import { bashId, type bashRoutes, invalid, Problem } from '@slipway/protocol'
+import type { Bash } from '../../bash/bash-service.ts'
+import { listOf } from '../../bash/command-files.ts'
+
+export function bashHandlers(options: {
+  readonly bash: Bash
+  /** Called by what changes something. */
+  readonly touch: () => void
+}): Handlers<typeof bashRoutes> {
+  const { bash, touch } = options
+  const { events } = bash
+  return {
+    async startBashCommand({ body }) {
+      touch()
+      return { bytes: await bash.start(body) }
+    },
+    async executeBashCommand({ body, signal }) {
+      touch()
+      const output = await bash.execute(body, signal)
+      touch()
+      return { json: output }
+    },
+    async searchBashEvents({ query }) {
+      return { bytes: await events.search(query) }
+    },
+    async getBashEvents({ query, body }) {
+      const ids = [...(body ?? []), ...(query.ids ?? [])]
+      if (ids.length === 0) throw invalid(['query', 'ids'], 'Field required', 'missing')
+      if (ids.length > 100)
+        throw invalid(['query', 'ids'], 'At most 100 ids are asked for at a time', 'too_long')
+      // What is no id is the id of nothing.
+      return { bytes: listOf(await events.get(ids.map((id) => bashId.safeParse(id).data ?? ''))) }
+    },
+    async clearBashEvents() {
+      touch()
+      return { json: { cleared_count: await events.clear() } }
+    },
+    async getBashEvent({ params }) {
+      const [line] = await events.get([params.event_id])
+      if (line === undefined) throw new Problem('not_found', `Bash event not found: ${params.event_id}`)
+      return { bytes: line }
+    },
+  }
+}

@@ -1,0 +1,54 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { providerOf, WorkNumbers } from './work-metrics.ts'
+
+test('whatever models are called, the providers are a closed set', () => {
+  const seen = new Set<string>()
+  fc.assert(fc.property(fc.string(), (model) => void seen.add(providerOf(model))))
+  for (const name of ['x/y', '/y', 'anthropic', 'sk-secret/openai', 'openai /x']) seen.add(providerOf(name))
+  expect([...seen]).toEqual(['other'])
+  expect(['openai/gpt', 'anthropic/claude', 'scripted/x'].map(providerOf)).toEqual([
+    'openai',
+    'anthropic',
+    'scripted',
+  ])
+})
+
+test('work is counted when it ends, a model with what it used', () => {
+  const numbers = new WorkNumbers(undefined)
+  const value = (name: string) =>
+    numbers
+      .families()
+      .find((family) => family.name === `slipway_${name}`)
+      ?.samples.map((sample) => sample)
+  const watching = numbers.watch({ kind: 'model', model: 'openai/gpt' })
+  expect(watching.within(() => 5)).toBe(5)
+  expect(value('model_calls_total')).toEqual([])
+  const usage = {
+    model: 'openai/gpt',
+    prompt_tokens: 10,
+    completion_tokens: 2,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    reasoning_tokens: 1,
+    context_window: 0,
+    per_turn_token: 12,
+    response_id: 'secret-id',
+  }
+  watching.end({ outcome: 'ok', isFailure: false, used: { usage, cost: 0.5 } })
+  numbers.watch({ kind: 'tool', tool: 'TerminalTool' }).end({ outcome: 'error', isFailure: true })
+  numbers.watch({ kind: 'run' }).end({ outcome: 'stuck', isFailure: true })
+  numbers.watch({ kind: 'condensation' }).end({ outcome: 'ok', isFailure: false })
+  expect(value('model_calls_total')).toEqual([{ labels: { provider: 'openai', outcome: 'ok' }, value: 1 }])
+  expect(value('model_tokens_total')).toContainEqual({
+    labels: { provider: 'openai', kind: 'prompt' },
+    value: 10,
+  })
+  expect(value('model_cost_dollars_total')).toEqual([{ labels: { provider: 'openai' }, value: 0.5 }])
+  expect(value('tool_calls_total')).toEqual([
+    { labels: { tool: 'TerminalTool', outcome: 'error' }, value: 1 },
+  ])
+  expect(value('runs_total')).toEqual([{ labels: { outcome: 'stuck' }, value: 1 }])
+  expect(value('condensations_total')).toEqual([{ labels: { outcome: 'ok' }, value: 1 }])
+  expect(JSON.stringify(numbers.families())).not.toContain('secret-id')
+})

@@ -1,0 +1,372 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { agentProfile, llm, Problem } from '@slipway/protocol'
+import { Cipher } from '@slipway/storage'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { ActiveModel } from './active-profile.ts'
+import { AgentProfiles } from './agent-profiles.ts'
+import { Profiles } from './llm-profiles.ts'
+import { ProviderConnections } from './provider-connections.ts'
+import { ServerSettings } from '../settings/server-settings.ts'
+import { temporary } from '../testing/fixtures.ts'
+
+const never = new AbortController().signal
+const of = (model: string, more: object = {}) =>
+  agentProfile.parse({ agent_kind: 'openhands', llm_profile_ref: model, ...more })
+const acp = agentProfile.parse({ agent_kind: 'acp', acp_server: 'codex' })
+const problem = (code: string) => expect.objectContaining({ name: 'Problem', code })
+
+/** The stores of a server, on a directory of their own. */
+async function opened(max?: number) {
+  const directory = temporary()
+  const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
+  const path = join(directory.path, 'agent-profiles.sealed')
+  const settings = new ServerSettings({ directory: directory.path, cipher })
+  const modelOptions = { directory: join(directory.path, 'profiles'), cipher }
+  const models: Profiles = new Profiles({
+    ...modelOptions,
+    active: new ActiveModel(settings),
+    connection: (id) => connections.resolve(id),
+    references: {
+      refersTo: (name) => profiles.refersTo(name),
+      renamed: (name, newName) => profiles.renamed(name, newName),
+    },
+  })
+  const connections = new ProviderConnections({
+    path: join(directory.path, 'c'),
+    cipher,
+    isUsed: async () => false,
+  })
+  const skills = async () => [{ name: 'one' }, { name: 'two' }]
+  const open = () =>
+    new AgentProfiles({
+      path,
+      cipher,
+      models,
+      settings,
+      skills,
+      ...(max === undefined ? {} : { max }),
+    })
+  const profiles = open()
+  return {
+    path,
+    settings,
+    models,
+    modelOptions,
+    connections,
+    profiles,
+    open,
+    [Symbol.dispose]: () => directory[Symbol.dispose](),
+  }
+}
+
+test('an empty list gets the profile default, once, which uses the active model and is active itself', async () => {
+  using server = await opened()
+  const { profiles, models } = server
+  await models.save('mine', llm.parse({ model: 'openai/m' }))
+  await models.activate('mine')
+  const lists = await Promise.all([profiles.list(), profiles.list(), profiles.list()])
+  const [first] = lists[0] ?? []
+  expect(lists).toEqual([[first], [first], [first]])
+  expect(first).toEqual({
+    id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    name: 'default',
+    agent_kind: 'openhands',
+    revision: 1,
+    llm_profile_ref: 'mine',
+    mcp_server_refs: null,
+  })
+  expect(await profiles.active()).toBe(first?.id)
+  expect(await server.open().list()).toEqual([first])
+})
+
+test('saving again keeps the id and counts the revisions, whatever the profile says of itself', async () => {
+  using server = await opened()
+  const { profiles } = server
+  await profiles.save('a', of('m', { revision: 77, name: 'other', id: crypto.randomUUID() }))
+  const first = await profiles.get('a')
+  await profiles.save('a', acp)
+  const second = await profiles.get('a')
+  expect(first).toMatchObject({ name: 'a', revision: 1, agent_kind: 'openhands' })
+  expect(second).toMatchObject({ name: 'a', revision: 2, agent_kind: 'acp', id: first?.id })
+  await Promise.all(Array.from({ length: 10 }, () => profiles.save('a', of('m'))))
+  expect(await profiles.get('a')).toMatchObject({ revision: 12, id: first?.id })
+  expect((await profiles.list()).map(({ name }) => name)).toEqual(['a'])
+  expect(await server.open().get('a')).toEqual(await profiles.get('a'))
+})
+
+test('there are no more than the limit, and one of them can be replaced', async () => {
+  using server = await opened(2)
+  const { profiles } = server
+  const saves = ['a', 'b', 'c'].map((name) => profiles.save(name, of('m')))
+  const results = await Promise.allSettled(saves)
+  expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'fulfilled', 'rejected'])
+  expect(results.find(({ status }) => status === 'rejected')).toMatchObject({ reason: problem('conflict') })
+  await profiles.save('a', of('n'))
+  expect(await profiles.list()).toHaveLength(2)
+})
+
+test('a profile keeps its id under a new name, and is active by its id', async () => {
+  using server = await opened()
+  const { profiles } = server
+  await profiles.save('a', of('m'))
+  await profiles.save('b', of('m'))
+  const id = (await profiles.get('a'))?.id ?? ''
+  await profiles.activate(id)
+  await expect(profiles.rename('a', 'b')).rejects.toEqual(problem('conflict'))
+  await expect(profiles.rename('none', 'c')).rejects.toEqual(problem('not_found'))
+  await profiles.rename('a', 'a')
+  await profiles.rename('a', 'c')
+  expect(await profiles.get('a')).toBeUndefined()
+  expect(await profiles.get('c')).toMatchObject({ id, revision: 1 })
+  expect(await profiles.active()).toBe(id)
+  await expect(profiles.activate(crypto.randomUUID())).rejects.toEqual(problem('not_found'))
+  expect(await profiles.active()).toBe(id)
+  expect(await profiles.remove('b')).toBe(true)
+  expect(await profiles.active()).toBe(id)
+  expect(await profiles.remove('c')).toBe(true)
+  expect(await profiles.remove('c')).toBe(false)
+  expect((await server.settings.read()).active_agent_profile_id).toBeUndefined()
+})
+
+test('an LLM profile that is referred to is not deleted, and takes its references along when it is renamed', async () => {
+  using server = await opened()
+  const { profiles, models } = server
+  await models.save('m', llm.parse({ model: 'openai/m' }))
+  await profiles.save('a', of('m'))
+  await profiles.save('b', of('other'))
+  await expect(models.remove('m')).rejects.toEqual(problem('conflict'))
+  await models.rename('m', 'n')
+  expect(await profiles.get('a')).toMatchObject({ llm_profile_ref: 'n', revision: 1 })
+  expect(await profiles.get('b')).toMatchObject({ llm_profile_ref: 'other' })
+  await profiles.save('a', acp)
+  expect(await models.remove('n')).toBe(true)
+})
+
+test('a rename that cannot be followed everywhere does not happen', async () => {
+  using server = await opened()
+  const { models, profiles } = server
+  await models.save('m', llm.parse({ model: 'openai/m' }))
+  await profiles.save('a', of('m'))
+  const kept = await readFile(server.path)
+  await writeFile(server.path, 'bm90IG91cnM=')
+  const again = server.open()
+  const other = new Profiles({ ...server.modelOptions, references: again })
+  await expect(other.rename('m', 'n')).rejects.toEqual(problem('conflict'))
+  expect((await other.list()).map(({ name }) => name)).toEqual(['m'])
+  await writeFile(server.path, kept)
+  await other.rename('m', 'n')
+  expect(await again.get('a')).toMatchObject({ llm_profile_ref: 'n' })
+  expect((await other.list()).map(({ name }) => name)).toEqual(['n'])
+})
+
+const servers = {
+  one: { url: 'https://one.example/mcp', headers: { Authorization: 'Bearer sk-canary-12345678' } },
+  two: { command: 'two', env: { TOKEN: 'sk-canary-12345678' } },
+}
+
+test('a profile stands for settings: its model with the key, and the servers that it names', async () => {
+  using server = await opened()
+  const { profiles, models, settings, connections } = server
+  const { id: connection } = await connections.add({
+    display_name: 'c',
+    provider: 'custom',
+    api_key: 'sk-canary-12345678',
+    base_url: null,
+  })
+  await models.save('m', llm.parse({ model: 'openai/m', provider_connection_id: connection }))
+  const verification = { critic_api_key: 'sk-canary-12345678' }
+  await settings.change((kept) => ({ ...kept, agent_settings: { mcp_config: servers, verification } }))
+  await profiles.save(
+    'a',
+    of('m', {
+      mcp_server_refs: ['two'],
+      system_message_suffix: 'Be brief.',
+      disabled_skills: ['one'],
+      tools: [{ name: 'terminal' }],
+      condenser: { max_size: 100 },
+      verification: { critic_enabled: true, critic_server_url: 'https://critic.example' },
+      enable_sub_agents: true,
+      tool_concurrency_limit: 3,
+    }),
+  )
+  const { id = '' } = (await profiles.get('a')) ?? {}
+  const { agentSettings, launched } = await profiles.resolve(id)
+  expect(launched).toEqual({ agent_profile_id: id, revision: 1 })
+  expect(agentSettings).toMatchObject({
+    agent_kind: 'openhands',
+    llm: { model: 'openai/m', api_key: 'sk-canary-12345678' },
+    tools: [{ name: 'terminal', params: {} }],
+    mcp_config: { two: { command: 'two', env: { TOKEN: 'sk-canary-12345678' } } },
+    agent_context: {
+      system_message_suffix: 'Be brief.',
+      disabled_skills: ['one'],
+      load_user_skills: true,
+      load_project_skills: true,
+    },
+    condenser: { max_size: 100, keep_first: 2 },
+    verification: { critic_enabled: true, critic_api_key: 'sk-canary-12345678' },
+    enable_sub_agents: true,
+    tool_concurrency_limit: 3,
+  })
+  expect(Object.keys(agentSettings.mcp_config ?? {})).toEqual(['two'])
+
+  const told = await profiles.diagnose('a', never)
+  expect(told).toMatchObject({
+    valid: true,
+    errors: [],
+    llm_profile_ref: 'm',
+    llm_profile_resolved: true,
+    llm_api_key_set: true,
+    mcp_server_refs: ['two'],
+    resolved_mcp_config_keys: ['two'],
+    dangling_mcp_server_refs: [],
+    disabled_skills: ['one'],
+    resolved_skills: ['two'],
+    resolved_settings: { llm: { model: 'openai/m', api_key: null } },
+  })
+  expect(JSON.stringify(told)).not.toContain('canary')
+})
+
+test('no reference means all servers, an empty list none', async () => {
+  using server = await opened()
+  const { profiles, models, settings } = server
+  await models.save('m', llm.parse({ model: 'openai/m' }))
+  await settings.change((kept) => ({ ...kept, agent_settings: { mcp_config: servers } }))
+  const keys = async (more: object) => {
+    await profiles.save('a', of('m', more))
+    const { agentSettings } = await profiles.resolve((await profiles.get('a'))?.id ?? '')
+    return Object.keys(agentSettings.mcp_config ?? {})
+  }
+  expect(await keys({})).toEqual(['one', 'two'])
+  expect(await keys({ mcp_server_refs: [] })).toEqual([])
+  expect(await keys({ mcp_server_refs: ['two', 'two'] })).toEqual(['two'])
+})
+
+test('what is missing is told by the diagnosis, and refused at the start of a conversation', async () => {
+  using server = await opened()
+  const { profiles, models } = server
+  await profiles.save('a', of('gone', { mcp_server_refs: ['x', 'toString'], tools: [{ name: 'nothing' }] }))
+  const { id = '' } = (await profiles.get('a')) ?? {}
+  expect(await profiles.diagnose('a', never)).toMatchObject({
+    valid: false,
+    errors: [
+      "There is no LLM profile 'gone'.",
+      "This server has no tool 'nothing'.",
+      "The settings have no MCP server 'x'.",
+      "The settings have no MCP server 'toString'.",
+    ],
+    llm_profile_resolved: false,
+    llm_api_key_set: false,
+    dangling_mcp_server_refs: ['x', 'toString'],
+    resolved_settings: null,
+  })
+  await expect(profiles.resolve(id)).rejects.toEqual(problem('not_found'))
+  await models.save('gone', llm.parse({ model: 'openai/m' }))
+  await expect(profiles.resolve(id)).rejects.toMatchObject({
+    code: 'invalid',
+    faults: undefined,
+    members: { dangling_mcp_server_refs: ['x', 'toString'] },
+  })
+  await expect(profiles.resolve(crypto.randomUUID())).rejects.toEqual(problem('not_found'))
+  await expect(profiles.diagnose('none', never)).rejects.toEqual(problem('not_found'))
+})
+
+test('an agent of another kind is kept and not run', async () => {
+  using server = await opened()
+  const { profiles } = server
+  await profiles.save('a', acp)
+  const { id = '' } = (await profiles.get('a')) ?? {}
+  expect(await profiles.diagnose('a', never)).toMatchObject({
+    agent_kind: 'acp',
+    valid: false,
+    errors: ['This server runs no agents of kind acp.'],
+    llm_profile_ref: null,
+    resolved_settings: null,
+  })
+  await expect(profiles.resolve(id)).rejects.toEqual(problem('invalid'))
+})
+
+test('a model that cannot be used is a fault of the profile', async () => {
+  using server = await opened()
+  const { profiles, models } = server
+  await models.save('m', llm.parse({ model: 'openai/m', provider_connection_id: 'none' }))
+  await profiles.save('a', of('m'))
+  const told = await profiles.diagnose('a', never)
+  expect(told).toMatchObject({ valid: false, llm_profile_resolved: false })
+  expect(told.errors).toHaveLength(1)
+  await expect(profiles.resolve((await profiles.get('a'))?.id ?? '')).rejects.toBeInstanceOf(Problem)
+})
+
+test('a file that another key has sealed is a conflict and stays as it is', async () => {
+  using server = await opened()
+  await writeFile(server.path, 'bm90IG91cnM=\n')
+  const { profiles } = server
+  for (const work of [
+    () => profiles.list(),
+    () => profiles.save('a', of('m')),
+    () => profiles.remove('a'),
+    () => profiles.refersTo('m'),
+  ])
+    await expect(work()).rejects.toEqual(problem('conflict'))
+  await expect(server.open().list()).rejects.toEqual(problem('conflict'))
+})
+
+/** What a store of profiles is, without files. */
+class Naive {
+  readonly all = new Map<string, { model: string; revision: number }>()
+  save(name: string, model: string): void {
+    this.all.set(name, { model, revision: (this.all.get(name)?.revision ?? 0) + 1 })
+  }
+  rename(name: string, newName: string): void {
+    const profile = this.all.get(name)
+    if (profile === undefined || (name !== newName && this.all.has(newName))) return
+    this.all.delete(name)
+    this.all.set(newName, profile)
+  }
+  follow(model: string, newModel: string): void {
+    for (const [name, profile] of this.all)
+      if (profile.model === model) this.all.set(name, { ...profile, model: newModel })
+  }
+}
+
+test('any sequence of changes comes to what it says, also for who opens the file anew', {
+  timeout: 60_000,
+}, async () => {
+  const word = fc.constantFrom('a', 'b', 'c')
+  const step = fc.record({
+    verb: fc.constantFrom('save', 'rename', 'remove', 'follow'),
+    one: word,
+    two: word,
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {
+      using server = await opened()
+      const { profiles } = server
+      const naive = new Naive()
+      for (const { verb, one, two } of steps) {
+        if (verb === 'save') {
+          naive.save(one, two)
+          await profiles.save(one, of(two))
+        } else if (verb === 'remove') {
+          expect(await profiles.remove(one)).toBe(naive.all.delete(one))
+        } else if (verb === 'follow') {
+          naive.follow(one, two)
+          await profiles.renamed(one, two)
+        } else if (naive.all.size > 0) {
+          naive.rename(one, two)
+          await profiles.rename(one, two).catch(() => {})
+        }
+      }
+      for (const store of naive.all.size === 0 ? [] : [profiles, server.open()]) {
+        const list = await store.list()
+        expect(list.map(({ name }) => name)).toEqual([...naive.all.keys()].sort())
+        expect(new Set(list.map(({ id }) => id)).size).toBe(list.length)
+        for (const { name, revision, llm_profile_ref: model } of list)
+          expect({ model, revision }).toEqual(naive.all.get(name))
+      }
+    }),
+    { numRuns: 30 },
+  )
+})

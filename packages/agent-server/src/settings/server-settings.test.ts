@@ -1,0 +1,173 @@
+import { Cipher } from '@slipway/storage'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { exposed, mask } from '../secrets/expose-secrets.ts'
+import { addMcpServer, changeMcpServer } from './mcp-servers.ts'
+import { sealText } from '../secrets/sealed-text.ts'
+import { agentJson, conversationJson, ServerSettings } from './server-settings.ts'
+import { temporary } from '../testing/fixtures.ts'
+
+const nothing = {
+  agent_settings_diff: undefined,
+  conversation_settings_diff: undefined,
+  misc_settings_diff: undefined,
+  active_profile: undefined,
+  active_agent_profile_id: undefined,
+}
+
+async function opened() {
+  const place = temporary()
+  const directory = place.path
+  const cipher = await Cipher.open({ directory, secretKey: undefined })
+  const open = () => new ServerSettings({ directory, cipher })
+  return { open, cipher, settings: open(), [Symbol.dispose]: () => place[Symbol.dispose]() }
+}
+
+test('whatever a diff says is taken or refused as not valid, and what is kept can always be read and shown', async () => {
+  using store = await opened()
+  const { settings, cipher, open } = store
+  const name = fc.constantFrom(
+    ...[
+      'llm',
+      'model',
+      'api_key',
+      'base_url',
+      'mcp_config',
+      'mcpServers',
+      'a',
+      'command',
+      'url',
+      'env',
+      'auth',
+      'headers',
+    ],
+    ...[
+      'agent_context',
+      'secrets',
+      'kind',
+      'value',
+      'skills',
+      'condenser',
+      'max_size',
+      'verification',
+      'tools',
+      'name',
+    ],
+    ...[
+      '__proto__',
+      'constructor',
+      'max_iterations',
+      'security_analyzer',
+      'critic_api_key',
+      'args',
+      'agent_kind',
+    ],
+  )
+  const leaf = fc.oneof(
+    fc.constantFrom<unknown>(
+      null,
+      true,
+      0,
+      7,
+      -1,
+      1e308,
+      '',
+      mask,
+      '<redacted>',
+      'x',
+      'https://u:p@h',
+      '--token',
+    ),
+    fc.constantFrom(
+      'StaticSecret',
+      'LookupSecret',
+      'bearer',
+      'slipway-sealed-x',
+      sealText(cipher, 's'),
+      sealText(cipher, 5),
+    ),
+  )
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 5, depthSize: 'large' },
+      leaf,
+      fc.array(tie('value'), { maxLength: 3 }),
+      fc.dictionary(name, tie('value'), { maxKeys: 4 }),
+    ),
+  }))
+  // Half of them are nearly right, so that much of what is odd gets in.
+  const text = fc.constantFrom<unknown>('x', null, mask, 'https://u:p@h', sealText(cipher, 's'))
+  const map = fc.dictionary(name, text, { maxKeys: 3 })
+  const mcpServer = fc.record({ url: text, headers: map, auth: fc.oneof(text, map) }, { requiredKeys: [] })
+  const source = fc.record({ kind: fc.constant('StaticSecret'), value: text, description: text })
+  const nearly = fc.record(
+    {
+      llm: fc.record({ model: text, api_key: text, extra_headers: map, later: value }, { requiredKeys: [] }),
+      mcp_config: fc.dictionary(name, fc.oneof(mcpServer, fc.constant({ command: 'c', env: {} }))),
+      agent_context: fc.record({ secrets: fc.dictionary(name, source), later: value }, { requiredKeys: [] }),
+      later: value,
+    },
+    { requiredKeys: [] },
+  )
+  const diff = fc.oneof(fc.dictionary(name, value), nearly)
+  let taken = 0
+  const property = fc.asyncProperty(diff, fc.oneof(fc.constant({}), diff), async (agent, conversation) => {
+    const [agent_settings_diff, conversation_settings_diff] = JSON.parse(
+      JSON.stringify([agent, conversation]),
+    )
+    const before = await settings.read()
+    try {
+      await settings.update({ ...nothing, agent_settings_diff, conversation_settings_diff })
+      taken++
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'invalid' })
+      expect(await settings.read()).toBe(before)
+    }
+    const kept = await open().read()
+    expect(agentJson(kept.agent_settings)).toEqual(agentJson((await settings.read()).agent_settings))
+    for (const exposure of ['masked', 'encrypted', 'plaintext'] as const) {
+      exposed(agentJson(kept.agent_settings), exposure, { cipher, stars: mask })
+      exposed(conversationJson(kept.conversation_settings), exposure, { cipher, stars: mask })
+    }
+    expect(Reflect.get({}, 'model')).toBeUndefined()
+  })
+  await fc.assert(property, { numRuns: 300 })
+  expect(taken).toBeGreaterThan(20)
+})
+
+test('what is sent back after it was shown changes nothing, also when it is sent twice', async () => {
+  using store = await opened()
+  const { settings, cipher } = store
+  await addMcpServer(settings, 'a', {
+    command: 'c',
+    args: ['--key', 'canary-1', '--key=canary-2'],
+    env: { A: 'canary-3', B: '' },
+    url: undefined,
+    headers: undefined,
+    cwd: undefined,
+    auth: undefined,
+    transport: undefined,
+    timeout: undefined,
+    disabled: undefined,
+  })
+  const before = agentJson((await settings.read()).agent_settings)
+  const shown = exposed(before, 'masked', { cipher, stars: mask })
+  expect(JSON.stringify(shown)).not.toContain('canary')
+  for (let i = 0; i < 2; i++) {
+    await settings.update({ ...nothing, agent_settings_diff: shown })
+    await changeMcpServer(settings, 'a', Object(shown.mcp_config).a)
+    expect(agentJson((await settings.read()).agent_settings)).toEqual(before)
+  }
+})
+
+test('a change that fails in the middle leaves the settings as they were, and the next one goes on', async () => {
+  using store = await opened()
+  const { settings } = store
+  const failing = settings.change(() => {
+    throw new Error('on purpose')
+  })
+  const next = settings.change((kept) => ({ ...kept, misc_settings: { a: 1 } }))
+  await expect(failing).rejects.toThrow('on purpose')
+  await next
+  expect((await store.open().read()).misc_settings).toEqual({ a: 1 })
+})

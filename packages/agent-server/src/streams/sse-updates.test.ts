@@ -1,0 +1,112 @@
+import type { Hint } from '@slipway/agent'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { SentHints } from './sse-updates.ts'
+
+/** A conversation that says what the test says, and one reader of it. */
+function speaking() {
+  const listeners = new Set<(hint: Hint, position: number) => void>()
+  const state = { position: 0 }
+  let rings = 0
+  const hints = new SentHints(
+    () => rings++,
+    () => 1_770_000_000_000_000,
+  )
+  hints.listen({
+    listen(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+  })
+  const say = (hint: Hint) => {
+    for (const listener of listeners) listener(hint, state.position)
+  }
+  const taken = (position: number) => [...hints.taken(position)].map((bytes) => read(bytes.toString()))
+  return { hints, listeners, state, say, taken, rings: () => rings }
+}
+
+function read(text: string): Record<string, unknown> {
+  const [, data] = /^event: hint\ndata: (.+)\n\n$/.exec(text) ?? []
+  return JSON.parse(data ?? 'null')
+}
+
+test('a piece is one event that is named hint, has no id and is whole JSON in one line', () => {
+  const { say, taken } = speaking()
+  say({ kind: 'delta', content: 'a\nb\r' })
+  expect(taken(0)).toEqual([
+    {
+      id: expect.any(String),
+      timestamp: '2026-02-02T02:40:00.000000Z',
+      source: 'agent',
+      content: 'a\nb\r',
+      kind: 'StreamingDeltaEvent',
+    },
+  ])
+  expect(taken(0)).toEqual([])
+})
+
+test('what a slow reader has not taken is joined, and of what was used only the last word waits', () => {
+  const { say, taken, rings } = speaking()
+  say({ kind: 'delta', reasoning_content: 'hm' })
+  say({ kind: 'stats', value: 1 })
+  say({ kind: 'delta', content: 'a ' })
+  say({ kind: 'stats', value: 2 })
+  say({ kind: 'delta', content: 'b' })
+  say({ kind: 'rest' })
+  expect(rings()).toBe(5)
+  expect(taken(0)).toMatchObject([
+    { content: 'a b', reasoning_content: 'hm' },
+    { kind: 'ConversationStateUpdateEvent', source: 'environment', key: 'stats', value: 2 },
+  ])
+})
+
+test('what waits for a reader that never reads stays small', () => {
+  const { say, taken } = speaking()
+  for (let n = 0; n < 1000; n++) say({ kind: 'delta', content: 'x'.repeat(1000) })
+  expect(String(taken(0)[0]?.content).length).toBeLessThanOrEqual(64 * 1024)
+})
+
+test('nothing is heard any more once it is disposed', () => {
+  const { hints, listeners } = speaking()
+  expect(listeners.size).toBe(1)
+  hints[Symbol.dispose]()
+  expect(listeners.size).toBe(0)
+})
+
+const step = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ do: fc.constant('say' as const), text: fc.string({ minLength: 1 }) }) },
+  { weight: 2, arbitrary: fc.constant({ do: 'append' as const }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('read' as const), events: fc.nat({ max: 3 }) }) },
+)
+
+test('a piece comes after the events before it and before the one it became, and a quick reader misses nothing', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), fc.boolean(), (steps, isQuick) => {
+      const { state, say, taken } = speaking()
+      const said: string[] = ['']
+      const heard: string[] = ['']
+      let position = 0
+      const hear = () => {
+        for (const { content } of taken(position)) heard[position] = `${heard[position] ?? ''}${content}`
+      }
+      for (const one of steps) {
+        if (one.do === 'say') {
+          say({ kind: 'delta', content: one.text })
+          said[state.position] = `${said[state.position] ?? ''}${one.text}`
+        }
+        if (one.do === 'append') state.position++
+        if (one.do === 'read' || isQuick) {
+          hear()
+          position = Math.min(state.position, position + (one.do === 'read' && !isQuick ? one.events : 1))
+          hear()
+        }
+      }
+      for (const [at, text] of heard.entries()) {
+        // All of it, or what had been said when it was read.
+        if (text !== undefined) expect(said[at] ?? '').toContain(text)
+      }
+      if (isQuick)
+        expect(heard.map((text) => text ?? '')).toEqual(said.slice(0, heard.length).map((t) => t ?? ''))
+    }),
+  )
+})

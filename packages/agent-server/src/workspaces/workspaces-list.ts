@@ -1,0 +1,73 @@
+import {
+  type WorkspacesList as Lists,
+  Problem,
+  type WorkspaceItem,
+  type WorkspaceParent,
+  workspacesList,
+} from '@slipway/protocol'
+import { KeptFile } from '../documents/json-file.ts'
+
+/** Of each of the two lists. */
+const maxItems = 5000
+
+/**
+ * The folders that clients offer to work in: a list that clients keep here, and nothing of the server's. Items are told apart by their
+ * path. Changes are on the disk when their promise resolves; a file that cannot be read is a Problem `conflict`.
+ */
+export class WorkspacesList {
+  readonly #file: KeptFile<Lists>
+
+  /** The file is made with the first item. */
+  constructor({ path }: { readonly path: string }) {
+    const empty = { workspaces: [], workspaceParents: [] }
+    this.#file = new KeptFile({ path, empty, parse: (value) => workspacesList.parse(value) })
+  }
+
+  async read(): Promise<Lists> {
+    return await this.#file.read()
+  }
+
+  /** Those whose path is there already stay as they are. A Problem `conflict` when there would be too many. */
+  async add(items: readonly WorkspaceItem[]): Promise<Lists> {
+    return await this.#file.change((lists) => {
+      const workspaces = joined(lists.workspaces, items)
+      return workspaces === lists.workspaces ? lists : { ...lists, workspaces }
+    })
+  }
+
+  async addParents(items: readonly WorkspaceParent[]): Promise<Lists> {
+    return await this.#file.change((lists) => {
+      const workspaceParents = joined(lists.workspaceParents, items)
+      return workspaceParents === lists.workspaceParents ? lists : { ...lists, workspaceParents }
+    })
+  }
+
+  /** Answers what is left; a Problem `not_found` when there is none of this path. */
+  async remove(path: string): Promise<Lists> {
+    return await this.#file.change((lists) => ({ ...lists, workspaces: without(lists.workspaces, path) }))
+  }
+
+  async removeParent(path: string): Promise<Lists> {
+    return await this.#file.change((lists) => ({
+      ...lists,
+      workspaceParents: without(lists.workspaceParents, path),
+    }))
+  }
+}
+
+/** The same list when there is nothing new. */
+function joined<T extends { readonly path: string }>(list: T[], items: readonly T[]): T[] {
+  const byPath = new Map([...items].reverse().map((item) => [item.path, item]))
+  for (const { path } of list) byPath.delete(path)
+  const added = items.filter((item) => byPath.get(item.path) === item)
+  if (added.length === 0) return list
+  if (list.length + added.length > maxItems)
+    throw new Problem('conflict', `No more than ${maxItems} may be in this list`)
+  return [...list, ...added]
+}
+
+function without<T extends { readonly path: string }>(list: T[], path: string): T[] {
+  const left = list.filter((item) => item.path !== path)
+  if (left.length === list.length) throw new Problem('not_found', 'The list has no item of this path')
+  return left
+}
