@@ -4,9 +4,9 @@ import type { FoundAgents } from './agents/find-agents.ts'
 import type { Conversation, OpenOptions } from './conversation/conversation.ts'
 import type { Catalogue } from './llm/catalogue/catalogue.ts'
 import type { OpenModel } from './llm/model.ts'
-import type { LoadedSkills } from './skills/found.ts'
+import type { LoadedSkills } from './skills/collector.ts'
 import type { SkillAdditions } from './skills/load.ts'
-import type { McpTrial, McpTrialOptions } from './tools/mcp-trial.ts'
+import type { McpTrial, McpTrialOptions } from './tools/mcp/probe.ts'
 
 export type { Child, Children, KeptTask } from './agents/tasks/child-conversations.ts'
 export type { FoundAgents } from './agents/find-agents.ts'
@@ -24,13 +24,13 @@ export type { CommonExtensions, Extensions } from './plugins/extensions.ts'
 export type { Offer } from './plugins/marketplace.ts'
 export type { Plugin } from './plugins/plugin.ts'
 export { readSource, type Source, shownSource, sourceOfFolder } from './plugins/source.ts'
-export { Secrets } from './secrets.ts'
-export type { LoadedSkills as ListedSkills } from './skills/found.ts'
+export { Secrets } from './secrets/secrets.ts'
+export type { LoadedSkills as ListedSkills } from './skills/collector.ts'
 export type { SkillAdditions } from './skills/load.ts'
 export type { LoadedSkill, SkillOrigin } from './skills/skill.ts'
-export { unlessAborted } from './tools/abort.ts'
-export { findTool, toolNames, usableTools } from './tools/index.ts'
-export { Workspace } from './workspace.ts'
+export { unlessAborted } from './tools/core/race-abort.ts'
+export { findTool, toolNames, usableTools } from './tools/registry.ts'
+export { Workspace } from './workspace/workspace.ts'
 
 /** Opens a conversation (see `Conversation.open`). What runs agents is loaded with the first of them, not with the server. */
 export async function openConversation(options: OpenOptions): Promise<Conversation> {
@@ -45,7 +45,7 @@ export async function catalogue(): Promise<Catalogue> {
 
 /** Tries an MCP server and lets go of it; see `McpTrial`. Its library is loaded here. */
 export async function tryMcpServer(options: McpTrialOptions): Promise<McpTrial> {
-  return await (await import('./tools/mcp-trial.ts')).tryMcpServer(options)
+  return await (await import('./tools/mcp/probe.ts')).tryMcpServer(options)
 }
 
 /**
@@ -76,8 +76,8 @@ export async function settle(log: EventLog, conversation: string, wire: Wire): P
 }
 
 /** What fetches and reads skills, plugins and marketplaces that neither a project nor a home directory holds. */
-export async function extensionReaders(): Promise<typeof import('./plugins/readers.ts')> {
-  return await import('./plugins/readers.ts')
+export async function extensionReaders(): Promise<typeof import('./plugins/index.ts')> {
+  return await import('./plugins/index.ts')
 }
 
 /**
@@ -100,4 +100,4 @@ export async function listSkills(
   const { project: directory = '/', home, additions } = from
   return await loadSkills({ directory, home, context, additions }, signal)
 }
-export { fitImages, imageType } from './image.ts'
+export { fitImages, imageType } from './images/fit-images.ts'

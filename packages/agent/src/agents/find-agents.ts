@@ -1,7 +1,7 @@
 import { realpath } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import type { AgentDefinition, AgentLevel } from '@slipway/protocol'
-import { list } from '../skills/find.ts'
+import { list } from '../skills/walk.ts'
 import { isWithin, readSmallFile } from '../skills/small-file.ts'
 import { parseAgent } from './parse-agent.ts'
 

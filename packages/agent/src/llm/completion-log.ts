@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Llm, Message } from '@slipway/protocol'
-import type { Secrets } from '../secrets.ts'
+import type { Secrets } from '../secrets/secrets.ts'
 import type { Answered, ModelRequest } from './model.ts'
 
 /** Characters of an image's data that are kept. */

@@ -1,5 +1,5 @@
 import type { Llm } from '@slipway/protocol'
-import { Secrets } from '../secrets.ts'
+import { Secrets } from '../secrets/secrets.ts'
 
 /** Values of headers and of extra members shorter than this are words, not secrets. */
 const minLength = 8

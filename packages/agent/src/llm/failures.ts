@@ -1,4 +1,4 @@
-import type { Secrets } from '../secrets.ts'
+import type { Secrets } from '../secrets/secrets.ts'
 import type { FailureCode } from './model.ts'
 
 /** Why a model did not answer, as far as another attempt is concerned. */

@@ -9,7 +9,7 @@ import {
 } from '@slipway/protocol'
 import { cut, oneLine } from '../skills/skill.ts'
 import { isWithin } from '../skills/small-file.ts'
-import { readFirstJson } from './json-file.ts'
+import { readFirstJson } from './read-json.ts'
 import { hasManifest } from './plugin.ts'
 
 const manifestPlaces = ['.claude-plugin/marketplace.json', '.plugin/marketplace.json', 'marketplace.json']

@@ -1,5 +1,5 @@
 import { compareRisk, type SecurityRisk } from '@slipway/protocol'
-import { type Call, readScript, type Script } from './calls.ts'
+import { type Call, readScript, type Script } from './script.ts'
 import { isOutside, isSecret, isSystem } from './paths.ts'
 import { interpreters, isCatastrophe, isDecoder, isNetwork, isRawDisk, programRisk } from './rules.ts'
 import { unknown } from './words.ts'

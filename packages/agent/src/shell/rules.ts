@@ -1,5 +1,5 @@
 import type { SecurityRisk } from '@slipway/protocol'
-import type { Call } from './calls.ts'
+import type { Call } from './script.ts'
 import { isDisk, isOutside, isSystem, isUnknownWhole, isWhole } from './paths.ts'
 
 type Rule = (call: Call) => SecurityRisk

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { agent } from '@slipway/protocol'
 import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import type { LoadedSkills } from './found.ts'
+import type { LoadedSkills } from './collector.ts'
 import { loadSkills } from './load.ts'
 import { parseSkill } from './parse.ts'
 

@@ -10,7 +10,7 @@ import type { EventLog } from '@slipway/storage'
 import type { Settings } from '../../conversation/state/resolved-settings.ts'
 import type { Stats } from '../../conversation/state/usage-stats.ts'
 import type { LoadedSkill } from '../../skills/skill.ts'
-import { findTool, usableTools } from '../../tools/index.ts'
+import { findTool, usableTools } from '../../tools/registry.ts'
 import type { Children } from './child-conversations.ts'
 import { GivenTasks } from './task-runner.ts'
 

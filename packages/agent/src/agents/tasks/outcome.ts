@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Event, ExecutionStatus } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { finalResponse } from '../../conversation/events/final-response.ts'
-import type { TaskResult } from '../../tools/tasks.ts'
+import type { TaskResult } from '../../tools/core/task-executor.ts'
 import type { Child } from './child-conversations.ts'
 
 const stopped = 'The conversation that this task was for was stopped.'

@@ -14,7 +14,7 @@ import {
 } from '@slipway/protocol'
 import type { Settings } from '../../conversation/state/resolved-settings.ts'
 import { isAlwaysOn, type LoadedSkill } from '../../skills/skill.ts'
-import { findTool } from '../../tools/index.ts'
+import { findTool } from '../../tools/registry.ts'
 import { taskPolicy } from './policy.ts'
 
 /** Whoever gives a task, as it is now. */

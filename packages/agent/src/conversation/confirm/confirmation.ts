@@ -7,8 +7,8 @@ import {
   type SecurityRisk,
 } from '@slipway/protocol'
 import { patternRisk, railRisk } from '../../shell/risk.ts'
-import { isReadOnly } from '../../tools/arguments.ts'
-import type { Tool } from '../../tools/tool.ts'
+import { isReadOnly } from '../../tools/calls/parse-call.ts'
+import type { Tool } from '../../tools/core/tool.ts'
 import type { Pending } from '../state/state.ts'
 
 interface Call {

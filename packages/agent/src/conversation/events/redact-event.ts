@@ -1,6 +1,6 @@
 import { goalState } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
-import type { Secrets } from '../../secrets.ts'
+import type { Secrets } from '../../secrets/secrets.ts'
 
 /** Members of an event that name things: to put something else there would be another event, or none. */
 const ownNames: ReadonlySet<string> = new Set([

@@ -1,6 +1,6 @@
 import type { HookConfig, HookEvent } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
-import type { Workspace } from '../../workspace.ts'
+import type { Workspace } from '../../workspace/workspace.ts'
 import { type Call, executionEvent } from './execution-event.ts'
 import {
   eventNames,

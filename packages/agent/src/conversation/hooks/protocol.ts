@@ -1,6 +1,6 @@
 import type { HookConfig, HookEvent } from '@slipway/protocol'
 import { cut } from '../../skills/skill.ts'
-import type { Exit } from '../../workspace.ts'
+import type { Exit } from '../../workspace/workspace.ts'
 
 const maxText = 10_000
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { EventDraft } from '@slipway/storage'
-import type { Tool } from '../../tools/tool.ts'
+import type { Tool } from '../../tools/core/tool.ts'
 import { agentError, observationOf, rejection, statusUpdate } from '../events/event-drafts.ts'
 import type { Equipment } from '../runtime/agent-runtime.ts'
 import type { Pen } from '../events/writer.ts'

@@ -1,8 +1,8 @@
 import type { Message, MessageToolCall, SecurityAnalyzer, SecurityRisk, TextContent } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { Answered } from '../../llm/model.ts'
-import { readCall } from '../../tools/arguments.ts'
-import type { Tool } from '../../tools/tool.ts'
+import { readCall } from '../../tools/calls/parse-call.ts'
+import type { Tool } from '../../tools/core/tool.ts'
 import { assess } from '../confirm/confirmation.ts'
 import { agentError, userMessage } from '../events/event-drafts.ts'
 

@@ -1,5 +1,5 @@
 import type { ConfirmationPolicy, StuckThresholds } from '@slipway/protocol'
-import type { Tool } from '../../tools/tool.ts'
+import type { Tool } from '../../tools/core/tool.ts'
 import { mustAsk } from '../confirm/confirmation.ts'
 import type { State } from '../state/state.ts'
 

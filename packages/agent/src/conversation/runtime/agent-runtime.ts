@@ -16,15 +16,15 @@ import type { GivenTasks } from '../../agents/tasks/task-runner.ts'
 import { openTasks, type TaskHost } from '../../agents/tasks/open-task-runner.ts'
 import type { Model, ModelTool, OpenModel } from '../../llm/model.ts'
 import type { Extensions } from '../../plugins/extensions.ts'
-import { Extras } from '../../plugins/extras.ts'
-import type { Secrets } from '../../secrets.ts'
+import { Extras } from '../../plugins/conversation-extensions.ts'
+import type { Secrets } from '../../secrets/secrets.ts'
 import { loadSkills } from '../../skills/load.ts'
-import { Skills } from '../../skills/skills.ts'
-import { isReadOnly, withCommonParameters } from '../../tools/arguments.ts'
-import { clientTool } from '../../tools/client-tool.ts'
-import { openTools } from '../../tools/index.ts'
-import type { Tool, ToolContext } from '../../tools/tool.ts'
-import { Workspace } from '../../workspace.ts'
+import { Skills } from '../../skills/skill-set.ts'
+import { isReadOnly, withCommonParameters } from '../../tools/calls/parse-call.ts'
+import { clientTool } from '../../tools/core/client-tool.ts'
+import { openTools } from '../../tools/registry.ts'
+import type { Tool, ToolContext } from '../../tools/core/tool.ts'
+import { Workspace } from '../../workspace/workspace.ts'
 import { type Criticise, openCritic } from './critic.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { loadHooks } from '../hooks/config.ts'
@@ -246,7 +246,7 @@ export class Equipment {
     await this.complete(signal)
     if (!this.mustConnect) return
     const servers = this.#servers()
-    const { openMcp } = await import('../../tools/mcp.ts')
+    const { openMcp } = await import('../../tools/mcp/servers.ts')
     const mcp = await openMcp({
       servers: Object.fromEntries(servers),
       context: this.#context,

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Critic } from '@slipway/protocol'
 import { expect, onTestFinished, test } from 'vitest'
-import { Workspace } from '../../workspace.ts'
+import { Workspace } from '../../workspace/workspace.ts'
 import { openCritic } from './critic.ts'
 
 const never = new AbortController().signal

@@ -1,5 +1,5 @@
 import type { Critic, CriticResult } from '@slipway/protocol'
-import type { Workspace } from '../../workspace.ts'
+import type { Workspace } from '../../workspace/workspace.ts'
 
 const maxRequestBytes = 4 * 1024 * 1024
 const maxResponseBytes = 1024 * 1024

@@ -10,8 +10,8 @@ import {
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type LoadedSkill, requestedSkill } from '../../skills/skill.ts'
-import { Skills } from '../../skills/skills.ts'
-import type { Tool } from '../../tools/tool.ts'
+import { Skills } from '../../skills/skill-set.ts'
+import type { Tool } from '../../tools/core/tool.ts'
 import { type PromptOptions, systemPrompt, userSuffix } from './system-prompt.ts'
 
 const now = new Date('2026-03-01T23:30:00Z')

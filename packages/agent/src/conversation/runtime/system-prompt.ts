@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Agent, AgentContext, AgentDefinition, TextContent } from '@slipway/protocol'
 import { cut, oneLine } from '../../skills/skill.ts'
-import type { ListedSkill, Section, Skills } from '../../skills/skills.ts'
-import { type Tool, text } from '../../tools/tool.ts'
+import type { ListedSkill, Section, Skills } from '../../skills/skill-set.ts'
+import { type Tool, text } from '../../tools/core/tool.ts'
 
 /** Characters of all that is always told, and of the list of the other skills. */
 const maxInstructions = 200_000

@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import { must, validateEvent } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { hidden, Secrets } from '../../secrets.ts'
+import { hidden, Secrets } from '../../secrets/secrets.ts'
 import { maskEvent } from '../events/redact-event.ts'
 import { Player, Temporary, textOf, until } from '../testing/fixtures.ts'
 

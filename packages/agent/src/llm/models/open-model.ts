@@ -1,5 +1,5 @@
 import { type Llm, llm as llmSchema, type Message } from '@slipway/protocol'
-import type { Secrets } from '../../secrets.ts'
+import type { Secrets } from '../../secrets/secrets.ts'
 import { type Fault, faultOf, shown } from '../failures.ts'
 import { secretsOf } from '../credentials.ts'
 import type { Answer, Failed, Model, ModelRequest, OpenModel } from '../model.ts'

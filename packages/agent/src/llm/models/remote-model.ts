@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Llm, Message, TokenUsage } from '@slipway/protocol'
-import type { Secrets } from '../../secrets.ts'
+import type { Secrets } from '../../secrets/secrets.ts'
 import { answerMessage } from '../response/assistant-message.ts'
 import { withLog } from '../completion-log.ts'
 import type { Fault } from '../failures.ts'

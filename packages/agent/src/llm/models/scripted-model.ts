@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Llm, Message, TokenUsage } from '@slipway/protocol'
-import type { Secrets } from '../../secrets.ts'
+import type { Secrets } from '../../secrets/secrets.ts'
 import { withLog } from '../completion-log.ts'
 import type { Fault } from '../failures.ts'
 import type { Answered, Delta, FailureCode, ModelRequest } from '../model.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Browser, BrowserContext } from 'playwright-core'
-import { killGroup, type Workspace } from '../../workspace.ts'
-import { findBrowser, isExecutable } from './installed.ts'
+import { killGroup, type Workspace } from '../../workspace/workspace.ts'
+import { findBrowser, isExecutable } from './find-browser.ts'
 import { pageScript } from './page-script.ts'
 
 /** The selector engine of `page-script.ts` in Playwright. */

@@ -1,4 +1,4 @@
-import { type Body, failed, sentenceOf } from './outcome.ts'
+import { type Body, failed, sentenceOf } from './command.ts'
 
 /** Cookies and local storage of all origins that were seen, as JSON. */
 export const getStorage: Body = async ({ browser }) => ({

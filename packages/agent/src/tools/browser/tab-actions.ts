@@ -1,4 +1,4 @@
-import { type Body, failed, type Opened, type Outcome } from './outcome.ts'
+import { type Body, failed, type Opened, type Outcome } from './command.ts'
 
 export const listTabs: Body = async ({ tabs }) => {
   const lines = (await tabs.list()).map((tab) => JSON.stringify(tab))

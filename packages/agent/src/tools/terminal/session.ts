@@ -1,9 +1,9 @@
 import { join } from 'node:path'
-import type { ToolAction, ToolContext } from '../tool.ts'
-import { Capture } from './capture.ts'
+import type { ToolAction, ToolContext } from '../core/tool.ts'
+import { Capture } from './output-capture.ts'
 import { keyName, keystrokes } from './keys.ts'
-import type { Prompt } from './prompt.ts'
-import { refusal, shortened } from './refusal.ts'
+import type { Prompt } from './shell-prompt.ts'
+import { refusal, shortened } from './check-command.ts'
 import { type Pause, Shell } from './shell.ts'
 
 type Action = ToolAction<'TerminalAction'>

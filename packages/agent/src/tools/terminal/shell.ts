@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { awaitsInput, foregroundGroup, killGroup } from '../../processes.ts'
-import type { Pty, Workspace } from '../../workspace.ts'
+import { awaitsInput, foregroundGroup, killGroup } from '../../workspace/processes.ts'
+import type { Pty, Workspace } from '../../workspace/workspace.ts'
 import {
   commandLine,
   type Prompt,
@@ -10,7 +10,7 @@ import {
   startupFile,
   variablesFile,
   variablesLine,
-} from './prompt.ts'
+} from './shell-prompt.ts'
 import { Screen } from './screen.ts'
 
 export interface ShellOptions {

@@ -1,0 +1,243 @@
+import { randomUUID } from 'node:crypto'
+import { mkdir, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { Problem, redactText } from '@slipway/protocol'
+import { codeOf } from '../skills/small-file.ts'
+import { type Exit, Workspace } from '../workspace/workspace.ts'
+import type { Source } from './source.ts'
+import { copyDirectory, sideBySide, Tree, TreeRefused } from './file-tree.ts'
+
+const timeoutMs = 120_000
+/** Of the one file that git receives. */
+const maxPackBytes = 256 * 1024 * 1024
+const maxListBytes = 16 * 1024 * 1024
+/** Of the files that are read from git at once. */
+const maxBatchBytes = 8 * 1024 * 1024
+
+/**
+ * Nothing that a repository or an address names may run, nobody is asked for a password, and what is received is one commit.
+ * Files are read from git as they are stored, so no filter and no hook has a part in it.
+ */
+const settings: readonly (readonly [string, string])[] = [
+  ['core.hooksPath', '/dev/null'],
+  ['core.fsmonitor', 'false'],
+  ['core.quotepath', 'off'],
+  ['credential.interactive', 'false'],
+  ['fetch.recurseSubmodules', 'false'],
+  ['gc.auto', '0'],
+  ['maintenance.auto', 'false'],
+  ['protocol.version', '2'],
+]
+const surroundings = {
+  LC_ALL: 'C',
+  GIT_ALLOW_PROTOCOL: 'file:https:ssh',
+  GIT_ASKPASS: 'false',
+  SSH_ASKPASS: 'false',
+  GIT_SSH_COMMAND: 'ssh -o BatchMode=yes',
+  GIT_TERMINAL_PROMPT: '0',
+}
+
+export interface FetchOptions {
+  /** A directory that is not there yet; it is there, whole, when this resolves without a fault. */
+  readonly into: string
+  /** What git sees of the server's environment. */
+  readonly environment: Readonly<Record<string, string>>
+}
+
+/** What was fetched: a commit, where it came from git. */
+export type Fetched = { readonly commit: string | undefined } | { readonly fault: string }
+
+/**
+ * Fetches a source into a directory. What is wrong with it is a fault, a sentence without credentials that begins with a verb;
+ * then, and when the signal aborts, nothing is left. Rejects when it is aborted; a full disk is a Problem
+ * `storage_full`.
+ */
+export async function fetchSource(
+  source: Source,
+  options: FetchOptions,
+  signal: AbortSignal,
+): Promise<Fetched> {
+  const { into } = options
+  try {
+    if (source.kind === 'git') return { commit: await fetchGit(source, options, signal) }
+    await copyDirectory(join(source.path, source.folder ?? ''), into, signal)
+    return { commit: undefined }
+  } catch (error) {
+    await rm(into, { recursive: true, force: true })
+    signal.throwIfAborted()
+    if (error instanceof TreeRefused) return { fault: error.message }
+    const code = codeOf(error)
+    if (code === 'ENOSPC' || code === 'EDQUOT') throw new Problem('storage_full', 'The disk is full')
+    if (code === 'unknown') throw error
+    return { fault: `cannot be copied (${code})` }
+  }
+}
+
+type GitSource = Extract<Source, { kind: 'git' }>
+
+async function fetchGit(source: GitSource, options: FetchOptions, signal: AbortSignal): Promise<string> {
+  const { into, environment } = options
+  const directory = join(dirname(into), `.${basename(into)}-${randomUUID()}.git`)
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  try {
+    const env = { ...environment, ...surroundings, ...configured([...settings, ...authorized(source)]) }
+    await using workspace = await Workspace.open({ directory, env })
+    const git = new Git(workspace, signal)
+    const commit = await received(git, source)
+    await extract(git, { tree: `${commit}:${source.folder ?? ''}`, into }, signal)
+    return commit
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+/** Runs git, all together within the time that a fetch may take. */
+class Git {
+  readonly #workspace: Workspace
+  readonly #signal: AbortSignal
+  readonly #endMs = Date.now() + timeoutMs
+
+  constructor(workspace: Workspace, signal: AbortSignal) {
+    this.#workspace = workspace
+    this.#signal = signal
+  }
+
+  async run(
+    args: readonly string[],
+    options: { readonly input?: string; readonly maxBytes?: number } = {},
+  ): Promise<Exit> {
+    // The shell sets how large a file may become (in blocks of 512 bytes), which git has no setting for.
+    const limited = ['-c', `ulimit -f ${maxPackBytes / 512}; exec git "$@"`, 'git', ...args]
+    const limit = { timeoutMs: Math.max(1, this.#endMs - Date.now()) }
+    const exit = await this.#workspace.run('/bin/sh', limited, { ...options, ...limit }, this.#signal)
+    this.#signal.throwIfAborted()
+    if (exit.isTimedOut) throw new TreeRefused(`took longer than ${timeoutMs / 1000} s`)
+    return exit
+  }
+}
+
+async function received(git: Git, { url, ref = 'HEAD' }: GitSource): Promise<string> {
+  await git.run(['init', '--quiet', '--bare', '--template='])
+  const quietly = ['--quiet', '--depth=1', '--no-tags', '--no-recurse-submodules']
+  const fetched = await git.run(['fetch', ...quietly, '--', url, ref])
+  if (fetched.exitCode !== 0) throw new TreeRefused(`cannot be fetched: ${reasonOf(fetched)}`)
+  const { exitCode, stdout } = await git.run(['rev-parse', '--verify', '--quiet', 'FETCH_HEAD^{commit}'])
+  if (exitCode !== 0) throw new TreeRefused('names no commit')
+  return stdout.toString().trim()
+}
+
+interface Blob {
+  readonly path: string
+  readonly id: string
+  readonly sizeBytes: number
+  readonly mode: string
+}
+
+async function extract(
+  git: Git,
+  { tree, into }: { readonly tree: string; readonly into: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const listed = await git.run(['ls-tree', '-r', '-z', '--long', '--full-tree', tree], {
+    maxBytes: maxListBytes,
+  })
+  if (listed.exitCode !== 0) throw new TreeRefused('has no folder of this name')
+  if (listed.isCut) throw new TreeRefused('has too many files')
+  const out = await Tree.start(into)
+  const blobs = blobsOf(listed.stdout)
+  for (const { path, sizeBytes } of blobs) out.expect(path, sizeBytes)
+  for (const batch of batches(blobs)) {
+    await writeBatch(git, { batch, out }, signal)
+  }
+  await out.end()
+}
+
+/** `mode type id size TAB path`, each with a NUL behind it. Other repositories in it are passed over. */
+function blobsOf(list: Buffer): Blob[] {
+  const text = new TextDecoder('utf-8', { fatal: true })
+  const blobs: Blob[] = []
+  for (let at = 0; at < list.length; ) {
+    const end = list.indexOf(0, at)
+    const line = list.subarray(at, end)
+    at = end + 1
+    const tab = line.indexOf(9)
+    const [mode = '', type, id = '', size = ''] = line.subarray(0, tab).toString().split(/ +/)
+    if (type === 'blob')
+      blobs.push({ mode, id, sizeBytes: Number(size), path: nameOf(text, line.subarray(tab + 1)) })
+  }
+  return blobs
+}
+
+function nameOf(text: TextDecoder, bytes: Buffer): string {
+  try {
+    return text.decode(bytes)
+  } catch {
+    throw new TreeRefused('holds a name that is not UTF-8')
+  }
+}
+
+function* batches(blobs: readonly Blob[]): Generator<Blob[]> {
+  let batch: Blob[] = []
+  let size = 0
+  for (const blob of blobs) {
+    if (batch.length > 0 && size + blob.sizeBytes > maxBatchBytes) {
+      yield batch
+      batch = []
+      size = 0
+    }
+    batch.push(blob)
+    size += blob.sizeBytes
+  }
+  if (batch.length > 0) yield batch
+}
+
+async function writeBatch(
+  git: Git,
+  { batch, out }: { readonly batch: readonly Blob[]; readonly out: Tree },
+  signal: AbortSignal,
+): Promise<void> {
+  const input = `${batch.map(({ id }) => id).join('\n')}\n`
+  // Each content has a line in front of it, with its id, its type and its size.
+  const maxBytes = batch.reduce((sum, { sizeBytes }) => sum + sizeBytes + 200, 0)
+  const { exitCode, stdout } = await git.run(['cat-file', '--batch'], { input, maxBytes })
+  if (exitCode !== 0) throw new TreeRefused('cannot be read')
+  let at = 0
+  const files: { readonly path: string; readonly content: Buffer; readonly isExecutable: boolean }[] = []
+  for (const { path, sizeBytes, mode } of batch) {
+    const start = stdout.indexOf(10, at) + 1
+    at = start + sizeBytes + 1
+    if (start === 0 || at > stdout.length) throw new TreeRefused('cannot be read')
+    const content = stdout.subarray(start, start + sizeBytes)
+    if (mode === '120000') out.link(path, content.toString())
+    else files.push({ path, content, isExecutable: mode === '100755' })
+  }
+  await sideBySide(files, ({ path, content, isExecutable }) => out.file(path, content, isExecutable), signal)
+}
+
+/** Credentials go into the environment of git alone: a command line can be read by everybody on the machine. */
+function authorized({ url, credentials }: GitSource): (readonly [string, string])[] {
+  if (credentials === undefined) return []
+  const header = `Authorization: Basic ${Buffer.from(credentials).toString('base64')}`
+  return [[`http.${url}.extraHeader`, header]]
+}
+
+function configured(pairs: readonly (readonly [string, string])[]): Record<string, string> {
+  const entries = pairs.flatMap(([name, value], index) => [
+    [`GIT_CONFIG_KEY_${index}`, name],
+    [`GIT_CONFIG_VALUE_${index}`, value],
+  ])
+  return { GIT_CONFIG_COUNT: String(pairs.length), ...Object.fromEntries(entries) }
+}
+
+/** What git said last, without what an address in it may hold. */
+function reasonOf({ exitCode, stderr }: Exit): string {
+  if (exitCode === 127) return 'git is not installed'
+  const lines = stderr.toString().split('\n')
+  if (lines.some((line) => line.includes('signal 25')))
+    return `it is larger than ${maxPackBytes / 1024 / 1024} MiB`
+  if (lines.some((line) => /could not read (Username|Password)|Authentication failed/.test(line)))
+    return 'it asks for credentials, and there are none or they are wrong'
+  const said =
+    lines.find((line) => /^(fatal|error):/.test(line)) ?? lines.find((line) => line !== '') ?? 'git failed'
+  return redactText(said.replace(/^(fatal|error): /, '')).slice(0, 300)
+}

@@ -1,6 +1,0 @@
-export { describeSkill } from '../skills/describe.ts'
-export { loadCollection, loadSkillFolder } from '../skills/places.ts'
-export { PluginFailure } from './extensions.ts'
-export { fetchSource } from './fetch.ts'
-export { readMarketplace } from './marketplace.ts'
-export { readPlugin } from './plugin.ts'

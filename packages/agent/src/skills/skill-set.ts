@@ -1,0 +1,195 @@
+import { dirname, isAbsolute, relative, sep } from 'node:path'
+import type { TextContent } from '@slipway/protocol'
+import { text } from '../tools/core/tool.ts'
+import { commandPattern, Glob, keywordPattern, type Pattern } from './patterns.ts'
+import { cut, isAlwaysOn, type LoadedSkill } from './skill.ts'
+
+/** Triggers are looked for in this much of a message. */
+const maxMessage = 50_000
+/** Characters of all that one message or file brings in; a skill that does not fit waits for the next time. */
+const maxActivated = 200_000
+const maxTriggers = 2_000
+const maxAlternatives = 500
+
+/** What is told from the beginning. */
+export interface Section {
+  readonly name: string
+  /** Where it is from, for the model. */
+  readonly source: string
+  readonly text: string
+}
+
+/** What the model knows of, without its content. */
+export interface ListedSkill {
+  readonly name: string
+  readonly description: string | undefined
+  /** Absolute path of the file with the instructions. */
+  readonly file: string | undefined
+}
+
+export interface Activation {
+  /** In order of `content`. */
+  readonly names: readonly string[]
+  readonly content: readonly TextContent[]
+}
+
+interface Trigger {
+  readonly skill: LoadedSkill
+  readonly pattern: Pattern
+  /** For the model: why the skill is there. */
+  readonly reason: string
+  /** Started by hand: each time, also when it was told before. */
+  readonly isCommand: boolean
+}
+
+/** The skills of one conversation: which are told when. Pure: the same questions have the same answers. */
+export class Skills {
+  readonly #skills: ReadonlyMap<string, LoadedSkill>
+  readonly #directory: string
+  readonly #triggers: readonly Trigger[]
+  readonly #globs: readonly { readonly skill: LoadedSkill; readonly glob: Glob }[]
+
+  /** Of two skills of one name the first counts. `directory`: the workspace, absolute. */
+  constructor(skills: readonly LoadedSkill[], directory: string) {
+    const byName = new Map<string, LoadedSkill>()
+    for (const skill of skills) if (!byName.has(skill.name)) byName.set(skill.name, skill)
+    this.#skills = byName
+    this.#directory = directory
+    const kept = [...byName.values()]
+    this.#triggers = kept.flatMap(triggersOf).slice(0, maxTriggers)
+    this.#globs = globsOf(kept)
+  }
+
+  get names(): readonly string[] {
+    return [...this.#skills.keys()]
+  }
+
+  /** Paths that the agent has to be able to read, in the workspace or not: folders of AgentSkills, files of the others. */
+  get readable(): readonly string[] {
+    return [...this.#skills.values()].flatMap(({ isAgentSkill, file }) => {
+      if (file === undefined) return []
+      return [isAgentSkill ? dirname(file) : file]
+    })
+  }
+
+  /** The instructions of a skill. */
+  read(name: string): string | undefined {
+    return this.#skills.get(name)?.content
+  }
+
+  alwaysOn(): readonly Section[] {
+    return [...this.#skills.values()]
+      .filter(isAlwaysOn)
+      .map(({ name, source, content }) => ({ name, source: source ?? name, text: content }))
+  }
+
+  /** The others, without those that only users may call. */
+  listed(): readonly ListedSkill[] {
+    return [...this.#skills.values()]
+      .filter((skill) => !isAlwaysOn(skill) && skill.isModelInvocable)
+      .map(({ name, description, file }) => ({ name, description, file }))
+  }
+
+  /**
+   * The skills that a message calls for: by a keyword as a whole word in any case (not those told `already`), by a command
+   * of theirs on its own, or by `/name` at the message's beginning. A skill without triggers and without a file, which the
+   * model cannot read, is called by its name as well.
+   */
+  activate(message: string, already: ReadonlySet<string>): Activation {
+    const searched = message.slice(0, maxMessage)
+    const reasons = new Map<LoadedSkill, string>()
+    for (const { skill, pattern, reason, isCommand } of this.#triggers) {
+      if (reasons.has(skill) || (!isCommand && already.has(skill.name))) continue
+      if (pattern(searched)) reasons.set(skill, reason)
+    }
+    return activation(reasons)
+  }
+
+  /** The rules for a file, by its path (absolute, or relative to the workspace), that were not told `already`. */
+  forPath(path: string, already: ReadonlySet<string>): Activation {
+    const inside = isAbsolute(path) ? relative(this.#directory, path) : path.replace(/^\.\//, '')
+    if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`)) return activation(new Map())
+    const slashed = inside.replaceAll(sep, '/')
+    const reasons = new Map<LoadedSkill, string>()
+    for (const { skill, glob } of this.#globs) {
+      if (already.has(skill.name) || reasons.has(skill)) continue
+      if (glob.matches(slashed)) reasons.set(skill, `it is about files such as ${slashed}`)
+    }
+    return activation(reasons)
+  }
+}
+
+/** As many as can be matched without anybody waiting. */
+function globsOf(skills: readonly LoadedSkill[]): { skill: LoadedSkill; glob: Glob }[] {
+  const globs: { skill: LoadedSkill; glob: Glob }[] = []
+  let alternatives = 0
+  for (const skill of skills) {
+    for (const path of skill.paths) {
+      const glob = new Glob(path)
+      alternatives += glob.alternatives
+      if (alternatives > maxAlternatives) return globs
+      globs.push({ skill, glob })
+    }
+  }
+  return globs
+}
+
+function triggersOf(skill: LoadedSkill): Trigger[] {
+  if (isAlwaysOn(skill)) return []
+  const { name, keywords, commands, paths, file, isModelInvocable } = skill
+  const isOutOfReach = file === undefined && isModelInvocable
+  const isNamed = isOutOfReach && keywords.length + commands.length + paths.length === 0
+  return [
+    ...commands.map((command) => byCommand(skill, command)),
+    { ...byCommand(skill, `/${name}`), pattern: commandPattern(`/${name}`, 'start') },
+    ...[...keywords, ...(isNamed ? [name] : [])].map((word) => ({
+      skill,
+      pattern: keywordPattern(word),
+      reason: `the message mentions "${word}"`,
+      isCommand: false,
+    })),
+  ]
+}
+
+function byCommand(skill: LoadedSkill, command: string): Trigger {
+  return { skill, pattern: commandPattern(command), reason: `the user wrote ${command}`, isCommand: true }
+}
+
+function activation(reasons: ReadonlyMap<LoadedSkill, string>): Activation {
+  const names: string[] = []
+  const content: TextContent[] = []
+  let room = maxActivated
+  for (const [skill, reason] of reasons) {
+    if (content.length > 0 && skill.content.length > room) continue
+    names.push(skill.name)
+    content.push(text(told(skill, reason)))
+    room -= skill.content.length
+  }
+  return { names, content }
+}
+
+function told(skill: LoadedSkill, reason: string): string {
+  const { name, content, inputs, file, isAgentSkill, allowedTools } = skill
+  const parts = [
+    `The skill "${name}" applies here, because ${reason}. Follow it as far as it fits what the user wants.`,
+    `<skill name="${name}">\n${cut(content, maxActivated)}\n</skill>`,
+  ]
+  if (inputs.length > 0) {
+    const list = inputs.map((input) => `- ${input.name}: ${input.description}`)
+    parts.push(`It needs the following; ask the user for what the message does not say:\n${list.join('\n')}`)
+  }
+  if (allowedTools.length > 0)
+    parts.push(`It is meant to be followed with these tools: ${allowedTools.join(', ')}`)
+  if (isAgentSkill && file !== undefined) parts.push(folderOf(skill, dirname(file)))
+  return parts.join('\n\n')
+}
+
+function folderOf({ resources }: LoadedSkill, folder: string): string {
+  const files = [
+    ...(resources?.scripts ?? []),
+    ...(resources?.references ?? []),
+    ...(resources?.assets ?? []),
+  ]
+  const list = files.length === 0 ? '' : ` It holds:\n${files.map((file) => `- ${file}`).join('\n')}`
+  return `Relative paths in it start at its folder ${folder}.${list}`
+}

@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Frame, Locator, Page } from 'playwright-core'
+import { engineName } from './launch.ts'
+import { type Body, failed, type Opened, type Outcome, type PageState } from './command.ts'
+import type { FrameState, PageElement, ScrollPosition } from './page-script.ts'
+import { titleOf } from './tabs.ts'
+
+/** Characters of elements in one answer, all frames together. */
+const room = 38_000
+const maxFrames = 20
+/** A frame inside of a page that does not answer in this time is left out. */
+const frameMs = 3000
+/** Of the picture; base64 makes a third more of it. */
+const maxScreenshotBytes = 480_000
+
+/** Asks `page-script.ts` in a frame for something. Rejects when the frame is gone or the signal aborts. */
+export async function ask<T>(frame: Frame, command: string, signal: AbortSignal): Promise<T> {
+  const answer = await frame.locator(`${engineName}=${command}`).textContent({ timeout: 0, signal })
+  return JSON.parse(answer ?? 'null')
+}
+
+/** A name that no selector had before. */
+export function freshId(): string {
+  return randomBytes(6).toString('hex')
+}
+
+interface FoundElement {
+  readonly locator: Locator
+  readonly seen: PageElement
+  readonly page: Page
+  /** Where a link leads; empty for what is none. */
+  address(signal: AbortSignal): Promise<string>
+}
+
+/** The element of an index of the last state, or why there is none. */
+export async function findElement(
+  { tabs, state }: Opened,
+  index: number,
+): Promise<FoundElement | { failure: Outcome }> {
+  const page = await tabs.current()
+  const stale = 'Read the state of the page with browser_get_state and use an index from there.'
+  if (state === undefined || state.page !== page)
+    return { failure: failed(`The elements of this tab have not been read. ${stale}`) }
+  const found = state.elements[index]
+  if (found === undefined) return { failure: failed(`There is no element with the index ${index}. ${stale}`) }
+  const locator = found.frame.locator(`${engineName}=element ${state.id} ${found.at}`)
+  const isThere = !found.frame.isDetached() && (await locator.count()) > 0
+  const address = (signal: AbortSignal) => ask<string>(found.frame, `link ${state.id} ${found.at}`, signal)
+  if (isThere) return { locator, seen: found.seen, page, address }
+  return { failure: failed(`The element ${index} is no longer on the page: it has changed since. ${stale}`) }
+}
+
+/** Reads where the browser is and what can be acted on, as JSON. */
+export function readState(withScreenshot: boolean): Body {
+  return async (opened, signal) => {
+    const page = await opened.tabs.current()
+    const id = freshId()
+    const main = await ask<FrameState>(page.mainFrame(), `state ${id} ${room}`, signal)
+    const found = main.elements.map((seen) => ({ frame: page.mainFrame(), at: seen.index, seen }))
+    const inner = await innerElements(page, id, room - JSON.stringify(main.elements).length)
+    const elements = [...found, ...inner.elements].map((element, index) => ({
+      ...element,
+      seen: { ...element.seen, index },
+    }))
+    opened.state = { id, page, elements }
+    const picture = withScreenshot ? await screenshot(page, signal) : undefined
+    const said = {
+      url: page.url().slice(0, 2000),
+      title: await titleOf(page),
+      tabs: await opened.tabs.list(),
+      scroll: { pixels_above: main.scroll.above, pixels_below: main.scroll.below },
+    }
+    const text = stateText(
+      said,
+      elements.map(({ seen }) => seen),
+      main.more + inner.more,
+    )
+    return { text, isJson: true, ...(picture === undefined ? {} : { screenshot: picture }) }
+  }
+}
+
+function stateText(said: object, elements: readonly PageElement[], more: number): string {
+  const members = Object.entries(said).map(([name, value]) => `"${name}": ${JSON.stringify(value)}`)
+  const lines = elements.map((element) => JSON.stringify(element)).join(',\n')
+  members.push(`"elements": [${lines === '' ? '' : `\n${lines}\n`}]`)
+  if (more > 0)
+    members.push(
+      `"elements_left_out": ${more},\n"hint": "What is in view is listed first: scroll to see other elements."`,
+    )
+  return `{${members.join(',\n')}\n}`
+}
+
+/** Elements of the frames inside of a page, those of other sites too, in the order in which the frames came. */
+async function innerElements(
+  page: Page,
+  id: string,
+  room: number,
+): Promise<{ elements: PageState['elements']; more: number }> {
+  const elements: PageState['elements'][number][] = []
+  let more = 0
+  for (const frame of page
+    .frames()
+    .filter((frame) => frame !== page.mainFrame())
+    .slice(0, maxFrames)) {
+    const state = await frameState(frame, `state ${id} ${Math.max(0, room)}`)
+    for (const seen of state?.elements ?? []) {
+      elements.push({ frame, at: seen.index, seen: { ...seen, frame: frame.url().slice(0, 200) } })
+      room -= JSON.stringify(seen).length + Math.min(frame.url().length, 200) + 14
+    }
+    more += state?.more ?? 0
+  }
+  return { elements, more }
+}
+
+/** Undefined for a frame that is gone, not to be seen or that does not answer. */
+async function frameState(frame: Frame, command: string): Promise<FrameState | undefined> {
+  const read = async () => {
+    const box = await (await frame.frameElement()).boundingBox()
+    if (box === null || box.width < 5 || box.height < 5) return undefined
+    return await ask<FrameState>(frame, command, AbortSignal.timeout(frameMs))
+  }
+  return await Promise.race([read().catch(() => undefined), delay(frameMs, undefined, { ref: false })])
+}
+
+/** What is in view as JPEG in base64, small enough for an event; undefined when the page cannot be pictured. */
+async function screenshot(page: Page, signal: AbortSignal): Promise<string | undefined> {
+  for (const quality of [75, 50, 25, 8]) {
+    const bytes = await page.screenshot({ type: 'jpeg', quality, timeout: 0, signal })
+    if (bytes.length <= maxScreenshotBytes) return bytes.toString('base64')
+  }
+  return undefined
+}
+
+/** The pixels above and below what is in view, in words. */
+export function positionText({ above, below }: ScrollPosition): string {
+  return `${above} pixels of the page are above what is in view, ${below} below.`
+}

@@ -1,0 +1,170 @@
+import {
+  type Action,
+  isTooDeep,
+  type MessageToolCall,
+  maxDepth,
+  type SecurityRisk,
+  securityRisk,
+} from '@slipway/protocol'
+import { repairCall } from './repair-names.ts'
+import { isObject, propertiesOf, repairJson, repairTypes } from './repair-values.ts'
+import type { Tool } from '../core/tool.ts'
+
+type Args = Readonly<Record<string, unknown>>
+
+/** A call of a model, understood or not. */
+export type ReadCall =
+  | {
+      readonly kind: 'call'
+      readonly tool: Tool
+      readonly action: Action
+      /** UNKNOWN when the call names none, and for tools that only read. */
+      readonly security_risk: SecurityRisk
+      readonly summary: string | undefined
+      /** As received, or with the repaired name and arguments; security_risk and summary are still among them. */
+      readonly tool_call: MessageToolCall
+    }
+  | {
+      readonly kind: 'error'
+      /** For an AgentErrorEvent: what the model has to do otherwise. */
+      readonly error: string
+      /** As received. */
+      readonly tool_call: MessageToolCall
+    }
+
+/** Reads a call: repairs what can be understood, finds the tool, and makes the action. */
+export function readCall(tool_call: MessageToolCall, tools: ReadonlyMap<string, Tool>): ReadCall {
+  const failed = (error: string): ReadCall => ({ kind: 'error', error, tool_call })
+  const received = readArguments(tool_call)
+  if ('error' in received) return failed(received.error)
+  const { name, args: named } = repairCall(tool_call.name, received.args, new Set(tools.keys())) ?? {
+    name: tool_call.name,
+    args: received.args,
+  }
+  const tool = tools.get(name)
+  if (tool === undefined) return failed(notFound(name, tools))
+  const whole = repairTypes(named, tool.parameters)
+  const { args, security_risk, summary, renamed } = takeCommon(whole, tool.parameters)
+  const risk = isReadOnly(tool) ? 'UNKNOWN' : riskOf(security_risk)
+  if (risk === undefined) return failed(badRisk(name))
+  const parsed = tool.parse(args)
+  if ('error' in parsed) return failed(`Error validating the arguments of tool '${name}': ${parsed.error}`)
+  return {
+    kind: 'call',
+    tool,
+    action: parsed.action,
+    security_risk: risk,
+    summary,
+    tool_call: repaired(tool_call, { name, args: renamed, received }),
+  }
+}
+
+interface Received {
+  readonly args: Args
+  /** Whether the text was JSON as it came. */
+  readonly isClean: boolean
+}
+
+function readArguments({ name, arguments: json }: MessageToolCall): Received | { readonly error: string } {
+  const begin = `Error parsing the arguments of tool '${short(name)}':`
+  // Some providers send nothing for a call without arguments.
+  if (json.trim() === '') return { args: {}, isClean: false }
+  if (isTooDeep(Buffer.from(json))) return { error: `${begin} they nest deeper than ${maxDepth} levels.` }
+  const read = repairJson(json)
+  if (read === undefined) return { error: `${begin} they are not valid JSON.` }
+  if (!isObject(read.value)) return { error: `${begin} they have to be a JSON object.` }
+  return { args: read.value, isClean: read.isClean }
+}
+
+/** The call as it is kept: its bytes stay unless something was repaired. */
+function repaired(
+  call: MessageToolCall,
+  { name, args, received }: { readonly name: string; readonly args: Args; readonly received: Received },
+): MessageToolCall {
+  const json = JSON.stringify(args)
+  const isSame = name === call.name && received.isClean && json === JSON.stringify(received.args)
+  return isSame ? call : { ...call, name, arguments: json }
+}
+
+function notFound(name: string, tools: ReadonlyMap<string, Tool>): string {
+  return `Tool '${short(name)}' not found. Available: [${[...tools.keys()].map((known) => `'${known}'`).join(', ')}]`
+}
+
+function badRisk(name: string): string {
+  return `Error validating the arguments of tool '${name}': security_risk has to be LOW, MEDIUM or HIGH.`
+}
+
+function short(name: string): string {
+  return name.length > 200 ? `${name.slice(0, 200)}...` : name
+}
+
+export function isReadOnly(tool: Tool): boolean {
+  return tool.definition.annotations?.readOnlyHint === true
+}
+
+function riskOf(value: unknown): SecurityRisk | undefined {
+  const result = securityRisk.safeParse(
+    typeof value === 'string' ? value.trim().toUpperCase() : (value ?? 'UNKNOWN'),
+  )
+  return result.success ? result.data : undefined
+}
+
+/**
+ * Takes `security_risk` (by that name or one close to it) and `summary` out of arguments, unless the tool has a parameter
+ * of that name itself. `renamed` are all arguments, with the right name.
+ */
+export function takeCommon(
+  given: Args,
+  parameters: Args = {},
+): {
+  readonly args: Args
+  readonly security_risk: unknown
+  readonly summary: string | undefined
+  readonly renamed: Args
+} {
+  const own = propertiesOf(parameters)
+  const isOwn = (name: string) => Object.hasOwn(own, name)
+  const riskName = isOwn('security_risk')
+    ? undefined
+    : Object.hasOwn(given, 'security_risk')
+      ? 'security_risk'
+      : Object.keys(given).find((name) => !isOwn(name) && isRiskName(name))
+  const summaryName = isOwn('summary') || !Object.hasOwn(given, 'summary') ? undefined : 'summary'
+  const entries = Object.entries(given)
+  const summary = summaryName === undefined ? undefined : given[summaryName]
+  return {
+    args: Object.fromEntries(entries.filter(([name]) => name !== riskName && name !== summaryName)),
+    security_risk: riskName === undefined ? undefined : given[riskName],
+    summary: typeof summary === 'string' && summary.trim() !== '' ? summary : undefined,
+    renamed: Object.fromEntries(
+      entries.map(([name, value]) => [name === riskName ? 'security_risk' : name, value]),
+    ),
+  }
+}
+
+/** `securityRisk`, `security-risk`, `risk_level`, `secuirty_risk`. */
+function isRiskName(name: string): boolean {
+  const letters = name.toLowerCase().replaceAll(/[^a-z]/g, '')
+  return /^(s[a-z]{4,9}ri?s?k|(security)?risk(level)?|security(level|rating)?)$/.test(letters)
+}
+
+/** The parameters of a tool as a model gets them: with `summary`, and with `security_risk` unless the tool only reads. */
+export function withCommonParameters(
+  parameters: Readonly<Record<string, unknown>>,
+  { isReadOnly }: { readonly isReadOnly: boolean },
+): Record<string, unknown> {
+  const common = isReadOnly ? { summary } : { security_risk, summary }
+  return { ...parameters, properties: { ...common, ...propertiesOf(parameters) } }
+}
+
+const security_risk = {
+  type: 'string',
+  enum: ['LOW', 'MEDIUM', 'HIGH'],
+  description:
+    'How much harm this call can do. LOW: it reads, or changes files of the task in a way that can be taken back. MEDIUM: it installs, deletes, or changes things outside of the task. HIGH: it may destroy data, reveal secrets, or reach systems of others.',
+}
+
+const summary = {
+  type: 'string',
+  description: 'What this call does, for the user to read, in about ten words.',
+}

@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto'
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { look, privateMode, replaceFile } from '../core/file-access.ts'
+
+/** Versions kept of each file. */
+const depth = 10
+
+/**
+ * What files were before their edits, kept below the directory of a conversation, so that an edit can be undone after a
+ * restart too. One caller at a time for a path.
+ */
+export class History {
+  readonly #directory: string
+
+  constructor(directory: string) {
+    this.#directory = join(directory, 'history')
+  }
+
+  /** Keeps a version; the oldest one above the depth is forgotten. Gives a way to take it back. */
+  async push(path: string, bytes: Uint8Array): Promise<() => Promise<void>> {
+    const folder = this.#folder(path)
+    await mkdir(folder, { recursive: true })
+    const versions = await this.#versions(path)
+    const file = join(folder, String((versions.at(-1) ?? 0) + 1))
+    await replaceFile(file, bytes, privateMode)
+    for (const old of versions.slice(0, Math.max(0, versions.length + 1 - depth)))
+      await rm(join(folder, String(old)))
+    return () => rm(file, { force: true })
+  }
+
+  /** The newest version, with a way to forget it; undefined when there is none. */
+  async last(path: string): Promise<{ readonly bytes: Buffer; forget(): Promise<void> } | undefined> {
+    const newest = (await this.#versions(path)).at(-1)
+    if (newest === undefined) return undefined
+    const file = join(this.#folder(path), String(newest))
+    return { bytes: await readFile(file), forget: () => rm(file, { force: true }) }
+  }
+
+  /** Forgets all versions of a path. */
+  async clear(path: string): Promise<void> {
+    await rm(this.#folder(path), { recursive: true, force: true })
+  }
+
+  #folder(path: string): string {
+    return join(this.#directory, createHash('sha256').update(path).digest('hex').slice(0, 32))
+  }
+
+  async #versions(path: string): Promise<number[]> {
+    const folder = this.#folder(path)
+    if ((await look(folder)) === undefined) return []
+    const names = await readdir(folder)
+    return names
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number)
+      .sort((a, b) => a - b)
+  }
+}

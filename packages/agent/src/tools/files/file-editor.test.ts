@@ -1,0 +1,493 @@
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import {
+  chmod,
+  link,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import sharp from 'sharp'
+import { beforeEach, expect, test } from 'vitest'
+import { openFileEditor } from './file-editor.ts'
+import { Temporary } from '../testing/fixtures.ts'
+import type { Tool } from '../core/tool.ts'
+
+let place: Temporary
+let tool: Tool
+beforeEach(async () => {
+  place = await Temporary.open()
+  tool = await place.tool(openFileEditor)
+  return () => place[Symbol.asyncDispose]()
+})
+
+const run = (args: Record<string, unknown>) => place.run(tool, 'FileEditorObservation', args)
+
+async function file(name: string, content: string | Uint8Array): Promise<string> {
+  await writeFile(place.path(name), content)
+  return place.path(name)
+}
+
+async function refused(args: Record<string, unknown>): Promise<string> {
+  const { told, ...members } = await run(args)
+  expect(members).toMatchObject({
+    is_error: true,
+    path: null,
+    old_content: null,
+    new_content: null,
+    command: args.command,
+  })
+  return told
+}
+
+test('a view numbers the lines', async () => {
+  const path = await file('a.txt', 'one\ntwo\n')
+  const seen = await run({ command: 'view', path })
+  expect(seen).toMatchObject({ is_error: false, path, prev_exist: true, command: 'view' })
+  expect(seen.told).toBe(`${path}, 2 lines:\n     1\tone\n     2\ttwo`)
+})
+
+test('a view of a range shows it and says where the file ends', async () => {
+  const path = await file('a.txt', '1\n2\n3\n4')
+  expect((await run({ command: 'view', path, view_range: [2, 3] })).told).toBe(
+    `${path}, lines 2 to 3 of 4:\n     2\t2\n     3\t3`,
+  )
+  expect((await run({ command: 'view', path, view_range: [4, -1] })).told).toMatch(/: {0}\n {5}4\t4$/)
+  expect((await run({ command: 'view', path, view_range: [3, 99] })).told).toMatch(
+    /4\t4\n\[The file ends with line 4\.\]$/,
+  )
+})
+
+test.each([[[0, 1]], [[5, 6]], [[3, 2]], [[1]], [[1, 2, 3]], [[-1, -1]]])(
+  'the range %j of four lines is refused',
+  async (view_range) => {
+    await refused({ command: 'view', path: await file('a.txt', '1\n2\n3\n4\n'), view_range })
+  },
+)
+
+test('an empty file is said to be empty', async () => {
+  const path = await file('a.txt', '')
+  expect((await run({ command: 'view', path })).told).toMatch(/is empty/)
+  expect(await refused({ command: 'view', path, view_range: [1, 1] })).toMatch(/empty/)
+})
+
+test('a view of a long file keeps head and tail with their own numbers', async () => {
+  const lines = Array.from({ length: 400_000 }, (_, at) => `line ${at + 1}`)
+  const path = await file('long.txt', lines.join('\n'))
+  const { told } = await run({ command: 'view', path })
+  expect(told.length).toBeLessThanOrEqual(16_000)
+  for (const line of told.split('\n').slice(1)) {
+    const [, number, content] = /^ *(\d+)\t(.*)$/.exec(line) ?? []
+    if (number === undefined) expect(line).toMatch(/^\[Left out from line \d+ on\./)
+    else expect(content).toBe(`line ${number}`)
+  }
+  expect(told).toMatch(/400000\tline 400000$/)
+  const before = [...told.matchAll(/^ *(\d+)\t/gm)].map(([, number]) => Number(number))
+  const gap = before.findIndex((number, at) => (before[at + 1] ?? number + 1) !== number + 1)
+  expect(told).toContain(`[Left out from line ${(before[gap] ?? 0) + 1} on.`)
+})
+
+test('a file of one huge line is cut within it', async () => {
+  const path = await file('min.js', 'x'.repeat(5_000_000))
+  expect((await run({ command: 'view', path })).told.length).toBeLessThanOrEqual(16_000)
+})
+
+test('a view of a directory shows two levels and counts what is hidden', async () => {
+  await mkdir(place.path('a/b/c'), { recursive: true })
+  await mkdir(place.path('.git'))
+  await file('.env', '')
+  await file('a/b/deep.txt', '')
+  await file('z.txt', '')
+  await symlink(place.outside, place.path('out'))
+  const { told } = await run({ command: 'view', path: place.directory })
+  expect(told.split('\n').slice(1)).toEqual([
+    'a/',
+    'a/b/',
+    'out (link)',
+    'z.txt',
+    '[2 hidden ones, with a dot in front of the name, are left out.]',
+  ])
+  expect(await refused({ command: 'view', path: place.directory, view_range: [1, 2] })).toMatch(/view_range/)
+})
+
+test('names of files cannot write lines or colours into a listing', async () => {
+  await file('new\nline\u001b[31m\u202e.txt', '')
+  const { told } = await run({ command: 'view', path: place.directory })
+  expect(told.split('\n')).toHaveLength(2)
+  expect(told).toContain('"new\\u000aline\\u001b[31m\\u202e.txt"'.replace('\\u000a', '\\n'))
+})
+
+const png = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64',
+)
+
+test('an image is shown as one, by what it is and not by its name', async () => {
+  const { content } = await run({ command: 'view', path: await file('a.jpg', png) })
+  expect(content[1]).toEqual({
+    cache_prompt: false,
+    type: 'image',
+    image_urls: [`data:image/png;base64,${png.toString('base64')}`],
+  })
+})
+
+test('an image that no event has room for is shown smaller, and stays as it is', async () => {
+  const raw = { width: 900, height: 700, channels: 3 } as const
+  const large = await sharp(randomBytes(900 * 700 * 3), { raw })
+    .png()
+    .toBuffer()
+  expect(large.length).toBeGreaterThan(1024 * 1024)
+  const path = await file('large.png', large)
+  const { content, told } = await run({ command: 'view', path })
+  expect(told).toContain(`The image ${path}, made smaller:`)
+  const url = content.flatMap((block) => (block.type === 'image' ? block.image_urls : [])).join()
+  expect(url).toMatch(/^data:image\/jpeg;base64,/)
+  const shown = Buffer.from(url.slice(url.indexOf(',')), 'base64')
+  expect(shown.length).toBeLessThanOrEqual(512 * 1024)
+  expect((await sharp(shown).metadata()).format).toBe('jpeg')
+  expect(await readFile(path)).toEqual(large)
+})
+
+test('a large image that is broken, and one that no model takes, are refused in words', async () => {
+  const large = Buffer.concat([png.subarray(0, 30), Buffer.alloc(600_000)])
+  expect(await refused({ command: 'view', path: await file('a.png', large) })).toMatch(/The image is broken/)
+  const bmp = Buffer.concat([Buffer.from('BM'), Buffer.alloc(60)])
+  expect(await refused({ command: 'view', path: await file('a.bmp', bmp) })).toMatch(/Convert/)
+})
+
+test('a text that is named like an image is a text', async () => {
+  expect((await run({ command: 'view', path: await file('a.png', 'hello') })).told).toMatch(/1\thello/)
+})
+
+test('a new file is created with exactly the text that was given', async () => {
+  const path = place.path('new.txt')
+  const made = await run({ command: 'create', path, file_text: 'a\r\nb' })
+  expect(made).toMatchObject({ prev_exist: false, path, old_content: null, new_content: 'a\r\nb' })
+  expect(await readFile(path, 'utf8')).toBe('a\r\nb')
+  expect((await stat(path)).mode & 0o777).toBe(0o666 & ~process.umask())
+})
+
+test('what is there is not created again, and no directory is made on the way', async () => {
+  const path = await file('a.txt', 'old')
+  expect(await refused({ command: 'create', path, file_text: 'new' })).toMatch(/already there/)
+  expect(await refused({ command: 'create', path: place.directory, file_text: '' })).toMatch(/already there/)
+  expect(await refused({ command: 'create', path: place.path('x/y.txt'), file_text: '' })).toMatch(
+    /directory/,
+  )
+  expect(await refused({ command: 'create', path: place.path('b.txt') })).toMatch(/file_text/)
+  expect(await readFile(path, 'utf8')).toBe('old')
+})
+
+test('str_replace changes the one match and shows the lines around it', async () => {
+  const lines = Array.from({ length: 20 }, (_, at) => `line ${at + 1}`)
+  const path = await file('a.txt', lines.join('\n'))
+  const edited = await run({ command: 'str_replace', path, old_str: 'line 10', new_str: 'LINE\nTEN' })
+  const content = lines.join('\n').replace('line 10', 'LINE\nTEN')
+  expect(edited).toMatchObject({ old_content: lines.join('\n'), new_content: content })
+  expect(await readFile(path, 'utf8')).toBe(content)
+  expect(edited.told).toContain('     6\tline 6\n')
+  expect(edited.told).toContain('    10\tLINE\n    11\tTEN\n')
+  expect(edited.told).toMatch(/15\tline 14$/)
+})
+
+test('several matches are told with their lines and nothing is changed', async () => {
+  const path = await file('a.txt', 'x\ny\nx\n')
+  expect(await refused({ command: 'str_replace', path, old_str: 'x', new_str: 'z' })).toMatch(/lines 1, 3\./)
+  const overlapping = await file('b.txt', 'aaa')
+  await refused({ command: 'str_replace', path: overlapping, old_str: 'aa', new_str: 'b' })
+  const many = await file('c.txt', 'x'.repeat(1_000_000))
+  expect(await refused({ command: 'str_replace', path: many, old_str: 'x', new_str: 'b' })).toMatch(
+    /and more/,
+  )
+})
+
+test('an old text with other white space around it is found without it', async () => {
+  const path = await file('a.txt', 'one\ntwo\nthree\n')
+  await run({ command: 'str_replace', path, old_str: '\n\ntwo  \n', new_str: '\n2\n' })
+  expect(await readFile(path, 'utf8')).toBe('one\n2\nthree\n')
+})
+
+test.each([
+  [{ old_str: 'missing', new_str: 'x' }, /does not occur/],
+  [{ old_str: 'one', new_str: 'one' }, /same/],
+  [{ old_str: 'one' }, /new_str/],
+  [{ new_str: 'one' }, /old_str/],
+  [{ old_str: '', new_str: 'one' }, /old_str/],
+  [{ old_str: '  \n ', new_str: 'one' }, /does not occur/],
+  [{ old_str: ' one ', new_str: 'one\n\n' }, /does not occur/],
+])('str_replace with %j is refused', async (args, why) => {
+  const path = await file('a.txt', 'one\n')
+  expect(await refused({ command: 'str_replace', path, ...args })).toMatch(why)
+  expect(await readFile(path, 'utf8')).toBe('one\n')
+})
+
+test('a replacement is taken literally', async () => {
+  const path = await file('a.txt', 'cost')
+  await run({ command: 'str_replace', path, old_str: 'cost', new_str: "$& $1 $' $$" })
+  expect(await readFile(path, 'utf8')).toBe("$& $1 $' $$")
+})
+
+test.each([
+  ['a\nb\n', 0, 'x', 'x\na\nb\n'],
+  ['a\nb\n', 1, 'x\n', 'a\nx\nb\n'],
+  ['a\nb\n', 2, 'x', 'a\nb\nx\n'],
+  ['a\nb', 2, 'x', 'a\nb\nx'],
+  ['', 0, 'x', 'x\n'],
+  ['a\r\nb\r\n', 1, 'x\ny', 'a\r\nx\r\ny\r\nb\r\n'],
+  ['a\r\nb', 2, 'x\r\ny', 'a\r\nb\r\nx\r\ny'],
+])('into %j after line %d goes %j', async (before, insert_line, new_str, after) => {
+  const path = await file('a.txt', before)
+  expect(await run({ command: 'insert', path, insert_line, new_str })).toMatchObject({
+    is_error: false,
+    old_content: before,
+    new_content: after,
+  })
+  expect(await readFile(path, 'utf8')).toBe(after)
+})
+
+test('insert needs its members and a line that is there', async () => {
+  const path = await file('a.txt', 'a\nb\n')
+  expect(await refused({ command: 'insert', path, insert_line: 3, new_str: 'x' })).toMatch(
+    /0 \(the top\) to 2/,
+  )
+  expect(await refused({ command: 'insert', path, new_str: 'x' })).toMatch(/insert_line/)
+  expect(await refused({ command: 'insert', path, insert_line: 0 })).toMatch(/new_str/)
+})
+
+test('encoding and line ends of a file stay', async () => {
+  const utf16 = Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from('ä\r\nb\r\n', 'utf16le')])
+  const path = await file('utf16.txt', utf16)
+  await run({ command: 'str_replace', path, old_str: 'ä\nb', new_str: 'ö\n€' })
+  expect(await readFile(path)).toEqual(
+    Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from('ö\r\n€\r\n', 'utf16le')]),
+  )
+  const latin = await file('latin.txt', Buffer.from('Grüße\n', 'latin1'))
+  await run({ command: 'str_replace', path: latin, old_str: 'Grüße', new_str: 'Grüße, Jörg' })
+  expect(await readFile(latin)).toEqual(Buffer.from('Grüße, Jörg\n', 'latin1'))
+  expect(await refused({ command: 'str_replace', path: latin, old_str: 'Jörg', new_str: '世' })).toMatch(
+    /Latin-1/,
+  )
+  const mixed = await file('mixed.txt', 'a\r\nb\r\nc\nd\n')
+  await run({ command: 'str_replace', path: mixed, old_str: 'a\nb', new_str: 'A\nB' })
+  expect(await readFile(mixed, 'utf8')).toBe('A\r\nB\r\nc\nd\n')
+})
+
+test('mode bits stay, and no temporary file is left', async () => {
+  const path = await file('run.sh', 'one\n')
+  await chmod(path, 0o751)
+  await run({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })
+  expect((await stat(path)).mode & 0o7777).toBe(0o751)
+  expect(await readdir(place.directory)).toEqual(['run.sh'])
+})
+
+test('a read-only file is viewed and not changed', async () => {
+  const path = await file('a.txt', 'one\n')
+  await chmod(path, 0o444)
+  expect((await run({ command: 'view', path })).is_error).toBe(false)
+  expect(await refused({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })).toMatch(/read-only/)
+  expect(await refused({ command: 'undo_edit', path })).toMatch(/no edit/)
+})
+
+test('another name of the same file keeps its content, so a link from outside is not written through', async () => {
+  await writeFile(join(place.outside, 'secret'), 'one')
+  await link(join(place.outside, 'secret'), place.path('hard'))
+  await run({ command: 'str_replace', path: place.path('hard'), old_str: 'one', new_str: 'two' })
+  expect(await readFile(join(place.outside, 'secret'), 'utf8')).toBe('one')
+})
+
+test('edits are undone one after another, by another process of the same conversation too', async () => {
+  const path = await file('a.txt', '0')
+  for (let at = 0; at < 12; at++)
+    await run({ command: 'str_replace', path, old_str: String(at), new_str: String(at + 1) })
+  tool = await place.tool(openFileEditor)
+  for (let at = 11; at >= 2; at--) {
+    const undone = await run({ command: 'undo_edit', path })
+    expect(undone).toMatchObject({ old_content: String(at + 1), new_content: String(at) })
+  }
+  expect(await refused({ command: 'undo_edit', path })).toMatch(/no edit/)
+  expect(await readFile(path, 'utf8')).toBe('2')
+})
+
+test('a file that was removed comes back by undo, and a created one has nothing to undo', async () => {
+  const path = await file('a.txt', 'one')
+  await run({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })
+  await rm(path)
+  expect(await run({ command: 'undo_edit', path })).toMatchObject({ prev_exist: false, new_content: 'one' })
+  await run({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })
+  await rm(path)
+  await run({ command: 'create', path, file_text: 'new' })
+  await refused({ command: 'undo_edit', path })
+})
+
+test('an edit that was refused leaves nothing to undo', async () => {
+  const path = await file('a.txt', Buffer.from('ü\n', 'latin1'))
+  await refused({ command: 'str_replace', path, old_str: 'ü', new_str: '世' })
+  await refused({ command: 'undo_edit', path })
+})
+
+test('an edit and its undo give the bytes back', async () => {
+  const contents = fc.array(fc.constantFrom('a', 'b', '\n', '\r\n', 'ä', '😀', '$&', '\ufeff', '\t'), {
+    minLength: 1,
+    maxLength: 20,
+  })
+  await fc.assert(
+    fc.asyncProperty(contents, contents, fc.nat(), async (parts, other, seed) => {
+      const text = parts.join('')
+      const from = seed % text.length
+      const old_str = text.slice(from, from + 1 + (seed % 7))
+      const path = await file('p.txt', text)
+      const before = await readFile(path)
+      const edited = await run({ command: 'str_replace', path, old_str, new_str: other.join('') })
+      if (edited.is_error) {
+        expect(await readFile(path)).toEqual(before)
+        return
+      }
+      expect((await readFile(path)).equals(before)).toBe(false)
+      await run({ command: 'undo_edit', path })
+      expect(await readFile(path)).toEqual(before)
+    }),
+    { numRuns: 150 },
+  )
+})
+
+test('of edits at the same time none is lost, by whatever path', async () => {
+  const words = Array.from({ length: 20 }, (_, at) => `word${at}_`)
+  const path = await file('a.txt', words.join('\n'))
+  await symlink(path, place.path('link.txt'))
+  await Promise.all(
+    words.map((word, at) =>
+      run({
+        command: 'str_replace',
+        path: at % 2 ? path : place.path('link.txt'),
+        old_str: word,
+        new_str: `done${at}_`,
+      }),
+    ),
+  )
+  expect(await readFile(path, 'utf8')).toBe(words.map((_, at) => `done${at}_`).join('\n'))
+  expect((await lstat(place.path('link.txt'))).isSymbolicLink()).toBe(true)
+})
+
+test('a large content is left out of the event', async () => {
+  const path = await file('a.txt', `${'x'.repeat(300_000)}\nend`)
+  expect(await run({ command: 'str_replace', path, old_str: 'end', new_str: 'END' })).toMatchObject({
+    is_error: false,
+    old_content: null,
+    new_content: null,
+  })
+  const escapes = await file('b.txt', `${'\u0001'.repeat(100_000)}\nend`)
+  expect(
+    (await run({ command: 'str_replace', path: escapes, old_str: 'end', new_str: '' })).old_content,
+  ).toBe(null)
+})
+
+test('a path of any length is refused shortly', async () => {
+  for (const path of [`/${'x'.repeat(300_000)}`, 'x'.repeat(300_000), `/${'x/'.repeat(100_000)}`])
+    expect((await refused({ command: 'view', path })).length).toBeLessThanOrEqual(16_000)
+})
+
+test('what a conversation keeps of a private file is private', async () => {
+  const path = await file('a.txt', 'secret')
+  await chmod(path, 0o600)
+  await run({ command: 'str_replace', path, old_str: 'secret', new_str: 'x' })
+  const kept = await readdir(place.context.directory, { recursive: true, withFileTypes: true })
+  const files = kept.filter((entry) => entry.isFile())
+  expect(files).toHaveLength(1)
+  for (const { parentPath, name } of files) expect((await stat(join(parentPath, name))).mode & 0o077).toBe(0)
+})
+
+test('a relative path is refused with the one that may be meant', async () => {
+  await file('a.txt', '')
+  expect(await refused({ command: 'view', path: 'a.txt' })).toContain(place.path('a.txt'))
+  expect(await refused({ command: 'view', path: 'b.txt' })).not.toContain(place.directory)
+})
+
+const commands = [
+  { command: 'view' },
+  { command: 'create', file_text: 'x' },
+  { command: 'str_replace', old_str: 'secret', new_str: 'x' },
+  { command: 'insert', insert_line: 0, new_str: 'x' },
+  { command: 'undo_edit' },
+]
+
+test.each(commands)('no way leads out of the workspace: $command', async (args) => {
+  await writeFile(join(place.outside, 'secret'), 'secret')
+  await symlink(join(place.outside, 'secret'), place.path('file'))
+  await symlink(place.outside, place.path('directory'))
+  await symlink(join(place.outside, 'dangling'), place.path('dangling'))
+  const names = [
+    'file',
+    'directory/secret',
+    'directory/new',
+    'dangling',
+    '../outside/secret',
+    'a\0b',
+    'x'.repeat(5000),
+  ]
+  for (const name of names) await refused({ ...args, path: `${place.directory}/${name}` })
+  await refused({ ...args, path: '../outside/secret' })
+  await refused({ ...args, path: '/etc/passwd' })
+  await refused({ ...args, path: '' })
+  expect(await readdir(place.outside)).toEqual(['secret'])
+  expect(await readFile(join(place.outside, 'secret'), 'utf8')).toBe('secret')
+})
+
+test.each(commands)('what is no regular file is refused at once: $command', async (args) => {
+  execFileSync('mkfifo', [place.path('pipe')])
+  await symlink('/dev/zero', place.path('zero'))
+  const server = createServer().listen(place.path('socket'))
+  await new Promise((done) => server.once('listening', done))
+  for (const name of ['pipe', 'zero', 'socket']) await refused({ ...args, path: place.path(name) })
+  server.close()
+})
+
+test('bytes that are no text are refused', async () => {
+  const path = await file('a.bin', Buffer.from([1, 2, 0, 3]))
+  expect(await refused({ command: 'view', path })).toMatch(/binary/)
+  expect(await refused({ command: 'insert', path, insert_line: 0, new_str: 'x' })).toMatch(/binary/)
+})
+
+test('what is not there, and what is a directory, cannot be edited', async () => {
+  expect(await refused({ command: 'view', path: place.path('missing') })).toMatch(/no file/)
+  expect(await refused({ command: 'view', path: `${await file('a.txt', '')}/x` })).toMatch(/no file/)
+  expect(await refused({ command: 'insert', path: place.directory, insert_line: 0, new_str: '' })).toMatch(
+    /directory/,
+  )
+})
+
+test('a file of 100 MB is refused without reading it, and none becomes larger than the limit', async () => {
+  const handle = await open(place.path('huge'), 'w')
+  await handle.truncate(100 * 1024 * 1024)
+  await handle.close()
+  expect(await refused({ command: 'view', path: place.path('huge') })).toMatch(/larger than/)
+  const path = await file('a.txt', `${'x\n'.repeat(5_200_000)}end`)
+  expect(
+    await refused({ command: 'str_replace', path, old_str: 'end', new_str: 'y'.repeat(200_000) }),
+  ).toMatch(/would become larger/)
+})
+
+test('calls of the same file share a key', () => {
+  const action = (path: string) => ({ kind: 'FileEditorAction', command: 'view', path }) as const
+  expect(tool.resources(action('/a/../b'))).toEqual(['file:/b'])
+  expect(tool.resources(action('b'))).toEqual([`file:${place.path('b')}`])
+})
+
+test('a call that is aborted before it begins does nothing', async () => {
+  const action = {
+    kind: 'FileEditorAction',
+    command: 'create',
+    path: place.path('a'),
+    file_text: '',
+  } as const
+  await expect(tool.run(action, AbortSignal.abort())).rejects.toThrow()
+  expect(await readdir(place.directory)).toEqual([])
+})

@@ -1,0 +1,34 @@
+import { extname } from 'node:path'
+import type { ImageContent } from '@slipway/protocol'
+import { imageType, shrinkImage } from '../../images/fit-images.ts'
+import { Refused } from '../core/file-access.ts'
+
+const extensions: ReadonlySet<string> = new Set(['.png', '.jpg', '.jpeg', '.gif', '.webp', '.bmp'])
+
+/** An event has room for 1 MiB, and base64 makes four bytes of three. */
+const maxBytes = 512 * 1024
+
+/**
+ * The image of a file that is named as one, made smaller when it is too large for an event (`isShrunk`); undefined when its bytes are none,
+ * so that no model is sent what it cannot read. Rejects with Refused for an image that is too large and broken, or of a format that models
+ * do not take.
+ */
+export async function imageOf(
+  path: string,
+  bytes: Buffer,
+): Promise<{ readonly image: ImageContent; readonly isShrunk: boolean } | undefined> {
+  if (!extensions.has(extname(path).toLowerCase())) return undefined
+  if (bytes.toString('latin1', 0, 2) === 'BM' && bytes.includes(0))
+    throw new Refused(`${path} is a BMP image, which models do not take. Convert it to PNG, then view that.`)
+  const type = imageType(bytes)
+  if (type === undefined) return undefined
+  if (bytes.length <= maxBytes) return { image: contentOf(type, bytes), isShrunk: false }
+  const shrunk = await shrinkImage(bytes, maxBytes)
+  if (shrunk.kind === 'fault') throw new Refused(`${path} cannot be shown: ${shrunk.fault}.`)
+  return { image: contentOf(shrunk.type, shrunk.bytes), isShrunk: true }
+}
+
+function contentOf(type: string, bytes: Buffer): ImageContent {
+  const url = `data:image/${type};base64,${bytes.toString('base64')}`
+  return { cache_prompt: false, type: 'image', image_urls: [url] }
+}

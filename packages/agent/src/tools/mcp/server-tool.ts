@@ -1,0 +1,105 @@
+import type { ToolDefinition } from '@slipway/protocol'
+import { resultContent } from './result-content.ts'
+import { type Tool, type ToolAction, type ToolContext, text } from '../core/tool.ts'
+
+/** A tool as its server describes it; members that are not named here are kept. */
+export interface ServerTool {
+  readonly name: string
+  readonly title?: string | undefined
+  readonly description?: string | undefined
+  /** JSON Schema of type object. */
+  readonly inputSchema: Readonly<Record<string, unknown>>
+  readonly annotations?:
+    | {
+        readonly title?: string | undefined
+        readonly readOnlyHint?: boolean | undefined
+        readonly destructiveHint?: boolean | undefined
+        readonly idempotentHint?: boolean | undefined
+        readonly openWorldHint?: boolean | undefined
+      }
+    | undefined
+}
+
+/** What a call came to: the answer of the server as it came, or why there is none. */
+export type CallOutcome = { readonly result: unknown } | { readonly failure: string }
+
+/** Calls a tool of a server; rejects only when the signal aborted it. */
+export type CallServer = (args: Record<string, unknown>, signal: AbortSignal) => Promise<CallOutcome>
+
+/** Names of a model's tools: letters, digits, `_` and `-`, at most 64. */
+const maxName = 64
+
+/**
+ * The name by which a model calls a tool: as the server gave it, after the server's name when there are several servers.
+ * What models do not take in a name becomes `_`; a name that is `taken` gets a number.
+ */
+export function exposedName(
+  tool: string,
+  server: string | undefined,
+  taken: { has(name: string): boolean },
+): string {
+  const whole = server === undefined ? tool : `${server}_${tool}`
+  const plain = whole.replace(/[^\w-]/g, '_').slice(0, maxName)
+  for (let number = 1; ; number++) {
+    const suffix = number === 1 ? '' : `_${number}`
+    const name = plain.slice(0, maxName - suffix.length) + suffix
+    if (name !== '' && !taken.has(name)) return name
+  }
+}
+
+/**
+ * A tool of an MCP server as one of ours, under the name by which the model calls it. Arguments go to the server with the
+ * values of secrets in the place of their names; results come back without them.
+ */
+export function mcpTool(
+  name: string,
+  tool: ServerTool,
+  context: ToolContext,
+  call: CallServer,
+): Tool<ToolAction<'MCPToolAction'>> {
+  const observation = { kind: 'MCPToolObservation' as const, tool_name: name }
+  return {
+    name,
+    definition: definitionOf(name, tool),
+    parameters: { properties: {}, ...tool.inputSchema, type: 'object' },
+    parse: (args) => ({ action: { kind: 'MCPToolAction', data: args } }),
+    resources: () => (tool.annotations?.readOnlyHint === true ? [] : [`mcp:${name}`]),
+    run: async ({ data }, signal) => {
+      // Expanding gives an object for an object.
+      const args = (await context.secrets.expand(data)) as Record<string, unknown>
+      const outcome = await call(args, signal)
+      if ('failure' in outcome)
+        return { ...observation, content: [text(context.secrets.mask(outcome.failure))], is_error: true }
+      const content = await resultContent(outcome.result, name, context)
+      return { ...observation, content, is_error: isError(outcome.result) }
+    },
+  }
+}
+
+function definitionOf(name: string, tool: ServerTool): ToolDefinition {
+  const { annotations } = tool
+  return {
+    kind: 'MCPToolDefinition',
+    description: tool.description ?? tool.title ?? name,
+    action_type: 'MCPToolAction',
+    observation_type: 'MCPToolObservation',
+    ...(annotations === undefined ? {} : { annotations: withDefaults(annotations) }),
+    mcp_tool: { ...tool, name },
+    title: annotations?.title ?? tool.title ?? name,
+  }
+}
+
+/** The protocol's own defaults: what a server does not say, it may do. */
+function withDefaults(annotations: NonNullable<ServerTool['annotations']>) {
+  return {
+    title: annotations.title,
+    readOnlyHint: annotations.readOnlyHint ?? false,
+    destructiveHint: annotations.destructiveHint ?? true,
+    idempotentHint: annotations.idempotentHint ?? false,
+    openWorldHint: annotations.openWorldHint ?? true,
+  }
+}
+
+function isError(result: unknown): boolean {
+  return typeof result === 'object' && result !== null && 'isError' in result && result.isError === true
+}

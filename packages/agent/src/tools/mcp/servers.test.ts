@@ -1,0 +1,576 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { McpServer as SdkServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { type McpServer, mcpServer, must, type Observation, toolDefinition } from '@slipway/protocol'
+import fc from 'fast-check'
+import { expect, test, vi } from 'vitest'
+import { Secrets } from '../../secrets/secrets.ts'
+import { Workspace } from '../../workspace/workspace.ts'
+import { type McpOptions, openMcp } from './servers.ts'
+import { exposedName } from './server-tool.ts'
+
+const patience = { timeout: 20_000, interval: 50 }
+const sdk = (path: string) => JSON.stringify(import.meta.resolve(`@modelcontextprotocol/sdk/${path}`))
+
+/** A server made with the SDK, as a program. */
+const sample = `
+import { McpServer } from ${sdk('server/mcp.js')}
+import { StdioServerTransport } from ${sdk('server/stdio.js')}
+import { writeFileSync } from 'node:fs'
+import * as z from ${JSON.stringify(import.meta.resolve('zod'))}
+const server = new McpServer({ name: 'sample', version: '1' })
+const say = (text) => ({ content: [{ type: 'text', text }] })
+server.registerTool('echo', { description: 'Says it again', inputSchema: { text: z.string() }, annotations: { readOnlyHint: true } }, ({ text }) => say(text))
+server.registerTool('env.get', { inputSchema: { name: z.string() } }, ({ name }) => say(String(process.env[name])))
+server.registerTool('fail', {}, () => ({ ...say('it went wrong'), isError: true }))
+server.registerTool('exit', {}, () => { console.error('fatal: token hunter2hunter2'); process.exit(3) })
+server.registerTool('never', {}, (extra) => new Promise((done) => {
+  extra.signal.addEventListener('abort', () => { writeFileSync('cancelled', ''); done(say('late')) })
+}))
+server.registerTool('grow', {}, () => { server.registerTool('grown' + Date.now(), {}, () => say('new')); return say('ok') })
+server.registerTool('rich', {}, () => ({ content: [
+  { type: 'text', text: 'one' },
+  { type: 'image', data: 'aGVsbG8=', mimeType: 'image/png' },
+  { type: 'image', data: 'aGVsbG8=', mimeType: 'image/tiff' },
+  { type: 'audio', data: 'aGVsbG8=', mimeType: 'audio/wav' },
+  { type: 'resource', resource: { uri: 'file:///x', text: 'inside' } },
+  { type: 'resource', resource: { uri: 'file:///y', blob: 'aGVsbG8=', mimeType: 'image/gif' } },
+  { type: 'resource_link', uri: 'https://example.test/', name: 'link' },
+  { type: 'image', data: 'a'.repeat(4_000_000), mimeType: 'image/png' },
+] }))
+server.registerTool('long', { inputSchema: { length: z.number() } }, ({ length }) => say('x'.repeat(length) + 'end'))
+server.registerTool('structured', { outputSchema: { n: z.number() } }, () => ({ content: [], structuredContent: { n: 5 } }))
+writeFileSync('pid' + process.pid, '')
+await server.connect(new StdioServerTransport())
+`
+
+/** A server in plain lines that does what servers should not. Its argument says what. */
+const rude = `
+import { createInterface } from 'node:readline'
+const [, , mode] = process.argv
+const send = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+const tool = (name, more = {}) => ({ name, inputSchema: { type: 'object' }, ...more })
+const call = () => { process.stdout.write('{"jsonrpc":"2.0","id":1,'); setInterval(() => {}, 1000) }
+if (mode === 'mute') setInterval(() => {}, 1000)
+if (mode === 'dead') { console.error('no such database'); process.exit(1) }
+if (mode === 'deaf') process.on('SIGTERM', () => {}), setInterval(() => {}, 1000)
+if (mode === 'garbage') console.log('Starting up!\\n{"broken": \\n[1,2]\\nnull\\n' + 'z'.repeat(100000))
+const start = mode === 'slow' ? 1500 : 0
+setTimeout(() => createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line)
+  if (mode === 'mute') return
+  if (method === 'initialize') send(id, { protocolVersion: params.protocolVersion, capabilities: { tools: { listChanged: true } }, serverInfo: { name: 'rude', version: '1' } })
+  if (mode === 'garbage') console.log('log: ' + method)
+  if (method === 'tools/list') {
+    if (mode === 'pages') return send(id, { tools: [tool('t' + (params?.cursor ?? ''))], nextCursor: (params?.cursor ?? '') + 'x' })
+    if (mode === 'bad-tools') return send(id, { tools: [tool('good'), { name: 5 }, tool('list', { inputSchema: [] }), tool('fat', { description: 'f'.repeat(100000) }), null] })
+    send(id, { tools: [tool('work')] })
+    if (mode === 'flood') setInterval(() => console.log('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'), 1)
+  }
+  if (method === 'tools/call') {
+    if (mode === 'endless') { const part = 'x'.repeat(1 << 20); const more = () => process.stdout.write(part, more); return more() }
+    if (mode === 'odd') return send(id, { surprise: true })
+    if (mode === 'half') return call()
+    if (mode === 'refuse') return console.log(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32001, message: 'not today' } }))
+    send(id, { content: [{ type: 'text', text: 'done' }] })
+  }
+}), start)
+`
+
+class Trial implements AsyncDisposable {
+  readonly root: string
+  readonly secrets: Secrets
+  readonly workspace: Workspace
+  readonly #mcps: { close(): Promise<void> }[] = []
+
+  private constructor(root: string, workspace: Workspace) {
+    this.root = root
+    this.workspace = workspace
+    const value = 'hunter2hunter2'
+    this.secrets = new Secrets({ TOKEN: { kind: 'StaticSecret', value, description: undefined } })
+  }
+
+  static async open(): Promise<Trial> {
+    const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-mcp-')))
+    await mkdir(join(root, 'own'))
+    await writeFile(join(root, 'sample.mjs'), sample)
+    await writeFile(join(root, 'rude.mjs'), rude)
+    const workspace = await Workspace.open({
+      directory: root,
+      env: { PATH: process.env.PATH ?? '', BASE: 'b' },
+    })
+    return new Trial(root, workspace)
+  }
+
+  async mcp(servers: Record<string, Partial<McpServer>>, more: Partial<McpOptions> = {}) {
+    const parsed = Object.entries(servers).map(([name, server]) => [name, mcpServer.parse(server)])
+    const { root, secrets, workspace } = this
+    const context = { workspace, secrets, directory: join(root, 'own') }
+    const signal = new AbortController().signal
+    const mcp = await openMcp({ servers: Object.fromEntries(parsed), context, signal, ...more })
+    this.#mcps.push(mcp)
+    return {
+      mcp,
+      call: async (name: string, data: Record<string, unknown> = {}, stop = signal) => {
+        const tool = must(
+          mcp.tools.find((tool) => tool.name === name),
+          name,
+        )
+        const parsed = tool.parse(data)
+        if ('error' in parsed) throw new Error(parsed.error)
+        return told(await tool.run(parsed.action, stop))
+      },
+    }
+  }
+
+  sample(more: Partial<McpServer> = {}): Partial<McpServer> {
+    return { command: process.execPath, args: ['sample.mjs'], ...more }
+  }
+
+  rude(mode: string): Partial<McpServer> {
+    return { command: process.execPath, args: ['rude.mjs', mode] }
+  }
+
+  /** Processes of the sample that were started and run. */
+  async running(): Promise<number[]> {
+    const files = await readdir(this.root)
+    return files
+      .filter((file) => file.startsWith('pid'))
+      .map((file) => Number(file.slice(3)))
+      .filter(isAlive)
+  }
+
+  async [Symbol.asyncDispose]() {
+    await Promise.all(this.#mcps.map((mcp) => mcp.close()))
+    await this.workspace[Symbol.asyncDispose]()
+    await rm(this.root, { recursive: true, force: true, maxRetries: 5 })
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+function told(observation: Observation) {
+  if (observation.kind !== 'MCPToolObservation') throw new Error(observation.kind)
+  const texts = observation.content.map((block) =>
+    block.type === 'text' ? block.text : block.image_urls.join(),
+  )
+  return { ...observation, texts, text: texts.join('\n') }
+}
+
+test('tools of one server keep their names, and are described by it', async () => {
+  await using trial = await Trial.open()
+  const { mcp, call } = await trial.mcp({ sample: trial.sample(), off: { command: 'x', disabled: true } })
+  expect(mcp.failures).toEqual([])
+  const [echo, env] = mcp.tools
+  expect(mcp.tools.map(({ name }) => name).slice(0, 3)).toEqual(['echo', 'env_get', 'fail'])
+  expect(echo).toMatchObject({
+    parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+    definition: {
+      kind: 'MCPToolDefinition',
+      description: 'Says it again',
+      annotations: { readOnlyHint: true, destructiveHint: true, openWorldHint: true },
+      mcp_tool: { name: 'echo', inputSchema: { type: 'object' } },
+    },
+  })
+  for (const tool of mcp.tools) expect(toolDefinition.safeParse(tool.definition).success).toBe(true)
+  const action = { kind: 'MCPToolAction' as const, data: {} }
+  expect(must(echo, 'echo').resources(action)).toEqual([])
+  expect(must(env, 'env').resources(action)).toEqual(['mcp:env_get'])
+  expect(await call('echo', { text: 'hello' })).toMatchObject({
+    texts: ["[Tool 'echo' executed.]", 'hello'],
+    is_error: false,
+    tool_name: 'echo',
+  })
+  const failed = await call('fail')
+  expect([failed.is_error, failed.texts]).toEqual([true, ["[Tool 'fail' executed.]", 'it went wrong']])
+  const wrong = await call('echo', { text: 5 })
+  expect([wrong.is_error, wrong.text]).toEqual([true, expect.stringContaining('text')])
+})
+
+test('tools of several servers carry the name of theirs; a server that fails holds up no other', async () => {
+  await using trial = await Trial.open()
+  const { mcp, call } = await trial.mcp({
+    a: trial.sample(),
+    'b b': trial.sample(),
+    dead: trial.rude('dead'),
+    none: { command: join(trial.root, 'nothing-here') },
+    bad: { url: 'file:///etc/passwd' },
+    far: { url: 'http://127.0.0.1:1/mcp' },
+  })
+  expect(mcp.tools.map(({ name }) => name)).toEqual(expect.arrayContaining(['a_echo', 'b_b_echo']))
+  expect(await call('b_b_echo', { text: 'x' })).toMatchObject({ tool_name: 'b_b_echo', is_error: false })
+  const failures = Object.fromEntries(mcp.failures.map(({ server, detail }) => [server, detail]))
+  expect(failures).toEqual({
+    dead: expect.stringMatching(/exited with 1; the last it said: no such database/),
+    none: expect.stringContaining('could not be started'),
+    bad: expect.stringContaining('no http or https address'),
+    far: expect.any(String),
+  })
+})
+
+test('secrets go to the server by name and do not come back', async () => {
+  await using trial = await Trial.open()
+  const env = { GIVEN: 'a $TOKEN', PLAIN: 'production' }
+  const { call } = await trial.mcp({ sample: trial.sample({ env }) })
+  expect((await call('env.get'.replace('.', '_'), { name: 'GIVEN' })).texts[1]).toBe('a <secret-hidden>')
+  expect((await call('env_get', { name: 'BASE' })).texts[1]).toBe('b')
+  expect((await call('env_get', { name: 'PLAIN' })).texts[1]).toBe('production')
+  expect((await call('env_get', { name: 'HOME' })).texts[1]).toBe('undefined')
+  const echoed = await call('echo', { text: `$TOKEN $\{TOKEN} $OTHER` })
+  expect(echoed.texts[1]).toBe('<secret-hidden> <secret-hidden> $OTHER')
+})
+
+test('images come as data URLs, other content in words, and what is too large not at all', async () => {
+  await using trial = await Trial.open()
+  const { call } = await trial.mcp({ sample: trial.sample() })
+  expect((await call('rich')).texts).toEqual([
+    "[Tool 'rich' executed.]",
+    'one',
+    'data:image/png;base64,aGVsbG8=',
+    '[An image of type image/tiff]',
+    '[Content of type audio, audio/wav]',
+    '[Resource file:///x]\ninside',
+    'data:image/gif;base64,aGVsbG8=',
+    '[Resource link: https://example.test/]',
+    '[An image was left out: The image is not PNG, JPEG, GIF or WebP]',
+  ])
+  expect((await call('structured')).texts).toEqual(["[Tool 'structured' executed.]", '{"n":5}'])
+})
+
+test('a long result is cut, and is whole in a file', async () => {
+  await using trial = await Trial.open()
+  const { call } = await trial.mcp({ sample: trial.sample() })
+  const { texts, text } = await call('long', { length: 5_000_000 })
+  expect(texts).toHaveLength(2)
+  expect(text.length).toBeLessThan(51_000)
+  expect(text.endsWith('end')).toBe(true)
+  const file = must(/(\/\S+\.txt)/.exec(text)?.[1], 'a file')
+  expect((await readFile(file, 'utf8')).length).toBe(5_000_003)
+})
+
+test('a server that dies in a call is told with its last words and started anew by the next call', async () => {
+  await using trial = await Trial.open()
+  const { call } = await trial.mcp({ sample: trial.sample() })
+  const died = await call('exit')
+  expect(died.is_error).toBe(true)
+  expect(died.text).toMatch(/exited with 3; the last it said: fatal: token <secret-hidden>/)
+  const calls = await Promise.all(['1', '2', '3'].map((text) => call('echo', { text })))
+  expect(calls.map(({ texts }) => texts[1])).toEqual(['1', '2', '3'])
+  expect(await trial.running()).toHaveLength(1)
+})
+
+test('a server that does not come back is told at each call', async () => {
+  await using trial = await Trial.open()
+  const { call } = await trial.mcp({ sample: trial.sample() })
+  await rm(join(trial.root, 'sample.mjs'))
+  await call('exit')
+  for (let time = 0; time < 2; time++) {
+    const { is_error, text } = await call('echo', { text: 'x' })
+    expect([is_error, text]).toEqual([true, expect.stringContaining('cannot be reached: it exited with 1')])
+  }
+})
+
+test('a call without an answer ends after its time, and by an abort at once; the server hears of it', async () => {
+  await using trial = await Trial.open()
+  const { call } = await trial.mcp({ sample: trial.sample() }, { callMs: 1000 })
+  const late = await call('never')
+  expect([late.is_error, late.text]).toEqual([true, 'The tool gave no answer within 1 seconds.'])
+  await vi.waitFor(() => readFile(join(trial.root, 'cancelled')), patience)
+  await rm(join(trial.root, 'cancelled'))
+  const { call: patient } = await trial.mcp({ sample: trial.sample() })
+  const stop = new AbortController()
+  const calling = patient('never', {}, stop.signal)
+  setTimeout(() => stop.abort(), 300)
+  await expect(calling).rejects.toThrow()
+  await vi.waitFor(() => readFile(join(trial.root, 'cancelled')), patience)
+  expect((await patient('echo', { text: 'still here' })).texts[1]).toBe('still here')
+})
+
+test("a server's own time limit goes before the common one", async () => {
+  await using trial = await Trial.open()
+  const { call } = await trial.mcp({ sample: trial.sample({ timeout: 0.5 }) })
+  expect((await call('never')).text).toContain('within 0.5 seconds')
+})
+
+test('a change of the tools is seen, once for many', async () => {
+  await using trial = await Trial.open()
+  const onChange = vi.fn()
+  const { mcp, call } = await trial.mcp({ sample: trial.sample() }, { onChange })
+  const before = mcp.tools.length
+  await call('grow')
+  await vi.waitFor(() => expect(mcp.tools.length).toBe(before + 1), patience)
+  expect(onChange).toHaveBeenCalledTimes(1)
+  const grown = must(
+    mcp.tools.find(({ name }) => name.startsWith('grown')),
+    'the new tool',
+  )
+  expect((await call(grown.name)).texts[1]).toBe('new')
+})
+
+test.for([
+  ['garbage between the lines', 'garbage', 'done'],
+  ['a slow start', 'slow', 'done'],
+  ['an answer of another form', 'odd', '{"surprise":true}'],
+  ['a refusal with the code of a time-out', 'refuse', 'not today'],
+  ['changes without end', 'flood', 'done'],
+] as const)('%s is borne', async ([, mode, said]) => {
+  await using trial = await Trial.open()
+  const onChange = vi.fn()
+  const { mcp, call } = await trial.mcp({ rude: trial.rude(mode) }, { onChange })
+  expect(mcp.failures).toEqual([])
+  for (let time = 0; time < 3; time++) expect((await call('work')).text).toContain(said)
+  expect(onChange).not.toHaveBeenCalled()
+})
+
+test('a server that does not get ready in time is told and ended', async () => {
+  await using trial = await Trial.open()
+  const begun = Date.now()
+  const { mcp } = await trial.mcp({ mute: trial.rude('mute'), deaf: trial.rude('deaf') }, { startMs: 1500 })
+  expect(Date.now() - begun).toBeLessThan(15_000)
+  expect(mcp.tools.map(({ name }) => name)).toEqual(['deaf_work'])
+  expect(mcp.failures).toEqual([
+    { server: 'mute', isUp: false, detail: expect.stringContaining('not ready within 1.5 seconds') },
+  ])
+})
+
+test('tools that are wrong or too long are left out and told; pages without end have an end', async () => {
+  await using trial = await Trial.open()
+  const { mcp } = await trial.mcp({ bad: trial.rude('bad-tools'), pages: trial.rude('pages') })
+  expect(mcp.tools.map(({ name }) => name).slice(0, 3)).toEqual(['bad_good', 'pages_t', 'pages_tx'])
+  expect(mcp.tools.length).toBeLessThan(100)
+  expect(mcp.failures.filter(({ server }) => server === 'bad')).toHaveLength(4)
+  expect(mcp.failures.filter(({ server }) => server === 'pages')).toHaveLength(1)
+})
+
+test('half a line and a line without end do not hang', async () => {
+  await using trial = await Trial.open()
+  const { call } = await trial.mcp(
+    { half: trial.rude('half'), endless: trial.rude('endless') },
+    { callMs: 1000 },
+  )
+  expect((await call('half_work')).text).toContain('no answer within')
+  const patient = await trial.mcp({ endless: trial.rude('endless') })
+  expect((await patient.call('work')).text).toContain('a line of more than')
+})
+
+test('closing ends every server that was started, deaf ones too', async () => {
+  await using trial = await Trial.open()
+  const { mcp, call } = await trial.mcp({ sample: trial.sample(), deaf: trial.rude('deaf') })
+  expect(await trial.running()).toHaveLength(1)
+  await mcp.close()
+  expect(await trial.running()).toEqual([])
+  const { is_error, text } = await call('sample_echo', { text: 'x' })
+  expect([is_error, text]).toEqual([true, expect.stringContaining('cannot be reached')])
+  expect(await trial.running()).toEqual([])
+})
+
+test('an aborted start rejects and leaves nothing', async () => {
+  await using trial = await Trial.open()
+  const stop = new AbortController()
+  const opening = trial.mcp({ sample: trial.sample(), mute: trial.rude('mute') }, { signal: stop.signal })
+  setTimeout(() => stop.abort(), 700)
+  await expect(opening).rejects.toThrow()
+  expect(await trial.running()).toEqual([])
+})
+
+/** A real HTTP server of the protocol, in one of its two forms. */
+class Far implements AsyncDisposable {
+  readonly #server: Server
+  readonly seen: { method: string; authorization: string | undefined }[] = []
+  /** When set, the next requests are answered with this status. */
+  status: number | undefined
+  readonly #sessions = new Map<string, StreamableHTTPServerTransport>()
+  readonly #streams = new Map<string, SSEServerTransport>()
+
+  private constructor(form: 'streamable' | 'sse') {
+    this.#server = createServer((request, response) => {
+      this.seen.push({ method: request.method ?? '', authorization: request.headers.authorization })
+      if (this.status !== undefined) return response.writeHead(this.status).end('nothing')
+      this.#answer(form, request, response).catch(() => response.destroy())
+    })
+  }
+
+  static async listen(form: 'streamable' | 'sse', port = 0): Promise<Far> {
+    const far = new Far(form)
+    far.#server.listen(port, '127.0.0.1')
+    await once(far.#server, 'listening')
+    return far
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  breakOff(): void {
+    this.#server.closeAllConnections()
+  }
+
+  forget(): void {
+    this.#sessions.clear()
+  }
+
+  async #answer(form: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (form === 'sse') return await this.#answerSse(request, response)
+    const id = request.headers['mcp-session-id']
+    const known = typeof id === 'string' ? this.#sessions.get(id) : undefined
+    if (known === undefined && id !== undefined) {
+      response
+        .writeHead(404)
+        .end('{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}')
+      return
+    }
+    const transport =
+      known ??
+      new StreamableHTTPServerTransport({
+        sessionIdGenerator: randomUUID,
+        onsessioninitialized: (id) => {
+          this.#sessions.set(id, transport)
+        },
+      })
+    if (known === undefined) await server().connect(transport as Transport)
+    await transport.handleRequest(request, response)
+  }
+
+  async #answerSse(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '', 'http://x')
+    if (url.pathname === '/messages') {
+      await this.#streams.get(url.searchParams.get('sessionId') ?? '')?.handlePostMessage(request, response)
+    } else if (request.method === 'GET') {
+      const transport = new SSEServerTransport('/messages', response)
+      this.#streams.set(transport.sessionId, transport)
+      await server().connect(transport)
+    } else response.writeHead(405).end()
+  }
+
+  async [Symbol.asyncDispose]() {
+    this.#server.closeAllConnections()
+    await new Promise((done) => this.#server.close(done))
+  }
+}
+
+function server(): SdkServer {
+  const server = new SdkServer({ name: 'far', version: '1' })
+  server.registerTool('ping', {}, () => ({ content: [{ type: 'text', text: 'pong' }] }))
+  server.registerTool('never', {}, () => new Promise(() => {}))
+  server.registerTool('huge', {}, () => ({ content: [{ type: 'text', text: 'x'.repeat(40 * 1024 * 1024) }] }))
+  return server
+}
+
+test('a server over HTTP gets its headers with secrets in place', async () => {
+  await using trial = await Trial.open()
+  await using far = await Far.listen('streamable')
+  const url = `http://127.0.0.1:${far.port}/mcp`
+  const { call } = await trial.mcp({ far: { url, auth: '$TOKEN' } })
+  expect((await call('ping')).texts[1]).toBe('pong')
+  expect(new Set(far.seen.map(({ authorization }) => authorization))).toEqual(
+    new Set(['Bearer hunter2hunter2']),
+  )
+  const basic = await trial.mcp({
+    far: { url, auth: { strategy: 'basic', username: 'u', password: '$TOKEN' } },
+  })
+  expect(basic.mcp.failures).toEqual([])
+  const encoded = Buffer.from('u:hunter2hunter2').toString('base64')
+  expect(far.seen.at(-1)?.authorization).toBe(`Basic ${encoded}`)
+  expect(trial.secrets.mask(encoded)).not.toContain(encoded)
+  const wrong = await trial.mcp({ far: { url, auth: 'oauth' } })
+  expect(wrong.mcp.failures).toEqual([
+    { server: 'far', isUp: false, detail: expect.stringContaining('OAuth') },
+  ])
+})
+
+test.for([
+  ['by its transport', '/events', 'sse'],
+  ['by its address', '/sse', undefined],
+  ['because it knows nothing newer', '/any', undefined],
+] as const)('a server of the older transport is reached %s', async ([, path, transport]) => {
+  await using trial = await Trial.open()
+  await using far = await Far.listen('sse')
+  const { mcp, call } = await trial.mcp({
+    far: {
+      url: `http://127.0.0.1:${far.port}${path}`,
+      transport,
+      headers: { authorization: 'Bearer $TOKEN' },
+    },
+  })
+  expect(mcp.failures).toEqual([])
+  expect((await call('ping')).texts[1]).toBe('pong')
+  expect(far.seen.every(({ authorization }) => authorization === 'Bearer hunter2hunter2')).toBe(true)
+})
+
+test('a session that the server forgot, and a server that was away, are told once and connected anew', async () => {
+  await using trial = await Trial.open()
+  let far = await Far.listen('streamable')
+  const { port } = far
+  const { call } = await trial.mcp({ far: { url: `http://127.0.0.1:${port}/mcp` } })
+  far.forget()
+  expect((await call('ping')).is_error).toBe(true)
+  expect((await call('ping')).texts[1]).toBe('pong')
+  await far[Symbol.asyncDispose]()
+  expect((await call('ping')).text).toContain('broke')
+  expect((await call('ping')).text).toContain('cannot be reached')
+  far = await Far.listen('streamable', port)
+  expect((await call('ping')).texts[1]).toBe('pong')
+  far.status = 500
+  expect((await call('ping')).is_error).toBe(true)
+  far.status = undefined
+  await vi.waitFor(async () => expect((await call('ping')).is_error).toBe(false), patience)
+  await far[Symbol.asyncDispose]()
+})
+
+test('over HTTP a call ends by an abort at once, and a result without measure is refused', async () => {
+  await using trial = await Trial.open()
+  await using far = await Far.listen('streamable')
+  const { call } = await trial.mcp({ far: { url: `http://127.0.0.1:${far.port}/mcp` } }, { callMs: 20_000 })
+  const stop = new AbortController()
+  const calling = call('never', {}, stop.signal)
+  setTimeout(() => stop.abort(), 200)
+  await expect(calling).rejects.toThrow()
+  expect((await call('ping')).texts[1]).toBe('pong')
+  const huge = await call('huge')
+  expect([huge.is_error, huge.text]).toEqual([true, expect.stringContaining('more than could be used')])
+  expect((await call('ping')).texts.at(-1)).toBe('pong')
+})
+
+test.for(['streamable', 'sse'] as const)(
+  'a server that breaks off a call is told at once: %s',
+  async (form) => {
+    await using trial = await Trial.open()
+    await using far = await Far.listen(form)
+    const { call } = await trial.mcp({ far: { url: `http://127.0.0.1:${far.port}/${form}` } })
+    const calling = call('never')
+    setTimeout(() => far.breakOff(), 300)
+    const broken = await calling
+    expect([broken.is_error, broken.text]).toEqual([true, expect.stringContaining('broke off its answer')])
+    expect((await call('ping')).texts.at(-1)).toBe('pong')
+  },
+)
+
+test('names are what models take, and none is given twice', () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.string({ minLength: 1 }), fc.option(fc.string()))), (tools) => {
+      const names = new Set<string>()
+      for (const [tool, server] of tools) {
+        const name = exposedName(tool, server ?? undefined, names)
+        expect(name).toMatch(/^[\w-]{1,64}$/)
+        expect(names.has(name)).toBe(false)
+        names.add(name)
+      }
+    }),
+  )
+  const long = 'x'.repeat(100)
+  expect(exposedName(long, undefined, new Set([long.slice(0, 64)]))).toBe(`${long.slice(0, 62)}_2`)
+})

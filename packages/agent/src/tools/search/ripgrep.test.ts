@@ -1,0 +1,184 @@
+import { execFileSync } from 'node:child_process'
+import { mkdir, symlink, utimes, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { beforeEach, expect, test } from 'vitest'
+import { openGlob } from './glob.ts'
+import { openGrep } from './grep.ts'
+import { Temporary } from '../testing/fixtures.ts'
+import type { Tool } from '../core/tool.ts'
+
+let place: Temporary
+let glob: Tool
+let grep: Tool
+beforeEach(async () => {
+  place = await Temporary.open()
+  glob = await place.tool(openGlob)
+  grep = await place.tool(openGrep)
+  return () => place[Symbol.asyncDispose]()
+})
+
+const find = (args: Record<string, unknown>) => place.run(glob, 'GlobObservation', args)
+const search = (args: Record<string, unknown>) => place.run(grep, 'GrepObservation', args)
+
+/** Files, the first one the newest. */
+async function files(contents: Readonly<Record<string, string>>): Promise<void> {
+  for (const [at, [name, content]] of Object.entries(contents).entries()) {
+    await mkdir(dirname(place.path(name)), { recursive: true })
+    await writeFile(place.path(name), content)
+    await utimes(place.path(name), 1_700_000_000 - at, 1_700_000_000 - at)
+  }
+}
+
+const names = (paths: readonly string[]) => paths.map((path) => path.slice(place.directory.length + 1))
+
+test('files are found at any depth, the newest first', async () => {
+  await files({ 'b.ts': '', 'src/deep/a.ts': '', 'c.ts': '', 'd.js': '' })
+  const found = await find({ pattern: '*.ts' })
+  expect(names(found.files)).toEqual(['b.ts', 'src/deep/a.ts', 'c.ts'])
+  expect(found).toMatchObject({
+    is_error: false,
+    pattern: '*.ts',
+    search_path: place.directory,
+    truncated: false,
+  })
+  expect(found.told).toBe(found.files.join('\n'))
+})
+
+test.each([
+  ['**/*.ts', ['a.ts', 'src/b.ts', 'src/x/c.ts']],
+  ['src/*.ts', ['src/b.ts']],
+  ['./src/*.ts', ['src/b.ts']],
+  ['src/**', ['src/b.ts', 'src/x/c.ts']],
+  ['{a,b}.ts', ['a.ts', 'src/b.ts']],
+  ['*', ['a.ts', 'src/b.ts', 'src/x/c.ts']],
+  ['.github/**/*.yml', ['.github/w/ci.yml']],
+  ['.env', ['.env']],
+  ['ignored/*', []],
+  ['!*.ts', []],
+  ['*.rs', []],
+])('%s finds what it says, without what is hidden or ignored', async (pattern, expected) => {
+  const plain = { 'a.ts': '', 'src/b.ts': '', 'src/x/c.ts': '' }
+  const hidden = { '.github/w/ci.yml': '', '.env': '', 'src/.h/d.ts': '' }
+  await files({ ...plain, ...hidden, 'ignored/e.ts': '', 'src/ignored/f.ts': '', '.gitignore': 'ignored/\n' })
+  execFileSync('git', ['init', '-q', place.directory])
+  expect(names((await find({ pattern })).files)).toEqual(expected)
+})
+
+test('an absolute pattern is searched below its own directory', async () => {
+  await files({ 'src/a.ts': '', 'src/x/a.ts': '', 'b.ts': '' })
+  const found = await find({ pattern: `${place.path('src')}/**/*.ts` })
+  expect(found).toMatchObject({ search_path: place.path('src') })
+  expect(names(found.files)).toEqual(['src/a.ts', 'src/x/a.ts'])
+  expect(names((await find({ pattern: place.path('src/a.ts') })).files)).toEqual(['src/a.ts'])
+  expect(await find({ pattern: '/etc/*' })).toMatchObject({ is_error: true, files: [] })
+})
+
+test('truncated is said only when there are more than 100', async () => {
+  await files(Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`${at}.txt`, ''])))
+  expect(await find({ pattern: '*.txt' })).toMatchObject({ truncated: false })
+  await writeFile(place.path('newest.txt'), '')
+  const found = await find({ pattern: '*.txt' })
+  expect(found.truncated).toBe(true)
+  expect(found.files).toHaveLength(100)
+  expect(found.files[0]).toBe(place.path('newest.txt'))
+  expect(found.told).toMatch(/\[Only the newest 100 are listed/)
+})
+
+test('names with line ends and escapes are one path each, and one line', async () => {
+  await files({ 'new\nline\u001b.txt': '' })
+  const found = await find({ pattern: '*.txt' })
+  expect(found.files).toEqual([place.path('new\nline\u001b.txt')])
+  expect(found.told.split('\n')).toHaveLength(1)
+})
+
+test.each([
+  [{ pattern: '{a' }, /The search failed/],
+  [{ pattern: '' }, /empty/],
+  [{ pattern: '*', path: 'a.txt' }, /not a directory/],
+  [{ pattern: '*', path: 'missing' }, /no directory/],
+  [{ pattern: '*', path: '../outside' }, /outside/],
+  [{ pattern: '*', path: 'link' }, /outside/],
+  [{ pattern: 'a\0b' }, /NUL/],
+])('glob with %j is refused', async (args, why) => {
+  await files({ 'a.txt': '' })
+  await symlink(place.outside, place.path('link'))
+  const found = await find(args)
+  expect(found).toMatchObject({ is_error: true, files: [], truncated: false })
+  expect(found.told).toMatch(why)
+})
+
+test('links are not followed out, and what is no file does not hold the search', async () => {
+  await writeFile(join(place.outside, 'secret.txt'), 'secret')
+  await symlink(place.outside, place.path('out'))
+  await symlink(join(place.outside, 'secret.txt'), place.path('secret.txt'))
+  await symlink('/dev/zero', place.path('zero.txt'))
+  execFileSync('mkfifo', [place.path('pipe.txt')])
+  await files({ 'a.txt': 'a secret' })
+  expect(names((await find({ pattern: '**/*.txt' })).files)).toEqual(['a.txt'])
+  expect(names((await search({ pattern: 'secret' })).matches)).toEqual(['a.txt'])
+  expect(await search({ pattern: 'secret', path: 'out' })).toMatchObject({ is_error: true })
+  expect(await search({ pattern: 'secret', path: 'pipe.txt' })).toMatchObject({ is_error: true })
+})
+
+test('grep tells the files in which a pattern matches, in any case, the newest first', async () => {
+  await files({ 'b.ts': 'a TODO here', 'src/a.ts': 'todo', 'c.js': 'Todo\n', 'd.ts': 'nothing' })
+  const found = await search({ pattern: 'to[d]o' })
+  expect(names(found.matches)).toEqual(['b.ts', 'src/a.ts', 'c.js'])
+  expect(found).toMatchObject({ include_pattern: null, search_path: place.directory, truncated: false })
+  const some = await search({ pattern: 'todo', include: '*.ts', path: place.directory })
+  expect(names(some.matches)).toEqual(['b.ts', 'src/a.ts'])
+  expect(some.include_pattern).toBe('*.ts')
+  expect(await search({ pattern: 'missing' })).toMatchObject({ is_error: false, matches: [] })
+})
+
+test('grep leaves out hidden files unless files are named, and always what is ignored and .git', async () => {
+  await files({
+    'a.yml': 'x',
+    '.b.yml': 'x',
+    '.d/c.yml': 'x',
+    'ignored/d.yml': 'x',
+    '.gitignore': 'ignored\n',
+  })
+  execFileSync('git', ['init', '-q', place.directory])
+  await writeFile(place.path('.git/e.yml'), 'x')
+  expect(names((await search({ pattern: 'x' })).matches)).toEqual(['a.yml'])
+  for (const include of ['*.yml', '**/*.yml'])
+    expect(names((await search({ pattern: 'x', include })).matches)).toEqual(['a.yml', '.b.yml', '.d/c.yml'])
+  expect(names((await search({ pattern: 'x', include: '**' })).matches)).not.toContain('ignored/d.yml')
+})
+
+test('grep looks into one file when it is given one', async () => {
+  await files({ 'a.txt': 'x', '-e': 'x' })
+  expect(names((await search({ pattern: 'x', path: 'a.txt' })).matches)).toEqual(['a.txt'])
+  expect(names((await search({ pattern: 'x', path: '-e' })).matches)).toEqual(['-e'])
+  expect((await search({ pattern: 'y', path: 'a.txt' })).matches).toEqual([])
+})
+
+test.each(['(', '[', '(?=x)', 'a\nb', '*a{'])(
+  'the pattern %j that cannot be read is an error',
+  async (pattern) => {
+    await files({ 'a.txt': 'x' })
+    const found = await search({ pattern })
+    expect(found).toMatchObject({ is_error: true, matches: [], pattern })
+    expect(found.told).toMatch(/The search failed/)
+  },
+)
+
+test.each(['-v', '--files', '--pre=/bin/sh'])('a pattern such as %s is no option', async (pattern) => {
+  await files({ 'a.txt': `x ${pattern}`, 'b.txt': 'x' })
+  expect(names((await search({ pattern })).matches)).toEqual(['a.txt'])
+  expect((await find({ pattern })).files).toEqual([])
+})
+
+test('an empty pattern matches every file with a line, and a binary file is searched to its first NUL', async () => {
+  await files({ 'a.txt': 'x\n', 'b.bin': 'needle\0needle' })
+  expect(names((await search({ pattern: '' })).matches)).toContain('a.txt')
+})
+
+test('a search ends when it is aborted', async () => {
+  await files({ 'a.txt': 'x' })
+  const controller = new AbortController()
+  const running = grep.run({ kind: 'GrepAction', pattern: 'x' }, controller.signal)
+  controller.abort()
+  await expect(running).rejects.toThrow()
+})

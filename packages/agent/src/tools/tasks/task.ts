@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  type Action,
+  type Observation,
+  parametersOf,
+  parseArguments,
+  type TaskAction,
+  type TaskObservation,
+  type ToolDefinition,
+  task,
+  taskAction,
+} from '@slipway/protocol'
+import type { TaskResult } from '../core/task-executor.ts'
+import { type OpenTools, type Tool, type ToolContext, text } from '../core/tool.ts'
+import { truncate } from '../core/truncate.ts'
+
+const maxChars = 50_000
+const none: TaskResult = {
+  task_id: '',
+  subagent: '',
+  status: 'error',
+  text: 'There are no other agents here. Do it yourself.',
+}
+
+/**
+ * The tool that gives tasks to other agents (wire 4.4). Its kinds lie outside of the specification's closed lists, so it is there
+ * only for a creator who names it. Nothing that two tasks share is known, so they run beside each other.
+ */
+export const openTask: OpenTools = async (context) => {
+  await context.tasks?.load()
+  const tool: Tool = {
+    name: 'task',
+    // The kinds of this tool are open by design; the unions name the closed ones.
+    definition: { ...task, description: description() } as unknown as ToolDefinition,
+    parameters: parameters(),
+    parse: (args) => {
+      const parsed = parseArguments(taskAction, 'TaskAction', args)
+      return 'error' in parsed ? parsed : { action: parsed.action as unknown as Action }
+    },
+    resources: () => [],
+    run: async (action, signal) => {
+      const asked = action as unknown as TaskAction // parsed above, when it was called
+      const result = (await context.tasks?.run(asked, signal)) ?? none
+      return (await observationOf(result, context)) as unknown as Observation
+    },
+  }
+  return [tool]
+}
+
+/** The last message of the agent comes first and alone; what helps to go on with it is a block of its own. */
+async function observationOf(
+  { task_id, subagent, status, text: said }: TaskResult,
+  { directory }: ToolContext,
+): Promise<TaskObservation> {
+  const { text: cut } = await truncate(said, { directory, tool: 'task', maxChars })
+  const about = `[${task_id}, ${subagent}: ${status}. To go on with it, call task with resume ${task_id}.]`
+  return {
+    content: task_id === '' ? [text(cut)] : [text(cut), text(about)],
+    is_error: status === 'error',
+    task_id,
+    subagent,
+    status,
+    kind: 'TaskObservation',
+  }
+}
+
+/** Without `max_turns`, which later contracts do not have: who gives it all the same is understood. */
+function parameters(): Record<string, unknown> {
+  const { properties, ...rest } = parametersOf(taskAction)
+  const { max_turns: _, ...kept } = { ...(properties as object) } as Record<string, unknown>
+  return { ...rest, properties: kept }
+}
+
+let known: string | undefined
+
+function description(): string {
+  known ??= readFileSync(join(import.meta.dirname, 'task.md'), 'utf8').trim()
+  return known
+}
