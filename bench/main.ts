@@ -6,12 +6,12 @@ import { crowd } from './benchmarks/crowd.ts'
 import { depth } from './benchmarks/depth.ts'
 import { fanOut } from './benchmarks/fan-out.ts'
 import { firstToken } from './benchmarks/first-token.ts'
-import { type Bench, temporary } from './support/fixtures.ts'
 import { pages } from './benchmarks/pages.ts'
-import { type Row, table } from './support/result-table.ts'
 import { sandboxes } from './benchmarks/sandboxes.ts'
 import { start } from './benchmarks/start.ts'
 import { steps } from './benchmarks/steps.ts'
+import { type Bench, temporary } from './support/fixtures.ts'
+import { type Row, table } from './support/result-table.ts'
 
 /** `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each beside a floor of the same run. */
 const benches: Readonly<Record<string, (bench: Bench) => Promise<Row[]>>> = {

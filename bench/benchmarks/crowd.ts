@@ -14,8 +14,8 @@ import {
 import { firstInstant, generate } from '../support/generate-log.ts'
 import type { Load, Loaded } from '../support/http-load.ts'
 import { residentMb, type Server, startPeer } from '../support/processes.ts'
-import { Random } from '../support/seeded-random.ts'
 import { atLeast, information, median, percentile, type Row } from '../support/result-table.ts'
+import { Random } from '../support/seeded-random.ts'
 
 /**
  * Fifty agents at once on one server: each runs a script of thoughts and `echo` commands in a terminal of its own, is

@@ -12,8 +12,8 @@ import {
 import { firstInstant, generate, needles } from '../support/generate-log.ts'
 import type { Load, Loaded } from '../support/http-load.ts'
 import { type Peer, type Server, startPeer } from '../support/processes.ts'
-import { Random } from '../support/seeded-random.ts'
 import { atMost, information, median, percentile, type Row } from '../support/result-table.ts'
+import { Random } from '../support/seeded-random.ts'
 
 const searches: readonly (readonly [name: string, query: Readonly<Record<string, string>>])[] = [
   ['no filter', {}],

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ControlPlane } from '../support/sandbox-server.ts'
 import type { Bench } from '../support/fixtures.ts'
 import { residentMb } from '../support/processes.ts'
 import { atMost, information, percentile, type Row } from '../support/result-table.ts'
+import { ControlPlane } from '../support/sandbox-server.ts'
 
 /**
  * 200 process sandboxes on one server, nine of ten paused, that are compared with what is there every second. The agent servers are

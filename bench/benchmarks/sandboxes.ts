@@ -10,9 +10,9 @@ import {
   type Pausable,
   type StartBare,
 } from '../support/bare-agent-servers.ts'
-import { ControlPlane } from '../support/sandbox-server.ts'
 import type { Bench } from '../support/fixtures.ts'
 import { atMost, information, percentile, type Row } from '../support/result-table.ts'
+import { ControlPlane } from '../support/sandbox-server.ts'
 import { sandboxCrowd } from './many-sandboxes.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
-import { FrameCounter } from './websocket-frames.ts'
 import { answerWith } from './processes.ts'
+import { FrameCounter } from './websocket-frames.ts'
 
 /** Opens sockets and answers when all of them are open; or waits until all of them have had `frames` more frames. */
 export type Subscribe =

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Api, type Event, lines, message } from '../support/agent-server-api.ts'
 import { openServer, type TestServer } from '../support/agent-server.ts'
+import { Api, type Event, lines, message } from '../support/agent-server-api.ts'
 
 const project = join(tmpdir(), 'slipway-conformance-project')
 let server: TestServer

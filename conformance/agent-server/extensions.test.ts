@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { brief, Driver, finish, type Info, scripted } from '../support/agent-driver.ts'
+import { startServer } from '../support/agent-server.ts'
 import { Api, type Event } from '../support/agent-server-api.ts'
 import { leaks, plant } from '../support/canaries.ts'
-import { startServer } from '../support/agent-server.ts'
 
 type Server = Awaited<ReturnType<typeof startServer>>
 let base: string

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { FarModel, type Play, providers, refuse } from '../support/mock-provider.ts'
 import { startServer } from '../support/agent-server.ts'
+import { FarModel, type Play, providers, refuse } from '../support/mock-provider.ts'
 
 const key = `cnry+/=&<${randomBytes(9).toString('base64')}`
 let data: string

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { brief, type Client, Driver, scripted } from '../support/agent-driver.ts'
+import { startServer } from '../support/agent-server.ts'
 import { Api } from '../support/agent-server-api.ts'
 import { leaks, plant, planted } from '../support/canaries.ts'
 import { FarModel, type Play } from '../support/mock-provider.ts'
-import { startServer } from '../support/agent-server.ts'
 
 let data: string
 let directory: string

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { Driver } from '../support/agent-driver.ts'
+import { startServer } from '../support/agent-server.ts'
 import { Api } from '../support/agent-server-api.ts'
 import { leaks, plant } from '../support/canaries.ts'
 import { FarModel } from '../support/mock-provider.ts'
-import { startServer } from '../support/agent-server.ts'
 
 /** Folders that are removed after the test. */
 async function folders() {

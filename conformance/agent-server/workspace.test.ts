@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Driver } from '../support/agent-driver.ts'
-import { Api } from '../support/agent-server-api.ts'
 import { openServer, startServer, type TestServer } from '../support/agent-server.ts'
+import { Api } from '../support/agent-server-api.ts'
 
 /** Commands and files beside the conversations, as clients use them: everything over HTTP, also the looking afterwards. */
 let server: TestServer

@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ended, type Installation, install, serveInstalled } from '../support/npm-packages.ts'
 import { installedBrowser } from '../support/browser-user.ts'
+import { ended, type Installation, install, serveInstalled } from '../support/npm-packages.ts'
 
 /**
  * The packages that `npm run release` makes, installed by npm into an empty folder and run from there. `SLIPWAY_INSTALLED=1`

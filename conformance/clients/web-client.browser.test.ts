@@ -2,10 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { FarModel, type Play } from '../support/mock-provider.ts'
 import { startServer } from '../support/agent-server.ts'
-import { webClient, webPackage } from '../support/web-client-package.ts'
 import { installedBrowser, WebUser } from '../support/browser-user.ts'
+import { FarModel, type Play } from '../support/mock-provider.ts'
+import { webClient, webPackage } from '../support/web-client-package.ts'
 
 const found = await webClient()
 const browser = await installedBrowser()

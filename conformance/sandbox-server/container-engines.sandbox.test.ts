@@ -4,7 +4,13 @@ import { bash as command, scripted } from '../support/agent-driver.ts'
 import { bash, inside, rowsOf } from '../support/sandbox-server/crash-rounds.ts'
 import { EnginePlace, type TestEngine, testEngine } from '../support/sandbox-server/engine-server.ts'
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
-import { type AppConversation, eventually, makeUser, type PageOf, type User } from '../support/sandbox-server/user.ts'
+import {
+  type AppConversation,
+  eventually,
+  makeUser,
+  type PageOf,
+  type User,
+} from '../support/sandbox-server/user.ts'
 
 /** Conversations in containers, from outside: on each engine what they promise on any backend, and what only containers can show. */
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { engineOf, killInEngine } from '../support/sandbox-server/container-engine.ts'
 import { agrees, everyStep, Known, pairs, writeFile } from '../support/sandbox-server/crash-rounds.ts'
-import { ledgerOf } from '../support/sandbox-server/process-resources.ts'
 import { life } from '../support/sandbox-server/crash-scenarios.ts'
+import { ledgerOf } from '../support/sandbox-server/process-resources.ts'
 import { SandboxServer } from '../support/sandbox-server/server.ts'
 
 const limitMs = 1_200_000

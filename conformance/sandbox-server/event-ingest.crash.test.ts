@@ -5,10 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { bash, finish, scripted } from '../support/agent-driver.ts'
 import { lines, message } from '../support/agent-server-api.ts'
+import { FlakyWay, type Weather } from '../support/fault-proxy.ts'
 import { eventually, inside } from '../support/sandbox-server/crash-rounds.ts'
 import { processesOf } from '../support/sandbox-server/process-resources.ts'
 import { freePort, type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
-import { FlakyWay, type Weather } from '../support/fault-proxy.ts'
 
 const limitMs = 600_000
 const mebibyte = 1024 * 1024

@@ -7,7 +7,14 @@ import { WebSocket } from 'ws'
 import { bash as command, scripted } from '../support/agent-driver.ts'
 import { bash, inside } from '../support/sandbox-server/crash-rounds.ts'
 import type { SandboxServer } from '../support/sandbox-server/server.ts'
-import { eventually, makeUser, openPlace, type PageOf, type Place, type User } from '../support/sandbox-server/user.ts'
+import {
+  eventually,
+  makeUser,
+  openPlace,
+  type PageOf,
+  type Place,
+  type User,
+} from '../support/sandbox-server/user.ts'
 
 /** Sandboxes without a network, from outside: all that goes in and out goes through two Unix sockets. */
 

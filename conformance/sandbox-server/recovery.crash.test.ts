@@ -1,9 +1,17 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { agrees, bash, everyStep, Known, pairs, round, writeFile } from '../support/sandbox-server/crash-rounds.ts'
-import { processesOf } from '../support/sandbox-server/process-resources.ts'
+import {
+  agrees,
+  bash,
+  everyStep,
+  Known,
+  pairs,
+  round,
+  writeFile,
+} from '../support/sandbox-server/crash-rounds.ts'
 import { conversation, life, pool } from '../support/sandbox-server/crash-scenarios.ts'
+import { processesOf } from '../support/sandbox-server/process-resources.ts'
 import { type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 
 /**

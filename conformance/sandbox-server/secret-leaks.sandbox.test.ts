@@ -6,9 +6,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { leaks, ProcessList, plant, planted } from '../support/canaries.ts'
 import { FarModel, type Play } from '../support/mock-provider.ts'
-import { GitHost } from '../support/static-git-host.ts'
 import { SandboxServer } from '../support/sandbox-server/server.ts'
-import { administrator, eventually, makeUser, type PageOf, type User, withKey } from '../support/sandbox-server/user.ts'
+import {
+  administrator,
+  eventually,
+  makeUser,
+  type PageOf,
+  type User,
+  withKey,
+} from '../support/sandbox-server/user.ts'
+import { GitHost } from '../support/static-git-host.ts'
 
 /** Secrets in every place that takes one, and nowhere else afterwards. What agent servers do with theirs is in `canary.test.ts`. */
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
-import type { Api, Event } from './agent-server-api.ts'
 import type { TestServer } from './agent-server.ts'
+import type { Api, Event } from './agent-server-api.ts'
 
 /** A conversation as REST answers it; what a test looks at is checked there. */
 export interface Info {

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, test } from 'vitest'
 import { Driver, finish, type Info, scripted } from '../support/agent-driver.ts'
-import { Api } from '../support/agent-server-api.ts'
 import { startServer } from '../support/agent-server.ts'
+import { Api } from '../support/agent-server-api.ts'
 import type { RowId } from './requirements.ts'
 
 /**

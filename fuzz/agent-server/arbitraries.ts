@@ -2,8 +2,16 @@ import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
+import {
+  type Document,
+  encode,
+  type Operation,
+  oddText,
+  query,
+  segment,
+  wildBody,
+} from '../support/openapi-requests.ts'
 import { valuesOf } from '../support/schema-arbitraries.ts'
-import { type Document, encode, type Operation, oddText, query, segment, wildBody } from '../support/openapi-requests.ts'
 
 /** Random requests for the agent server that do no harm: nothing is written outside of `place`, run, or asked for elsewhere. */
 

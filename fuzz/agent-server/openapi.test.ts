@@ -4,10 +4,8 @@ import { join } from 'node:path'
 import { agentOpenApi } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Api, lines, message } from '../../conformance/support/agent-server-api.ts'
 import { startServer } from '../../conformance/support/agent-server.ts'
-import { bodyOf, filled, headers, place, queryOf } from './arbitraries.ts'
-import { type Valid, validRequests } from './valid-requests.ts'
+import { Api, lines, message } from '../../conformance/support/agent-server-api.ts'
 import {
   type Answer,
   ask,
@@ -17,6 +15,8 @@ import {
   operationsOf,
   segment,
 } from '../support/openapi-requests.ts'
+import { bodyOf, filled, headers, place, queryOf } from './arbitraries.ts'
+import { type Valid, validRequests } from './valid-requests.ts'
 
 /**
  * Random and malformed requests for every route of the OpenAPI document: nothing answers 500, and every answer is one

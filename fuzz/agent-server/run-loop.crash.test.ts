@@ -4,9 +4,17 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { brief, call, Driver, faultsOf, finish, type Info, scripted } from '../../conformance/support/agent-driver.ts'
-import { Api, type Event } from '../../conformance/support/agent-server-api.ts'
+import {
+  brief,
+  call,
+  Driver,
+  faultsOf,
+  finish,
+  type Info,
+  scripted,
+} from '../../conformance/support/agent-driver.ts'
 import { startServer } from '../../conformance/support/agent-server.ts'
+import { Api, type Event } from '../../conformance/support/agent-server-api.ts'
 
 /**
  * Random models against random users, over HTTP: whatever an agent does and whoever says what in between, the log keeps its

@@ -1,10 +1,25 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { administrator, makeUser, openPlace, type Place, talker } from '../../conformance/support/sandbox-server/user.ts'
+import {
+  administrator,
+  makeUser,
+  openPlace,
+  type Place,
+  talker,
+} from '../../conformance/support/sandbox-server/user.ts'
 import document from '../../openapi/sandbox-server.json' with { type: 'json' }
+import {
+  ask,
+  Conformance,
+  contentType,
+  oddText,
+  operationsOf,
+  query,
+  segment,
+  wildBody,
+} from '../support/openapi-requests.ts'
 import { valuesOf } from '../support/schema-arbitraries.ts'
-import { ask, Conformance, contentType, oddText, operationsOf, query, segment, wildBody } from '../support/openapi-requests.ts'
 
 /**
  * Random and malformed requests for every route of the sandbox server's OpenAPI document: nothing answers 500, and every answer is

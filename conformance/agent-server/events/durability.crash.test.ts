@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { Api, lines, message } from '../../support/agent-server-api.ts'
 import { startServer } from '../../support/agent-server.ts'
+import { Api, lines, message } from '../../support/agent-server-api.ts'
 
 /** How often the server is killed in the middle of its work. */
 const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Api, lines, message } from '../../support/agent-server-api.ts'
 import { openServer, type TestServer } from '../../support/agent-server.ts'
+import { Api, lines, message } from '../../support/agent-server-api.ts'
 
 let server: TestServer
 let api: Api

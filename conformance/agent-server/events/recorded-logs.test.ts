@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Api, type Event } from '../../support/agent-server-api.ts'
 import { openServer, type TestServer } from '../../support/agent-server.ts'
+import { Api, type Event } from '../../support/agent-server-api.ts'
 
 /** A folder of recorded event logs of other writers, one event a line, named `*.jsonl`. */
 const folder = process.env.SLIPWAY_DATA

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Api, type Event, lines, message } from '../../support/agent-server-api.ts'
 import { openServer, type TestServer } from '../../support/agent-server.ts'
+import { Api, type Event, lines, message } from '../../support/agent-server-api.ts'
 
 let server: TestServer
 let api: Api

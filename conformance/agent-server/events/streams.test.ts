@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { Api, type Event, lines, message } from '../../support/agent-server-api.ts'
 import { openServer, type TestServer } from '../../support/agent-server.ts'
+import { Api, type Event, lines, message } from '../../support/agent-server-api.ts'
 
 let server: TestServer
 let api: Api

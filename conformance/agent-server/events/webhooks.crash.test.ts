@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
-import { Api, lines, message } from '../../support/agent-server-api.ts'
 import { startServer } from '../../support/agent-server.ts'
+import { Api, lines, message } from '../../support/agent-server-api.ts'
 
 const kills = 3
 const key = 'session-key-of-the-server'

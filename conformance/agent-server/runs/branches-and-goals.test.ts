@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { bash, brief, Driver, finish, type Info, scripted } from '../../support/agent-driver.ts'
-import { Api, type Event } from '../../support/agent-server-api.ts'
 import { openServer, startServer, type TestServer } from '../../support/agent-server.ts'
+import { Api, type Event } from '../../support/agent-server-api.ts'
 
 let server: TestServer
 let api: Api

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import WebSocket from 'ws'
-import { Api } from '../../support/agent-server-api.ts'
 import { openServer, type TestServer } from '../../support/agent-server.ts'
+import { Api } from '../../support/agent-server-api.ts'
 
 /** Images that are too large for an event, on every way on which a message comes in. */
 let server: TestServer

@@ -5,9 +5,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { brief, Driver, faultsOf, texts } from '../../support/agent-driver.ts'
-import { Api, type Event } from '../../support/agent-server-api.ts'
-import { FarModel, type Play, type Provider, providers, refuse, type Said } from '../../support/mock-provider.ts'
 import { openServer, type TestServer } from '../../support/agent-server.ts'
+import { Api, type Event } from '../../support/agent-server-api.ts'
+import {
+  FarModel,
+  type Play,
+  type Provider,
+  providers,
+  refuse,
+  type Said,
+} from '../../support/mock-provider.ts'
 
 let server: TestServer
 let drive: Driver

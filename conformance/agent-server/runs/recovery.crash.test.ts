@@ -4,10 +4,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { bash, brief, call, calls, Driver, faultsOf, finish, scripted, texts } from '../../support/agent-driver.ts'
+import {
+  bash,
+  brief,
+  call,
+  calls,
+  Driver,
+  faultsOf,
+  finish,
+  scripted,
+  texts,
+} from '../../support/agent-driver.ts'
+import { startServer } from '../../support/agent-server.ts'
 import { Api, type Event } from '../../support/agent-server-api.ts'
 import { FarModel } from '../../support/mock-provider.ts'
-import { startServer } from '../../support/agent-server.ts'
 
 /** How often the server is killed at a random moment of its runs. */
 const rounds = Number(process.env.SLIPWAY_RUN_KILLS ?? 4)

@@ -6,9 +6,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { bash, brief, call, calls, Driver, faultsOf, finish, type Info, scripted, texts } from '../../support/agent-driver.ts'
-import { Api, type Event } from '../../support/agent-server-api.ts'
+import {
+  bash,
+  brief,
+  call,
+  calls,
+  Driver,
+  faultsOf,
+  finish,
+  type Info,
+  scripted,
+  texts,
+} from '../../support/agent-driver.ts'
 import { openServer, type TestServer } from '../../support/agent-server.ts'
+import { Api, type Event } from '../../support/agent-server-api.ts'
 
 let server: TestServer
 let api: Api

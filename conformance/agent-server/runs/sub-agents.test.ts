@@ -5,10 +5,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { bash, brief, call, calls, Driver, faultsOf, finish, type Info, scripted, texts } from '../../support/agent-driver.ts'
+import {
+  bash,
+  brief,
+  call,
+  calls,
+  Driver,
+  faultsOf,
+  finish,
+  type Info,
+  scripted,
+  texts,
+} from '../../support/agent-driver.ts'
+import { startServer } from '../../support/agent-server.ts'
 import { Api, type Event } from '../../support/agent-server-api.ts'
 import { leaks, plant } from '../../support/canaries.ts'
-import { startServer } from '../../support/agent-server.ts'
 
 const key = 'key-of-this-test'
 let data: string

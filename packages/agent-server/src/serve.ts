@@ -7,12 +7,12 @@ import ownPackage from '../package.json' with { type: 'json' }
 import { readConfig } from './config/config.ts'
 import { healthHandlers } from './handlers/server/health.ts'
 import { initHandlers } from './handlers/server/init.ts'
-import { giveBackWhenCalm, growFreely } from './server/heap.ts'
 import { Init } from './init/deferred-init.ts'
-import { late, lateSocket } from './server/lazy-handlers.ts'
-import { openParts } from './services.ts'
-import { openWeb } from './server/web-client.ts'
 import { WorkNumbers } from './metrics/work-metrics.ts'
+import { giveBackWhenCalm, growFreely } from './server/heap.ts'
+import { late, lateSocket } from './server/lazy-handlers.ts'
+import { openWeb } from './server/web-client.ts'
+import { openParts } from './services.ts'
 
 export interface ServeOptions {
   readonly host: string

@@ -1,7 +1,5 @@
-export { CallError, NoAnswerError } from './calls/errors.ts'
 export { Client, type ClientOptions } from './calls/agent-server-client.ts'
-export { ControlClient, type ControlClientOptions } from './calls/sandbox-server-client.ts'
-export { type FollowOptions, follow, type Hint, type PositionedEvent } from './events/follow.ts'
+export { CallError, NoAnswerError } from './calls/errors.ts'
 export type {
   CallInput,
   CallOutput,
@@ -10,3 +8,5 @@ export type {
   ControlRouteName,
   RouteName,
 } from './calls/route-types.ts'
+export { ControlClient, type ControlClientOptions } from './calls/sandbox-server-client.ts'
+export { type FollowOptions, follow, type Hint, type PositionedEvent } from './events/follow.ts'

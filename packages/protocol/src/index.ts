@@ -1,4 +1,3 @@
-export { type Scope, type UserSettings, userSettings } from './sandbox-server/account.ts'
 export {
   type Agent,
   type AgentContext,
@@ -25,25 +24,12 @@ export {
   type ToolSpec,
 } from './agent-server/agents/agent.ts'
 export {
-  type AgentProfile,
-  type AgentProfileDiagnostics,
-  type AgentProfileSummary,
-  agentProfile,
-  type KeptAgentProfile,
-  type OpenHandsProfile,
-} from './agent-server/profiles/agent-profile.ts'
-export { agentProfileRoutes } from './agent-server/profiles/agent-profile-routes.ts'
-export { agentRoutes } from './agent-server/routes.ts'
-export {
-  type AppConversation,
-  type AppConversationStartRequest,
-  type AppConversationStartTask,
-  appConversationStartRequest,
-  type StartTaskStatus,
-  startTaskStatus,
-} from './sandbox-server/app-conversation.ts'
-export { appConversationRoutes } from './sandbox-server/app-conversation-routes.ts'
-export { must, unreachable } from './core/assert.ts'
+  type AgentDefinition,
+  type AgentLevel,
+  agentDefinition,
+} from './agent-server/agents/agent-definition.ts'
+export { type SubAgentInfo, subAgentRoutes } from './agent-server/agents/sub-agent-routes.ts'
+export { toolRoutes } from './agent-server/agents/tool-routes.ts'
 export {
   type BashCommand,
   type BashOutput,
@@ -54,7 +40,6 @@ export {
   executeBashRequest,
 } from './agent-server/bash/bash.ts'
 export { bashRoutes } from './agent-server/bash/routes.ts'
-export { controlRoutes } from './sandbox-server/routes.ts'
 export {
   type ClientTool,
   type ConversationInfo,
@@ -86,19 +71,7 @@ export {
   type Wire,
   wire,
 } from './agent-server/conversations/conversation.ts'
-export { isTooDeep, maxDepth } from './core/json-depth.ts'
 export { editorRoutes } from './agent-server/editor/routes.ts'
-export { listSetting, numberSetting, parseSettings, settingsIn } from './core/environment.ts'
-export {
-  defaultSource,
-  type Event,
-  type EventSource,
-  event,
-  eventKinds,
-  eventPage,
-  eventSource,
-  validateEvent,
-} from './events/event.ts'
 export {
   type ExtensionSource,
   enableRequest,
@@ -113,13 +86,11 @@ export {
   type PluginManifest,
   pluginManifest,
 } from './agent-server/extensions/extension.ts'
-export { faultsOf, type Schema, validated } from './core/validation-issues.ts'
 export { fileRoutes } from './agent-server/files/routes.ts'
 export { type ChatMessage, type ChatRequest, chatRequest } from './agent-server/gateway/chat-completion.ts'
 export { gatewayRoutes } from './agent-server/gateway/routes.ts'
 export type { GitChange, GitCommit, GitDiff, GitStatus } from './agent-server/git/git.ts'
 export { gitRoutes } from './agent-server/git/routes.ts'
-export { homeRoutes } from './sandbox-server/webhook-routes.ts'
 export {
   type InitRequest,
   type InitState,
@@ -128,22 +99,81 @@ export {
   webhookSpec,
 } from './agent-server/init/init.ts'
 export { initRoutes } from './agent-server/init/routes.ts'
-export { formatInstant, type Instant, parseInstant } from './core/instant.ts'
-export { type Llm, llm, type TokenUsage } from './agent-server/llm/llm.ts'
 export { llmCatalogueRoutes } from './agent-server/llm/catalogue-routes.ts'
-export type { Log } from './core/log-function.ts'
-export { type McpErrorKind, type McpTestRequest, type McpTestResponse, mcpTestRequest } from './agent-server/mcp/mcp.ts'
+export { type Llm, llm, type TokenUsage } from './agent-server/llm/llm.ts'
+export {
+  type NewProviderConnection,
+  type ProviderConnection,
+  type ProviderConnectionChange,
+  providerConnection,
+} from './agent-server/llm/provider-connection.ts'
+export { providerConnectionRoutes } from './agent-server/llm/provider-connection-routes.ts'
+export {
+  type McpErrorKind,
+  type McpTestRequest,
+  type McpTestResponse,
+  mcpTestRequest,
+} from './agent-server/mcp/mcp.ts'
 export { mcpRoutes } from './agent-server/mcp/routes.ts'
 export {
-  Counts,
-  type Family,
-  family,
-  type Measures,
-  type Sample,
-  secondBounds,
-  Tallies,
-  Tally,
-} from './core/metrics.ts'
+  type InstalledPlugin,
+  type MarketplacePlugin,
+  type PluginInfo,
+  pluginRoutes,
+} from './agent-server/plugins/routes.ts'
+export {
+  type AgentProfile,
+  type AgentProfileDiagnostics,
+  type AgentProfileSummary,
+  agentProfile,
+  type KeptAgentProfile,
+  type OpenHandsProfile,
+} from './agent-server/profiles/agent-profile.ts'
+export { agentProfileRoutes } from './agent-server/profiles/agent-profile-routes.ts'
+export { type ProfileSummary, profileName } from './agent-server/profiles/llm-profile.ts'
+export { agentRoutes } from './agent-server/routes.ts'
+export { settingsRoutes } from './agent-server/settings/routes.ts'
+export {
+  type AgentSettings,
+  agentSettings,
+  type ConversationSettings,
+  conversationSettings,
+  type KeptSettings,
+  type SecretItem,
+  type SettingsSchema,
+  saveSecretRequest,
+  secretName,
+  settings,
+  type UpdateSettingsRequest,
+} from './agent-server/settings/settings.ts'
+export {
+  agentSettingsSchema,
+  conversationSettingsSchema,
+  notInForms,
+} from './agent-server/settings/settings-forms.ts'
+export {
+  type ExposedUrl,
+  type InstalledSkill,
+  type ListSkillsRequest,
+  listSkillsRequest,
+  type MarketplaceSkill,
+  type OrgConfig,
+  type SkillInfo,
+  skillRoutes,
+} from './agent-server/skills/routes.ts'
+export { workspaceRoutes } from './agent-server/workspaces/file-routes.ts'
+export {
+  type WorkspaceItem,
+  type WorkspaceParent,
+  type WorkspacesList,
+  workspacesList,
+} from './agent-server/workspaces/list.ts'
+export { workspacesListRoutes } from './agent-server/workspaces/list-routes.ts'
+export { must, unreachable } from './core/assert.ts'
+export { listSetting, numberSetting, parseSettings, settingsIn } from './core/environment.ts'
+export { formatInstant, type Instant, parseInstant } from './core/instant.ts'
+export { isTooDeep, maxDepth } from './core/json-depth.ts'
+export type { Log } from './core/log-function.ts'
 export {
   atLeast,
   type CriticResult,
@@ -160,34 +190,17 @@ export {
   type ThinkingBlock,
   textContent,
 } from './core/message.ts'
-export { messageTexts } from './message-texts.ts'
-export { agentOpenApi, controlOpenApi, type OpenApi, openapi } from './openapi/openapi.ts'
 export {
-  type InstalledPlugin,
-  type MarketplacePlugin,
-  type PluginInfo,
-  pluginRoutes,
-} from './agent-server/plugins/routes.ts'
+  Counts,
+  type Family,
+  family,
+  type Measures,
+  type Sample,
+  secondBounds,
+  Tallies,
+  Tally,
+} from './core/metrics.ts'
 export { type Fault, invalid, Problem, type ProblemCode } from './core/problem.ts'
-export { type ProfileSummary, profileName } from './agent-server/profiles/llm-profile.ts'
-export {
-  type NewProviderConnection,
-  type ProviderConnection,
-  type ProviderConnectionChange,
-  providerConnection,
-} from './agent-server/llm/provider-connection.ts'
-export { providerConnectionRoutes } from './agent-server/llm/provider-connection-routes.ts'
-export { isSecretName, redact, redactText, secretTexts } from './redaction/redact.ts'
-export type { Method, Route, RouteBody, RouteParams, RouteQuery, RouteResponse, RouteTable } from './core/route.ts'
-export {
-  type SandboxInfo,
-  type SandboxSpec,
-  type SandboxSpecInfo,
-  type SandboxStatus,
-  sandboxSpec,
-  sandboxStatus,
-} from './sandbox-server/sandbox.ts'
-export { sandboxRoutes } from './sandbox-server/sandbox-routes.ts'
 export {
   type EventFilter,
   type EventSortOrder,
@@ -197,32 +210,27 @@ export {
   queryInstant,
   queryInteger,
 } from './core/query.ts'
-export { Secret } from './redaction/secret.ts'
+export type {
+  Method,
+  Route,
+  RouteBody,
+  RouteParams,
+  RouteQuery,
+  RouteResponse,
+  RouteTable,
+} from './core/route.ts'
+export { type Telemetry, telemetryOf, telemetrySettings } from './core/telemetry.ts'
+export { faultsOf, type Schema, validated } from './core/validation-issues.ts'
 export {
-  type AgentSettings,
-  agentSettings,
-  type ConversationSettings,
-  conversationSettings,
-  type KeptSettings,
-  type SecretItem,
-  type SettingsSchema,
-  saveSecretRequest,
-  secretName,
-  settings,
-  type UpdateSettingsRequest,
-} from './agent-server/settings/settings.ts'
-export { settingsRoutes } from './agent-server/settings/routes.ts'
-export { agentSettingsSchema, conversationSettingsSchema, notInForms } from './agent-server/settings/settings-forms.ts'
-export {
-  type ExposedUrl,
-  type InstalledSkill,
-  type ListSkillsRequest,
-  listSkillsRequest,
-  type MarketplaceSkill,
-  type OrgConfig,
-  type SkillInfo,
-  skillRoutes,
-} from './agent-server/skills/routes.ts'
+  defaultSource,
+  type Event,
+  type EventSource,
+  event,
+  eventKinds,
+  eventPage,
+  eventSource,
+  validateEvent,
+} from './events/event.ts'
 export {
   authFrame,
   type EventsSocketQuery,
@@ -230,10 +238,32 @@ export {
   type PositionedEvent,
   positionedEvent,
 } from './events/socket.ts'
-export { type AgentDefinition, type AgentLevel, agentDefinition } from './agent-server/agents/agent-definition.ts'
-export { type SubAgentInfo, subAgentRoutes } from './agent-server/agents/sub-agent-routes.ts'
-export { type Telemetry, telemetryOf, telemetrySettings } from './core/telemetry.ts'
-export { toolRoutes } from './agent-server/agents/tool-routes.ts'
+export { messageTexts } from './message-texts.ts'
+export { agentOpenApi, controlOpenApi, type OpenApi, openapi } from './openapi/openapi.ts'
+export { isSecretName, redact, redactText, secretTexts } from './redaction/redact.ts'
+export { Secret } from './redaction/secret.ts'
+export { type Scope, type UserSettings, userSettings } from './sandbox-server/account.ts'
+export {
+  type AppConversation,
+  type AppConversationStartRequest,
+  type AppConversationStartTask,
+  appConversationStartRequest,
+  type StartTaskStatus,
+  startTaskStatus,
+} from './sandbox-server/app-conversation.ts'
+export { appConversationRoutes } from './sandbox-server/app-conversation-routes.ts'
+export { controlRoutes } from './sandbox-server/routes.ts'
+export {
+  type SandboxInfo,
+  type SandboxSpec,
+  type SandboxSpecInfo,
+  type SandboxStatus,
+  sandboxSpec,
+  sandboxStatus,
+} from './sandbox-server/sandbox.ts'
+export { sandboxRoutes } from './sandbox-server/sandbox-routes.ts'
+export { homeRoutes } from './sandbox-server/webhook-routes.ts'
+export { actionParameters, parametersOf, parseAction, parseArguments } from './tools/action-parameters.ts'
 export {
   type Action,
   action,
@@ -243,14 +273,5 @@ export {
   toolDefinition,
   toolDefinitions,
 } from './tools/registry.ts'
-export { actionParameters, parametersOf, parseAction, parseArguments } from './tools/action-parameters.ts'
 export { type TaskAction, type TaskObservation, task, taskAction } from './tools/task.ts'
 export { type OwnTool, toolName } from './tools/tool.ts'
-export { workspaceRoutes } from './agent-server/workspaces/file-routes.ts'
-export {
-  type WorkspaceItem,
-  type WorkspaceParent,
-  type WorkspacesList,
-  workspacesList,
-} from './agent-server/workspaces/list.ts'
-export { workspacesListRoutes } from './agent-server/workspaces/list-routes.ts'

@@ -1,18 +1,3 @@
-export { Cipher } from './crypto/cipher.ts'
-export type { Behind, Deliveries } from './deliveries/deliveries.ts'
-export {
-  type AppendOptions,
-  type EventDraft,
-  type EventLog,
-  type EventPage,
-  type EventQuery,
-  isReceived,
-  type PagedEvent,
-  type ReceivedEvent,
-  type StoredEvent,
-} from './event-log/event-log.ts'
-export { exportEvents, gzipped } from './conversations/export.ts'
-export type { Import } from './conversations/import-session.ts'
 export type {
   ApiKeyRow,
   AppConversationFilter,
@@ -36,8 +21,6 @@ export type {
   UserRow,
   Wanted,
 } from './control-plane/control-plane-store.ts'
-export { listBytes, pageBytes } from './event-log/page-bytes.ts'
-export { eventFaults, parseLine, received, statedStatus } from './event-log/received-event.ts'
 export type {
   ConversationQuery,
   ConversationRecord,
@@ -47,8 +30,25 @@ export type {
   TagFilter,
   Vault,
 } from './conversations/conversation-records.ts'
+export { exportEvents, gzipped } from './conversations/export.ts'
+export type { Import } from './conversations/import-session.ts'
+export type { Storage } from './conversations/storage.ts'
+export { zippedConversation } from './conversations/zip.ts'
+export { Cipher } from './crypto/cipher.ts'
+export type { Behind, Deliveries } from './deliveries/deliveries.ts'
+export {
+  type AppendOptions,
+  type EventDraft,
+  type EventLog,
+  type EventPage,
+  type EventQuery,
+  isReceived,
+  type PagedEvent,
+  type ReceivedEvent,
+  type StoredEvent,
+} from './event-log/event-log.ts'
+export { listBytes, pageBytes } from './event-log/page-bytes.ts'
+export { eventFaults, parseLine, received, statedStatus } from './event-log/received-event.ts'
+export { codeOf, syncDirectory, writeFileDurably } from './fs/write-file-atomic.ts'
 export { type LedgerOptions, openLedger } from './sqlite/control-plane/control-plane-store.ts'
 export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'
-export type { Storage } from './conversations/storage.ts'
-export { codeOf, syncDirectory, writeFileDurably } from './fs/write-file-atomic.ts'
-export { zippedConversation } from './conversations/zip.ts'

@@ -10,10 +10,10 @@ import {
   Problem,
 } from '@slipway/protocol'
 import { codeOf } from '@slipway/storage'
+import { Bell } from '../streams/event-frames.ts'
 import { type Entry, type Kept, listOf, loadFiles, makeFile, readLines } from './command-files.ts'
 import { BashIndex } from './event-index.ts'
 import { nameOf } from './page-id.ts'
-import { Bell } from '../streams/event-frames.ts'
 
 export interface BashEventsOptions {
   readonly directory: string

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { must } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { settings } from './config.ts'
 import { serve } from '../serve.ts'
+import { settings } from './config.ts'
 
 const page = await readFile(new URL('../../../../docs/operations.md', import.meta.url), 'utf8')
 

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { startConversationRequest } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
+import { creating, openAgents, temporary } from '../testing/fixtures.ts'
 import { createConversation } from './create.ts'
 import { settingsOf } from './stored-request.ts'
-import { creating, openAgents, temporary } from '../testing/fixtures.ts'
 
 test('an initial message whose server died before it was stored is stored when the creator asks again, and once', async () => {
   using place = temporary()

@@ -4,10 +4,10 @@ import { dirname, join } from 'node:path'
 import { type Settings, Workspace } from '@slipway/agent'
 import { invalid, type StartConversationRequest, type Wire } from '@slipway/protocol'
 import type { ConversationRecord, Storage } from '@slipway/storage'
-import type { Agents } from './registry.ts'
-import { type Requested, requestedSettings } from './start-settings.ts'
 import { withFittingImages } from './message-images.ts'
+import type { Agents } from './registry.ts'
 import { idFor } from './send-message.ts'
+import { type Requested, requestedSettings } from './start-settings.ts'
 import type { KeptRequest } from './stored-request.ts'
 
 const gitMs = 30_000

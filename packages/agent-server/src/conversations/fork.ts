@@ -9,8 +9,8 @@ import {
   type Storage,
   type StoredEvent,
 } from '@slipway/storage'
-import type { Agents } from './registry.ts'
 import { findRecord } from './conversation-info.ts'
+import type { Agents } from './registry.ts'
 import { type KeptRequest, wireOf } from './stored-request.ts'
 
 const batch = 500

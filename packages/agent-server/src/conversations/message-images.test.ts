@@ -5,10 +5,10 @@ import { sendMessageRequest } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import sharp from 'sharp'
 import { expect, test } from 'vitest'
-import { withFittingImages } from './message-images.ts'
-import { send } from './send-message.ts'
 import { maxLegacyFrameBytes, plainFrames } from '../streams/event-frames.ts'
 import { openAgents, temporary } from '../testing/fixtures.ts'
+import { withFittingImages } from './message-images.ts'
+import { send } from './send-message.ts'
 
 async function noise(width: number, height: number): Promise<Buffer> {
   return await sharp(randomBytes(width * height * 3), { raw: { width, height, channels: 3 } })

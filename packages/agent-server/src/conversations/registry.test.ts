@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startConversationRequest } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { createConversation } from './create.ts'
 import { creating, openAgents, temporary } from '../testing/fixtures.ts'
+import { createConversation } from './create.ts'
 
 test('a conversation that rests is closed, and goes on where it was when it is needed again', async () => {
   using place = temporary()

@@ -12,10 +12,10 @@ import {
 } from '@slipway/agent'
 import { type Llm, type Log, Problem } from '@slipway/protocol'
 import type { Cipher, ConversationRecord, EventLog, Storage } from '@slipway/storage'
-import { TaskConversations, taskOf } from './task-conversations.ts'
-import { findRecord, missing } from './conversation-info.ts'
 import type { Profiles } from '../profiles/llm-profiles.ts'
 import { type ServerSecrets, secretOfPath } from '../secrets/server-secrets.ts'
+import { findRecord, missing } from './conversation-info.ts'
+import { Turns } from './semaphore.ts'
 import {
   type KeptRequest,
   keptRequest,
@@ -24,7 +24,7 @@ import {
   readSettings,
   shownSkills,
 } from './stored-request.ts'
-import { Turns } from './semaphore.ts'
+import { TaskConversations, taskOf } from './task-conversations.ts'
 
 /** Resting conversations are looked for at least this often. */
 const sweepMs = 30_000

@@ -1,6 +1,6 @@
 import type { Storage } from '@slipway/storage'
-import type { Agents } from './registry.ts'
 import type { Conversations } from './conversation-info.ts'
+import type { Agents } from './registry.ts'
 
 /**
  * Removes a conversation with everything that is kept of it, and with it the conversations that do its tasks, and theirs: they

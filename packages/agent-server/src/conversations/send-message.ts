@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { invalid, type SendMessageRequest } from '@slipway/protocol'
 import type { EventDraft, Storage } from '@slipway/storage'
-import type { Agents } from './registry.ts'
 import { findRecord } from './conversation-info.ts'
 import { withFittingImages } from './message-images.ts'
+import type { Agents } from './registry.ts'
 
 /**
  * Puts a user message into the log; resolves when it is durable. Images that are too large for an event are made smaller. A conversation without an agent only keeps it: when it

@@ -7,14 +7,14 @@ import { Cipher, openStorage } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ActiveModel } from '../profiles/active-profile.ts'
-import { createConversation } from './create.ts'
-import { exposed, mask } from '../secrets/expose-secrets.ts'
-import { forkConversation } from './fork.ts'
 import { Profiles } from '../profiles/llm-profiles.ts'
+import { exposed, mask } from '../secrets/expose-secrets.ts'
 import { sealText } from '../secrets/sealed-text.ts'
 import { ServerSecrets } from '../secrets/server-secrets.ts'
 import { agentJson, ServerSettings } from '../settings/server-settings.ts'
 import { creating, openAgents, temporary } from '../testing/fixtures.ts'
+import { createConversation } from './create.ts'
+import { forkConversation } from './fork.ts'
 
 /** What creates conversations in a directory of its own. */
 async function opened() {

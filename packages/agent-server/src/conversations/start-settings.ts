@@ -8,10 +8,10 @@ import {
   validated,
 } from '@slipway/protocol'
 import type { AgentProfiles } from '../profiles/agent-profiles.ts'
-import { unmasked } from '../settings/merge-patch.ts'
-import { openTexts } from '../secrets/sealed-text.ts'
-import { type Origin, settingsOf } from './stored-request.ts'
 import { type Taking, takenModel, takenSources } from '../profiles/resolve-llm.ts'
+import { openTexts } from '../secrets/sealed-text.ts'
+import { unmasked } from '../settings/merge-patch.ts'
+import { type Origin, settingsOf } from './stored-request.ts'
 
 /** What is needed to follow a request's references. */
 export interface Requested extends Taking {

@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
+import { temporary } from '../testing/fixtures.ts'
+import { bash, definition, finish, TaskScene, tasks, textOf, until } from '../testing/task-fixture.ts'
 import { Conversations } from './conversation-info.ts'
 import { forkConversation } from './fork.ts'
 import { removeConversation } from './remove.ts'
-import { temporary } from '../testing/fixtures.ts'
-import { bash, definition, finish, TaskScene, tasks, textOf, until } from '../testing/task-fixture.ts'
 
 let scene: TaskScene
 let place: ReturnType<typeof temporary>

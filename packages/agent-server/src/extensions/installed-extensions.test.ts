@@ -6,8 +6,8 @@ import { dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { extensionReaders } from '@slipway/agent'
 import { expect, onTestFinished, test } from 'vitest'
-import { Installed } from './installed-extensions.ts'
 import { temporary } from '../testing/fixtures.ts'
+import { Installed } from './installed-extensions.ts'
 
 const never = new AbortController().signal
 

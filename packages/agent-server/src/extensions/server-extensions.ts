@@ -15,10 +15,10 @@ import {
   Problem,
 } from '@slipway/protocol'
 import { codeOf } from '@slipway/storage'
-import type { Fetched } from './source-cache.ts'
 import type { Installed } from './installed-extensions.ts'
 import { isLoaded, type Marketplaces, sourceOf } from './marketplaces.ts'
 import type { PublicSkills } from './public-skills.ts'
+import type { Fetched } from './source-cache.ts'
 
 /** A plugin that is asked for by a branch is looked for anew after this. */
 const freshMs = 60_000

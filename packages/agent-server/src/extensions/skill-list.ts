@@ -1,8 +1,8 @@
 import { type ListedSkills, type LoadedSkill, listSkills, loadHooks, type SkillOrigin } from '@slipway/agent'
 import type { ExposedUrl, HookConfig, ListSkillsRequest, Log, SkillInfo } from '@slipway/protocol'
-import type { ServerExtensions } from './server-extensions.ts'
 import type { OrgSkills } from './org-skills.ts'
 import type { PublicSkills } from './public-skills.ts'
+import type { ServerExtensions } from './server-extensions.ts'
 
 type Loaded = ListedSkills['skills'][number]
 

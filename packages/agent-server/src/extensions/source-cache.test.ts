@@ -4,8 +4,8 @@ import { readFile, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { readSource, type Source } from '@slipway/agent'
 import { expect, onTestFinished, test } from 'vitest'
-import { Fetched } from './source-cache.ts'
 import { temporary } from '../testing/fixtures.ts'
+import { Fetched } from './source-cache.ts'
 
 const never = new AbortController().signal
 

@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { SubAgentList } from './sub-agent-list.ts'
 import { temporary } from '../testing/fixtures.ts'
+import { SubAgentList } from './sub-agent-list.ts'
 
 function put(directory: string, name: string, text: string): void {
   mkdirSync(join(directory, '.agents/agents'), { recursive: true })

@@ -3,8 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeF
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { type Archive, patchOf, tarOf } from './archive.ts'
 import { temporary } from '../testing/fixtures.ts'
+import { type Archive, patchOf, tarOf } from './archive.ts'
 
 const secret = 'canary-of-a-credential'
 

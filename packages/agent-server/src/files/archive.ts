@@ -3,9 +3,9 @@ import { realpath, stat } from 'node:fs/promises'
 import { basename, relative } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { invalid, Problem, redact } from '@slipway/protocol'
-import { absolute, refusalOf } from './file-access.ts'
 import { baseOf, plainly } from '../git/git-reader.ts'
 import { Repository } from '../git/repository.ts'
+import { absolute, refusalOf } from './file-access.ts'
 
 /** Longest patch: it is made in memory. */
 const maxPatchBytes = 256 * 1024 * 1024

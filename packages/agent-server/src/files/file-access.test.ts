@@ -16,8 +16,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { attachment, fileSize, makeDirectory, readFileBytes, saveFile } from './file-access.ts'
 import { homePlaces, subdirectories } from './browse.ts'
+import { attachment, fileSize, makeDirectory, readFileBytes, saveFile } from './file-access.ts'
 
 function temporary() {
   const path = mkdtempSync(join(tmpdir(), 'slipway-files-'))

@@ -3,9 +3,9 @@ import { chatRequest, llm } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { creating, openAgents, temporary } from '../testing/fixtures.ts'
 import { Gateway } from './gateway.ts'
 import { promptOf } from './prompt.ts'
-import { creating, openAgents, temporary } from '../testing/fixtures.ts'
 
 function request(more: object = {}) {
   return chatRequest.parse({ model: 'openhands_x', messages: [{ role: 'user', content: 'Hello.' }], ...more })

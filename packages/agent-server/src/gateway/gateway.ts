@@ -4,9 +4,9 @@ import type { Conversation } from '@slipway/agent'
 import { type ChatRequest, type Llm, Problem, startConversationRequest } from '@slipway/protocol'
 import { findRecord } from '../conversations/conversation-info.ts'
 import { type CreateParts, createConversation } from '../conversations/create.ts'
+import type { Profiles } from '../profiles/llm-profiles.ts'
 import { promptOf } from './prompt.ts'
 import { GatewayTurn } from './turn.ts'
-import type { Profiles } from '../profiles/llm-profiles.ts'
 
 const prefix = 'openhands_'
 /** The tag by which a conversation tells the profile that it was begun or gone on with. */

@@ -15,8 +15,8 @@ import { dirname, join } from 'node:path'
 import type { GitChange } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Git } from './git-reader.ts'
 import { temporary } from '../testing/fixtures.ts'
+import { Git } from './git-reader.ts'
 
 const { PATH = '' } = process.env
 const quiet = new AbortController().signal

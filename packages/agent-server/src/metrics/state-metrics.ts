@@ -1,7 +1,7 @@
 import { executionStatus, type Family, family } from '@slipway/protocol'
 import type { Records } from '@slipway/storage'
-import type { Agents } from '../conversations/registry.ts'
 import type { Bash } from '../bash/bash-service.ts'
+import type { Agents } from '../conversations/registry.ts'
 import type { Webhooks } from '../webhooks/webhooks.ts'
 
 /** What is there at the moment, in numbers. */

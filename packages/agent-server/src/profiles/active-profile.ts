@@ -1,6 +1,6 @@
 import { type Llm, Problem } from '@slipway/protocol'
-import type { ActiveProfile } from './llm-profiles.ts'
 import { type ServerSettings, withModel } from '../settings/server-settings.ts'
+import type { ActiveProfile } from './llm-profiles.ts'
 
 /** Keeps which profile is active in the settings, so that it changes in one step with the model that it brings there. */
 export class ActiveModel implements ActiveProfile {

@@ -4,12 +4,12 @@ import { agentProfile, llm, Problem } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { ServerSettings } from '../settings/server-settings.ts'
+import { temporary } from '../testing/fixtures.ts'
 import { ActiveModel } from './active-profile.ts'
 import { AgentProfiles } from './agent-profiles.ts'
 import { Profiles } from './llm-profiles.ts'
 import { ProviderConnections } from './provider-connections.ts'
-import { ServerSettings } from '../settings/server-settings.ts'
-import { temporary } from '../testing/fixtures.ts'
 
 const never = new AbortController().signal
 const of = (model: string, more: object = {}) =>

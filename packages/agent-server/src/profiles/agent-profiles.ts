@@ -9,10 +9,10 @@ import {
   Problem,
 } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import { diagnosed, type Referred, resolvedProfile } from './resolve-agent-profile.ts'
 import { KeptFile } from '../documents/json-file.ts'
-import type { ProfileReferences, Profiles } from './llm-profiles.ts'
 import type { ServerSettings } from '../settings/server-settings.ts'
+import type { ProfileReferences, Profiles } from './llm-profiles.ts'
+import { diagnosed, type Referred, resolvedProfile } from './resolve-agent-profile.ts'
 
 interface Options {
   readonly path: string

@@ -4,10 +4,10 @@ import { type Llm, llm } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ActiveModel } from './active-profile.ts'
-import { type ProfileReferences, Profiles } from './llm-profiles.ts'
 import { ServerSettings } from '../settings/server-settings.ts'
 import { temporary } from '../testing/fixtures.ts'
+import { ActiveModel } from './active-profile.ts'
+import { type ProfileReferences, Profiles } from './llm-profiles.ts'
 
 type Connect = NonNullable<ConstructorParameters<typeof Profiles>[0]['connection']>
 

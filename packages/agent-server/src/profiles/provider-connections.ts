@@ -11,9 +11,9 @@ import {
 } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
 import { KeptFile } from '../documents/json-file.ts'
-import type { Connection, Profiles } from './llm-profiles.ts'
 import { openTexts } from '../secrets/sealed-text.ts'
 import type { ServerSettings } from '../settings/server-settings.ts'
+import type { Connection, Profiles } from './llm-profiles.ts'
 
 type Kept = Omit<ProviderConnection, 'api_key_set'> & { readonly api_key: string }
 

@@ -1,8 +1,8 @@
 import { invalid, type Llm, llm, type SecretSource, secretSource } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import type { Profiles } from './llm-profiles.ts'
 import { withOpened } from '../secrets/sealed-text.ts'
 import { secretOfPath } from '../secrets/server-secrets.ts'
+import type { Profiles } from './llm-profiles.ts'
 
 type Place = readonly (string | number)[]
 

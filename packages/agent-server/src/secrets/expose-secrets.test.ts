@@ -1,8 +1,8 @@
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
+import { temporary } from '../testing/fixtures.ts'
 import { exposed, mask, masked } from './expose-secrets.ts'
 import { openTexts, sealText } from './sealed-text.ts'
-import { temporary } from '../testing/fixtures.ts'
 
 const value = {
   text: 'plain',

@@ -2,10 +2,10 @@ import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { exposed, mask } from '../secrets/expose-secrets.ts'
-import { addMcpServer, changeMcpServer } from './mcp-servers.ts'
 import { sealText } from '../secrets/sealed-text.ts'
-import { agentJson, conversationJson, ServerSettings } from './server-settings.ts'
 import { temporary } from '../testing/fixtures.ts'
+import { addMcpServer, changeMcpServer } from './mcp-servers.ts'
+import { agentJson, conversationJson, ServerSettings } from './server-settings.ts'
 
 const nothing = {
   agent_settings_diff: undefined,

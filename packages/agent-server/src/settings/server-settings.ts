@@ -13,10 +13,10 @@ import {
   validated,
 } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import { mask, masked } from '../secrets/expose-secrets.ts'
 import { KeptFile } from '../documents/json-file.ts'
-import { mergePatch, unmasked } from './merge-patch.ts'
+import { mask, masked } from '../secrets/expose-secrets.ts'
 import { openTexts } from '../secrets/sealed-text.ts'
+import { mergePatch, unmasked } from './merge-patch.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -1,7 +1,7 @@
 import type { Log } from '@slipway/protocol'
 import type { Behind, Deliveries } from '@slipway/storage'
-import type { Delivered, Delivery } from './delivery.ts'
 import { Rests, type RestTimes } from './backoff.ts'
+import type { Delivered, Delivery } from './delivery.ts'
 
 /** Conversations that a receiver is told of at the same time. */
 const maxTurns = 4

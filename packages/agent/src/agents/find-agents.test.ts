@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { beforeEach, expect, test } from 'vitest'
 import { usableTools } from '../tools/registry.ts'
-import { parseAgent } from './parse-agent.ts'
 import { builtinAgents, findAgents, readAgentDefinitions } from './find-agents.ts'
+import { parseAgent } from './parse-agent.ts'
 import { faultOf } from './tasks/settings.ts'
 
 let directory: string

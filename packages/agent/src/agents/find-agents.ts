@@ -1,8 +1,8 @@
 import { realpath } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import type { AgentDefinition, AgentLevel } from '@slipway/protocol'
-import { list } from '../skills/walk.ts'
 import { isWithin, readSmallFile } from '../skills/small-file.ts'
+import { list } from '../skills/walk.ts'
 import { parseAgent } from './parse-agent.ts'
 
 const maxBytes = 256 * 1024

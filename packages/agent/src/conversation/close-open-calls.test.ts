@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { statusUpdate, userMessage } from './events/event-drafts.ts'
 import { settle } from './close-open-calls.ts'
+import { statusUpdate, userMessage } from './events/event-drafts.ts'
 import { Player, Temporary } from './testing/fixtures.ts'
 
 let place: Temporary

@@ -1,9 +1,9 @@
 import type { Wire } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { agentError, statusUpdate } from './events/event-drafts.ts'
-import { endGoal } from './loop/goal.ts'
-import { Pen } from './events/writer.ts'
 import { dressFor } from './events/event-format.ts'
+import { Pen } from './events/writer.ts'
+import { endGoal } from './loop/goal.ts'
 
 const forked = 'The call was not done here: the conversation was forked before it had a result.'
 

@@ -1,8 +1,8 @@
 import { leafKey, Problem } from '@slipway/protocol'
 import type { EventDraft, EventLog } from '@slipway/storage'
-import { targetOf } from './state/branch.ts'
 import { agentError, stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import { endGoal } from './loop/goal.ts'
+import { targetOf } from './state/branch.ts'
 import type { State } from './state/state.ts'
 import { next } from './state/status.ts'
 

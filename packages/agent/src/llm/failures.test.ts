@@ -1,7 +1,7 @@
 import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { faultOf, shown } from './failures.ts'
 import { secretsOf } from './credentials.ts'
+import { faultOf, shown } from './failures.ts'
 
 /** An error as the library throws it for a status and a body. */
 function refused(statusCode: number, body: unknown, responseHeaders: Record<string, string> = {}) {

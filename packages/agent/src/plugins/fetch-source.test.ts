@@ -8,8 +8,8 @@ import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { fetchSource } from './fetch-source.ts'
-import { readSource } from './source.ts'
 import { limits, Tree, TreeRefused } from './file-tree.ts'
+import { readSource } from './source.ts'
 
 const never = new AbortController().signal
 let base = ''

@@ -4,8 +4,8 @@ import { basename, dirname, join } from 'node:path'
 import { Problem, redactText } from '@slipway/protocol'
 import { codeOf } from '../skills/small-file.ts'
 import { type Exit, Workspace } from '../workspace/workspace.ts'
-import type { Source } from './source.ts'
 import { copyDirectory, sideBySide, Tree, TreeRefused } from './file-tree.ts'
+import type { Source } from './source.ts'
 
 const timeoutMs = 120_000
 /** Of the one file that git receives. */

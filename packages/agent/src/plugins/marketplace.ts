@@ -9,8 +9,8 @@ import {
 } from '@slipway/protocol'
 import { cut, oneLine } from '../skills/skill.ts'
 import { isWithin } from '../skills/small-file.ts'
-import { readFirstJson } from './read-json.ts'
 import { hasManifest } from './plugin.ts'
+import { readFirstJson } from './read-json.ts'
 
 const manifestPlaces = ['.claude-plugin/marketplace.json', '.plugin/marketplace.json', 'marketplace.json']
 const maxEntries = 1_000

@@ -1,14 +1,14 @@
 import { realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { faultsOf, type HookConfig, type McpServer, pluginManifest } from '@slipway/protocol'
-import { list } from '../skills/walk.ts'
 import { Found } from '../skills/collector.ts'
 import { loadSkillsBelow, readText } from '../skills/directories.ts'
 import { clean, type LoadedSkill, oneLine } from '../skills/skill.ts'
 import { isWithin } from '../skills/small-file.ts'
+import { list } from '../skills/walk.ts'
 import { readCommand } from './command.ts'
-import { readFirstJson } from './read-json.ts'
 import { type PluginParts, readHooks, readServers } from './hooks-and-servers.ts'
+import { readFirstJson } from './read-json.ts'
 import { isGit } from './source.ts'
 
 /** Where the manifest of a plugin is looked for; the first counts. */

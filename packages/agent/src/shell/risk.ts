@@ -1,7 +1,7 @@
 import { compareRisk, type SecurityRisk } from '@slipway/protocol'
-import { type Call, readScript, type Script } from './script.ts'
 import { isOutside, isSecret, isSystem } from './paths.ts'
 import { interpreters, isCatastrophe, isDecoder, isNetwork, isRawDisk, programRisk } from './rules.ts'
+import { type Call, readScript, type Script } from './script.ts'
 import { unknown } from './words.ts'
 import { hasScript } from './wrappers.ts'
 

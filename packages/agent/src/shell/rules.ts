@@ -1,6 +1,6 @@
 import type { SecurityRisk } from '@slipway/protocol'
-import type { Call } from './script.ts'
 import { isDisk, isOutside, isSystem, isUnknownWhole, isWhole } from './paths.ts'
+import type { Call } from './script.ts'
 
 type Rule = (call: Call) => SecurityRisk
 

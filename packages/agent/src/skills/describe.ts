@@ -1,6 +1,6 @@
 import { extensionName } from '@slipway/protocol'
-import { readFrontMatter } from './front-matter.ts'
 import { loadSkillFolder } from './directories.ts'
+import { readFrontMatter } from './front-matter.ts'
 import { clean, maxDescription, oneLine } from './skill.ts'
 import { readSmallFile } from './small-file.ts'
 

@@ -1,10 +1,10 @@
 import { realpath } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
-import { type Base, findResources, list, type SkillFile, Walk } from './walk.ts'
 import { Found, type LoadedSkills } from './collector.ts'
 import { parseSkill } from './parse.ts'
 import type { SkillOrigin } from './skill.ts'
 import { readSmallFile } from './small-file.ts'
+import { type Base, findResources, list, type SkillFile, Walk } from './walk.ts'
 
 const maxFileBytes = 256 * 1024
 

@@ -1,10 +1,10 @@
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AgentContext, agentContext } from '@slipway/protocol'
-import { type Base, list } from './walk.ts'
 import { Found, type LoadedSkills } from './collector.ts'
 import { loadPlaces, readText } from './directories.ts'
 import { clean, type LoadedSkill, requestedSkill } from './skill.ts'
+import { type Base, list } from './walk.ts'
 
 const maxRootEntries = 50_000
 

@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { Problem, toolDefinition, toolDefinitions, toolName } from '@slipway/protocol'
 import { beforeEach, expect, test } from 'vitest'
+import type { Tool } from './core/tool.ts'
 import { findTool, openTools, registry, toolNames, usableTools } from './registry.ts'
 import { Temporary } from './testing/fixtures.ts'
-import type { Tool } from './core/tool.ts'
 
 let place: Temporary
 beforeEach(async () => {

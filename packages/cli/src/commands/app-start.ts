@@ -1,11 +1,11 @@
 import { Problem } from '@slipway/protocol'
 import type { ControlContext } from '../context/sandbox-server-context.ts'
-import { exitCodes } from './follow-run.ts'
 import { appConversation, homeEvents } from '../conversation/remote-events.ts'
 import { type StartRequest, startTasks } from '../conversation/start-tasks.ts'
-import { Steps } from '../output/transcript.ts'
-import { note, paint, print } from '../output/terminal.ts'
 import { visible } from '../output/sanitize.ts'
+import { note, paint, print } from '../output/terminal.ts'
+import { Steps } from '../output/transcript.ts'
+import { exitCodes } from './follow-run.ts'
 import { positionedLine } from './tail.ts'
 
 /** Starts a conversation in a sandbox, shows how that goes, and follows it when that is wanted. Answers the exit code. */

@@ -1,9 +1,9 @@
 import type { CallInput } from '@slipway/client'
 import type { ConversationInfo } from '@slipway/protocol'
 import type { Context } from '../context/command-context.ts'
-import { rawPage } from '../parsing/raw-page.ts'
-import { note, print, table } from '../output/terminal.ts'
 import { visible } from '../output/sanitize.ts'
+import { note, print, table } from '../output/terminal.ts'
+import { rawPage } from '../parsing/raw-page.ts'
 
 export type ConversationsQuery = NonNullable<CallInput<'searchConversations'>['query']>
 

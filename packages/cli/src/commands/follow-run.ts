@@ -1,13 +1,13 @@
 import { follow, type Hint, type PositionedEvent } from '@slipway/client'
 import type { ConversationInfo, ExecutionStatus } from '@slipway/protocol'
-import { membersOf, textOf } from '../output/action-text.ts'
-import { askUser, canAsk, type Verdict } from '../conversation/confirmation-prompt.ts'
-import { positionedLine } from './tail.ts'
 import type { Context } from '../context/command-context.ts'
-import { Steps } from '../output/transcript.ts'
-import { note, print } from '../output/terminal.ts'
-import { visible } from '../output/sanitize.ts'
+import { askUser, canAsk, type Verdict } from '../conversation/confirmation-prompt.ts'
 import { inOneLine, type WaitingAction, waitingActions } from '../conversation/pending-actions.ts'
+import { membersOf, textOf } from '../output/action-text.ts'
+import { visible } from '../output/sanitize.ts'
+import { note, print } from '../output/terminal.ts'
+import { Steps } from '../output/transcript.ts'
+import { positionedLine } from './tail.ts'
 
 /** Exit codes of what runs: finished, ended otherwise, waiting for an answer. */
 export const exitCodes = { finished: 0, failed: 1, waiting: 3 } as const

@@ -4,11 +4,11 @@ import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CallError } from '@slipway/client'
 import { type ImportMeta, Problem } from '@slipway/protocol'
-import { streamOf } from '../parsing/to-readable-stream.ts'
 import type { Context } from '../context/command-context.ts'
 import { Progress } from '../output/progress.ts'
-import { note, print } from '../output/terminal.ts'
 import { visible } from '../output/sanitize.ts'
+import { note, print } from '../output/terminal.ts'
+import { streamOf } from '../parsing/to-readable-stream.ts'
 
 type Meta = { readonly [M in keyof ImportMeta]?: ImportMeta[M] }
 

@@ -1,8 +1,8 @@
 import type { Context } from '../context/command-context.ts'
-import { exitCodes, followRun } from './follow-run.ts'
-import { note, print } from '../output/terminal.ts'
-import { visible, visibleLines } from '../output/sanitize.ts'
 import { inOneLine, waitingActions } from '../conversation/pending-actions.ts'
+import { visible, visibleLines } from '../output/sanitize.ts'
+import { note, print } from '../output/terminal.ts'
+import { exitCodes, followRun } from './follow-run.ts'
 
 /** Lets the run end after the step that is under way, or interrupts that too. */
 export async function stopCommand(

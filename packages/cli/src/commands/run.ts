@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
-import { membersOf } from '../output/action-text.ts'
-import { agentOf, cautionOf, llmOf, type NamedModel } from '../conversation/agent-request.ts'
 import type { Context } from '../context/command-context.ts'
-import { followRun } from './follow-run.ts'
+import { agentOf, cautionOf, llmOf, type NamedModel } from '../conversation/agent-request.ts'
+import { membersOf } from '../output/action-text.ts'
 import { note, print } from '../output/terminal.ts'
+import { followRun } from './follow-run.ts'
 
 export interface RunOptions {
   /** The conversation to go on with; undefined: a new one. */

@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url'
 import { ControlClient } from '@slipway/client'
 import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { processesIn } from './demo-sandbox/find-processes.ts'
 import { zipEntries } from '../parsing/zip-entries.ts'
+import { processesIn } from './demo-sandbox/find-processes.ts'
 
 // Each command is a process of its own, each sandbox several, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem, type SandboxInfo } from '@slipway/protocol'
 import type { ControlContext } from '../context/sandbox-server-context.ts'
 import { listPages } from '../output/list-pages.ts'
-import { note, print, table } from '../output/terminal.ts'
 import { visible } from '../output/sanitize.ts'
+import { note, print, table } from '../output/terminal.ts'
 
 const pollMs = [100, 1_000] as const
 

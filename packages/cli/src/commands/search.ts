@@ -1,8 +1,8 @@
 import type { CallInput } from '@slipway/client'
 import type { Context } from '../context/command-context.ts'
 import { eventLine } from '../output/event-line.ts'
-import { rawPage } from '../parsing/raw-page.ts'
 import { eventColumns, eventWidths, note, print, table } from '../output/terminal.ts'
+import { rawPage } from '../parsing/raw-page.ts'
 
 export type SearchQuery = NonNullable<CallInput<'searchEvents'>['query']>
 

@@ -1,8 +1,8 @@
 import { eventKinds } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Steps } from './transcript.ts'
 import { columnsOf } from './sanitize.ts'
+import { Steps } from './transcript.ts'
 
 const content = (text: string) => [{ type: 'text', text }]
 const piece = (text: string) => ({ kind: 'StreamingDeltaEvent', content: text }) as const

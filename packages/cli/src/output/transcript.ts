@@ -1,9 +1,9 @@
 import type { Hint } from '@slipway/client'
 import { actionText, json, type Members, membersOf, textOf } from './action-text.ts'
 import { eventLine, statusWords } from './event-line.ts'
-import { Flow } from './word-wrapper.ts'
-import { paint } from './terminal.ts'
 import { cut, fit, visible, visibleLines } from './sanitize.ts'
+import { paint } from './terminal.ts'
+import { Flow } from './word-wrapper.ts'
 
 type Style = Parameters<typeof paint>[0]
 

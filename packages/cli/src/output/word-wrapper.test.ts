@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Flow } from './word-wrapper.ts'
 import { columnsOf } from './sanitize.ts'
+import { Flow } from './word-wrapper.ts'
 
 function flow(pieces: readonly string[], columns: number, indent = ''): string {
   const made = new Flow({ indent, columns })

@@ -2,13 +2,13 @@ import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { Command, CommanderError } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
-import { type Config, readConfig } from '../context/config.ts'
 import type { Context } from '../context/command-context.ts'
+import { type Config, readConfig } from '../context/config.ts'
+import { note } from '../output/terminal.ts'
 import { inWords } from './error-message.ts'
 import { pageSize, tag, wholeNumber } from './flags.ts'
 import { addControl, addRunning } from './run-commands.ts'
 import { addSandboxing } from './sandbox-commands.ts'
-import { note } from '../output/terminal.ts'
 
 /** Runs the command line; answers the exit code: 0 done, 1 failed, 2 wrongly asked, 3 waits for an answer. */
 export async function run(args: readonly string[]): Promise<number> {

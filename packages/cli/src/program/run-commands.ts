@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
-import type { Config } from '../context/config.ts'
 import type { Context } from '../context/command-context.ts'
+import type { Config } from '../context/config.ts'
 import { wholeNumber } from './flags.ts'
 
 /** What these commands are given: what every command is, and where the exit code goes. */

@@ -2,8 +2,8 @@ import { ControlClient } from '@slipway/client'
 import type { Command } from 'commander'
 import type { Config } from '../context/config.ts'
 import type { ControlContext } from '../context/sandbox-server-context.ts'
-import { advised } from './sandbox-server-advice.ts'
 import { pageSize, wholeNumber } from './flags.ts'
+import { advised } from './sandbox-server-advice.ts'
 
 interface Sandboxing {
   readonly config: Config

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { reach } from '@slipway/http'
 import { Problem, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { CallError, NoAnswerError } from './errors.ts'
 import { Client } from './agent-server-client.ts'
+import { CallError, NoAnswerError } from './errors.ts'
 
 const id = '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11'
 const params = { conversation_id: id }

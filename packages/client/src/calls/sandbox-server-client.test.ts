@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { Problem, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { CallError, NoAnswerError } from './errors.ts'
 import { Client } from './agent-server-client.ts'
+import { CallError, NoAnswerError } from './errors.ts'
 import { ControlClient } from './sandbox-server-client.ts'
 
 const id = '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11'

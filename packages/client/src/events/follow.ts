@@ -1,6 +1,6 @@
 import type { Event } from '@slipway/protocol'
-import { CallError } from '../calls/errors.ts'
 import type { Client } from '../calls/agent-server-client.ts'
+import { CallError } from '../calls/errors.ts'
 import { SentEventReader } from './sse-parser.ts'
 
 /** An event and its number in the conversation: 1, 2, 3 ... */

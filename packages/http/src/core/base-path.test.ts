@@ -4,10 +4,10 @@ import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
 import { app } from '../app.ts'
-import { BasePath } from './base-path.ts'
-import type { Handlers } from './handler.ts'
 import { listen } from '../listen.ts'
 import { Trial } from '../testing/test-server.ts'
+import { BasePath } from './base-path.ts'
+import type { Handlers } from './handler.ts'
 
 const routes = {
   item: {

@@ -3,8 +3,8 @@ import { request } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { invalid, type Route } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import type { Handlers } from './handler.ts'
 import { Trial } from '../testing/test-server.ts'
+import type { Handlers } from './handler.ts'
 
 const routes = {
   upload: {

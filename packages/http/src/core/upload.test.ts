@@ -3,8 +3,8 @@ import { request } from 'node:http'
 import type { Route } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Handlers } from './handler.ts'
 import { Trial } from '../testing/test-server.ts'
+import type { Handlers } from './handler.ts'
 
 const routes = {
   upload: { method: 'POST', path: '/api/upload', tag: 'test', summary: 'test', upload: true, responses: {} },

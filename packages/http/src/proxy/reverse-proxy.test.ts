@@ -10,11 +10,11 @@ import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
 import { type AppOptions, app } from '../app.ts'
-import { frame } from '../sockets/frame.ts'
 import type { Handlers, SocketRoute } from '../core/handler.ts'
 import { listen } from '../listen.ts'
-import type { Relay, RelayRequest } from './reverse-proxy.ts'
+import { frame } from '../sockets/frame.ts'
 import { Trial } from '../testing/test-server.ts'
+import type { Relay, RelayRequest } from './reverse-proxy.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 const routes = {

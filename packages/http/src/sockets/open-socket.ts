@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
-import { pieceBytes } from './frame.ts'
 import type { Frame, Socket } from '../core/handler.ts'
+import { pieceBytes } from './frame.ts'
 
 /** Messages that wait for a taker: above this the peer is not read any more. */
 const maxInboxBytes = 64 * 1024

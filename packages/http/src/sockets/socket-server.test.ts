@@ -5,9 +5,9 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import type { AppOptions } from '../app.ts'
-import { frame } from './frame.ts'
 import type { Socket, SocketRequest, SocketRoute } from '../core/handler.ts'
 import { Trial } from '../testing/test-server.ts'
+import { frame } from './frame.ts'
 
 type Serve = SocketRoute['serve']
 

@@ -1,8 +1,8 @@
 import { type BigIntStats, constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { Problem } from '@slipway/protocol'
-import { contentTypeOf, typeOfSample } from './content-types.ts'
 import type { Reply } from '../core/handler.ts'
+import { contentTypeOf, typeOfSample } from './content-types.ts'
 
 const blockBytes = 256 * 1024
 /** Where git looks for a NUL. */

@@ -2,10 +2,10 @@ import { hash } from 'node:crypto'
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Problem } from '@slipway/protocol'
-import { below } from './resolve-within.ts'
+import type { Reply } from '../core/handler.ts'
 import { contentTypeOf } from './content-types.ts'
 import { fileReply } from './file-reply.ts'
-import type { Reply } from '../core/handler.ts'
+import { below } from './resolve-within.ts'
 
 type Header = (name: string) => string | undefined
 

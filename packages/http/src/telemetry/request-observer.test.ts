@@ -4,8 +4,8 @@ import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
 import type { Handlers } from '../core/handler.ts'
-import { Metrics } from './metrics-registry.ts'
 import { Trial } from '../testing/test-server.ts'
+import { Metrics } from './metrics-registry.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 const params = z.object({ conversation_id: z.string() })

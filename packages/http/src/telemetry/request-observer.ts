@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Log, Problem, type Route } from '@slipway/protocol'
-import { type Audit, type AuditCaller, auditIds, auditTo, isAudited, keyName, requestId } from './audit.ts'
 import type { Guard } from '../auth/guard.ts'
-import { reported } from './report-error.ts'
-import type { Metrics } from './metrics-registry.ts'
 import { forOpenai, type Refusal, refusal } from '../core/reply.ts'
+import { type Audit, type AuditCaller, auditIds, auditTo, isAudited, keyName, requestId } from './audit.ts'
+import type { Metrics } from './metrics-registry.ts'
+import { reported } from './report-error.ts'
 import type { OpenSpan, Traces } from './traces.ts'
 import { type RouteTraffic, Traffic } from './traffic-metrics.ts'
 

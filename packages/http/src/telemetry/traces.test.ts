@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net'
 import type { Route } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
+import { Trial } from '../testing/test-server.ts'
 import { openTraces } from './telemetry.ts'
 import { type Traces, tracedFetch } from './traces.ts'
-import { Trial } from '../testing/test-server.ts'
 
 interface Sent {
   readonly traceId: string

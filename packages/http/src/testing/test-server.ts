@@ -2,9 +2,9 @@ import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'nod
 import { connect } from 'node:net'
 import type { RouteTable } from '@slipway/protocol'
 import { type AppOptions, app } from '../app.ts'
-import type { AuditEntry } from '../telemetry/audit.ts'
 import type { Handlers } from '../core/handler.ts'
 import { type Listening, listen } from '../listen.ts'
+import type { AuditEntry } from '../telemetry/audit.ts'
 
 export interface Answer {
   readonly status: number

@@ -1,5 +1,9 @@
 import * as z from 'zod'
-import { agentProfileRoutes } from './profiles/agent-profile-routes.ts'
+import { blankable, eventFilter, eventSearchQuery, queryFlag, queryInteger } from '../core/query.ts'
+import type { RouteTable } from '../core/route.ts'
+import { event, eventPage } from '../events/event.ts'
+import { subAgentRoutes } from './agents/sub-agent-routes.ts'
+import { toolRoutes } from './agents/tool-routes.ts'
 import { bashRoutes } from './bash/routes.ts'
 import {
   agentResponse,
@@ -28,14 +32,15 @@ import {
   updateSecretsRequest,
 } from './conversations/conversation.ts'
 import { editorRoutes } from './editor/routes.ts'
-import { event, eventPage } from '../events/event.ts'
 import { fileRoutes } from './files/routes.ts'
 import { gatewayRoutes } from './gateway/routes.ts'
 import { gitRoutes } from './git/routes.ts'
 import { initRoutes } from './init/routes.ts'
 import { llmCatalogueRoutes } from './llm/catalogue-routes.ts'
+import { providerConnectionRoutes } from './llm/provider-connection-routes.ts'
 import { mcpRoutes } from './mcp/routes.ts'
 import { pluginRoutes } from './plugins/routes.ts'
+import { agentProfileRoutes } from './profiles/agent-profile-routes.ts'
 import {
   activateProfileResponse,
   profileDetail,
@@ -48,13 +53,8 @@ import {
   validateProfileRequest,
   validateProfileResponse,
 } from './profiles/llm-profile.ts'
-import { providerConnectionRoutes } from './llm/provider-connection-routes.ts'
-import type { RouteTable } from '../core/route.ts'
-import { blankable, eventFilter, eventSearchQuery, queryFlag, queryInteger } from '../core/query.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { skillRoutes } from './skills/routes.ts'
-import { subAgentRoutes } from './agents/sub-agent-routes.ts'
-import { toolRoutes } from './agents/tool-routes.ts'
 import { workspaceRoutes } from './workspaces/file-routes.ts'
 import { workspacesListRoutes } from './workspaces/list-routes.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { faultsOf } from './validation-issues.ts'
 import { atLeast, compareRisk, message, type SecurityRisk, textContent } from './message.ts'
+import { faultsOf } from './validation-issues.ts'
 
 test('risks are ordered from unknown to high', () => {
   const mixed: SecurityRisk[] = ['HIGH', 'UNKNOWN', 'MEDIUM', 'LOW']

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type * as z from 'zod'
-import { faultsOf } from './validation-issues.ts'
 import { parseInstant } from './instant.ts'
 import { blankable, eventSearchQuery, eventSortOrder, queryBoolean, queryInteger } from './query.ts'
+import { faultsOf } from './validation-issues.ts'
 
 function check(schema: z.ZodType, value: unknown) {
   const result = schema.safeParse(value)

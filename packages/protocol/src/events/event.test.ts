@@ -3,9 +3,9 @@ import addFormats from 'ajv-formats'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { must } from '../core/assert.ts'
-import { defaultSource, event, eventKinds, validateEvent } from './event.ts'
 import { messageTexts } from '../message-texts.ts'
 import { agentOpenApi } from '../openapi/openapi.ts'
+import { defaultSource, event, eventKinds, validateEvent } from './event.ts'
 
 const call = { tool_name: 'terminal', tool_call_id: 'c1' }
 const text = (value: string) => ({ type: 'text', text: value })

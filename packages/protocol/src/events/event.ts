@@ -1,5 +1,4 @@
 import * as z from 'zod'
-import { faultsOf } from '../core/validation-issues.ts'
 import {
   criticResult,
   message,
@@ -11,6 +10,7 @@ import {
 } from '../core/message.ts'
 import type { Fault } from '../core/problem.ts'
 import { dateTimeText } from '../core/schemas.ts'
+import { faultsOf } from '../core/validation-issues.ts'
 import { action, observation, toolDefinition } from '../tools/registry.ts'
 
 export const eventSource = z.enum(['agent', 'user', 'environment'])

@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import { event } from './event.ts'
 import { blankable, queryBoolean, queryInstant, queryInteger } from '../core/query.ts'
+import { event } from './event.ts'
 
 /**
  * The query of `/sockets/events/{conversation_id}`. `resend_mode` asks for history first: all of it, or what is not

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { agentRoutes } from '../agent-server/routes.ts'
-import { controlRoutes } from '../sandbox-server/routes.ts'
 import type { Route, RouteResponse, RouteTable } from '../core/route.ts'
+import { controlRoutes } from '../sandbox-server/routes.ts'
 
 type Json = Record<string, unknown>
 

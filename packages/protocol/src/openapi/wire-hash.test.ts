@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { bashSocketQuery } from '../agent-server/bash/bash.ts'
-import { agentOpenApi, controlOpenApi } from './openapi.ts'
 import { authFrame, eventsSocketQuery, positionedEvent } from '../events/socket.ts'
+import { agentOpenApi, controlOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
 const committed = 'c95c2ecf5437358fd360aaa9a435316e723e83107857cd9eb585ae2da88186d4'

@@ -1,4 +1,9 @@
 import * as z from 'zod'
+import { success } from '../agent-server/conversations/conversation.ts'
+import { profileMutation, profileName, renameProfileRequest } from '../agent-server/profiles/llm-profile.ts'
+import { queryFlag, queryText } from '../core/query.ts'
+import type { RouteTable } from '../core/route.ts'
+import { uuid } from '../core/schemas.ts'
 import {
   apiKeyInfo,
   changeSettingsRequest,
@@ -27,12 +32,7 @@ import {
   userQuota,
   webClientConfig,
 } from './account.ts'
-import { success } from '../agent-server/conversations/conversation.ts'
-import { profileMutation, profileName, renameProfileRequest } from '../agent-server/profiles/llm-profile.ts'
-import type { RouteTable } from '../core/route.ts'
 import { pageQuery, sandboxId } from './sandbox.ts'
-import { queryFlag, queryText } from '../core/query.ts'
-import { uuid } from '../core/schemas.ts'
 
 const said = { 200: { description: 'What was done.', schema: messageAnswer } }
 const done = { 200: { description: 'Done.', schema: success } }

@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { providerType } from './app-conversation.ts'
 import { llm } from '../agent-server/llm/llm.ts'
 import { boundedText, dateTimeText, given, otherwise, uuid } from '../core/schemas.ts'
+import { providerType } from './app-conversation.ts'
 
 const time = z.string().meta({ format: 'date-time' })
 const json = z.record(z.string(), z.unknown())

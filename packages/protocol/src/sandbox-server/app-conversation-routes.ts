@@ -1,4 +1,8 @@
 import * as z from 'zod'
+import { success } from '../agent-server/conversations/conversation.ts'
+import { queryText } from '../core/query.ts'
+import type { RouteTable } from '../core/route.ts'
+import { uuid } from '../core/schemas.ts'
 import {
   appConversation,
   appConversationFilter,
@@ -14,10 +18,6 @@ import {
   startTaskPage,
   startTaskSearchQuery,
 } from './app-conversation.ts'
-import { success } from '../agent-server/conversations/conversation.ts'
-import type { RouteTable } from '../core/route.ts'
-import { queryText } from '../core/query.ts'
-import { uuid } from '../core/schemas.ts'
 
 const conversation = z.object({ conversation_id: uuid })
 const tag = 'app conversations'

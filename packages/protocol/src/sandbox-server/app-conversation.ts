@@ -3,9 +3,9 @@ import { secretSource } from '../agent-server/agents/agent.ts'
 import { executionStatus, tags } from '../agent-server/conversations/conversation.ts'
 import { extensionSource } from '../agent-server/extensions/extension.ts'
 import { content } from '../core/message.ts'
-import { pageQuery, sandboxStatus } from './sandbox.ts'
 import { queryFlag, queryInstant, queryText } from '../core/query.ts'
 import { boundedText, given, otherwise, uuid } from '../core/schemas.ts'
+import { pageQuery, sandboxStatus } from './sandbox.ts'
 
 /** Ids of conversations and start tasks leave the control plane as 32 hex digits; dashes are taken too. */
 const hexId = z.string().meta({ description: '32 hex digits.' })

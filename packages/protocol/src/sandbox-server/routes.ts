@@ -1,8 +1,8 @@
+import type { RouteTable } from '../core/route.ts'
 import { accountRoutes } from './account-routes.ts'
 import { appConversationRoutes } from './app-conversation-routes.ts'
-import { homeRoutes } from './webhook-routes.ts'
-import type { RouteTable } from '../core/route.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
+import { homeRoutes } from './webhook-routes.ts'
 
 /** Every operation of the sandbox server. */
 export const controlRoutes = {

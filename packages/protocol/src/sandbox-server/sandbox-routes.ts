@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { success } from '../agent-server/conversations/conversation.ts'
+import { queryText } from '../core/query.ts'
 import type { RouteTable } from '../core/route.ts'
 import {
   pageQuery,
@@ -9,7 +10,6 @@ import {
   sandboxSpecInfo,
   sandboxSpecPage,
 } from './sandbox.ts'
-import { queryText } from '../core/query.ts'
 
 const sandbox = z.object({ sandbox_id: sandboxId })
 const done = { 200: { description: 'Done, or it was so already.', schema: success } }

@@ -1,9 +1,9 @@
 import * as z from 'zod'
 import { success } from '../agent-server/conversations/conversation.ts'
-import { event, eventPage } from '../events/event.ts'
-import type { RouteTable } from '../core/route.ts'
 import { eventFilter, eventSearchQuery, queryFlag, queryText } from '../core/query.ts'
+import type { RouteTable } from '../core/route.ts'
 import { uuid } from '../core/schemas.ts'
+import { event, eventPage } from '../events/event.ts'
 
 const conversation = z.object({ conversation_id: uuid })
 const tag = 'history'

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { type Action, action } from './registry.ts'
 import { actionParameters, parseAction } from './action-parameters.ts'
+import { type Action, action } from './registry.ts'
 
 const kinds: readonly Action['kind'][] = action.options.map((option) => option.shape.kind.value)
 

@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import { faultsOf } from '../core/validation-issues.ts'
 import type { Fault } from '../core/problem.ts'
+import { faultsOf } from '../core/validation-issues.ts'
 import { type Action, action } from './registry.ts'
 
 type Kind = Action['kind']

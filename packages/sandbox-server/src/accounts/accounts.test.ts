@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
+import { openTrialLedger } from '../testing/fixtures.ts'
 import { Accounts, shownSettings } from './accounts.ts'
 import { Documents } from './sealed-documents.ts'
-import { openTrialLedger } from '../testing/fixtures.ts'
 
 const canary = 'sk-canary-0123456789'
 

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Quota } from './quota.ts'
 import { openTrialLedger } from '../testing/fixtures.ts'
+import { Quota } from './quota.ts'
 
 const noon = Date.UTC(2026, 0, 31, 12) * 1000
 const midnight = Date.UTC(2026, 1, 1) * 1000

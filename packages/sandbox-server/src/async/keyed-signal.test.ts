@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { Gate } from './semaphore.ts'
 import { Rings } from './keyed-signal.ts'
+import { Gate } from './semaphore.ts'
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { type Route, Secret } from '@slipway/protocol'
 import type { Ledger } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { auditCaller, Callers, firstUser, hashOf } from './authenticator.ts'
-import { bootstrapKey, makeKey } from './api-keys.ts'
 import { openTrialLedger } from '../testing/fixtures.ts'
+import { bootstrapKey, makeKey } from './api-keys.ts'
+import { auditCaller, Callers, firstUser, hashOf } from './authenticator.ts'
 
 const now = Date.UTC(2026, 0, 2) * 1000
 const noSandboxes = { byKey: async () => undefined }

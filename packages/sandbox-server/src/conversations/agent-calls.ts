@@ -3,10 +3,10 @@ import { posix } from 'node:path'
 import { CallError, type CallInput, NoAnswerError } from '@slipway/client'
 import { type Llm, Problem, type SandboxStatus } from '@slipway/protocol'
 import type { AppConversationRow, Ledger, SandboxRow } from '@slipway/storage'
-import { membersOf, statusOf } from './records/conversation-info.ts'
-import { download, quote, run } from '../sandboxes/sandbox-exec.ts'
 import type { Lanes } from '../async/keyed-mutex.ts'
+import { download, quote, run } from '../sandboxes/sandbox-exec.ts'
 import type { Reached, Sandboxes } from '../sandboxes/sandboxes.ts'
+import { membersOf, statusOf } from './records/conversation-info.ts'
 
 const sendMs = 30_000
 const callMs = 30_000

@@ -16,14 +16,20 @@ import type {
   Scope,
   Storage,
 } from '@slipway/storage'
-import { conversationInfo, defaultTitle, type Members, membersOf, statusOf } from './records/conversation-info.ts'
-import { hexOf, uuidOf } from './records/conversation-ids.ts'
 import type { Lanes } from '../async/keyed-mutex.ts'
-import type { Pending } from './pending-messages.ts'
-import type { Removals } from './records/removed-conversations.ts'
-import { checkRepository } from '../start/git-repository.ts'
 import type { Reached, Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { Starts } from '../start/conversation-starter.ts'
+import { checkRepository } from '../start/git-repository.ts'
+import type { Pending } from './pending-messages.ts'
+import { hexOf, uuidOf } from './records/conversation-ids.ts'
+import {
+  conversationInfo,
+  defaultTitle,
+  type Members,
+  membersOf,
+  statusOf,
+} from './records/conversation-info.ts'
+import type { Removals } from './records/removed-conversations.ts'
 
 /** How long agent servers are asked for the status of their conversations: a list does not wait longer. */
 const statusMs = 3_000

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { CallError, type CallInput } from '@slipway/client'
 import { type Instant, type Log, Problem } from '@slipway/protocol'
 import type { Ledger, PendingMessageRow, Scope } from '@slipway/storage'
-import { uuidOf } from './records/conversation-ids.ts'
 import type { Lanes } from '../async/keyed-mutex.ts'
 import type { Reached, Sandboxes } from '../sandboxes/sandboxes.ts'
+import { uuidOf } from './records/conversation-ids.ts'
 
 const maxWaiting = 10
 /** What will be refused again: not valid, too large. */

@@ -2,11 +2,11 @@ import type { Handlers } from '@slipway/http'
 import { type appConversationRoutes, type Llm, Problem } from '@slipway/protocol'
 import { callerOf } from '../auth/authenticator.ts'
 import type { ConversationCalls } from '../conversations/agent-calls.ts'
-import { conversationInfo } from '../conversations/records/conversation-info.ts'
 import type { Conversations } from '../conversations/conversations.ts'
 import type { Downloads } from '../conversations/download.ts'
-import { hexOf } from '../conversations/records/conversation-ids.ts'
 import type { Pending } from '../conversations/pending-messages.ts'
+import { hexOf } from '../conversations/records/conversation-ids.ts'
+import { conversationInfo } from '../conversations/records/conversation-info.ts'
 
 type Routes = Omit<
   typeof appConversationRoutes,

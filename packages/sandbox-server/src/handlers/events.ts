@@ -12,8 +12,8 @@ import {
   type Storage,
 } from '@slipway/storage'
 import { callerOf } from '../auth/authenticator.ts'
-import { membersOf } from '../conversations/records/conversation-info.ts'
 import type { Conversations } from '../conversations/conversations.ts'
+import { membersOf } from '../conversations/records/conversation-info.ts'
 
 type Routes = Omit<typeof homeRoutes, 'receiveConversation' | 'receiveEvents'>
 

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import type { Handlers } from '@slipway/http'
 import { type controlRoutes, formatInstant, type Instant, Problem } from '@slipway/protocol'
 import type { ApiKeyRow, OrgRow, PeopleRows, SandboxRows, UserRow } from '@slipway/storage'
-import { type Caller, callerOf } from '../auth/authenticator.ts'
-import { type KeyRequest, makeKey } from '../auth/api-keys.ts'
 import type { Quota } from '../accounts/quota.ts'
+import { type KeyRequest, makeKey } from '../auth/api-keys.ts'
+import { type Caller, callerOf } from '../auth/authenticator.ts'
 
 type Routes = Pick<
   typeof controlRoutes,

@@ -2,11 +2,11 @@ import { request } from 'node:http'
 import { app, listen } from '@slipway/http'
 import { controlRoutes } from '@slipway/protocol'
 import { expect, onTestFinished, test } from 'vitest'
-import { Callers } from '../auth/authenticator.ts'
 import { makeKey } from '../auth/api-keys.ts'
+import { Callers } from '../auth/authenticator.ts'
 import { sandboxRelay } from '../network/sandbox-proxy.ts'
-import { eventually, specsOf, trial } from '../sandboxes/testing/sandboxes-fixture.ts'
 import type { SandboxesOptions } from '../sandboxes/sandboxes.ts'
+import { eventually, specsOf, trial } from '../sandboxes/testing/sandboxes-fixture.ts'
 import { sandboxHandlers } from './sandboxes.ts'
 
 const specs = [{ env: { API_TOKEN: 'canary-spec' } }, {}]

@@ -1,8 +1,8 @@
 import type { Handlers } from '@slipway/http'
 import { type homeRoutes, invalid } from '@slipway/protocol'
 import { sandboxOf } from '../auth/authenticator.ts'
-import type { Home } from '../ingest/event-ingest.ts'
 import type { Pending } from '../conversations/pending-messages.ts'
+import type { Home } from '../ingest/event-ingest.ts'
 
 type Routes = Pick<typeof homeRoutes, 'receiveConversation' | 'receiveEvents'>
 

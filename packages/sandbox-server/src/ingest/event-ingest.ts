@@ -11,13 +11,13 @@ import {
   type StoredEvent,
   statedStatus,
 } from '@slipway/storage'
-import { defaultTitle, type Members, membersOf } from '../conversations/records/conversation-info.ts'
-import { Elements } from './json-array-splitter.ts'
-import { told } from './conversation-update.ts'
-import { uuidOf } from '../conversations/records/conversation-ids.ts'
 import type { Lanes } from '../async/keyed-mutex.ts'
-import { atLeastAsMuch, type Metrics, metricsOfStats } from '../conversations/records/usage-metrics.ts'
+import { uuidOf } from '../conversations/records/conversation-ids.ts'
+import { defaultTitle, type Members, membersOf } from '../conversations/records/conversation-info.ts'
 import type { Removals } from '../conversations/records/removed-conversations.ts'
+import { atLeastAsMuch, type Metrics, metricsOfStats } from '../conversations/records/usage-metrics.ts'
+import { told } from './conversation-update.ts'
+import { Elements } from './json-array-splitter.ts'
 
 const mebibyte = 1024 * 1024
 const maxBodyBytes = 8 * mebibyte

@@ -2,8 +2,8 @@ import { chmod, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AppOptions, app, type Handlers, type Listening, listen } from '@slipway/http'
 import { controlOpenApi, controlRoutes, type Log } from '@slipway/protocol'
-import type { Backend } from '../backends/backend.ts'
 import { auditCaller } from '../auth/authenticator.ts'
+import type { Backend } from '../backends/backend.ts'
 
 const { receiveConversation, receiveEvents, listSandboxSecrets, getSandboxSecret } = controlRoutes
 /** What sandboxes call, each with its session key. */

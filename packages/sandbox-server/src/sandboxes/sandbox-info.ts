@@ -2,13 +2,13 @@ import { Client } from '@slipway/client'
 import { formatInstant, must, type SandboxInfo, Secret } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
 import type { Backend, Isolation } from '../backends/backend.ts'
-import { secretsOf } from './state/status-detail.ts'
-import { type Expose, type ExposedUrl, exposedUrls } from '../network/exposed-urls.ts'
-import type { Seals } from './state/sandbox-secrets.ts'
-import type { Lifetimes } from './lifetimes/lifetimes.ts'
 import { placeOf } from '../network/endpoint.ts'
-import { isPooled, statusOf } from './state/sandbox-repository.ts'
+import { type Expose, type ExposedUrl, exposedUrls } from '../network/exposed-urls.ts'
+import type { Lifetimes } from './lifetimes/lifetimes.ts'
 import type { Specs } from './specs.ts'
+import { isPooled, statusOf } from './state/sandbox-repository.ts'
+import type { Seals } from './state/sandbox-secrets.ts'
+import { secretsOf } from './state/status-detail.ts'
 
 /** How a running sandbox is reached. */
 export interface Reached {

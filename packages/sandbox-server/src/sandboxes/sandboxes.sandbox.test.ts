@@ -3,9 +3,9 @@ import { join, resolve } from 'node:path'
 import { reach } from '@slipway/http'
 import { expect, onTestFinished, test } from 'vitest'
 import { ProcessBackend } from '../backends/process/process-backend.ts'
-import { ann, eventually, specsOf } from './testing/sandboxes-fixture.ts'
-import { Sandboxes, type SandboxesOptions } from './sandboxes.ts'
 import { openTrialLedger } from '../testing/fixtures.ts'
+import { Sandboxes, type SandboxesOptions } from './sandboxes.ts'
+import { ann, eventually, specsOf } from './testing/sandboxes-fixture.ts'
 
 const repository = realpathSync(resolve(import.meta.dirname, '../../../..'))
 const main = join(repository, 'packages/agent-server/src/main.ts')

@@ -1,7 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { ann, bob, eventually, running, trial } from './testing/sandboxes-fixture.ts'
 import type { Sandboxes } from './sandboxes.ts'
+import { ann, bob, eventually, running, trial } from './testing/sandboxes-fixture.ts'
 
 const soon = () => AbortSignal.timeout(25_000)
 

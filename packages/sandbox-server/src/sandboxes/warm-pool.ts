@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import type { Instant, Log } from '@slipway/protocol'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
-import type { Seals } from './state/sandbox-secrets.ts'
 import { Lanes } from '../async/keyed-mutex.ts'
+import type { PlacedSpec, Specs } from './specs.ts'
 import { type Home, specHash, warmStart } from './state/sandbox-config.ts'
 import type { Rows } from './state/sandbox-repository.ts'
-import type { PlacedSpec, Specs } from './specs.ts'
+import type { Seals } from './state/sandbox-secrets.ts'
 
 export interface PoolOptions {
   readonly table: Pick<SandboxRows, 'running'>

@@ -7,8 +7,8 @@ import { Secret } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { quote } from '../sandboxes/sandbox-exec.ts'
-import { openStage } from '../testing/test-server.ts'
 import { temporary } from '../testing/fixtures.ts'
+import { openStage } from '../testing/test-server.ts'
 
 const slow = 120_000
 const author = ['-c', 'user.name=A', '-c', 'user.email=a@b']

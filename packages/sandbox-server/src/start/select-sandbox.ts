@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AppConversationRow, AppConversationRows, SandboxRow, Scope } from '@slipway/storage'
-import { type Candidate, choose, isGrouping } from './grouping.ts'
 import { statusOf } from '../conversations/records/conversation-info.ts'
 import type { Reached, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { StartFailed, sandboxFailure } from './failures.ts'
+import { type Candidate, choose, isGrouping } from './grouping.ts'
 
 /** What starts need of the sandboxes. */
 export type StartSandboxes = Pick<

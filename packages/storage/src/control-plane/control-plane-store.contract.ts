@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { SandboxRow } from './control-plane-store.ts'
+import { walkContract } from './page-walk.contract.ts'
 import {
   conversationRow,
   idsOf,
@@ -13,7 +14,6 @@ import {
   userRow,
   walk,
 } from './testing/sample-rows.ts'
-import { walkContract } from './page-walk.contract.ts'
 
 /** What each Ledger must keep. */
 export function ledgerContract(open: OpenLedger): void {

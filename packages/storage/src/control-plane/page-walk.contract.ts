@@ -2,14 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { fold } from '../text/case-folding.ts'
 import type { AppConversationFilter, AppConversationRow, Ledger, Scope } from './control-plane-store.ts'
-import {
-  conversationRow,
-  idsOf,
-  type OpenLedger,
-  sandboxRow,
-  taskRow,
-  walk,
-} from './testing/sample-rows.ts'
+import { conversationRow, idsOf, type OpenLedger, sandboxRow, taskRow, walk } from './testing/sample-rows.ts'
 
 type Sort = Parameters<Ledger['conversations']['search']>[1]['sort_order']
 

@@ -1,8 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ReceivedEvent, StoredEvent } from '../event-log/event-log.ts'
-import type { Import } from './import-session.ts'
-import type { ConversationQuery, ConversationRecord, Records, TagFilter, Vault } from './conversation-records.ts'
 import {
   conversation,
   everything,
@@ -13,6 +11,14 @@ import {
   positions,
   received,
 } from '../testing/fixtures.ts'
+import type {
+  ConversationQuery,
+  ConversationRecord,
+  Records,
+  TagFilter,
+  Vault,
+} from './conversation-records.ts'
+import type { Import } from './import-session.ts'
 import type { Storage } from './storage.ts'
 
 /** What each Records and each import must keep. */

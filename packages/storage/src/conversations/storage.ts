@@ -1,7 +1,7 @@
 import type { Deliveries } from '../deliveries/deliveries.ts'
 import type { EventLog } from '../event-log/event-log.ts'
-import type { Import } from './import-session.ts'
 import type { Records } from './conversation-records.ts'
+import type { Import } from './import-session.ts'
 
 /** What must survive a restart. */
 export interface Storage extends AsyncDisposable {

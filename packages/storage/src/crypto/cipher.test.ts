@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { Secret } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Cipher } from './cipher.ts'
 import { temporary } from '../testing/temporary-directory.ts'
+import { Cipher } from './cipher.ts'
 
 const text = fc.string({ unit: 'grapheme', maxLength: 200 })
 

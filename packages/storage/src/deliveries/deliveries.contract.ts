@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Behind } from './deliveries.ts'
-import { conversation, imported, type Open, other, received } from '../testing/fixtures.ts'
 import type { Storage } from '../conversations/storage.ts'
+import { conversation, imported, type Open, other, received } from '../testing/fixtures.ts'
+import type { Behind } from './deliveries.ts'
 
 const third = '2f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 const pause = { kind: 'PauseEvent', source: 'user' }

@@ -1,7 +1,7 @@
 import { formatInstant, leafKey } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { EventPage, EventQuery, PagedEvent, ReceivedEvent } from './event-log.ts'
+import type { Storage } from '../conversations/storage.ts'
 import {
   conversation,
   everything,
@@ -12,7 +12,7 @@ import {
   positions,
   received,
 } from '../testing/fixtures.ts'
-import type { Storage } from '../conversations/storage.ts'
+import type { EventPage, EventQuery, PagedEvent, ReceivedEvent } from './event-log.ts'
 
 const start = Date.UTC(2026, 0, 1) * 1000
 const ascending = { limit: 100, sort_order: 'TIMESTAMP' } as const

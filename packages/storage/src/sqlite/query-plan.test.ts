@@ -1,12 +1,12 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { ConversationSort } from '../conversations/conversation-records.ts'
+import { temporary } from '../testing/temporary-directory.ts'
+import { searchSql } from './conversations/conversation-records.ts'
 import { Database } from './database/database.ts'
 import { cursorSql, visibleSql } from './deliveries/deliveries.ts'
-import { searchSql } from './conversations/conversation-records.ts'
-import { logMigrations } from './event-log/schema.ts'
 import { rangeSql, seekSql, walkSql } from './event-log/event-search.ts'
-import { temporary } from '../testing/temporary-directory.ts'
+import { logMigrations } from './event-log/schema.ts'
 import { indexMigrations, matchSql, scanSql, unindexedSql } from './event-log/text-store.ts'
 
 const both = [true, false]

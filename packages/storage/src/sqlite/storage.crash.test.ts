@@ -6,8 +6,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { openStorage, type SqliteStorage } from './storage.ts'
 import { temporary } from '../testing/temporary-directory.ts'
+import { openStorage, type SqliteStorage } from './storage.ts'
 
 const writer = fileURLToPath(new URL('./testing/crash-writer.ts', import.meta.url))
 const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)

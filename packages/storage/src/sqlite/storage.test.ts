@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { recordsContract } from '../conversations/conversation-records.contract.ts'
 import { deliveriesContract } from '../deliveries/deliveries.contract.ts'
 import { eventLogContract } from '../event-log/event-log.contract.ts'
-import { recordsContract } from '../conversations/conversation-records.contract.ts'
 import type { Open } from '../testing/fixtures.ts'
 import { openStorage } from './storage.ts'
 

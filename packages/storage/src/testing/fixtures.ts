@@ -1,6 +1,6 @@
 import type { Instant, Log } from '@slipway/protocol'
-import type { PagedEvent, ReceivedEvent, StoredEvent } from '../event-log/event-log.ts'
 import type { Storage } from '../conversations/storage.ts'
+import type { PagedEvent, ReceivedEvent, StoredEvent } from '../event-log/event-log.ts'
 
 /** A fresh store for one test. `reopen` closes it and opens it again. */
 export interface Opened extends AsyncDisposable {

@@ -1,8 +1,8 @@
 import type { Handlers } from '@slipway/http'
 import { type agentRoutes, type Llm, Problem } from '@slipway/protocol'
 import type { Cipher, Storage } from '@slipway/storage'
-import type { Agents } from '../../conversations/registry.ts'
 import { findRecord } from '../../conversations/conversation-info.ts'
+import type { Agents } from '../../conversations/registry.ts'
 import type { Profiles } from '../../profiles/llm-profiles.ts'
 import { takenModel, takenSources } from '../../profiles/resolve-llm.ts'
 

@@ -1,11 +1,11 @@
 import type { Handlers } from '@slipway/http'
 import { type agentRoutes, invalid, Problem } from '@slipway/protocol'
 import { listBytes, pageBytes, type Storage } from '@slipway/storage'
-import type { Agents } from '../../conversations/registry.ts'
 import { findRecord } from '../../conversations/conversation-info.ts'
+import type { Agents } from '../../conversations/registry.ts'
 import { send } from '../../conversations/send-message.ts'
-import { SentHints } from '../../streams/sse-updates.ts'
 import { Bell, sentEvents, withBeats } from '../../streams/event-frames.ts'
+import { SentHints } from '../../streams/sse-updates.ts'
 
 type Routes = Pick<
   typeof agentRoutes,

@@ -2,10 +2,10 @@ import type { Handlers } from '@slipway/http'
 import type { skillRoutes } from '@slipway/protocol'
 import type { Installed } from '../../extensions/installed-extensions.ts'
 import type { PluginList } from '../../extensions/plugin-list.ts'
-import { projectOf } from '../../workspaces/project-directory.ts'
 import type { PublicSkills } from '../../extensions/public-skills.ts'
 import type { SkillList } from '../../extensions/skill-list.ts'
 import type { SkillSync } from '../../extensions/skill-sync.ts'
+import { projectOf } from '../../workspaces/project-directory.ts'
 
 /** What a project and a user have for an agent, and what is installed. */
 export function skillHandlers(options: {

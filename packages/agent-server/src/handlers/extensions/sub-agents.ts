@@ -1,7 +1,7 @@
 import type { Handlers } from '@slipway/http'
 import type { subAgentRoutes } from '@slipway/protocol'
-import { projectOf } from '../../workspaces/project-directory.ts'
 import type { SubAgentList } from '../../extensions/sub-agent-list.ts'
+import { projectOf } from '../../workspaces/project-directory.ts'
 
 /** The agents of a project, of a user and of this server. */
 export function subAgentHandlers({

@@ -1,8 +1,8 @@
 import { editorRoutes, llmCatalogueRoutes } from '@slipway/protocol'
 import { expect, test } from 'vitest'
+import { served } from '../../testing/test-server.ts'
 import { editorHandlers } from '../server/editor.ts'
 import { llmCatalogueHandlers } from './llm-catalogue.ts'
-import { served } from '../../testing/test-server.ts'
 
 test('models are told by provider, and a verified one of a provider is one of its models', async () => {
   await using server = await served(llmCatalogueRoutes, llmCatalogueHandlers)

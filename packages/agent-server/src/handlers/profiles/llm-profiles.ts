@@ -1,12 +1,12 @@
 import type { Handlers } from '@slipway/http'
 import { type agentRoutes, type Log, llm, Problem } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import { exposed, exposureOf } from '../../secrets/expose-secrets.ts'
-import { withoutSecrets } from '../../profiles/profile-secrets.ts'
 import type { Profiles } from '../../profiles/llm-profiles.ts'
-import { withOpened } from '../../secrets/sealed-text.ts'
+import { withoutSecrets } from '../../profiles/profile-secrets.ts'
 import { takenModel } from '../../profiles/resolve-llm.ts'
 import { validate } from '../../profiles/validate-llm.ts'
+import { exposed, exposureOf } from '../../secrets/expose-secrets.ts'
+import { withOpened } from '../../secrets/sealed-text.ts'
 
 type Routes = Pick<
   typeof agentRoutes,

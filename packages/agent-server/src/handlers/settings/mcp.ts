@@ -1,8 +1,8 @@
 import type { Handlers } from '@slipway/http'
 import { type McpTestRequest, type mcpRoutes, Problem } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import { testMcpServer } from '../../settings/mcp-probe.ts'
 import { openTexts } from '../../secrets/sealed-text.ts'
+import { testMcpServer } from '../../settings/mcp-probe.ts'
 
 const noOAuth =
   'This server does not sign in to MCP servers: give the server a token in its headers or its auth.'

@@ -12,11 +12,11 @@ import {
 } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
 import type { AgentProfiles } from '../../profiles/agent-profiles.ts'
-import { type Exposure, exposed, exposureOf, mask } from '../../secrets/expose-secrets.ts'
-import { addMcpServer, changeMcpServer, removeMcpServer } from '../../settings/mcp-servers.ts'
 import type { Profiles } from '../../profiles/llm-profiles.ts'
+import { type Exposure, exposed, exposureOf, mask } from '../../secrets/expose-secrets.ts'
 import { openTexts, withOpened } from '../../secrets/sealed-text.ts'
 import type { ServerSecrets } from '../../secrets/server-secrets.ts'
+import { addMcpServer, changeMcpServer, removeMcpServer } from '../../settings/mcp-servers.ts'
 import { agentJson, conversationJson, type ServerSettings } from '../../settings/server-settings.ts'
 
 /** Answers hold no secret unless its header asks for it. */

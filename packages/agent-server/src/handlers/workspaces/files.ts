@@ -1,11 +1,11 @@
 import type { Handlers, Reply, Request } from '@slipway/http'
 import { type fileRoutes, invalid } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
-import { type Archive, patchOf, tarOf } from '../../files/archive.ts'
 import type { Conversations } from '../../conversations/conversation-info.ts'
-import { attachment, fileSize, makeDirectory, readFileBytes, saveFile } from '../../files/file-access.ts'
-import { homePlaces, subdirectories } from '../../files/browse.ts'
 import { trajectory } from '../../conversations/trajectory.ts'
+import { type Archive, patchOf, tarOf } from '../../files/archive.ts'
+import { homePlaces, subdirectories } from '../../files/browse.ts'
+import { attachment, fileSize, makeDirectory, readFileBytes, saveFile } from '../../files/file-access.ts'
 
 type Upload = Pick<Request<typeof fileRoutes.uploadFile>, 'upload'>
 type Create = Pick<Request<typeof fileRoutes.createDirectory>, 'query' | 'body'>

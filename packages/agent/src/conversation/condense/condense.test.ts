@@ -2,12 +2,12 @@ import { type Condenser, condenser, llm, type Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Answer, Model, ModelRequest } from '../../llm/model.ts'
-import { type CondenseOptions, condense, mustCondense, summarizing } from './condense.ts'
-import { fairShare, summaryRequest } from './transcript.ts'
-import { type LogEvent, View } from '../view/view.ts'
 import { action, anyLog, messageEvent, observation, ownLog } from '../testing/arbitraries.ts'
 import { isUserMessage, isViewEvent } from '../view/log-event.ts'
+import { type LogEvent, View } from '../view/view.ts'
 import { unitsOf } from '../view/view-units.ts'
+import { type CondenseOptions, condense, mustCondense, summarizing } from './condense.ts'
+import { fairShare, summaryRequest } from './transcript.ts'
 
 type Summarizing = NonNullable<ReturnType<typeof summarizing>>
 

@@ -1,13 +1,13 @@
 import type { Condenser, Message, SummarizingCondenser } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { Answered, Model } from '../../llm/model.ts'
+import { cut } from '../view/content-blocks.ts'
+import { isUserMessage } from '../view/log-event.ts'
+import { Projection } from '../view/projection.ts'
+import type { View, ViewEvent } from '../view/view.ts'
+import { unitsOf } from '../view/view-units.ts'
 import { type Plan, planMiddle, planReset } from './plan.ts'
 import { summaryRequest } from './transcript.ts'
-import { Projection } from '../view/projection.ts'
-import { cut } from '../view/content-blocks.ts'
-import type { View, ViewEvent } from '../view/view.ts'
-import { isUserMessage } from '../view/log-event.ts'
-import { unitsOf } from '../view/view-units.ts'
 
 /** The first summarizing condenser of a condenser; undefined when nothing is ever to be condensed. */
 export function summarizing(condenser: Condenser | undefined): SummarizingCondenser | undefined {

@@ -1,7 +1,7 @@
 import type { Message } from '@slipway/protocol'
-import { Projection } from '../view/projection.ts'
 import { cut, textBlock } from '../view/content-blocks.ts'
 import type { ViewEvent } from '../view/log-event.ts'
+import { Projection } from '../view/projection.ts'
 import { unitsOf } from '../view/view-units.ts'
 
 interface Entry {

@@ -10,12 +10,12 @@ import {
 } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Tool } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
 import { Temporary as Workbench } from '../../tools/testing/fixtures.ts'
-import type { Tool } from '../../tools/core/tool.ts'
-import { assess, mustAsk } from './confirmation.ts'
 import type { Pending } from '../state/state.ts'
 import { Player, Temporary } from '../testing/fixtures.ts'
+import { assess, mustAsk } from './confirmation.ts'
 
 let place: Temporary
 let bench: Workbench

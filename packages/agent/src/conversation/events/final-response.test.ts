@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type EventDraft, openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { finalResponse } from './final-response.ts'
 import { action, messageEvent } from '../testing/arbitraries.ts'
 import type { LogEvent } from '../view/log-event.ts'
+import { finalResponse } from './final-response.ts'
 
 const conversation = '5f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Temporary } from '../testing/fixtures.ts'
 import { statusUpdate, userMessage } from './event-drafts.ts'
 import { Pen } from './writer.ts'
-import { Temporary } from '../testing/fixtures.ts'
 
 let place: Temporary
 

@@ -8,8 +8,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Workspace } from '../../workspace/workspace.ts'
 import { loadHooks } from './config.ts'
-import { matchesTool, readDecision } from './protocol.ts'
 import { type AskModel, Hooks, type HookVerdict } from './hooks.ts'
+import { matchesTool, readDecision } from './protocol.ts'
 
 const conversation = '0b0b0b0b-0000-4000-8000-000000000001'
 const never = new AbortController().signal

@@ -6,12 +6,12 @@ import type { EventDraft } from '@slipway/storage'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Tool } from '../../tools/core/tool.ts'
-import { act } from './execute-actions.ts'
 import { statusUpdate } from '../events/event-drafts.ts'
-import type { Equipment } from '../runtime/agent-runtime.ts'
-import type { HookVerdict } from '../hooks/hooks.ts'
 import { Pen } from '../events/writer.ts'
+import type { HookVerdict } from '../hooks/hooks.ts'
+import type { Equipment } from '../runtime/agent-runtime.ts'
 import { gate, Player, Temporary, textOf, until } from '../testing/fixtures.ts'
+import { act } from './execute-actions.ts'
 
 let place: Temporary
 

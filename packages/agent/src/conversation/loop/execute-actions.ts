@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { EventDraft } from '@slipway/storage'
 import type { Tool } from '../../tools/core/tool.ts'
 import { agentError, observationOf, rejection, statusUpdate } from '../events/event-drafts.ts'
-import type { Equipment } from '../runtime/agent-runtime.ts'
 import type { Pen } from '../events/writer.ts'
-import type { Pending } from '../state/state.ts'
+import type { Equipment } from '../runtime/agent-runtime.ts'
 import { watched } from '../runtime/instrumentation.ts'
+import type { Pending } from '../state/state.ts'
 
 /** A tool that is told to stop and does not is left behind after this. */
 const graceMs = 5_000

@@ -1,9 +1,9 @@
 import { must, validateEvent } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Answered } from '../../llm/model.ts'
+import type { Tool } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
 import { Temporary as Workbench } from '../../tools/testing/fixtures.ts'
-import type { Tool } from '../../tools/core/tool.ts'
 import { closingText, type Reading, thoughtOf } from './model-turn.ts'
 
 let bench: Workbench

@@ -2,8 +2,8 @@ import type { Event } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { agentError, statusUpdate, userMessage } from '../events/event-drafts.ts'
-import { type Circumstances, type Move, nextMove } from './step.ts'
 import { State } from '../state/state.ts'
+import { type Circumstances, type Move, nextMove } from './step.ts'
 
 const thresholds = { action_observation: 4, action_error: 3, monologue: 3, alternating_pattern: 6 }
 const circumstances: Circumstances = {

@@ -1,6 +1,13 @@
 import type { EventDraft } from '@slipway/storage'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { agentError, observationOf, rejection, stateUpdate, statusUpdate, userMessage } from '../events/event-drafts.ts'
+import {
+  agentError,
+  observationOf,
+  rejection,
+  stateUpdate,
+  statusUpdate,
+  userMessage,
+} from '../events/event-drafts.ts'
 import { State } from '../state/state.ts'
 import { type Life, Player, Temporary, textOf } from '../testing/fixtures.ts'
 import type { LogEvent } from '../view/log-event.ts'

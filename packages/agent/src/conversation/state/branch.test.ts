@@ -1,7 +1,7 @@
 import type { EventDraft } from '@slipway/storage'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { branchOf, leafOf, movesOf, stretchesTo } from './branch.ts'
 import { Temporary } from '../testing/fixtures.ts'
+import { branchOf, leafOf, movesOf, stretchesTo } from './branch.ts'
 
 let place: Temporary
 

@@ -11,9 +11,9 @@ import {
   type SecurityRisk,
   securityAnalyzer,
 } from '@slipway/protocol'
+import { type LogEvent, View } from '../view/view.ts'
 import { leafOf, type Move } from './branch.ts'
 import { Recent } from './stuck-detector.ts'
-import { type LogEvent, View } from '../view/view.ts'
 
 /** An action that has no result yet. */
 export interface Pending {

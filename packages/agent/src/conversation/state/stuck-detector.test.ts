@@ -1,9 +1,9 @@
 import type { StuckThresholds } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Recent } from './stuck-detector.ts'
 import { action, messageEvent, observation } from '../testing/arbitraries.ts'
 import type { LogEvent } from '../view/log-event.ts'
+import { Recent } from './stuck-detector.ts'
 
 const thresholds: StuckThresholds = {
   action_observation: 4,

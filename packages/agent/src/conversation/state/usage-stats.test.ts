@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Answered } from '../../llm/model.ts'
 import { openModel } from '../../llm/models/open-model.ts'
-import { combinedMetrics, Stats } from './usage-stats.ts'
 import { Player, Temporary, until } from '../testing/fixtures.ts'
+import { combinedMetrics, Stats } from './usage-stats.ts'
 
 let place: Temporary
 

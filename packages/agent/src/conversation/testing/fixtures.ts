@@ -13,9 +13,9 @@ import {
 import { type EventDraft, type EventLog, openStorage, type SqliteStorage } from '@slipway/storage'
 import type { Answer, Answered, FailureCode, Model, ModelRequest, OpenModel } from '../../llm/model.ts'
 import { Conversation } from '../conversation.ts'
-import type { Rim, Settings } from '../runtime/agent-runtime.ts'
-import type { Hint } from '../events/transient-updates.ts'
 import type { Keeping } from '../conversation-store.ts'
+import type { Hint } from '../events/transient-updates.ts'
+import type { Rim, Settings } from '../runtime/agent-runtime.ts'
 import type { LogEvent, LogEventOf } from '../view/log-event.ts'
 
 /** What a model of a test answers: a text, calls, or whatever is given besides. */

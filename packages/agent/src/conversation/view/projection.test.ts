@@ -1,10 +1,10 @@
 import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Projection } from './projection.ts'
-import { cut } from './content-blocks.ts'
 import { action, messageEvent, observation } from '../testing/arbitraries.ts'
+import { cut } from './content-blocks.ts'
 import { isViewEvent, type LogEvent } from './log-event.ts'
+import { Projection } from './projection.ts'
 
 function messagesOf(log: readonly LogEvent[], max = 30_000): Message[] {
   return new Projection(max).messages(log.filter(isViewEvent))

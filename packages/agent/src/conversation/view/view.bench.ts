@@ -1,5 +1,5 @@
-import { type LogEvent, View } from './view.ts'
 import { action, messageEvent, observation } from '../testing/arbitraries.ts'
+import { type LogEvent, View } from './view.ts'
 
 /**
  * `node packages/agent/src/conversation/view/view.bench.ts`: what one step of a conversation costs the view (a call, its

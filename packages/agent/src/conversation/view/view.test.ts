@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { action, anyLog, messageEvent, observation } from '../testing/arbitraries.ts'
 import { Projection } from './projection.ts'
 import { type LogEvent, View } from './view.ts'
-import { action, anyLog, messageEvent, observation } from '../testing/arbitraries.ts'
 
 function viewOf(log: readonly LogEvent[]): View {
   const view = new View()

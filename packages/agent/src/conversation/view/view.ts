@@ -1,6 +1,6 @@
 import type { Message } from '@slipway/protocol'
-import { defaultMaxMessageChars, Projection } from './projection.ts'
 import { isViewEvent, type LogEvent, type LogEventOf, type ViewEvent } from './log-event.ts'
+import { defaultMaxMessageChars, Projection } from './projection.ts'
 
 export type { LogEvent, ViewEvent } from './log-event.ts'
 

@@ -1,8 +1,8 @@
 import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
+import { routeOf } from '../route.ts'
 import { catalogue } from './catalogue.ts'
 import { factsOf } from './prices.ts'
-import { routeOf } from '../route.ts'
 
 const { providers, models, verified } = catalogue()
 const base_url = 'https://own.example/v1'

@@ -1,7 +1,7 @@
 import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { factsOf } from './prices.ts'
 import { routeOf } from '../route.ts'
+import { factsOf } from './prices.ts'
 
 async function facts(settings: Record<string, unknown>) {
   const parsed = llm.parse(settings)

@@ -1,13 +1,13 @@
 import { type Llm, llm as llmSchema, type Message } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
-import { type Fault, faultOf, shown } from '../failures.ts'
 import { secretsOf } from '../credentials.ts'
+import { type Fault, faultOf, shown } from '../failures.ts'
 import type { Answer, Failed, Model, ModelRequest, OpenModel } from '../model.ts'
-import { RemoteModel } from './remote-model.ts'
-import { routeOf } from '../route.ts'
-import { ScriptedModel } from './scripted-model.ts'
 import { type Asked, type Source, type Surroundings, sleep } from '../model-source.ts'
+import { routeOf } from '../route.ts'
 import { countTokens } from '../tokens.ts'
+import { RemoteModel } from './remote-model.ts'
+import { ScriptedModel } from './scripted-model.ts'
 
 type Profile = (name: string) => Promise<Llm | undefined>
 

@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import type { Llm, Message, TokenUsage } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
-import { answerMessage } from '../response/assistant-message.ts'
+import { type Facts, factsOf, noFacts } from '../catalogue/prices.ts'
 import { withLog } from '../completion-log.ts'
 import type { Fault } from '../failures.ts'
 import type { Answered, ModelRequest } from '../model.ts'
-import { type Facts, factsOf, noFacts } from '../catalogue/prices.ts'
-import { openProvider, type Touches } from '../request/open-provider.ts'
-import type { Route } from '../route.ts'
-import type { SdkModel } from '../request/sdk-types.ts'
-import { callOptions } from '../request/call-options.ts'
 import type { Asked, Source, Surroundings } from '../model-source.ts'
+import { callOptions } from '../request/call-options.ts'
+import { openProvider, type Touches } from '../request/open-provider.ts'
+import type { SdkModel } from '../request/sdk-types.ts'
+import { answerMessage } from '../response/assistant-message.ts'
 import { runTurn, type Turn } from '../response/stream-response.ts'
+import type { Route } from '../route.ts'
 
 type ReceivedTurn = Extract<Turn, { kind: 'received' }>
 

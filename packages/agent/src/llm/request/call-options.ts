@@ -1,8 +1,8 @@
 import type { Llm, Message } from '@slipway/protocol'
-import { anthropicBlocks } from './provider-metadata.ts'
-import { toPrompt } from './prompt.ts'
 import type { ModelRequest } from '../model.ts'
 import { isOpenaiName, type Route } from '../route.ts'
+import { toPrompt } from './prompt.ts'
+import { anthropicBlocks } from './provider-metadata.ts'
 import type { CallOptions, ProviderOptions } from './sdk-types.ts'
 
 type Effort = NonNullable<CallOptions['reasoning']>

@@ -1,9 +1,9 @@
 import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { carry, googleThoughtBlock } from './provider-metadata.ts'
-import { toPrompt } from './prompt.ts'
 import type { Api, Route } from '../route.ts'
+import { toPrompt } from './prompt.ts'
+import { carry, googleThoughtBlock } from './provider-metadata.ts'
 import type { Prompt } from './sdk-types.ts'
 
 const apis: readonly Api[] = ['chat', 'responses', 'anthropic', 'google', 'bedrock', 'compatible']

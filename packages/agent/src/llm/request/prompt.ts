@@ -1,7 +1,7 @@
 import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipway/protocol'
-import { anthropicBlocks, carriedBy, googleThoughts } from './provider-metadata.ts'
-import { type FilePart, imageParts, type Sight, type UserPart } from './images.ts'
 import type { Api, Route } from '../route.ts'
+import { type FilePart, imageParts, type Sight, type UserPart } from './images.ts'
+import { anthropicBlocks, carriedBy, googleThoughts } from './provider-metadata.ts'
 import type { Prompt, ProviderOptions, SdkMessage } from './sdk-types.ts'
 
 type Content = TextContent | ImageContent

@@ -1,10 +1,10 @@
 import type { Message, MessageToolCall } from '@slipway/protocol'
-import { carry, googleThoughtBlock } from '../request/provider-metadata.ts'
-import { optionsKey } from '../request/prompt.ts'
 import type { Answered } from '../model.ts'
-import type { Call, Piece, Received } from './accumulator.ts'
-import type { Route } from '../route.ts'
+import { optionsKey } from '../request/prompt.ts'
+import { carry, googleThoughtBlock } from '../request/provider-metadata.ts'
 import type { Metadata } from '../request/sdk-types.ts'
+import type { Route } from '../route.ts'
+import type { Call, Piece, Received } from './accumulator.ts'
 
 type Block = Message['thinking_blocks'][number]
 type Item = NonNullable<Message['responses_reasoning_item']>

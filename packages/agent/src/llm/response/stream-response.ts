@@ -1,9 +1,9 @@
-import { stopOf } from './assistant-message.ts'
 import { cutFault, emptyFault, type Fault, faultOf, timeoutFault } from '../failures.ts'
 import type { Answered, Delta } from '../model.ts'
 import type { Touches } from '../request/open-provider.ts'
-import { Received } from './accumulator.ts'
 import type { CallOptions, SdkModel } from '../request/sdk-types.ts'
+import { Received } from './accumulator.ts'
+import { stopOf } from './assistant-message.ts'
 import { Watch } from './idle-timeout.ts'
 
 export type Turn =

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import { type Body, failed } from './command.ts'
-import type { Session } from './session.ts'
 import { ask } from './page-state.ts'
+import type { Session } from './session.ts'
 
 /** Characters of one part. */
 const partChars = 30_000

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Frame, Locator, Page } from 'playwright-core'
-import { engineName } from './launch.ts'
 import { type Body, failed, type Opened, type Outcome, type PageState } from './command.ts'
+import { engineName } from './launch.ts'
 import type { FrameState, PageElement, ScrollPosition } from './page-script.ts'
 import { titleOf } from './tabs.ts'
 

@@ -10,9 +10,9 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import { openBrowser } from './tools.ts'
 import { browserIsInstalled, findBrowser } from './find-browser.ts'
 import { addressOf } from './page-actions.ts'
+import { openBrowser } from './tools.ts'
 
 const isInstalled = await browserIsInstalled(process.env.PATH)
 

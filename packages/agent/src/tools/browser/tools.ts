@@ -8,12 +8,12 @@ import {
   toolName,
 } from '@slipway/protocol'
 import type { OpenTools, Tool, ToolAction } from '../core/tool.ts'
-import { readContent } from './content.ts'
 import type { Body, Limits } from './command.ts'
+import { readContent } from './content.ts'
 import { click, goBack, navigate, scroll, type } from './page-actions.ts'
+import { readState } from './page-state.ts'
 import { startRecording, stopRecording } from './recording-actions.ts'
 import { Session } from './session.ts'
-import { readState } from './page-state.ts'
 import { getStorage, setStorage } from './storage.ts'
 import { closeTab, listTabs, switchTab } from './tab-actions.ts'
 

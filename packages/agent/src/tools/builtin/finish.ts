@@ -4,6 +4,7 @@ import type { OpenTools } from '../core/tool.ts'
 /** Ends a run with a message to the user; the observation repeats it. That the run ends is the work of the loop. */
 export const openFinish: OpenTools = () => [
   ownTool({
+    directory: import.meta.dirname,
     tool: 'FinishTool',
     action: 'FinishAction',
     observation: 'FinishObservation',

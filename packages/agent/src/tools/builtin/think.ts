@@ -4,6 +4,7 @@ import type { OpenTools } from '../core/tool.ts'
 /** Lets a model write down a thought. */
 export const openThink: OpenTools = () => [
   ownTool({
+    directory: import.meta.dirname,
     tool: 'ThinkTool',
     action: 'ThinkAction',
     observation: 'ThinkObservation',

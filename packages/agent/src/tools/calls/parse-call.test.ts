@@ -1,15 +1,15 @@
 import type { MessageToolCall } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { readCall, takeCommon, withCommonParameters } from './parse-call.ts'
-import { repairCall } from './repair-names.ts'
-import { repairJson, repairTypes } from './repair-values.ts'
+import { openThink } from '../builtin/think.ts'
+import type { OpenTools, Tool } from '../core/tool.ts'
 import { openFileEditor } from '../files/file-editor.ts'
 import { openGlob } from '../search/glob.ts'
 import { openTaskTracker } from '../tasks/task-tracker.ts'
 import { Temporary } from '../testing/fixtures.ts'
-import { openThink } from '../builtin/think.ts'
-import type { OpenTools, Tool } from '../core/tool.ts'
+import { readCall, takeCommon, withCommonParameters } from './parse-call.ts'
+import { repairCall } from './repair-names.ts'
+import { repairJson, repairTypes } from './repair-values.ts'
 
 let place: Temporary
 let tools: ReadonlyMap<string, Tool>

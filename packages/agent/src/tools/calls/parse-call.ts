@@ -6,9 +6,9 @@ import {
   type SecurityRisk,
   securityRisk,
 } from '@slipway/protocol'
+import type { Tool } from '../core/tool.ts'
 import { repairCall } from './repair-names.ts'
 import { isObject, propertiesOf, repairJson, repairTypes } from './repair-values.ts'
-import type { Tool } from '../core/tool.ts'
 
 type Args = Readonly<Record<string, unknown>>
 

@@ -24,8 +24,9 @@ type Members<R extends ObservationKind> = Omit<
 type Result<R extends ObservationKind> = Members<R> & { readonly content: string | Observation['content'] }
 
 interface Own<K extends Action['kind'], R extends ObservationKind> {
-  /** The text for the model stands beside this file, in `<registry name with dashes>.md`. */
   readonly tool: OwnKind
+  /** Where the text for the model lies, in `<registry name with dashes>.md`: the folder of the tool. */
+  readonly directory: string
   readonly action: K
   readonly observation: R
   resources(action: ToolAction<K>): readonly string[]
@@ -46,7 +47,7 @@ export function ownTool<K extends Action['kind'], R extends ObservationKind>(
   }
   return {
     name,
-    definition: { ...toolDefinitions[own.tool], description: description(name) },
+    definition: { ...toolDefinitions[own.tool], description: description(own.directory, name) },
     parameters: actionParameters(own.action),
     parse: (args) => parseAction(own.action, args),
     resources: (action) => own.resources(action),
@@ -71,10 +72,10 @@ function short(why: string): string {
 
 const descriptions = new Map<string, string>()
 
-function description(name: string): string {
+function description(directory: string, name: string): string {
   const known = descriptions.get(name)
   if (known !== undefined) return known
-  const text = readFileSync(join(import.meta.dirname, `${name.replaceAll('_', '-')}.md`), 'utf8').trim()
+  const text = readFileSync(join(directory, `${name.replaceAll('_', '-')}.md`), 'utf8').trim()
   descriptions.set(name, text)
   return text
 }

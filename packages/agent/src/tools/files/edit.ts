@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { ownTool } from '../core/define-tool.ts'
 import {
   createFile,
   exclusively,
@@ -11,24 +12,15 @@ import {
   readWhole,
   replaceFile,
 } from '../core/file-access.ts'
-import {
-  decode,
-  encode,
-  fileText,
-  isLatin1,
-  mustBeText,
-  plain,
-  sameLineEnds,
-  type Text,
-} from './encoding.ts'
-import { forEvent, lineCount } from './lines.ts'
-import { ownTool } from '../core/define-tool.ts'
 import type { OpenTools, ToolAction } from '../core/tool.ts'
 import { countOf } from '../core/truncate.ts'
+import { decode, encode, fileText, isLatin1, mustBeText, plain, sameLineEnds, type Text } from './encoding.ts'
+import { forEvent, lineCount } from './lines.ts'
 
 /** Replaces a text in a file when it occurs as often as expected; with an empty old text it creates the file. */
 export const openEdit: OpenTools = ({ workspace }) => [
   ownTool({
+    directory: import.meta.dirname,
     tool: 'EditTool',
     action: 'EditAction',
     observation: 'EditObservation',
@@ -100,6 +92,7 @@ async function edit(action: ToolAction<'EditAction'>, real: string) {
 /** Writes a whole file, with the directories above it. */
 export const openWriteFile: OpenTools = ({ workspace }) => [
   ownTool({
+    directory: import.meta.dirname,
     tool: 'WriteFileTool',
     action: 'WriteFileAction',
     observation: 'WriteFileObservation',

@@ -1,6 +1,5 @@
 import { dirname, isAbsolute, join } from 'node:path'
 import type { ImageContent, TextContent } from '@slipway/protocol'
-import { difference, insert, replace } from './text-changes.ts'
 import {
   createFile,
   exclusively,
@@ -11,13 +10,14 @@ import {
   readWhole,
   replaceFile,
 } from '../core/file-access.ts'
-import { decode, encode, fileText, mustBeText, plain } from './encoding.ts'
-import { History } from './edit-history.ts'
-import { imageOf } from './read-image.ts'
-import { forEvent, lineCount, numbered, printable, snippet } from './lines.ts'
-import { listDirectory } from './listing.ts'
 import { text as block, type ToolAction, type ToolContext } from '../core/tool.ts'
 import { truncate } from '../core/truncate.ts'
+import { History } from './edit-history.ts'
+import { decode, encode, fileText, mustBeText, plain } from './encoding.ts'
+import { forEvent, lineCount, numbered, printable, snippet } from './lines.ts'
+import { listDirectory } from './listing.ts'
+import { imageOf } from './read-image.ts'
+import { difference, insert, replace } from './text-changes.ts'
 
 /** Characters of an answer. */
 const maxChars = 16_000

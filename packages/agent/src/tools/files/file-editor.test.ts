@@ -18,9 +18,9 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import sharp from 'sharp'
 import { beforeEach, expect, test } from 'vitest'
-import { openFileEditor } from './file-editor.ts'
-import { Temporary } from '../testing/fixtures.ts'
 import type { Tool } from '../core/tool.ts'
+import { Temporary } from '../testing/fixtures.ts'
+import { openFileEditor } from './file-editor.ts'
 
 let place: Temporary
 let tool: Tool

@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
+import type { Tool } from '../core/tool.ts'
+import { Temporary } from '../testing/fixtures.ts'
 import { openEdit, openWriteFile } from './edit.ts'
 import { openListDirectory, openReadFile } from './read-file.ts'
-import { Temporary } from '../testing/fixtures.ts'
-import type { Tool } from '../core/tool.ts'
 
 let place: Temporary
 let tools: { edit: Tool; write: Tool; read: Tool; list: Tool }

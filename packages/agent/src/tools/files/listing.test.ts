@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openFileEditor } from './file-editor.ts'
-import { listDirectory } from './listing.ts'
-import { openListDirectory } from './read-file.ts'
 import { openGlob } from '../search/glob.ts'
 import { openGrep } from '../search/grep.ts'
 import { Temporary } from '../testing/fixtures.ts'
+import { openFileEditor } from './file-editor.ts'
+import { listDirectory } from './listing.ts'
+import { openListDirectory } from './read-file.ts'
 
 /** A directory of 10,000 files with a line each. */
 let place: Temporary

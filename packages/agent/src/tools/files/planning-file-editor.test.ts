@@ -1,9 +1,9 @@
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
-import { openPlanningFileEditor } from './planning-file-editor.ts'
-import { Temporary } from '../testing/fixtures.ts'
 import type { Tool } from '../core/tool.ts'
+import { Temporary } from '../testing/fixtures.ts'
+import { openPlanningFileEditor } from './planning-file-editor.ts'
 
 let place: Temporary
 let tool: Tool

@@ -1,10 +1,10 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
-import { type Command, Editor, notDone } from './editor.ts'
-import { createFile, exclusively, look, Refused } from '../core/file-access.ts'
 import { ownTool } from '../core/define-tool.ts'
+import { createFile, exclusively, look, Refused } from '../core/file-access.ts'
 import type { OpenTools } from '../core/tool.ts'
+import { type Command, Editor, notDone } from './editor.ts'
 
 const headings = [
   '# Plan',
@@ -23,6 +23,7 @@ export const openPlanningFileEditor: OpenTools = (context, params) => {
   const given = typeof params.plan_path === 'string' ? params.plan_path : undefined
   return [
     ownTool({
+      directory: import.meta.dirname,
       tool: 'PlanningFileEditorTool',
       action: 'PlanningFileEditorAction',
       observation: 'PlanningFileEditorObservation',

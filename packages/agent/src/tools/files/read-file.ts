@@ -1,12 +1,12 @@
 import { lstat } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { ownTool } from '../core/define-tool.ts'
 import { failureText, look, Refused, readWhole } from '../core/file-access.ts'
+import type { OpenTools, ToolContext } from '../core/tool.ts'
+import { truncate } from '../core/truncate.ts'
 import { mustBeText } from './encoding.ts'
 import { fitting, lineCount, lineStart, numbered, printable } from './lines.ts'
 import { type Entry, listDirectory } from './listing.ts'
-import { ownTool } from '../core/define-tool.ts'
-import type { OpenTools, ToolContext } from '../core/tool.ts'
-import { truncate } from '../core/truncate.ts'
 
 const maxChars = 50_000
 const maxEntries = 500
@@ -15,6 +15,7 @@ const defaultLimit = 1000
 /** Reads a text file or some of its lines. */
 export const openReadFile: OpenTools = ({ workspace }) => [
   ownTool({
+    directory: import.meta.dirname,
     tool: 'ReadFileTool',
     action: 'ReadFileAction',
     observation: 'ReadFileObservation',
@@ -66,6 +67,7 @@ function lines(whole: string, offset: number, limit: number) {
 /** Lists a directory, hidden entries too. */
 export const openListDirectory: OpenTools = (context) => [
   ownTool({
+    directory: import.meta.dirname,
     tool: 'ListDirectoryTool',
     action: 'ListDirectoryAction',
     observation: 'ListDirectoryObservation',

@@ -1,7 +1,7 @@
 import { Refused } from '../core/file-access.ts'
+import type { ToolAction } from '../core/tool.ts'
 import { sameLineEnds, type Text } from './encoding.ts'
 import { lineAt, lineCount, lineStart } from './lines.ts'
-import type { ToolAction } from '../core/tool.ts'
 
 type Edit = Omit<ToolAction<'FileEditorAction'>, 'kind'>
 

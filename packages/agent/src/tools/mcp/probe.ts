@@ -1,8 +1,8 @@
 import { type McpServer, redactText } from '@slipway/protocol'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import { Connection } from './servers.ts'
 import { NotReachable } from './endpoint.ts'
+import { Connection } from './servers.ts'
 
 export interface McpTrialOptions {
   readonly name: string

@@ -1,6 +1,6 @@
 import type { ToolDefinition } from '@slipway/protocol'
-import { resultContent } from './result-content.ts'
 import { type Tool, type ToolAction, type ToolContext, text } from '../core/tool.ts'
+import { resultContent } from './result-content.ts'
 
 /** A tool as its server describes it; members that are not named here are kept. */
 export interface ServerTool {

@@ -14,8 +14,8 @@ import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import { type McpOptions, openMcp } from './servers.ts'
 import { exposedName } from './server-tool.ts'
+import { type McpOptions, openMcp } from './servers.ts'
 
 const patience = { timeout: 20_000, interval: 50 }
 const sdk = (path: string) => JSON.stringify(import.meta.resolve(`@modelcontextprotocol/sdk/${path}`))

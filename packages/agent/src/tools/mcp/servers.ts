@@ -3,11 +3,11 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { McpServer } from '@slipway/protocol'
 import { unlessAborted } from '../core/race-abort.ts'
+import type { Tool, ToolContext } from '../core/tool.ts'
+import { NotReachable, type Reach, reachOf } from './endpoint.ts'
 import { type BodyEnd, watchedFetch } from './limited-fetch.ts'
 import { LineProcess } from './line-process.ts'
-import { NotReachable, type Reach, reachOf } from './endpoint.ts'
 import { type CallOutcome, exposedName, mcpTool, type ServerTool } from './server-tool.ts'
-import type { Tool, ToolContext } from '../core/tool.ts'
 
 export interface McpOptions {
   /** By name; one with `disabled` (or `enabled: false`) is left out. */

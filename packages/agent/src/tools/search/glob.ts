@@ -1,16 +1,17 @@
 import { basename, dirname, isAbsolute, join, sep } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
-import { look, Refused } from '../core/file-access.ts'
-import { fitting, printable } from '../files/lines.ts'
 import { ownTool } from '../core/define-tool.ts'
-import { findFiles } from './ripgrep.ts'
+import { look, Refused } from '../core/file-access.ts'
 import type { OpenTools, ToolAction } from '../core/tool.ts'
+import { fitting, printable } from '../files/lines.ts'
+import { findFiles } from './ripgrep.ts'
 
 const maxFiles = 100
 
 /** Finds files by a pattern of their path, the newest first. */
 export const openGlob: OpenTools = ({ workspace }) => [
   ownTool({
+    directory: import.meta.dirname,
     tool: 'GlobTool',
     action: 'GlobAction',
     observation: 'GlobObservation',

@@ -1,16 +1,17 @@
 import { basename, dirname, join } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
-import { look, Refused } from '../core/file-access.ts'
-import { fitting, printable } from '../files/lines.ts'
 import { ownTool } from '../core/define-tool.ts'
-import { type Found, findFiles, matchesIn } from './ripgrep.ts'
+import { look, Refused } from '../core/file-access.ts'
 import type { OpenTools, ToolAction } from '../core/tool.ts'
+import { fitting, printable } from '../files/lines.ts'
+import { type Found, findFiles, matchesIn } from './ripgrep.ts'
 
 const maxFiles = 100
 
 /** Finds the files in which a regular expression matches, the newest first. */
 export const openGrep: OpenTools = ({ workspace }) => [
   ownTool({
+    directory: import.meta.dirname,
     tool: 'GrepTool',
     action: 'GrepAction',
     observation: 'GrepObservation',

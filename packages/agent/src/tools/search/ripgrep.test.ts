@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, symlink, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
+import type { Tool } from '../core/tool.ts'
+import { Temporary } from '../testing/fixtures.ts'
 import { openGlob } from './glob.ts'
 import { openGrep } from './grep.ts'
-import { Temporary } from '../testing/fixtures.ts'
-import type { Tool } from '../core/tool.ts'
 
 let place: Temporary
 let glob: Tool

@@ -1,9 +1,9 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
-import { openTaskTracker } from './task-tracker.ts'
-import { Temporary } from '../testing/fixtures.ts'
 import type { Tool } from '../core/tool.ts'
+import { Temporary } from '../testing/fixtures.ts'
+import { openTaskTracker } from './task-tracker.ts'
 
 let place: Temporary
 let tool: Tool

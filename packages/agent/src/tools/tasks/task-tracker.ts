@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseAction } from '@slipway/protocol'
-import { privateMode, Refused, readIfThere, replaceFile } from '../core/file-access.ts'
 import { ownTool } from '../core/define-tool.ts'
+import { privateMode, Refused, readIfThere, replaceFile } from '../core/file-access.ts'
 import type { OpenTools, ToolAction } from '../core/tool.ts'
 import { truncate } from '../core/truncate.ts'
 
@@ -15,6 +15,7 @@ export const openTaskTracker: OpenTools = ({ directory }) => {
   const file = join(directory, 'TASKS.json')
   return [
     ownTool({
+      directory: import.meta.dirname,
       tool: 'TaskTrackerTool',
       action: 'TaskTrackerAction',
       observation: 'TaskTrackerObservation',

@@ -1,10 +1,10 @@
 import type { TaskAction } from '@slipway/protocol'
 import { toolDefinition } from '@slipway/protocol'
 import { beforeEach, expect, test } from 'vitest'
-import { findTool, openTools } from '../registry.ts'
 import type { TaskResult } from '../core/task-executor.ts'
-import { Temporary } from '../testing/fixtures.ts'
 import type { Tool } from '../core/tool.ts'
+import { findTool, openTools } from '../registry.ts'
+import { Temporary } from '../testing/fixtures.ts'
 
 let place: Temporary
 beforeEach(async () => {

@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import type { ToolAction, ToolContext } from '../core/tool.ts'
-import { Capture } from './output-capture.ts'
-import { keyName, keystrokes } from './keys.ts'
-import type { Prompt } from './shell-prompt.ts'
 import { refusal, shortened } from './check-command.ts'
+import { keyName, keystrokes } from './keys.ts'
+import { Capture } from './output-capture.ts'
 import { type Pause, Shell } from './shell.ts'
+import type { Prompt } from './shell-prompt.ts'
 
 type Action = ToolAction<'TerminalAction'>
 

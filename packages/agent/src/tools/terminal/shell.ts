@@ -3,6 +3,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { awaitsInput, foregroundGroup, killGroup } from '../../workspace/processes.ts'
 import type { Pty, Workspace } from '../../workspace/workspace.ts'
+import { Screen } from './screen.ts'
 import {
   commandLine,
   type Prompt,
@@ -11,7 +12,6 @@ import {
   variablesFile,
   variablesLine,
 } from './shell-prompt.ts'
-import { Screen } from './screen.ts'
 
 export interface ShellOptions {
   readonly workspace: Workspace

@@ -5,8 +5,8 @@ import { observation, Problem } from '@slipway/protocol'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import { openTerminal } from './terminal.ts'
 import type { Tool } from '../core/tool.ts'
+import { openTerminal } from './terminal.ts'
 
 const secretValue = "s3cr'et $(value)\nin two lines"
 let base: string

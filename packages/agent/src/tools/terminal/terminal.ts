@@ -3,8 +3,8 @@ import { hostname, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { actionParameters, invalid, type Observation, parseAction, toolDefinitions } from '@slipway/protocol'
 import { failureText } from '../core/file-access.ts'
-import { type Answer, Session, type SessionParams } from './session.ts'
 import { type OpenTools, type Tool, type ToolAction, type ToolContext, text } from '../core/tool.ts'
+import { type Answer, Session, type SessionParams } from './session.ts'
 
 type Action = ToolAction<'TerminalAction'>
 

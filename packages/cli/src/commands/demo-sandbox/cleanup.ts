@@ -1,8 +1,8 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { note } from '../../output/terminal.ts'
-import { processesIn } from './find-processes.ts'
 import { eventually, type SandboxStage } from './context.ts'
+import { processesIn } from './find-processes.ts'
 
 /** What is there of sandboxes: their processes (undefined: nobody knows here) and their directories. */
 export interface Traces {

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { ControlClient } from '@slipway/client'
 import { serveSandboxes } from '@slipway/sandbox-server'
 import { note, paint, print } from '../../output/terminal.ts'
-import { playSandbox } from './play.ts'
+import { agentServer } from '../sandbox-server.ts'
 import { removeAll } from './cleanup.ts'
 import type { SandboxStage } from './context.ts'
-import { agentServer } from '../sandbox-server.ts'
+import { playSandbox } from './play.ts'
 
 export interface DemoSandboxOptions {
   readonly isFast: boolean

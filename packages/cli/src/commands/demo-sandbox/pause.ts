@@ -2,13 +2,13 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PositionedEvent } from '@slipway/client'
-import { print } from '../../output/terminal.ts'
 import { visible } from '../../output/sanitize.ts'
+import { print } from '../../output/terminal.ts'
 import { zipEntries } from '../../parsing/zip-entries.ts'
-import { tracesOf } from './cleanup.ts'
-import { counterFile } from './script.ts'
-import { eventually, type Pair, type SandboxStage } from './context.ts'
 import { command, heading, promise } from '../demo/context.ts'
+import { tracesOf } from './cleanup.ts'
+import { eventually, type Pair, type SandboxStage } from './context.ts'
+import { counterFile } from './script.ts'
 
 const stillMs = 1_500
 

@@ -3,14 +3,14 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { PositionedEvent } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { membersOf } from '../../output/action-text.ts'
 import { agentOf, cautionOf, llmOf } from '../../conversation/agent-request.ts'
 import { askUser, canAsk } from '../../conversation/confirmation-prompt.ts'
-import { printedRun, usageLine } from '../follow-run.ts'
-import { print } from '../../output/terminal.ts'
 import { inOneLine, waitingActions } from '../../conversation/pending-actions.ts'
-import { finalMessage, script, task } from './script.ts'
+import { membersOf } from '../../output/action-text.ts'
+import { print } from '../../output/terminal.ts'
+import { printedRun, usageLine } from '../follow-run.ts'
 import { command, heading, promise, type Stage, type Work } from './context.ts'
+import { finalMessage, script, task } from './script.ts'
 
 /** What the scripted model is charged with, in dollars a token. */
 const prices = { input_cost_per_token: 3e-6, output_cost_per_token: 15e-6 }

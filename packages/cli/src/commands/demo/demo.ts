@@ -5,12 +5,12 @@ import { delimiter, dirname, join } from 'node:path'
 import { serve } from '@slipway/agent-server'
 import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { canAsk } from '../../conversation/confirmation-prompt.ts'
 import type { Config } from '../../context/config.ts'
+import { canAsk } from '../../conversation/confirmation-prompt.ts'
 import { paint, print } from '../../output/terminal.ts'
-import { showLog } from './event-log.ts'
-import { command, heading, type Stage } from './context.ts'
 import { showWork } from './agent-run.ts'
+import { command, heading, type Stage } from './context.ts'
+import { showLog } from './event-log.ts'
 
 /**
  * The whole product in some seconds: a server on a free port with its data in a temporary directory, an agent that works there

@@ -2,12 +2,12 @@ import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { streamOf } from '../../parsing/to-readable-stream.ts'
-import { rawPage } from '../../parsing/raw-page.ts'
 import { print } from '../../output/terminal.ts'
+import { rawPage } from '../../parsing/raw-page.ts'
+import { streamOf } from '../../parsing/to-readable-stream.ts'
 import { conversationsCommand } from '../conversations.ts'
-import { command, heading, promise, type Stage, type Work } from './context.ts'
 import { eventTable, type SearchQuery } from '../search.ts'
+import { command, heading, promise, type Stage, type Work } from './context.ts'
 
 const sample = fileURLToPath(new URL('../sample-log/sample.jsonl', import.meta.url))
 

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
-import { startConversationRequest } from '../conversations/conversation.ts'
-import { event } from '../../events/event.ts'
 import { faultsOf } from '../../core/validation-issues.ts'
+import { event } from '../../events/event.ts'
+import { parametersOf, parseArguments } from '../../tools/action-parameters.ts'
+import { action, observation, toolDefinition } from '../../tools/registry.ts'
+import { task, taskAction } from '../../tools/task.ts'
+import { startConversationRequest } from '../conversations/conversation.ts'
 import { agentDefinition } from './agent-definition.ts'
 import { listSubAgentsRequest } from './sub-agent-routes.ts'
-import { action, observation, toolDefinition } from '../../tools/registry.ts'
-import { parametersOf, parseArguments } from '../../tools/action-parameters.ts'
-import { task, taskAction } from '../../tools/task.ts'
 
 const request = (...agent_definitions: readonly unknown[]) => ({
   agent: { llm: { model: 'm' } },

@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import { condenser, hookConfig, mcpConfig } from './agent.ts'
 import { boundedText, given, otherwise } from '../../core/schemas.ts'
+import { condenser, hookConfig, mcpConfig } from './agent.ts'
 
 const texts = otherwise(z.array(z.string()).max(200), [])
 

@@ -1,7 +1,7 @@
 import * as z from 'zod'
+import { given, otherwise } from '../../core/schemas.ts'
 import { marketplaceRegistration } from '../extensions/extension.ts'
 import { llm } from '../llm/llm.ts'
-import { given, otherwise } from '../../core/schemas.ts'
 
 const json = z.record(z.string(), z.unknown())
 

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import type { RouteTable } from '../../core/route.ts'
-import { agentLevel } from './agent-definition.ts'
 import { given, otherwise } from '../../core/schemas.ts'
+import { agentLevel } from './agent-definition.ts'
 
 const yes = otherwise(z.boolean(), true)
 const json = z.record(z.string(), z.unknown())

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import type { RouteTable } from '../../core/route.ts'
 import {
   bashCommand,
   bashEvent,
@@ -8,7 +9,6 @@ import {
   bashSearchQuery,
   executeBashRequest,
 } from './bash.ts'
-import type { RouteTable } from '../../core/route.ts'
 
 const tooMany = { 429: { description: 'Too many commands run already.' } }
 

@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type * as z from 'zod'
-import { agentRoutes } from '../routes.ts'
 import { must } from '../../core/assert.ts'
+import { faultsOf } from '../../core/validation-issues.ts'
+import { agentRoutes } from '../routes.ts'
 import {
   askAgentRequest,
   confirmationResponseRequest,
@@ -19,7 +20,6 @@ import {
   switchLlmRequest,
   updateSecretsRequest,
 } from './conversation.ts'
-import { faultsOf } from '../../core/validation-issues.ts'
 
 function check(schema: z.ZodType, value: unknown) {
   const result = schema.safeParse(value)

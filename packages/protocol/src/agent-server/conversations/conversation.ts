@@ -1,11 +1,11 @@
 import * as z from 'zod'
-import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer } from '../agents/agent.ts'
-import { extensionSource } from '../extensions/extension.ts'
-import { llm } from '../llm/llm.ts'
 import { content, textContent } from '../../core/message.ts'
 import { blankable, pageLimit, queryText } from '../../core/query.ts'
-import { agentDefinition } from '../agents/agent-definition.ts'
 import { boundedText, given, otherwise, uuid } from '../../core/schemas.ts'
+import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer } from '../agents/agent.ts'
+import { agentDefinition } from '../agents/agent-definition.ts'
+import { extensionSource } from '../extensions/extension.ts'
+import { llm } from '../llm/llm.ts'
 
 /** What a conversation is doing. */
 export const executionStatus = z

@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { conversationId, success } from '../conversations/conversation.ts'
-import type { RouteTable } from '../../core/route.ts'
 import { blankable, pageLimit, queryFlag, queryText } from '../../core/query.ts'
+import type { RouteTable } from '../../core/route.ts'
+import { conversationId, success } from '../conversations/conversation.ts'
 
 const path = z.object({ path: z.string().meta({ description: 'Absolute.' }) })
 const rest = z.object({

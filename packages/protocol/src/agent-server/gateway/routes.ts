@@ -1,5 +1,5 @@
-import { chatCompletion, chatRequest, modelList } from './chat-completion.ts'
 import type { RouteTable } from '../../core/route.ts'
+import { chatCompletion, chatRequest, modelList } from './chat-completion.ts'
 
 /** Conversations for programs that speak OpenAI's interface (wire 1.22). The key may come as `Authorization: Bearer`. */
 export const gatewayRoutes = {

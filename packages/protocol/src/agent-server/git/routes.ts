@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { gitChange, gitCommitPage, gitDiff } from './git.ts'
-import type { RouteTable } from '../../core/route.ts'
 import { queryInteger, queryText } from '../../core/query.ts'
+import type { RouteTable } from '../../core/route.ts'
+import { gitChange, gitCommitPage, gitDiff } from './git.ts'
 
 const directory = z.string().min(1).meta({ description: 'Absolute path of a directory.' })
 const file = z.string().min(1).meta({ description: 'Absolute path of a file.' })

@@ -1,5 +1,5 @@
-import { initRequest, initStatus } from './init.ts'
 import type { RouteTable } from '../../core/route.ts'
+import { initRequest, initStatus } from './init.ts'
 
 const status = {
   200: { description: 'The state.', schema: initStatus },

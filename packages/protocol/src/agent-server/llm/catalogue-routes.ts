@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import type { RouteTable } from '../../core/route.ts'
 import { blankable } from '../../core/query.ts'
+import type { RouteTable } from '../../core/route.ts'
 
 const tag = 'llm'
 const vendor = z.literal('openai')

@@ -1,10 +1,10 @@
 import * as z from 'zod'
+import type { RouteTable } from '../../core/route.ts'
 import {
   createProviderConnectionRequest,
   providerConnection,
   updateProviderConnectionRequest,
 } from './provider-connection.ts'
-import type { RouteTable } from '../../core/route.ts'
 
 const tag = 'llm'
 const connection = z.object({ connection_id: z.string() })

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import type { RouteTable } from '../../core/route.ts'
 import {
   mcpOAuthCallbackRequest,
   mcpOAuthStart,
@@ -6,7 +7,6 @@ import {
   mcpTestRequest,
   mcpTestResponse,
 } from './mcp.ts'
-import type { RouteTable } from '../../core/route.ts'
 
 const tag = 'mcp'
 const job = z.object({ job_id: z.string() })

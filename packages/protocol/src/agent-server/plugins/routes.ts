@@ -1,4 +1,6 @@
 import * as z from 'zod'
+import type { RouteTable } from '../../core/route.ts'
+import { given, otherwise } from '../../core/schemas.ts'
 import { conversationId, success } from '../conversations/conversation.ts'
 import {
   enableRequest,
@@ -7,8 +9,6 @@ import {
   installRequest,
   uninstallResponse,
 } from '../extensions/extension.ts'
-import type { RouteTable } from '../../core/route.ts'
-import { given, otherwise } from '../../core/schemas.ts'
 
 const yes = otherwise(z.boolean(), true)
 const named = z.object({ name: z.string() })

@@ -1,4 +1,6 @@
 import * as z from 'zod'
+import type { RouteTable } from '../../core/route.ts'
+import { uuid } from '../../core/schemas.ts'
 import {
   activateAgentProfileResponse,
   agentProfile,
@@ -9,8 +11,6 @@ import {
   renameAgentProfileRequest,
 } from './agent-profile.ts'
 import { profileName } from './llm-profile.ts'
-import type { RouteTable } from '../../core/route.ts'
-import { uuid } from '../../core/schemas.ts'
 
 const tag = 'agent profiles'
 const named = z.object({ name: profileName })

@@ -1,9 +1,9 @@
 import * as z from 'zod'
-import { toolSpec } from '../agents/agent.ts'
-import { profileName } from './llm-profile.ts'
-import { secretTexts } from '../../redaction/redact.ts'
-import { condenserSettings, verificationSettings } from '../settings/settings.ts'
 import { otherwise, uuid } from '../../core/schemas.ts'
+import { secretTexts } from '../../redaction/redact.ts'
+import { toolSpec } from '../agents/agent.ts'
+import { condenserSettings, verificationSettings } from '../settings/settings.ts'
+import { profileName } from './llm-profile.ts'
 
 /** Null and left out are the same on the way in; null on the way out. */
 const orNull = <S extends z.ZodType>(schema: S) => schema.nullable().default(null)

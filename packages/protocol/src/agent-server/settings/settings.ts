@@ -1,7 +1,7 @@
 import * as z from 'zod'
+import { boundedText, given, otherwise, uuid } from '../../core/schemas.ts'
 import { agentContext, mcpConfig, mcpServer, toolSpec } from '../agents/agent.ts'
 import { llm, secretText } from '../llm/llm.ts'
-import { boundedText, given, otherwise, uuid } from '../../core/schemas.ts'
 
 const json = z.record(z.string(), z.unknown())
 /** A member that is null until it is set. */

@@ -1,4 +1,6 @@
 import * as z from 'zod'
+import type { RouteTable } from '../../core/route.ts'
+import { given, otherwise } from '../../core/schemas.ts'
 import { hookConfig } from '../agents/agent.ts'
 import {
   enableRequest,
@@ -8,8 +10,6 @@ import {
   marketplaceRegistration,
   uninstallResponse,
 } from '../extensions/extension.ts'
-import type { RouteTable } from '../../core/route.ts'
-import { given, otherwise } from '../../core/schemas.ts'
 
 const projectDirectory = given(z.string()).meta({ description: 'Absolute path of the project.' })
 const yes = otherwise(z.boolean(), true)

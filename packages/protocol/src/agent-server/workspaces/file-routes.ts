@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { conversationId } from '../conversations/conversation.ts'
-import type { RouteTable } from '../../core/route.ts'
 import { queryText } from '../../core/query.ts'
+import type { RouteTable } from '../../core/route.ts'
+import { conversationId } from '../conversations/conversation.ts'
 
 const conversation = z.object({ conversation_id: conversationId })
 

@@ -1,11 +1,6 @@
 import * as z from 'zod'
 import type { RouteTable } from '../../core/route.ts'
-import {
-  addWorkspaceParentsRequest,
-  addWorkspacesRequest,
-  removedWorkspace,
-  workspacesList,
-} from './list.ts'
+import { addWorkspaceParentsRequest, addWorkspacesRequest, removedWorkspace, workspacesList } from './list.ts'
 
 const tag = 'workspaces'
 const query = z.object({ path: z.string().meta({ description: 'As it was added.' }) })

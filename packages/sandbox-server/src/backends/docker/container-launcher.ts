@@ -2,14 +2,14 @@ import { setTimeout } from 'node:timers/promises'
 import type { Log } from '@slipway/protocol'
 import type { VolumeInspectInfo } from 'dockerode'
 import type { Order } from '../backend.ts'
-import { tarOfDirectories } from './tar.ts'
 import { containerOf, type Place } from './container-options.ts'
+import type { Objects } from './docker-objects.ts'
 import { type Answer, type Engine, workLimitMs } from './engine.ts'
 import { factsOf, hostAddressOf } from './engine-info.ts'
 import { labelsOf } from './labels.ts'
 import type { Network } from './network.ts'
-import type { Objects } from './docker-objects.ts'
 import { directoriesOf, faultOf, workspace } from './sandbox-paths.ts'
+import { tarOfDirectories } from './tar.ts'
 
 const pullLimitMs = 15 * 60_000
 const mostAttempts = 3

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import type { Log } from '@slipway/protocol'
 import type { Backend, Isolation, Order, Seen } from '../backend.ts'
+import { Launch } from './container-launcher.ts'
+import { Objects } from './docker-objects.ts'
 import { Engine, workLimitMs } from './engine.ts'
 import { factsOf, isolationOf } from './engine-info.ts'
-import { orderHash, orderLabel, sandboxLabel } from './labels.ts'
-import { Launch } from './container-launcher.ts'
-import { Network } from './network.ts'
-import { Objects } from './docker-objects.ts'
 import { type Context, type Failure, lastLines, seenOf, seenOfVolume } from './inspect.ts'
+import { orderHash, orderLabel, sandboxLabel } from './labels.ts'
+import { Network } from './network.ts'
 
 /** How many containers are looked at at the same time. */
 const looks = 8

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import Docker from 'dockerode'
 import { expect, onTestFinished, test } from 'vitest'
 import { alive, inside, probeScript, seen, until } from '../backend.contract.ts'
-import { Engine } from './engine.ts'
 import { openDocker, type TestEngine, testEngine } from './docker-backend.contract.ts'
+import { Engine } from './engine.ts'
 
 const given = testEngine('SLIPWAY_TEST_DOCKER_SOCKET')
 

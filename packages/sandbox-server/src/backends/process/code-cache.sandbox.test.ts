@@ -8,9 +8,9 @@ import { expect, onTestFinished, type TestContext, test } from 'vitest'
 import { seen } from '../backend.contract.ts'
 import { CodeCache } from './code-cache.ts'
 import { comesTrue } from './host/files.ts'
+import { lookAt } from './host/processes.ts'
 import { findMeans, type Jail } from './host-capabilities.ts'
 import { openProcessPlace } from './testing/process-backend-fixture.ts'
-import { lookAt } from './host/processes.ts'
 
 const minuteMs = 60_000
 const answering = (exitCode = 0) =>

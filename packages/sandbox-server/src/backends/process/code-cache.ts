@@ -3,12 +3,12 @@ import { hash, randomBytes } from 'node:crypto'
 import { chmod, chown, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Log } from '@slipway/protocol'
-import { ignoring } from './host/files.ts'
 import { identityArguments, insidePlaces, jailArguments } from './bubblewrap/arguments.ts'
 import { type Started, spawnWithLists, started } from './bubblewrap/spawn-with-fds.ts'
+import { ignoring } from './host/files.ts'
+import { hostEnvironment } from './host/run-program.ts'
 import { type Jail, jailCommand } from './host-capabilities.ts'
 import { hostUserOf } from './sandbox-paths.ts'
-import { hostEnvironment } from './host/run-program.ts'
 
 export interface CodeCacheOptions {
   /** Of this cache alone, absolute; made when it is not there. */

@@ -1,12 +1,12 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Isolation, Resources } from '../backend.ts'
-import { canLimitDisk } from './host/disk-image.ts'
-import { findHierarchies, type Hierarchy } from './cgroups/cgroups.ts'
 import { identityArguments, jailArguments } from './bubblewrap/arguments.ts'
 import { spawnWithLists } from './bubblewrap/spawn-with-fds.ts'
-import { hostUserOf } from './sandbox-paths.ts'
+import { findHierarchies, type Hierarchy } from './cgroups/cgroups.ts'
+import { canLimitDisk } from './host/disk-image.ts'
 import { programPath, run } from './host/run-program.ts'
+import { hostUserOf } from './sandbox-paths.ts'
 
 /** What this host can do to keep sandboxes apart and within their limits; found out by doing it. */
 export interface Means {

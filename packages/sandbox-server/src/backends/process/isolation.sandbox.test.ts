@@ -7,10 +7,10 @@ import { dirname, join } from 'node:path'
 import { expect, onTestFinished, type TestContext, test } from 'vitest'
 import { alive, inside, probeScript, seen, until } from '../backend.contract.ts'
 import type { Order } from '../backend.ts'
-import { placeOf } from './sandbox-paths.ts'
-import type { ProcessBackendOptions } from './process-backend.ts'
-import { openProcessPlace, type ProcessPlace, readable } from './testing/process-backend-fixture.ts'
 import { processes } from './host/processes.ts'
+import type { ProcessBackendOptions } from './process-backend.ts'
+import { placeOf } from './sandbox-paths.ts'
+import { openProcessPlace, type ProcessPlace, readable } from './testing/process-backend-fixture.ts'
 
 const minuteMs = 60_000
 

@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { alive, inside, probeScript, seen, until } from '../backend.contract.ts'
 import type { Backend, Seen } from '../backend.ts'
-import { placeOf } from './sandbox-paths.ts'
 import type { ProcessBackendOptions } from './process-backend.ts'
-import { openProcessPlace } from './testing/process-backend-fixture.ts'
+import { placeOf } from './sandbox-paths.ts'
 import { supervisorOf } from './supervisor.ts'
+import { openProcessPlace } from './testing/process-backend-fixture.ts'
 
 const minuteMs = 60_000
 /** Four kills each, and for each kind: fewer than of a database, which comes back sooner. */

@@ -1,14 +1,20 @@
 import { chmod, chown, lstat, mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Order } from '../backend.ts'
+import {
+  identityArguments,
+  insidePlaces,
+  isWithin,
+  jailArguments,
+  mountForWorkingDir,
+} from './bubblewrap/arguments.ts'
 import { mountDisk } from './host/disk-image.ts'
 import { ignoring } from './host/files.ts'
-import { identityArguments, insidePlaces, isWithin, jailArguments, mountForWorkingDir } from './bubblewrap/arguments.ts'
+import { hostPath, run } from './host/run-program.ts'
 import { jailCommand, type Means } from './host-capabilities.ts'
+import { socketName } from './inspect.ts'
 import { type Place, shortSocketPath } from './sandbox-paths.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
-import { hostPath, run } from './host/run-program.ts'
-import { socketName } from './inspect.ts'
 import type { Launch } from './supervisor.ts'
 
 /** What the backend was told about this host. */

@@ -1,8 +1,16 @@
 import { readdir } from 'node:fs/promises'
-import { comesTrue, ignoring } from './host/files.ts'
 import { isFrozen, killGroups, membersOf, setFrozen } from './cgroups/sandbox-cgroups.ts'
+import { comesTrue, ignoring } from './host/files.ts'
+import {
+  bootId,
+  descendantsOf,
+  isMarked,
+  type Process,
+  processes,
+  signal,
+  signalAll,
+} from './host/processes.ts'
 import type { Place } from './sandbox-paths.ts'
-import { bootId, descendantsOf, isMarked, type Process, processes, signal, signalAll } from './host/processes.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import { supervisorOf } from './supervisor.ts'
 

@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { comesTrue, ignoring, textOf } from './host/files.ts'
-import type { Place } from './sandbox-paths.ts'
 import { fromStat, lookAt, type Process } from './host/processes.ts'
 import { hostEnvironment, hostPath } from './host/run-program.ts'
+import type { Place } from './sandbox-paths.ts'
 
 /**
  * The shell that stays beside a sandbox, outside of its walls and limits, and needs no server: it writes down who it is before it

@@ -1,12 +1,12 @@
 import { createServer } from 'node:net'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
-import { settingsOf, treesOf } from './cgroups/cgroups.ts'
 import { isWithin, mountForWorkingDir } from './bubblewrap/arguments.ts'
-import { howItEnded, plain } from './output.ts'
-import { hostUserOf, idPattern } from './sandbox-paths.ts'
+import { settingsOf, treesOf } from './cgroups/cgroups.ts'
 import { freePort, isFree } from './host/ports.ts'
 import { descendantsOf, fromStat, lookAt, processes, signal } from './host/processes.ts'
+import { howItEnded, plain } from './output.ts'
+import { hostUserOf, idPattern } from './sandbox-paths.ts'
 
 test('text of a program is shown without anything that acts on the reader', () => {
   fc.assert(

@@ -6,9 +6,9 @@ import {
   sandboxStatus,
 } from '@slipway/protocol'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage'
+import type { Reached } from '../../sandboxes/sandboxes.ts'
 import { hexOf } from './conversation-ids.ts'
 import type { Metrics } from './usage-metrics.ts'
-import type { Reached } from '../../sandboxes/sandboxes.ts'
 
 /** What is kept of a conversation besides what is searched for: `AppConversationRow.members`. */
 export interface Members {

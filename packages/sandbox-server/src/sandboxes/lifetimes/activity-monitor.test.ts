@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { due } from './lifetimes.ts'
 import { ann, bob, eventually, running, trial } from '../testing/sandboxes-fixture.ts'
+import { due } from './lifetimes.ts'
 
 const statusOf = async (
   sandboxes: Awaited<ReturnType<Awaited<ReturnType<typeof trial>>['open']>>,

@@ -1,10 +1,10 @@
 import type { Instant, Log } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
 import { Gate } from '../../async/semaphore.ts'
-import { idleSecondsOf } from './idle-time.ts'
-import { due, type Lifetimes } from './lifetimes.ts'
 import { type Ask, answerOf } from '../../network/agent-server-probe.ts'
 import type { Rows } from '../state/sandbox-repository.ts'
+import { idleSecondsOf } from './idle-time.ts'
+import { due, type Lifetimes } from './lifetimes.ts'
 
 interface Reachable {
   readonly url: string

@@ -2,9 +2,9 @@ import type { Ledger, SandboxRow, SandboxRows } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Backend } from '../../backends/backend.ts'
-import { edges } from './plan.ts'
-import { ann, eventually, type Trial, trial } from '../testing/sandboxes-fixture.ts'
 import type { Sandboxes, SandboxesOptions } from '../sandboxes.ts'
+import { ann, eventually, type Trial, trial } from '../testing/sandboxes-fixture.ts'
+import { edges } from './plan.ts'
 
 /** A control plane that ends at a step: from then on nothing of it writes a row or reaches the backend. */
 function mortal(at: Trial, endAt: number) {

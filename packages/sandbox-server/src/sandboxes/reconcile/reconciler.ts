@@ -1,7 +1,7 @@
 import type { SandboxRow } from '@slipway/storage'
 import type { Backend, Seen } from '../../backends/backend.ts'
-import { plan } from './plan.ts'
 import { statusOf } from '../state/sandbox-repository.ts'
+import { plan } from './plan.ts'
 import { type Surroundings, tellsOfFailure, Worker } from './worker.ts'
 
 export interface ReconcilerOptions extends Surroundings {

@@ -1,15 +1,15 @@
 import type { Log } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
-import type { Backend, Seen } from '../../backends/backend.ts'
-import { hashOf } from '../../auth/authenticator.ts'
-import { shownDetail } from '../state/status-detail.ts'
 import type { Gate } from '../../async/semaphore.ts'
-import type { Kept, Seals } from '../state/sandbox-secrets.ts'
-import { type Home, initBody, newKey } from '../state/sandbox-config.ts'
-import { placeText } from '../../network/endpoint.ts'
-import { plan, type Step, type Times } from './plan.ts'
+import { hashOf } from '../../auth/authenticator.ts'
+import type { Backend, Seen } from '../../backends/backend.ts'
 import { type Health, initialise, probe } from '../../network/agent-server-probe.ts'
+import { placeText } from '../../network/endpoint.ts'
+import { type Home, initBody, newKey } from '../state/sandbox-config.ts'
 import { isPooled, type RowMembers, type Rows, statusOf } from '../state/sandbox-repository.ts'
+import type { Kept, Seals } from '../state/sandbox-secrets.ts'
+import { shownDetail } from '../state/status-detail.ts'
+import { plan, type Step, type Times } from './plan.ts'
 
 export interface Surroundings {
   readonly rows: Rows

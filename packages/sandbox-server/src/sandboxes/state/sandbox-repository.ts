@@ -1,7 +1,7 @@
 import { Counts, type SandboxStatus, sandboxStatus, Tallies } from '@slipway/protocol'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
-import { edges } from '../reconcile/plan.ts'
 import { Rings } from '../../async/keyed-signal.ts'
+import { edges } from '../reconcile/plan.ts'
 
 export type RowMembers = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {
   readonly status?: SandboxStatus

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { shownDetail } from './status-detail.ts'
 import type { Kept } from './sandbox-secrets.ts'
+import { shownDetail } from './status-detail.ts'
 
 function kept(env: Record<string, string>, key = 'sk-slipway-canary-key'): Kept {
   const order = {

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util'
 import { secretTexts } from '@slipway/protocol'
-import type { Kept } from './sandbox-secrets.ts'
 import { secretForms } from '../../redaction/secret-forms.ts'
+import type { Kept } from './sandbox-secrets.ts'
 
 const maxChars = 4_000
 /** A shorter piece of a secret at the beginning of a line is left alone: it could be anything. */

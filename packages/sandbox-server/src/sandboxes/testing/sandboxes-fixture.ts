@@ -2,9 +2,9 @@ import { type SandboxSpec, sandboxSpec } from '@slipway/protocol'
 import type { Ledger } from '@slipway/storage'
 import { expect, onTestFinished } from 'vitest'
 import { ModelBackend } from '../../backends/testing/fake-backend.ts'
+import { openTrialLedger } from '../../testing/fixtures.ts'
 import { Sandboxes, type SandboxesOptions } from '../sandboxes.ts'
 import { Specs } from '../specs.ts'
-import { openTrialLedger } from '../../testing/fixtures.ts'
 
 export const ann = { owner: 'ann' }
 export const bob = { owner: 'bob' }

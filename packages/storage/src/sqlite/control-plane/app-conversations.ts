@@ -1,4 +1,3 @@
-import { fold } from '../../text/case-folding.ts'
 import type {
   AppConversationFilter,
   AppConversationRow,
@@ -8,6 +7,7 @@ import type {
   RowSort,
   Scope,
 } from '../../control-plane/control-plane-store.ts'
+import { fold } from '../../text/case-folding.ts'
 import type { Database } from '../database/database.ts'
 import type { Changes } from './change-queue.ts'
 import { byMoment, type Conditions, inScope, narrow } from './conditions.ts'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { Database } from '../database/database.ts'
 import { temporary } from '../../testing/temporary-directory.ts'
+import { Database } from '../database/database.ts'
 import { Changes } from './change-queue.ts'
 
 test('a change that fails half way leaves nothing behind, and those beside it stay and see each other', async () => {

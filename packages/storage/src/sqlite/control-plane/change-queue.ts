@@ -1,5 +1,5 @@
-import { type Database, resultCode } from '../database/database.ts'
 import { Writer } from '../database/commit-queue.ts'
+import { type Database, resultCode } from '../database/database.ts'
 
 type Outcome<T> = { readonly answer: T } | { readonly error: unknown }
 

@@ -8,11 +8,11 @@ import { SqliteAppConversationRows } from './app-conversations.ts'
 import { Changes } from './change-queue.ts'
 import { SqliteDocumentRows } from './documents.ts'
 import { SqlitePendingMessageRows } from './pending-messages.ts'
-import { SqlitePeopleRows } from './users.ts'
 import { SqliteQuotaRows } from './quota.ts'
 import { SqliteSandboxRows } from './sandboxes.ts'
 import { ledgerMigrations } from './schema.ts'
 import { SqliteStartTaskRows } from './start-tasks.ts'
+import { SqlitePeopleRows } from './users.ts'
 
 /** Of the pages of control.db. */
 const cacheBytes = 8 * 1024 * 1024

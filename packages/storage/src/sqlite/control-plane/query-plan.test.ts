@@ -1,17 +1,17 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { AppConversationFilter, Scope } from '../../control-plane/control-plane-store.ts'
-import { Database } from '../database/database.ts'
 import { temporary } from '../../testing/temporary-directory.ts'
+import { Database } from '../database/database.ts'
 import { childrenTail, listingOf, sandboxTail } from './app-conversations.ts'
 import { documentSql } from './documents.ts'
 import { moveSql, placeSql, targetTail, waitingSql } from './pending-messages.ts'
-import { hashTail, keysTail, newest, orgsOfTail } from './users.ts'
 import { usedSql } from './quota.ts'
 import { batchTail, keyTail, othersSql, pooledTail, runningTail, sandboxListing } from './sandboxes.ts'
 import { ledgerMigrations } from './schema.ts'
 import { removeOfSql, taskListing, unfinishedTail } from './start-tasks.ts'
 import { type Listing, pageSql } from './table.ts'
+import { hashTail, keysTail, newest, orgsOfTail } from './users.ts'
 
 const scopes: readonly Scope[] = [{ owner: null }, { owner: 'a', org: 'o' }]
 const starts = [undefined, { value: 1, id: 'x' }]

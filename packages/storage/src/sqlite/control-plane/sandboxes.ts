@@ -1,6 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Instant } from '@slipway/protocol'
-import type { PageQuery, RowPage, SandboxRow, SandboxRows, Scope } from '../../control-plane/control-plane-store.ts'
+import type {
+  PageQuery,
+  RowPage,
+  SandboxRow,
+  SandboxRows,
+  Scope,
+} from '../../control-plane/control-plane-store.ts'
 import type { Database } from '../database/database.ts'
 import type { Changes } from './change-queue.ts'
 import { inScope } from './conditions.ts'

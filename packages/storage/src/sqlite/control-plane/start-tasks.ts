@@ -1,5 +1,12 @@
 import type { Instant } from '@slipway/protocol'
-import type { PageQuery, RowPage, RowSort, Scope, StartTaskRow, StartTaskRows } from '../../control-plane/control-plane-store.ts'
+import type {
+  PageQuery,
+  RowPage,
+  RowSort,
+  Scope,
+  StartTaskRow,
+  StartTaskRows,
+} from '../../control-plane/control-plane-store.ts'
 import type { Database } from '../database/database.ts'
 import type { Changes } from './change-queue.ts'
 import { byMoment, type Conditions, inScope, narrow } from './conditions.ts'

@@ -1,5 +1,12 @@
 import { type Instant, Problem } from '@slipway/protocol'
-import type { ApiKeyRow, OrgRow, PageQuery, PeopleRows, RowPage, UserRow } from '../../control-plane/control-plane-store.ts'
+import type {
+  ApiKeyRow,
+  OrgRow,
+  PageQuery,
+  PeopleRows,
+  RowPage,
+  UserRow,
+} from '../../control-plane/control-plane-store.ts'
 import type { Database } from '../database/database.ts'
 import type { Changes } from './change-queue.ts'
 import { Table } from './table.ts'

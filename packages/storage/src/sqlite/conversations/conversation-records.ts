@@ -7,11 +7,11 @@ import type {
   TagFilter,
   Vault,
 } from '../../conversations/conversation-records.ts'
+import type { Step } from '../database/commit-queue.ts'
 import type { Value } from '../database/database.ts'
 import type { Parts } from '../event-log/event-log.ts'
-import type { Purge } from './purge.ts'
 import { emptyVault, readVault, writeSealed, writeSnapshot } from '../event-log/sealed-state.ts'
-import type { Step } from '../database/commit-queue.ts'
+import type { Purge } from './purge.ts'
 
 type Row = readonly [
   ordinal: number,

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Problem } from '@slipway/protocol'
-import type { ReceivedEvent } from '../../event-log/event-log.ts'
 import type { Import } from '../../conversations/import-session.ts'
+import type { ReceivedEvent } from '../../event-log/event-log.ts'
 import type { Parts } from '../event-log/event-log.ts'
 import type { Extent } from '../event-log/log-heads.ts'
-import type { Purge } from './purge.ts'
 import { writeSealed } from '../event-log/sealed-state.ts'
+import type { Purge } from './purge.ts'
 
 /** Takes the pen, and writes down where the conversation ends, so that a crash leaves nothing behind for good. */
 export async function startImport(parts: Parts, purge: Purge, conversation: string): Promise<Import> {

@@ -1,12 +1,12 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { Database } from './database.ts'
+import { temporary } from '../../testing/temporary-directory.ts'
 import { Events } from '../event-log/event-rows.ts'
 import { Facets } from '../event-log/kind-source-index.ts'
 import { Heads } from '../event-log/log-heads.ts'
 import { logMigrations } from '../event-log/schema.ts'
-import { temporary } from '../../testing/temporary-directory.ts'
 import { Writer } from './commit-queue.ts'
+import { Database } from './database.ts'
 
 test('changes of one turn share a transaction, and each answers after it', async () => {
   using store = opened()

@@ -1,6 +1,6 @@
 import { Problem } from '@slipway/protocol'
-import { type Database, isFatal, resultCode } from './database.ts'
 import { WriterNumbers } from './commit-metrics.ts'
+import { type Database, isFatal, resultCode } from './database.ts'
 
 /** One change, planned: `apply` writes it, `done` runs after the commit and gives the answer. */
 export interface Step<T> {

@@ -1,8 +1,8 @@
 import type { Instant } from '@slipway/protocol'
 import { Bell, Sleeper } from '../../async/signal.ts'
 import type { Behind, Deliveries } from '../../deliveries/deliveries.ts'
-import type { Database } from '../database/database.ts'
 import type { Writer } from '../database/commit-queue.ts'
+import type { Database } from '../database/database.ts'
 
 type Visible = readonly [ordinal: number, head: number, updated_at: Instant]
 type Cursor = readonly [ordinal: number, position: number, updated_at: Instant | null]

@@ -2,9 +2,9 @@ import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
 import type { StoredEvent } from '../../event-log/event-log.ts'
 import { conversation, positions } from '../../testing/fixtures.ts'
-import { batchBytes, Live } from './live-tails.ts'
-import { openStorage } from '../storage.ts'
 import { temporary } from '../../testing/temporary-directory.ts'
+import { openStorage } from '../storage.ts'
+import { batchBytes, Live } from './live-tails.ts'
 
 test('readers at one position get the same batch', () => {
   const live = new Live()

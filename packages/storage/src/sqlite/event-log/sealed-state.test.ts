@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { Database } from '../database/database.ts'
-import { logMigrations } from './schema.ts'
-import { openStorage } from '../storage.ts'
 import { temporary } from '../../testing/temporary-directory.ts'
+import { Database } from '../database/database.ts'
+import { openStorage } from '../storage.ts'
+import { logMigrations } from './schema.ts'
 
 const ids = ['0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e', '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'] as const
 

@@ -2,10 +2,10 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { fold } from '../../text/case-folding.ts'
 import { conversation, imported, other, positions, received } from '../../testing/fixtures.ts'
-import { openStorage, type SqliteStorage } from '../storage.ts'
 import { temporary } from '../../testing/temporary-directory.ts'
+import { fold } from '../../text/case-folding.ts'
+import { openStorage, type SqliteStorage } from '../storage.ts'
 
 const ascending = { limit: 100, sort_order: 'TIMESTAMP' } as const
 const message = (id: string, instant: number, text: string, source = 'user') =>

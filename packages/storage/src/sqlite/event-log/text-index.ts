@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import type { Log } from '@slipway/protocol'
-import { positionsPerConversation } from './schema.ts'
 import type { Selection } from './event-search.ts'
+import { positionsPerConversation } from './schema.ts'
 import type { TextAnswer, TextRequest } from './text-worker.ts'
 
 export interface TextIndexOptions {

@@ -2,8 +2,8 @@ import { rmSync } from 'node:fs'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { encodeParts, indexText, type Needle } from '../../text/needle.ts'
 import { bufferOf, Database } from '../database/database.ts'
-import { positionsPerConversation, rowBase } from './schema.ts'
 import { comparison, rowBounds, type Selection } from './event-search.ts'
+import { positionsPerConversation, rowBase } from './schema.ts'
 
 /** index.db. `parts` are folded texts; `upto` is the position that the index of a conversation has come to. */
 export const indexMigrations = [

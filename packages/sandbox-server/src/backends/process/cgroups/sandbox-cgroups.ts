@@ -2,8 +2,8 @@ import { mkdir, rmdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Resources } from '../../backend.ts'
 import { comesTrue, ignoring, textOf } from '../host/files.ts'
-import { type Hierarchy, isWritten, settingsOf } from './cgroups.ts'
 import { signal } from '../host/processes.ts'
+import { type Hierarchy, isWritten, settingsOf } from './cgroups.ts'
 
 /** The groups of one sandbox, as directories, one in each hierarchy. They are told apart by the files in them. */
 export type Groups = readonly string[]
