@@ -10,11 +10,11 @@ import { pages } from './benchmarks/pages.ts'
 import { sandboxes } from './benchmarks/sandboxes.ts'
 import { start } from './benchmarks/start.ts'
 import { steps } from './benchmarks/steps.ts'
-import { type Bench, temporary } from './support/fixtures.ts'
-import { type Row, table } from './support/result-table.ts'
+import { type BenchContext, createDirectoryFactory } from './support/fixtures.ts'
+import { type ResultRow, formatTable } from './support/result-table.ts'
 
 /** `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each beside a floor of the same run. */
-const benches: Readonly<Record<string, (bench: Bench) => Promise<Row[]>>> = {
+const benchmarks: Readonly<Record<string, (bench: BenchContext) => Promise<ResultRow[]>>> = {
   pages,
   depth,
   append,
@@ -30,33 +30,33 @@ const { values, positionals } = parseArgs({
   options: { quick: { type: 'boolean', default: false }, profile: { type: 'string' } },
   allowPositionals: true,
 })
-const names = positionals.length > 0 ? positionals : Object.keys(benches)
-const unknown = names.filter((name) => !Object.hasOwn(benches, name))
+const names = positionals.length > 0 ? positionals : Object.keys(benchmarks)
+const unknown = names.filter((name) => !Object.hasOwn(benchmarks, name))
 if (unknown.length > 0)
-  throw new Error(`no such benchmark: ${unknown}; there are ${Object.keys(benches).join(', ')}`)
+  throw new Error(`no such benchmark: ${unknown}; there are ${Object.keys(benchmarks).join(', ')}`)
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 
 console.log(
   `node bench/main.ts ${process.argv.slice(2).join(' ')}\n` +
     `${cpus().length} x ${cpus()[0]?.model}, ${Math.round(totalmem() / 1e9)} GB, ${process.platform} ${process.arch}, node ${process.version}\n`,
 )
-const bench: Bench = {
+const bench: BenchContext = {
   isQuick: values.quick,
   profileDirectory: values.profile,
-  directory: temporary(),
+  directory: createDirectoryFactory(),
 }
-const rows: Row[] = []
+const rows: ResultRow[] = []
 for (const name of names) {
   const startedAt = performance.now()
-  const measured = (await benches[name]?.(bench)) ?? []
+  const measured = (await benchmarks[name]?.(bench)) ?? []
   console.log(`${name}: ${((performance.now() - startedAt) / 1000).toFixed(0)} s`)
   rows.push(...measured)
-  if (!bench.isQuick) await write(name, measured)
+  if (!bench.isQuick) await writeResults(name, measured)
 }
-console.log(`\n${table(rows)}`)
+console.log(`\n${formatTable(rows)}`)
 
-async function write(name: string, measured: readonly Row[]): Promise<void> {
+async function writeResults(name: string, rows: readonly ResultRow[]): Promise<void> {
   const directory = new URL('results/', import.meta.url)
   await mkdir(directory, { recursive: true })
-  await writeFile(new URL(`${name}.json`, directory), `${JSON.stringify(measured, null, 2)}\n`)
+  await writeFile(new URL(`${name}.json`, directory), `${JSON.stringify(rows, null, 2)}\n`)
 }

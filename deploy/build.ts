@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import Docker from 'dockerode'
-import { stage, version } from './context.ts'
+import { createBuildContext, readVersion } from './context.ts'
 
 /**
  * `npm run image -- [--tag slipway-agent-server] [--base <image>] [--engine-socket <path>]...`: builds the image of the agent
@@ -29,7 +29,7 @@ try {
     const cpu = cpus[Arch]
     if (cpu === undefined) throw new Error(`There is no Node for an engine on ${Arch}`)
     const context = staged.get(cpu) ?? join(directory, cpu)
-    if (!staged.has(cpu)) await stage(context, cpu)
+    if (!staged.has(cpu)) await createBuildContext(context, cpu)
     staged.set(cpu, context)
     await build(docker, context)
   }
@@ -45,7 +45,7 @@ async function build(docker: Docker, context: string): Promise<void> {
       buildargs: { BASE: values.base },
       labels: {
         'org.opencontainers.image.title': 'Slipway agent server',
-        'org.opencontainers.image.version': await version(),
+        'org.opencontainers.image.version': await readVersion(),
       },
       forcerm: true,
     },

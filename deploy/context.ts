@@ -4,13 +4,13 @@ import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dirname, '..')
 /** What runs inside a sandbox: the agent server and the floors below it. */
-const packages = ['protocol', 'storage', 'http', 'agent', 'agent-server']
+const includedPackages = ['protocol', 'storage', 'http', 'agent', 'agent-server']
 
 /**
  * Fills a directory with all that the Dockerfile copies. The libraries come by `npm ci` from the lockfile and from whatever
  * registry npm is set up with here, for the engine's kind of machine; the build itself downloads none.
  */
-export async function stage(directory: string, cpu: string): Promise<void> {
+export async function createBuildContext(directory: string, cpu: string): Promise<void> {
   const app = join(directory, 'app')
   await mkdir(join(app, 'packages'), { recursive: true })
   for (const file of ['package.json', 'package-lock.json', 'LICENSE'])
@@ -32,19 +32,19 @@ export async function stage(directory: string, cpu: string): Promise<void> {
     '--libc=glibc',
     `--cpu=${cpu}`,
   ])
-  await removeOthers(app, all)
-  for (const name of packages) {
+  await removeUnused(app, all)
+  for (const name of includedPackages) {
     const from = join(root, 'packages', name, 'src')
-    await cp(from, join(app, 'packages', name, 'src'), { recursive: true, filter: isNeeded })
+    await cp(from, join(app, 'packages', name, 'src'), { recursive: true, filter: isReleased })
   }
   await cp(join(root, 'deploy/Dockerfile'), join(directory, 'Dockerfile'))
 }
 
-const isNeeded = (path: string) => !/\.(test|contract|bench)\.ts$/.test(path)
+const isReleased = (path: string) => !/\.(test|contract|bench)\.ts$/.test(path)
 
 /** The other workspaces with their links, and what of Node only compilers need. */
-async function removeOthers(app: string, all: readonly string[]): Promise<void> {
-  for (const name of all.filter((name) => !packages.includes(name))) {
+async function removeUnused(app: string, all: readonly string[]): Promise<void> {
+  for (const name of all.filter((name) => !includedPackages.includes(name))) {
     await rm(join(app, 'packages', name), { recursive: true })
     await rm(join(app, 'node_modules/@slipway', name), { force: true })
   }
@@ -57,7 +57,7 @@ async function removeOthers(app: string, all: readonly string[]): Promise<void> 
 }
 
 /** The version that the image says it has. */
-export async function version(): Promise<string> {
+export async function readVersion(): Promise<string> {
   const text = await readFile(join(root, 'packages/agent-server/package.json'), 'utf8')
   return String(JSON.parse(text).version)
 }

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { faults, importsOf, readSources } from './check-imports.ts'
+import { findViolations, parseImports, readSources } from './check-imports.ts'
 
-const source = (file: string, text: string) => ({ file, text, imports: importsOf(text) })
+const source = (file: string, text: string) => ({ file, text, imports: parseImports(text) })
 
 test('every form of import is seen, types and dynamic ones too', () => {
   const text = `import type { A } from './a.ts'\nimport {\n  b,\n  c,\n} from '@slipway/x'\nexport { d } from './d.ts'\nimport './e.ts'\nconst f = await import('./f.ts')\n`
-  expect(importsOf(text)).toEqual(['./a.ts', '@slipway/x', './d.ts', './e.ts', './f.ts'])
+  expect(parseImports(text)).toEqual(['./a.ts', '@slipway/x', './d.ts', './e.ts', './f.ts'])
 })
 
 test.each([
@@ -38,7 +38,7 @@ test.each([
   ['a test from a source', 'http/src/a.ts', `import { x } from './b.test.ts'`, 'a test'],
   ['the environment', 'http/src/a.ts', 'const x = process.env.HOME', 'reads process.env'],
 ])('%s is refused', (_, file, text, fault) => {
-  expect(faults([source(file, text)])).toEqual([expect.stringContaining(fault)])
+  expect(findViolations([source(file, text)])).toEqual([expect.stringContaining(fault)])
 })
 
 test('a ring of files is refused and named once', () => {
@@ -46,9 +46,9 @@ test('a ring of files is refused and named once', () => {
     source('http/src/a.ts', `import './b.ts'`),
     source('http/src/b.ts', `import type { A } from './a.ts'`),
   ]
-  expect(faults(ring)).toEqual(['ring: http/src/a.ts -> http/src/b.ts -> http/src/a.ts'])
+  expect(findViolations(ring)).toEqual(['ring: http/src/a.ts -> http/src/b.ts -> http/src/a.ts'])
 })
 
 test('the sources keep to the borders', () => {
-  expect(faults(readSources())).toEqual([])
+  expect(findViolations(readSources())).toEqual([])
 })

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
-import { environment, libraries, packages, sideDoors } from './import-rules.ts'
+import { environmentReaders, libraryFolders, packageImports, allowedSubpaths } from './import-rules.ts'
 
 const root = resolve(import.meta.dirname, '../packages')
 const importPattern =
@@ -13,27 +13,27 @@ interface Source {
 }
 
 /** Every fault of the sources against the borders, as `file: what is wrong`. Type imports count. */
-export function faults(sources: readonly Source[]): string[] {
-  return [...sources.flatMap(faultsOf), ...rings(sources)]
+export function findViolations(sources: readonly Source[]): string[] {
+  return [...sources.flatMap(fileViolations), ...findCycles(sources)]
 }
 
-function faultsOf({ file, text, imports }: Source): string[] {
-  const found: string[] = []
+function fileViolations({ file, text, imports }: Source): string[] {
+  const violations: string[] = []
   const own = file.split('/')[0] ?? ''
   const isTest = /\.(test|contract|bench)\.ts$/.test(file)
   for (const target of imports) {
-    const fault = target.startsWith('.')
-      ? localFault(file, own, target, isTest)
-      : moduleFault(file, own, target, isTest)
-    if (fault !== undefined) found.push(`${file}: ${fault}`)
+    const violation = target.startsWith('.')
+      ? localImportViolation(file, own, target, isTest)
+      : packageImportViolation(file, own, target, isTest)
+    if (violation !== undefined) violations.push(`${file}: ${violation}`)
   }
-  if (!isTest && /\bprocess\.env\b/.test(text) && !environment.includes(file)) {
-    found.push(`${file}: reads process.env; only ${environment.join(', ')} may`)
+  if (!isTest && /\bprocess\.env\b/.test(text) && !environmentReaders.includes(file)) {
+    violations.push(`${file}: reads process.env; only ${environmentReaders.join(', ')} may`)
   }
-  return found
+  return violations
 }
 
-function localFault(file: string, own: string, target: string, isTest: boolean): string | undefined {
+function localImportViolation(file: string, own: string, target: string, isTest: boolean): string | undefined {
   const path = resolveLocal(file, target)
   if (!path.startsWith(`${own}/`)) return `imports ${target}: another package by path`
   if (/\.(test|contract)\.ts$/.test(path) && !isTest) return `imports ${target}: a test`
@@ -44,16 +44,16 @@ function localFault(file: string, own: string, target: string, isTest: boolean):
   return undefined
 }
 
-function moduleFault(file: string, own: string, target: string, isTest: boolean): string | undefined {
-  const inside = /^@slipway\/([^/]+)(\/.*)?$/.exec(target)
-  if (inside !== null) {
-    const [, name = '', path] = inside
-    if (path !== undefined && !sideDoors.includes(target)) return `imports ${target}: past the front door`
-    if (isTest || packages[own]?.includes(name)) return undefined
-    return `imports ${target}: ${own} may import ${packages[own]?.join(', ') || 'nothing'}`
+function packageImportViolation(file: string, own: string, target: string, isTest: boolean): string | undefined {
+  const ownPackage = /^@slipway\/([^/]+)(\/.*)?$/.exec(target)
+  if (ownPackage !== null) {
+    const [, name = '', path] = ownPackage
+    if (path !== undefined && !allowedSubpaths.includes(target)) return `imports ${target}: past the front door`
+    if (isTest || packageImports[own]?.includes(name)) return undefined
+    return `imports ${target}: ${own} may import ${packageImports[own]?.join(', ') || 'nothing'}`
   }
   if (isTest) return undefined
-  for (const [library, places] of Object.entries(libraries)) {
+  for (const [library, places] of Object.entries(libraryFolders)) {
     const isMatch = library.endsWith('/')
       ? target.startsWith(library)
       : target === library || target.startsWith(`${library}/`)
@@ -69,7 +69,7 @@ function resolveLocal(file: string, target: string): string {
 }
 
 /** Files that import each other in a circle, each circle once. */
-function rings(sources: readonly Source[]): string[] {
+function findCycles(sources: readonly Source[]): string[] {
   const edges = new Map(
     sources.map(({ file, imports }) => [
       file,
@@ -77,11 +77,11 @@ function rings(sources: readonly Source[]): string[] {
     ]),
   )
   const state = new Map<string, 'open' | 'done'>()
-  const found: string[] = []
+  const cycles: string[] = []
   const visit = (file: string, path: readonly string[]): void => {
     if (state.get(file) === 'done') return
     if (state.get(file) === 'open') {
-      found.push(`ring: ${[...path.slice(path.indexOf(file)), file].join(' -> ')}`)
+      cycles.push(`ring: ${[...path.slice(path.indexOf(file)), file].join(' -> ')}`)
       return
     }
     state.set(file, 'open')
@@ -89,7 +89,7 @@ function rings(sources: readonly Source[]): string[] {
     state.set(file, 'done')
   }
   for (const file of edges.keys()) visit(file, [])
-  return found
+  return cycles
 }
 
 /** All sources below `packages/`. */
@@ -98,17 +98,17 @@ export function readSources(): Source[] {
     .filter((file) => file.endsWith('.ts') && !file.includes('node_modules'))
     .map((file) => {
       const text = readFileSync(join(root, file), 'utf8')
-      return { file: relative(root, join(root, file)), text, imports: importsOf(text) }
+      return { file: relative(root, join(root, file)), text, imports: parseImports(text) }
     })
 }
 
 /** What a source text imports, types and dynamic imports too. */
-export function importsOf(text: string): string[] {
+export function parseImports(text: string): string[] {
   return [...text.matchAll(importPattern)].map((m) => m[1] ?? m[2] ?? m[3] ?? '')
 }
 
 if (import.meta.main) {
-  const found = faults(readSources())
+  const found = findViolations(readSources())
   for (const fault of found) console.error(fault)
   process.exitCode = found.length === 0 ? 0 : 1
 }

@@ -1,5 +1,5 @@
 /** Who may import whom (ARCHITECTURE.md, "Borders"): the table that check-imports.ts holds the sources to. */
-export const packages: Readonly<Record<string, readonly string[]>> = {
+export const packageImports: Readonly<Record<string, readonly string[]>> = {
   protocol: [],
   client: ['protocol'],
   storage: ['protocol'],
@@ -11,10 +11,10 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Parts of a package that may be imported alone: without the schemas, which cost a thread more memory than its work. */
-export const sideDoors: readonly string[] = ['@slipway/protocol/message-texts']
+export const allowedSubpaths: readonly string[] = ['@slipway/protocol/message-texts']
 
 /** One library, one place: the folders (from `packages/`) in which a module may be imported. Tests are free. */
-export const libraries: Readonly<Record<string, readonly string[]>> = {
+export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   zod: ['protocol/', 'agent-server/src/config/config.ts', 'sandbox-server/src/config/config.ts'],
   fastify: ['http/'],
   '@fastify/': ['http/'],
@@ -44,7 +44,7 @@ export const libraries: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** `process.env` is read here and nowhere else. */
-export const environment: readonly string[] = [
+export const environmentReaders: readonly string[] = [
   'agent-server/src/main.ts',
   'sandbox-server/src/main.ts',
   'cli/src/context/config.ts',

@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { agentOpenApi, controlOpenApi } from '@slipway/protocol'
+import { agentServerOpenApi, sandboxServerOpenApi } from '@slipway/protocol'
 
-const documents = { 'agent-server.json': agentOpenApi, 'sandbox-server.json': controlOpenApi }
+const documents = { 'agent-server.json': agentServerOpenApi, 'sandbox-server.json': sandboxServerOpenApi }
 
 /** With `--check` it fails when a committed document differs; without, it writes the documents. */
 for (const [name, document] of Object.entries(documents)) {

@@ -1,8 +1,8 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { layClient } from './release/client-package.ts'
-import { layCommand } from './release/command-package.ts'
+import { createClientPackage } from './release/client-package.ts'
+import { createCommandPackage } from './release/command-package.ts'
 import { readPackage, runProgram } from './release/files.ts'
 
 /**
@@ -16,8 +16,8 @@ const stage = join(out, 'stage')
 await rm(stage, { recursive: true, force: true })
 try {
   for (const [name, lay] of [
-    ['slipway', layCommand],
-    ['slipway-client', layClient],
+    ['slipway', createCommandPackage],
+    ['slipway-client', createClientPackage],
   ] as const) {
     const directory = join(stage, name)
     await mkdir(directory, { recursive: true })

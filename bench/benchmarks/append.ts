@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { must } from '@slipway/protocol'
 import type { EventDraft, ReceivedEvent, Storage } from '@slipway/storage'
-import { type Bench, conversation, withStorage } from '../support/fixtures.ts'
-import { firstInstant, generate } from '../support/generate-log.ts'
-import { atLeast, information, type Pair, type Row } from '../support/result-table.ts'
+import { type BenchContext, conversationId, withStorage } from '../support/fixtures.ts'
+import { firstInstant, generateLog } from '../support/generate-log.ts'
+import { atLeast, information, type MeasuredPair, type ResultRow } from '../support/result-table.ts'
 
 const groupSize = 100
 
@@ -12,53 +12,53 @@ const groupSize = 100
  * Durable appends of events of about 1 kB, a hundred callers at a time: at least 0.5 of a bare `node:sqlite` loop
  * that inserts the same rows into the same tables, with the same indexes, pragmas and group size.
  */
-export async function append(bench: Bench): Promise<Row[]> {
-  const events = [...generate({ count: bench.isQuick ? 500 : 20_000, words: 110 })]
-  const drafts = events.map(draftOf)
+export async function append(bench: BenchContext): Promise<ResultRow[]> {
+  const events = [...generateLog({ count: bench.isQuick ? 500 : 20_000, words: 110 })]
+  const drafts = events.map(toDraft)
   const rounds = bench.isQuick ? 1 : 5
-  const rows: Row[] = []
-  for (const [name, given] of [
+  const rows: ResultRow[] = []
+  for (const [name, input] of [
     ['received events', events],
     ['drafts', drafts],
   ] as const) {
-    const pairs: Pair[] = []
-    for (let round = 0; round < rounds; round++) pairs.push(await pair(bench, given, grouped))
+    const pairs: MeasuredPair[] = []
+    for (let round = 0; round < rounds; round++) pairs.push(await measurePair(bench, input, appendInGroups))
     rows.push(atLeast(`${name}, ${groupSize} at a time`, 'appends/s', pairs, 0.5))
   }
-  const { ours, floor } = await pair(bench, drafts.slice(0, 2000), single, 1)
+  const { ours, floor } = await measurePair(bench, drafts.slice(0, 2000), appendOneByOne, 1)
   rows.push(information('drafts, one at a time', 'appends/s', ours, floor))
   return rows
 }
 
 /** The event as its writer would hand it over: the log gives id and timestamp. */
-function draftOf({ bytes }: ReceivedEvent): EventDraft {
+function toDraft({ bytes }: ReceivedEvent): EventDraft {
   const { id: _, timestamp: __, ...draft } = JSON.parse(bytes.toString())
   return draft
 }
 
-type Given = readonly (EventDraft | ReceivedEvent)[]
+type InputEvents = readonly (EventDraft | ReceivedEvent)[]
 
-async function grouped({ log }: Storage, events: Given): Promise<void> {
+async function appendInGroups({ log }: Storage, events: InputEvents): Promise<void> {
   for (let i = 0; i < events.length; i += groupSize) {
-    await Promise.all(events.slice(i, i + groupSize).map((event) => log.append(conversation, [event])))
+    await Promise.all(events.slice(i, i + groupSize).map((event) => log.append(conversationId, [event])))
   }
 }
 
-async function single({ log }: Storage, events: Given): Promise<void> {
-  for (const event of events) await log.append(conversation, [event])
+async function appendOneByOne({ log }: Storage, events: InputEvents): Promise<void> {
+  for (const event of events) await log.append(conversationId, [event])
 }
 
 /** Appends a second, both into new files: ours, then the floor with the very rows that ours has written. */
-async function pair(
-  bench: Bench,
-  events: Given,
-  write: (storage: Storage, events: Given) => Promise<void>,
+async function measurePair(
+  bench: BenchContext,
+  events: InputEvents,
+  write: (storage: Storage, events: InputEvents) => Promise<void>,
   size = groupSize,
-): Promise<Pair> {
+): Promise<MeasuredPair> {
   const data = await bench.directory()
   const ours = await withStorage(data, async (storage) => {
-    await storage.conversations.create({ id: conversation })
-    return await rate(events.length, () => write(storage, events))
+    await storage.conversations.create({ id: conversationId })
+    return await measureRate(events.length, () => write(storage, events))
   })
   const floor = await bareLoop(join(data, 'log.db'), join(await bench.directory(), 'floor.db'), size)
   return { ours, floor }
@@ -67,11 +67,11 @@ async function pair(
 /** One statement for each row in transactions of `size`, and the conversation's row brought up to date in each. */
 async function bareLoop(source: string, target: string, size: number): Promise<number> {
   using database = new DatabaseSync(target)
-  const rows = copy(source, database)
-  const marks = must(rows[0], 'a row').map(() => '?')
-  const insert = database.prepare(`INSERT INTO event VALUES (${marks.join(', ')})`)
+  const rows = copySchema(source, database)
+  const placeholders = must(rows[0], 'a row').map(() => '?')
+  const insert = database.prepare(`INSERT INTO event VALUES (${placeholders.join(', ')})`)
   const update = database.prepare('UPDATE conversation SET head = ?, last_instant = ?, updated_at = ?')
-  return await rate(rows.length, async () => {
+  return await measureRate(rows.length, async () => {
     for (let i = 0; i < rows.length; i += size) {
       database.exec('BEGIN IMMEDIATE')
       for (const row of rows.slice(i, i + size)) insert.run(...row)
@@ -82,7 +82,7 @@ async function bareLoop(source: string, target: string, size: number): Promise<n
 }
 
 /** Makes the tables, indexes and pragmas of a log in an empty database, all rows but events, and answers those. */
-function copy(source: string, into: DatabaseSync): SQLInputValue[][] {
+function copySchema(source: string, into: DatabaseSync): SQLInputValue[][] {
   into.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 2000')
   using from = new DatabaseSync(source, { readOnly: true })
   const read = (sql: string) => {
@@ -101,7 +101,7 @@ function copy(source: string, into: DatabaseSync): SQLInputValue[][] {
   return read('SELECT * FROM event ORDER BY rowid')
 }
 
-async function rate(count: number, work: () => Promise<void>): Promise<number> {
+async function measureRate(count: number, work: () => Promise<void>): Promise<number> {
   const startedAt = performance.now()
   await work()
   return count / ((performance.now() - startedAt) / 1000)

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { formatInstant } from '@slipway/protocol'
 import {
-  type Bench,
+  type BenchContext,
   getJson,
   importLog,
   postJson,
@@ -11,11 +11,11 @@ import {
   startAgentServer,
   withStorage,
 } from '../support/fixtures.ts'
-import { firstInstant, generate } from '../support/generate-log.ts'
-import type { Load, Loaded } from '../support/http-load.ts'
-import { residentMb, type Server, startPeer } from '../support/processes.ts'
-import { atLeast, information, median, percentile, type Row } from '../support/result-table.ts'
-import { Random } from '../support/seeded-random.ts'
+import { firstInstant, generateLog } from '../support/generate-log.ts'
+import type { LoadRequest, LoadResult } from '../support/http-load.ts'
+import { residentMb, type Server, startHelper } from '../support/processes.ts'
+import { atLeast, information, median, percentile, type ResultRow } from '../support/result-table.ts'
+import { SeededRandom } from '../support/seeded-random.ts'
 
 /**
  * Fifty agents at once on one server: each runs a script of thoughts and `echo` commands in a terminal of its own, is
@@ -23,86 +23,86 @@ import { Random } from '../support/seeded-random.ts'
  * second as one after another on a server of the same kind. Meanwhile somebody searches another conversation, a hundred
  * times a second at most.
  */
-export async function crowd(bench: Bench): Promise<Row[]> {
+export async function crowd(bench: BenchContext): Promise<ResultRow[]> {
   const size = bench.isQuick ? { agents: 4, steps: 4 } : { agents: 50, steps: 20 }
-  const alone = await drive(bench, { ...size, together: 1 })
-  const together = await drive(bench, { ...size, together: size.agents })
-  const rate = ({ seconds }: Drive) => (size.agents * size.steps) / seconds
+  const alone = await runAgents(bench, { ...size, concurrency: 1 })
+  const together = await runAgents(bench, { ...size, concurrency: size.agents })
+  const rate = ({ seconds }: CrowdResult) => (size.agents * size.steps) / seconds
   const name = `${size.agents} agents`
   return [
     atLeast(`${name} at once`, 'steps/s', [{ ours: rate(together), floor: rate(alone) }], 1),
     information(`${name} at once, all done`, 's', together.seconds, alone.seconds),
-    information(`${name} at once: p50 of an agent`, 's', median(together.each), median(alone.each)),
+    information(`${name} at once: p50 of an agent`, 's', median(together.agentSeconds), median(alone.agentSeconds)),
     information(
       `${name} at once: slowest agent`,
       's',
-      percentile(together.each, 100),
-      percentile(alone.each, 100),
+      percentile(together.agentSeconds, 100),
+      percentile(alone.agentSeconds, 100),
     ),
     information(
       `${name} at once: p50 of a search page`,
       'ms',
-      median(together.searches),
-      median(alone.searches),
+      median(together.searchLatenciesMs),
+      median(alone.searchLatenciesMs),
     ),
     information(
       `${name} at once: p99 of a search page`,
       'ms',
-      percentile(together.searches, 99),
-      percentile(alone.searches, 99),
+      percentile(together.searchLatenciesMs, 99),
+      percentile(alone.searchLatenciesMs, 99),
     ),
-    information(`${name} at once: most memory`, 'MB', together.mostMb, alone.mostMb),
+    information(`${name} at once: most memory`, 'MB', together.peakMb, alone.peakMb),
   ]
 }
 
 /** No agent takes this long unless it never ends. */
-const patienceMs = 300_000
+const timeoutMs = 300_000
 
-interface Plan {
+interface CrowdPlan {
   readonly agents: number
   readonly steps: number
   /** How many run at the same time. */
-  readonly together: number
+  readonly concurrency: number
 }
 
-interface Drive {
+interface CrowdResult {
   readonly seconds: number
   /** Seconds of each agent from its message to the end of its events. */
-  readonly each: readonly number[]
+  readonly agentSeconds: readonly number[]
   /** Latencies in milliseconds. */
-  readonly searches: readonly number[]
-  readonly mostMb: number
+  readonly searchLatenciesMs: readonly number[]
+  readonly peakMb: number
 }
 
 /** A fresh server: one agent to warm it, then all of them. */
-async function drive(bench: Bench, plan: Plan): Promise<Drive> {
+async function runAgents(bench: BenchContext, plan: CrowdPlan): Promise<CrowdResult> {
   const data = await bench.directory()
   const events = bench.isQuick ? 1_000 : 20_000
-  await withStorage(data, (storage) => importLog(storage, generate({ count: events, words: 30 })))
+  await withStorage(data, (storage) => importLog(storage, generateLog({ count: events, words: 30 })))
   await using server = await startAgentServer(bench, data)
   const directory = await bench.directory()
   const agents = await Promise.all(
-    Array.from({ length: plan.agents + 1 }, (_, n) => create(server, join(directory, `${n}`), plan.steps)),
+    Array.from({ length: plan.agents + 1 }, (_, n) => createAgent(server, join(directory, `${n}`), plan.steps)),
   )
-  await follow(server, agents.pop() ?? '')
+  await runToEnd(server, agents.pop() ?? '')
   const stop = new AbortController()
-  const watched = watch(server, events, stop.signal)
+  const observed = searchMeanwhile(server, events, stop.signal)
   const startedAt = performance.now()
-  const each: number[] = []
-  const waiting = agents.values()
+  const agentSeconds: number[] = []
+  const remaining = agents.values()
   await Promise.all(
-    Array.from({ length: plan.together }, async () => {
-      for (const agent of waiting) each.push(await follow(server, agent))
+    Array.from({ length: plan.concurrency }, async () => {
+      for (const agent of remaining) agentSeconds.push(await runToEnd(server, agent))
     }),
   )
   const seconds = (performance.now() - startedAt) / 1000
   stop.abort()
-  const { searches, mostMb } = await watched
-  for (const agent of agents) await mustBeDone(server, agent, plan.steps)
-  return { seconds, each, searches, mostMb }
+  const { searches: searchLatenciesMs, mostMb: peakMb } = await observed
+  for (const agent of agents) await expectFinished(server, agent, plan.steps)
+  return { seconds, agentSeconds, searchLatenciesMs, peakMb }
 }
 
-async function create(server: Server, working_dir: string, steps: number): Promise<string> {
+async function createAgent(server: Server, working_dir: string, steps: number): Promise<string> {
   const script = Array.from({ length: steps }, (_, n) =>
     n % 2 === 0
       ? { tool_calls: [{ name: 'think', arguments: { thought: `Step ${n} comes next.` } }] }
@@ -118,12 +118,12 @@ async function create(server: Server, working_dir: string, steps: number): Promi
 }
 
 /** Sends the message that begins it and reads its events to the end; answers how many seconds that took. */
-async function follow(server: Server, agent: string): Promise<number> {
+async function runToEnd(server: Server, agent: string): Promise<number> {
   const startedAt = performance.now()
   const path = `/api/conversations/${agent}/events`
   await postJson(server, path, { role: 'user', content: 'Take all steps.', run: true })
   const stream = await fetch(`http://127.0.0.1:${server.port}${path}/stream?after=0&until=idle`, {
-    signal: AbortSignal.timeout(patienceMs),
+    signal: AbortSignal.timeout(timeoutMs),
   })
   if (stream.status !== 200) throw new Error(`${path}/stream: ${stream.status} ${await stream.text()}`)
   await stream.arrayBuffer()
@@ -131,9 +131,9 @@ async function follow(server: Server, agent: string): Promise<number> {
 }
 
 /** Searches pages at random places, with a pause of 10 ms after each, and looks at the server's memory. */
-async function watch(server: Server, events: number, signal: AbortSignal) {
-  await using load = startPeer<Load, Loaded>('./http-load.ts')
-  const random = new Random(4)
+async function searchMeanwhile(server: Server, events: number, signal: AbortSignal) {
+  await using load = startHelper<LoadRequest, LoadResult>('./http-load.ts')
+  const random = new SeededRandom(4)
   const searches: number[] = []
   let mostMb = 0
   while (!signal.aborted) {
@@ -149,7 +149,7 @@ async function watch(server: Server, events: number, signal: AbortSignal) {
 }
 
 /** It is finished, and its log holds what it should: each call with its result, each command with its output. */
-async function mustBeDone(server: Server, agent: string, steps: number): Promise<void> {
+async function expectFinished(server: Server, agent: string, steps: number): Promise<void> {
   const path = `/api/conversations/${agent}`
   const { execution_status } = await getJson<{ execution_status: string }>(server, path)
   const kinds: Record<string, number> = {}
@@ -163,8 +163,8 @@ async function mustBeDone(server: Server, agent: string, steps: number): Promise
     }
     page_id = page.next_page_id
   } while (page_id !== null)
-  const found = { execution_status, kinds }
-  const wanted = {
+  const actual = { execution_status, kinds }
+  const expected = {
     execution_status: 'finished',
     kinds: {
       SystemPromptEvent: 1,
@@ -175,8 +175,8 @@ async function mustBeDone(server: Server, agent: string, steps: number): Promise
     },
   }
   const isRight = (output: string, n: number) => n % 2 === 0 || output.startsWith(`this is step ${n}`)
-  if (isDeepStrictEqual(found, wanted) && outputs.every(isRight)) return
-  throw new Error(`an agent is not done as it should be: ${JSON.stringify({ ...found, outputs })}`)
+  if (isDeepStrictEqual(actual, expected) && outputs.every(isRight)) return
+  throw new Error(`an agent is not done as it should be: ${JSON.stringify({ ...actual, outputs })}`)
 }
 
 interface Page {

@@ -1,21 +1,21 @@
 import { formatInstant, type Instant, must } from '@slipway/protocol'
 import type { Storage } from '@slipway/storage'
 import {
-  type Bench,
-  conversation,
+  type BenchContext,
+  conversationId,
   importLog,
   searchPath,
   startAgentServer,
   startFloor,
   withStorage,
 } from '../support/fixtures.ts'
-import { firstInstant, generate, needles } from '../support/generate-log.ts'
-import type { Load, Loaded } from '../support/http-load.ts'
-import { type Peer, type Server, startPeer } from '../support/processes.ts'
-import { atMost, information, median, percentile, type Row } from '../support/result-table.ts'
-import { Random } from '../support/seeded-random.ts'
+import { firstInstant, generateLog, needles } from '../support/generate-log.ts'
+import type { LoadRequest, LoadResult } from '../support/http-load.ts'
+import { type HelperProcess, type Server, startHelper } from '../support/processes.ts'
+import { atMost, information, median, percentile, type ResultRow } from '../support/result-table.ts'
+import { SeededRandom } from '../support/seeded-random.ts'
 
-const searches: readonly (readonly [name: string, query: Readonly<Record<string, string>>])[] = [
+const searchQueries: readonly (readonly [name: string, query: Readonly<Record<string, string>>])[] = [
   ['no filter', {}],
   ['moment', {}],
   ['newest first', { sort_order: 'TIMESTAMP_DESC' }],
@@ -34,34 +34,34 @@ const searches: readonly (readonly [name: string, query: Readonly<Record<string,
  * in a conversation of 100,000 events, beside a scan with LIKE. How long the log took to build, and to open again:
  * at most a second from the start of the process to its first page.
  */
-export async function depth(bench: Bench): Promise<Row[]> {
+export async function depth(bench: BenchContext): Promise<ResultRow[]> {
   const [large, small] = bench.isQuick ? [20_000, 5_000] : [1_000_000, 100_000]
-  return [...(await atDepth(bench, large)), ...(await besideScan(bench, small))]
+  return [...(await measureAtDepth(bench, large)), ...(await measureBesideScan(bench, small))]
 }
 
-async function atDepth(bench: Bench, count: number): Promise<Row[]> {
+async function measureAtDepth(bench: BenchContext, count: number): Promise<ResultRow[]> {
   const data = await bench.directory()
-  const { importMs, indexMs, pageIds, lastInstant } = await build(
+  const { importMs, indexMs, pageIds, lastInstant } = await buildLog(
     data,
     count,
-    searches.map(([, query]) => query),
+    searchQueries.map(([, query]) => query),
   )
   const startedAt = performance.now()
   await using server = await startAgentServer(bench, data)
-  await using load = startPeer<Load, Loaded>('./http-load.ts')
-  await ask(server, load, [`${searchPath}?limit=100`])
+  await using load = startHelper<LoadRequest, LoadResult>('./http-load.ts')
+  await measureLatencies(server, load, [`${searchPath}?limit=100`])
   const openedMs = performance.now() - startedAt
   const rows = [
     atMost(`${count} events: start of the process to its first page`, 'ms', openedMs, 1000),
     information(`${count} events: import`, 'events/s', count / (importMs / 1000)),
     information(`${count} events: text index after the import`, 's', indexMs / 1000),
   ]
-  const random = new Random(2)
-  for (const [i, [name, query]] of searches.entries()) {
+  const random = new SeededRandom(2)
+  for (const [i, [name, query]] of searchQueries.entries()) {
     const samples = bench.isQuick ? 20 : 400
     const places = name === 'moment' ? [] : (pageIds[i] ?? [])
-    const paths = pathsFor(query, places, { samples, lastInstant, random })
-    await ask(server, load, paths.warm)
+    const paths = buildPaths(query, places, { samples, lastInstant, random })
+    await measureLatencies(server, load, paths.warm)
     const alternating = paths.first.flatMap((path, n) => [path, paths.deep[n] ?? path])
     const both = await bestOfTwo(server, load, alternating)
     const first = both.filter((_, n) => n % 2 === 0)
@@ -75,24 +75,24 @@ async function atDepth(bench: Bench, count: number): Promise<Row[]> {
 }
 
 /** Imports the log and walks each search to its end, for the places where its pages begin. */
-async function build(data: string, count: number, queries: readonly Readonly<Record<string, string>>[]) {
+async function buildLog(data: string, count: number, queries: readonly Readonly<Record<string, string>>[]) {
   return await withStorage(data, async (storage) => {
-    const times = await importLog(storage, generate({ count, words: 8 }))
-    const [last] = await storage.log.read(conversation, count - 1, 1)
+    const times = await importLog(storage, generateLog({ count, words: 8 }))
+    const [last] = await storage.log.read(conversationId, count - 1, 1)
     const pageIds: string[][] = []
-    for (const query of queries) pageIds.push(await walk(storage, query))
+    for (const query of queries) pageIds.push(await collectPageIds(storage, query))
     return { ...times, pageIds, lastInstant: must(last, 'the last event').instant }
   })
 }
 
-async function walk(
+async function collectPageIds(
   storage: Storage,
   { sort_order, ...filter }: Readonly<Record<string, string>>,
 ): Promise<string[]> {
   const ids: string[] = []
   const order = sort_order === 'TIMESTAMP_DESC' ? sort_order : 'TIMESTAMP'
   for (;;) {
-    const page = await storage.log.search(conversation, {
+    const page = await storage.log.search(conversationId, {
       ...filter,
       sort_order: order,
       limit: 100,
@@ -107,10 +107,10 @@ async function walk(
  * First pages, each with a time bound of its own before or after the whole log, so that none has been asked before;
  * and pages at depth: at random page ids and at random moments by turns, moments alone where there are few pages.
  */
-function pathsFor(
+function buildPaths(
   query: Readonly<Record<string, string>>,
   pageIds: readonly string[],
-  options: { readonly samples: number; readonly lastInstant: Instant; readonly random: Random },
+  options: { readonly samples: number; readonly lastInstant: Instant; readonly random: SeededRandom },
 ) {
   const { samples, lastInstant, random } = options
   const isDescending = query.sort_order === 'TIMESTAMP_DESC'
@@ -119,7 +119,7 @@ function pathsFor(
   const from = (instant: Instant) =>
     path({ [isDescending ? 'timestamp__lt' : 'timestamp__gte']: formatInstant(instant) })
   const first = (i: number) => from(isDescending ? lastInstant + 1 + i : firstInstant - i)
-  const unused = shuffled(pageIds, random)
+  const unused = shuffle(pageIds, random)
   const deep = Array.from({ length: samples }, (_, i) => {
     const page_id = i % 2 === 0 ? unused.pop() : undefined
     return page_id === undefined
@@ -133,7 +133,7 @@ function pathsFor(
   }
 }
 
-function shuffled<T>(values: readonly T[], random: Random): T[] {
+function shuffle<T>(values: readonly T[], random: SeededRandom): T[] {
   return values
     .map((value) => ({ value, at: random.next() }))
     .sort((a, b) => a.at - b.at)
@@ -146,33 +146,33 @@ function shuffled<T>(values: readonly T[], random: Random): T[] {
  */
 async function bestOfTwo(
   server: Server,
-  load: Peer<Load, Loaded>,
+  load: HelperProcess<LoadRequest, LoadResult>,
   paths: readonly string[],
 ): Promise<number[]> {
-  const once = await ask(server, load, paths)
-  const again = await ask(server, load, paths)
-  return once.map((ms, i) => Math.min(ms, again[i] ?? ms))
+  const first = await measureLatencies(server, load, paths)
+  const second = await measureLatencies(server, load, paths)
+  return first.map((ms, i) => Math.min(ms, second[i] ?? ms))
 }
 
-async function ask(server: Server, load: Peer<Load, Loaded>, paths: readonly string[]): Promise<number[]> {
+async function measureLatencies(server: Server, load: HelperProcess<LoadRequest, LoadResult>, paths: readonly string[]): Promise<number[]> {
   const { latenciesMs } = await load.ask({ port: server.port, paths, count: paths.length, connections: 1 })
   return [...latenciesMs]
 }
 
 /** First pages of each text, each asked before only once to warm up, beside a bare server that scans with LIKE. */
-async function besideScan(bench: Bench, count: number): Promise<Row[]> {
+async function measureBesideScan(bench: BenchContext, count: number): Promise<ResultRow[]> {
   const data = await bench.directory()
-  await withStorage(data, (storage) => importLog(storage, generate({ count, words: 8 })))
+  await withStorage(data, (storage) => importLog(storage, generateLog({ count, words: 8 })))
   await using ours = await startAgentServer(bench, data)
   await using floor = await startFloor('scan', data)
-  await using load = startPeer<Load, Loaded>('./http-load.ts')
-  const rows: Row[] = []
+  await using load = startHelper<LoadRequest, LoadResult>('./http-load.ts')
+  const rows: ResultRow[] = []
   const samples = bench.isQuick ? 10 : 100
   for (const [name, body] of Object.entries(needles)) {
-    const paths = pathsFor({ body }, [], { samples, lastInstant: firstInstant + 1, random: new Random(3) })
-    await ask(ours, load, paths.warm)
+    const paths = buildPaths({ body }, [], { samples, lastInstant: firstInstant + 1, random: new SeededRandom(3) })
+    await measureLatencies(ours, load, paths.warm)
     const scan = `/?body=${encodeURIComponent(body)}`
-    const scanned = await ask(
+    const scanned = await measureLatencies(
       floor,
       load,
       Array.from({ length: bench.isQuick ? 2 : 7 }, () => scan),

@@ -1,8 +1,8 @@
 import { must } from '@slipway/protocol'
-import { type Bench, conversation, startAgentServer, startFloor, withStorage } from '../support/fixtures.ts'
-import { type Peer, type Server, startPeer } from '../support/processes.ts'
-import { atLeast, type Pair, type Row } from '../support/result-table.ts'
-import type { Subscribe } from '../support/websocket-subscribers.ts'
+import { type BenchContext, conversationId, startAgentServer, startFloor, withStorage } from '../support/fixtures.ts'
+import { type HelperProcess, type Server, startHelper } from '../support/processes.ts'
+import { atLeast, type MeasuredPair, type ResultRow } from '../support/result-table.ts'
+import type { SubscribeRequest } from '../support/websocket-subscribers.ts'
 
 const text = 'a line of what was seen and done '.repeat(24)
 
@@ -11,28 +11,28 @@ const text = 'a line of what was seen and done '.repeat(24)
  * arrived everywhere before the next. Deliveries per CPU-second of the server, all of its work counted: at least
  * 0.6 of a bare `ws` server that gets the same bytes by POST and calls `client.send` for each socket.
  */
-export async function fanOut(bench: Bench): Promise<Row[]> {
+export async function fanOut(bench: BenchContext): Promise<ResultRow[]> {
   const size = bench.isQuick
     ? { sockets: 20, events: 10, rounds: 1 }
     : { sockets: 1000, events: 200, rounds: 4 }
-  const plain: Pair[] = []
-  const resumable: Pair[] = []
+  const plain: MeasuredPair[] = []
+  const resumable: MeasuredPair[] = []
   for (let round = 0; round < size.rounds; round++) {
     const data = await bench.directory()
-    await withStorage(data, (storage) => storage.conversations.create({ id: conversation }))
-    const path = `/sockets/events/${conversation}`
-    const post = { path: `/api/conversations/${conversation}/events`, body: message }
-    const ours = await deliver(await startAgentServer(bench, data), { ...size, path, greeting: 1, post })
+    await withStorage(data, (storage) => storage.conversations.create({ id: conversationId }))
+    const path = `/sockets/events/${conversationId}`
+    const post = { path: `/api/conversations/${conversationId}/events`, body: message }
+    const ours = await measureDeliveries(await startAgentServer(bench, data), { ...size, path, greeting: 1, post })
     const after = `${path}?after=${size.events + warmUp}`
-    const positioned = await deliver(await startAgentServer(bench, data), {
+    const positioned = await measureDeliveries(await startAgentServer(bench, data), {
       ...size,
       path: after,
       greeting: 0,
       post,
     })
-    const sent = await storedEvent(data)
+    const sent = await readStoredEvent(data)
     const floorPost = { path: '/', body: sent }
-    const floor = await deliver(await startFloor('broadcast'), {
+    const floor = await measureDeliveries(await startFloor('broadcast'), {
       ...size,
       path: '/',
       greeting: 0,
@@ -60,23 +60,23 @@ interface Delivery {
 }
 
 /** Deliveries per CPU-second of a server, which is ended. */
-async function deliver(
-  started: Server,
+async function measureDeliveries(
+  startedServer: Server,
   { sockets, events, path, greeting, post }: Delivery,
 ): Promise<number> {
-  await using server = started
-  await using subscribers = startPeer<Subscribe, undefined>('./websocket-subscribers.ts')
+  await using server = startedServer
+  await using subscribers = startHelper<SubscribeRequest, undefined>('./websocket-subscribers.ts')
   await subscribers.ask({ do: 'open', port: server.port, path, count: sockets, greeting })
-  const send = (count: number) => sendEach(server, subscribers, post, count)
+  const send = (count: number) => postAndAwait(server, subscribers, post, count)
   await send(warmUp)
   const before = server.cpuSeconds()
   await send(events)
   return (sockets * events) / (server.cpuSeconds() - before)
 }
 
-async function sendEach(
+async function postAndAwait(
   server: Server,
-  subscribers: Peer<Subscribe, undefined>,
+  subscribers: HelperProcess<SubscribeRequest, undefined>,
   post: Delivery['post'],
   count: number,
 ): Promise<void> {
@@ -94,7 +94,7 @@ async function sendEach(
 }
 
 /** The bytes of one of the events that were delivered. */
-async function storedEvent(data: string): Promise<Buffer<ArrayBuffer>> {
-  const [event] = await withStorage(data, (storage) => storage.log.read(conversation, 0, 1))
+async function readStoredEvent(data: string): Promise<Buffer<ArrayBuffer>> {
+  const [event] = await withStorage(data, (storage) => storage.log.read(conversationId, 0, 1))
   return Buffer.from(must(event, 'an event').bytes)
 }

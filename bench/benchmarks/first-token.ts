@@ -1,34 +1,34 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { must } from '@slipway/protocol'
-import { type Bench, postJson, startAgentServer, startFloor } from '../support/fixtures.ts'
+import { type BenchContext, postJson, startAgentServer, startFloor } from '../support/fixtures.ts'
 import type { Server } from '../support/processes.ts'
-import { atMost, information, median, percentile, type Row } from '../support/result-table.ts'
+import { atMost, information, median, percentile, type ResultRow } from '../support/result-table.ts'
 
 /** Of the model's far side, until its first piece. */
 const delayMs = 20
 /** Nothing takes this long unless it never comes. */
-const patienceMs = 60_000
+const timeoutMs = 60_000
 
 /**
  * From the request that sends a message to the first piece of the model's answer on the socket of events: at most 10 ms
  * more (p50) than the model's far side takes for the first piece when it is asked by a bare `fetch`. The message is stored
  * durably in between. Beside it, what the first message of a conversation takes, and that of a server that has just started.
  */
-export async function firstToken(bench: Bench): Promise<Row[]> {
+export async function firstToken(bench: BenchContext): Promise<ResultRow[]> {
   const size = bench.isQuick ? { conversations: 2, messages: 2 } : { conversations: 12, messages: 20 }
   await using model = await startFloor('model', String(delayMs))
   await using server = await startAgentServer(bench, await bench.directory())
-  const begin = async () => await Talk.begin(server, model, await bench.directory())
+  const openConversation = async () => await SocketConversation.open(server, model, await bench.directory())
   const bare: number[] = []
   const first: number[] = []
   const later: number[] = []
   for (let n = 0; n < size.conversations; n++) {
-    await using talk = await begin()
-    first.push(await talk.say())
+    await using conversation = await openConversation()
+    first.push(await conversation.measureFirstToken())
     for (let i = 0; i < size.messages; i++) {
-      bare.push(await ask(model))
-      later.push(await talk.say())
+      bare.push(await measureBareFirstToken(model))
+      later.push(await conversation.measureFirstToken())
     }
   }
   const [cold = Number.NaN, ...warm] = first
@@ -44,7 +44,7 @@ export async function firstToken(bench: Bench): Promise<Row[]> {
 }
 
 /** Milliseconds until the first piece, of the model's far side alone. */
-async function ask(model: Server): Promise<number> {
+async function measureBareFirstToken(model: Server): Promise<number> {
   const startedAt = performance.now()
   const response = await fetch(`http://127.0.0.1:${model.port}/v1/chat/completions`, {
     method: 'POST',
@@ -67,22 +67,22 @@ function isState(frame: string): boolean {
 }
 
 /** A conversation with a socket that follows it. */
-class Talk implements AsyncDisposable {
+class SocketConversation implements AsyncDisposable {
   readonly #server: Server
   readonly #id: string
   readonly #socket: WebSocket
-  #heard: (frame: string) => void = () => {}
-  #failed: (error: Error) => void = () => {}
+  #onFrame: (frame: string) => void = () => {}
+  #onFailure: (error: Error) => void = () => {}
 
   private constructor(server: Server, id: string, socket: WebSocket) {
     this.#server = server
     this.#id = id
     this.#socket = socket
-    socket.addEventListener('message', ({ data }) => this.#heard(String(data)))
-    socket.addEventListener('close', ({ code }) => this.#failed(new Error(`the socket was closed: ${code}`)))
+    socket.addEventListener('message', ({ data }) => this.#onFrame(String(data)))
+    socket.addEventListener('close', ({ code }) => this.#onFailure(new Error(`the socket was closed: ${code}`)))
   }
 
-  static async begin(server: Server, model: Server, directory: string): Promise<Talk> {
+  static async open(server: Server, model: Server, directory: string): Promise<SocketConversation> {
     const { id } = await postJson<{ id: string }>(server, '/api/conversations', {
       agent: {
         llm: {
@@ -96,16 +96,16 @@ class Talk implements AsyncDisposable {
       workspace: { working_dir: join(directory, 'workspace') },
       autotitle: false,
     })
-    const talk = new Talk(server, id, new WebSocket(`ws://127.0.0.1:${server.port}/sockets/events/${id}`))
-    await talk.#until((frame) => isState(frame))
+    const talk = new SocketConversation(server, id, new WebSocket(`ws://127.0.0.1:${server.port}/sockets/events/${id}`))
+    await talk.#waitForFrame((frame) => isState(frame))
     return talk
   }
 
   /** Sends a message; answers milliseconds until the first piece of the answer, when the run is over. */
-  async say(): Promise<number> {
+  async measureFirstToken(): Promise<number> {
     const startedAt = performance.now()
     let firstMs: number | undefined
-    const over = this.#until((frame) => {
+    const over = this.#waitForFrame((frame) => {
       if (firstMs !== undefined) return isState(frame)
       // Where no piece came, the whole answer is the first that is seen of it.
       if (frame.includes('"StreamingDeltaEvent"') || frame.includes(answer))
@@ -121,21 +121,21 @@ class Talk implements AsyncDisposable {
   }
 
   /** The next frame that is wanted. Each is looked at as it comes: several come in one turn of the event loop. */
-  #until(isWanted: (frame: string) => boolean): Promise<string> {
+  #waitForFrame(isExpected: (frame: string) => boolean): Promise<string> {
     return new Promise((resolve, reject) => {
-      this.#failed = reject
-      AbortSignal.timeout(patienceMs).addEventListener('abort', () =>
+      this.#onFailure = reject
+      AbortSignal.timeout(timeoutMs).addEventListener('abort', () =>
         reject(new Error('an answer is missing')),
       )
-      this.#heard = (frame) => {
+      this.#onFrame = (frame) => {
         if (frame.includes('"ConversationErrorEvent"')) reject(new Error(frame))
-        else if (isWanted(frame)) resolve(frame)
+        else if (isExpected(frame)) resolve(frame)
       }
     })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#failed = () => {}
+    this.#onFailure = () => {}
     const closed = once(this.#socket, 'close')
     this.#socket.close()
     await closed

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Bench } from '../support/fixtures.ts'
+import type { BenchContext } from '../support/fixtures.ts'
 import { residentMb } from '../support/processes.ts'
-import { atMost, information, percentile, type Row } from '../support/result-table.ts'
+import { atMost, information, percentile, type ResultRow } from '../support/result-table.ts'
 import { ControlPlane } from '../support/sandbox-server.ts'
 
 /**
@@ -12,23 +12,23 @@ import { ControlPlane } from '../support/sandbox-server.ts'
  * times that at the beginning. What the comparisons cost, beside a bare loop that reads the same small files of each sandbox as
  * often; and how long a question takes meanwhile.
  */
-export async function sandboxCrowd(bench: Bench): Promise<Row[]> {
+export async function manySandboxes(bench: BenchContext): Promise<ResultRow[]> {
   const count = bench.isQuick ? 10 : 200
   const seconds = bench.isQuick ? 4 : 90
   await using plane = await ControlPlane.open(bench, {
     SLIPWAY_RECONCILE_SECONDS: '1',
-    SLIPWAY_SANDBOX_SPECS: JSON.stringify([{ id: 'tiny', command: [process.execPath, '-e', tiny, '--'] }]),
+    SLIPWAY_SANDBOX_SPECS: JSON.stringify([{ id: 'tiny', command: [process.execPath, '-e', stubAgentServer, '--'] }]),
   })
   const startedAt = performance.now()
-  const ids = await fill(plane, count)
+  const ids = await startSandboxes(plane, count)
   const filledMs = performance.now() - startedAt
-  await questions(plane, ids, seconds / 3)
+  await measureQuestions(plane, ids, seconds / 3)
   const beforeMb = residentMb(plane.pid)
   const cpu = plane.cpuSeconds
   await sleep(seconds * 1000)
   const share = (plane.cpuSeconds - cpu) / seconds
-  const floorShare = await bareSweeps(plane, ids, Math.min(seconds, 20))
-  const latencies = await questions(plane, ids, seconds)
+  const floorShare = await measureBareSweeps(plane, ids, Math.min(seconds, 20))
+  const latencies = await measureQuestions(plane, ids, seconds)
   const name = `${count} sandboxes`
   return [
     atMost(
@@ -46,7 +46,7 @@ export async function sandboxCrowd(bench: Bench): Promise<Row[]> {
 }
 
 /** What is asked of an agent server that runs and does nothing. */
-const tiny = `
+const stubAgentServer = `
 const after = (name) => process.argv[process.argv.indexOf(name) + 1]
 const answers = { '/ready': '{"status":"ready"}', '/alive': '{"status":"ok"}', '/api/conversations/count': '0' }
 require('node:http').createServer((request, response) => {
@@ -56,13 +56,13 @@ require('node:http').createServer((request, response) => {
 `
 
 /** Starts them, a few at a time, and pauses all but every tenth. */
-async function fill(plane: ControlPlane, count: number): Promise<string[]> {
+async function startSandboxes(plane: ControlPlane, count: number): Promise<string[]> {
   const ids: string[] = []
   const numbers = Array.from({ length: count }, (_, n) => n).values()
   const one = async () => {
     for (const n of numbers) {
-      const { id } = await plane.begin()
-      await plane.until(id, 'RUNNING')
+      const { id } = await plane.startSandbox()
+      await plane.waitForStatus(id, 'RUNNING')
       if (n % 10 !== 0) await plane.pause(id)
       ids.push(id)
     }
@@ -72,10 +72,10 @@ async function fill(plane: ControlPlane, count: number): Promise<string[]> {
 }
 
 /** One question after the other, 20 a second at most; answers their latencies in milliseconds. */
-async function questions(plane: ControlPlane, ids: readonly string[], seconds: number): Promise<number[]> {
+async function measureQuestions(plane: ControlPlane, ids: readonly string[], seconds: number): Promise<number[]> {
   const latencies: number[] = []
   for (const deadline = performance.now() + seconds * 1000; performance.now() < deadline; await sleep(50)) {
-    latencies.push(await plane.ask(ids[latencies.length % ids.length] ?? ''))
+    latencies.push(await plane.measureGet(ids[latencies.length % ids.length] ?? ''))
   }
   return latencies
 }
@@ -84,7 +84,7 @@ async function questions(plane: ControlPlane, ids: readonly string[], seconds: n
  * The share of a core that it takes to read, once a second, the four small files that tell about each sandbox: its record, its
  * supervisor's file and state, and whether it is frozen.
  */
-async function bareSweeps(plane: ControlPlane, ids: readonly string[], seconds: number): Promise<number> {
+async function measureBareSweeps(plane: ControlPlane, ids: readonly string[], seconds: number): Promise<number> {
   const files = ids.flatMap((id) => {
     const folder = join(plane.data, 'sandboxes', id)
     const { epoch, groups } = JSON.parse(readFileSync(join(folder, 'process.json'), 'utf8'))
@@ -93,7 +93,7 @@ async function bareSweeps(plane: ControlPlane, ids: readonly string[], seconds: 
     const freezers = groups.map((group: string) => join(group, 'freezer.state'))
     return [join(folder, 'process.json'), pidFile, `/proc/${pid}/stat`, ...freezers]
   })
-  const read = files.filter((file) => canRead(file))
+  const read = files.filter((file) => isReadable(file))
   const before = process.cpuUsage()
   for (let round = 0; round < seconds; round++) {
     for (const file of read) readFileSync(file)
@@ -103,7 +103,7 @@ async function bareSweeps(plane: ControlPlane, ids: readonly string[], seconds: 
   return (user + system) / 1e6 / seconds
 }
 
-function canRead(file: string): boolean {
+function isReadable(file: string): boolean {
   try {
     readFileSync(file)
     return true

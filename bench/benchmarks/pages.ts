@@ -1,35 +1,35 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Storage } from '@slipway/storage'
 import {
-  type Bench,
-  conversation,
+  type BenchContext,
+  conversationId,
   importLog,
   searchPath,
   startAgentServer,
   startFloor,
   withStorage,
 } from '../support/fixtures.ts'
-import { generate } from '../support/generate-log.ts'
-import type { Load, Loaded } from '../support/http-load.ts'
-import { type Peer, type Server, startPeer } from '../support/processes.ts'
-import { atLeast, information, type Pair, type Row } from '../support/result-table.ts'
+import { generateLog } from '../support/generate-log.ts'
+import type { LoadRequest, LoadResult } from '../support/http-load.ts'
+import { type HelperProcess, type Server, startHelper } from '../support/processes.ts'
+import { atLeast, information, type MeasuredPair, type ResultRow } from '../support/result-table.ts'
 
 /**
  * Pages of 100 events, about 150 kB, per CPU-second of the server.
  * Asked before: at least 0.8 of a bare `node:http` server that sends the same bytes.
  * Never asked before: at least 0.7 of a bare loop that reads the same rows with `node:sqlite` and sends them.
  */
-export async function pages(bench: Bench): Promise<Row[]> {
+export async function pages(bench: BenchContext): Promise<ResultRow[]> {
   const { isQuick } = bench
   const data = await bench.directory()
   const pageCount = isQuick ? 60 : 2400
   const pageIds = await withStorage(data, async (storage) => {
-    await importLog(storage, generate({ count: pageCount * 100, words: 165 }))
-    return await walk(storage)
+    await importLog(storage, generateLog({ count: pageCount * 100, words: 165 }))
+    return await collectPageIds(storage)
   })
-  await using load = startPeer<Load, Loaded>('./http-load.ts')
-  const again: Pair[] = []
-  const fresh: Pair[] = []
+  await using load = startHelper<LoadRequest, LoadResult>('./http-load.ts')
+  const repeated: MeasuredPair[] = []
+  const fresh: MeasuredPair[] = []
   let pageBytes = 0
   for (let round = 0; round < (isQuick ? 1 : 5); round++) {
     const oursPaths = pageIds.map(
@@ -38,25 +38,25 @@ export async function pages(bench: Bench): Promise<Row[]> {
     const ours = await measure(await startAgentServer(bench, data), load, oursPaths, isQuick)
     const floorPaths = pageIds.map((_, i) => `/${i * 100}`)
     const floor = await measure(await startFloor('pages', data), load, floorPaths, isQuick, '/again')
-    again.push({ ours: ours.again, floor: floor.again })
+    repeated.push({ ours: ours.again, floor: floor.again })
     fresh.push({ ours: ours.fresh, floor: floor.fresh })
     if (Math.abs(ours.pageBytes - floor.pageBytes) > 100)
       throw new Error('ours and the floor send different pages')
     pageBytes = ours.pageBytes
   }
   return [
-    atLeast('page asked before', 'requests per CPU-second', again, 0.8),
+    atLeast('page asked before', 'requests per CPU-second', repeated, 0.8),
     atLeast('page never asked before', 'requests per CPU-second', fresh, 0.7),
     information('size of a page', 'bytes', pageBytes),
   ]
 }
 
 /** Where each page begins: null, then every `next_page_id`. The ids outlive the process that gave them. */
-async function walk(storage: Storage): Promise<(string | null)[]> {
+async function collectPageIds(storage: Storage): Promise<(string | null)[]> {
   const ids: (string | null)[] = [null]
   for (;;) {
     const at = ids.at(-1) ?? undefined
-    const page = await storage.log.search(conversation, { limit: 100, sort_order: 'TIMESTAMP', page_id: at })
+    const page = await storage.log.search(conversationId, { limit: 100, sort_order: 'TIMESTAMP', page_id: at })
     if (page.next_page_id === null) return ids
     ids.push(page.next_page_id)
   }
@@ -64,17 +64,17 @@ async function walk(storage: Storage): Promise<(string | null)[]> {
 
 /** A process that was started three seconds ago: a quarter of the pages to warm it, the others once each, then one page many times. */
 async function measure(
-  started: Server,
-  load: Peer<Load, Loaded>,
+  startedServer: Server,
+  load: HelperProcess<LoadRequest, LoadResult>,
   paths: readonly string[],
   isQuick: boolean,
   againPath = paths[0] ?? '',
 ) {
-  await using server = started
+  await using server = startedServer
   await setTimeout(3_000)
-  const perCpuSecond = async (asked: readonly string[], count: number) => {
+  const perCpuSecond = async (requestPaths: readonly string[], count: number) => {
     const before = server.cpuSeconds()
-    const { bytes } = await load.ask({ port: server.port, paths: asked, count, connections: 4 })
+    const { bytes } = await load.ask({ port: server.port, paths: requestPaths, count, connections: 4 })
     return { rate: count / (server.cpuSeconds() - before), bytes: bytes / count }
   }
   const warm = paths.slice(0, Math.ceil(paths.length / 4))

@@ -1,27 +1,27 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import type { EventDraft, Storage } from '@slipway/storage'
-import { type Bench, getJson, startAgentServer, startFloor, withStorage } from '../support/fixtures.ts'
+import { type BenchContext, getJson, startAgentServer, startFloor, withStorage } from '../support/fixtures.ts'
 import { residentMb, type Server } from '../support/processes.ts'
-import { atMost, information, median, type Row } from '../support/result-table.ts'
+import { atMost, information, median, type ResultRow } from '../support/result-table.ts'
 
 /**
  * From the start of the process to its first `/ready`, with 10,000 conversations stored and a warm compile cache: at
  * most 400 ms. Resident memory when it has been idle for three seconds: at most 120 MB.
  */
-export async function start(bench: Bench): Promise<Row[]> {
+export async function start(bench: BenchContext): Promise<ResultRow[]> {
   const count = bench.isQuick ? 100 : 10_000
   const data = await bench.directory()
-  await withStorage(data, (storage) => fill(storage, count))
+  await withStorage(data, (storage) => createConversations(storage, count))
   const env = { NODE_COMPILE_CACHE: await bench.directory() }
   const ours = () => startAgentServer(bench, data, env)
   const floor = () => startFloor('hello')
-  await untilReady(ours)
+  await measureStart(ours)
   const oursMs: number[] = []
   const floorMs: number[] = []
   for (let round = 0; round < (bench.isQuick ? 2 : 9); round++) {
-    oursMs.push(await untilReady(ours))
-    floorMs.push(await untilReady(floor))
+    oursMs.push(await measureStart(ours))
+    floorMs.push(await measureStart(floor))
   }
   await using server = await ours()
   await getJson(server, '/ready')
@@ -34,7 +34,7 @@ export async function start(bench: Bench): Promise<Row[]> {
 }
 
 /** Conversations with three events each. */
-async function fill({ conversations, log }: Storage, count: number): Promise<void> {
+async function createConversations({ conversations, log }: Storage, count: number): Promise<void> {
   const drafts: EventDraft[] = ['running', 'idle', 'finished'].map((value) => {
     return { kind: 'ConversationStateUpdateEvent', source: 'environment', key: 'execution_status', value }
   })
@@ -45,7 +45,7 @@ async function fill({ conversations, log }: Storage, count: number): Promise<voi
   }
 }
 
-async function untilReady(open: () => Promise<Server>): Promise<number> {
+async function measureStart(open: () => Promise<Server>): Promise<number> {
   const startedAt = performance.now()
   await using server = await open()
   await getJson(server, '/ready')

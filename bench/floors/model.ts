@@ -8,21 +8,21 @@ import { listen } from './listen.ts'
  * text after so many milliseconds, the others 5 ms apart.
  */
 const delayMs = Number(process.argv[2])
-const pieces = ['The', ' answer', ' is', ' forty', '-two', '.']
+const textPieces = ['The', ' answer', ' is', ' forty', '-two', '.']
 
 function chunk(members: object): string {
   const common = { id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1, model: 'bench' }
   return `data: ${JSON.stringify({ ...common, ...members })}\n\n`
 }
 
-const usage = { prompt_tokens: 100, completion_tokens: pieces.length, total_tokens: 100 + pieces.length }
+const usage = { prompt_tokens: 100, completion_tokens: textPieces.length, total_tokens: 100 + textPieces.length }
 
 await listen(
   createServer(async (request, response) => {
     await json(request)
     await sleep(delayMs)
     response.writeHead(200, { 'content-type': 'text/event-stream' })
-    for (const content of pieces) {
+    for (const content of textPieces) {
       response.write(chunk({ choices: [{ index: 0, delta: { content }, finish_reason: null }] }))
       await sleep(5)
     }

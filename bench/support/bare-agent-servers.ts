@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { must } from '@slipway/protocol'
 import Docker from 'dockerode'
-import { type Bench, startAgentServer } from './fixtures.ts'
+import { type BenchContext, startAgentServer } from './fixtures.ts'
 
 /** The floors of sandboxes: an agent server with nothing around it, or in a container that nobody looks after. */
 
@@ -16,27 +16,27 @@ export interface Pausable {
 }
 
 /** An agent server that answers, or that waits for its settings. */
-export interface Bare extends Pausable, AsyncDisposable {
+export interface BareAgentServer extends Pausable, AsyncDisposable {
   readonly url: string
 }
 
-export type StartBare = (env: Readonly<Record<string, string>>) => Promise<Bare>
+export type StartBareServer = (env: Readonly<Record<string, string>>) => Promise<BareAgentServer>
 
 const pollMs = 10
 const initKey = 'sk-of-the-settings'
 
 /** Environment of one that waits for its settings. */
-export const dormant = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
+export const deferredInitEnv = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
 /** Environment of one that has them. */
-export const awake = () => ({ SLIPWAY_SESSION_API_KEY: `sk-${randomUUID()}` })
+export const sessionKeyEnv = () => ({ SLIPWAY_SESSION_API_KEY: `sk-${randomUUID()}` })
 
 /** Processes, with one compile cache for all of them. */
-export async function bareProcesses(bench: Bench): Promise<StartBare> {
+export async function startBareProcesses(bench: BenchContext): Promise<StartBareServer> {
   const cache = { NODE_COMPILE_CACHE: await bench.directory() }
   return async (env) => {
     const server = await startAgentServer(bench, await bench.directory(), { ...cache, ...env })
     const url = `http://127.0.0.1:${server.port}`
-    await answers(url)
+    await waitUntilReachable(url)
     return {
       url,
       pause: async () => void process.kill(server.pid, 'SIGSTOP'),
@@ -47,7 +47,7 @@ export async function bareProcesses(bench: Bench): Promise<StartBare> {
 }
 
 /** Containers of the same image, with one port. */
-export function bareContainers(socketPath: string, image: string): StartBare {
+export function startBareContainers(socketPath: string, image: string): StartBareServer {
   const docker = new Docker({ host: '', protocol: 'http', socketPath })
   return async (env) => {
     const container = await docker.createContainer({
@@ -62,7 +62,7 @@ export function bareContainers(socketPath: string, image: string): StartBare {
       const { NetworkSettings } = await container.inspect()
       const [published] = must(NetworkSettings.Ports['8000/tcp'], 'a published port')
       const url = `http://127.0.0.1:${must(published, 'a published port').HostPort}`
-      await answers(url)
+      await waitUntilReachable(url)
       return {
         url,
         pause: () => container.pause(),
@@ -77,7 +77,7 @@ export function bareContainers(socketPath: string, image: string): StartBare {
 }
 
 /** Gives its settings to one that waits for them; resolves when its session key opens it. */
-export async function initialise({ url }: Bare): Promise<void> {
+export async function initialize({ url }: BareAgentServer): Promise<void> {
   const key = `sk-${randomUUID()}`
   const response = await fetch(`${url}/api/init`, {
     method: 'POST',
@@ -92,7 +92,7 @@ export async function initialise({ url }: Bare): Promise<void> {
 }
 
 /** Resolves when it answers `/ready`, also with 503: that it waits for its settings. */
-export async function answers(url: string): Promise<void> {
+export async function waitUntilReachable(url: string): Promise<void> {
   for (const deadline = performance.now() + 60_000; ; await sleep(pollMs)) {
     const status = await fetch(`${url}/ready`).then(
       async (response) => {
@@ -107,7 +107,7 @@ export async function answers(url: string): Promise<void> {
 }
 
 /** The freezer of these control groups; undefined when none of them has one. */
-export function freezerOf(groups: readonly string[]): Pausable | undefined {
+export function findFreezer(groups: readonly string[]): Pausable | undefined {
   for (const group of groups) {
     const [v1, v2] = [join(group, 'freezer.state'), join(group, 'cgroup.freeze')]
     const isFrozen = existsSync(v2)

@@ -6,11 +6,11 @@ import { fileURLToPath } from 'node:url'
 import { openStorage, type ReceivedEvent, type Storage } from '@slipway/storage'
 import { type Server, startServer } from './processes.ts'
 
-export const conversation = '6f9619ff-8b86-4011-b42d-00c04fc964ff'
-export const searchPath = `/api/conversations/${conversation}/events/search`
+export const conversationId = '6f9619ff-8b86-4011-b42d-00c04fc964ff'
+export const searchPath = `/api/conversations/${conversationId}/events/search`
 
 /** What a benchmark is given. */
-export interface Bench {
+export interface BenchContext {
   /** Small sizes: shows that everything works, proves nothing. */
   readonly isQuick: boolean
   /** Where the servers under measurement leave a CPU profile, if they are to. */
@@ -20,7 +20,7 @@ export interface Bench {
 }
 
 /** Makes directories that are removed when this process ends, however it ends. */
-export function temporary(): () => Promise<string> {
+export function createDirectoryFactory(): () => Promise<string> {
   const root = mkdtempSync(join(tmpdir(), 'slipway-bench-'))
   process.on('exit', () => rmSync(root, { recursive: true, force: true }))
   return () => mkdtemp(join(root, 'd-'))
@@ -30,7 +30,7 @@ export function temporary(): () => Promise<string> {
 export async function importLog(
   storage: Storage,
   events: Iterable<ReceivedEvent>,
-  id = conversation,
+  id = conversationId,
 ): Promise<{ readonly importMs: number; readonly indexMs: number }> {
   const startedAt = performance.now()
   const session = await storage.startImport(id)
@@ -44,7 +44,7 @@ export async function importLog(
   await session.add(batch)
   await session.publish({ status: 'idle' })
   const importedAt = performance.now()
-  await storage.indexed()
+  await storage.waitUntilIndexed()
   return { importMs: importedAt - startedAt, indexMs: performance.now() - importedAt }
 }
 
@@ -56,7 +56,7 @@ export async function withStorage<T>(directory: string, work: (storage: Storage)
 
 /** The agent server on the data of a directory, as its main.ts starts it. */
 export function startAgentServer(
-  bench: Bench,
+  bench: BenchContext,
   data: string,
   env: Readonly<Record<string, string>> = {},
 ): Promise<Server> {
@@ -73,7 +73,7 @@ export function startFloor(name: string, ...args: string[]): Promise<Server> {
 
 /** A GET of JSON; anything but a success is an Error. The caller knows the shape of the answer. */
 export async function getJson<T>(server: Server, path: string): Promise<T> {
-  return await json<T>(path, await fetch(`http://127.0.0.1:${server.port}${path}`))
+  return await readJson<T>(path, await fetch(`http://127.0.0.1:${server.port}${path}`))
 }
 
 /** A POST of JSON, likewise. */
@@ -83,10 +83,10 @@ export async function postJson<T>(server: Server, path: string, body: unknown): 
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
   })
-  return await json<T>(path, response)
+  return await readJson<T>(path, response)
 }
 
-async function json<T>(path: string, response: Response): Promise<T> {
+async function readJson<T>(path: string, response: Response): Promise<T> {
   if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
   return (await response.json()) as T // of the server under measurement
 }

@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest'
-import { agentHistory, maxView } from './generate-agent-history.ts'
+import { generateAgentHistory, maxView } from './generate-agent-history.ts'
 
-interface Written {
+interface GeneratedEvent {
   readonly id: string
   readonly kind: string
   readonly action_id?: string
   readonly forgotten_event_ids?: readonly string[]
 }
 
-function written(count: number, hasCondenser: boolean): Written[] {
-  return [...agentHistory(count, { hasCondenser })].map(({ bytes }) => JSON.parse(bytes.toString()))
+function parseHistory(count: number, hasCondenser: boolean): GeneratedEvent[] {
+  return [...generateAgentHistory(count, { hasCondenser })].map(({ bytes }) => JSON.parse(bytes.toString()))
 }
 
 /** How many events a model would be shown after each event; each Condensation forgets only what is shown then. */
-function shown(events: readonly Written[]): number[] {
+function viewSizes(events: readonly GeneratedEvent[]): number[] {
   const view = new Set<string>()
   return events.map(({ id, kind, forgotten_event_ids = [] }) => {
     for (const forgotten of forgotten_event_ids) expect(view.delete(forgotten)).toBe(true)
@@ -24,7 +24,7 @@ function shown(events: readonly Written[]): number[] {
 
 test('a history has as many events as asked for, each under an id of its own, and each call has its result', () => {
   for (const hasCondenser of [true, false]) {
-    const events = written(999, hasCondenser)
+    const events = parseHistory(999, hasCondenser)
     expect(events.length - 999).toBeOneOf([0, 1])
     expect(new Set(events.map(({ id }) => id)).size).toBe(events.length)
     const actions = events.filter(({ kind }) => kind === 'ActionEvent').map(({ id }) => id)
@@ -33,14 +33,14 @@ test('a history has as many events as asked for, each under an id of its own, an
 })
 
 test('with a condenser a model is never shown more than the bound, without one all of it', () => {
-  const sizes = shown(written(5_000, true))
+  const sizes = viewSizes(parseHistory(5_000, true))
   expect(Math.max(...sizes)).toBe(maxView)
   expect(Math.min(...sizes.slice(maxView))).toBeGreaterThanOrEqual(maxView / 2)
-  expect(shown(written(500, false)).at(-1)).toBe(500)
+  expect(viewSizes(parseHistory(500, false)).at(-1)).toBe(500)
 })
 
 test('what a Condensation forgets is whole: no result stays without its call', () => {
-  const events = written(5_000, true)
+  const events = parseHistory(5_000, true)
   const forgotten = new Set(events.flatMap(({ forgotten_event_ids }) => forgotten_event_ids ?? []))
   const halves = events.filter(
     ({ id, action_id }) => action_id !== undefined && forgotten.has(id) !== forgotten.has(action_id),

@@ -1,22 +1,22 @@
 import { formatInstant } from '@slipway/protocol'
 import type { ReceivedEvent } from '@slipway/storage'
 import { firstInstant } from './generate-log.ts'
-import { Random } from './seeded-random.ts'
+import { SeededRandom } from './seeded-random.ts'
 
 /** Events that a model is shown before they are condensed to half. */
 export const maxView = 80
 /** The system prompt and the first message are never forgotten. */
-const kept = 2
+const protectedCount = 2
 
 /**
  * The log of an agent that has thought for a long time, as its loop writes it: a system prompt, a message, then calls and
  * results, with a Condensation whenever the model would be shown more than `maxView` events.
  */
-export function* agentHistory(
+export function* generateAgentHistory(
   count: number,
   { hasCondenser = true }: { readonly hasCondenser?: boolean } = {},
 ): Generator<ReceivedEvent> {
-  const writer = new Writer()
+  const writer = new HistoryGenerator()
   yield writer.systemPrompt()
   yield writer.message()
   while (writer.count < count) {
@@ -27,9 +27,9 @@ export function* agentHistory(
   }
 }
 
-class Writer {
+class HistoryGenerator {
   count = 0
-  readonly #random = new Random(7)
+  readonly #random = new SeededRandom(7)
   /** Ids of what is shown, in order. */
   #view: string[] = []
 
@@ -39,23 +39,23 @@ class Writer {
 
   systemPrompt(): ReceivedEvent {
     const system_prompt = { type: 'text', text: 'You think about it, step by step. '.repeat(200) }
-    return this.#show({ kind: 'SystemPromptEvent', source: 'agent', system_prompt, tools: [] })
+    return this.#appendToView({ kind: 'SystemPromptEvent', source: 'agent', system_prompt, tools: [] })
   }
 
   message(): ReceivedEvent {
     const content = [{ type: 'text', text: 'Think about it until all is clear.' }]
-    return this.#show({ kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content } })
+    return this.#appendToView({ kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content } })
   }
 
   action(): ReceivedEvent {
     const n = this.count
     const thought = `Thought ${n}: ${'what was found before leads to the next question. '.repeat(7)}`
-    return this.#show({
+    return this.#appendToView({
       kind: 'ActionEvent',
       source: 'agent',
       thought: [],
       action: { kind: 'ThinkAction', thought },
-      ...callOf(n),
+      ...callFields(n),
       tool_call: {
         id: `call-${n}`,
         name: 'think',
@@ -72,32 +72,32 @@ class Writer {
   observation(action_id: string): ReceivedEvent {
     const content = [{ type: 'text', text: 'Your thought has been logged.' }]
     const observation = { kind: 'ThinkObservation', content, is_error: false }
-    const call = callOf(this.count - 1)
-    return this.#show({ kind: 'ObservationEvent', source: 'environment', ...call, observation, action_id })
+    const call = callFields(this.count - 1)
+    return this.#appendToView({ kind: 'ObservationEvent', source: 'environment', ...call, observation, action_id })
   }
 
   /** Forgets the older half but for the first events; calls and their results stay together. */
   condensation(): ReceivedEvent {
-    const end = this.#view.length - maxView / 2 + kept
-    const event = this.#write({
+    const end = this.#view.length - maxView / 2 + protectedCount
+    const event = this.#createEvent({
       kind: 'Condensation',
       source: 'environment',
-      forgotten_event_ids: this.#view.slice(kept, end),
+      forgotten_event_ids: this.#view.slice(protectedCount, end),
       summary: 'All of that was thought about, and nothing was found yet.',
-      summary_offset: kept,
+      summary_offset: protectedCount,
       llm_response_id: `summary-${this.count}`,
     })
-    this.#view.splice(kept, end - kept, `${event.id}-summary`)
+    this.#view.splice(protectedCount, end - protectedCount, `${event.id}-summary`)
     return event
   }
 
-  #show(event: Written): ReceivedEvent {
-    const written = this.#write(event)
+  #appendToView(event: EventFields): ReceivedEvent {
+    const written = this.#createEvent(event)
     this.#view.push(written.id)
     return written
   }
 
-  #write(event: Written): ReceivedEvent {
+  #createEvent(event: EventFields): ReceivedEvent {
     const { kind, source } = event
     const id = this.#random.uuid()
     const instant = firstInstant + 1_000_000 * this.count++
@@ -106,12 +106,12 @@ class Writer {
   }
 }
 
-interface Written {
+interface EventFields {
   readonly kind: string
   readonly source: string
   readonly [member: string]: unknown
 }
 
-function callOf(n: number) {
+function callFields(n: number) {
   return { tool_name: 'think', tool_call_id: `call-${n}` }
 }

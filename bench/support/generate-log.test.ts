@@ -1,8 +1,8 @@
 import { messageTexts, parseInstant, validateEvent } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { generate, needles } from './generate-log.ts'
+import { generateLog, needles } from './generate-log.ts'
 
-const events = [...generate({ count: 6000, words: 20 })]
+const events = [...generateLog({ count: 6000, words: 20 })]
 
 test('generated events are valid, in order of time, and say of themselves what their bytes say', () => {
   for (const [i, event] of events.entries()) {
@@ -15,7 +15,7 @@ test('generated events are valid, in order of time, and say of themselves what t
 })
 
 test('the same options generate the same bytes', () => {
-  const again = [...generate({ count: 100, words: 20 })]
+  const again = [...generateLog({ count: 100, words: 20 })]
   expect(again.map(({ bytes }) => bytes.toString())).toEqual(
     events.slice(0, 100).map(({ bytes }) => bytes.toString()),
   )

@@ -1,6 +1,6 @@
 import { formatInstant, parseInstant } from '@slipway/protocol'
 import type { ReceivedEvent } from '@slipway/storage'
-import { Random } from './seeded-random.ts'
+import { SeededRandom } from './seeded-random.ts'
 
 export const firstInstant = parseInstant('2026-01-01T00:00:00Z') ?? 0
 
@@ -17,7 +17,7 @@ export const needles = {
 } as const
 
 /** Each planted word with the share of messages that have it. */
-const planted = [
+const plantedWords = [
   ['Quokkamilk', 0.0002],
   ['migration', 0.005],
   ['Σίσυφος', 0.02],
@@ -25,7 +25,7 @@ const planted = [
   ['検索結果', 0.02],
 ] as const
 
-const frequent =
+const frequentWords =
   'the of and to a in is it you that for on with as this was be are or at from by not have but'.split(' ')
 
 /**
@@ -33,29 +33,29 @@ const frequent =
  * updates, the rest errors and pauses; in order of time, about a second apart. A text has `words` words on average;
  * an event is about 350 bytes plus six for each word.
  */
-export function* generate(options: {
+export function* generateLog(options: {
   readonly count: number
   readonly words: number
   readonly seed?: number
 }): Generator<ReceivedEvent> {
-  const writer = new Writer(new Random(options.seed ?? 1), options.words)
-  for (let i = 0; i < options.count; i++) yield writer.write()
+  const writer = new LogGenerator(new SeededRandom(options.seed ?? 1), options.words)
+  for (let i = 0; i < options.count; i++) yield writer.next()
 }
 
-class Writer {
-  readonly #random: Random
+class LogGenerator {
+  readonly #random: SeededRandom
   readonly #words: number
   readonly #vocabulary: readonly string[]
   #instant = firstInstant
   #action = { id: '', call: '', command: '' }
 
-  constructor(random: Random, words: number) {
+  constructor(random: SeededRandom, words: number) {
     this.#random = random
     this.#words = words
-    this.#vocabulary = Array.from({ length: 4000 }, (_, i) => frequent[i] ?? invented(random))
+    this.#vocabulary = Array.from({ length: 4000 }, (_, i) => frequentWords[i] ?? inventWord(random))
   }
 
-  write(): ReceivedEvent {
+  next(): ReceivedEvent {
     const id = this.#random.uuid()
     this.#instant += 1 + this.#random.below(2_000_000)
     const { kind, source, ...members } = this.#members(id)
@@ -85,7 +85,7 @@ class Writer {
   #message() {
     const source = this.#random.next() < 0.5 ? 'user' : 'agent'
     const text = [this.#text(this.#words)]
-    for (const [word, share] of planted) if (this.#random.next() < share) text.push(word)
+    for (const [word, share] of plantedWords) if (this.#random.next() < share) text.push(word)
     const role = source === 'user' ? 'user' : 'assistant'
     return {
       kind: 'MessageEvent',
@@ -133,7 +133,7 @@ class Writer {
   }
 }
 
-function invented(random: Random): string {
+function inventWord(random: SeededRandom): string {
   const syllables = Array.from({ length: 2 + random.below(3) }, () => {
     return `${'bcdfghlmnprstv'[random.below(14)]}${'aeiou'[random.below(5)]}${'lmnrst'[random.below(12)] ?? ''}`
   })

@@ -1,15 +1,15 @@
 import { connect, type Socket } from 'node:net'
-import { answerWith } from './processes.ts'
+import { serveParent } from './processes.ts'
 
 /** `count` GET requests over some connections, path after path and again from the first, one at a time on each. */
-export interface Load {
+export interface LoadRequest {
   readonly port: number
   readonly paths: readonly string[]
   readonly count: number
   readonly connections: number
 }
 
-export interface Loaded {
+export interface LoadResult {
   /** Of the bodies. */
   readonly bytes: number
   /** Of each request, from its first byte sent to the last byte received, in the order of their ends. */
@@ -17,23 +17,23 @@ export interface Loaded {
 }
 
 /** Load client: raw sockets, bodies are counted and not looked at, so that it costs less than any server. */
-answerWith(async (load: Load): Promise<Loaded> => {
+serveParent(async (load: LoadRequest): Promise<LoadResult> => {
   const run = { next: 0, done: 0, bytes: 0, latenciesMs: new Float64Array(load.count) }
-  await Promise.all(Array.from({ length: load.connections }, () => drive(load, run)))
+  await Promise.all(Array.from({ length: load.connections }, () => runConnection(load, run)))
   return { bytes: run.bytes, latenciesMs: run.latenciesMs }
 })
 
-interface Run {
+interface LoadProgress {
   next: number
   done: number
   bytes: number
   readonly latenciesMs: Float64Array
 }
 
-function drive(load: Load, run: Run): Promise<void> {
+function runConnection(load: LoadRequest, run: LoadProgress): Promise<void> {
   return new Promise((resolve, reject) => {
     let head = ''
-    let missing = 0
+    let remainingBytes = 0
     let startedAt = 0
     const socket: Socket = connect({
       host: '127.0.0.1',
@@ -42,19 +42,19 @@ function drive(load: Load, run: Run): Promise<void> {
       onread: {
         buffer: Buffer.allocUnsafe(256 * 1024),
         callback: (size, buffer) => {
-          take(size, Buffer.from(buffer.buffer, buffer.byteOffset, size))
+          onData(size, Buffer.from(buffer.buffer, buffer.byteOffset, size))
           return true
         },
       },
     })
-    const ask = () => {
+    const sendNext = () => {
       if (run.next >= load.count) return socket.end(resolve)
       const path = load.paths[run.next++ % load.paths.length]
       startedAt = performance.now()
       return socket.write(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1:${load.port}\r\n\r\n`)
     }
-    const take = (size: number, chunk: Buffer) => {
-      if (missing > 0) missing -= size
+    const onData = (size: number, chunk: Buffer) => {
+      if (remainingBytes > 0) remainingBytes -= size
       else {
         head += chunk.toString('latin1')
         const end = head.indexOf('\r\n\r\n')
@@ -62,14 +62,14 @@ function drive(load: Load, run: Run): Promise<void> {
         const length = bodyLength(head.slice(0, end))
         if (length === undefined) return socket.destroy(new Error(`not expected: ${head.slice(0, 500)}`))
         run.bytes += length
-        missing = length - (head.length - end - 4)
+        remainingBytes = length - (head.length - end - 4)
         head = ''
       }
-      if (missing > 0) return
+      if (remainingBytes > 0) return
       run.latenciesMs[run.done++] = performance.now() - startedAt
-      ask()
+      sendNext()
     }
-    socket.on('connect', ask)
+    socket.on('connect', sendNext)
     socket.on('error', reject)
     socket.on('close', () => reject(new Error('the server closed a connection')))
   })

@@ -41,41 +41,41 @@ export async function startProgram(
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, SLIPWAY_LOG_LEVEL: 'warn', ...env },
   })
-  const died = track(child)
+  const exited = trackChild(child)
   const lines = createInterface({ input: child.stdout })
-  const [firstLine] = (await Promise.race([once(lines, 'line'), died])) as [string]
+  const [firstLine] = (await Promise.race([once(lines, 'line'), exited])) as [string]
   const pid = must(child.pid, 'process id')
   return {
     pid,
     firstLine,
     cpuSeconds: () => cpuSeconds(pid),
-    [Symbol.asyncDispose]: () => end(child),
+    [Symbol.asyncDispose]: () => endProcess(child),
   }
 }
 
 /** A helper process that answers one question at a time. */
-export interface Peer<Question, Answer> extends AsyncDisposable {
+export interface HelperProcess<Question, Answer> extends AsyncDisposable {
   ask(question: Question): Promise<Answer>
 }
 
 /** Starts a program of ours that answers each message with one. */
-export function startPeer<Question extends object, Answer>(file: string): Peer<Question, Answer> {
+export function startHelper<Question extends object, Answer>(file: string): HelperProcess<Question, Answer> {
   const child = fork(new URL(file, import.meta.url), { serialization: 'advanced' })
-  const died = track(child)
+  const exited = trackChild(child)
   return {
     async ask(question) {
       const answered = once(child, 'message')
       child.send(question)
-      const [answer] = (await Promise.race([answered, died])) as [{ value: Answer } | { error: unknown }]
+      const [answer] = (await Promise.race([answered, exited])) as [{ value: Answer } | { error: unknown }]
       if ('error' in answer) throw new Error(`${file} has failed`, { cause: answer.error })
       return answer.value
     },
-    [Symbol.asyncDispose]: () => end(child),
+    [Symbol.asyncDispose]: () => endProcess(child),
   }
 }
 
 /** The peer's side: answers each message of the parent, also with the Error it failed with, and ends with the parent. */
-export function answerWith<Question>(answer: (question: Question) => Promise<unknown>): void {
+export function serveParent<Question>(answer: (question: Question) => Promise<unknown>): void {
   process.on('message', (question: Question) => {
     answer(question).then(
       (value) => process.send?.({ value }),
@@ -99,17 +99,17 @@ function cpuSeconds(pid: number): number {
 }
 
 /** Sees to it that the child ends with us; answers a promise that rejects when the child ends. */
-function track(child: ChildProcess): Promise<never> {
+function trackChild(child: ChildProcess): Promise<never> {
   children.add(child)
-  const died = once(child, 'exit').then(([code, signal]): never => {
+  const exited = once(child, 'exit').then(([code, signal]): never => {
     children.delete(child)
     throw new Error(`${child.spawnargs.slice(1).join(' ')} has ended: ${code ?? signal}`)
   })
-  died.catch(() => {})
-  return died
+  exited.catch(() => {})
+  return exited
 }
 
-async function end(child: ChildProcess): Promise<void> {
+async function endProcess(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')
   child.kill('SIGTERM')

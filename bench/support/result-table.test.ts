@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { atLeast, atMost, information, median, percentile, table } from './result-table.ts'
+import { atLeast, atMost, information, median, percentile, formatTable } from './result-table.ts'
 
 test('a percentile is the nearest rank of the values in any order', () => {
   const values = Array.from({ length: 200 }, (_, i) => 200 - i)
@@ -29,7 +29,7 @@ test('a figure that could not be measured never holds', () => {
 })
 
 test('the table shows what is missed and leaves information without a verdict', () => {
-  const lines = table([atMost('slow', 'ms', 12, 10), information('size', 'MB', 2.34567)]).split('\n')
+  const lines = formatTable([atMost('slow', 'ms', 12, 10), information('size', 'MB', 2.34567)]).split('\n')
   expect(lines[1]).toMatch(/^slow +ms, at most +12 +10 +1\.20 +<= 1 +MISSED$/)
   expect(lines[2]).toMatch(/^size +MB +2\.35$/)
 })

@@ -1,5 +1,5 @@
 /** One line of a result file: what was measured, beside its floor or limit of the same run. */
-export interface Row {
+export interface ResultRow {
   readonly name: string
   readonly unit: string
   readonly ours: number
@@ -13,29 +13,29 @@ export interface Row {
 }
 
 /** Throughput beside a floor, measured in pairs: the medians, and the median of the pairs' ratios. */
-export function atLeast(name: string, unit: string, pairs: readonly Pair[], goal: number): Row {
+export function atLeast(name: string, unit: string, pairs: readonly MeasuredPair[], goal: number): ResultRow {
   const ratio = median(pairs.map((pair) => pair.ours / pair.floor))
   return { ...medians(name, unit, pairs), ratio, goal, holds: ratio >= goal }
 }
 
 /** A figure that may not exceed `goal` times a limit (or another figure, for which `floor` stands). */
-export function atMost(name: string, unit: string, ours: number, floor: number, goal = 1): Row {
+export function atMost(name: string, unit: string, ours: number, floor: number, goal = 1): ResultRow {
   const ratio = ours / floor
   return { name, unit: `${unit}, at most`, ours, floor, ratio, goal, holds: ratio <= goal }
 }
 
 /** A figure without a goal. */
-export function information(name: string, unit: string, ours: number, floor?: number): Row {
+export function information(name: string, unit: string, ours: number, floor?: number): ResultRow {
   const ratio = floor === undefined ? null : ours / floor
   return { name, unit, ours, floor: floor ?? null, ratio, goal: null, holds: null }
 }
 
-export interface Pair {
+export interface MeasuredPair {
   readonly ours: number
   readonly floor: number
 }
 
-function medians(name: string, unit: string, pairs: readonly Pair[]) {
+function medians(name: string, unit: string, pairs: readonly MeasuredPair[]) {
   return {
     name,
     unit,
@@ -55,16 +55,16 @@ export function percentile(values: readonly number[], percent: number): number {
 }
 
 /** The rows as a table for a terminal. */
-export function table(rows: readonly Row[]): string {
+export function formatTable(rows: readonly ResultRow[]): string {
   const lines = [
     ['', 'unit', 'ours', 'floor', 'ratio', 'goal', ''],
     ...rows.map((row) => [
       row.name,
       row.unit,
-      figure(row.ours),
-      figure(row.floor),
+      formatFigure(row.ours),
+      formatFigure(row.floor),
       row.ratio === null ? '' : row.ratio.toFixed(2),
-      goalText(row),
+      formatGoal(row),
       row.holds === null ? '' : row.holds ? 'holds' : 'MISSED',
     ]),
   ]
@@ -78,13 +78,13 @@ export function table(rows: readonly Row[]): string {
     .join('\n')
 }
 
-function goalText({ goal, unit }: Row): string {
+function formatGoal({ goal, unit }: ResultRow): string {
   if (goal === null) return ''
   return `${unit.endsWith('at most') ? '<=' : '>='} ${goal}`
 }
 
 /** Three digits that matter, or whole thousands as they are. */
-function figure(value: number | null): string {
+function formatFigure(value: number | null): string {
   if (value === null) return ''
   return Math.abs(value) >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)))
 }

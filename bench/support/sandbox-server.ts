@@ -4,17 +4,17 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { must } from '@slipway/protocol'
-import type { Bench } from './fixtures.ts'
+import type { BenchContext } from './fixtures.ts'
 import { type Program, startProgram } from './processes.ts'
 
-const main = fileURLToPath(new URL('../../packages/sandbox-server/src/main.ts', import.meta.url))
+const sandboxServerMain = fileURLToPath(new URL('../../packages/sandbox-server/src/main.ts', import.meta.url))
 const key = 'sk-of-the-administrator'
 /** No step takes this long unless it never ends. */
-const patienceMs = 180_000
+const timeoutMs = 180_000
 const pollMs = 10
 
 /** A sandbox as the API answers it, as far as it matters here. */
-export interface Box {
+export interface SandboxInfo {
   readonly id: string
   readonly status: string
   readonly status_detail?: string | null
@@ -32,13 +32,13 @@ export class ControlPlane implements AsyncDisposable {
     this.data = data
     this.#env = env
     this.#program = program
-    this.#url = urlOf(program)
+    this.#url = serverUrl(program)
   }
 
   /** `env`: its settings, named `SLIPWAY_*`. */
-  static async open(bench: Bench, env: Readonly<Record<string, string>>): Promise<ControlPlane> {
+  static async open(bench: BenchContext, env: Readonly<Record<string, string>>): Promise<ControlPlane> {
     const data = await bench.directory()
-    process.on('exit', () => endAll(data))
+    process.on('exit', () => killAllSandboxes(data))
     return new ControlPlane(data, env, await start(data, env))
   }
 
@@ -51,15 +51,15 @@ export class ControlPlane implements AsyncDisposable {
   }
 
   /** Asks for a sandbox; it is on its way when this resolves. */
-  begin(query = ''): Promise<Box> {
-    return this.#call<Box>('POST', `/api/v1/sandboxes${query}`)
+  startSandbox(query = ''): Promise<SandboxInfo> {
+    return this.#call<SandboxInfo>('POST', `/api/v1/sandboxes${query}`)
   }
 
   /** Looks every few milliseconds; rejects when it comes to another end. */
-  async until(id: string, status: string): Promise<Box> {
-    const deadline = performance.now() + patienceMs
+  async waitForStatus(id: string, status: string): Promise<SandboxInfo> {
+    const deadline = performance.now() + timeoutMs
     for (;;) {
-      const [box] = await this.#call<(Box | null)[]>('GET', `/api/v1/sandboxes?id=${id}`)
+      const [box] = await this.#call<(SandboxInfo | null)[]>('GET', `/api/v1/sandboxes?id=${id}`)
       if (box?.status === status) return box
       if (box?.status === 'ERROR' || performance.now() > deadline)
         throw new Error(`a sandbox is not ${status}: ${JSON.stringify(box)}`)
@@ -68,7 +68,7 @@ export class ControlPlane implements AsyncDisposable {
   }
 
   /** Milliseconds of one question about a sandbox. */
-  async ask(id: string): Promise<number> {
+  async measureGet(id: string): Promise<number> {
     const startedAt = performance.now()
     await this.#call('GET', `/api/v1/sandboxes?id=${id}`)
     return performance.now() - startedAt
@@ -83,20 +83,20 @@ export class ControlPlane implements AsyncDisposable {
   }
 
   /** Resolves when nothing is left of it. */
-  async remove(id: string): Promise<void> {
+  async deleteSandbox(id: string): Promise<void> {
     await this.#call('DELETE', `/api/v1/sandboxes/${id}`)
-    await this.#becomes(() => this.#count('WHERE id = ?', id) === 0, `${id} is gone`)
+    await this.#waitFor(() => this.#countSandboxes('WHERE id = ?', id) === 0, `${id} is gone`)
   }
 
   /** Resolves when so many of the warm pool wait for somebody. */
-  async warm(count: number): Promise<void> {
-    const isReady = () => this.#count("WHERE owner IS NULL AND status = 'RUNNING'") === count
-    await this.#becomes(isReady, 'the pool is full')
+  async waitForWarmPool(count: number): Promise<void> {
+    const isReady = () => this.#countSandboxes("WHERE owner IS NULL AND status = 'RUNNING'") === count
+    await this.#waitFor(isReady, 'the pool is full')
   }
 
   /** The record that the process backend keeps of a sandbox: its control groups. */
-  groupsOf(id: string): readonly string[] {
-    return groupsIn(join(this.data, 'sandboxes', id))
+  cgroups(id: string): readonly string[] {
+    return readCgroups(join(this.data, 'sandboxes', id))
   }
 
   /** Removes all sandboxes, those of the pool too, and ends the server. */
@@ -108,26 +108,26 @@ export class ControlPlane implements AsyncDisposable {
       SLIPWAY_WARM_POOL: '0',
       SLIPWAY_RECONCILE_SECONDS: '1',
     })
-    this.#url = urlOf(this.#program)
-    for (let items: Box[] = []; ; ) {
-      ;({ items } = await this.#call<{ items: Box[] }>('GET', '/api/v1/sandboxes/search?limit=100'))
+    this.#url = serverUrl(this.#program)
+    for (let items: SandboxInfo[] = []; ; ) {
+      ;({ items } = await this.#call<{ items: SandboxInfo[] }>('GET', '/api/v1/sandboxes/search?limit=100'))
       if (items.length === 0) break
       for (const { id } of items) await this.#call('DELETE', `/api/v1/sandboxes/${id}`)
     }
-    await this.#becomes(() => this.#count('') === 0, 'everything is gone')
+    await this.#waitFor(() => this.#countSandboxes('') === 0, 'everything is gone')
     await this.#program[Symbol.asyncDispose]()
   }
 
-  #count(where: string, ...values: string[]): number {
+  #countSandboxes(where: string, ...values: string[]): number {
     using database = new DatabaseSync(join(this.data, 'control.db'), { readOnly: true })
     return Number(
       must(database.prepare(`SELECT count(*) AS n FROM sandbox ${where}`).get(...values), 'a row').n,
     )
   }
 
-  async #becomes(isTrue: () => boolean, what: string): Promise<void> {
-    const deadline = performance.now() + patienceMs
-    while (!isTrue()) {
+  async #waitFor(condition: () => boolean, what: string): Promise<void> {
+    const deadline = performance.now() + timeoutMs
+    while (!condition()) {
       if (performance.now() > deadline) throw new Error(`it does not come true that ${what}`)
       await sleep(pollMs)
     }
@@ -142,29 +142,29 @@ export class ControlPlane implements AsyncDisposable {
 }
 
 function start(data: string, env: Readonly<Record<string, string>>): Promise<Program> {
-  return startProgram([main, '--port', '0', '--data', data], { ...env, SLIPWAY_API_KEY: key })
+  return startProgram([sandboxServerMain, '--port', '0', '--data', data], { ...env, SLIPWAY_API_KEY: key })
 }
 
-function urlOf({ firstLine }: Program): string {
+function serverUrl({ firstLine }: Program): string {
   return String(JSON.parse(firstLine).url)
 }
 
 /** When the benchmark is cut off: what lives on by design must not. */
-function endAll(data: string): void {
+function killAllSandboxes(data: string): void {
   const folder = join(data, 'sandboxes')
-  for (const id of namesIn(folder).filter((name) => !name.startsWith('.'))) {
-    const groups = groupsIn(join(folder, id))
-    const supervisors = namesIn(join(folder, id))
+  for (const id of listNames(folder).filter((name) => !name.startsWith('.'))) {
+    const groups = readCgroups(join(folder, id))
+    const supervisors = listNames(join(folder, id))
       .filter((name) => name.startsWith('pid.'))
-      .map((name) => Number.parseInt(textOf(join(folder, id, name)), 10))
-    const members = groups.flatMap((group) => textOf(join(group, 'cgroup.procs')).split('\n').map(Number))
+      .map((name) => Number.parseInt(readText(join(folder, id, name)), 10))
+    const members = groups.flatMap((group) => readText(join(group, 'cgroup.procs')).split('\n').map(Number))
     for (const pid of [...supervisors, ...members].filter((each) => each > 1)) kill(pid)
     for (const group of groups) thaw(group)
   }
 }
 
-function groupsIn(root: string): readonly string[] {
-  const text = textOf(join(root, 'process.json'))
+function readCgroups(root: string): readonly string[] {
+  const text = readText(join(root, 'process.json'))
   return text === '' ? [] : JSON.parse(text).groups
 }
 
@@ -183,7 +183,7 @@ function thaw(group: string): void {
   }
 }
 
-function namesIn(folder: string): readonly string[] {
+function listNames(folder: string): readonly string[] {
   try {
     return readdirSync(folder)
   } catch {
@@ -191,7 +191,7 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
-function textOf(path: string): string {
+function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch {

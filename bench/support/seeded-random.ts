@@ -1,5 +1,5 @@
 /** Numbers that look random and are the same for the same seed: the same logs, the same pages, in every run. */
-export class Random {
+export class SeededRandom {
   #state: number
 
   constructor(seed: number) {

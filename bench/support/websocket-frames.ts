@@ -2,16 +2,16 @@
 export class FrameCounter {
   #payload = 0
   #isText = false
-  #rest: Buffer = Buffer.alloc(0)
+  #remainder: Buffer = Buffer.alloc(0)
 
   /** Takes the next piece of the stream and answers how many text frames end in it. */
-  take(piece: Buffer): number {
-    const bytes = this.#rest.length === 0 ? piece : Buffer.concat([this.#rest, piece])
+  count(piece: Buffer): number {
+    const bytes = this.#remainder.length === 0 ? piece : Buffer.concat([this.#remainder, piece])
     let at = 0
     let ended = 0
     while (at < bytes.length) {
       if (this.#payload === 0) {
-        const size = this.#head(bytes, at)
+        const size = this.#readHead(bytes, at)
         if (size === undefined) break
         at += size
       }
@@ -20,12 +20,12 @@ export class FrameCounter {
       this.#payload -= part
       if (this.#payload === 0 && this.#isText) ended++
     }
-    this.#rest = bytes.subarray(at)
+    this.#remainder = bytes.subarray(at)
     return ended
   }
 
   /** Reads a frame's head and answers its size, undefined when not all of it is there. */
-  #head(bytes: Buffer, at: number): number | undefined {
+  #readHead(bytes: Buffer, at: number): number | undefined {
     const left = bytes.length - at
     if (left < 2) return undefined
     const short = bytes.readUInt8(at + 1)

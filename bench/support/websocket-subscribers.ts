@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net'
-import { answerWith } from './processes.ts'
+import { serveParent } from './processes.ts'
 import { FrameCounter } from './websocket-frames.ts'
 
 /** Opens sockets and answers when all of them are open; or waits until all of them have had `frames` more frames. */
-export type Subscribe =
+export type SubscribeRequest =
   | {
       readonly do: 'open'
       readonly port: number
@@ -15,28 +15,28 @@ export type Subscribe =
 
 /** Subscribers on raw sockets: frames are counted by their heads and not looked at. */
 const sockets: Socket[] = []
-let seen = 0
-let wanted = 0
-let arrived = () => {}
+let receivedFrames = 0
+let expectedFrames = 0
+let onArrival = () => {}
 
-answerWith(async (question: Subscribe) => {
-  if (question.do === 'wait') return await wait(question.frames)
+serveParent(async (question: SubscribeRequest) => {
+  if (question.do === 'wait') return await waitForFrames(question.frames)
   const { port, path, count, greeting } = question
-  await Promise.all(Array.from({ length: count }, () => open(port, path)))
-  await wait(greeting)
+  await Promise.all(Array.from({ length: count }, () => openSocket(port, path)))
+  await waitForFrames(greeting)
 })
 
 /** Resolves when every socket has had this many frames more than were waited for before. */
-async function wait(frames: number): Promise<void> {
-  wanted += frames * sockets.length
+async function waitForFrames(frames: number): Promise<void> {
+  expectedFrames += frames * sockets.length
   await new Promise<void>((resolve) => {
-    arrived = resolve
-    if (seen >= wanted) resolve()
+    onArrival = resolve
+    if (receivedFrames >= expectedFrames) resolve()
   })
-  if (seen > wanted) throw new Error(`${seen - wanted} frames too many`)
+  if (receivedFrames > expectedFrames) throw new Error(`${receivedFrames - expectedFrames} frames too many`)
 }
 
-function open(port: number, path: string): Promise<void> {
+function openSocket(port: number, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: '127.0.0.1', port })
     let head: string | undefined = ''
@@ -53,8 +53,8 @@ function open(port: number, path: string): Promise<void> {
         sockets.push(socket)
         resolve()
       }
-      seen += frames.take(chunk)
-      if (seen >= wanted) arrived()
+      receivedFrames += frames.count(chunk)
+      if (receivedFrames >= expectedFrames) onArrival()
     })
     socket.on('error', reject)
     socket.on('close', () => process.exit(1))

@@ -4,19 +4,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startServer } from '../support/agent-server.ts'
-import { Api } from '../support/agent-server-api.ts'
+import { startAgentServer } from '../support/agent-server.ts'
+import { AgentServerApi } from '../support/agent-server-api.ts'
 
 const key = 'gateway-test-key-1'
 const idHeader = 'x-openhands-serverconversation-id'
 let directory: string
-let server: Awaited<ReturnType<typeof startServer>>
-let api: Api
+let server: Awaited<ReturnType<typeof startAgentServer>>
+let api: AgentServerApi
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-gateway-'))
-  server = await startServer(directory, { SLIPWAY_SESSION_API_KEY: key, SLIPWAY_HEARTBEAT_SECONDS: '1' })
+  server = await startAgentServer(directory, { SLIPWAY_SESSION_API_KEY: key, SLIPWAY_HEARTBEAT_SECONDS: '1' })
   const own = { url: server.url, headers: { 'x-session-api-key': key } }
-  api = new Api({ ...own, [Symbol.asyncDispose]: async () => {} })
+  api = new AgentServerApi({ ...own, [Symbol.asyncDispose]: async () => {} })
 })
 afterAll(async () => {
   await server.stop()
@@ -38,20 +38,20 @@ interface Completion {
 }
 
 /** Saves a profile whose model plays a script, and answers the id of the model. */
-async function model(script: readonly unknown[]): Promise<string> {
+async function createModel(script: readonly unknown[]): Promise<string> {
   const name = `p${randomUUID().slice(0, 8)}`
   const llm = { model: 'scripted/x', script }
-  const { status } = await api.send('POST', `/api/profiles/${name}`, { llm })
+  const { status } = await api.sendJson('POST', `/api/profiles/${name}`, { llm })
   expect(status).toBeLessThan(300)
   return `openhands_${name}`
 }
 
-function user(content: unknown) {
+function userMessage(content: unknown) {
   return { role: 'user', content }
 }
 
 /** Asks as a program would that knows OpenAI's interface only. */
-async function ask(body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+async function completeChat(body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
   return await fetch(`${server.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
@@ -59,22 +59,22 @@ async function ask(body: unknown, headers: Readonly<Record<string, string>> = {}
   })
 }
 
-async function completed(response: Response): Promise<Completion> {
+async function parseCompletion(response: Response): Promise<Completion> {
   expect(response.status, await response.clone().text()).toBe(200)
   return (await response.json()) as Completion
 }
 
-function contentOf({ choices }: Completion): string | undefined {
+function completionText({ choices }: Completion): string | undefined {
   return choices[0]?.message.content
 }
 
 /** What a model was asked, as the log of its conversation has it. */
-async function asked(id: string): Promise<string> {
-  return JSON.stringify(await api.walk(id))
+async function conversationLog(id: string): Promise<string> {
+  return JSON.stringify(await api.searchAll(id))
 }
 
 test('there is one model for each profile, with either header of the key and with neither 401', async () => {
-  const id = await model([])
+  const id = await createModel([])
   for (const headers of [{ authorization: `Bearer ${key}` }, { 'x-session-api-key': key }]) {
     const response = await fetch(`${server.url}/v1/models`, { headers })
     const { object, data } = (await response.json()) as { object: string; data: { id: string }[] }
@@ -105,13 +105,13 @@ test('there is one model for each profile, with either header of the key and wit
 
 test('a message begins a conversation, and the header goes on with it', async () => {
   const usage = { prompt_tokens: 11, completion_tokens: 3 }
-  const id = await model([
+  const id = await createModel([
     { text: 'Hello, Ann.', usage },
     { text: 'Ann.', usage },
   ])
-  const first = await ask({ model: id, messages: [user('I am Ann.')], temperature: 2, unknown: {} })
+  const first = await completeChat({ model: id, messages: [userMessage('I am Ann.')], temperature: 2, unknown: {} })
   const conversation = first.headers.get(idHeader) ?? ''
-  const answer = await completed(first)
+  const answer = await parseCompletion(first)
   expect(answer).toMatchObject({
     object: 'chat.completion',
     model: id,
@@ -120,13 +120,13 @@ test('a message begins a conversation, and the header goes on with it', async ()
   expect(answer.usage.total_tokens).toBe(
     Number(answer.usage.prompt_tokens) + Number(answer.usage.completion_tokens),
   )
-  const messages = [user('I am Ann.'), { role: 'assistant', content: 'Hello, Ann.' }, user('Who am I?')]
-  const second = await ask({ model: id, messages }, { [idHeader]: conversation.replaceAll('-', '') })
+  const messages = [userMessage('I am Ann.'), { role: 'assistant', content: 'Hello, Ann.' }, userMessage('Who am I?')]
+  const second = await completeChat({ model: id, messages }, { [idHeader]: conversation.replaceAll('-', '') })
   expect(second.headers.get(idHeader)).toBe(conversation)
-  const again = await completed(second)
-  expect(contentOf(again)).toBe('Ann.')
+  const again = await parseCompletion(second)
+  expect(completionText(again)).toBe('Ann.')
   // A conversation has its own history: only what is new goes into it.
-  const said = (await api.walk(conversation)).filter(
+  const said = (await api.searchAll(conversation)).filter(
     ({ kind, source }) => kind === 'MessageEvent' && source === 'user',
   )
   expect(
@@ -136,16 +136,16 @@ test('a message begins a conversation, and the header goes on with it', async ()
 })
 
 test('what was said before and the messages of the system reach the agent of a new conversation', async () => {
-  const id = await model([{ text: 'Blue.' }])
+  const id = await createModel([{ text: 'Blue.' }])
   const messages = [
     { role: 'system', content: 'Answer like a pirate.' },
-    user('My colour is blue.'),
+    userMessage('My colour is blue.'),
     { role: 'assistant', content: [{ type: 'text', text: 'Noted.' }] },
-    user([{ type: 'text', text: 'Which is it?' }]),
+    userMessage([{ type: 'text', text: 'Which is it?' }]),
   ]
-  const response = await ask({ model: id, messages })
-  const log = await asked(response.headers.get(idHeader) ?? '')
-  expect(contentOf(await completed(response))).toBe('Blue.')
+  const response = await completeChat({ model: id, messages })
+  const log = await conversationLog(response.headers.get(idHeader) ?? '')
+  expect(completionText(await parseCompletion(response))).toBe('Blue.')
   for (const text of [
     'Answer like a pirate.',
     'user: My colour is blue.',
@@ -156,55 +156,55 @@ test('what was said before and the messages of the system reach the agent of a n
 })
 
 test('a conversation goes on with the model that is asked for, and one that began elsewhere with its own', async () => {
-  const [one, other] = [await model([{ text: 'From one.' }]), await model([{}, { text: 'From the other.' }])]
-  const first = await ask({ model: one, messages: [user('Who?')] })
+  const [one, other] = [await createModel([{ text: 'From one.' }]), await createModel([{}, { text: 'From the other.' }])]
+  const first = await completeChat({ model: one, messages: [userMessage('Who?')] })
   const conversation = first.headers.get(idHeader) ?? ''
-  expect(contentOf(await completed(first))).toBe('From one.')
-  const second = await ask({ model: other, messages: [user('And now?')] }, { [idHeader]: conversation })
-  expect(contentOf(await completed(second))).toBe('From the other.')
-  const { body } = await api.send('POST', '/api/conversations', {
+  expect(completionText(await parseCompletion(first))).toBe('From one.')
+  const second = await completeChat({ model: other, messages: [userMessage('And now?')] }, { [idHeader]: conversation })
+  expect(completionText(await parseCompletion(second))).toBe('From the other.')
+  const { body } = await api.sendJson('POST', '/api/conversations', {
     agent: { llm: { model: 'scripted/own', script: [{ text: 'Its own.' }] } },
     workspace: { working_dir: join(directory, 'elsewhere') },
     autotitle: false,
   })
   const { id } = body as { id: string }
-  const third = await ask({ model: other, messages: [user('Who?')] }, { [idHeader]: id })
-  expect(contentOf(await completed(third))).toBe('Its own.')
+  const third = await completeChat({ model: other, messages: [userMessage('Who?')] }, { [idHeader]: id })
+  expect(completionText(await parseCompletion(third))).toBe('Its own.')
 })
 
 test('the answer of an agent that works is what it says at the end', async () => {
-  const id = await model([
+  const id = await createModel([
     { text: 'I look.', tool_calls: [{ name: 'terminal', arguments: { command: 'echo found' } }] },
     { tool_calls: [{ name: 'finish', arguments: { message: 'It is there.' } }] },
   ])
-  expect(contentOf(await completed(await ask({ model: id, messages: [user('Look.')] })))).toBe('It is there.')
+  expect(completionText(await parseCompletion(await completeChat({ model: id, messages: [userMessage('Look.')] })))).toBe('It is there.')
 })
 
 /** The data of the events of a stream. */
-async function streamed(response: Response): Promise<string[]> {
+async function readSseData(response: Response): Promise<string[]> {
   expect(response.headers.get('content-type')).toBe('text/event-stream')
   const text = await response.text()
   return text.split('\n\n').flatMap((event) => (event.startsWith('data: ') ? [event.slice(6)] : []))
 }
 
-function textOf(events: readonly string[]): string {
+function joinChunks(events: readonly string[]): string {
   const chunks = events.slice(0, -1).map((event) => JSON.parse(event))
   return chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')
 }
 
 test('a stream says what is said as it is said, then that it has stopped, then DONE', async () => {
-  const id = await model([{ text: 'One two three four.', delta_ms: 30 }])
+  const id = await createModel([{ text: 'One two three four.', delta_ms: 30 }])
   const body = {
     model: id,
-    messages: [user('Count.')],
+    messages: [userMessage('Count.')],
     stream: true,
     stream_options: { include_usage: true },
   }
-  const response = await ask(body)
+  const response = await completeChat(body)
   expect(response.headers.get(idHeader)).toMatch(/^[0-9a-f-]{36}$/)
-  const events = await streamed(response)
+  const events = await readSseData(response)
   expect(events.at(-1)).toBe('[DONE]')
-  expect(textOf(events)).toBe('One two three four.')
+  expect(joinChunks(events)).toBe('One two three four.')
   const chunks = events.slice(0, -1).map((event) => JSON.parse(event))
   expect(chunks.length).toBeGreaterThan(3)
   expect(new Set(chunks.map(({ id, object, model }) => [id, object, model].join())).size).toBe(1)
@@ -214,23 +214,23 @@ test('a stream says what is said as it is said, then that it has stopped, then D
 })
 
 test('a stream of an agent that works says each step and ends with the answer', async () => {
-  const id = await model([
+  const id = await createModel([
     { text: 'I look.', tool_calls: [{ name: 'terminal', arguments: { command: 'sleep 1.5' } }] },
     { text: 'I looked.', tool_calls: [{ name: 'finish', arguments: { message: 'It is there.' } }] },
   ])
-  const response = await ask({ model: id, messages: [user('Look.')], stream: true })
+  const response = await completeChat({ model: id, messages: [userMessage('Look.')], stream: true })
   const raw = await response.clone().text()
   // While nothing is said the connection is kept alive.
   expect(raw).toContain(': beat\n\n')
-  expect(textOf(await streamed(response))).toBe('I look.\n\nI looked.\n\nIt is there.')
+  expect(joinChunks(await readSseData(response))).toBe('I look.\n\nI looked.\n\nIt is there.')
 })
 
 test('what ends a run otherwise has a status, also for a stream, and the header to go on', async () => {
   const failing = { error: { code: 'LLMAuthenticationError', detail: 'No such key.' } }
   const waiting = { tool_calls: [{ name: 'terminal', arguments: { command: 'true' } }] }
-  const id = await model([failing])
+  const id = await createModel([failing])
   for (const stream of [false, true]) {
-    const response = await ask({ model: id, messages: [user('Hello.')], stream })
+    const response = await completeChat({ model: id, messages: [userMessage('Hello.')], stream })
     expect(response.headers.get(idHeader)).toMatch(/^[0-9a-f-]{36}$/)
     const body = (await response.json()) as Completion
     expect([response.status, body.error]).toEqual([
@@ -240,13 +240,13 @@ test('what ends a run otherwise has a status, also for a stream, and the header 
     expect(body.error_id).toMatch(/^[0-9a-f]{16}$/)
     expect(body.detail).toBe(body.error?.message)
   }
-  const other = await model([{ text: 'Hello.' }, waiting, { text: 'Late.' }])
-  const first = await ask({ model: other, messages: [user('Hello.')] })
+  const other = await createModel([{ text: 'Hello.' }, waiting, { text: 'Late.' }])
+  const first = await completeChat({ model: other, messages: [userMessage('Hello.')] })
   const conversation = first.headers.get(idHeader) ?? ''
-  await completed(first)
+  await parseCompletion(first)
   const policy = { policy: { kind: 'AlwaysConfirm' } }
-  await api.send('POST', `/api/conversations/${conversation}/confirmation_policy`, policy)
-  const second = await ask({ model: other, messages: [user('Do it.')] }, { [idHeader]: conversation })
+  await api.sendJson('POST', `/api/conversations/${conversation}/confirmation_policy`, policy)
+  const second = await completeChat({ model: other, messages: [userMessage('Do it.')] }, { [idHeader]: conversation })
   expect([second.status, ((await second.json()) as Completion).error?.type]).toEqual([
     409,
     'invalid_request_error',
@@ -254,33 +254,33 @@ test('what ends a run otherwise has a status, also for a stream, and the header 
 })
 
 test('a conversation that runs already is 409, and one that was paused too', async () => {
-  const id = await model([{ text: 'First.' }, { text: 'Slow.', delay_ms: 2_000 }, { text: 'After.' }])
-  const first = await ask({ model: id, messages: [user('Begin.')] })
+  const id = await createModel([{ text: 'First.' }, { text: 'Slow.', delay_ms: 2_000 }, { text: 'After.' }])
+  const first = await completeChat({ model: id, messages: [userMessage('Begin.')] })
   const conversation = first.headers.get(idHeader) ?? ''
-  await completed(first)
-  const slow = ask({ model: id, messages: [user('Slowly.')] }, { [idHeader]: conversation })
+  await parseCompletion(first)
+  const slow = completeChat({ model: id, messages: [userMessage('Slowly.')] }, { [idHeader]: conversation })
   const status = async () =>
-    (await api.json<{ execution_status: string }>(`/api/conversations/${conversation}`)).body.execution_status
+    (await api.requestJson<{ execution_status: string }>(`/api/conversations/${conversation}`)).body.execution_status
   while ((await status()) !== 'running') await sleep(10)
-  const busy = await ask({ model: id, messages: [user('And?')] }, { [idHeader]: conversation })
+  const busy = await completeChat({ model: id, messages: [userMessage('And?')] }, { [idHeader]: conversation })
   expect(busy.status).toBe(409)
-  await api.send('POST', `/api/conversations/${conversation}/pause`, {})
+  await api.sendJson('POST', `/api/conversations/${conversation}/pause`, {})
   expect((await slow).status).toBe(409)
-  const after = await ask({ model: id, messages: [user('Go on.')] }, { [idHeader]: conversation })
-  expect(contentOf(await completed(after))).toMatch(/^(After\.|The script is over\.)$/)
+  const after = await completeChat({ model: id, messages: [userMessage('Go on.')] }, { [idHeader]: conversation })
+  expect(completionText(await parseCompletion(after))).toMatch(/^(After\.|The script is over\.)$/)
 })
 
 test('a run goes on when nobody waits for it any more', async () => {
-  const id = await model([{ text: 'Done.', delay_ms: 500 }])
+  const id = await createModel([{ text: 'Done.', delay_ms: 500 }])
   const leave = new AbortController()
   const left = fetch(`${server.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: id, messages: [user('Work.')] }),
+    body: JSON.stringify({ model: id, messages: [userMessage('Work.')] }),
     signal: leave.signal,
   }).catch((error: Error) => error.name)
   const find = async () => {
-    const { body } = await api.json<{ items: { id: string; tags: Record<string, string> }[] }>(
+    const { body } = await api.requestJson<{ items: { id: string; tags: Record<string, string> }[] }>(
       `/api/conversations/search?limit=100`,
     )
     return body.items.find(({ tags }) => `openhands_${tags.gateway}` === id)?.id
@@ -291,12 +291,12 @@ test('a run goes on when nobody waits for it any more', async () => {
   leave.abort()
   expect(await left).toBe('AbortError')
   const final = `/api/conversations/${conversation}/agent_final_response`
-  while ((await api.json<{ response: string }>(final)).body.response !== 'Done.') await sleep(20)
+  while ((await api.requestJson<{ response: string }>(final)).body.response !== 'Done.') await sleep(20)
 })
 
 test('what cannot be asked is refused with its place', async () => {
-  const id = await model([{ text: 'Hello.' }])
-  const hello = [user('Hello.')]
+  const id = await createModel([{ text: 'Hello.' }])
+  const hello = [userMessage('Hello.')]
   for (const [body, place] of [
     [{ messages: hello }, ['body', 'model']],
     [{ model: id }, ['body', 'messages']],
@@ -306,12 +306,12 @@ test('what cannot be asked is refused with its place', async () => {
       { model: id, messages: [...hello, { role: 'assistant', content: 'x' }] },
       ['body', 'messages', 1, 'role'],
     ],
-    [{ model: id, messages: [user('')] }, ['body', 'messages', 0, 'content']],
-    [{ model: id, messages: [user(5)] }, ['body', 'messages', 0, 'content']],
-    [{ model: id, messages: [user([{ type: 'audio' }])] }, ['body', 'messages', 0, 'content']],
+    [{ model: id, messages: [userMessage('')] }, ['body', 'messages', 0, 'content']],
+    [{ model: id, messages: [userMessage(5)] }, ['body', 'messages', 0, 'content']],
+    [{ model: id, messages: [userMessage([{ type: 'audio' }])] }, ['body', 'messages', 0, 'content']],
     [{ model: id, messages: hello, stream: 'perhaps' }, ['body', 'stream']],
   ] as const) {
-    const response = await ask(body)
+    const response = await completeChat(body)
     const { detail } = (await response.json()) as { detail: { loc: unknown[] }[] }
     expect([response.status, detail[0]?.loc.slice(0, place.length)], JSON.stringify(body)).toEqual([
       422,
@@ -319,12 +319,12 @@ test('what cannot be asked is refused with its place', async () => {
     ])
   }
   const long = [{ role: 'system', content: 'x'.repeat(40_000) }, ...hello]
-  expect((await ask({ model: id, messages: long })).status).toBe(422)
-  expect((await ask({ model: id, messages: hello }, { [idHeader]: 'nobody' })).status).toBe(422)
+  expect((await completeChat({ model: id, messages: long })).status).toBe(422)
+  expect((await completeChat({ model: id, messages: hello }, { [idHeader]: 'nobody' })).status).toBe(422)
   for (const unknown of ['gpt-4', 'openhands_', 'openhands_nobody', 'openhands_../x', 'openhands_\u0000']) {
-    const response = await ask({ model: unknown, messages: hello })
+    const response = await completeChat({ model: unknown, messages: hello })
     expect([response.status, ((await response.json()) as Completion).error?.code]).toEqual([404, 'not_found'])
   }
-  const nowhere = await ask({ model: id, messages: hello }, { [idHeader]: randomUUID() })
+  const nowhere = await completeChat({ model: id, messages: hello }, { [idHeader]: randomUUID() })
   expect(nowhere.status).toBe(404)
 })

@@ -2,15 +2,15 @@ import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openServer, type TestServer } from '../support/agent-server.ts'
-import { Api, type Event, lines, message } from '../support/agent-server-api.ts'
+import { openAgentServer, type TestServer } from '../support/agent-server.ts'
+import { AgentServerApi, type ApiEvent, toJsonLines, messageLine } from '../support/agent-server-api.ts'
 
 const project = join(tmpdir(), 'slipway-conformance-project')
 let server: TestServer
-let api: Api
+let api: AgentServerApi
 beforeAll(async () => {
-  server = await openServer()
-  api = new Api(server)
+  server = await openAgentServer()
+  api = new AgentServerApi(server)
 })
 afterAll(async () => await server[Symbol.asyncDispose]())
 
@@ -43,7 +43,7 @@ const request = {
 }
 
 async function create(more: object = {}): Promise<{ status: number; body: Info }> {
-  return (await api.send('POST', '/api/conversations', { ...request, ...more })) as {
+  return (await api.sendJson('POST', '/api/conversations', { ...request, ...more })) as {
     status: number
     body: Info
   }
@@ -93,7 +93,7 @@ test.each([
   [{ ...request, tags: { 'Upper Case': 'x' } }, ['body', 'tags']],
   [{ ...request, agent_settings: {} }, ['body']],
 ])('a create request %j is refused at its place', async (body, place) => {
-  const answer = (await api.send('POST', '/api/conversations', body)) as {
+  const answer = (await api.sendJson('POST', '/api/conversations', body)) as {
     status: number
     body: { detail: { loc: unknown[] }[] }
   }
@@ -104,17 +104,17 @@ test.each([
 
 test('get, batch get and count', async () => {
   const id = (await create()).body.id
-  expect((await api.json<Info>(`/api/conversations/${id}`)).body.id).toBe(id)
-  expect((await api.json(`/api/conversations/${randomUUID()}`)).status).toBe(404)
-  const batch = await api.json<(Info | null)[]>(
+  expect((await api.requestJson<Info>(`/api/conversations/${id}`)).body.id).toBe(id)
+  expect((await api.requestJson(`/api/conversations/${randomUUID()}`)).status).toBe(404)
+  const batch = await api.requestJson<(Info | null)[]>(
     `/api/conversations?ids=${randomUUID()}&ids=${id.replaceAll('-', '')}`,
   )
   expect(batch.body.map((info) => info?.id ?? null)).toEqual([null, id])
-  expect((await api.json(`/api/conversations?${'ids=x&'.repeat(100)}`)).status).toBe(422)
-  const before = (await api.json<number>('/api/conversations/count')).body
+  expect((await api.requestJson(`/api/conversations?${'ids=x&'.repeat(100)}`)).status).toBe(422)
+  const before = (await api.requestJson<number>('/api/conversations/count')).body
   await create()
-  expect((await api.json<number>('/api/conversations/count')).body).toBe(before + 1)
-  expect((await api.json<number>('/api/conversations/count?status=running')).body).toBe(0)
+  expect((await api.requestJson<number>('/api/conversations/count')).body).toBe(before + 1)
+  expect((await api.requestJson<number>('/api/conversations/count?status=running')).body).toBe(0)
 })
 
 test('search pages through all of them, newest first unless asked otherwise', async () => {
@@ -122,7 +122,7 @@ test('search pages through all of them, newest first unless asked otherwise', as
   const walk = async (query: string) => {
     const found: string[] = []
     for (let page = ''; ; ) {
-      const { body } = await api.json<{ items: Info[]; next_page_id: string | null }>(
+      const { body } = await api.requestJson<{ items: Info[]; next_page_id: string | null }>(
         `/api/conversations/search?limit=2&${query}${page}`,
       )
       found.push(...body.items.map(({ id }) => id))
@@ -133,51 +133,51 @@ test('search pages through all of them, newest first unless asked otherwise', as
   }
   expect((await walk('')).slice(0, 3)).toEqual(made.toReversed())
   expect((await walk('sort_order=CREATED_AT')).slice(-3)).toEqual(made)
-  await api.send('PATCH', `/api/conversations/${made[0]}`, { title: 'touched' })
+  await api.sendJson('PATCH', `/api/conversations/${made[0]}`, { title: 'touched' })
   expect((await walk('sort_order=UPDATED_AT_DESC'))[0]).toBe(made[0])
   expect(new Set(await walk('sort_order=UPDATED_AT')).size).toBe(
-    (await api.json<number>('/api/conversations/count')).body,
+    (await api.requestJson<number>('/api/conversations/count')).body,
   )
-  expect((await api.json('/api/conversations/search?page_id=nothing')).status).toBe(422)
-  expect((await api.json('/api/conversations/search?limit=101')).status).toBe(422)
+  expect((await api.requestJson('/api/conversations/search?page_id=nothing')).status).toBe(422)
+  expect((await api.requestJson('/api/conversations/search?limit=101')).status).toBe(422)
 })
 
 test('patch changes title and tags, and tags replace the whole map', async () => {
   const id = (await create()).body.id
-  expect(await api.send('PATCH', `/api/conversations/${id}`, { title: 'A title', tags: { a: 'b' } })).toEqual(
+  expect(await api.sendJson('PATCH', `/api/conversations/${id}`, { title: 'A title', tags: { a: 'b' } })).toEqual(
     { status: 200, body: { success: true } },
   )
-  expect((await api.json<Info>(`/api/conversations/${id}`)).body).toMatchObject({
+  expect((await api.requestJson<Info>(`/api/conversations/${id}`)).body).toMatchObject({
     title: 'A title',
     tags: { a: 'b' },
   })
   for (const bad of [{ title: '' }, { title: 'x'.repeat(201) }, { tags: { a: 1 } }]) {
-    expect((await api.send('PATCH', `/api/conversations/${id}`, bad)).status).toBe(422)
+    expect((await api.sendJson('PATCH', `/api/conversations/${id}`, bad)).status).toBe(422)
   }
-  expect((await api.send('PATCH', `/api/conversations/${randomUUID()}`, { title: 'x' })).status).toBe(404)
+  expect((await api.sendJson('PATCH', `/api/conversations/${randomUUID()}`, { title: 'x' })).status).toBe(404)
 })
 
 test('a deleted conversation is gone at once, and its id can be used again', async () => {
-  const id = await api.import(lines(message('a', '2026-01-01', 'old')))
+  const id = await api.import(toJsonLines(messageLine('a', '2026-01-01', 'old')))
   expect((await api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(200)
   for (const path of ['', '/events/search', '/events/count', '/events/a', '/export', '/events/stream']) {
-    expect((await api.json(`/api/conversations/${id}${path}`)).status, path).toBe(404)
+    expect((await api.requestJson(`/api/conversations/${id}${path}`)).status, path).toBe(404)
   }
-  const found = await api.json<{ items: Info[] }>('/api/conversations/search')
+  const found = await api.requestJson<{ items: Info[] }>('/api/conversations/search')
   expect(found.body.items.map((info) => info.id)).not.toContain(id)
   expect((await api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(404)
-  await api.import(lines({ conversation_id: id }, message('b', '2026-01-01', 'new')))
-  expect((await api.walk(id)).map((event) => event.id)).toEqual(['b'])
+  await api.import(toJsonLines({ conversation_id: id }, messageLine('b', '2026-01-01', 'new')))
+  expect((await api.searchAll(id)).map((event) => event.id)).toEqual(['b'])
 })
 
 test('a message becomes a MessageEvent of the user with a timestamp above all others', async () => {
-  const id = await api.import(lines(message('a', '2100-01-01T00:00:00Z', 'from the future')))
+  const id = await api.import(toJsonLines(messageLine('a', '2100-01-01T00:00:00Z', 'from the future')))
   const path = `/api/conversations/${id}/events`
   expect(
-    await api.send('POST', path, { role: 'user', content: [{ type: 'text', text: 'hi' }], sender: 'me' }),
+    await api.sendJson('POST', path, { role: 'user', content: [{ type: 'text', text: 'hi' }], sender: 'me' }),
   ).toEqual({ status: 200, body: { success: true } })
-  await api.send('POST', path, { content: 'plain text', extended_content: [{ type: 'text', text: 'more' }] })
-  const [, first, second] = await api.walk(id)
+  await api.sendJson('POST', path, { content: 'plain text', extended_content: [{ type: 'text', text: 'more' }] })
+  const [, first, second] = await api.searchAll(id)
   expect(first).toMatchObject({
     kind: 'MessageEvent',
     source: 'user',
@@ -201,14 +201,14 @@ test.each([
   ['text'],
 ])('a message %j is refused and nothing is stored', async (body) => {
   const id = await api.import('')
-  expect((await api.send('POST', `/api/conversations/${id}/events`, body)).status).toBe(422)
+  expect((await api.sendJson('POST', `/api/conversations/${id}/events`, body)).status).toBe(422)
   expect(await api.count(id)).toBe(0)
 })
 
 test('a message sent twice with one Idempotency-Key is stored once; the key with another message is 409', async () => {
   const id = await api.import('')
   const post = (text: string) =>
-    api.json(`/api/conversations/${id}/events`, {
+    api.requestJson(`/api/conversations/${id}/events`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'idempotency-key': 'k1' },
       body: JSON.stringify({ role: 'user', content: [{ type: 'text', text }] }),
@@ -221,7 +221,7 @@ test('a message sent twice with one Idempotency-Key is stored once; the key with
 
 test('a message wakes a finished conversation, with its state update in front', async () => {
   const id = await api.import(
-    lines({
+    toJsonLines({
       id: 's',
       timestamp: '2026-01-01',
       kind: 'ConversationStateUpdateEvent',
@@ -229,13 +229,13 @@ test('a message wakes a finished conversation, with its state update in front', 
       value: 'finished',
     }),
   )
-  await api.send('POST', `/api/conversations/${id}/events`, { content: 'again' })
-  const events: Event[] = await api.walk(id)
+  await api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'again' })
+  const events: ApiEvent[] = await api.searchAll(id)
   expect(events.slice(1).map(({ kind, value }) => [kind, value])).toEqual([
     ['ConversationStateUpdateEvent', 'idle'],
     ['MessageEvent', undefined],
   ])
-  expect((await api.json<Info>(`/api/conversations/${id}`)).body.execution_status).toBe('idle')
+  expect((await api.requestJson<Info>(`/api/conversations/${id}`)).body.execution_status).toBe('idle')
 })
 
 test('a keyed message wakes a finished conversation once, however often it is sent', async () => {
@@ -246,16 +246,16 @@ test('a keyed message wakes a finished conversation once, however often it is se
     key: 'execution_status',
     value: 'finished',
   }
-  const id = await api.import(lines(finished))
+  const id = await api.import(toJsonLines(finished))
   const post = () =>
-    api.json(`/api/conversations/${id}/events`, {
+    api.requestJson(`/api/conversations/${id}/events`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'idempotency-key': 'k' },
       body: '{"content":"again"}',
     })
   const answers = await Promise.all([post(), post(), post()])
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
-  expect((await api.walk(id)).map(({ kind }) => kind)).toEqual([
+  expect((await api.searchAll(id)).map(({ kind }) => kind)).toEqual([
     'ConversationStateUpdateEvent',
     'ConversationStateUpdateEvent',
     'MessageEvent',
@@ -265,29 +265,29 @@ test('a keyed message wakes a finished conversation once, however often it is se
 test('a run is 409, because there is no agent', async () => {
   const id = await api.import('')
   expect(
-    await api.json(`/api/conversations/${id}/run`, {
+    await api.requestJson(`/api/conversations/${id}/run`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
     }),
   ).toMatchObject({ status: 409 })
-  expect((await api.json(`/api/conversations/${randomUUID()}/run`, { method: 'POST' })).status).toBe(404)
+  expect((await api.requestJson(`/api/conversations/${randomUUID()}/run`, { method: 'POST' })).status).toBe(404)
 })
 
 test('health and server_info answer what clients look for', async () => {
   for (const path of ['/alive', '/health'])
-    expect(await api.json(path)).toEqual({ status: 200, body: { status: 'ok' } })
-  expect(await api.json('/ready')).toEqual({ status: 200, body: { status: 'ready' } })
+    expect(await api.requestJson(path)).toEqual({ status: 200, body: { status: 'ok' } })
+  expect(await api.requestJson('/ready')).toEqual({ status: 200, body: { status: 'ready' } })
   for (const path of ['/server_info', '/']) {
-    expect((await api.json(path)).body).toMatchObject({
+    expect((await api.requestJson(path)).body).toMatchObject({
       version: '1.44.0',
       uptime: expect.any(Number),
       idle_time: expect.any(Number),
       usable_tools: expect.arrayContaining(['terminal', 'file_editor', 'finish']),
     })
   }
-  expect((await api.json('/openapi.json')).body).toMatchObject({
+  expect((await api.requestJson('/openapi.json')).body).toMatchObject({
     openapi: '3.1.0',
     info: { version: '0.1.0' },
   })
-  expect((await api.json('/api/nothing')).status).toBe(404)
+  expect((await api.requestJson('/api/nothing')).status).toBe(404)
 })

@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { startServer } from '../support/agent-server.ts'
+import { startAgentServer } from '../support/agent-server.ts'
 
 /** A server that is started without its settings and gets them over HTTP (wire 1.21). */
 
 const initKey = 'init-key-of-the-control-plane'
-const deferred = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
+const deferredEnv = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
 const settings = {
   session_api_keys: ['session-key-one', 'session-key-two'],
   secret_key: 'a secret key of enough characters',
@@ -22,9 +22,9 @@ const settings = {
   telemetry: { unknown: true },
 }
 
-async function opened(env: Readonly<Record<string, string>> = deferred) {
+async function openDeferredServer(env: Readonly<Record<string, string>> = deferredEnv) {
   const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
-  let server = await startServer(data, env)
+  let server = await startAgentServer(data, env)
   const call = async (
     method: string,
     path: string,
@@ -50,7 +50,7 @@ async function opened(env: Readonly<Record<string, string>> = deferred) {
     output: () => server.output(),
     async restart() {
       await server.stop()
-      server = await startServer(data, env)
+      server = await startAgentServer(data, env)
     },
     async [Symbol.asyncDispose]() {
       await server.stop()
@@ -59,10 +59,10 @@ async function opened(env: Readonly<Record<string, string>> = deferred) {
   }
 }
 
-const withKey = { 'x-session-api-key': 'session-key-two' }
+const sessionKeyHeader = { 'x-session-api-key': 'session-key-two' }
 
 test('until the settings come, only health and init answer; then everything does', async () => {
-  await using it = await opened()
+  await using it = await openDeferredServer()
   const { call } = it
   for (const path of ['/alive', '/health', '/server_info', '/'])
     expect((await call('GET', path)).status).toBe(200)
@@ -79,13 +79,13 @@ test('until the settings come, only health and init answer; then everything does
     '/openapi.json',
   ]
   for (const path of closed)
-    expect(await call('GET', path, withKey)).toMatchObject({
+    expect(await call('GET', path, sessionKeyHeader)).toMatchObject({
       status: 503,
       body: { detail: expect.any(String) },
     })
   expect((await call('POST', '/api/conversations', { body: '{' })).status).toBe(503)
   for (const path of ['/sockets/bash-events', '/sockets/events/00000000-0000-4000-8000-000000000000'])
-    expect(await refusal(it.socket(path))).toBe(503)
+    expect(await upgradeStatus(it.socket(path))).toBe(503)
 
   expect(await call('GET', '/api/init', { 'x-init-api-key': initKey })).toMatchObject({
     status: 200,
@@ -93,16 +93,16 @@ test('until the settings come, only health and init answer; then everything does
   })
   expect(await it.init(settings)).toMatchObject({ status: 200, body: { state: 'ready' } })
   expect(await call('GET', '/ready')).toMatchObject({ status: 200, body: { status: 'ready' } })
-  expect((await call('GET', '/api/conversations/search', withKey)).status).toBe(200)
+  expect((await call('GET', '/api/conversations/search', sessionKeyHeader)).status).toBe(200)
   expect((await call('GET', '/api/conversations/search')).status).toBe(401)
   expect((await call('GET', '/api/conversations/search', { 'x-session-api-key': initKey })).status).toBe(401)
-  const socket = it.socket('/sockets/bash-events', withKey)
+  const socket = it.socket('/sockets/bash-events', sessionKeyHeader)
   await once(socket, 'open')
   socket.terminate()
 })
 
 test('the key of init is asked for, and nothing is told without it', async () => {
-  await using it = await opened()
+  await using it = await openDeferredServer()
   for (const key of ['', 'wrong', `${initKey}x`]) {
     expect(await it.init(settings, key)).toMatchObject({ status: 401, body: { detail: 'Unauthorized' } })
     expect((await it.call('GET', '/api/init', { 'x-init-api-key': key })).status).toBe(401)
@@ -112,7 +112,7 @@ test('the key of init is asked for, and nothing is told without it', async () =>
 })
 
 test('the same settings again are answered alike, also at the same time; others are refused', async () => {
-  await using it = await opened()
+  await using it = await openDeferredServer()
   const { env, ...rest } = settings
   const reordered = { env: { MY_TOKEN: env.MY_TOKEN, GREETING: env.GREETING }, ...rest }
   const answers = await Promise.all([it.init(settings), it.init(reordered), it.init(settings)])
@@ -126,10 +126,10 @@ test('the same settings again are answered alike, also at the same time; others 
 })
 
 test('the settings take effect: variables of tools, origins, secrets that are hidden', async () => {
-  await using it = await opened()
+  await using it = await openDeferredServer()
   await it.init(settings)
   const command = 'echo $GREETING $MY_TOKEN; env'
-  const { body } = await it.call('POST', '/api/bash/execute_bash_command', { ...withKey, body: { command } })
+  const { body } = await it.call('POST', '/api/bash/execute_bash_command', { ...sessionKeyHeader, body: { command } })
   expect(body.stdout).toContain('hello there <secret-hidden>')
   expect(body.stdout).not.toMatch(/session-key|secret key of|init-key|token-that/)
   for (const origin of ['https://pages.example', 'https://agent.example']) {
@@ -141,7 +141,7 @@ test('the settings take effect: variables of tools, origins, secrets that are hi
 })
 
 test('settings that are wrong are refused with their place, and others may come', async () => {
-  await using it = await opened()
+  await using it = await openDeferredServer()
   for (const [body, loc] of [
     [{ secret_key: 'short' }, ['body', 'secret_key']],
     [{ session_api_keys: ['a b'] }, ['body', 'session_api_keys', 0]],
@@ -161,42 +161,42 @@ test('settings that are wrong are refused with their place, and others may come'
 })
 
 test('after a restart it waits again, and with the same settings everything is there', async () => {
-  await using it = await opened()
+  await using it = await openDeferredServer()
   await it.init(settings)
   await it.call('POST', '/api/profiles/p', {
-    ...withKey,
+    ...sessionKeyHeader,
     body: { llm: { model: 'm', api_key: 'sk-123456' } },
   })
   await it.restart()
-  expect((await it.call('GET', '/api/profiles/p', withKey)).status).toBe(503)
+  expect((await it.call('GET', '/api/profiles/p', sessionKeyHeader)).status).toBe(503)
   await it.init(settings)
-  const profile = await it.call('GET', '/api/profiles/p', withKey)
+  const profile = await it.call('GET', '/api/profiles/p', sessionKeyHeader)
   expect(profile).toMatchObject({ status: 200, body: { api_key_set: true } })
   expect(it.output()).not.toMatch(/session-key|secret key of|token-that/)
 })
 
 test('without a key of its own the secret key is the key of init', async () => {
   const key = 'secret key of sixteen or more'
-  await using it = await opened({ SLIPWAY_DEFERRED_INIT: 'true', OH_SECRET_KEY: key })
+  await using it = await openDeferredServer({ SLIPWAY_DEFERRED_INIT: 'true', OH_SECRET_KEY: key })
   expect((await it.init({}, 'wrong')).status).toBe(401)
   expect((await it.init({}, key)).status).toBe(200)
 })
 
 test('a server that does not wait has no init', async () => {
-  await using it = await opened({})
+  await using it = await openDeferredServer({})
   expect((await it.call('GET', '/api/init')).status).toBe(404)
   expect((await it.init({})).status).toBe(404)
 })
 
 test('one that other machines reach does not start without a key of init', async () => {
   const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
-  const starting = startServer(data, { SLIPWAY_DEFERRED_INIT: 'true' }, ['--host', '0.0.0.0'])
+  const starting = startAgentServer(data, { SLIPWAY_DEFERRED_INIT: 'true' }, ['--host', '0.0.0.0'])
   await expect(starting).rejects.toThrow('Refusing to listen')
   await rm(data, { recursive: true })
 })
 
 test('session keys are also read by the names that other servers know', async () => {
-  await using it = await opened({
+  await using it = await openDeferredServer({
     OH_SESSION_API_KEYS_0: 'first',
     OH_SESSION_API_KEYS_1: 'second',
     SESSION_API_KEY: 'old',
@@ -209,7 +209,7 @@ test('session keys are also read by the names that other servers know', async ()
 test('a server on a Unix socket answers there, and removes it at its end', async () => {
   const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
   const socketPath = join(data, 'server.sock')
-  const server = await startServer(join(data, 'data'), {}, ['--socket', socketPath])
+  const server = await startAgentServer(join(data, 'data'), {}, ['--socket', socketPath])
   expect(server.url).toBe(`http+unix://${encodeURIComponent(socketPath)}`)
   const call = request({ socketPath, path: '/ready', headers: { host: 'localhost' } })
   call.end()
@@ -222,7 +222,7 @@ test('a server on a Unix socket answers there, and removes it at its end', async
 })
 
 /** The status with which an upgrade is refused. */
-async function refusal(socket: WebSocket): Promise<number> {
+async function upgradeStatus(socket: WebSocket): Promise<number> {
   socket.on('error', () => {})
   const [, response] = await once(socket, 'unexpected-response')
   socket.terminate()

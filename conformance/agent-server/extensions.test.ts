@@ -4,38 +4,38 @@ import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { brief, Driver, finish, type Info, scripted } from '../support/agent-driver.ts'
-import { startServer } from '../support/agent-server.ts'
-import { Api, type Event } from '../support/agent-server-api.ts'
-import { leaks, plant } from '../support/canaries.ts'
+import { eventLabel, AgentDriver, finishStep, type ConversationInfo, scriptedModel } from '../support/agent-driver.ts'
+import { startAgentServer } from '../support/agent-server.ts'
+import { AgentServerApi, type ApiEvent } from '../support/agent-server-api.ts'
+import { findLeaks, plantSecret } from '../support/canaries.ts'
 
-type Server = Awaited<ReturnType<typeof startServer>>
+type Server = Awaited<ReturnType<typeof startAgentServer>>
 let base: string
 let server: Server
-let api: Api
-let drive: Driver
+let api: AgentServerApi
+let driver: AgentDriver
 
-const at = (path: string) => join(base, path)
+const fixturePath = (path: string) => join(base, path)
 
-async function put(path: string, content: unknown): Promise<string> {
-  await mkdir(dirname(at(path)), { recursive: true })
-  await writeFile(at(path), typeof content === 'string' ? content : JSON.stringify(content))
-  return at(path)
+async function writeFixture(path: string, content: unknown): Promise<string> {
+  await mkdir(dirname(fixturePath(path)), { recursive: true })
+  await writeFile(fixturePath(path), typeof content === 'string' ? content : JSON.stringify(content))
+  return fixturePath(path)
 }
 
 function git(path: string, ...args: string[]): string {
   const who = ['-c', 'user.name=t', '-c', 'user.email=t@t.test', '-c', 'init.defaultBranch=main']
-  return execFileSync('git', [...who, ...args], { cwd: at(path), stdio: ['ignore', 'pipe', 'pipe'] })
+  return execFileSync('git', [...who, ...args], { cwd: fixturePath(path), stdio: ['ignore', 'pipe', 'pipe'] })
     .toString()
     .trim()
 }
 
-const skill = (name: string, more = '') =>
+const skillText = (name: string, more = '') =>
   `---\nname: ${name}\ndescription: About ${name}.\n${more}---\nDo ${name}.\n`
 
 /** A repository with a marketplace: a plugin, a skill, and a plugin elsewhere. */
-async function marketplace(path: string): Promise<void> {
-  await put(`${path}/.claude-plugin/marketplace.json`, {
+async function createMarketplace(path: string): Promise<void> {
+  await writeFixture(`${path}/.claude-plugin/marketplace.json`, {
     name: 'theirs',
     plugins: [
       { name: 'weather', source: './plugins/weather', description: 'Tells the weather' },
@@ -44,98 +44,98 @@ async function marketplace(path: string): Promise<void> {
       { name: 'far', source: { source: 'url', url: 'https://127.0.0.1:1/far.git' } },
     ],
   })
-  await put(`${path}/plugins/weather/.claude-plugin/plugin.json`, { name: 'weather', version: '3.0.0' })
-  await put(`${path}/plugins/weather/skills/forecast/SKILL.md`, skill('forecast'))
-  await put(
+  await writeFixture(`${path}/plugins/weather/.claude-plugin/plugin.json`, { name: 'weather', version: '3.0.0' })
+  await writeFixture(`${path}/plugins/weather/skills/forecast/SKILL.md`, skillText('forecast'))
+  await writeFixture(
     `${path}/plugins/weather/commands/rain.md`,
     '---\ndescription: Whether it rains\n---\nLook outside.\n',
   )
-  await put(`${path}/plugins/weather/.mcp.json`, {
-    mcpServers: { clouds: { command: 'true', env: { CLOUD_TOKEN: plant('plugin-server') }, disabled: true } },
+  await writeFixture(`${path}/plugins/weather/.mcp.json`, {
+    mcpServers: { clouds: { command: 'true', env: { CLOUD_TOKEN: plantSecret('plugin-server') }, disabled: true } },
   })
-  await put(`${path}/plugins/broken/README.md`, 'x')
-  await put(`${path}/skills/lonely/SKILL.md`, skill('lonely'))
+  await writeFixture(`${path}/plugins/broken/README.md`, 'x')
+  await writeFixture(`${path}/skills/lonely/SKILL.md`, skillText('lonely'))
   git(path, 'init', '-q')
   git(path, 'add', '-A')
   git(path, 'commit', '-q', '-m', 'x')
 }
 
 const env = () => ({
-  HOME: at('home'),
+  HOME: fixturePath('home'),
   SLIPWAY_LOG_LEVEL: 'debug',
-  SLIPWAY_SKILLS_SOURCE: `file://${at('public')}`,
+  SLIPWAY_SKILLS_SOURCE: `file://${fixturePath('public')}`,
   SLIPWAY_MARKETPLACES: JSON.stringify([
-    { name: 'ours', source: `file://${at('market')}` },
-    { name: 'local', source: at('market') },
+    { name: 'ours', source: `file://${fixturePath('market')}` },
+    { name: 'local', source: fixturePath('market') },
   ]),
 })
 
-async function begin(): Promise<void> {
-  server = await startServer(at('data'), env())
+async function startServerAndDriver(): Promise<void> {
+  server = await startAgentServer(fixturePath('data'), env())
   const shown = { url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} }
-  api = new Api(shown)
-  drive = new Driver({ api, server: shown, directory: at('work') })
+  api = new AgentServerApi(shown)
+  driver = new AgentDriver({ api, server: shown, directory: fixturePath('work') })
 }
 
 beforeAll(async () => {
   base = await realpath(await mkdtemp(join(tmpdir(), 'slipway-extensions-')))
-  for (const path of ['home', 'work', 'market']) await mkdir(at(path))
-  await marketplace('market')
-  await put('public/skills/shared/SKILL.md', skill('shared'))
-  await put('public/skills/extra/SKILL.md', skill('extra'))
-  await put('public/marketplaces/default.json', { plugins: [{ name: 'shared', source: './skills/shared' }] })
+  for (const path of ['home', 'work', 'market']) await mkdir(fixturePath(path))
+  await createMarketplace('market')
+  await writeFixture('public/skills/shared/SKILL.md', skillText('shared'))
+  await writeFixture('public/skills/extra/SKILL.md', skillText('extra'))
+  await writeFixture('public/marketplaces/default.json', { plugins: [{ name: 'shared', source: './skills/shared' }] })
   git('public', 'init', '-q')
   git('public', 'add', '-A')
   git('public', 'commit', '-q', '-m', 'x')
-  await begin()
+  await startServerAndDriver()
 })
 afterAll(async () => {
   await server.stop()
   await rm(base, { recursive: true, force: true })
 })
 
-interface Named {
+interface NamedItem {
   readonly name: string
   readonly [member: string]: unknown
 }
 
-const names = (list: readonly Named[]) => list.map(({ name }) => name)
+const names = (list: readonly NamedItem[]) => list.map(({ name }) => name)
 
 async function get<T>(path: string, status = 200): Promise<T> {
-  const answer = await api.json<T>(path)
+  const answer = await api.requestJson<T>(path)
   expect(answer.status).toBe(status)
   return answer.body
 }
 
 async function send<T>(method: string, path: string, body?: unknown): Promise<{ status: number; body: T }> {
-  const answer = body === undefined ? await api.json<T>(path, { method }) : await api.send(method, path, body)
+  const answer = body === undefined ? await api.requestJson<T>(path, { method }) : await api.sendJson(method, path, body)
   return answer as { status: number; body: T }
 }
 
-const said = ({ kind, source }: Event) => kind === 'MessageEvent' && source === 'user'
+const isUserMessage = ({ kind, source }: ApiEvent) => kind === 'MessageEvent' && source === 'user'
 
-function prompt(events: readonly Event[]): string {
+function dynamicContext(events: readonly ApiEvent[]): string {
   return JSON.stringify(events.filter(({ kind }) => kind === 'SystemPromptEvent').at(-1)?.dynamic_context)
 }
 
 test('skills of all sources are counted and listed, and those that cannot be reached bring nothing', async () => {
-  await put('home/.agents/skills/mine/SKILL.md', skill('mine'))
-  await put('org/skills/guild/SKILL.md', skill('guild'))
+  await writeFixture('home/.agents/skills/mine/SKILL.md', skillText('mine'))
+  await writeFixture('org/skills/guild/SKILL.md', skillText('guild'))
   git('org', 'init', '-q')
   git('org', 'add', '-A')
   git('org', 'commit', '-q', '-m', 'x')
-  await put('project/.agents/skills/shared/SKILL.md', skill('shared'))
+  await writeFixture('project/.agents/skills/shared/SKILL.md', skillText('shared'))
   const body = {
-    project_dir: at('project'),
-    registered_marketplaces: [{ name: 'given', source: at('market'), auto_load: ['lonely', 'weather'] }],
+    project_dir: fixturePath('project'),
+    registered_marketplaces: [{ name: 'given', source: fixturePath('market'), auto_load: ['lonely', 'weather'] }],
     org_configs: [
-      { repository: 'o/r', provider: 'github', org_repo_url: `file://${at('org')}`, org_name: 'o' },
-      { org_repo_url: `https://x:${plant('org-token')}@127.0.0.1:1/o.git`, org_name: 'gone' },
+      { repository: 'o/r', provider: 'github', org_repo_url: `file://${fixturePath('org')}`, org_name: 'o' },
+      { org_repo_url: `https://x:${plantSecret('org-token')}@127.0.0.1:1/o.git`, org_name: 'gone' },
       { org_repo_url: 'ext::sh -c id', org_name: 'bad' },
     ],
     sandbox_config: { exposed_urls: [{ name: 'APP', url: 'https://app.test', port: 3000 }] },
   }
-  const all = await send<{ skills: Named[]; sources: object }>('POST', '/api/skills', body)
+  const all = await send<{ skills: NamedItem[]; sources: object }>('POST', '/api/skills', body)
   expect(all.status).toBe(200)
   expect(names(all.body.skills)).toEqual([
     'extra',
@@ -164,16 +164,16 @@ test('skills of all sources are counted and listed, and those that cannot be rea
     marketplace_path: 'marketplaces/default.json',
     project_dir: 'workspace/project',
   }
-  expect(names((await send<{ skills: Named[] }>('POST', '/api/skills', few)).body.skills)).toEqual(['shared'])
+  expect(names((await send<{ skills: NamedItem[] }>('POST', '/api/skills', few)).body.skills)).toEqual(['shared'])
   expect((await send('POST', '/api/skills', { registered_marketplaces: [{ name: 'x' }] })).status).toBe(422)
-  expect(leaks(JSON.stringify(all.body) + server.output())).toEqual([])
+  expect(findLeaks(JSON.stringify(all.body) + server.output())).toEqual([])
 })
 
 test('sync fetches what has changed, and says what cannot be fetched', async () => {
-  await put('public/skills/brand-new/SKILL.md', skill('brand-new'))
+  await writeFixture('public/skills/brand-new/SKILL.md', skillText('brand-new'))
   git('public', 'add', '-A')
   git('public', 'commit', '-q', '-m', 'y')
-  expect(names((await send<{ skills: Named[] }>('POST', '/api/skills')).body.skills)).not.toContain(
+  expect(names((await send<{ skills: NamedItem[] }>('POST', '/api/skills')).body.skills)).not.toContain(
     'brand-new',
   )
   const { body } = await send<{ status: string; message: string }>('POST', '/api/skills/sync')
@@ -181,20 +181,20 @@ test('sync fetches what has changed, and says what cannot be fetched', async () 
     status: 'success',
     message: expect.stringContaining('the public collection has 3 skills'),
   })
-  expect(names((await send<{ skills: Named[] }>('POST', '/api/skills')).body.skills)).toContain('brand-new')
+  expect(names((await send<{ skills: NamedItem[] }>('POST', '/api/skills')).body.skills)).toContain('brand-new')
 })
 
 test('a skill of the catalogue is installed by its source, told to agents, disabled and uninstalled', async () => {
-  const before = await get<{ skills: (Named & { source: string })[] }>('/api/skills/marketplace')
+  const before = await get<{ skills: (NamedItem & { source: string })[] }>('/api/skills/marketplace')
   expect(names(before.skills).sort()).toEqual(['brand-new', 'extra', 'lonely', 'shared'])
   const listed = before.skills.find(({ name }) => name === 'extra')
   expect(listed).toEqual({
     name: 'extra',
     description: 'About extra.',
-    source: `file://${at('public')}#skills/extra`,
+    source: `file://${fixturePath('public')}#skills/extra`,
     installed: false,
   })
-  const installed = await send<Named>('POST', '/api/skills/install', { source: listed?.source })
+  const installed = await send<NamedItem>('POST', '/api/skills/install', { source: listed?.source })
   expect(installed).toMatchObject({
     status: 200,
     body: {
@@ -206,25 +206,25 @@ test('a skill of the catalogue is installed by its source, told to agents, disab
     },
   })
   expect(await send('POST', '/api/skills/install', { source: listed?.source })).toMatchObject({ status: 409 })
-  expect(await get<{ skills: Named[] }>('/api/skills/installed')).toEqual({ skills: [installed.body] })
-  const marked = await get<{ skills: Named[] }>('/api/skills/marketplace')
+  expect(await get<{ skills: NamedItem[] }>('/api/skills/installed')).toEqual({ skills: [installed.body] })
+  const marked = await get<{ skills: NamedItem[] }>('/api/skills/marketplace')
   expect(marked.skills.find(({ name }) => name === 'extra')).toMatchObject({ installed: true })
-  const first = await drive.play([finish()])
-  expect(prompt(await drive.rest(first.id))).toContain('extra: About extra.')
+  const first = await driver.createScripted([finishStep()])
+  expect(dynamicContext(await driver.waitUntilIdle(first.id))).toContain('extra: About extra.')
   expect(await send('PATCH', '/api/skills/installed/extra', { enabled: false })).toEqual({
     status: 200,
     body: { name: 'extra', enabled: false },
   })
-  const second = await drive.play([finish()])
-  expect(prompt(await drive.rest(second.id))).not.toContain('extra')
+  const second = await driver.createScripted([finishStep()])
+  expect(dynamicContext(await driver.waitUntilIdle(second.id))).not.toContain('extra')
   expect((await send('PATCH', '/api/skills/installed/extra', {})).status).toBe(422)
   expect(await send('POST', '/api/skills/installed/extra/refresh')).toMatchObject({
     status: 200,
     body: { skill: { name: 'extra', enabled: false } },
   })
   await server.stop()
-  await begin()
-  expect(await get<{ skills: Named[] }>('/api/skills/installed')).toMatchObject({
+  await startServerAndDriver()
+  expect(await get<{ skills: NamedItem[] }>('/api/skills/installed')).toMatchObject({
     skills: [{ name: 'extra', enabled: false }],
   })
   expect(await send('DELETE', '/api/skills/installed/extra')).toEqual({
@@ -244,7 +244,7 @@ test('a skill of the catalogue is installed by its source, told to agents, disab
 })
 
 test('a lonely skill of a marketplace is installed by the source that the catalogue names', async () => {
-  const { skills } = await get<{ skills: (Named & { source: string })[] }>('/api/skills/marketplace')
+  const { skills } = await get<{ skills: (NamedItem & { source: string })[] }>('/api/skills/marketplace')
   const source = skills.find(({ name }) => name === 'lonely')?.source
   expect(await send('POST', '/api/skills/install', { source })).toMatchObject({
     status: 200,
@@ -259,28 +259,28 @@ test('what is no source or no skill is refused with its place', async () => {
     [{ source: '' }, 422, ['body', 'source']],
     [{ source: '../x' }, 422, ['body', 'source']],
     [{ source: 'ext::sh -c id' }, 422, ['body', 'source']],
-    [{ source: at('market'), ref: '--upload-pack=id' }, 422, ['body', 'ref']],
-    [{ source: at('market'), repo_path: '../x' }, 422, ['body', 'repo_path']],
-    [{ source: at('market') }, 422, ['body', 'source']],
-    [{ source: at('nothing') }, 400, undefined],
-    [{ source: `https://u:${plant('install-password')}@127.0.0.1:1/x.git` }, 400, undefined],
+    [{ source: fixturePath('market'), ref: '--upload-pack=id' }, 422, ['body', 'ref']],
+    [{ source: fixturePath('market'), repo_path: '../x' }, 422, ['body', 'repo_path']],
+    [{ source: fixturePath('market') }, 422, ['body', 'source']],
+    [{ source: fixturePath('nothing') }, 400, undefined],
+    [{ source: `https://u:${plantSecret('install-password')}@127.0.0.1:1/x.git` }, 400, undefined],
   ] as const) {
     for (const path of ['/api/skills/install', '/api/plugins/install']) {
       const answer = await send<{ detail: unknown }>('POST', path, body)
       expect(answer.status, JSON.stringify(body)).toBe(status)
       if (loc !== undefined) expect(answer.body.detail).toMatchObject([{ loc }])
-      expect(leaks(JSON.stringify(answer.body))).toEqual([])
+      expect(findLeaks(JSON.stringify(answer.body))).toEqual([])
     }
   }
 })
 
 test('an installed plugin is in every new conversation until it is disabled', async () => {
-  const catalogue = await get<{ plugins: Named[] }>('/api/plugins/marketplace')
+  const catalogue = await get<{ plugins: NamedItem[] }>('/api/plugins/marketplace')
   expect(catalogue.plugins).toMatchObject([
     {
       name: 'weather',
       description: 'Tells the weather',
-      source: `file://${at('market')}`,
+      source: `file://${fixturePath('market')}`,
       ref: null,
       repo_path: 'plugins/weather',
       installed: false,
@@ -290,12 +290,12 @@ test('an installed plugin is in every new conversation until it is disabled', as
     },
     { name: 'broken', installed: false, skills: null, files: null },
     { name: 'far', source: 'https://127.0.0.1:1/far.git', repo_path: null },
-    { name: 'weather', source: at('market/plugins/weather'), path: at('market/plugins/weather') },
+    { name: 'weather', source: fixturePath('market/plugins/weather'), path: fixturePath('market/plugins/weather') },
     { name: 'broken' },
     { name: 'far' },
   ])
   const [{ source, repo_path } = { source: '', repo_path: '' }] = catalogue.plugins
-  const installed = await send<Named>('POST', '/api/plugins/install', { source, repo_path })
+  const installed = await send<NamedItem>('POST', '/api/plugins/install', { source, repo_path })
   expect(installed).toMatchObject({
     status: 200,
     body: {
@@ -308,17 +308,17 @@ test('an installed plugin is in every new conversation until it is disabled', as
     'description enabled files install_path installed_at name repo_path resolved_ref skills source version'
   expect(Object.keys(installed.body).sort()).toEqual(members.split(' '))
   expect(await get('/api/plugins/installed')).toEqual({ plugins: [installed.body] })
-  const index = await readFile(at('data/plugins/installed.json'), 'utf8')
-  expect(leaks(JSON.stringify([catalogue, installed.body]) + index)).toEqual([])
-  const { id } = await drive.play([finish()], { initial_message: { content: '/rain' } })
-  const events = await drive.rest(id)
-  expect(prompt(events)).toContain('forecast')
+  const index = await readFile(fixturePath('data/plugins/installed.json'), 'utf8')
+  expect(findLeaks(JSON.stringify([catalogue, installed.body]) + index)).toEqual([])
+  const { id } = await driver.createScripted([finishStep()], { initial_message: { content: '/rain' } })
+  const events = await driver.waitUntilIdle(id)
+  expect(dynamicContext(events)).toContain('forecast')
   expect(events.find(({ kind }) => kind === 'MessageEvent')).toMatchObject({
     activated_skills: ['weather:rain'],
   })
   expect((await send('PATCH', '/api/plugins/installed/weather', { enabled: false })).status).toBe(200)
-  const other = await drive.play([finish()])
-  expect(prompt(await drive.rest(other.id))).not.toContain('forecast')
+  const other = await driver.createScripted([finishStep()])
+  expect(dynamicContext(await driver.waitUntilIdle(other.id))).not.toContain('forecast')
   expect(await send('POST', '/api/plugins/installed/weather/refresh')).toMatchObject({
     status: 200,
     body: { plugin: { enabled: false } },
@@ -328,21 +328,21 @@ test('an installed plugin is in every new conversation until it is disabled', as
 })
 
 test('plugins in folders of the user and of a project are listed', async () => {
-  await put('home/.agents/plugins/mine/plugin.json', { name: 'mine', description: 'of the user' })
-  await put('home/.openhands/plugins/both/plugin.json', { name: 'both', description: 'of the user' })
-  await put('project/.agents/plugins/both/.plugin/plugin.json', {
+  await writeFixture('home/.agents/plugins/mine/plugin.json', { name: 'mine', description: 'of the user' })
+  await writeFixture('home/.openhands/plugins/both/plugin.json', { name: 'both', description: 'of the user' })
+  await writeFixture('project/.agents/plugins/both/.plugin/plugin.json', {
     name: 'both',
     version: '2',
     description: 'of the project',
   })
-  await put('project/.agents/plugins/bad/plugin.json', '{')
-  const { body } = await send<{ plugins: Named[] }>('POST', '/api/plugins', { project_dir: at('project') })
+  await writeFixture('project/.agents/plugins/bad/plugin.json', '{')
+  const { body } = await send<{ plugins: NamedItem[] }>('POST', '/api/plugins', { project_dir: fixturePath('project') })
   expect(body.plugins).toEqual([
     {
       name: 'both',
       version: '2',
       description: 'of the project',
-      path: at('project/.agents/plugins/both'),
+      path: fixturePath('project/.agents/plugins/both'),
       skills: [],
       files: ['.plugin/plugin.json'],
     },
@@ -350,13 +350,13 @@ test('plugins in folders of the user and of a project are listed', async () => {
       name: 'mine',
       version: '1.0.0',
       description: 'of the user',
-      path: at('home/.agents/plugins/mine'),
+      path: fixturePath('home/.agents/plugins/mine'),
       skills: [],
       files: ['plugin.json'],
     },
   ])
   expect(
-    (await send<{ plugins: Named[] }>('POST', '/api/plugins', { load_user: false, project_dir: 'not/there' }))
+    (await send<{ plugins: NamedItem[] }>('POST', '/api/plugins', { load_user: false, project_dir: 'not/there' }))
       .body.plugins,
   ).toEqual([])
   expect((await send('POST', '/api/plugins', { project_dir: 'a\0b' })).status).toBe(422)
@@ -364,33 +364,33 @@ test('plugins in folders of the user and of a project are listed', async () => {
 })
 
 test('a plugin of a marketplace is loaded into a conversation, and kept with it and its forks', async () => {
-  const { id } = await drive.play([finish('One.'), finish('Two.')])
-  await drive.rest(id)
-  expect(await drive.post(id, 'load_plugin', { plugin_ref: 'weather@ours' })).toEqual({
+  const { id } = await driver.createScripted([finishStep('One.'), finishStep('Two.')])
+  await driver.waitUntilIdle(id)
+  expect(await driver.post(id, 'load_plugin', { plugin_ref: 'weather@ours' })).toEqual({
     status: 200,
     body: { success: true },
   })
-  await drive.say(id, '/rain now')
-  const events = await drive.rest(id)
-  expect(leaks(JSON.stringify([events, await drive.info(id)]))).toEqual([])
-  expect(prompt(events)).toContain('forecast')
+  await driver.sendMessage(id, '/rain now')
+  const events = await driver.waitUntilIdle(id)
+  expect(findLeaks(JSON.stringify([events, await driver.getInfo(id)]))).toEqual([])
+  expect(dynamicContext(events)).toContain('forecast')
   expect(
     events.find(({ kind, key }) => kind === 'ConversationStateUpdateEvent' && key === 'agent'),
   ).toBeDefined()
-  expect(events.filter(said).at(-1)).toMatchObject({
+  expect(events.filter(isUserMessage).at(-1)).toMatchObject({
     activated_skills: ['weather:rain'],
   })
-  const fork = (await drive.post(id, 'fork', {})).body as Info
-  await drive.say(fork.id, '/rain again')
-  const forked = await drive.rest(fork.id)
-  expect(forked.filter(said).at(-1)).toMatchObject({
+  const fork = (await driver.post(id, 'fork', {})).body as ConversationInfo
+  await driver.sendMessage(fork.id, '/rain again')
+  const forked = await driver.waitUntilIdle(fork.id)
+  expect(forked.filter(isUserMessage).at(-1)).toMatchObject({
     activated_skills: ['weather:rain'],
   })
 })
 
 test('a plugin that is not known is 404, another reference 400, and none changes the conversation', async () => {
-  const { id } = await drive.play([finish()])
-  const before = (await drive.rest(id)).length
+  const { id } = await driver.createScripted([finishStep()])
+  const before = (await driver.waitUntilIdle(id)).length
   for (const [plugin_ref, status] of [
     ['weather@nowhere', 404],
     ['nothing@ours', 404],
@@ -402,29 +402,29 @@ test('a plugin that is not known is 404, another reference 400, and none changes
     ['broken@ours', 400],
     ['far@ours', 400],
   ] as const) {
-    const answer = await drive.post(id, 'load_plugin', { plugin_ref })
+    const answer = await driver.post(id, 'load_plugin', { plugin_ref })
     expect(answer.status, plugin_ref).toBe(status)
   }
-  expect((await drive.post(id, 'load_plugin', {})).status).toBe(422)
-  expect((await drive.post(randomUUID(), 'load_plugin', { plugin_ref: 'weather@ours' })).status).toBe(404)
-  expect(await drive.events(id)).toHaveLength(before)
+  expect((await driver.post(id, 'load_plugin', {})).status).toBe(422)
+  expect((await driver.post(randomUUID(), 'load_plugin', { plugin_ref: 'weather@ours' })).status).toBe(404)
+  expect(await driver.getEvents(id)).toHaveLength(before)
 })
 
 test('a plugin of a marketplace that the request registered is found by its name there', async () => {
   const agent_context = {
-    registered_marketplaces: [{ name: 'private', source: at('market'), auto_load: ['lonely'] }],
+    registered_marketplaces: [{ name: 'private', source: fixturePath('market'), auto_load: ['lonely'] }],
   }
-  const created = await drive.create({ llm: scripted([finish()]), agent_context })
-  expect((await drive.post(created.id, 'load_plugin', { plugin_ref: 'weather@private' })).status).toBe(200)
-  await drive.say(created.id, 'go')
-  expect(prompt(await drive.rest(created.id))).toMatch(/forecast.*lonely/s)
+  const created = await driver.create({ llm: scriptedModel([finishStep()]), agent_context })
+  expect((await driver.post(created.id, 'load_plugin', { plugin_ref: 'weather@private' })).status).toBe(200)
+  await driver.sendMessage(created.id, 'go')
+  expect(dynamicContext(await driver.waitUntilIdle(created.id))).toMatch(/forecast.*lonely/s)
 })
 
 test('public skills are there for the agents that ask for them, those of the marketplace file alone where one is named', async () => {
   const promptWith = async (agent_context: object) => {
     const initial_message = { content: 'Begin.' }
-    const { id } = await drive.create({ llm: scripted([finish()]), agent_context }, { initial_message })
-    return prompt(await drive.rest(id))
+    const { id } = await driver.create({ llm: scriptedModel([finishStep()]), agent_context }, { initial_message })
+    return dynamicContext(await driver.waitUntilIdle(id))
   }
   expect(await promptWith({ load_public_skills: true })).toMatch(/extra: About extra.*shared: About shared/s)
   const chosen = await promptWith({ load_public_skills: true, marketplace_path: 'marketplaces/default.json' })
@@ -437,57 +437,57 @@ test('public skills are there for the agents that ask for them, those of the mar
 })
 
 test('plugins of the request are pinned to what they were at the first step', async () => {
-  await put('moving/plugin.json', { name: 'moving' })
-  await put('moving/skills/old/SKILL.md', skill('old'))
+  await writeFixture('moving/plugin.json', { name: 'moving' })
+  await writeFixture('moving/skills/old/SKILL.md', skillText('old'))
   git('moving', 'init', '-q')
   git('moving', 'add', '-A')
   git('moving', 'commit', '-q', '-m', 'x')
-  const plugins = [{ source: `file://${at('moving')}`, ref: 'main', unheard_of: 1 }]
-  const { id } = await drive.play([finish(), finish()], { plugins })
-  expect(prompt(await drive.rest(id))).toContain('old: About old.')
+  const plugins = [{ source: `file://${fixturePath('moving')}`, ref: 'main', unheard_of: 1 }]
+  const { id } = await driver.createScripted([finishStep(), finishStep()], { plugins })
+  expect(dynamicContext(await driver.waitUntilIdle(id))).toContain('old: About old.')
   git('moving', 'mv', 'skills/old', 'skills/young')
-  await put('moving/skills/young/SKILL.md', skill('young'))
+  await writeFixture('moving/skills/young/SKILL.md', skillText('young'))
   git('moving', 'commit', '-q', '-a', '-m', 'y')
   await server.stop('SIGKILL')
-  await rm(at('moving'), { recursive: true })
-  await begin()
-  await drive.say(id, '/old one')
-  const events = await drive.rest(id)
-  expect(events.filter(said).at(-1)).toMatchObject({
+  await rm(fixturePath('moving'), { recursive: true })
+  await startServerAndDriver()
+  await driver.sendMessage(id, '/old one')
+  const events = await driver.waitUntilIdle(id)
+  expect(events.filter(isUserMessage).at(-1)).toMatchObject({
     activated_skills: ['old'],
   })
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
 })
 
 test('a plugin that cannot be fetched is an error of the conversation, and its password is nowhere', async () => {
-  const source = `https://user:${plant('plugin-password')}@127.0.0.1:1/x.git`
-  const { id } = await drive.play([finish()], { plugins: [{ source, token: plant('plugin-token') }] })
-  const events = await drive.rest(id)
-  expect(events.map(brief)).toContain('ConversationErrorEvent:PluginError')
-  expect(leaks(JSON.stringify([events, await drive.info(id)]))).toEqual([])
-  expect((await drive.ask({ llm: scripted([]) }, { plugins: [{ source: 'ext::sh -c id' }] })).status).toBe(
+  const source = `https://user:${plantSecret('plugin-password')}@127.0.0.1:1/x.git`
+  const { id } = await driver.createScripted([finishStep()], { plugins: [{ source, token: plantSecret('plugin-token') }] })
+  const events = await driver.waitUntilIdle(id)
+  expect(events.map(eventLabel)).toContain('ConversationErrorEvent:PluginError')
+  expect(findLeaks(JSON.stringify([events, await driver.getInfo(id)]))).toEqual([])
+  expect((await driver.tryCreate({ llm: scriptedModel([]) }, { plugins: [{ source: 'ext::sh -c id' }] })).status).toBe(
     422,
   )
   await server.stop()
-  expect(leaks(server.output())).toEqual([])
-  const files = await readdir(at('data'), { recursive: true, withFileTypes: true })
+  expect(findLeaks(server.output())).toEqual([])
+  const files = await readdir(fixturePath('data'), { recursive: true, withFileTypes: true })
   // What a plugin has written down itself is in its own file, and in no other.
   for (const file of files.filter((entry) => entry.isFile() && entry.name !== '.mcp.json')) {
-    expect(leaks(await readFile(join(file.parentPath, file.name))), file.name).toEqual([])
+    expect(findLeaks(await readFile(join(file.parentPath, file.name))), file.name).toEqual([])
   }
-  await begin()
+  await startServerAndDriver()
 })
 
 test('without a collection there is nothing to sync, and the server says how to have one', async () => {
-  const plain = await startServer(at('plain'), { HOME: at('home') })
+  const plain = await startAgentServer(fixturePath('plain'), { HOME: fixturePath('home') })
   try {
-    const other = new Api({ url: plain.url, headers: {}, [Symbol.asyncDispose]: async () => {} })
-    expect(await other.json('/api/skills/sync', { method: 'POST' })).toEqual({
+    const other = new AgentServerApi({ url: plain.url, headers: {}, [Symbol.asyncDispose]: async () => {} })
+    expect(await other.requestJson('/api/skills/sync', { method: 'POST' })).toEqual({
       status: 200,
       body: { status: 'error', message: expect.stringContaining('SLIPWAY_SKILLS_SOURCE') },
     })
-    expect(await other.json('/api/skills/marketplace')).toEqual({ status: 200, body: { skills: [] } })
-    expect(await other.json('/api/plugins/marketplace')).toEqual({ status: 200, body: { plugins: [] } })
+    expect(await other.requestJson('/api/skills/marketplace')).toEqual({ status: 200, body: { skills: [] } })
+    expect(await other.requestJson('/api/plugins/marketplace')).toEqual({ status: 200, body: { plugins: [] } })
   } finally {
     await plain.stop()
   }
@@ -499,11 +499,11 @@ test('settings that name no source stop the server with their place and without 
     ['SLIPWAY_MARKETPLACES', '{'],
     ['SLIPWAY_MARKETPLACES', '{}'],
     ['SLIPWAY_MARKETPLACES', '[{"name": "x"}]'],
-    ['SLIPWAY_MARKETPLACES', `[{"name": "x", "source": "http://u:${plant('setting')}@h.test/x"}]`],
+    ['SLIPWAY_MARKETPLACES', `[{"name": "x", "source": "http://u:${plantSecret('setting')}@h.test/x"}]`],
     ['SLIPWAY_MARKETPLACES', '[{"name": "x", "source": "/x"}, {"name": "x", "source": "/y"}]'],
   ] as const) {
-    const started: unknown = await startServer(at('bad'), { [name]: value }).catch((error: unknown) => error)
+    const started: unknown = await startAgentServer(fixturePath('bad'), { [name]: value }).catch((error: unknown) => error)
     expect(String(started)).toContain(name)
-    expect(leaks(String(started))).toEqual([])
+    expect(findLeaks(String(started))).toEqual([])
   }
 })

@@ -3,24 +3,24 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startServer } from '../support/agent-server.ts'
-import { FarModel, type Play, providers, refuse } from '../support/mock-provider.ts'
+import { startAgentServer } from '../support/agent-server.ts'
+import { MockProvider, type ScriptedReply, providers, errorReply } from '../support/mock-provider.ts'
 
 const key = `cnry+/=&<${randomBytes(9).toString('base64')}`
 let data: string
-let server: Awaited<ReturnType<typeof startServer>>
-let far: FarModel
+let server: Awaited<ReturnType<typeof startAgentServer>>
+let mockProvider: MockProvider
 /** Every answer. */
-let answers = ''
+let responses = ''
 
 beforeAll(async () => {
   data = await mkdtemp(join(tmpdir(), 'slipway-validate-'))
-  far = await FarModel.open()
-  server = await startServer(data, { SLIPWAY_LOG_LEVEL: 'debug', SLIPWAY_MAX_PROFILES: '2' })
+  mockProvider = await MockProvider.open()
+  server = await startAgentServer(data, { SLIPWAY_LOG_LEVEL: 'debug', SLIPWAY_MAX_PROFILES: '2' })
 })
 afterAll(async () => {
   await server.stop()
-  await far[Symbol.asyncDispose]()
+  await mockProvider[Symbol.asyncDispose]()
   await rm(data, { recursive: true })
 })
 
@@ -32,45 +32,45 @@ async function send(method: string, path: string, body?: unknown) {
       : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
   })
   const text = await response.text()
-  answers += text
+  responses += text
   return { status: response.status, json: JSON.parse(text) }
 }
 
 /** Tries the far model with the key; `play` is how it answers. */
-async function tried(play: Play, more: object = {}) {
-  far.aside = play
-  far.asked.length = 0
+async function validateWithReply(reply: ScriptedReply, more: object = {}) {
+  mockProvider.replyWithoutTools = reply
+  mockProvider.requests.length = 0
   const { status, json } = await send('POST', '/any.name-1/validate', {
-    llm: far.llm('compatible', { api_key: key, ...more }),
+    llm: mockProvider.llm('compatible', { api_key: key, ...more }),
   })
   expect(status).toBe(200)
   return json
 }
 
 /** Each form in which the key could be said back; base64 of texts that it stands in, as far as it is the key's own. */
-function forms(value: string, isWhole = false): string[] {
+function encodedForms(value: string, isWhole = false): string[] {
   const bytes = Buffer.from(value)
   const shifted = [0, 1, 2].map((n) => Buffer.concat([Buffer.alloc(n, 'x'), bytes]).toString('base64'))
   const plain = [value, encodeURIComponent(value), JSON.stringify(value).slice(1, -1), bytes.toString('hex')]
   return [...plain, ...shifted.map((text) => (isWhole ? text : text.slice(4, -4)))]
 }
 
-function mustBeHidden(text: string): void {
-  for (const form of forms(key)) expect(text).not.toContain(form)
+function expectRedacted(text: string): void {
+  for (const form of encodedForms(key)) expect(text).not.toContain(form)
 }
 
-const valid = { valid: true, error: null }
+const validResult = { valid: true, error: null }
 
 test('a model that answers is valid, by each interface; one token is asked for and nothing is saved', async () => {
   for (const provider of ['compatible', 'chat', 'responses', 'anthropic', 'gemini'] as const) {
     expect(
-      await tried(
+      await validateWithReply(
         { text: 'p' },
-        { ...providers[provider], base_url: `${far.url}${providers[provider].base}` },
+        { ...providers[provider], base_url: `${mockProvider.url}${providers[provider].base}` },
       ),
-    ).toEqual(valid)
-    expect(far.asked).toHaveLength(1)
-    const body = JSON.stringify(far.asked[0]?.body)
+    ).toEqual(validResult)
+    expect(mockProvider.requests).toHaveLength(1)
+    const body = JSON.stringify(mockProvider.requests[0]?.body)
     const [, limit] =
       /"(?:max_tokens|max_completion_tokens|max_output_tokens|maxOutputTokens)":(\d+)/.exec(body) ?? []
     // The least that the Responses interface takes.
@@ -80,13 +80,13 @@ test('a model that answers is valid, by each interface; one token is asked for a
 })
 
 test('a model that needs room for its thoughts is asked once more with some', async () => {
-  const play: Play = (response, asked) => {
-    if (asked.body.max_tokens !== 1) return far.say(response, asked, { text: 'pong' })
+  const play: ScriptedReply = (response, asked) => {
+    if (asked.body.max_tokens !== 1) return mockProvider.sendReply(response, asked, { text: 'pong' })
     response.writeHead(400, { 'content-type': 'application/json' })
     response.end('{"error":{"message":"max_tokens was reached before the answer began"}}')
   }
-  expect(await tried(play)).toEqual(valid)
-  expect(far.asked.map(({ body }) => body.max_tokens)).toEqual([1, 1024])
+  expect(await validateWithReply(play)).toEqual(validResult)
+  expect(mockProvider.requests.map(({ body }) => body.max_tokens)).toEqual([1, 1024])
 })
 
 test.each([
@@ -100,7 +100,7 @@ test.each([
 ])(
   'a refusal with %d is %s, is not tried again, and shows no key however it is said back',
   async (status, type, count) => {
-    const said = forms(key, true)
+    const said = encodedForms(key, true)
     const basic = Buffer.from(`user:${key}:x`).toString('base64')
     const text = `You sent ${said.join(' and ')}, Authorization: Basic ${basic}, X-API-Key: ${key}`
     const bodies = [
@@ -112,19 +112,19 @@ test.each([
       text,
     ]
     for (const body of bodies) {
-      const { valid, error } = await tried(refuse(status, body))
+      const { valid, error } = await validateWithReply(errorReply(status, body))
       expect([valid, error.type]).toEqual([false, type])
       expect(error.message).not.toBe('')
-      expect(far.asked).toHaveLength(count)
-      mustBeHidden(error.message)
+      expect(mockProvider.requests).toHaveLength(count)
+      expectRedacted(error.message)
     }
   },
 )
 
 test('other secrets of the settings are hidden too: headers, users in addresses, keys of another provider', async () => {
   const secrets = ['hdr-cnry-111', 'pass-cnry-222', 'aws-cnry-333', 'extra-cnry-444']
-  const { error } = await tried(refuse(400, { error: { message: secrets.join(' ') } }), {
-    base_url: `${far.url.replace('//', '//me:pass-cnry-222@')}/v1`,
+  const { error } = await validateWithReply(errorReply(400, { error: { message: secrets.join(' ') } }), {
+    base_url: `${mockProvider.url.replace('//', '//me:pass-cnry-222@')}/v1`,
     extra_headers: { 'X-Any': 'hdr-cnry-111' },
     aws_secret_access_key: 'aws-cnry-333',
     litellm_extra_body: { api_token: 'extra-cnry-444' },
@@ -133,34 +133,34 @@ test('other secrets of the settings are hidden too: headers, users in addresses,
 })
 
 test('a limit of rate and a timeout do not make it invalid', async () => {
-  expect(await tried(refuse(429, { error: { message: 'slow down' } }, { 'retry-after': '1' }))).toEqual(valid)
-  expect(far.asked).toHaveLength(1)
-  expect(await tried(() => undefined, { timeout: 0.2 })).toEqual(valid)
-  expect(far.asked).toHaveLength(1)
+  expect(await validateWithReply(errorReply(429, { error: { message: 'slow down' } }, { 'retry-after': '1' }))).toEqual(validResult)
+  expect(mockProvider.requests).toHaveLength(1)
+  expect(await validateWithReply(() => undefined, { timeout: 0.2 })).toEqual(validResult)
+  expect(mockProvider.requests).toHaveLength(1)
 })
 
 test('a provider that is not there, or speaks something else, is told as such', async () => {
-  const gone = await tried({ text: '' }, { base_url: 'http://127.0.0.1:9/v1' })
+  const gone = await validateWithReply({ text: '' }, { base_url: 'http://127.0.0.1:9/v1' })
   expect(gone).toMatchObject({ valid: false, error: { type: 'LLMServiceUnavailableError' } })
-  const page = await tried((response) =>
+  const page = await validateWithReply((response) =>
     response.writeHead(200, { 'content-type': 'text/html' }).end(`<p>${key}</p>`),
   )
   expect(page.valid).toBe(false)
-  mustBeHidden(JSON.stringify(page))
+  expectRedacted(JSON.stringify(page))
   for (const api_key of ['line\nfeed-cnry-1', 'ключ-cnry-1', '\0-cnry-1']) {
-    const odd = await tried({ text: 'x' }, { api_key })
+    const odd = await validateWithReply({ text: 'x' }, { api_key })
     expect(JSON.stringify(odd)).not.toContain('cnry-1')
   }
-  expect(await tried({ text: '' }, { model: 'none-such/x', base_url: undefined })).toMatchObject({
+  expect(await validateWithReply({ text: '' }, { model: 'none-such/x', base_url: undefined })).toMatchObject({
     valid: false,
   })
 })
 
 test('fallbacks are not asked: it is this model that is tried', async () => {
-  const fallback = far.llm('compatible', { model: 'openai-compatible/other' })
-  const { valid } = await tried(refuse(401, {}), { fallback_strategy: { fallback_llms: [fallback] } })
+  const fallback = mockProvider.llm('compatible', { model: 'openai-compatible/other' })
+  const { valid } = await validateWithReply(errorReply(401, {}), { fallback_strategy: { fallback_llms: [fallback] } })
   expect(valid).toBe(false)
-  expect(far.asked).toHaveLength(1)
+  expect(mockProvider.requests).toHaveLength(1)
 })
 
 test('what is no model is refused with its place and without its values', async () => {
@@ -189,8 +189,8 @@ test('the number of profiles is a setting, and overwriting at the limit is not o
 })
 
 test('no answer and no line of the log has the key', () => {
-  expect(answers.length).toBeGreaterThan(1000)
-  mustBeHidden(answers)
+  expect(responses.length).toBeGreaterThan(1000)
+  expectRedacted(responses)
   expect(server.output()).toContain('validate')
-  mustBeHidden(server.output())
+  expectRedacted(server.output())
 })

@@ -2,14 +2,14 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { Driver } from '../support/agent-driver.ts'
-import { startServer } from '../support/agent-server.ts'
-import { Api } from '../support/agent-server-api.ts'
-import { leaks, plant } from '../support/canaries.ts'
-import { FarModel } from '../support/mock-provider.ts'
+import { AgentDriver } from '../support/agent-driver.ts'
+import { startAgentServer } from '../support/agent-server.ts'
+import { AgentServerApi } from '../support/agent-server-api.ts'
+import { findLeaks, plantSecret } from '../support/canaries.ts'
+import { MockProvider } from '../support/mock-provider.ts'
 
 /** Folders that are removed after the test. */
-async function folders() {
+async function createFolders() {
   const [data, directory] = [
     await mkdtemp(join(tmpdir(), 'slipway-')),
     await mkdtemp(join(tmpdir(), 'slipway-')),
@@ -20,27 +20,27 @@ async function folders() {
   return { data, directory, [Symbol.asyncDispose]: remove }
 }
 
-async function started(data: string, secretKey: string) {
+async function startRecordedServer(data: string, secretKey: string) {
   const env = { SLIPWAY_SECRET_KEY: secretKey, SLIPWAY_LOG_LEVEL: 'debug' }
-  const server = await startServer(data, env)
-  const there = { url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} }
+  const server = await startAgentServer(data, env)
+  const endpoint = { url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} }
   const texts: string[] = []
-  const api = new (class extends Api {
+  const api = new (class extends AgentServerApi {
     override async fetch(path: string, init?: RequestInit): Promise<Response> {
       const response = await super.fetch(path, init)
       if (!JSON.stringify(init ?? {}).includes('plaintext')) texts.push(await response.clone().text())
       return response
     }
-  })(there)
+  })(endpoint)
   const stop = async () => {
     await server.stop('SIGKILL')
   }
-  return { server, api, there, texts, [Symbol.asyncDispose]: stop }
+  return { server, api, there: endpoint, texts, [Symbol.asyncDispose]: stop }
 }
 
-const keyOne = plant('secret-key')
+const firstSecretKey = plantSecret('secret-key')
 
-const request = async (api: Api, method: string, path: string, body?: unknown, expose?: string) => {
+const requestJson = async (api: AgentServerApi, method: string, path: string, body?: unknown, expose?: string) => {
   const headers = { 'content-type': 'application/json', ...(expose && { 'x-expose-secrets': expose }) }
   const response = await api.fetch(path, {
     method,
@@ -53,7 +53,7 @@ const request = async (api: Api, method: string, path: string, body?: unknown, e
 }
 
 /** Everything that is kept in a folder. */
-async function kept(data: string): Promise<string> {
+async function readStoredBytes(data: string): Promise<string> {
   const files = (await readdir(data, { recursive: true, withFileTypes: true })).filter((file) =>
     file.isFile(),
   )
@@ -62,46 +62,46 @@ async function kept(data: string): Promise<string> {
 }
 
 test('secrets of settings, profiles and the list of secrets reach a conversation, and stand in no answer, file or log', async () => {
-  await using place = await folders()
+  await using place = await createFolders()
   const { data, directory } = place
-  await using far = await FarModel.open()
+  await using far = await MockProvider.open()
   let output = ''
-  await using running = await started(data, keyOne)
+  await using running = await startRecordedServer(data, firstSecretKey)
   const { api, texts, there } = running
-  const drive = new Driver({ api, server: there, directory })
+  const drive = new AgentDriver({ api, server: there, directory })
   const llm = far.llm('compatible', {
-    api_key: plant('llm-key'),
-    extra_headers: { 'x-more': plant('llm-header') },
+    api_key: plantSecret('llm-key'),
+    extra_headers: { 'x-more': plantSecret('llm-header') },
     num_retries: 0,
   })
   const agent_settings_diff = {
     llm,
-    mcp_config: { off: { command: 'true', env: { TOKEN: plant('mcp-env') }, enabled: false } },
-    agent_context: { secrets: { CONTEXT: { value: plant('context') } } },
-    verification: { critic_api_key: plant('critic') },
+    mcp_config: { off: { command: 'true', env: { TOKEN: plantSecret('mcp-env') }, enabled: false } },
+    agent_context: { secrets: { CONTEXT: { value: plantSecret('context') } } },
+    verification: { critic_api_key: plantSecret('critic') },
   }
-  await request(api, 'PATCH', '/api/settings', { agent_settings_diff })
-  await request(api, 'POST', '/api/settings/mcp/two', {
+  await requestJson(api, 'PATCH', '/api/settings', { agent_settings_diff })
+  await requestJson(api, 'POST', '/api/settings/mcp/two', {
     url: 'https://x.example',
-    headers: { K: plant('mcp-header') },
+    headers: { K: plantSecret('mcp-header') },
     enabled: false,
   })
-  await request(api, 'PATCH', '/api/settings/mcp/two', {
-    auth: { strategy: 'bearer', value: plant('mcp-auth') },
+  await requestJson(api, 'PATCH', '/api/settings/mcp/two', {
+    auth: { strategy: 'bearer', value: plantSecret('mcp-auth') },
   })
-  await request(api, 'PUT', '/api/settings/secrets', { name: 'STORED', value: plant('stored') })
-  await request(api, 'POST', '/api/profiles/p', {
-    llm: { ...llm, api_key: plant('profile') },
+  await requestJson(api, 'PUT', '/api/settings/secrets', { name: 'STORED', value: plantSecret('stored') })
+  await requestJson(api, 'POST', '/api/profiles/p', {
+    llm: { ...llm, api_key: plantSecret('profile') },
     include_secrets: true,
   })
-  const sealed = (await request(api, 'GET', '/api/settings', undefined, 'encrypted')).body
-  const profile = (await request(api, 'GET', '/api/profiles/p', undefined, 'true')).body.config
-  far.aside = { text: 'A title' }
-  far.plays = [
+  const sealed = (await requestJson(api, 'GET', '/api/settings', undefined, 'encrypted')).body
+  const profile = (await requestJson(api, 'GET', '/api/profiles/p', undefined, 'true')).body.config
+  far.replyWithoutTools = { text: 'A title' }
+  far.replies = [
     { calls: [{ name: 'terminal', arguments: { command: 'echo "$STORED" "$CONTEXT" "$GIVEN"' } }] },
-    { calls: [{ name: 'finish', arguments: { message: `It was ${plant('stored')}` } }] },
+    { calls: [{ name: 'finish', arguments: { message: `It was ${plantSecret('stored')}` } }] },
   ]
-  const created = await request(api, 'POST', '/api/conversations', {
+  const created = await requestJson(api, 'POST', '/api/conversations', {
     agent_settings: sealed.agent_settings,
     secrets_encrypted: true,
     workspace: { working_dir: directory },
@@ -109,7 +109,7 @@ test('secrets of settings, profiles and the list of secrets reach a conversation
       STORED: {
         kind: 'LookupSecret',
         url: '/api/settings/secrets/STORED',
-        headers: { k: plant('lookup-header') },
+        headers: { k: plantSecret('lookup-header') },
       },
     },
     autotitle: false,
@@ -120,71 +120,71 @@ test('secrets of settings, profiles and the list of secrets reach a conversation
   const token = sealed.agent_settings.verification.critic_api_key
   expect((await drive.post(id, 'secrets', { secrets: { GIVEN: token } })).status).toBe(200)
   expect((await drive.post(id, 'secrets', { secrets: { BAD: { url: '/api/settings' } } })).status).toBe(422)
-  await drive.say(id, 'Begin.')
-  const events = JSON.stringify(await drive.rest(id))
+  await drive.sendMessage(id, 'Begin.')
+  const events = JSON.stringify(await drive.waitUntilIdle(id))
   expect(events).toContain('<secret-hidden> <secret-hidden> <secret-hidden>')
-  expect(far.asked[0]?.headers).toMatchObject({
-    authorization: `Bearer ${plant('llm-key')}`,
-    'x-more': plant('llm-header'),
+  expect(far.requests[0]?.headers).toMatchObject({
+    authorization: `Bearer ${plantSecret('llm-key')}`,
+    'x-more': plantSecret('llm-header'),
   })
   const switched = { llm: { ...profile, usage_id: 'profile:p:1' } }
   expect((await drive.post(id, 'switch_llm', switched)).status).toBe(200)
   await drive.post(id, 'generate_title', { llm: profile })
-  expect(far.asked.at(-1)?.headers.authorization).toBe(`Bearer ${plant('profile')}`)
-  far.plays = [{ text: 'Bye.' }]
-  await drive.say(id, 'Go on.')
-  await drive.rest(id)
-  expect(far.asked.at(-1)?.headers.authorization).toBe(`Bearer ${plant('profile')}`)
-  expect((await drive.info(id)).agent).toMatchObject({ llm: { api_key: null } })
-  await request(api, 'PATCH', '/api/settings', {
-    agent_settings_diff: { llm: { model: 5, api_key: plant('llm-key') } },
+  expect(far.requests.at(-1)?.headers.authorization).toBe(`Bearer ${plantSecret('profile')}`)
+  far.replies = [{ text: 'Bye.' }]
+  await drive.sendMessage(id, 'Go on.')
+  await drive.waitUntilIdle(id)
+  expect(far.requests.at(-1)?.headers.authorization).toBe(`Bearer ${plantSecret('profile')}`)
+  expect((await drive.getInfo(id)).agent).toMatchObject({ llm: { api_key: null } })
+  await requestJson(api, 'PATCH', '/api/settings', {
+    agent_settings_diff: { llm: { model: 5, api_key: plantSecret('llm-key') } },
   })
-  await request(api, 'PUT', '/api/settings/secrets', { name: 'bad name', value: plant('stored') })
-  const plain = (await request(api, 'GET', '/api/settings', undefined, 'plaintext')).body
-  expect(plain.agent_settings).toMatchObject({ llm: { api_key: plant('llm-key') } })
+  await requestJson(api, 'PUT', '/api/settings/secrets', { name: 'bad name', value: plantSecret('stored') })
+  const plain = (await requestJson(api, 'GET', '/api/settings', undefined, 'plaintext')).body
+  expect(plain.agent_settings).toMatchObject({ llm: { api_key: plantSecret('llm-key') } })
   output += running.server.output()
-  expect(leaks(texts.join('\n'))).toEqual([])
-  expect(leaks(output)).toEqual([])
+  expect(findLeaks(texts.join('\n'))).toEqual([])
+  expect(findLeaks(output)).toEqual([])
   expect(output).toContain('secrets were read')
-  expect(leaks(await kept(data))).toEqual([])
+  expect(findLeaks(await readStoredBytes(data))).toEqual([])
 })
 
 test('with another key nothing of it is shown, changed or lost', async () => {
-  await using place = await folders()
+  await using place = await createFolders()
   const { data } = place
-  const diff = { agent_settings_diff: { llm: { model: 'openai/m', api_key: plant('kept') } } }
+  const diff = { agent_settings_diff: { llm: { model: 'openai/m', api_key: plantSecret('kept') } } }
   {
-    await using first = await started(data, keyOne)
-    await request(first.api, 'PATCH', '/api/settings', diff)
-    await request(first.api, 'PUT', '/api/settings/secrets', { name: 'A', value: plant('kept-secret') })
+    await using first = await startRecordedServer(data, firstSecretKey)
+    await requestJson(first.api, 'PATCH', '/api/settings', diff)
+    await requestJson(first.api, 'PUT', '/api/settings/secrets', { name: 'A', value: plantSecret('kept-secret') })
   }
   {
-    await using other = await started(data, 'another key altogether')
+    await using other = await startRecordedServer(data, 'another key altogether')
     const { api } = other
     const body = { misc_settings_diff: { a: 1 } }
-    expect((await request(api, 'GET', '/api/settings')).status).toBe(409)
-    expect((await request(api, 'PATCH', '/api/settings', body)).status).toBe(409)
-    expect((await request(api, 'POST', '/api/settings/mcp/a', { command: 'x' })).status).toBe(409)
-    expect((await request(api, 'GET', '/api/settings/secrets')).status).toBe(409)
-    expect((await request(api, 'PUT', '/api/settings/secrets', { name: 'B', value: 'x' })).status).toBe(409)
-    expect((await request(api, 'DELETE', '/api/settings/secrets/A')).status).toBe(409)
-    expect((await request(api, 'GET', '/api/settings/secrets/A')).status).toBe(409)
+    expect((await requestJson(api, 'GET', '/api/settings')).status).toBe(409)
+    expect((await requestJson(api, 'PATCH', '/api/settings', body)).status).toBe(409)
+    expect((await requestJson(api, 'POST', '/api/settings/mcp/a', { command: 'x' })).status).toBe(409)
+    expect((await requestJson(api, 'GET', '/api/settings/secrets')).status).toBe(409)
+    expect((await requestJson(api, 'PUT', '/api/settings/secrets', { name: 'B', value: 'x' })).status).toBe(409)
+    expect((await requestJson(api, 'DELETE', '/api/settings/secrets/A')).status).toBe(409)
+    expect((await requestJson(api, 'GET', '/api/settings/secrets/A')).status).toBe(409)
   }
-  await using again = await started(data, keyOne)
-  const { body } = await request(again.api, 'GET', '/api/settings', undefined, 'plaintext')
+  await using again = await startRecordedServer(data, firstSecretKey)
+  const { body } = await requestJson(again.api, 'GET', '/api/settings', undefined, 'plaintext')
   expect(body).toMatchObject({ agent_settings: diff.agent_settings_diff, misc_settings: {} })
-  expect((await request(again.api, 'GET', '/api/settings/secrets/A', undefined, 'plaintext')).body).toBe(
-    plant('kept-secret'),
+  expect((await requestJson(again.api, 'GET', '/api/settings/secrets/A', undefined, 'plaintext')).body).toBe(
+    plantSecret('kept-secret'),
   )
 })
 
 test('a change that was acknowledged is there after a kill, and none is there by half', async () => {
-  await using place = await folders()
+  await using place = await createFolders()
   const { data } = place
   let acknowledged = -1
   for (let round = 0; round < 3; round++) {
-    await using running = await started(data, keyOne)
-    const { body } = await request(running.api, 'GET', '/api/settings')
+    await using running = await startRecordedServer(data, firstSecretKey)
+    const { body } = await requestJson(running.api, 'GET', '/api/settings')
     const found = body.misc_settings.count ?? -1
     expect(found).toBeGreaterThanOrEqual(acknowledged)
     expect(body.conversation_settings.max_iterations).toBe(found === -1 ? 500 : found + 1)
@@ -195,7 +195,7 @@ test('a change that was acknowledged is there after a kill, and none is there by
       const misc_settings_diff = { count }
       const conversation_settings_diff = { max_iterations: count + 1 }
       const change = { misc_settings_diff, conversation_settings_diff }
-      const answer = await request(running.api, 'PATCH', '/api/settings', change).catch(() => undefined)
+      const answer = await requestJson(running.api, 'PATCH', '/api/settings', change).catch(() => undefined)
       if (answer?.status !== 200) break
       acknowledged = count
     }

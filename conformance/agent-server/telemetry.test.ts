@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { bash, finish, scripted } from '../support/agent-driver.ts'
-import { startServer } from '../support/agent-server.ts'
-import { Api } from '../support/agent-server-api.ts'
+import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
+import { startAgentServer } from '../support/agent-server.ts'
+import { AgentServerApi } from '../support/agent-server-api.ts'
 
 const key = 'telemetry-session-key-0123456789'
 const prompt = 'a prompt that nobody else may see'
@@ -24,7 +24,7 @@ interface Span {
 }
 
 /** Takes traces by OTLP over HTTP. */
-async function receiver() {
+async function openOtlpReceiver() {
   const spans: Span[] = []
   const keys = new Set<string | undefined>()
   let text = ''
@@ -45,15 +45,15 @@ async function receiver() {
   return { spans, keys, text: () => text, url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: close }
 }
 
-async function place() {
+async function createDirectory() {
   const path = await mkdtemp(join(tmpdir(), 'slipway-telemetry-'))
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }
 
 /** A conversation that runs a command and finishes; answers its id. */
-async function play(api: Api, directory: string, headers: Record<string, string> = {}): Promise<string> {
-  const llm = { ...scripted([bash('echo hello'), finish()]), api_key: modelKey }
-  const { status, body } = await api.json<{ id: string }>('/api/conversations', {
+async function runConversation(api: AgentServerApi, directory: string, headers: Record<string, string> = {}): Promise<string> {
+  const llm = { ...scriptedModel([bashStep('echo hello'), finishStep()]), api_key: modelKey }
+  const { status, body } = await api.requestJson<{ id: string }>('/api/conversations', {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body: JSON.stringify({
@@ -64,20 +64,20 @@ async function play(api: Api, directory: string, headers: Record<string, string>
     }),
   })
   expect(status).toBe(201)
-  const info = () => api.json<{ execution_status: string }>(`/api/conversations/${body.id}`)
+  const info = () => api.requestJson<{ execution_status: string }>(`/api/conversations/${body.id}`)
   while ((await info()).body.execution_status !== 'finished') await sleep(20)
   return body.id
 }
 
-function apiOf(url: string): Api {
-  return new Api({ url, headers: { 'x-session-api-key': key }, [Symbol.asyncDispose]: async () => {} })
+function createApi(url: string): AgentServerApi {
+  return new AgentServerApi({ url, headers: { 'x-session-api-key': key }, [Symbol.asyncDispose]: async () => {} })
 }
 
 test('a run is seen in the metrics, in traces and in the audit, and nothing of what was said', async () => {
-  await using there = await receiver()
-  await using directory = await place()
+  await using there = await openOtlpReceiver()
+  await using directory = await createDirectory()
   const audit = join(directory.path, 'audit.log')
-  const server = await startServer(join(directory.path, 'data'), {
+  const server = await startAgentServer(join(directory.path, 'data'), {
     SLIPWAY_SESSION_API_KEY: key,
     SLIPWAY_AUDIT_LOG: audit,
     OTEL_EXPORTER_OTLP_ENDPOINT: there.url,
@@ -88,9 +88,9 @@ test('a run is seen in the metrics, in traces and in the audit, and nothing of w
   let id = ''
   let metrics = ''
   try {
-    const api = apiOf(server.url)
-    id = await play(api, directory.path, { traceparent: `00-${traceId}-b7ad6b7169203331-01` })
-    await api.send('POST', '/api/bash/execute_bash_command', { command: 'false' })
+    const api = createApi(server.url)
+    id = await runConversation(api, directory.path, { traceparent: `00-${traceId}-b7ad6b7169203331-01` })
+    await api.sendJson('POST', '/api/bash/execute_bash_command', { command: 'false' })
     metrics = await (await api.fetch('/metrics')).text()
   } finally {
     await server.stop()
@@ -152,8 +152,8 @@ test('a run is seen in the metrics, in traces and in the audit, and nothing of w
 })
 
 test('the metrics are for those with a key', async () => {
-  await using directory = await place()
-  const server = await startServer(join(directory.path, 'data'), { SLIPWAY_SESSION_API_KEY: key })
+  await using directory = await createDirectory()
+  const server = await startAgentServer(join(directory.path, 'data'), { SLIPWAY_SESSION_API_KEY: key })
   try {
     const statuses: number[] = []
     for (const headers of [{}, { authorization: `Bearer ${key}` }])
@@ -165,9 +165,9 @@ test('the metrics are for those with a key', async () => {
 })
 
 test('a file of the audit that cannot be opened, and a header that is none, keep the server from starting', async () => {
-  await using directory = await place()
+  await using directory = await createDirectory()
   const start = (env: Record<string, string>) =>
-    startServer(join(directory.path, 'data'), env).then(
+    startAgentServer(join(directory.path, 'data'), env).then(
       async (server) => await server.stop(),
       (error: Error) => error.message,
     )

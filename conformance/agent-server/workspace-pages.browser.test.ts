@@ -6,15 +6,15 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type Browser, chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startServer } from '../support/agent-server.ts'
+import { startAgentServer } from '../support/agent-server.ts'
 
 /** A page of a workspace in a real browser: what it may load, and what it may not do with the user's server. */
-const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(
+const chromiumPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(
   existsSync,
 )
 
 /** What the page finds out about itself, sent to whoever shows it. */
-const attempts = `
+const probeScript = `
 const found = { origin: self.origin, classic: window.classic, module: window.fromModule, image: picture.naturalWidth,
   colour: getComputedStyle(document.body).color }
 const attempt = async (name, run) => { try { found[name] = await run() } catch (error) { found[name] = error.name } }
@@ -52,10 +52,10 @@ const files = {
   'secret.txt': 'a secret text',
 }
 
-describe.runIf(executablePath !== undefined)('a page of a workspace', { timeout: 120_000 }, () => {
+describe.runIf(chromiumPath !== undefined)('a page of a workspace', { timeout: 120_000 }, () => {
   let browser: Browser
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: executablePath ?? '', args: ['--no-sandbox'] })
+    browser = await chromium.launch({ executablePath: chromiumPath ?? '', args: ['--no-sandbox'] })
   })
   afterAll(() => browser.close())
 
@@ -78,7 +78,7 @@ describe.runIf(executablePath !== undefined)('a page of a workspace', { timeout:
     const kind = key === undefined ? 'a server without keys' : 'a server with keys'
 
     test(`${kind}: in a frame of another origin, by the cookie, it loads what is its own and reaches nothing else`, async () => {
-      await using stage = await open(key)
+      await using stage = await openStage(key)
       const context = await browser.newContext()
       const page = await context.newPage()
       await page.goto(stage.app)
@@ -112,7 +112,7 @@ describe.runIf(executablePath !== undefined)('a page of a workspace', { timeout:
     })
 
     test(`${kind}: in a window, by a ticket, it loads no more than the ticket opens`, async () => {
-      await using stage = await open(key)
+      await using stage = await openStage(key)
       const context = await browser.newContext()
       const page = await context.newPage()
       const visit = async (path: string, more: string) => {
@@ -143,16 +143,16 @@ describe.runIf(executablePath !== undefined)('a page of a workspace', { timeout:
 })
 
 /** A server, a conversation with a workspace, and an application on another port. */
-async function open(key: string | undefined) {
+async function openStage(key: string | undefined) {
   const directory = await mkdtemp(join(tmpdir(), 'slipway-pages-'))
   const workspace = join(directory, 'work')
-  const all = { ...files, 'attempts.js': attempts.replace('DIRECTORY', JSON.stringify(workspace)) }
+  const all = { ...files, 'attempts.js': probeScript.replace('DIRECTORY', JSON.stringify(workspace)) }
   for (const [name, content] of Object.entries(all)) {
     await mkdir(dirname(join(workspace, name)), { recursive: true })
     await writeFile(join(workspace, name), content)
   }
   const env = key === undefined ? {} : { SLIPWAY_SESSION_API_KEY: key }
-  const started = await startServer(join(directory, 'data'), env)
+  const started = await startAgentServer(join(directory, 'data'), env)
   const headers = {
     'content-type': 'application/json',
     ...(key === undefined ? {} : { 'x-session-api-key': key }),

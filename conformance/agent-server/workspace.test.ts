@@ -6,21 +6,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Driver } from '../support/agent-driver.ts'
-import { openServer, startServer, type TestServer } from '../support/agent-server.ts'
-import { Api } from '../support/agent-server-api.ts'
+import { AgentDriver } from '../support/agent-driver.ts'
+import { openAgentServer, startAgentServer, type TestServer } from '../support/agent-server.ts'
+import { AgentServerApi } from '../support/agent-server-api.ts'
 
 /** Commands and files beside the conversations, as clients use them: everything over HTTP, also the looking afterwards. */
 let server: TestServer
-let api: Api
+let api: AgentServerApi
 let directory: string
 beforeAll(async () => {
-  server = await openServer()
-  api = new Api(server)
-  directory = (await run('mktemp -d -t slipway-conformance-XXXXXX')).stdout.trim()
+  server = await openAgentServer()
+  api = new AgentServerApi(server)
+  directory = (await runCommand('mktemp -d -t slipway-conformance-XXXXXX')).stdout.trim()
 })
 afterAll(async () => {
-  await run(`rm -rf '${directory}'`)
+  await runCommand(`rm -rf '${directory}'`)
   await server[Symbol.asyncDispose]()
 })
 
@@ -34,33 +34,33 @@ interface Output {
   readonly kind: string
 }
 
-async function run(command: string, more: object = {}): Promise<Output & { stdout: string }> {
-  const { status, body } = await api.send('POST', '/api/bash/execute_bash_command', { command, ...more })
+async function runCommand(command: string, more: object = {}): Promise<Output & { stdout: string }> {
+  const { status, body } = await api.sendJson('POST', '/api/bash/execute_bash_command', { command, ...more })
   if (status !== 200) throw new Error(`the command answered ${status}: ${JSON.stringify(body)}`)
   const output = body as Output
   return { ...output, stdout: output.stdout ?? '' }
 }
 
-async function start(command: string, more: object = {}) {
-  const { status, body } = await api.send('POST', '/api/bash/start_bash_command', { command, ...more })
+async function startCommand(command: string, more: object = {}) {
+  const { status, body } = await api.sendJson('POST', '/api/bash/start_bash_command', { command, ...more })
   expect(status).toBe(200)
   return body as { readonly id: string; readonly timestamp: string }
 }
 
-async function search(query: Readonly<Record<string, string>>) {
+async function searchBashEvents(query: Readonly<Record<string, string>>) {
   const path = `/api/bash/bash_events/search?${new URLSearchParams(query)}`
-  const { status, body } = await api.json<{ items: Output[]; next_page_id: string | null }>(path)
+  const { status, body } = await api.requestJson<{ items: Output[]; next_page_id: string | null }>(path)
   if (status !== 200) throw new Error(`search answered ${status}: ${JSON.stringify(body)}`)
   return body
 }
 
 /** As clients wait: by asking for what is new until there is an exit code. */
-async function poll(commandId: string): Promise<Output[]> {
+async function waitForOutput(commandId: string): Promise<Output[]> {
   const outputs: Output[] = []
   for (;;) {
     const query = { kind__eq: 'BashOutput', command_id__eq: commandId, limit: '100' }
     const last = outputs.at(-1)
-    const { items } = await search(last === undefined ? query : { ...query, order__gt: String(last.order) })
+    const { items } = await searchBashEvents(last === undefined ? query : { ...query, order__gt: String(last.order) })
     outputs.push(...items)
     if (outputs.at(-1)?.exit_code != null) return outputs
     await sleep(50)
@@ -70,7 +70,7 @@ async function poll(commandId: string): Promise<Output[]> {
 function upload(path: string, content: string | Uint8Array<ArrayBuffer>, name = 'any') {
   const form = new FormData()
   form.append('file', new Blob([content]), name)
-  return api.json(`/api/file/upload?${new URLSearchParams({ path })}`, { method: 'POST', body: form })
+  return api.requestJson(`/api/file/upload?${new URLSearchParams({ path })}`, { method: 'POST', body: form })
 }
 
 function download(path: string) {
@@ -80,7 +80,7 @@ function download(path: string) {
 describe('commands', () => {
   test('a command that is started answers at once, and its output is found by asking for what is new', async () => {
     const command = 'echo out; echo err >&2; exit 7'
-    const started = await start(command, { cwd: '/', timeout: 20 })
+    const started = await startCommand(command, { cwd: '/', timeout: 20 })
     expect(started).toEqual({
       command,
       cwd: '/',
@@ -90,7 +90,7 @@ describe('commands', () => {
       kind: 'BashCommand',
     })
     expect(Object.keys(started).at(-1)).toBe('kind')
-    const outputs = await poll(started.id)
+    const outputs = await waitForOutput(started.id)
     expect(outputs.map(({ order }) => order)).toEqual([...outputs.keys()])
     expect(outputs.map(({ stdout }) => stdout ?? '').join('')).toBe('out\n')
     expect(outputs.map(({ stderr }) => stderr ?? '').join('')).toBe('err\n')
@@ -98,13 +98,13 @@ describe('commands', () => {
   })
 
   test('without more than a command the rest has its defaults, and null is not given', async () => {
-    const { command_id } = await run('true', { cwd: null, timeout: null, unknown: 1 })
-    const { body } = await api.json(`/api/bash/bash_events/${command_id}`)
+    const { command_id } = await runCommand('true', { cwd: null, timeout: null, unknown: 1 })
+    const { body } = await api.requestJson(`/api/bash/bash_events/${command_id}`)
     expect(body).toMatchObject({ command: 'true', cwd: null, timeout: 300 })
   })
 
   test('the output of a long command is answered as one', async () => {
-    const { stdout, exit_code } = await run('seq 1 400000')
+    const { stdout, exit_code } = await runCommand('seq 1 400000')
     expect(exit_code).toBe(0)
     expect(stdout.length).toBe(2_688_895)
     expect(stdout.startsWith('1\n2\n')).toBe(true)
@@ -113,26 +113,26 @@ describe('commands', () => {
 
   test('time over is -1, and nothing of the command goes on', async () => {
     const file = `${directory}/ticks`
-    const output = await run(`(while :; do echo x >> ${file}; sleep 0.05; done) & wait`, { timeout: 1 })
+    const output = await runCommand(`(while :; do echo x >> ${file}; sleep 0.05; done) & wait`, { timeout: 1 })
     expect(output.exit_code).toBe(-1)
-    const count = async () => (await run(`wc -l < ${file}`)).stdout
+    const count = async () => (await runCommand(`wc -l < ${file}`)).stdout
     const before = await count()
     await sleep(300)
     expect(await count()).toBe(before)
   })
 
   test('no command sees the keys of the server', async () => {
-    const { stdout } = await run('env')
+    const { stdout } = await runCommand('env')
     expect(stdout).not.toMatch(/SESSION_API_KEY|SECRET_KEY/)
   })
 
   test('an event is found by its id in every spelling, several with null for the missing', async () => {
-    const { id, command_id } = await run('echo x')
+    const { id, command_id } = await runCommand('echo x')
     const dashed = id.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-').toUpperCase()
-    expect((await api.json(`/api/bash/bash_events/${dashed}`)).body).toMatchObject({ id, stdout: 'x\n' })
-    expect((await api.json(`/api/bash/bash_events/${randomUUID()}`)).status).toBe(404)
-    expect((await api.json('/api/bash/bash_events/x')).status).toBe(422)
-    const many = await api.json(`/api/bash/bash_events/?ids=${id}&ids=${randomUUID()}&ids=${command_id}`)
+    expect((await api.requestJson(`/api/bash/bash_events/${dashed}`)).body).toMatchObject({ id, stdout: 'x\n' })
+    expect((await api.requestJson(`/api/bash/bash_events/${randomUUID()}`)).status).toBe(404)
+    expect((await api.requestJson('/api/bash/bash_events/x')).status).toBe(422)
+    const many = await api.requestJson(`/api/bash/bash_events/?ids=${id}&ids=${randomUUID()}&ids=${command_id}`)
     expect(many.body).toMatchObject([{ id }, null, { id: command_id }])
     expect(
       await getWithBody('/api/bash/bash_events/', JSON.stringify([command_id, 'nothing'])),
@@ -140,16 +140,16 @@ describe('commands', () => {
   })
 
   test('a page id that a client made itself goes on behind the event that it names', async () => {
-    const { id } = await start('for i in 1 2; do head -c 1100000 /dev/zero | tr "\\0" x; done')
-    const outputs = await poll(id)
+    const { id } = await startCommand('for i in 1 2; do head -c 1100000 /dev/zero | tr "\\0" x; done')
+    const outputs = await waitForOutput(id)
     expect(outputs.length).toBeGreaterThanOrEqual(3)
-    const { items } = await search({ command_id__eq: id, limit: '2' })
+    const { items } = await searchBashEvents({ command_id__eq: id, limit: '2' })
     const seen = items.at(-1) as Output & { readonly timestamp: string }
     const digits = seen.timestamp.replaceAll(/\D/g, '').slice(0, 14)
     const page_id = `${digits}_${seen.kind}_${id}_${seen.id}`
-    const next = await search({ command_id__eq: id, page_id })
+    const next = await searchBashEvents({ command_id__eq: id, page_id })
     expect(next.items.map((item) => item.id)).toEqual(outputs.slice(1).map((item) => item.id))
-    const wrong = await api.json('/api/bash/bash_events/search?page_id=nonsense')
+    const wrong = await api.requestJson('/api/bash/bash_events/search?page_id=nonsense')
     expect(wrong).toMatchObject({ status: 422, body: { detail: [{ loc: ['query', 'page_id'] }] } })
   })
 
@@ -160,23 +160,23 @@ describe('commands', () => {
       [{ command: 'true', timeout: 0 }, ['body', 'timeout']],
       [{ command: 'true', timeout: 1.5 }, ['body', 'timeout']],
     ] as const)
-      expect(await api.send('POST', '/api/bash/start_bash_command', body)).toMatchObject({
+      expect(await api.sendJson('POST', '/api/bash/start_bash_command', body)).toMatchObject({
         status: 422,
         body: { detail: [{ loc }] },
       })
     for (const query of ['limit=101', 'limit=0', 'kind__eq=Other', 'order__gt=x', 'timestamp__lt=x'])
-      expect((await api.json(`/api/bash/bash_events/search?${query}`)).status).toBe(422)
+      expect((await api.requestJson(`/api/bash/bash_events/search?${query}`)).status).toBe(422)
   })
 
   test('a socket starts commands, gives what happens in order, and with resend_mode=all what happened before', async () => {
-    const driver = new Driver({ api, server, directory })
-    await run('echo before')
-    await using live = driver.open('/sockets/bash-events')
+    const driver = new AgentDriver({ api, server, directory })
+    await runCommand('echo before')
+    await using live = driver.openSocket('/sockets/bash-events')
     await once(live.socket, 'open')
     live.socket.send('{"command":"echo live; echo wrong >&2"}')
     const isOver = (event: { readonly [member: string]: unknown }) =>
       event.kind === 'BashOutput' && event.exit_code !== null
-    const events = await live.until((events) => events.some(isOver))
+    const events = await live.waitUntil((events) => events.some(isOver))
     expect(events[0]).toMatchObject({ kind: 'BashCommand', command: 'echo live; echo wrong >&2' })
     expect(events.at(-1)).toMatchObject({
       command_id: events[0]?.id,
@@ -186,7 +186,7 @@ describe('commands', () => {
     })
     live.socket.send('{"nothing":1}')
     live.socket.send('nonsense')
-    const answers = await live.until(
+    const answers = await live.waitUntil(
       (events) => events.filter(({ kind }) => kind === 'BashError').length === 2,
     )
     expect(answers.at(-1)).toEqual({
@@ -196,9 +196,9 @@ describe('commands', () => {
       detail: 'The frame is not valid JSON',
       kind: 'BashError',
     })
-    await using again = driver.open('/sockets/bash-events?resend_mode=all')
+    await using again = driver.openSocket('/sockets/bash-events?resend_mode=all')
     const last = events.at(-1)?.id
-    const all = await again.until((events) => events.some(({ id }) => id === last))
+    const all = await again.waitUntil((events) => events.some(({ id }) => id === last))
     const outputs = all.map(({ stdout }) => stdout)
     expect(outputs).toContain('before\n')
     expect(outputs.indexOf('before\n')).toBeLessThan(outputs.indexOf('live\n'))
@@ -206,10 +206,10 @@ describe('commands', () => {
   })
 
   test('to clear forgets what is over', async () => {
-    const { command_id } = await run('true')
-    const { body } = await api.json<{ cleared_count: number }>('/api/bash/bash_events', { method: 'DELETE' })
+    const { command_id } = await runCommand('true')
+    const { body } = await api.requestJson<{ cleared_count: number }>('/api/bash/bash_events', { method: 'DELETE' })
     expect(body.cleared_count).toBeGreaterThanOrEqual(2)
-    expect((await search({ command_id__eq: command_id })).items).toEqual([])
+    expect((await searchBashEvents({ command_id__eq: command_id })).items).toEqual([])
   })
 })
 
@@ -226,7 +226,7 @@ describe('files', () => {
       "filename*=UTF-8''gr%C3%B6%C3%9Fe%20%E2%9C%93%20%22quoted%22.bin",
     )
     expect(Buffer.from(await response.arrayBuffer()).equals(Buffer.from(bytes))).toBe(true)
-    expect((await run(`ls -A '${directory}/a/b' | wc -l`)).stdout.trim()).toBe('1')
+    expect((await runCommand(`ls -A '${directory}/a/b' | wc -l`)).stdout.trim()).toBe('1')
   })
 
   test('the path may stand in the address: encoded, with its slashes, or without the first one', async () => {
@@ -244,7 +244,7 @@ describe('files', () => {
     for (const [at, path] of paths.entries()) {
       const spelled = spellings[at]?.(path) ?? ''
       const address = at === 1 ? spelled : spelled.split('/').map(encodeURIComponent).join('/')
-      expect((await api.json(`/api/file/upload/${address}`, form())).status).toBe(200)
+      expect((await api.requestJson(`/api/file/upload/${address}`, form())).status).toBe(200)
       expect(await (await api.fetch(`/api/file/download/${address}`)).text()).toBe('x')
       expect(await (await download(path)).text()).toBe('x')
     }
@@ -265,19 +265,19 @@ describe('files', () => {
     call.write('--b\r\ncontent-disposition: form-data; name="file"; filename="x"\r\n\r\n')
     call.write('x'.repeat(1_000_000))
     const isThere = async () =>
-      (await run(`ls -A '${directory}/broken' 2>/dev/null | wc -l`)).stdout.trim() === '1'
+      (await runCommand(`ls -A '${directory}/broken' 2>/dev/null | wc -l`)).stdout.trim() === '1'
     while (!(await isThere())) await sleep(20)
     call.destroy()
-    const isGone = async () => (await run(`[ -e '${directory}/broken' ] || echo gone`)).stdout === 'gone\n'
+    const isGone = async () => (await runCommand(`[ -e '${directory}/broken' ] || echo gone`)).stdout === 'gone\n'
     while (!(await isGone())) await sleep(20)
   })
 
   test('what is no form with a file is refused', async () => {
     const path = `/api/file/upload?path=${directory}/no`
-    expect((await api.send('POST', path, {})).status).toBe(415)
+    expect((await api.sendJson('POST', path, {})).status).toBe(415)
     const form = new FormData()
     form.append('other', 'x')
-    expect(await api.json(path, { method: 'POST', body: form })).toMatchObject({
+    expect(await api.requestJson(path, { method: 'POST', body: form })).toMatchObject({
       status: 422,
       body: { detail: [{ loc: ['body', 'file'], type: 'missing' }] },
     })
@@ -300,7 +300,7 @@ describe('files', () => {
   })
 
   test('a pipe does not make anybody wait', async () => {
-    await run(`mkfifo '${directory}/pipe'`)
+    await runCommand(`mkfifo '${directory}/pipe'`)
     expect((await download(`${directory}/pipe`)).status).toBe(400)
     expect((await upload(`${directory}/pipe`, 'x')).status).toBe(400)
     expect((await upload('/dev/null', 'x')).status).toBe(400)
@@ -312,33 +312,33 @@ describe('files', () => {
       const path = `${directory}/made by/${route.length}`
       const query = `${route}?${new URLSearchParams({ path })}`
       for (let n = 0; n < 2; n++)
-        expect(await api.json(query, { method: 'POST' })).toEqual({ status: 200, body: { success: true } })
+        expect(await api.requestJson(query, { method: 'POST' })).toEqual({ status: 200, body: { success: true } })
       const json = { 'content-type': 'application/json' }
-      expect((await api.json(query, { method: 'POST', headers: json })).status).toBe(200)
-      expect((await api.send('POST', route, { path: `${path}/b` })).status).toBe(200)
-      expect((await run(`ls '${path}'`)).stdout).toBe('b\n')
+      expect((await api.requestJson(query, { method: 'POST', headers: json })).status).toBe(200)
+      expect((await api.sendJson('POST', route, { path: `${path}/b` })).status).toBe(200)
+      expect((await runCommand(`ls '${path}'`)).stdout).toBe('b\n')
       await upload(`${path}/file`, 'x')
-      expect(await api.send('POST', route, { path: `${path}/file` })).toEqual({
+      expect(await api.sendJson('POST', route, { path: `${path}/file` })).toEqual({
         status: 400,
         body: { detail: 'Path exists and is not a directory' },
       })
-      expect(await api.send('POST', route, { path: 'relative' })).toEqual({
+      expect(await api.sendJson('POST', route, { path: 'relative' })).toEqual({
         status: 400,
         body: { detail: 'Path must be absolute' },
       })
-      expect((await api.json(route, { method: 'POST' })).status).toBe(422)
+      expect((await api.requestJson(route, { method: 'POST' })).status).toBe(422)
     },
   )
 
   test('directories are found from home on, in pages', async () => {
-    const { body: home } = await api.json<{ home: string; locations: { path: string }[] }>('/api/file/home')
+    const { body: home } = await api.requestJson<{ home: string; locations: { path: string }[] }>('/api/file/home')
     expect(home.home.startsWith('/')).toBe(true)
     expect(home.locations.map(({ path }) => path)).toContain('/')
     for (const name of ['b', 'A', '.c', 'a'])
-      await api.send('POST', '/api/file/create_directory', { path: `${directory}/list/${name}` })
+      await api.sendJson('POST', '/api/file/create_directory', { path: `${directory}/list/${name}` })
     const list = async (more: object) => {
       const query = new URLSearchParams({ path: `${directory}/list`, ...more })
-      const { body } = await api.json<{ items: { name: string }[]; next_page_id: string | null }>(
+      const { body } = await api.requestJson<{ items: { name: string }[]; next_page_id: string | null }>(
         `/api/file/search_subdirs?${query}`,
       )
       return { names: body.items.map(({ name }) => name), next: body.next_page_id }
@@ -353,14 +353,14 @@ describe('files', () => {
       ['/etc/passwd', 400],
       ['/nothing-there-at-all', 404],
     ] as const)
-      expect((await api.json(`/api/file/search_subdirs?path=${path}`)).status).toBe(status)
+      expect((await api.requestJson(`/api/file/search_subdirs?path=${path}`)).status).toBe(status)
   })
 })
 
 describe('after a crash', () => {
   test('a command that ran is over with -1 and says so, and nothing of it goes on', async () => {
     const data = await mkdtemp(join(tmpdir(), 'slipway-crash-'))
-    const first = await startServer(data)
+    const first = await startAgentServer(data)
     const json = { 'content-type': 'application/json' }
     const file = join(data, 'ticks')
     const command = `echo begun; (while :; do echo x >> ${file}; sleep 0.05; done) & wait`
@@ -375,7 +375,7 @@ describe('after a crash', () => {
     const running = `${first.url}/api/bash/bash_events/search?kind__eq=BashOutput`
     while (((await (await fetch(running)).json()) as { items: unknown[] }).items.length === 0) await sleep(50)
     await first.stop('SIGKILL')
-    const second = await startServer(data)
+    const second = await startAgentServer(data)
     const found = await fetch(`${second.url}/api/bash/bash_events/search?command_id__eq=${id}`)
     const { items } = (await found.json()) as { items: Output[] }
     expect(items.map(({ kind }) => kind)).toEqual(['BashCommand', 'BashOutput', 'BashOutput'])

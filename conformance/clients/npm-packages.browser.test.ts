@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { installedBrowser } from '../support/browser-user.ts'
-import { ended, type Installation, install, serveInstalled } from '../support/npm-packages.ts'
+import { findChromium } from '../support/browser-user.ts'
+import { runProgram, type Installation, installPackages, startInstalledServer } from '../support/npm-packages.ts'
 
 /**
  * The packages that `npm run release` makes, installed by npm into an empty folder and run from there. `SLIPWAY_INSTALLED=1`
@@ -14,48 +14,48 @@ import { ended, type Installation, install, serveInstalled } from '../support/np
  */
 const root = resolve(import.meta.dirname, '../..')
 const isThorough = process.env.SLIPWAY_INSTALLED === '1'
-const browser = await installedBrowser()
-const made = await install()
-if (typeof made === 'string' && isThorough) throw new Error(made)
-const reason = typeof made === 'string' ? made : undefined
-const step = (name: string, run: (there: Installation) => Promise<void>) =>
-  test.skipIf(reason !== undefined)(
-    reason === undefined ? name : `${name}: ${reason}`,
+const browser = await findChromium()
+const installation = await installPackages()
+if (typeof installation === 'string' && isThorough) throw new Error(installation)
+const skipReason = typeof installation === 'string' ? installation : undefined
+const packageTest = (name: string, run: (there: Installation) => Promise<void>) =>
+  test.skipIf(skipReason !== undefined)(
+    skipReason === undefined ? name : `${name}: ${skipReason}`,
     { timeout: 600_000 },
     async () => {
-      if (typeof made !== 'string') await run(made)
+      if (typeof installation !== 'string') await run(installation)
     },
   )
 
 const sessionKey = 'installed-key'
-let server: Awaited<ReturnType<typeof serveInstalled>> | undefined
+let server: Awaited<ReturnType<typeof startInstalledServer>> | undefined
 beforeAll(async () => {
-  if (typeof made !== 'string') server = await serveInstalled(made, sessionKey)
+  if (typeof installation !== 'string') server = await startInstalledServer(installation, sessionKey)
 }, 60_000)
 afterAll(async () => {
   await server?.stop()
-  if (typeof made !== 'string') await made[Symbol.asyncDispose]()
+  if (typeof installation !== 'string') await installation[Symbol.asyncDispose]()
 }, 60_000)
 
-step('the command says its version, and its help names the servers', async ({ directory, command }) => {
+packageTest('the command says its version, and its help names the servers', async ({ directory, command }) => {
   const { version } = JSON.parse(await readFile(join(root, 'packages/cli/package.json'), 'utf8'))
   const linked = join(directory, 'node_modules/.bin/slipway')
-  expect(await ended(process.execPath, [linked, '--version'], { cwd: directory })).toEqual({
+  expect(await runProgram(process.execPath, [linked, '--version'], { cwd: directory })).toEqual({
     code: 0,
     output: `${version}\n`,
   })
-  const { output } = await ended(process.execPath, [command, '--help'], { cwd: directory })
+  const { output } = await runProgram(process.execPath, [command, '--help'], { cwd: directory })
   for (const name of ['serve', 'sandbox-server', 'run', 'demo']) expect(output).toContain(name)
 })
 
-step('the packages hold no TypeScript but declarations, and nothing of tests', async ({ directory }) => {
-  const { output } = await ended(
+packageTest('the packages hold no TypeScript but declarations, and nothing of tests', async ({ directory }) => {
+  const { output } = await runProgram(
     'find',
     ['node_modules/slipway', 'node_modules/@slipway', '-type', 'f', '-name', '*.ts', '!', '-name', '*.d.ts'],
     { cwd: directory },
   )
   expect(output).toBe('')
-  const { output: tests } = await ended(
+  const { output: tests } = await runProgram(
     'grep',
     ['-rlE', "from 'vitest'|fast-check", 'node_modules/slipway', '--include=*.js'],
     { cwd: directory },
@@ -63,24 +63,24 @@ step('the packages hold no TypeScript but declarations, and nothing of tests', a
   expect(tests).toBe('')
 })
 
-step('the demo runs to its end', async ({ directory, command }) => {
-  const { code, output } = await ended(process.execPath, [command, 'demo', '--fast'], { cwd: directory })
+packageTest('the demo runs to its end', async ({ directory, command }) => {
+  const { code, output } = await runProgram(process.execPath, [command, 'demo', '--fast'], { cwd: directory })
   expect([code, output]).toEqual([0, expect.stringContaining('That was it')])
 })
 
-test.skipIf(reason !== undefined || !isThorough)(
+test.skipIf(skipReason !== undefined || !isThorough)(
   'a sandbox runs the installed server behind its walls',
   { timeout: 300_000 },
   async () => {
-    if (typeof made === 'string') return
-    const { code, output } = await ended(process.execPath, [made.command, 'demo-sandbox', '--fast'], {
-      cwd: made.directory,
+    if (typeof installation === 'string') return
+    const { code, output } = await runProgram(process.execPath, [installation.command, 'demo-sandbox', '--fast'], {
+      cwd: installation.directory,
     })
     expect([code, output]).toEqual([0, expect.stringContaining('That was it')])
   },
 )
 
-step('the server serves existing clients as the one of the working tree does', async () => {
+packageTest('the server serves existing clients as the one of the working tree does', async () => {
   const files = ['health', 'events', 'files', 'skills', 'sub-agents'].map(
     (name) => `conformance/wire/${name}.test.ts`,
   )
@@ -91,7 +91,7 @@ step('the server serves existing clients as the one of the working tree does', a
     '--no-file-parallelism',
     '--reporter=dot',
   ]
-  const { code, output } = await ended(process.execPath, [vitest, ...args], {
+  const { code, output } = await runProgram(process.execPath, [vitest, ...args], {
     cwd: root,
     env: { SLIPWAY_URL: String(server?.url), SLIPWAY_SESSION_API_KEY: sessionKey },
   })
@@ -112,7 +112,7 @@ const wrong: number = page.items[0]?.id
 console.log(wrong)
 `
 
-step(
+packageTest(
   'the client has types that strict compilers take, with nothing else installed',
   async ({ directory }) => {
     await writeFile(join(directory, 'consumer.ts'), consumer)
@@ -127,7 +127,7 @@ step(
     ]
     const lib = ['--lib', 'esnext,dom,dom.iterable,dom.asynciterable']
     const args = ['--ignoreConfig', ...common, ...lib, '--module', 'nodenext', 'consumer.ts']
-    const { output } = await ended(join(root, 'node_modules/.bin/tsc'), args, { cwd: directory })
+    const { output } = await runProgram(join(root, 'node_modules/.bin/tsc'), args, { cwd: directory })
     expect(output).toBe('')
     const { dependencies } = JSON.parse(
       await readFile(join(directory, 'node_modules/@slipway/client/package.json'), 'utf8'),
@@ -137,7 +137,7 @@ step(
 )
 
 /** What the client does in Node and in a page: makes a conversation, follows it to its end, answers the kinds. */
-const work = (url: string, directory: string) => `
+const clientScript = (url: string, directory: string) => `
 const client = new Client({ url: ${JSON.stringify(url)}, sessionApiKey: ${JSON.stringify(sessionKey)} })
 const llm = { model: 'scripted/test', script: [{ text: 'From the packaged client.' }] }
 const body = { agent: { llm, tools: [] }, workspace: { working_dir: ${JSON.stringify(join(directory, 'work'))} }, autotitle: false, initial_message: { content: 'Hi' } }
@@ -146,7 +146,7 @@ const kinds = []
 for await (const { event } of follow(client, id, { after: 0, until: 'idle' })) kinds.push(event.kind)
 const { response } = await client.call('finalResponse', { params: { conversation_id: id } })
 `
-const seen = [
+const expectedKinds = [
   'SystemPromptEvent',
   'MessageEvent',
   'ConversationStateUpdateEvent',
@@ -154,13 +154,13 @@ const seen = [
   'ConversationStateUpdateEvent',
 ]
 
-step('the client works in Node', async ({ directory }) => {
-  const script = `import { Client, follow } from '@slipway/client'\n${work(String(server?.url), directory)}\nconsole.log(JSON.stringify({ kinds, response }))`
-  const { output } = await ended(process.execPath, ['--input-type=module', '-e', script], { cwd: directory })
-  expect(JSON.parse(output)).toEqual({ kinds: seen, response: 'From the packaged client.' })
+packageTest('the client works in Node', async ({ directory }) => {
+  const script = `import { Client, follow } from '@slipway/client'\n${clientScript(String(server?.url), directory)}\nconsole.log(JSON.stringify({ kinds, response }))`
+  const { output } = await runProgram(process.execPath, ['--input-type=module', '-e', script], { cwd: directory })
+  expect(JSON.parse(output)).toEqual({ kinds: expectedKinds, response: 'From the packaged client.' })
 })
 
-step('the client is one file that a browser loads and works with', async ({ directory }) => {
+packageTest('the client is one file that a browser loads and works with', async ({ directory }) => {
   if (browser === undefined)
     return console.warn('No Chromium is installed: the client was not tried in a browser.')
   const module = await readFile(join(directory, 'node_modules/@slipway/client/index.js'))
@@ -176,8 +176,8 @@ step('the client is one file that a browser loads and works with', async ({ dire
   try {
     const page = await chrome.newPage()
     await page.goto(`http://127.0.0.1:${port}/`)
-    const script = `(async () => { const { Client, follow } = await import('/client.js')\n${work(String(server?.url), directory)}\nreturn { kinds, response } })()`
-    expect(await page.evaluate(script)).toEqual({ kinds: seen, response: 'From the packaged client.' })
+    const script = `(async () => { const { Client, follow } = await import('/client.js')\n${clientScript(String(server?.url), directory)}\nreturn { kinds, response } })()`
+    expect(await page.evaluate(script)).toEqual({ kinds: expectedKinds, response: 'From the packaged client.' })
   } finally {
     await chrome.close()
     pages.close()

@@ -3,14 +3,14 @@ import { createRequire } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AgentBase, Event, RemoteConversation } from '@openhands/typescript-client'
 import { beforeAll, expect, test } from 'vitest'
-import { bash, finish } from '../support/agent-driver.ts'
-import { key, nowhere, openWire, repositoryIn } from '../wire/wire-server.ts'
+import { bashStep, finishStep } from '../support/agent-driver.ts'
+import { sessionKey, unknownId, openWireServer, makeRepositoryCommand } from '../wire/wire-server.ts'
 
 /**
  * The published client, unmodified, against the server: what its own integration tests demand, restated. It looks for
  * WebSockets with a bare `require`, which an ES module does not have, so it is loaded after that is there.
  */
-const wire = openWire()
+const wire = openWireServer()
 const packages = async () => ({
   main: await import('@openhands/typescript-client'),
   clients: await import('@openhands/typescript-client/clients'),
@@ -21,7 +21,7 @@ beforeAll(async () => {
   sdk = await packages()
 })
 
-const options = () => ({ host: wire.url, ...(key === undefined ? {} : { apiKey: key }) })
+const options = () => ({ host: wire.url, ...(sessionKey === undefined ? {} : { apiKey: sessionKey }) })
 const workspace = (workingDir = wire.directory) => new sdk.main.RemoteWorkspace({ ...options(), workingDir })
 const agent = (script: readonly unknown[], more: object = {}): AgentBase => ({
   kind: 'Agent',
@@ -29,24 +29,24 @@ const agent = (script: readonly unknown[], more: object = {}): AgentBase => ({
   tools: [{ name: 'terminal' }],
   ...more,
 })
-const name = () => `ts-${randomUUID().slice(0, 8)}`
+const uniqueName = () => `ts-${randomUUID().slice(0, 8)}`
 
 /** Waits until something holds. */
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (let waited = 0; !(await holds()); waited += 50) {
-    if (waited > 25_000) throw new Error('it did not come')
+async function waitFor(condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (let elapsedMs = 0; !(await condition()); elapsedMs += 50) {
+    if (elapsedMs > 25_000) throw new Error('it did not come')
     await sleep(50)
   }
 }
 const status = (conversation: RemoteConversation) => conversation.state.getExecutionStatus()
-const hasFinished = (conversation: RemoteConversation) =>
-  until(async () => {
+const waitUntilFinished = (conversation: RemoteConversation) =>
+  waitFor(async () => {
     await conversation.state.refresh()
     return (await status(conversation)) === 'finished'
   })
 
 /** The status of the HttpError that a call throws. */
-async function refusal(call: Promise<unknown>): Promise<number> {
+async function errorStatus(call: Promise<unknown>): Promise<number> {
   try {
     await call
   } catch (error) {
@@ -57,7 +57,7 @@ async function refusal(call: Promise<unknown>): Promise<number> {
 }
 
 /** A conversation with a socket, whose events are collected. */
-async function talking(script: readonly unknown[], more: object = {}) {
+async function openConversation(script: readonly unknown[], more: object = {}) {
   const events: Event[] = []
   const errors: Error[] = []
   const conversation = new sdk.main.RemoteConversation(agent(script, more), workspace(), {
@@ -66,7 +66,7 @@ async function talking(script: readonly unknown[], more: object = {}) {
   })
   await conversation.start()
   await conversation.startWebSocketClient()
-  await until(() => events.some((event) => 'key' in event && event.key === 'full_state'))
+  await waitFor(() => events.some((event) => 'key' in event && event.key === 'full_state'))
   return { conversation, events, errors }
 }
 
@@ -82,11 +82,11 @@ test('the server is alive, healthy, ready, and of a version that no feature refu
 })
 
 test('a conversation runs, its events arrive live and once, and its state follows', async () => {
-  const { conversation, events, errors } = await talking([bash('echo from-the-shell'), finish('All done.')])
+  const { conversation, events, errors } = await openConversation([bashStep('echo from-the-shell'), finishStep('All done.')])
   await conversation.sendMessage('Begin.')
   await conversation.run()
-  await until(() => events.some((event) => 'value' in event && event.value === 'finished'))
-  await hasFinished(conversation)
+  await waitFor(() => events.some((event) => 'value' in event && event.value === 'finished'))
+  await waitUntilFinished(conversation)
   const ids = events.map(({ id }) => id)
   expect(new Set(ids).size).toBe(ids.length)
   for (const event of events) {
@@ -117,10 +117,10 @@ test('a conversation runs, its events arrive live and once, and its state follow
 })
 
 test('events are counted, searched with filters, and fetched by id', async () => {
-  const { conversation } = await talking([finish('Found.')])
+  const { conversation } = await openConversation([finishStep('Found.')])
   await conversation.sendMessage('A needle in here')
   await conversation.run()
-  await hasFinished(conversation)
+  await waitUntilFinished(conversation)
   const { events } = conversation.state
   const all = await events.search({ limit: 100 })
   expect(await events.count()).toBe(all.items.length)
@@ -131,14 +131,14 @@ test('events are counted, searched with filters, and fetched by id', async () =>
   expect(await events.count({ kind: 'ActionEvent' })).toBe(1)
   const [first] = all.items
   expect(await events.getEventById(String(first?.id))).toMatchObject({ id: first?.id })
-  const some = await events.getEventsById([String(first?.id), nowhere])
+  const some = await events.getEventsById([String(first?.id), unknownId])
   expect(some.map((event) => event?.id ?? null)).toEqual([first?.id, null])
   expect(await events.length()).toBeGreaterThanOrEqual(all.items.length)
   await conversation.close()
 })
 
 test('what waits for confirmation is accepted or rejected', async () => {
-  const { conversation, events } = await talking([bash('touch yes'), bash('touch no'), finish()])
+  const { conversation, events } = await openConversation([bashStep('touch yes'), bashStep('touch no'), finishStep()])
   await conversation.setConfirmationPolicy({ kind: 'AlwaysConfirm' })
   // Its cache of the state shows the old one for two seconds.
   await conversation.state.refresh()
@@ -147,11 +147,11 @@ test('what waits for confirmation is accepted or rejected', async () => {
   await conversation.run()
   const waits = () =>
     events.filter((event) => 'value' in event && event.value === 'waiting_for_confirmation').length
-  await until(() => waits() === 1)
+  await waitFor(() => waits() === 1)
   await conversation.sendConfirmationResponse(true)
-  await until(() => waits() === 2)
+  await waitFor(() => waits() === 2)
   await conversation.sendConfirmationResponse(false, 'Not that.')
-  await until(() => events.some(({ kind }) => kind === 'UserRejectObservation'))
+  await waitFor(() => events.some(({ kind }) => kind === 'UserRejectObservation'))
   const { stdout } = await workspace().executeCommand('ls', wire.directory)
   expect([stdout.includes('yes'), stdout.includes('no\n')]).toEqual([true, false])
   await conversation.close()
@@ -159,32 +159,32 @@ test('what waits for confirmation is accepted or rejected', async () => {
 
 test('conversations are listed, counted, fetched together, renamed, tagged and deleted', async () => {
   const manager = new sdk.main.ConversationManager(options())
-  const made = await manager.createConversation(agent([finish()]), {
+  const made = await manager.createConversation(agent([finishStep()]), {
     workingDir: wire.directory,
     initialMessage: 'Go.',
   })
   const id = made.id
   expect(await manager.countConversations()).toBeGreaterThanOrEqual(1)
   expect((await manager.getAllConversations()).map((each) => each.id)).toContain(id)
-  expect((await manager.getConversations([id, nowhere])).map((each) => each?.id ?? null)).toEqual([id, null])
+  expect((await manager.getConversations([id, unknownId])).map((each) => each?.id ?? null)).toEqual([id, null])
   await manager.updateConversation(id, { title: 'Renamed', tags: { a: 'b' } })
   expect(await manager.getConversation(id)).toMatchObject({ title: 'Renamed', tags: { a: 'b' } })
   await made.setTitle('Again')
   expect((await manager.getConversation(id)).title).toBe('Again')
   const loaded = await manager.loadConversation(id, wire.directory)
   expect(loaded.id).toBe(id)
-  await hasFinished(loaded)
+  await waitUntilFinished(loaded)
   await manager.deleteConversation(id)
-  expect(await refusal(manager.getConversation(id))).toBe(404)
+  expect(await errorStatus(manager.getConversation(id))).toBe(404)
   const client = new sdk.clients.ConversationClient(options())
-  expect([400, 422]).toContain(await refusal(client.createConversation({})))
+  expect([400, 422]).toContain(await errorStatus(client.createConversation({})))
 })
 
 test('a conversation is forked, led back in its history, and given other models', async () => {
-  const { conversation } = await talking([{ text: 'One.' }, { text: 'Two.' }])
+  const { conversation } = await openConversation([{ text: 'One.' }, { text: 'Two.' }])
   await conversation.sendMessage('First.')
   await conversation.run()
-  await hasFinished(conversation)
+  await waitUntilFinished(conversation)
   const copy = await conversation.fork({ title: 'Copy' }, { includeSkills: false })
   expect(copy.id).not.toBe(conversation.id)
   const { items } = await conversation.state.events.search({ kind: 'MessageEvent' })
@@ -193,11 +193,11 @@ test('a conversation is forked, led back in its history, and given other models'
   expect(await client.getConversation(conversation.id)).toMatchObject({ leaf_event_id: items[0]?.id })
   await conversation.navigateTo(null)
   expect(await client.getConversation(conversation.id)).toMatchObject({ leaf_event_id: null })
-  expect(await refusal(conversation.navigateTo('none'))).toBe(404)
+  expect(await errorStatus(conversation.navigateTo('none'))).toBe(404)
   await conversation.switchLlm({ model: 'scripted/second', usage_id: 'agent', script: [] })
   expect((await client.getConversation(conversation.id)).agent.llm.model).toBe('scripted/second')
-  expect(await refusal(conversation.switchProfile(`none-${randomUUID()}`))).toBe(404)
-  expect(await refusal(conversation.switchAcpModel('x'))).toBe(400)
+  expect(await errorStatus(conversation.switchProfile(`none-${randomUUID()}`))).toBe(404)
+  expect(await errorStatus(conversation.switchAcpModel('x'))).toBe(400)
   await conversation.close()
 })
 
@@ -210,23 +210,23 @@ test('questions, secrets, analyzers, condensing, goals and interrupts', async ()
   }
   // One of the two becomes the title.
   const side = [1, 2].map(() => ({ side: true, text: 'Because.' }))
-  const { conversation } = await talking([bash('echo "[$TS_SECRET]"'), finish(), ...side], { condenser })
+  const { conversation } = await openConversation([bashStep('echo "[$TS_SECRET]"'), finishStep(), ...side], { condenser })
   await conversation.updateSecrets({ TS_SECRET: 'secret-ts-canary', MADE: () => 'made-ts-canary' })
   await conversation.setSecurityAnalyzer({ kind: 'LLMSecurityAnalyzer' })
   await conversation.sendMessage('Begin.')
   await conversation.run()
-  await hasFinished(conversation)
+  await waitUntilFinished(conversation)
   const { items } = await conversation.state.events.search({ limit: 100 })
   expect(JSON.stringify(items)).not.toContain('ts-canary')
   expect(await conversation.askAgent('Why?')).toBe('Because.')
   await conversation.condense().catch((error: unknown) => {
     if (!(error instanceof sdk.main.HttpError && error.status < 500)) throw error
   })
-  expect([400, 422]).toContain(await refusal(conversation.startGoal('')))
-  expect(await refusal(conversation.resumeGoal())).toBe(400)
+  expect([400, 422]).toContain(await errorStatus(conversation.startGoal('')))
+  expect(await errorStatus(conversation.resumeGoal())).toBe(400)
   await conversation.stopGoal()
   const client = new sdk.clients.ConversationClient(options())
-  expect(await refusal(client.startGoal(nowhere, { objective: 'x' }))).toBe(404)
+  expect(await errorStatus(client.startGoal(unknownId, { objective: 'x' }))).toBe(404)
   expect(await client.interruptConversation(conversation.id)).toMatchObject({ success: true })
   await conversation.pause()
   const trajectory = await conversation.downloadTrajectory()
@@ -238,14 +238,14 @@ test('questions, secrets, analyzers, condensing, goals and interrupts', async ()
 test('a goal is pursued until it is judged complete, and the conversation gets a title', async () => {
   const judged = { side: true, text: JSON.stringify({ score: 1, complete: true, missing: '' }) }
   // The judge and the title are asked beside each other.
-  const { conversation, events } = await talking([finish('Counted.'), judged, judged])
+  const { conversation, events } = await openConversation([finishStep('Counted.'), judged, judged])
   await conversation.startGoal('Count to three', 3)
   const last = () => events.findLast((event) => 'key' in event && event.key === 'goal')
-  await until(() => JSON.stringify(last() ?? '').includes('"complete"'))
+  await waitFor(() => JSON.stringify(last() ?? '').includes('"complete"'))
   expect(last()).toMatchObject({ value: { active: false, status: 'complete', objective: 'Count to three' } })
   const manager = new sdk.main.ConversationManager(options())
   await conversation.sendMessage('What was it about?')
-  await until(async () => ((await manager.getConversation(conversation.id)).title ?? '') !== '')
+  await waitFor(async () => ((await manager.getConversation(conversation.id)).title ?? '') !== '')
   await conversation.close()
 })
 
@@ -257,15 +257,15 @@ test('files go up and come down byte for byte, and commands answer exit code and
   expect(Buffer.from(await files.downloadFile(path)).equals(bytes)).toBe(true)
   await place.uploadText('{"ä": 1}', path)
   expect(await place.downloadAsText(path)).toBe('{"ä": 1}')
-  expect(await refusal(files.downloadFile(`${wire.directory}/none`))).toBe(404)
-  expect(await refusal(files.uploadTextFile('x', 'relative.txt'))).toBe(400)
+  expect(await errorStatus(files.downloadFile(`${wire.directory}/none`))).toBe(404)
+  expect(await errorStatus(files.uploadTextFile('x', 'relative.txt'))).toBe(400)
   expect(await place.executeCommand('echo out; echo err >&2; exit 3', wire.directory)).toMatchObject({
     exit_code: 3,
     stdout: 'out\n',
     stderr: 'err\n',
   })
   expect((await files.getHome()).home).toMatch(/^\//)
-  await wire.bash(`mkdir -p '${wire.directory}/sub'`)
+  await wire.runCommand(`mkdir -p '${wire.directory}/sub'`)
   expect((await files.searchSubdirectories(wire.directory)).items.map(({ name }) => name)).toContain('sub')
 })
 
@@ -281,15 +281,15 @@ test('commands are started, found again, read together, and heard over their soc
   })
   socket.start()
   const command = await commands.startCommand('echo over-the-socket', wire.directory, 20)
-  await until(() => heard.some(({ stdout }) => String(stdout).includes('over-the-socket')))
+  await waitFor(() => heard.some(({ stdout }) => String(stdout).includes('over-the-socket')))
   socket.stop()
   const { items } = await commands.searchEvents({ command_id__eq: command.id, kind__eq: 'BashOutput' })
   expect(items.at(-1)).toMatchObject({ exit_code: 0 })
-  expect((await commands.getEvents([command.id, nowhere])).map((event) => event?.id ?? null)).toEqual([
+  expect((await commands.getEvents([command.id, unknownId])).map((event) => event?.id ?? null)).toEqual([
     command.id,
     null,
   ])
-  expect((await commands.batchGetEvents([command.id, nowhere])).map((event) => event?.id ?? null)).toEqual([
+  expect((await commands.batchGetEvents([command.id, unknownId])).map((event) => event?.id ?? null)).toEqual([
     command.id,
     null,
   ])
@@ -299,7 +299,7 @@ test('commands are started, found again, read together, and heard over their soc
 
 test('git tells what changed and how', async () => {
   const path = `${wire.directory}/repository`
-  await wire.bash(`${repositoryIn(path)} && echo two >> '${path}/tracked.txt'`)
+  await wire.runCommand(`${makeRepositoryCommand(path)} && echo two >> '${path}/tracked.txt'`)
   const place = workspace(path)
   for (const query of [undefined, { ref: 'HEAD' }]) {
     const changes = await place.gitChanges(path, query)
@@ -326,7 +326,7 @@ test('settings are read, patched, sealed and taken back; secrets are kept by nam
   expect(await settings.getSettings({ exposeSecrets: 'plaintext' })).toMatchObject({
     agent_settings: { llm: { api_key: 'ts-canary' } },
   })
-  expect(await refusal(settings.updateSettings({}))).toBe(400)
+  expect(await errorStatus(settings.updateSettings({}))).toBe(400)
   const secret = `TS_${randomUUID().slice(0, 8)}`
   expect(await settings.upsertSecret({ name: secret, value: 'v 1', description: 'd' })).toMatchObject({
     name: secret,
@@ -334,14 +334,14 @@ test('settings are read, patched, sealed and taken back; secrets are kept by nam
   expect((await settings.listSecrets()).secrets).toContainEqual({ name: secret, description: 'd' })
   expect(await settings.getSecret(secret)).toBe('v 1')
   expect(await settings.deleteSecret(secret)).toMatchObject({ deleted: true })
-  expect(await refusal(settings.deleteSecret(secret))).toBe(404)
-  expect(await refusal(settings.upsertSecret({ name: '1-x', value: 'x' }))).toBe(422)
+  expect(await errorStatus(settings.deleteSecret(secret))).toBe(404)
+  expect(await errorStatus(settings.upsertSecret({ name: '1-x', value: 'x' }))).toBe(422)
   await settings.updateSettings({ agent_settings_diff: { llm: { api_key: null } } })
 })
 
 test('a profile of a model makes its round: saved, read, active, renamed, validated, deleted', async () => {
   const { profiles } = new sdk.main.ConversationManager(options())
-  const [first, second] = [name(), name()]
+  const [first, second] = [uniqueName(), uniqueName()]
   const llm = { model: 'openai/ts', api_key: 'ts-canary', base_url: 'http://127.0.0.1:9/v1', num_retries: 0 }
   expect(await profiles.saveProfile(first, { llm, include_secrets: true })).toMatchObject({ name: first })
   const detail = await profiles.getProfile(first)
@@ -353,13 +353,13 @@ test('a profile of a model makes its round: saved, read, active, renamed, valida
   expect(await profiles.activateProfile(first)).toMatchObject({ llm_applied: true })
   await profiles.renameProfile(first, second)
   expect(await profiles.listProfiles()).toMatchObject({ active_profile: second })
-  expect(await refusal(profiles.getProfile(first))).toBe(404)
+  expect(await errorStatus(profiles.getProfile(first))).toBe(404)
   expect(await profiles.validateProfile(second, { llm })).toMatchObject({
     valid: false,
     error: { type: expect.any(String) },
   })
   expect(
-    await profiles.validateProfile(second, { llm: { model: 'scripted/ok', script: [finish()] } }),
+    await profiles.validateProfile(second, { llm: { model: 'scripted/ok', script: [finishStep()] } }),
   ).toMatchObject({ valid: true })
   await profiles.deleteProfile(second)
   await profiles.deleteProfile(second)
@@ -367,7 +367,7 @@ test('a profile of a model makes its round: saved, read, active, renamed, valida
 
 test('agent profiles are saved, activated by id, renamed, made real and deleted', async () => {
   const { agentProfiles } = new sdk.main.ConversationManager(options())
-  const [first, second] = [name(), name()]
+  const [first, second] = [uniqueName(), uniqueName()]
   await agentProfiles.saveAgentProfile(first, { agent_kind: 'openhands', llm_profile_ref: 'none-such' })
   const { profile } = await agentProfiles.getAgentProfile(first)
   expect(await agentProfiles.activateAgentProfile(profile.id)).toMatchObject({ id: profile.id })
@@ -378,7 +378,7 @@ test('agent profiles are saved, activated by id, renamed, made real and deleted'
     llm_profile_resolved: false,
   })
   await agentProfiles.deleteAgentProfile(second)
-  expect(await refusal(agentProfiles.getAgentProfile(second))).toBe(404)
+  expect(await errorStatus(agentProfiles.getAgentProfile(second))).toBe(404)
 })
 
 test('skills, plugins, sub-agents, hooks, models, MCP, workspaces and editors answer what their classes read', async () => {
@@ -389,7 +389,7 @@ test('skills, plugins, sub-agents, hooks, models, MCP, workspaces and editors an
     project_dir: wire.directory,
   })
   expect(Array.isArray(skills)).toBe(true)
-  expect(await refusal(manager.skills.refreshSkill('none-such'))).toBe(404)
+  expect(await errorStatus(manager.skills.refreshSkill('none-such'))).toBe(404)
   expect((await manager.skills.listInstalledSkills()).skills).toEqual(expect.any(Array))
   const plugins = new sdk.clients.PluginsClient(options())
   expect((await plugins.listInstalledPlugins()).plugins).toEqual(expect.any(Array))
@@ -416,7 +416,7 @@ test('skills, plugins, sub-agents, hooks, models, MCP, workspaces and editors an
 })
 
 test('a workspace session is begun and ended', async () => {
-  const { conversation } = await talking([finish()])
+  const { conversation } = await openConversation([finishStep()])
   await workspace().uploadText('<p>page</p>', `${wire.directory}/page.html`)
   const base = await workspace().startWorkspaceSession(conversation.id)
   const response = await fetch(`${base}page.html`, { headers: wire.headers })
@@ -425,12 +425,12 @@ test('a workspace session is begun and ended', async () => {
   await conversation.close()
 })
 
-test.skipIf(key === undefined)('a wrong key is refused everywhere', async () => {
+test.skipIf(sessionKey === undefined)('a wrong key is refused everywhere', async () => {
   const manager = new sdk.main.ConversationManager({ host: wire.url, apiKey: 'wrong' })
   for (const call of [
     manager.countConversations(),
     manager.settings.getSettings(),
     manager.profiles.listProfiles(),
   ])
-    expect(await refusal(call)).toBe(401)
+    expect(await errorStatus(call)).toBe(401)
 })

@@ -1,14 +1,14 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { bash as command, scripted } from '../support/agent-driver.ts'
-import { bash, inside, rowsOf } from '../support/sandbox-server/crash-rounds.ts'
-import { EnginePlace, type TestEngine, testEngine } from '../support/sandbox-server/engine-server.ts'
+import { bashStep as command, scriptedModel } from '../support/agent-driver.ts'
+import { runInSandbox, fetchInSandbox, readSandboxRows } from '../support/sandbox-server/crash-rounds.ts'
+import { EngineSandboxServer, type TestEngine, testEngine } from '../support/sandbox-server/engine-server.ts'
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   type AppConversation,
-  eventually,
-  makeUser,
-  type PageOf,
+  waitFor,
+  createUser,
+  type ListPage,
   type User,
 } from '../support/sandbox-server/user.ts'
 
@@ -24,15 +24,15 @@ for (const [name, variable] of [
   if (engine === undefined) {
     test.skip(`${name}: ${variable} is not set; \`.ci/engines npx vitest run <file>\` starts an engine and sets it`, () => {})
   } else {
-    describe(name, () => suite(name, engine))
+    describe(name, () => defineEngineTests(name, engine))
   }
 }
 
-function suite(name: string, engine: TestEngine): void {
-  const opened = async (env: Readonly<Record<string, string>> = {}): Promise<At> => {
-    const place = await EnginePlace.open(engine, env)
-    onTestFinished(() => place[Symbol.asyncDispose](), 200_000)
-    return { place, server: place.server, user: await makeUser(place.server) }
+function defineEngineTests(name: string, engine: TestEngine): void {
+  const openContext = async (env: Readonly<Record<string, string>> = {}): Promise<TestContext> => {
+    const engineServer = await EngineSandboxServer.open(engine, env)
+    onTestFinished(() => engineServer[Symbol.asyncDispose](), 200_000)
+    return { engineServer, server: engineServer.server, user: await createUser(engineServer.server) }
   }
   const timed = async <T>(what: string, work: Promise<T>): Promise<T> => {
     const from = performance.now()
@@ -42,33 +42,33 @@ function suite(name: string, engine: TestEngine): void {
   }
 
   test('a conversation goes on over pauses, and over the end of the server at any time', limit, async () => {
-    const at = await opened()
-    const { place, server, user } = at
-    const { id, sandbox_id } = await timed('a start', begun(at, [counting, { text: 'It counts.' }, ...chat]))
-    const box = await user.sandboxUntil(sandbox_id, 'RUNNING')
-    expect(box.isolation).toMatchObject({ kind: 'container' })
-    await user.untilSaid(id, 'It counts.')
+    const context = await openContext()
+    const { engineServer, server, user } = context
+    const { id, sandbox_id } = await timed('a start', createConversation(context, [tickingCommand, { text: 'It counts.' }, ...textSteps]))
+    const sandbox = await user.waitForSandbox(sandbox_id, 'RUNNING')
+    expect(sandbox.isolation).toMatchObject({ kind: 'container' })
+    await user.waitForMessage(id, 'It counts.')
     const printed = `/api/v1/conversation/${id}/events/search?kind__eq=ObservationEvent`
-    expect(JSON.stringify((await user.get<PageOf<unknown>>(printed)).items)).toContain('It has begun')
-    await isHome(at, id, box)
-    const before = await ticksAfter(box, 3)
+    expect(JSON.stringify((await user.get<ListPage<unknown>>(printed)).items)).toContain('It has begun')
+    await waitUntilIngested(context, id, sandbox)
+    const before = await waitForTicks(sandbox, 3)
 
     // Everything stands still, also when the server has died and come again, and what was said is read all the same.
-    await timed('a pause', user.must('POST', `/api/v1/sandboxes/${sandbox_id}/pause`))
+    await timed('a pause', user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/pause`))
     const from = Date.now()
-    expect((await place.container(sandbox_id)).State).toBe('paused')
-    expect(await user.sandbox(sandbox_id)).toMatchObject({ session_api_key: null, exposed_urls: null })
-    expect((await user.send(id, 'Are you there?')).status).toBe(409)
-    const log = await homeLog(at, id)
+    expect((await engineServer.container(sandbox_id)).State).toBe('paused')
+    expect(await user.getSandbox(sandbox_id)).toMatchObject({ session_api_key: null, exposed_urls: null })
+    expect((await user.sendMessage(id, 'Are you there?')).status).toBe(409)
+    const log = await exportIngestedLog(context, id)
     await server.stop('SIGKILL')
     await server.start()
-    expect(await homeLog(at, id)).toBe(log)
-    expect((await user.sandbox(sandbox_id))?.status).toBe('PAUSED')
+    expect(await exportIngestedLog(context, id)).toBe(log)
+    expect((await user.getSandbox(sandbox_id))?.status).toBe('PAUSED')
     const to = Date.now()
-    await timed('a resume', user.must('POST', `/api/v1/sandboxes/${sandbox_id}/resume`))
-    const again = await user.sandboxUntil(sandbox_id, 'RUNNING')
-    expect(again).toMatchObject({ session_api_key: box.session_api_key, exposed_urls: box.exposed_urls })
-    const after = await ticksAfter(again, before.length + 3)
+    await timed('a resume', user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/resume`))
+    const again = await user.waitForSandbox(sandbox_id, 'RUNNING')
+    expect(again).toMatchObject({ session_api_key: sandbox.session_api_key, exposed_urls: sandbox.exposed_urls })
+    const after = await waitForTicks(again, before.length + 3)
     expect(after.slice(0, before.length)).toEqual(before)
     expect(after.filter(({ atMs }) => atMs > from && atMs < to)).toEqual([])
     // The same shell: it was not started again.
@@ -76,77 +76,77 @@ function suite(name: string, engine: TestEngine): void {
 
     // What happens while there is no server comes home later.
     await server.stop('SIGKILL')
-    await posted(again, `/api/conversations/${id}/events`, { content: 'Nobody hears this.', run: true })
-    await eventually('it is answered', async () => {
-      const { execution_status } = await asked<AppConversation>(again, `/api/conversations/${id}`)
+    await postInSandbox(again, `/api/conversations/${id}/events`, { content: 'Nobody hears this.', run: true })
+    await waitFor('it is answered', async () => {
+      const { execution_status } = await getInSandbox<AppConversation>(again, `/api/conversations/${id}`)
       return execution_status === 'idle' || execution_status === 'finished' ? true : undefined
     })
     await server.start()
-    await user.untilSaid(id, 'Nobody hears this.')
-    await isHome(at, id, again)
-    await bash(again, `echo kept > ${box.working_dir}/kept && sync`)
+    await user.waitForMessage(id, 'Nobody hears this.')
+    await waitUntilIngested(context, id, again)
+    await runInSandbox(again, `echo kept > ${sandbox.working_dir}/kept && sync`)
 
     // Its end from outside is told and not hidden: nothing is started again by itself.
-    await place.kill(sandbox_id)
-    const broken = await user.sandboxUntil(sandbox_id, 'ERROR')
+    await engineServer.kill(sandbox_id)
+    const broken = await user.waitForSandbox(sandbox_id, 'ERROR')
     expect(broken).toMatchObject({ session_api_key: null, exposed_urls: null })
     expect(broken.status_detail).toContain('exit code 137')
-    expect(await user.send(id, 'Are you there?')).toMatchObject({ status: 503 })
+    expect(await user.sendMessage(id, 'Are you there?')).toMatchObject({ status: 503 })
     await server.stop('SIGKILL')
     await server.start()
-    expect((await user.sandbox(sandbox_id))?.status).toBe('ERROR')
-    expect((await place.container(sandbox_id)).State).toBe('exited')
-    await user.must('POST', `/api/v1/sandboxes/${sandbox_id}/resume`)
-    const revived = await timed('a resume after a crash', user.sandboxUntil(sandbox_id, 'RUNNING'))
-    expect(revived.session_api_key).toBe(box.session_api_key)
-    expect(await bash(revived, `cat ${box.working_dir}/kept`)).toBe('kept\n')
-    expect(await ticksAfter(revived, after.length)).not.toHaveLength(0)
-    expect(await user.send(id, 'Do you go on?')).toMatchObject({ status: 200 })
-    await user.untilSaid(id, 'Do you go on?')
-    await eventually('it answers', async () => {
-      const { items } = await user.get<PageOf<{ source: string }>>(
+    expect((await user.getSandbox(sandbox_id))?.status).toBe('ERROR')
+    expect((await engineServer.container(sandbox_id)).State).toBe('exited')
+    await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/resume`)
+    const revived = await timed('a resume after a crash', user.waitForSandbox(sandbox_id, 'RUNNING'))
+    expect(revived.session_api_key).toBe(sandbox.session_api_key)
+    expect(await runInSandbox(revived, `cat ${sandbox.working_dir}/kept`)).toBe('kept\n')
+    expect(await waitForTicks(revived, after.length)).not.toHaveLength(0)
+    expect(await user.sendMessage(id, 'Do you go on?')).toMatchObject({ status: 200 })
+    await user.waitForMessage(id, 'Do you go on?')
+    await waitFor('it answers', async () => {
+      const { items } = await user.get<ListPage<{ source: string }>>(
         `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent&sort_order=TIMESTAMP_DESC&limit=1`,
       )
       return items[0]?.source === 'agent' ? true : undefined
     })
-    await isHome(at, id, revived)
+    await waitUntilIngested(context, id, revived)
 
-    const whole = await homeLog(at, id)
-    await user.must('DELETE', `/api/v1/sandboxes/${sandbox_id}`)
-    await timed('a removal', place.untilGone(sandbox_id))
-    expect(await homeLog(at, id)).toBe(whole)
-    expect(await user.conversation(id)).toMatchObject({ sandbox_status: 'MISSING' })
-    expect((await user.send(id, 'Are you there?')).status).toBe(410)
+    const whole = await exportIngestedLog(context, id)
+    await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox_id}`)
+    await timed('a removal', engineServer.waitUntilGone(sandbox_id))
+    expect(await exportIngestedLog(context, id)).toBe(whole)
+    expect(await user.getConversation(id)).toMatchObject({ sandbox_status: 'MISSING' })
+    expect((await user.sendMessage(id, 'Are you there?')).status).toBe(410)
   })
 
   test(
     'through the relay an agent server is reached by REST and WebSocket, and a worker with a key',
     limit,
     async () => {
-      const at = await opened({ SLIPWAY_EXPOSE: 'relay' })
-      const { server, user } = at
-      const { id, sandbox_id } = await begun(at, chat)
-      const box = await user.sandboxUntil(sandbox_id, 'RUNNING')
-      expect(box.exposed_urls?.map(({ name, url }) => [name, url])).toEqual([
+      const context = await openContext({ SLIPWAY_EXPOSE: 'relay' })
+      const { server, user } = context
+      const { id, sandbox_id } = await createConversation(context, textSteps)
+      const sandbox = await user.waitForSandbox(sandbox_id, 'RUNNING')
+      expect(sandbox.exposed_urls?.map(({ name, url }) => [name, url])).toEqual([
         ['AGENT_SERVER', `${server.url}/sandboxes/${sandbox_id}/agent`],
         ['WORKER_1', `${server.url}/sandboxes/${sandbox_id}/worker_1`],
         ['WORKER_2', `${server.url}/sandboxes/${sandbox_id}/worker_2`],
       ])
-      const headers = { 'x-session-api-key': String(box.session_api_key) }
+      const headers = { 'x-session-api-key': String(sandbox.session_api_key) }
       const address = `${server.url}/sandboxes/${sandbox_id}/agent/sockets/events/${id}?after=0`
       const socket = new WebSocket(address.replace(/^http/, 'ws'), { headers })
       onTestFinished(() => socket.terminate())
       const frames: string[] = []
       socket.on('message', (data) => void frames.push(String(data)))
       await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
-      await posted(box, `/api/conversations/${id}/events`, { content: 'By the relay.', run: true })
-      await eventually('it is told on the socket', async () =>
+      await postInSandbox(sandbox, `/api/conversations/${id}/events`, { content: 'By the relay.', run: true })
+      await waitFor('it is told on the socket', async () =>
         frames.some((frame) => frame.includes('By the relay.')) &&
         frames.some((frame) => frame.includes('Answer 0.'))
           ? true
           : undefined,
       )
-      await user.untilSaid(id, 'By the relay.')
+      await user.waitForMessage(id, 'By the relay.')
       // Without the key of the sandbox nobody is let in.
       expect(
         (await fetch(`${server.url}/sandboxes/${sandbox_id}/agent/api/conversations/count`)).status,
@@ -161,14 +161,14 @@ function suite(name: string, engine: TestEngine): void {
       expect([await code, heard]).toEqual([4001, []])
 
       const served = `require('node:http').createServer((_, response) => response.end('made by the agent')).listen(8011, '0.0.0.0')`
-      await bash(box, `node -e "${served}" >/dev/null 2>&1 &`)
+      await runInSandbox(sandbox, `node -e "${served}" >/dev/null 2>&1 &`)
       const worker = `${server.url}/sandboxes/${sandbox_id}/worker_1/`
-      await eventually('the worker answers', async () => {
+      await waitFor('the worker answers', async () => {
         const response = await fetch(worker, { headers })
         return (await response.text()) === 'made by the agent' ? true : undefined
       })
       expect((await fetch(worker)).status).toBe(401)
-      const other = await makeUser(server)
+      const other = await createUser(server)
       expect((await fetch(worker, { headers: { authorization: `Bearer ${other.key}` } })).status).toBe(404)
     },
   )
@@ -177,20 +177,20 @@ function suite(name: string, engine: TestEngine): void {
     'one of the warm pool becomes the sandbox of a conversation, and another one takes its place',
     limit,
     async () => {
-      const at = await opened({ SLIPWAY_WARM_POOL: '1' })
-      const { place, user } = at
-      const warm = await eventually('one is warm', async () => {
-        const [found] = await place.containers()
-        const isReady = found !== undefined && rowsOf(place.server.data)[0]?.status === 'RUNNING'
+      const context = await openContext({ SLIPWAY_WARM_POOL: '1' })
+      const { engineServer, user } = context
+      const warm = await waitFor('one is warm', async () => {
+        const [found] = await engineServer.containers()
+        const isReady = found !== undefined && readSandboxRows(engineServer.server.data)[0]?.status === 'RUNNING'
         return isReady ? found : undefined
       })
-      expect(await user.get<PageOf<unknown>>('/api/v1/sandboxes/search')).toMatchObject({ items: [] })
-      const { id, sandbox_id } = await timed('a start from the pool', begun(at, chat, 'From the pool.'))
-      expect((await place.container(sandbox_id)).Id).toBe(warm.Id)
-      await user.untilSaid(id, 'Answer 0.')
-      await isHome(at, id, await user.sandboxUntil(sandbox_id, 'RUNNING'))
-      await eventually('there is another one', async () => {
-        const all = await place.containers()
+      expect(await user.get<ListPage<unknown>>('/api/v1/sandboxes/search')).toMatchObject({ items: [] })
+      const { id, sandbox_id } = await timed('a start from the pool', createConversation(context, textSteps, 'From the pool.'))
+      expect((await engineServer.container(sandbox_id)).Id).toBe(warm.Id)
+      await user.waitForMessage(id, 'Answer 0.')
+      await waitUntilIngested(context, id, await user.waitForSandbox(sandbox_id, 'RUNNING'))
+      await waitFor('there is another one', async () => {
+        const all = await engineServer.containers()
         return all.length === 2 && all.some(({ Id }) => Id === warm.Id) ? true : undefined
       })
     },
@@ -200,43 +200,43 @@ function suite(name: string, engine: TestEngine): void {
     'events come home also after the network of the sandboxes has been taken away and made again',
     limit,
     async () => {
-      const at = await opened()
-      const { place, user } = at
-      const first = await begun(at, chat, 'Before.')
-      await user.untilSaid(first.id, 'Answer 0.')
-      await user.must('DELETE', `/api/v1/sandboxes/${first.sandbox_id}`)
-      await place.untilGone(first.sandbox_id)
-      expect(await place.removeNetworks()).toBe(1)
-      const second = await begun(at, chat, 'After.')
-      await user.untilSaid(second.id, 'Answer 0.')
+      const context = await openContext()
+      const { engineServer, user } = context
+      const first = await createConversation(context, textSteps, 'Before.')
+      await user.waitForMessage(first.id, 'Answer 0.')
+      await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${first.sandbox_id}`)
+      await engineServer.waitUntilGone(first.sandbox_id)
+      expect(await engineServer.removeNetworks()).toBe(1)
+      const second = await createConversation(context, textSteps, 'After.')
+      await user.waitForMessage(second.id, 'Answer 0.')
     },
   )
 }
 
-interface At {
-  readonly place: EnginePlace
+interface TestContext {
+  readonly engineServer: EngineSandboxServer
   readonly server: SandboxServer
   readonly user: User
 }
 
 /** A shell that writes down, ten times a second, who it is and when it is. */
-const counting = command(
+const tickingCommand = command(
   `(while :; do echo "$BASHPID $(date +%s%3N)" >> ticks; sleep 0.1; done) >/dev/null 2>&1 & echo It has begun`,
 )
-const chat = Array.from({ length: 9 }, (_, n) => ({ text: `Answer ${n}.` }))
+const textSteps = Array.from({ length: 9 }, (_, n) => ({ text: `Answer ${n}.` }))
 
 /** A conversation whose model plays a script, in a sandbox of its own. */
-async function begun({ user }: At, script: readonly object[], text?: string): Promise<AppConversation> {
-  await user.setModel(scripted(script))
-  const isSaid = text !== undefined || script !== chat
+async function createConversation({ user }: TestContext, script: readonly object[], text?: string): Promise<AppConversation> {
+  await user.setModel(scriptedModel(script))
+  const isSaid = text !== undefined || script !== textSteps
   const request = isSaid ? { initial_message: { content: text ?? 'Begin.' } } : {}
-  return await user.ready(request)
+  return await user.createConversation(request)
 }
 
 /** The ticks that there are, as soon as they are more than `count`. */
-async function ticksAfter(box: SandboxInfo, count: number): Promise<{ pid: number; atMs: number }[]> {
-  return await eventually('it counts', async () => {
-    const text = await bash(box, `cat ${box.working_dir}/ticks`)
+async function waitForTicks(sandbox: SandboxInfo, count: number): Promise<{ pid: number; atMs: number }[]> {
+  return await waitFor('it counts', async () => {
+    const text = await runInSandbox(sandbox, `cat ${sandbox.working_dir}/ticks`)
     const ticks = [...text.matchAll(/^(\d+) (\d+)$/gm)].map(([, pid, atMs]) => ({
       pid: Number(pid),
       atMs: Number(atMs),
@@ -245,20 +245,20 @@ async function ticksAfter(box: SandboxInfo, count: number): Promise<{ pid: numbe
   })
 }
 
-async function posted(box: SandboxInfo, path: string, body: unknown): Promise<void> {
+async function postInSandbox(sandbox: SandboxInfo, path: string, body: unknown): Promise<void> {
   const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
-  const response = await inside(box, path, init)
+  const response = await fetchInSandbox(sandbox, path, init)
   if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`)
   await response.body?.cancel()
 }
 
-async function asked<T>(box: SandboxInfo, path: string): Promise<T> {
-  const response = await inside(box, path)
+async function getInSandbox<T>(sandbox: SandboxInfo, path: string): Promise<T> {
+  const response = await fetchInSandbox(sandbox, path)
   return (await response.json()) as T // what the wire says
 }
 
 /** The log of a conversation as the server has it. */
-async function homeLog({ server, user }: At, id: string): Promise<string> {
+async function exportIngestedLog({ server, user }: TestContext, id: string): Promise<string> {
   const headers = { authorization: `Bearer ${user.key}` }
   const response = await server.fetch(`/api/v1/conversation/${id}/events/export`, { headers })
   expect(response.status).toBe(200)
@@ -266,9 +266,9 @@ async function homeLog({ server, user }: At, id: string): Promise<string> {
 }
 
 /** Waits until the server has every byte of the log that is in the sandbox. */
-async function isHome(at: At, id: string, box: SandboxInfo): Promise<void> {
-  await eventually('all of it is home', async () => {
-    const there = await (await inside(box, `/api/conversations/${id}/export`)).text()
-    return there !== '' && there === (await homeLog(at, id)) ? true : undefined
+async function waitUntilIngested(context: TestContext, id: string, sandbox: SandboxInfo): Promise<void> {
+  await waitFor('all of it is home', async () => {
+    const sourceLog = await (await fetchInSandbox(sandbox, `/api/conversations/${id}/export`)).text()
+    return sourceLog !== '' && sourceLog === (await exportIngestedLog(context, id)) ? true : undefined
   })
 }

@@ -2,17 +2,17 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { processesOf } from '../support/sandbox-server/process-resources.ts'
+import { findProcesses } from '../support/sandbox-server/process-resources.ts'
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   type AppConversation,
-  eventually,
-  makeUser,
-  openPlace,
-  type PageOf,
-  type Place,
+  waitFor,
+  createUser,
+  openSandboxServer,
+  type ListPage,
+  type SandboxServerFixture,
   type StartTask,
-  talker,
+  textModel,
   type User,
 } from '../support/sandbox-server/user.ts'
 
@@ -30,20 +30,20 @@ const statuses = [
   'READY',
 ]
 
-let place: Place
+let fixture: SandboxServerFixture
 let server: SandboxServer
 let ann: User
 /** One of Ann's, for the tests that do it no harm. */
-let shared: SandboxInfo
+let sharedSandbox: SandboxInfo
 beforeAll(async () => {
-  place = await openPlace()
-  server = place.server
-  ann = await makeUser(server)
-  await ann.setModel(talker)
-  shared = await ann.running()
+  fixture = await openSandboxServer()
+  server = fixture.server
+  ann = await createUser(server)
+  await ann.setModel(textModel)
+  sharedSandbox = await ann.startRunningSandbox()
 }, 90_000)
 afterAll(async () => {
-  await place?.[Symbol.asyncDispose]()
+  await fixture?.[Symbol.asyncDispose]()
 }, 120_000)
 
 describe('a start', () => {
@@ -78,22 +78,22 @@ describe('a start', () => {
     const last = tasks.at(-1)
     expect(last?.agent_server_url).toMatch(/^http/)
     for (const spelling of [hex, conversation_id, conversation_id.toUpperCase()])
-      expect((await ann.conversation(spelling))?.id).toBe(hex)
+      expect((await ann.getConversation(spelling))?.id).toBe(hex)
     const search = `${base}/start-tasks/search?conversation_id__eq=${conversation_id}`
-    expect((await ann.get<PageOf<StartTask>>(search)).items).toEqual([last])
-    await ann.untilSaid(hex, 'Begin.')
-    await ann.must('DELETE', `${base}/${hex}`)
+    expect((await ann.get<ListPage<StartTask>>(search)).items).toEqual([last])
+    await ann.waitForMessage(hex, 'Begin.')
+    await ann.requestOrThrow('DELETE', `${base}/${hex}`)
     // A conversation that was alone in it takes its sandbox along.
-    await server.untilGone(String(last?.sandbox_id))
-    expect((await ann.get<PageOf<StartTask>>(search)).items).toEqual([])
+    await server.waitUntilGone(String(last?.sandbox_id))
+    expect((await ann.get<ListPage<StartTask>>(search)).items).toEqual([])
   }, 90_000)
 
   test('answers a poller at once with WORKING, and goes on when the one who streams it goes away', async () => {
-    const task = await ann.must<StartTask>('POST', base, { sandbox_id: shared.id })
+    const task = await ann.requestOrThrow<StartTask>('POST', base, { sandbox_id: sharedSandbox.id })
     expect(task).toMatchObject({ status: 'WORKING', app_conversation_id: null, sandbox_id: null })
     const dashed = task.id.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
     const unknown = '0'.repeat(32)
-    const done = await eventually('the start is READY', async () => {
+    const done = await waitFor('the start is READY', async () => {
       const found = await ann.get<(StartTask | null)[]>(
         `${base}/start-tasks?ids=${unknown}&ids=${dashed}&ids=${task.id}`,
       )
@@ -106,29 +106,29 @@ describe('a start', () => {
     const response = await server.fetch(`${base}/stream-start`, {
       method: 'POST',
       headers: { authorization: `Bearer ${ann.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ conversation_id, sandbox_id: shared.id }),
+      body: JSON.stringify({ conversation_id, sandbox_id: sharedSandbox.id }),
       signal: leaving.signal,
     })
     await response.body?.getReader().read()
     leaving.abort()
-    const left = await eventually('it is there', async () => {
-      const [one] = (await ann.get<PageOf<StartTask>>(`${base}/start-tasks/search?limit=1`)).items
+    const left = await waitFor('it is there', async () => {
+      const [one] = (await ann.get<ListPage<StartTask>>(`${base}/start-tasks/search?limit=1`)).items
       return one?.status === 'READY' ? one : undefined
     })
     expect(left.app_conversation_id).toBe(conversation_id.replaceAll('-', ''))
     for (const { app_conversation_id } of [done, left])
-      await ann.must('DELETE', `${base}/${app_conversation_id}`)
-    expect((await ann.sandbox(shared.id))?.status ?? 'gone').toMatch(/RUNNING|gone/)
-    shared = await ann.running()
+      await ann.requestOrThrow('DELETE', `${base}/${app_conversation_id}`)
+    expect((await ann.getSandbox(sharedSandbox.id))?.status ?? 'gone').toMatch(/RUNNING|gone/)
+    sharedSandbox = await ann.startRunningSandbox()
   }, 90_000)
 
   test('of one id at the same moment is one start, and of an id that is there makes no second conversation', async () => {
-    const request = { conversation_id: randomUUID(), sandbox_id: shared.id }
-    const tasks = await Promise.all([1, 2, 3].map(() => ann.must<StartTask>('POST', base, request)))
+    const request = { conversation_id: randomUUID(), sandbox_id: sharedSandbox.id }
+    const tasks = await Promise.all([1, 2, 3].map(() => ann.requestOrThrow<StartTask>('POST', base, request)))
     expect(new Set(tasks.map(({ id }) => id)).size).toBe(1)
-    const last = (await ann.start(request)).at(-1)
+    const last = (await ann.startConversation(request)).at(-1)
     expect(last?.status).toBe('READY')
-    const { items } = await ann.get<PageOf<AppConversation>>(`${base}/search?sandbox_id__eq=${shared.id}`)
+    const { items } = await ann.get<ListPage<AppConversation>>(`${base}/search?sandbox_id__eq=${sharedSandbox.id}`)
     expect(items.map(({ id }) => id)).toEqual([last?.app_conversation_id])
   }, 60_000)
 
@@ -147,7 +147,7 @@ describe('a start', () => {
   ])('is refused with its place for %j', async (request, member) => {
     const count = await ann.get(`${base}/start-tasks/count`)
     for (const path of [base, `${base}/stream-start`]) {
-      const { status, body } = await ann.call<{ detail: { loc: string[] }[] }>('POST', path, request)
+      const { status, body } = await ann.requestJson<{ detail: { loc: string[] }[] }>('POST', path, request)
       expect(status).toBe(422)
       expect(body.detail[0]?.loc.slice(0, 2)).toEqual(['body', member])
       expect(JSON.stringify(body)).not.toContain('password@')
@@ -156,7 +156,7 @@ describe('a start', () => {
   })
 
   test('in a sandbox that is not there is an ERROR that says so', async () => {
-    const last = (await ann.start({ sandbox_id: 'sb-of-nobody' })).at(-1)
+    const last = (await ann.startConversation({ sandbox_id: 'sb-of-nobody' })).at(-1)
     expect(last).toMatchObject({ status: 'ERROR' })
     expect(last?.detail).toMatch(/sandbox/)
   })
@@ -164,59 +164,59 @@ describe('a start', () => {
 
 describe('a sandbox with several conversations', () => {
   test('gives each a directory of its own and goes with the last of them', async () => {
-    const first = await ann.ready({ title: 'First', initial_message: { content: 'One.' } })
+    const first = await ann.createConversation({ title: 'First', initial_message: { content: 'One.' } })
     const { sandbox_id } = first
     const [second, third] = await Promise.all(
-      ['Second', 'Third'].map((title) => ann.ready({ title, sandbox_id })),
+      ['Second', 'Third'].map((title) => ann.createConversation({ title, sandbox_id })),
     )
     const ids = [first, second, third].map((one) => String(one?.id))
-    const dirs = await Promise.all(ids.map((id) => agent<Info>(id)))
+    const dirs = await Promise.all(ids.map((id) => getAgentConversation<Info>(id)))
     expect(new Set(dirs.map(({ body }) => body.workspace.working_dir)).size).toBe(3)
     const list = await ann.get<(AppConversation | null)[]>(
       `${base}?ids=${ids[2]}&ids=${'0'.repeat(32)}&ids=${ids[0]}`,
     )
     expect(list.map((one) => one?.title ?? null)).toEqual(['Third', null, 'First'])
     for (const [n, id] of ids.entries()) {
-      await ann.must('DELETE', `${base}/${id}`)
-      expect(await ann.conversation(id)).toBeUndefined()
-      const left = await ann.sandbox(sandbox_id)
+      await ann.requestOrThrow('DELETE', `${base}/${id}`)
+      expect(await ann.getConversation(id)).toBeUndefined()
+      const left = await ann.getSandbox(sandbox_id)
       if (n === 2) expect(left).toBeUndefined()
       else expect(left?.status).toBe('RUNNING')
-      if (n < 2) expect((await asked(`/api/conversations/${id}`, left)).status).toBe(404)
-      expect((await ann.call('DELETE', `${base}/${id}`)).status).toBe(404)
+      if (n < 2) expect((await fetchInSandbox(`/api/conversations/${id}`, left)).status).toBe(404)
+      expect((await ann.requestJson('DELETE', `${base}/${id}`)).status).toBe(404)
     }
-    await server.untilGone(sandbox_id)
+    await server.waitUntilGone(sandbox_id)
   }, 90_000)
 
   test('is shared when the settings say so', async () => {
-    const user = await makeUser(server)
-    await user.setModel(talker)
-    await user.must('POST', '/api/v1/settings', { sandbox_grouping_strategy: 'ADD_TO_ANY' })
-    const first = await user.ready({})
-    const second = await user.ready({})
+    const user = await createUser(server)
+    await user.setModel(textModel)
+    await user.requestOrThrow('POST', '/api/v1/settings', { sandbox_grouping_strategy: 'ADD_TO_ANY' })
+    const first = await user.createConversation({})
+    const second = await user.createConversation({})
     expect(second.sandbox_id).toBe(first.sandbox_id)
-    const child = await user.ready({ parent_conversation_id: first.id })
+    const child = await user.createConversation({ parent_conversation_id: first.id })
     expect(child).toMatchObject({ sandbox_id: first.sandbox_id, parent_conversation_id: first.id })
     const titles = async (query: string) =>
-      (await user.walk<AppConversation>(`${base}/search?${query}`, 1)).map(({ id }) => id)
+      (await user.listAll<AppConversation>(`${base}/search?${query}`, 1)).map(({ id }) => id)
     expect(await titles('')).toEqual([second.id, first.id])
     expect(await titles('include_sub_conversations=true')).toEqual([child.id, second.id, first.id])
-    expect((await user.conversation(first.id))?.sub_conversation_ids).toEqual([child.id])
-    await user.must('DELETE', `${base}/${first.id}`)
+    expect((await user.getConversation(first.id))?.sub_conversation_ids).toEqual([child.id])
+    await user.requestOrThrow('DELETE', `${base}/${first.id}`)
     expect(await titles('include_sub_conversations=true')).toEqual([second.id])
-    expect((await user.sandbox(first.sandbox_id))?.status).toBe('RUNNING')
+    expect((await user.getSandbox(first.sandbox_id))?.status).toBe('RUNNING')
   }, 90_000)
 })
 
 describe('a message', () => {
   test('is refused while the sandbox is paused, taken when it runs again, and its history is there all the time', async () => {
-    const { id, sandbox_id } = await ann.ready({ initial_message: { content: 'Begin.' } })
-    await ann.untilSaid(id, 'Answer 0.')
-    await ann.must('POST', `/api/v1/sandboxes/${sandbox_id}/pause`)
-    const refused = await ann.send(id, 'Too early.')
+    const { id, sandbox_id } = await ann.createConversation({ initial_message: { content: 'Begin.' } })
+    await ann.waitForMessage(id, 'Answer 0.')
+    await ann.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/pause`)
+    const refused = await ann.sendMessage(id, 'Too early.')
     expect(refused.status).toBe(409)
     expect(refused.body.detail).toContain(`/api/v1/sandboxes/${sandbox_id}/resume`)
-    const paused = await ann.conversation(id)
+    const paused = await ann.getConversation(id)
     expect(paused).toMatchObject({
       sandbox_status: 'PAUSED',
       execution_status: null,
@@ -227,20 +227,20 @@ describe('a message', () => {
       expect(await ann.get(`${base}/${id}/${path}`)).toEqual({ [path]: [] })
     expect(await ann.get(`${base}/${id}/file`)).toBe('')
     for (const path of ['files?path=.', 'git/changes?path=.', 'git/diff?path=a'])
-      expect((await ann.call('GET', `${base}/${id}/${path}`)).status).toBe(409)
-    const events = await ann.walk<{ id: string }>(`/api/v1/conversation/${id}/events/search`, 1)
+      expect((await ann.requestJson('GET', `${base}/${id}/${path}`)).status).toBe(409)
+    const events = await ann.listAll<{ id: string }>(`/api/v1/conversation/${id}/events/search`, 1)
     expect(events.length).toBeGreaterThan(3)
     expect(await ann.get(`/api/v1/conversation/${id}/events/count`)).toBe(events.length)
     const [a, b] = events
     const path = `/api/v1/conversation/${id}/events?id=${b?.id}&id=nothing&id=${a?.id}`
     expect(await ann.get(path)).toEqual([b, null, a])
-    await ann.must('POST', `/api/v1/sandboxes/${sandbox_id}/resume`)
-    await ann.sandboxUntil(sandbox_id, 'RUNNING')
-    expect(await ann.send(id, 'Now.')).toMatchObject({
+    await ann.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/resume`)
+    await ann.waitForSandbox(sandbox_id, 'RUNNING')
+    expect(await ann.sendMessage(id, 'Now.')).toMatchObject({
       status: 200,
       body: { success: true, sandbox_status: 'RUNNING' },
     })
-    await ann.untilSaid(id, 'Answer 1.')
+    await ann.waitForMessage(id, 'Answer 1.')
     expect(await ann.get(`/api/v1/conversation/${id}/events/count?body=Too+early`)).toBe(0)
     await goneTests(id, sandbox_id)
   }, 90_000)
@@ -248,47 +248,47 @@ describe('a message', () => {
   /** A sandbox that is gone leaves the conversation behind, which can be given another one. */
   async function goneTests(id: string, sandbox_id: string): Promise<void> {
     const before = await ann.get<number>(`/api/v1/conversation/${id}/events/count`)
-    await ann.must('DELETE', `/api/v1/sandboxes/${sandbox_id}`)
-    const refused = await ann.send(id, 'Too late.')
+    await ann.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox_id}`)
+    const refused = await ann.sendMessage(id, 'Too late.')
     expect(refused.status).toBe(410)
-    expect(await ann.conversation(id)).toMatchObject({ sandbox_status: 'MISSING', execution_status: null })
+    expect(await ann.getConversation(id)).toMatchObject({ sandbox_status: 'MISSING', execution_status: null })
     expect(await ann.get(`/api/v1/conversation/${id}/events/count`)).toBeGreaterThanOrEqual(before)
     const zip = await server.fetch(`${base}/${id}/download`, {
       headers: { authorization: `Bearer ${ann.key}` },
     })
     expect(zip.headers.get('content-disposition')).toContain(`conversation_${id}.zip`)
     expect(Buffer.from(await zip.arrayBuffer()).toString('latin1', 0, 2)).toBe('PK')
-    const again = await ann.ready({ conversation_id: id, initial_message: { content: 'Once more.' } })
+    const again = await ann.createConversation({ conversation_id: id, initial_message: { content: 'Once more.' } })
     expect(again).toMatchObject({ id, sandbox_status: 'RUNNING' })
     expect(again.sandbox_id).not.toBe(sandbox_id)
-    await ann.untilSaid(id, 'Once more.')
+    await ann.waitForMessage(id, 'Once more.')
     expect(await ann.get(`/api/v1/conversation/${id}/events/count`)).toBeGreaterThan(before)
   }
 
   test('to a sandbox that has died is 503, to an agent server that refuses 502', async () => {
-    const { id, sandbox_id } = await ann.ready()
-    const removed = await ann.ready({ sandbox_id })
-    const sandbox = await ann.sandbox(sandbox_id)
-    expect((await asked(`/api/conversations/${removed.id}`, sandbox, 'DELETE')).status).toBe(200)
-    expect((await ann.send(removed.id, 'Is anybody there?')).status).toBe(502)
-    for (const { pid } of await processesOf(join(server.data, 'sandboxes', sandbox_id)))
+    const { id, sandbox_id } = await ann.createConversation()
+    const removed = await ann.createConversation({ sandbox_id })
+    const sandbox = await ann.getSandbox(sandbox_id)
+    expect((await fetchInSandbox(`/api/conversations/${removed.id}`, sandbox, 'DELETE')).status).toBe(200)
+    expect((await ann.sendMessage(removed.id, 'Is anybody there?')).status).toBe(502)
+    for (const { pid } of await findProcesses(join(server.data, 'sandboxes', sandbox_id)))
       try {
         process.kill(pid, 'SIGKILL')
       } catch {}
-    const dead = await ann.sandboxUntil(sandbox_id, 'ERROR')
+    const dead = await ann.waitForSandbox(sandbox_id, 'ERROR')
     expect(dead.status_detail).toMatch(/./)
-    expect((await ann.send(id, 'Is anybody there?')).status).toBe(503)
-    expect(await ann.conversation(id)).toMatchObject({ sandbox_status: 'ERROR', session_api_key: null })
-    await ann.must('POST', `/api/v1/sandboxes/${sandbox_id}/resume`)
-    await ann.sandboxUntil(sandbox_id, 'RUNNING')
-    expect((await ann.send(id, 'And now?')).status).toBe(200)
-    await ann.untilSaid(id, 'And now?')
+    expect((await ann.sendMessage(id, 'Is anybody there?')).status).toBe(503)
+    expect(await ann.getConversation(id)).toMatchObject({ sandbox_status: 'ERROR', session_api_key: null })
+    await ann.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/resume`)
+    await ann.waitForSandbox(sandbox_id, 'RUNNING')
+    expect((await ann.sendMessage(id, 'And now?')).status).toBe(200)
+    await ann.waitForMessage(id, 'And now?')
   }, 90_000)
 
   test('can be left for a conversation that is on its way: ten at most, delivered in order', async () => {
-    const task = await ann.must<StartTask>('POST', base, { initial_message: { content: 'Begin.' } })
+    const task = await ann.requestOrThrow<StartTask>('POST', base, { initial_message: { content: 'Begin.' } })
     const leave = (target: string, text: string) =>
-      ann.call<{ position: number }>('POST', `/api/v1/conversations/${target}/pending-messages`, {
+      ann.requestJson<{ position: number }>('POST', `/api/v1/conversations/${target}/pending-messages`, {
         content: [{ type: 'text', text }],
       })
     const answers = []
@@ -297,21 +297,21 @@ describe('a message', () => {
     expect(taken[0]?.body).toMatchObject({ queued: true, position: 1 })
     for (const { status } of answers) expect([201, 429]).toContain(status)
     expect(answers[10]?.status).toBe(429)
-    const ready = await eventually('it is READY', async () => {
+    const ready = await waitFor('it is READY', async () => {
       const [found] = await ann.get<StartTask[]>(`${base}/start-tasks?ids=${task.id}`)
       return found?.status === 'READY' ? found : undefined
     })
     const id = String(ready.app_conversation_id)
-    await ann.untilSaid(id, `Later ${taken.length - 1}.`)
-    expect((await said(id)).filter((text) => text.startsWith('Later'))).toEqual(
+    await ann.waitForMessage(id, `Later ${taken.length - 1}.`)
+    expect((await userTexts(id)).filter((text) => text.startsWith('Later'))).toEqual(
       taken.map((_, n) => `Later ${n}.`),
     )
     // What is left while it stands still is delivered when it goes on.
-    await ann.must('POST', `/api/v1/sandboxes/${ready.sandbox_id}/pause`)
+    await ann.requestOrThrow('POST', `/api/v1/sandboxes/${ready.sandbox_id}/pause`)
     expect((await leave(id, 'While it stood still.')).body).toMatchObject({ position: 1 })
-    await ann.must('POST', `/api/v1/sandboxes/${ready.sandbox_id}/resume`)
-    await ann.untilSaid(id, 'While it stood still.')
-    expect((await said(id)).filter((text) => text === 'While it stood still.')).toHaveLength(1)
+    await ann.requestOrThrow('POST', `/api/v1/sandboxes/${ready.sandbox_id}/resume`)
+    await ann.waitForMessage(id, 'While it stood still.')
+    expect((await userTexts(id)).filter((text) => text === 'While it stood still.')).toHaveLength(1)
     for (const target of ['task-', 'task-x', 'x', randomUUID(), `task-${randomUUID()}`])
       expect((await leave(target, 'x')).status).toBe(404)
   }, 90_000)
@@ -325,7 +325,7 @@ describe('a message', () => {
   ])('like %j is refused with its place', async (body) => {
     const id = randomUUID()
     for (const path of [`${base}/${id}/send-message`, `/api/v1/conversations/${id}/pending-messages`]) {
-      const answer = await ann.call('POST', path, body)
+      const answer = await ann.requestJson('POST', path, body)
       // An empty text is a message of no text; what there is to answer is that the conversation is not there.
       expect([path, answer.status]).toEqual([path, 'content' in body && body.content === '' ? 404 : 422])
     }
@@ -334,14 +334,14 @@ describe('a message', () => {
 
 describe('a conversation', () => {
   test('is changed member by member, null clears, and what is wrong is refused with its place', async () => {
-    const { id } = await ann.ready({ sandbox_id: shared.id })
+    const { id } = await ann.createConversation({ sandbox_id: sharedSandbox.id })
     const path = `${base}/${id}`
     const patch = { title: 'Ünïcode 😀', public: true, selected_repository: 'a/b', selected_branch: 'main' }
-    expect(await ann.must('PATCH', path, patch)).toMatchObject(patch)
+    expect(await ann.requestOrThrow('PATCH', path, patch)).toMatchObject(patch)
     const cleared = { selected_repository: null, selected_branch: null, git_provider: null }
-    expect(await ann.must('PATCH', path, cleared)).toMatchObject({ ...cleared, title: patch.title })
-    expect(await ann.must('PATCH', path, { title: null })).not.toMatchObject({ title: patch.title })
-    expect(await ann.must('PATCH', path, {})).toMatchObject({ public: true })
+    expect(await ann.requestOrThrow('PATCH', path, cleared)).toMatchObject({ ...cleared, title: patch.title })
+    expect(await ann.requestOrThrow('PATCH', path, { title: null })).not.toMatchObject({ title: patch.title })
+    expect(await ann.requestOrThrow('PATCH', path, {})).toMatchObject({ public: true })
     for (const wrong of [
       { title: '' },
       { public: 'yes' },
@@ -351,15 +351,15 @@ describe('a conversation', () => {
       { selected_branch: 'a..b' },
       { git_provider: 'cvs' },
     ])
-      expect([wrong, (await ann.call('PATCH', path, wrong)).status]).toEqual([wrong, 422])
-    expect((await ann.call('PATCH', `${base}/${randomUUID()}`, {})).status).toBe(404)
+      expect([wrong, (await ann.requestJson('PATCH', path, wrong)).status]).toEqual([wrong, 422])
+    expect((await ann.requestJson('PATCH', `${base}/${randomUUID()}`, {})).status).toBe(404)
   }, 60_000)
 
   test('shows its files, its changes, its skills and its hooks, and nothing of what is outside', async () => {
-    const { id } = await ann.ready({ sandbox_id: shared.id })
-    const { workspace } = (await agent<Info>(id)).body
+    const { id } = await ann.createConversation({ sandbox_id: sharedSandbox.id })
+    const { workspace } = (await getAgentConversation<Info>(id)).body
     const at = workspace.working_dir
-    await bash(
+    await runInSharedSandbox(
       `mkdir -p ${at}/.openhands/microagents ${at}/node_modules && cd ${at} && echo plan > PLAN.md && echo x > node_modules/x && git add -A 2>/dev/null; echo '{"PreToolUse":[{"matcher":"*","hooks":[{"command":"true"}]}]}' > .openhands/hooks.json && printf -- '---\\nname: known\\ntriggers: [abc]\\n---\\nWhat is known.' > .openhands/microagents/known.md`,
     )
     expect(await ann.get(`${base}/${id}/file`)).toBe('plan\n')
@@ -368,9 +368,9 @@ describe('a conversation', () => {
     const files = await ann.get<string[]>(`${base}/${id}/files?path=.`)
     expect(files).toContain(`${at}/PLAN.md`)
     expect(files.filter((name) => name.includes('node_modules'))).toEqual([])
-    expect((await ann.call('GET', `${base}/${id}/files?path=/nothing`)).status).toBe(404)
+    expect((await ann.requestJson('GET', `${base}/${id}/files?path=/nothing`)).status).toBe(404)
     expect(
-      (await ann.call('GET', `${base}/${id}/files?path=${encodeURIComponent("'; exit 7; '")}`)).status,
+      (await ann.requestJson('GET', `${base}/${id}/files?path=${encodeURIComponent("'; exit 7; '")}`)).status,
     ).toBe(404)
     const changes = await ann.get<{ path: string }[]>(`${base}/${id}/git/changes?path=${at}`)
     expect(changes.map(({ path }) => path)).toContain('PLAN.md')
@@ -383,23 +383,23 @@ describe('a conversation', () => {
   }, 60_000)
 
   test('goes on with the model of a profile', async () => {
-    const { id } = await ann.ready({ sandbox_id: shared.id, initial_message: { content: 'Begin.' } })
+    const { id } = await ann.createConversation({ sandbox_id: sharedSandbox.id, initial_message: { content: 'Begin.' } })
     const llm = {
       model: 'scripted/other',
       script: [1, 2, 3].map(() => ({ text: 'The other one speaks.' })),
       api_key: 'sk-of-profile',
     }
-    await ann.must('POST', '/api/v1/settings/profiles/other', { llm })
-    expect(await ann.must('POST', `${base}/${id}/switch_profile`, { profile_name: 'other' })).toEqual({
+    await ann.requestOrThrow('POST', '/api/v1/settings/profiles/other', { llm })
+    expect(await ann.requestOrThrow('POST', `${base}/${id}/switch_profile`, { profile_name: 'other' })).toEqual({
       success: true,
     })
-    expect(await ann.send(id, 'Who speaks?')).toMatchObject({ status: 200 })
-    await ann.untilSaid(id, 'The other one speaks.')
+    expect(await ann.sendMessage(id, 'Who speaks?')).toMatchObject({ status: 200 })
+    await ann.waitForMessage(id, 'The other one speaks.')
     // What the agent server said before the change may come home after it; what it says next corrects that.
     await expect
-      .poll(() => ann.conversation(id), { timeout: 30_000 })
+      .poll(() => ann.getConversation(id), { timeout: 30_000 })
       .toMatchObject({ llm_model: 'scripted/other' })
-    const unknown = await ann.call('POST', `${base}/${id}/switch_profile`, { profile_name: 'nobody' })
+    const unknown = await ann.requestJson('POST', `${base}/${id}/switch_profile`, { profile_name: 'nobody' })
     expect(unknown.status).toBe(404)
     const log = await server.fetch(`/api/v1/conversation/${id}/events/export`, {
       headers: { authorization: `Bearer ${ann.key}` },
@@ -410,30 +410,30 @@ describe('a conversation', () => {
   test('that is deleted while it is being started never comes back', async () => {
     for (const waitMs of [0, 20, 100, 300]) {
       const conversation_id = randomUUID()
-      const request = { conversation_id, sandbox_id: shared.id, initial_message: { content: 'Begin.' } }
-      const other = await ann.ready({ sandbox_id: shared.id })
-      const task = await ann.must<StartTask>('POST', base, request)
+      const request = { conversation_id, sandbox_id: sharedSandbox.id, initial_message: { content: 'Begin.' } }
+      const other = await ann.createConversation({ sandbox_id: sharedSandbox.id })
+      const task = await ann.requestOrThrow<StartTask>('POST', base, request)
       await sleep(waitMs)
-      const { status } = await ann.call('DELETE', `${base}/${conversation_id}`)
+      const { status } = await ann.requestJson('DELETE', `${base}/${conversation_id}`)
       expect([200, 404]).toContain(status)
-      const end = await eventually('the start is over', async () => {
+      const end = await waitFor('the start is over', async () => {
         const [found] = await ann.get<(StartTask | null)[]>(`${base}/start-tasks?ids=${task.id}`)
         if (found === null) return 'removed'
         return found?.status === 'READY' || found?.status === 'ERROR' ? found.status : undefined
       })
       if (status === 200) {
         expect(end).not.toBe('READY')
-        expect(await ann.conversation(conversation_id)).toBeUndefined()
-        expect((await ann.call('GET', `${base}/${conversation_id}/download`)).status).toBe(404)
+        expect(await ann.getConversation(conversation_id)).toBeUndefined()
+        expect((await ann.requestJson('GET', `${base}/${conversation_id}/download`)).status).toBe(404)
       }
-      expect((await ann.conversation(other.id))?.sandbox_status).toBe('RUNNING')
+      expect((await ann.getConversation(other.id))?.sandbox_status).toBe('RUNNING')
     }
   }, 90_000)
 })
 
 test('lists of hundreds, many of one moment, are walked whole in every order and counted right', async () => {
-  const user = await makeUser(server)
-  const { id: sandbox, session_api_key } = await user.running()
+  const user = await createUser(server)
+  const { id: sandbox, session_api_key } = await user.startRunningSandbox()
   const total = 205
   const ids = Array.from({ length: total }, () => randomUUID())
   const headers = { 'x-session-api-key': String(session_api_key), 'content-type': 'application/json' }
@@ -462,7 +462,7 @@ test('lists of hundreds, many of one moment, are walked whole in every order and
       [7, base],
       [100, `${base}/search`],
     ] as const) {
-      const all = await user.walk<AppConversation>(
+      const all = await user.listAll<AppConversation>(
         `${path}?sort_order=${order}&sandbox_id__eq=${sandbox}`,
         limit,
       )
@@ -477,10 +477,10 @@ test('lists of hundreds, many of one moment, are walked whole in every order and
   }
   expect(await user.get(`${base}/count`)).toBe(total)
   expect(await user.get(`${base}/count?title__contains=SAME`)).toBe(41)
-  const some = await user.walk<AppConversation>(`${base}/search?title__contains=tle+1`, 10)
+  const some = await user.listAll<AppConversation>(`${base}/search?title__contains=tle+1`, 10)
   expect(some.every(({ title }) => title?.includes('tle 1'))).toBe(true)
   expect(some).toHaveLength(await user.get<number>(`${base}/count?title__contains=tle+1`))
-  await user.must('DELETE', `/api/v1/sandboxes/${sandbox}`)
+  await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox}`)
 }, 120_000)
 
 interface Info {
@@ -488,13 +488,13 @@ interface Info {
 }
 
 /** A conversation as its agent server tells it. */
-async function agent<T>(id: string): Promise<{ status: number; body: T }> {
-  const { sandbox_id } = (await ann.conversation(id)) ?? { sandbox_id: '' }
-  const response = await asked(`/api/conversations/${id}`, await ann.sandbox(sandbox_id))
+async function getAgentConversation<T>(id: string): Promise<{ status: number; body: T }> {
+  const { sandbox_id } = (await ann.getConversation(id)) ?? { sandbox_id: '' }
+  const response = await fetchInSandbox(`/api/conversations/${id}`, await ann.getSandbox(sandbox_id))
   return { status: response.status, body: (await response.json()) as T }
 }
 
-async function asked(path: string, sandbox: SandboxInfo | undefined, method = 'GET'): Promise<Response> {
+async function fetchInSandbox(path: string, sandbox: SandboxInfo | undefined, method = 'GET'): Promise<Response> {
   const url = sandbox?.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url
   return await fetch(`${url}${path}`, {
     method,
@@ -503,11 +503,11 @@ async function asked(path: string, sandbox: SandboxInfo | undefined, method = 'G
 }
 
 /** Runs a command in the shared sandbox. */
-async function bash(command: string): Promise<void> {
-  const url = shared.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url
+async function runInSharedSandbox(command: string): Promise<void> {
+  const url = sharedSandbox.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url
   const response = await fetch(`${url}/api/bash/execute_bash_command`, {
     method: 'POST',
-    headers: { 'x-session-api-key': String(shared.session_api_key), 'content-type': 'application/json' },
+    headers: { 'x-session-api-key': String(sharedSandbox.session_api_key), 'content-type': 'application/json' },
     body: JSON.stringify({ command }),
   })
   const ran = (await response.json()) as { exit_code: number; stderr: string }
@@ -515,8 +515,8 @@ async function bash(command: string): Promise<void> {
 }
 
 /** What the user has said in a conversation, in order. */
-async function said(id: string): Promise<string[]> {
-  const events = await ann.walk<{ llm_message: { content: { text: string }[] } }>(
+async function userTexts(id: string): Promise<string[]> {
+  const events = await ann.listAll<{ llm_message: { content: { text: string }[] } }>(
     `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent&source__eq=user`,
     3,
   )

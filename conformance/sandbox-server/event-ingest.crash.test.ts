@@ -3,35 +3,35 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { bash, finish, scripted } from '../support/agent-driver.ts'
-import { lines, message } from '../support/agent-server-api.ts'
-import { FlakyWay, type Weather } from '../support/fault-proxy.ts'
-import { eventually, inside } from '../support/sandbox-server/crash-rounds.ts'
-import { processesOf } from '../support/sandbox-server/process-resources.ts'
+import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
+import { toJsonLines, messageLine } from '../support/agent-server-api.ts'
+import { FaultProxy, type Fault } from '../support/fault-proxy.ts'
+import { retryUntil, fetchInSandbox } from '../support/sandbox-server/crash-rounds.ts'
+import { findProcesses } from '../support/sandbox-server/process-resources.ts'
 import { freePort, type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 
 const limitMs = 600_000
 const mebibyte = 1024 * 1024
 
-async function post<T>(box: SandboxInfo, path: string, body: unknown): Promise<T> {
+async function postInSandbox<T>(sandbox: SandboxInfo, path: string, body: unknown): Promise<T> {
   const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
-  const response = await inside(box, path, init)
+  const response = await fetchInSandbox(sandbox, path, init)
   const text = await response.text()
   if (!response.ok) throw new Error(`${path} answered ${response.status}: ${text}`)
   return JSON.parse(text)
 }
 
 /** Imports a log into the agent server and answers the conversation's id. */
-async function imported(box: SandboxInfo, count: number, sizeBytes: number): Promise<string> {
+async function importLog(sandbox: SandboxInfo, count: number, sizeBytes: number): Promise<string> {
   const begin = Date.parse('2026-01-01T00:00:00Z')
   const events = Array.from({ length: count }, (_, at) => {
     const time = new Date(begin + at * 1_000).toISOString().replace('Z', '000Z')
-    return message(randomUUID(), time, `${at} ${'ä€😀x'.repeat(sizeBytes / 10)}`)
+    return messageLine(randomUUID(), time, `${at} ${'ä€😀x'.repeat(sizeBytes / 10)}`)
   })
-  const response = await inside(box, '/api/conversations/import', {
+  const response = await fetchInSandbox(sandbox, '/api/conversations/import', {
     method: 'POST',
     headers: { 'content-type': 'application/x-ndjson' },
-    body: lines(...events),
+    body: toJsonLines(...events),
   })
   const text = await response.text()
   if (response.status !== 201) throw new Error(`the import answered ${response.status}: ${text}`)
@@ -39,24 +39,24 @@ async function imported(box: SandboxInfo, count: number, sizeBytes: number): Pro
 }
 
 /** Creates a conversation on the agent server itself; with a script it begins to play it. */
-async function created(box: SandboxInfo, script?: readonly unknown[]): Promise<string> {
-  const { working_dir } = box
+async function createConversation(sandbox: SandboxInfo, script?: readonly unknown[]): Promise<string> {
+  const { working_dir } = sandbox
   const request = {
     workspace: { working_dir },
     autotitle: false,
-    agent: { kind: 'Agent', tools: [{ name: 'terminal' }], llm: scripted(script ?? []) },
+    agent: { kind: 'Agent', tools: [{ name: 'terminal' }], llm: scriptedModel(script ?? []) },
     ...(script === undefined ? {} : { initial_message: { content: 'Begin.' } }),
   }
-  return (await post<{ id: string }>(box, '/api/conversations', request)).id
+  return (await postInSandbox<{ id: string }>(sandbox, '/api/conversations', request)).id
 }
 
 /** Writes messages into a conversation until the work is over; answers how many. */
-async function writing(box: SandboxInfo, ids: readonly string[], work: () => Promise<void>): Promise<number> {
+async function writeMessagesDuring(sandbox: SandboxInfo, ids: readonly string[], work: () => Promise<void>): Promise<number> {
   let isOver = false
   let count = 0
   const write = async (id: string) => {
     for (let at = 0; !isOver; at++, count++) {
-      await post(box, `/api/conversations/${id}/events`, {
+      await postInSandbox(sandbox, `/api/conversations/${id}/events`, {
         content: `${at} ${'€'.repeat(at % 500)}`,
         run: false,
       })
@@ -70,27 +70,27 @@ async function writing(box: SandboxInfo, ids: readonly string[], work: () => Pro
   return count
 }
 
-async function exported(box: SandboxInfo, id: string): Promise<string> {
-  return await (await inside(box, `/api/conversations/${id}/export`)).text()
+async function exportFromSandbox(sandbox: SandboxInfo, id: string): Promise<string> {
+  return await (await fetchInSandbox(sandbox, `/api/conversations/${id}/export`)).text()
 }
 
 /** Waits until the logs of both sides are the same, byte for byte. */
-async function areEqual(server: SandboxServer, box: SandboxInfo, ids: readonly string[]): Promise<void> {
+async function waitForEqualLogs(server: SandboxServer, sandbox: SandboxInfo, ids: readonly string[]): Promise<void> {
   for (const id of ids) {
-    await eventually(
+    await retryUntil(
       server,
       async () => {
         const count = async (path: string, fetch: (path: string) => Promise<Response>) =>
           Number(await (await fetch(path)).text())
-        const there = await count(`/api/conversations/${id}/events/count`, (path) => inside(box, path))
+        const there = await count(`/api/conversations/${id}/events/count`, (path) => fetchInSandbox(sandbox, path))
         const here = await count(`/api/v1/conversation/${id}/events/count`, (path) => server.fetch(path))
         expect(here).toBe(there)
       },
       240_000,
     )
-    const { status, body } = await server.call<string>('GET', `/api/v1/conversation/${id}/events/export`)
+    const { status, body } = await server.requestJson<string>('GET', `/api/v1/conversation/${id}/events/export`)
     expect(status).toBe(200)
-    const there = await exported(box, id)
+    const there = await exportFromSandbox(sandbox, id)
     // Not `toBe`: a difference of megabytes takes minutes to be shown.
     expect(body.length).toBe(there.length)
     expect(body === there).toBe(true)
@@ -98,9 +98,9 @@ async function areEqual(server: SandboxServer, box: SandboxInfo, ids: readonly s
 }
 
 /** Bytes of memory of the agent server of a sandbox: now, and the most that there were. */
-async function memoryOf(server: SandboxServer, box: SandboxInfo): Promise<{ now: number; most: number }> {
-  const found = await processesOf(join(server.data, 'sandboxes', box.id))
-  const agent = found.find(({ command }) => command.startsWith(process.execPath))
+async function agentServerMemory(server: SandboxServer, sandbox: SandboxInfo): Promise<{ now: number; most: number }> {
+  const processes = await findProcesses(join(server.data, 'sandboxes', sandbox.id))
+  const agent = processes.find(({ command }) => command.startsWith(process.execPath))
   const status = await readFile(`/proc/${agent?.pid}/status`, 'utf8')
   const kibibytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1])
   return { now: kibibytes('VmRSS') * 1024, most: kibibytes('VmHWM') * 1024 }
@@ -110,29 +110,29 @@ test(
   'killed, stopped and started again while events come home, the server has every log in the end',
   async () => {
     await using server = await SandboxServer.open()
-    const box = await server.running()
+    const box = await server.startRunningSandbox()
     const runs = [
-      await created(box, [...Array.from({ length: 8 }, (_, n) => bash(`sleep 0.3; echo ${n}`)), finish()]),
-      await created(box),
-      await created(box),
+      await createConversation(box, [...Array.from({ length: 8 }, (_, n) => bashStep(`sleep 0.3; echo ${n}`)), finishStep()]),
+      await createConversation(box),
+      await createConversation(box),
     ]
     const logs: string[] = []
-    const count = await writing(box, runs.slice(1), async () => {
-      logs.push(await imported(box, 3_000, 200))
+    const count = await writeMessagesDuring(box, runs.slice(1), async () => {
+      logs.push(await importLog(box, 3_000, 200))
       for (let round = 0; round < 4; round++) {
         await sleep(Math.random() * 800)
         await server.stop(round === 3 ? 'SIGTERM' : 'SIGKILL')
-        if (round === 1) logs.push(await imported(box, 2_000, 200))
+        if (round === 1) logs.push(await importLog(box, 2_000, 200))
         await server.start()
       }
       await sleep(300)
       server.signal('SIGSTOP')
-      logs.push(await imported(box, 1_000, 200))
+      logs.push(await importLog(box, 1_000, 200))
       await sleep(3_000)
       server.signal('SIGCONT')
     })
     expect(count).toBeGreaterThan(50)
-    await areEqual(server, box, [...runs, ...logs])
+    await waitForEqualLogs(server, box, [...runs, ...logs])
   },
   limitMs,
 )
@@ -141,12 +141,12 @@ test(
   'a way home that drops, cuts, delays and refuses loses nothing and brings nothing twice',
   async () => {
     await using server = await SandboxServer.open()
-    const box = await server.running()
+    const box = await server.startRunningSandbox()
     await server.stop()
     // It lives elsewhere from now on, and what the sandbox knows as its address is the flaky way.
     const port = await freePort()
-    await using way = await FlakyWay.open(server.port, () => `http://127.0.0.1:${port}`)
-    const weathers: Weather[] = [
+    await using way = await FaultProxy.open(server.port, () => `http://127.0.0.1:${port}`)
+    const weathers: Fault[] = [
       'refuse',
       'cut-body',
       'lose-answer',
@@ -158,23 +158,23 @@ test(
     ]
     let turn = 0
     // Each comes for sure; in between it is clear half of the time.
-    way.weather = () => (turn++ % 2 === 0 ? (weathers[(turn >> 1) % weathers.length] ?? 'clear') : 'clear')
+    way.nextFault = () => (turn++ % 2 === 0 ? (weathers[(turn >> 1) % weathers.length] ?? 'clear') : 'clear')
     await server.moveTo(port)
     const runs = [
-      await created(box, [...Array.from({ length: 6 }, (_, n) => bash(`sleep 0.2; echo ${n}`)), finish()]),
-      await created(box),
+      await createConversation(box, [...Array.from({ length: 6 }, (_, n) => bashStep(`sleep 0.2; echo ${n}`)), finishStep()]),
+      await createConversation(box),
     ]
     const logs: string[] = []
-    await writing(box, runs.slice(1), async () => {
-      logs.push(await imported(box, 2_000, 300), await imported(box, 1_500, 2_000))
-      await eventually(
+    await writeMessagesDuring(box, runs.slice(1), async () => {
+      logs.push(await importLog(box, 2_000, 300), await importLog(box, 1_500, 2_000))
+      await retryUntil(
         server,
-        () => expect([...way.seen.keys()].sort()).toEqual([...weathers, 'clear'].sort()),
+        () => expect([...way.faultCounts.keys()].sort()).toEqual([...weathers, 'clear'].sort()),
         240_000,
       )
     })
-    await areEqual(server, box, [...runs, ...logs])
-    way.weather = () => 'clear'
+    await waitForEqualLogs(server, box, [...runs, ...logs])
+    way.nextFault = () => 'clear'
   },
   limitMs,
 )
@@ -183,22 +183,22 @@ test(
   'what is far behind while nobody listens does not fill the memory of the agent server',
   async () => {
     await using server = await SandboxServer.open()
-    const box = await server.running()
+    const box = await server.startRunningSandbox()
     // Logs like those that follow, so that what they cost by themselves is not counted.
     const begun: string[] = []
-    for (let count = 0; count < 2; count++) begun.push(await imported(box, 4_000, 4_000))
-    await areEqual(server, box, begun)
-    const before = await memoryOf(server, box)
+    for (let count = 0; count < 2; count++) begun.push(await importLog(box, 4_000, 4_000))
+    await waitForEqualLogs(server, box, begun)
+    const before = await agentServerMemory(server, box)
     await server.stop('SIGKILL')
-    const runs = [await created(box), await created(box)]
+    const runs = [await createConversation(box), await createConversation(box)]
     const logs: string[] = []
-    await writing(box, runs, async () => {
-      for (let round = 0; round < 12; round++) logs.push(await imported(box, 4_000, 4_000))
+    await writeMessagesDuring(box, runs, async () => {
+      for (let round = 0; round < 12; round++) logs.push(await importLog(box, 4_000, 4_000))
       await sleep(5_000)
     })
     await server.start()
-    await areEqual(server, box, [...runs, ...logs])
-    const after = await memoryOf(server, box)
+    await waitForEqualLogs(server, box, [...runs, ...logs])
+    const after = await agentServerMemory(server, box)
     // More than 190 MiB were behind; caches, and what waits for the garbage collector, may grow.
     expect(after.most - before.most).toBeLessThan(160 * mebibyte)
   },
@@ -209,16 +209,16 @@ test(
   'a conversation that lived and ended while the server was down comes home with its owner',
   async () => {
     await using server = await SandboxServer.open()
-    const box = await server.running()
+    const box = await server.startRunningSandbox()
     await server.stop('SIGKILL')
-    const id = await created(box, [bash('echo alone'), finish('Alone.')])
-    await (await inside(box, `/api/conversations/${id}/events/stream?until=idle`)).text()
-    const removed = await created(box, [finish()])
-    await (await inside(box, `/api/conversations/${removed}/events/stream?until=idle`)).text()
-    await inside(box, `/api/conversations/${removed}`, { method: 'DELETE' })
+    const id = await createConversation(box, [bashStep('echo alone'), finishStep('Alone.')])
+    await (await fetchInSandbox(box, `/api/conversations/${id}/events/stream?until=idle`)).text()
+    const removed = await createConversation(box, [finishStep()])
+    await (await fetchInSandbox(box, `/api/conversations/${removed}/events/stream?until=idle`)).text()
+    await fetchInSandbox(box, `/api/conversations/${removed}`, { method: 'DELETE' })
     await server.start()
-    await areEqual(server, box, [id])
-    const { body } = await server.call<{ items: { id: string }[] }>('GET', '/api/v1/app-conversations/search')
+    await waitForEqualLogs(server, box, [id])
+    const { body } = await server.requestJson<{ items: { id: string }[] }>('GET', '/api/v1/app-conversations/search')
     expect(body.items).toMatchObject([
       {
         id: id.replaceAll('-', ''),
@@ -228,10 +228,10 @@ test(
       },
     ])
     // Its history stays when its sandbox goes.
-    const text = await exported(box, id)
-    await server.call('DELETE', `/api/v1/sandboxes/${box.id}`)
-    await server.untilGone(box.id)
-    expect((await server.call('GET', `/api/v1/conversation/${id}/events/export`)).body).toBe(text)
+    const text = await exportFromSandbox(box, id)
+    await server.requestJson('DELETE', `/api/v1/sandboxes/${box.id}`)
+    await server.waitUntilGone(box.id)
+    expect((await server.requestJson('GET', `/api/v1/conversation/${id}/events/export`)).body).toBe(text)
   },
   limitMs,
 )
@@ -240,17 +240,17 @@ test(
   'the key of another sandbox writes nothing into a conversation, whoever owns it',
   async () => {
     await using server = await SandboxServer.open()
-    const { body: user } = await server.call<{ id: string }>('POST', '/api/admin/users', { name: 'Ann' })
-    const { body: made } = await server.call<{ key: string }>('POST', `/api/admin/users/${user.id}/keys`, {
+    const { body: user } = await server.requestJson<{ id: string }>('POST', '/api/admin/users', { name: 'Ann' })
+    const { body: made } = await server.requestJson<{ key: string }>('POST', `/api/admin/users/${user.id}/keys`, {
       name: 'of Ann',
     })
-    const box = await server.running()
-    const own = await server.running()
+    const box = await server.startRunningSandbox()
+    const own = await server.startRunningSandbox()
     const asAnn = { headers: { authorization: `Bearer ${made.key}` } }
-    const { body: started } = await server.call<SandboxInfo>('POST', '/api/v1/sandboxes', undefined, asAnn)
+    const { body: started } = await server.requestJson<SandboxInfo>('POST', '/api/v1/sandboxes', undefined, asAnn)
     let foreign: SandboxInfo | undefined
-    await eventually(server, async () => {
-      const { body } = await server.call<SandboxInfo[]>(
+    await retryUntil(server, async () => {
+      const { body } = await server.requestJson<SandboxInfo[]>(
         'GET',
         `/api/v1/sandboxes?id=${started.id}`,
         undefined,
@@ -259,10 +259,10 @@ test(
       foreign = body[0]
       expect(foreign?.status).toBe('RUNNING')
     })
-    const id = await imported(box, 20, 100)
-    await areEqual(server, box, [id])
-    const text = await exported(box, id)
-    const line = message(randomUUID(), '2026-01-02T00:00:00.000000Z', 'forged')
+    const id = await importLog(box, 20, 100)
+    await waitForEqualLogs(server, box, [id])
+    const text = await exportFromSandbox(box, id)
+    const line = messageLine(randomUUID(), '2026-01-02T00:00:00.000000Z', 'forged')
     for (const key of [
       own.session_api_key,
       foreign?.session_api_key,
@@ -284,16 +284,16 @@ test(
         { id, title: 'forged' },
         { id, execution_status: 'deleting' },
       ]) {
-        expect((await server.call('POST', '/api/v1/webhooks/conversations', info, { headers })).status).toBe(
+        expect((await server.requestJson('POST', '/api/v1/webhooks/conversations', info, { headers })).status).toBe(
           401,
         )
       }
     }
-    expect((await server.call('GET', `/api/v1/conversation/${id}/events/export`)).body).toBe(text)
-    const { body } = await server.call<{ title: string }[]>('GET', `/api/v1/app-conversations?ids=${id}`)
+    expect((await server.requestJson('GET', `/api/v1/conversation/${id}/events/export`)).body).toBe(text)
+    const { body } = await server.requestJson<{ title: string }[]>('GET', `/api/v1/app-conversations?ids=${id}`)
     expect(body[0]?.title).not.toBe('forged')
     // Neither does one whose sandbox is gone, and nobody else sees the history.
-    await server.call('DELETE', `/api/v1/sandboxes/${box.id}`)
+    await server.requestJson('DELETE', `/api/v1/sandboxes/${box.id}`)
     const late = {
       method: 'POST',
       body: `[${line}]`,
@@ -301,9 +301,9 @@ test(
     }
     expect((await server.fetch(`/api/v1/webhooks/events/${id}`, late)).status).toBe(401)
     expect(
-      (await server.call('GET', `/api/v1/conversation/${id}/events/export`, undefined, asAnn)).body,
+      (await server.requestJson('GET', `/api/v1/conversation/${id}/events/export`, undefined, asAnn)).body,
     ).toBe('')
-    await server.call('DELETE', `/api/v1/sandboxes/${started.id}`, undefined, asAnn)
+    await server.requestJson('DELETE', `/api/v1/sandboxes/${started.id}`, undefined, asAnn)
   },
   limitMs,
 )

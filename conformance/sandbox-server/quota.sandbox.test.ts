@@ -2,19 +2,19 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   administrator,
-  eventually,
-  makeUser,
-  openPlace,
-  type Place,
+  waitFor,
+  createUser,
+  openSandboxServer,
+  type SandboxServerFixture,
   type StartTask,
-  talker,
+  textModel,
   type User,
-  withKey,
+  createUserKey,
 } from '../support/sandbox-server/user.ts'
 
 /** Conversations of a day, and saved models: what is counted, and what is given back. */
 
-interface Status {
+interface QuotaStatus {
   readonly daily_limit: number | null
   readonly used_today: number
   readonly remaining: number | null
@@ -22,124 +22,124 @@ interface Status {
 }
 
 const base = '/api/v1/app-conversations'
-const slowly = { timeout: 90_000 }
-let place: Place
+const longTimeout = { timeout: 90_000 }
+let fixture: SandboxServerFixture
 let admin: User
 beforeAll(async () => {
   const specs = [{ id: 'plain' }, { id: 'failing', command: ['/nothing/that/could/be/started'] }]
-  place = await openPlace({
+  fixture = await openSandboxServer({
     env: { SLIPWAY_DAILY_CONVERSATION_LIMIT: '2', SLIPWAY_SANDBOX_SPECS: JSON.stringify(specs) },
   })
-  admin = administrator(place.server)
+  admin = administrator(fixture.server)
 }, 60_000)
 afterAll(async () => {
-  await place?.[Symbol.asyncDispose]()
+  await fixture?.[Symbol.asyncDispose]()
 }, 120_000)
 
-async function talking(about: object = {}): Promise<User> {
-  const user = await makeUser(place.server, about)
-  await user.setModel(talker)
+async function createUserWithModel(about: object = {}): Promise<User> {
+  const user = await createUser(fixture.server, about)
+  await user.setModel(textModel)
   return user
 }
 
-const status = async (user: User) => await user.get<Status>('/api/quota/status')
+const getQuotaStatus = async (user: User) => await user.get<QuotaStatus>('/api/quota/status')
 
 test(
   'of many starts at the same moment as many begin as may, the others are told when there are new ones',
-  slowly,
+  longTimeout,
   async () => {
-    const user = await talking()
-    const sandbox_id = (await user.running()).id
+    const user = await createUserWithModel()
+    const sandbox_id = (await user.startRunningSandbox()).id
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, n) =>
-        user.call<{ detail: Record<string, unknown> }>('POST', n % 2 === 0 ? base : `${base}/stream-start`, {
+        user.requestJson<{ detail: Record<string, unknown> }>('POST', n % 2 === 0 ? base : `${base}/stream-start`, {
           sandbox_id,
         }),
       ),
     )
     expect(answers.map((one) => one.status).toSorted()).toEqual([200, 200, 429, 429, 429, 429, 429, 429])
     const refused = answers.find((one) => one.status === 429)?.body.detail
-    const { reset_at, ...now } = await status(user)
+    const { reset_at, ...now } = await getQuotaStatus(user)
     expect(now).toEqual({ daily_limit: 2, used_today: 2, remaining: 0 })
     expect(refused).toMatchObject({ code: 'daily_conversation_limit_reached', limit: 2, used: 2, reset_at })
     expect(String(refused?.message)).toContain('2')
     expect(Date.parse(reset_at) % 86_400_000).toBe(0)
     expect(Date.parse(reset_at)).toBeGreaterThan(Date.now())
     // A conversation that is there is not counted again, nor refused.
-    const ready = await eventually('both are READY', async () => {
-      const tasks = await user.walk<StartTask>(`${base}/start-tasks/search`, 10)
+    const ready = await waitFor('both are READY', async () => {
+      const tasks = await user.listAll<StartTask>(`${base}/start-tasks/search`, 10)
       return tasks.length === 2 && tasks.every((task) => task.status === 'READY') ? tasks : undefined
     })
-    const again = await user.start({ conversation_id: ready[0]?.app_conversation_id })
+    const again = await user.startConversation({ conversation_id: ready[0]?.app_conversation_id })
     expect(again.at(-1)?.status).toBe('READY')
     // Deleting gives nothing back.
-    await user.must('DELETE', `${base}/${ready[0]?.app_conversation_id}`)
-    expect((await status(user)).used_today).toBe(2)
+    await user.requestOrThrow('DELETE', `${base}/${ready[0]?.app_conversation_id}`)
+    expect((await getQuotaStatus(user)).used_today).toBe(2)
   },
 )
 
-test('a start that fails gives its slot back, one that is refused takes none', slowly, async () => {
-  const user = await talking()
-  const kept = (await user.running()).id
-  expect((await user.start({ sandbox_id: kept })).at(-1)?.status).toBe('READY')
+test('a start that fails gives its slot back, one that is refused takes none', longTimeout, async () => {
+  const user = await createUserWithModel()
+  const kept = (await user.startRunningSandbox()).id
+  expect((await user.startConversation({ sandbox_id: kept })).at(-1)?.status).toBe('READY')
   for (let n = 0; n < 3; n++) {
-    expect((await user.call('POST', base, { llm_profile: 'nobody' })).status).toBe(422)
-    expect((await user.call('POST', base, { sandbox_spec_id: 'nobody' })).status).toBe(422)
-    expect((await user.start({ sandbox_id: 'sb-nobody' })).at(-1)?.status).toBe('ERROR')
-    expect((await user.start({ sandbox_spec_id: 'failing' })).at(-1)?.status).toBe('ERROR')
+    expect((await user.requestJson('POST', base, { llm_profile: 'nobody' })).status).toBe(422)
+    expect((await user.requestJson('POST', base, { sandbox_spec_id: 'nobody' })).status).toBe(422)
+    expect((await user.startConversation({ sandbox_id: 'sb-nobody' })).at(-1)?.status).toBe('ERROR')
+    expect((await user.startConversation({ sandbox_spec_id: 'failing' })).at(-1)?.status).toBe('ERROR')
     // A task has ended before its slot is given back.
-    await eventually('the slots are given back', async () => {
-      const { used_today, remaining } = await status(user)
+    await waitFor('the slots are given back', async () => {
+      const { used_today, remaining } = await getQuotaStatus(user)
       return used_today === 1 && remaining === 1 ? true : undefined
     })
   }
   const conversation_id = randomUUID()
-  await user.must('POST', base, { conversation_id, sandbox_spec_id: 'failing' })
-  await user.call('DELETE', `${base}/${conversation_id}`)
-  await eventually('the slot is given back', async () =>
-    (await status(user)).used_today === 1 ? true : undefined,
+  await user.requestOrThrow('POST', base, { conversation_id, sandbox_spec_id: 'failing' })
+  await user.requestJson('DELETE', `${base}/${conversation_id}`)
+  await waitFor('the slot is given back', async () =>
+    (await getQuotaStatus(user)).used_today === 1 ? true : undefined,
   )
-  expect((await user.start({ sandbox_id: kept })).at(-1)?.status).toBe('READY')
-  expect((await user.call('POST', base, { sandbox_id: kept })).status).toBe(429)
+  expect((await user.startConversation({ sandbox_id: kept })).at(-1)?.status).toBe('READY')
+  expect((await user.requestJson('POST', base, { sandbox_id: kept })).status).toBe(429)
 })
 
 test('the limit of a user goes before that of the organisation, and that before the server’s', async () => {
-  const { id: org } = await admin.must<{ id: string }>('POST', '/api/admin/organizations', { name: 'An org' })
-  const user = await talking({ org_id: org })
+  const { id: org } = await admin.requestOrThrow<{ id: string }>('POST', '/api/admin/organizations', { name: 'An org' })
+  const user = await createUserWithModel({ org_id: org })
   const orgQuota = `/api/admin/quota/orgs/${org}/quota`
   const userQuota = `/api/admin/quota/users/${user.id}/quota`
   const set = async (path: string, daily_conversation_limit: unknown) =>
-    (await admin.call('PUT', path, { daily_conversation_limit })).status
-  expect((await status(user)).daily_limit).toBe(2)
-  expect(await admin.must('PUT', orgQuota, { daily_conversation_limit: 7 })).toEqual({
+    (await admin.requestJson('PUT', path, { daily_conversation_limit })).status
+  expect((await getQuotaStatus(user)).daily_limit).toBe(2)
+  expect(await admin.requestOrThrow('PUT', orgQuota, { daily_conversation_limit: 7 })).toEqual({
     org_id: org,
     org_name: 'An org',
     daily_conversation_limit: 7,
   })
-  expect((await status(user)).daily_limit).toBe(7)
+  expect((await getQuotaStatus(user)).daily_limit).toBe(7)
   expect(await set(userQuota, 3)).toBe(200)
-  expect((await status(user)).daily_limit).toBe(3)
+  expect((await getQuotaStatus(user)).daily_limit).toBe(3)
   expect(await set(userQuota, -1)).toBe(200)
-  expect(await status(user)).toMatchObject({ daily_limit: null, remaining: null })
+  expect(await getQuotaStatus(user)).toMatchObject({ daily_limit: null, remaining: null })
   expect(await set(userQuota, null)).toBe(200)
   expect(await set(orgQuota, -1)).toBe(200)
-  expect((await status(user)).daily_limit).toBeNull()
+  expect((await getQuotaStatus(user)).daily_limit).toBeNull()
   expect(await set(orgQuota, null)).toBe(200)
-  expect((await status(user)).daily_limit).toBe(2)
+  expect((await getQuotaStatus(user)).daily_limit).toBe(2)
   for (const wrong of [0, -2, -11, 1.5, '5', 1_000_001, true]) {
     expect([wrong, await set(orgQuota, wrong)]).toEqual([wrong, 422])
     expect([wrong, await set(userQuota, wrong)]).toEqual([wrong, 422])
   }
-  expect((await admin.call('PUT', orgQuota, {})).status).toBe(422)
-  expect((await user.call('PUT', userQuota, { daily_conversation_limit: -1 })).status).toBe(403)
-  const boss = await withKey(place.server, user.id, { scopes: ['read', 'write', 'admin'] })
-  expect((await boss.call('PUT', userQuota, { daily_conversation_limit: -1 })).status).toBe(403)
+  expect((await admin.requestJson('PUT', orgQuota, {})).status).toBe(422)
+  expect((await user.requestJson('PUT', userQuota, { daily_conversation_limit: -1 })).status).toBe(403)
+  const boss = await createUserKey(fixture.server, user.id, { scopes: ['read', 'write', 'admin'] })
+  expect((await boss.requestJson('PUT', userQuota, { daily_conversation_limit: -1 })).status).toBe(403)
 })
 
 test('a user saves 50 models and no more; one of a name that is there is replaced', async () => {
-  const user = await talking()
+  const user = await createUserWithModel()
   const save = async (name: string, llm: object = { model: 'm' }) =>
-    (await user.call('POST', `/api/v1/settings/profiles/${name}`, { llm })).status
+    (await user.requestJson('POST', `/api/v1/settings/profiles/${name}`, { llm })).status
   const made = await Promise.all(Array.from({ length: 55 }, (_, n) => save(`p${n}`)))
   expect(made.filter((one) => one === 201)).toHaveLength(50)
   expect(made.filter((one) => one === 409)).toHaveLength(5)
@@ -150,9 +150,9 @@ test('a user saves 50 models and no more; one of a name that is there is replace
   expect(await save(name, { model: 'other', api_key: 'sk-of-profile-1' })).toBe(201)
   const shown = await user.get<{ config: unknown; api_key_set: boolean }>(`/api/v1/settings/profiles/${name}`)
   expect(shown).toMatchObject({ api_key_set: true, config: { model: 'other', api_key: null } })
-  expect(await user.must('DELETE', `/api/v1/settings/profiles/${name}`)).toMatchObject({ name })
+  expect(await user.requestOrThrow('DELETE', `/api/v1/settings/profiles/${name}`)).toMatchObject({ name })
   expect(await save('one-more')).toBe(201)
   for (const wrong of ['a b', 'a%2Fb', '%00', 'x'.repeat(65), '..%2f', 'é'])
     expect([wrong, await save(wrong)]).toEqual([wrong, 422])
-  expect(place.server.output()).not.toContain('sk-of-profile-1')
+  expect(fixture.server.output()).not.toContain('sk-of-profile-1')
 })

@@ -2,16 +2,16 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import {
-  agrees,
-  bash,
-  everyStep,
-  Known,
-  pairs,
-  round,
-  writeFile,
+  expectConsistent,
+  runInSandbox,
+  crashAtEveryStep,
+  ClientState,
+  beforeAndAfter,
+  runCrashRound,
+  writeMarkerFile,
 } from '../support/sandbox-server/crash-rounds.ts'
-import { conversation, life, pool } from '../support/sandbox-server/crash-scenarios.ts'
-import { processesOf } from '../support/sandbox-server/process-resources.ts'
+import { conversationScenario, lifecycleScenario, warmPoolScenario } from '../support/sandbox-server/crash-scenarios.ts'
+import { findProcesses } from '../support/sandbox-server/process-resources.ts'
 import { type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 
 /**
@@ -26,11 +26,11 @@ test(
   'killed at any step of start, pause, resume and delete, it loses nothing and leaves nothing behind',
   async () => {
     await using server = await SandboxServer.prepare()
-    const seen = await everyStep(server, life, (steps) => steps)
+    const seen = await crashAtEveryStep(server, lifecycleScenario, (steps) => steps)
     const wishes = ['write wanted paused', 'write wanted running', 'write wanted gone']
     const calls = ['add', 'start', 'pause', 'resume', 'remove', 'forget']
     expect([...seen]).toEqual(
-      expect.arrayContaining(pairs(...wishes, ...calls, 'write RUNNING', 'write PAUSED')),
+      expect.arrayContaining(beforeAndAfter(...wishes, ...calls, 'write RUNNING', 'write PAUSED')),
     )
   },
   limitMs,
@@ -40,10 +40,10 @@ test(
   'killed at any step of a start from the warm pool, it loses nothing and leaves nothing behind',
   async () => {
     await using server = await SandboxServer.prepare()
-    const seen = await everyStep(server, pool, (steps) =>
+    const seen = await crashAtEveryStep(server, warmPoolScenario, (steps) =>
       isThorough ? steps : steps.filter((step) => /^1 \w+ (?:add|start|claim|init)$/.test(step)),
     )
-    expect([...seen]).toEqual(expect.arrayContaining(pairs('add', 'start', 'claim', 'init')))
+    expect([...seen]).toEqual(expect.arrayContaining(beforeAndAfter('add', 'start', 'claim', 'init')))
   },
   limitMs,
 )
@@ -52,11 +52,11 @@ test(
   'killed at any step of a conversation, it can be started again and deleted, and nothing is there twice',
   async () => {
     await using server = await SandboxServer.prepare()
-    const seen = await everyStep(server, conversation, (steps) => {
+    const seen = await crashAtEveryStep(server, conversationScenario, (steps) => {
       const commits = steps.filter((step) => step.endsWith(' commit'))
       return isThorough ? commits : commits.filter((_, at) => at % 7 === 0)
     })
-    expect([...seen]).toEqual(expect.arrayContaining(pairs('commit')))
+    expect([...seen]).toEqual(expect.arrayContaining(beforeAndAfter('commit')))
   },
   limitMs,
 )
@@ -64,11 +64,11 @@ test(
 test(
   'killed at any moment, also while it comes back, it loses nothing and leaves nothing behind',
   async () => {
-    for (const [at, scenario] of [life, pool, conversation].entries()) {
+    for (const [at, scenario] of [lifecycleScenario, warmPoolScenario, conversationScenario].entries()) {
       await using server = await SandboxServer.prepare()
       for (let count = at; count < kills; count += 3) {
         const name = `moment-${at}-${count}`
-        await round(server, scenario, {
+        await runCrashRound(server, scenario, {
           name,
           kill: (one) => killAfter(one, Math.random() * 4_000),
           again: (one) => killAfter(one, Math.random() * 2_000),
@@ -86,7 +86,7 @@ async function killAfter(server: SandboxServer, ms: number): Promise<void> {
 }
 
 /** Who of a sandbox is killed: its agent server, what it is walled in by, the shell beside it, or all at once. */
-const victims: Readonly<Record<string, (command: string) => boolean>> = {
+const processMatchers: Readonly<Record<string, (command: string) => boolean>> = {
   'agent server': (command) => command.startsWith(process.execPath),
   wrapper: (command) => command.startsWith('/usr/bin/bwrap') || command.startsWith('bwrap'),
   supervisor: (command) => command.startsWith('/bin/sh'),
@@ -94,45 +94,45 @@ const victims: Readonly<Record<string, (command: string) => boolean>> = {
 }
 
 /** Answers how many there were. */
-async function killIn(server: SandboxServer, box: SandboxInfo, victim: string): Promise<number> {
-  const found = await processesOf(join(server.data, 'sandboxes', box.id))
-  const hit = found.filter(({ command }) => victims[victim]?.(command))
-  for (const { pid } of hit) {
+async function killProcesses(server: SandboxServer, sandbox: SandboxInfo, target: string): Promise<number> {
+  const processes = await findProcesses(join(server.data, 'sandboxes', sandbox.id))
+  const killed = processes.filter(({ command }) => processMatchers[target]?.(command))
+  for (const { pid } of killed) {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
       // It has gone with another one.
     }
   }
-  return hit.length
+  return killed.length
 }
 
 test(
   'a sandbox whose processes are killed is ERROR with words and never PAUSED, and a resume brings it back with its files',
   async () => {
     await using server = await SandboxServer.open({ env: { SLIPWAY_RECONCILE_SECONDS: '1' } })
-    const known = new Known('victim')
-    known.box = await server.running()
-    await writeFile(known.box, known)
-    const { id } = known.box
-    for (const victim of Object.keys(victims)) {
+    const known = new ClientState('victim')
+    known.sandbox = await server.startRunningSandbox()
+    await writeMarkerFile(known.sandbox, known)
+    const { id } = known.sandbox
+    for (const victim of Object.keys(processMatchers)) {
       for (const isDown of [false, true]) {
         if (isDown) await server.stop('SIGKILL')
         // Where nothing walls it in, there is no wrapper.
-        const count = await killIn(server, known.box, victim)
+        const count = await killProcesses(server, known.sandbox, victim)
         if (isDown) await server.start()
         if (count === 0 && victim === 'wrapper') continue
         expect(count).toBeGreaterThan(0)
-        const dead = await server.until(id, 'ERROR', ['PAUSED', 'MISSING'])
+        const dead = await server.waitForStatus(id, 'ERROR', ['PAUSED', 'MISSING'])
         expect(String(dead.status_detail).length).toBeGreaterThan(5)
         expect(dead.exposed_urls).toBeNull()
-        const again = server.call('POST', `/api/v1/sandboxes/${id}/pause`)
+        const again = server.requestJson('POST', `/api/v1/sandboxes/${id}/pause`)
         expect((await again).status).toBe(409)
-        expect((await server.call('POST', `/api/v1/sandboxes/${id}/resume`)).status).toBe(200)
-        const box = await server.until(id, 'RUNNING', ['PAUSED', 'MISSING'])
-        expect(box.session_api_key).toBe(known.box.session_api_key)
-        await agrees(server, box, known)
-        known.box = box
+        expect((await server.requestJson('POST', `/api/v1/sandboxes/${id}/resume`)).status).toBe(200)
+        const box = await server.waitForStatus(id, 'RUNNING', ['PAUSED', 'MISSING'])
+        expect(box.session_api_key).toBe(known.sandbox.session_api_key)
+        await expectConsistent(server, box, known)
+        known.sandbox = box
       }
     }
   },
@@ -143,20 +143,20 @@ test(
   'one whose processes are killed while it is paused stays PAUSED, and a resume starts it on its files',
   async () => {
     await using server = await SandboxServer.open({ env: { SLIPWAY_RECONCILE_SECONDS: '1' } })
-    const known = new Known('sleeper')
-    known.box = await server.running()
-    await writeFile(known.box, known)
-    const { id } = known.box
-    await server.call('POST', `/api/v1/sandboxes/${id}/pause`)
+    const known = new ClientState('sleeper')
+    known.sandbox = await server.startRunningSandbox()
+    await writeMarkerFile(known.sandbox, known)
+    const { id } = known.sandbox
+    await server.requestJson('POST', `/api/v1/sandboxes/${id}/pause`)
     await server.stop('SIGKILL')
-    expect(await killIn(server, known.box, 'everything')).toBeGreaterThan(0)
+    expect(await killProcesses(server, known.sandbox, 'everything')).toBeGreaterThan(0)
     await server.start()
     await sleep(2_000)
-    expect((await server.sandbox(id))?.status).toBe('PAUSED')
-    expect((await server.call('POST', `/api/v1/sandboxes/${id}/resume`)).status).toBe(200)
-    const box = await server.until(id, 'RUNNING', ['ERROR', 'MISSING'])
-    await agrees(server, box, known)
-    expect(await bash(box, 'echo on')).toBe('on\n')
+    expect((await server.getSandbox(id))?.status).toBe('PAUSED')
+    expect((await server.requestJson('POST', `/api/v1/sandboxes/${id}/resume`)).status).toBe(200)
+    const box = await server.waitForStatus(id, 'RUNNING', ['ERROR', 'MISSING'])
+    await expectConsistent(server, box, known)
+    expect(await runInSandbox(box, 'echo on')).toBe('on\n')
   },
   limitMs,
 )

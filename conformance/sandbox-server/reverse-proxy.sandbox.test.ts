@@ -1,26 +1,26 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { Client } from '../support/agent-driver.ts'
-import { openFront } from '../support/reverse-proxy.ts'
+import { SocketClient } from '../support/agent-driver.ts'
+import { openReverseProxy } from '../support/reverse-proxy.ts'
 import type { SandboxInfo } from '../support/sandbox-server/server.ts'
-import { makeUser, openPlace, talker } from '../support/sandbox-server/user.ts'
+import { createUser, openSandboxServer, textModel } from '../support/sandbox-server/user.ts'
 
 /** A sandbox server below a path of somebody else's address, and its sandboxes through it. */
 
-const slowly = { timeout: 120_000 }
+const longTimeout = { timeout: 120_000 }
 
 test.each([
   ['takes it off', true],
   ['leaves it on', false],
 ])(
   'behind a proxy that adds a path and %s, everything of a sandbox is reached through that one address',
-  slowly,
+  longTimeout,
   async (_, strips) => {
-    await using front = await openFront('/some/where', { strips })
-    await using place = await openPlace({ env: { SLIPWAY_PUBLIC_URL: front.url, SLIPWAY_EXPOSE: 'relay' } })
+    await using front = await openReverseProxy('/some/where', { strips })
+    await using place = await openSandboxServer({ env: { SLIPWAY_PUBLIC_URL: front.url, SLIPWAY_EXPOSE: 'relay' } })
     front.target = place.server.url
-    const user = await makeUser(place.server)
-    await user.setModel(talker)
+    const user = await createUser(place.server)
+    await user.setModel(textModel)
     const outer = async (path: string, init: RequestInit = {}) =>
       await fetch(`${front.url}${path}`, {
         ...init,
@@ -29,7 +29,7 @@ test.each([
     expect((await outer('/api/v1/users/me')).status).toBe(200)
     expect((await outer('/openapi.json')).status).toBe(200)
     const made = (await (await outer('/api/v1/sandboxes', { method: 'POST' })).json()) as SandboxInfo
-    const sandbox = await user.sandboxUntil(made.id, 'RUNNING')
+    const sandbox = await user.waitForSandbox(made.id, 'RUNNING')
     const agent = sandbox.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')
     expect(agent).toEqual({
       name: 'AGENT_SERVER',
@@ -59,29 +59,29 @@ test.each([
     expect((await fetch(`${front.url}/sandboxes/sb-nobody/agent/alive`, { headers: key })).status).toBe(404)
 
     // A conversation of the client's own, and its WebSocket.
-    const conversation = await user.ready({ sandbox_id: sandbox.id })
+    const conversation = await user.createConversation({ sandbox_id: sandbox.id })
     expect(conversation.conversation_url).toBe(`${url}/api/conversations/${conversation.id}`)
     const socketUrl = `${url.replace('http', 'ws')}/sockets/events/${conversation.id}`
-    await using socket = new Client(socketUrl, key)
+    await using socket = new SocketClient(socketUrl, key)
     await new Promise((resolve) => socket.socket.once('open', resolve))
-    expect((await user.send(conversation.id, 'Through the proxy.')).status).toBe(200)
-    const events = await socket.until((all) =>
+    expect((await user.sendMessage(conversation.id, 'Through the proxy.')).status).toBe(200)
+    const events = await socket.waitUntil((all) =>
       all.some(({ kind, source }) => kind === 'MessageEvent' && source === 'agent'),
     )
     expect(JSON.stringify(events)).toContain('Through the proxy.')
-    await using refused = new Client(socketUrl, { 'x-session-api-key': 'x' })
+    await using refused = new SocketClient(socketUrl, { 'x-session-api-key': 'x' })
     // A socket that is refused is closed at once, or after it was opened with nothing said.
     await new Promise((resolve) => refused.socket.once('close', resolve))
     expect(refused.frames).toEqual([])
 
     // One that is paused is not resumed by a request, and its socket ends or stands still.
-    await user.must('POST', `/api/v1/sandboxes/${sandbox.id}/pause`)
+    await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox.id}/pause`)
     const paused = await fetch(`${url}/alive`, { headers: key })
     expect(paused.status).toBe(409)
     expect(await paused.text()).toContain('/resume')
-    expect((await user.sandbox(sandbox.id))?.status).toBe('PAUSED')
-    await user.must('POST', `/api/v1/sandboxes/${sandbox.id}/resume`)
-    await user.sandboxUntil(sandbox.id, 'RUNNING')
+    expect((await user.getSandbox(sandbox.id))?.status).toBe('PAUSED')
+    await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox.id}/resume`)
+    await user.waitForSandbox(sandbox.id, 'RUNNING')
     expect((await fetch(`${url}/alive`, { headers: key })).status).toBe(200)
 
     // What anybody says is seen from inside: no key of this server's users.
@@ -92,8 +92,8 @@ test.each([
     })
     const told = await ran.text()
     for (const secret of [user.key, place.server.key]) expect(told).not.toContain(secret)
-    await user.must('DELETE', `/api/v1/sandboxes/${sandbox.id}`)
+    await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox.id}`)
     expect((await fetch(`${url}/alive`, { headers: key })).status).toBe(404)
-    expect(front.seen.every((line) => line.includes(' /some/where/'))).toBe(true)
+    expect(front.requests.every((line) => line.includes(' /some/where/'))).toBe(true)
   },
 )

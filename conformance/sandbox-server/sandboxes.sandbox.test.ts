@@ -3,55 +3,55 @@ import document from '../../openapi/sandbox-server.json' with { type: 'json' }
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   administrator,
-  eventually,
-  makeUser,
-  openPlace,
-  type PageOf,
-  type Place,
+  waitFor,
+  createUser,
+  openSandboxServer,
+  type ListPage,
+  type SandboxServerFixture,
   type User,
 } from '../support/sandbox-server/user.ts'
 
 /** Sandboxes and their specs, from outside: what their routes promise. */
 
-const slowly = { timeout: 120_000 }
+const longTimeout = { timeout: 120_000 }
 const specs = [
   { id: 'plain', env: { COLOUR: 'blue', API_TOKEN: 'tok-of-the-spec' } },
   { id: 'failing', command: ['/nothing/that/could/be/started'] },
 ]
 
-let place: Place
+let fixture: SandboxServerFixture
 let server: SandboxServer
 let user: User
 beforeAll(async () => {
-  place = await openPlace({ env: { SLIPWAY_SANDBOX_SPECS: JSON.stringify(specs) } })
-  server = place.server
-  user = await makeUser(server, { name: 'Ann' })
+  fixture = await openSandboxServer({ env: { SLIPWAY_SANDBOX_SPECS: JSON.stringify(specs) } })
+  server = fixture.server
+  user = await createUser(server, { name: 'Ann' })
 }, 60_000)
 afterAll(async () => {
-  await place?.[Symbol.asyncDispose]()
+  await fixture?.[Symbol.asyncDispose]()
 }, 120_000)
 
 const routes = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.keys(item).map((method) => ({ method: method.toUpperCase(), path })),
 )
-const open = ['/alive', '/health', '/ready', '/server_info', '/api/v1/web-client/config']
+const publicPaths = ['/alive', '/health', '/ready', '/server_info', '/api/v1/web-client/config']
 
-test('without a key, or with a wrong one, every route answers 401 but those of health', slowly, async () => {
+test('without a key, or with a wrong one, every route answers 401 but those of health', longTimeout, async () => {
   expect(routes.length).toBeGreaterThan(60)
   for (const { method, path } of routes) {
     const filled = path.replaceAll(/\{\w+\}/g, '00000000000000000000000000000000')
     for (const headers of [{}, { authorization: 'Bearer sk-slipway-wrong' }, { 'x-session-api-key': 'x' }]) {
       const response = await fetch(`${server.url}${filled}`, { method, headers })
       const body = await response.text()
-      expect([method, path, response.status]).toEqual([method, path, open.includes(path) ? 200 : 401])
+      expect([method, path, response.status]).toEqual([method, path, publicPaths.includes(path) ? 200 : 401])
       if (response.status === 401) expect(Object.keys(JSON.parse(body))).toEqual(['detail'])
     }
   }
 })
 
 test('what anybody may ask tells of no user, no key and no sandbox', async () => {
-  const sandbox = await user.running()
-  for (const path of [...open, '/openapi.json', '/docs']) {
+  const sandbox = await user.startRunningSandbox()
+  for (const path of [...publicPaths, '/openapi.json', '/docs']) {
     const response = await fetch(`${server.url}${path}`)
     expect(response.status).toBe(200)
     const text = await response.text()
@@ -59,7 +59,7 @@ test('what anybody may ask tells of no user, no key and no sandbox', async () =>
       expect(text).not.toContain(hidden)
   }
   expect(await (await fetch(`${server.url}/openapi.json`)).json()).toEqual(document)
-  await user.must('DELETE', `/api/v1/sandboxes/${sandbox.id}`)
+  await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox.id}`)
 }, 60_000)
 
 describe('lists', () => {
@@ -78,36 +78,36 @@ describe('lists', () => {
   ])('%s takes a limit from 1 to 100 and nothing else', async (path) => {
     const caller = path.startsWith('/api/admin') ? administrator(server) : user
     for (const limit of ['1', '100']) {
-      const page = await caller.get<PageOf<unknown>>(`${path}?limit=${limit}`)
+      const page = await caller.get<ListPage<unknown>>(`${path}?limit=${limit}`)
       expect(Object.keys(page)).toEqual(['items', 'next_page_id'])
     }
     for (const limit of ['0', '-1', '101', '1.5', 'x', '', '1e1', '99999999999999999999']) {
-      const { status, body } = await caller.call('GET', `${path}?limit=${limit}`)
+      const { status, body } = await caller.requestJson('GET', `${path}?limit=${limit}`)
       expect([limit, status]).toEqual([limit, 422])
       expect(body).toMatchObject({ detail: [{ loc: ['query', 'limit'] }] })
     }
-    expect((await caller.call('GET', `${path}?page_id=`)).status).toBe(200)
+    expect((await caller.requestJson('GET', `${path}?page_id=`)).status).toBe(200)
     // A page that nobody gave out is refused or empty.
-    const { status, body } = await caller.call<PageOf<unknown>>('GET', `${path}?page_id=%F0%9F%98%80`)
+    const { status, body } = await caller.requestJson<ListPage<unknown>>('GET', `${path}?page_id=%F0%9F%98%80`)
     expect([200, 422]).toContain(status)
     if (status === 200) expect(body.items).toEqual([])
   })
 
   test('sandboxes are listed the newest first, and a walk by ones stays whole while others come and go', async () => {
-    const ann = await makeUser(server)
+    const ann = await createUser(server)
     const ids: string[] = []
-    for (let n = 0; n < 5; n++) ids.unshift((await ann.must<SandboxInfo>('POST', start)).id)
-    const first = await ann.get<PageOf<SandboxInfo>>('/api/v1/sandboxes/search?limit=1')
-    const newer = await ann.must<SandboxInfo>('POST', start)
-    await ann.must('DELETE', `/api/v1/sandboxes/${ids[0]}`)
+    for (let n = 0; n < 5; n++) ids.unshift((await ann.requestOrThrow<SandboxInfo>('POST', start)).id)
+    const first = await ann.get<ListPage<SandboxInfo>>('/api/v1/sandboxes/search?limit=1')
+    const newer = await ann.requestOrThrow<SandboxInfo>('POST', start)
+    await ann.requestOrThrow('DELETE', `/api/v1/sandboxes/${ids[0]}`)
     const second = `/api/v1/sandboxes/search?limit=1&page_id=${encodeURIComponent(String(first.next_page_id))}`
-    expect((await ann.get<PageOf<SandboxInfo>>(second)).items.map(({ id }) => id)).toEqual([ids[1]])
+    expect((await ann.get<ListPage<SandboxInfo>>(second)).items.map(({ id }) => id)).toEqual([ids[1]])
     const all = [newer.id, ...ids.slice(1)]
     for (const limit of [1, 2, 4, 5, 100]) {
-      const walked = await ann.walk<SandboxInfo>('/api/v1/sandboxes/search', limit)
+      const walked = await ann.listAll<SandboxInfo>('/api/v1/sandboxes/search', limit)
       expect(walked.map(({ id }) => id)).toEqual(all)
     }
-    for (const id of all) await ann.must('DELETE', `/api/v1/sandboxes/${id}`)
+    for (const id of all) await ann.requestOrThrow('DELETE', `/api/v1/sandboxes/${id}`)
   }, 60_000)
 
   const start = '/api/v1/sandboxes?sandbox_spec_id=failing'
@@ -126,22 +126,22 @@ describe('many at once', () => {
       const found = await user.get(`${path}?${query(count)}`)
       expect(found).toEqual(Array.from({ length: count }, () => null))
     }
-    const { status, body } = await user.call('GET', `${path}?${query(101)}`)
+    const { status, body } = await user.requestJson('GET', `${path}?${query(101)}`)
     expect(status).toBe(422)
     expect(body).toMatchObject({ detail: [{ loc: ['query', name] }] })
   })
 
   test('sandboxes come in the order asked for, also twice, with null for the missing', async () => {
-    const a = await user.must<SandboxInfo>('POST', '/api/v1/sandboxes?sandbox_spec_id=failing')
-    const b = await user.must<SandboxInfo>('POST', '/api/v1/sandboxes?sandbox_spec_id=failing')
+    const a = await user.requestOrThrow<SandboxInfo>('POST', '/api/v1/sandboxes?sandbox_spec_id=failing')
+    const b = await user.requestOrThrow<SandboxInfo>('POST', '/api/v1/sandboxes?sandbox_spec_id=failing')
     const path = `/api/v1/sandboxes?id=${b.id}&id=nobody&id=${a.id}&id=${b.id}&id=${encodeURIComponent('\u0000😀/..')}`
     const found = await user.get<(SandboxInfo | null)[]>(path)
     expect(found.map((one) => one?.id ?? null)).toEqual([b.id, null, a.id, b.id, null])
-    for (const { id } of [a, b]) await user.must('DELETE', `/api/v1/sandboxes/${id}`)
+    for (const { id } of [a, b]) await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${id}`)
   })
 
   test('specs come in the order asked for, the default is first in the list, and values of secrets are stars', async () => {
-    const { items } = await user.get<PageOf<Record<string, unknown>>>('/api/v1/sandbox-specs/search')
+    const { items } = await user.get<ListPage<Record<string, unknown>>>('/api/v1/sandbox-specs/search')
     expect(items.map(({ id, is_default }) => [id, is_default])).toEqual([
       ['plain', true],
       ['failing', false],
@@ -150,101 +150,101 @@ describe('many at once', () => {
     expect(JSON.stringify(items)).not.toContain('tok-of-the-spec')
     const path = '/api/v1/sandbox-specs?id=failing&id=x&id=plain'
     expect(await user.get(path)).toEqual([items[1], null, items[0]])
-    expect(await user.walk('/api/v1/sandbox-specs/search', 1)).toEqual(items)
+    expect(await user.listAll('/api/v1/sandbox-specs/search', 1)).toEqual(items)
   })
 })
 
 describe('the life of a sandbox', () => {
   test('it starts, is paused and resumed as often as one likes, and is deleted once', async () => {
-    const info = await user.must<SandboxInfo>('POST', '/api/v1/sandboxes')
+    const info = await user.requestOrThrow<SandboxInfo>('POST', '/api/v1/sandboxes')
     expect(info).toMatchObject({ created_by_user_id: user.id, sandbox_spec_id: 'plain' })
     if (info.status === 'STARTING') expect(info.session_api_key).toBeNull()
     const path = `/api/v1/sandboxes/${info.id}`
-    const running = await user.sandboxUntil(info.id, 'RUNNING')
+    const running = await user.waitForSandbox(info.id, 'RUNNING')
     expect(running.session_api_key).toMatch(/^.{20,}$/)
     expect(running.exposed_urls).toContainEqual(expect.objectContaining({ name: 'AGENT_SERVER' }))
     for (let n = 0; n < 2; n++) {
-      expect(await user.must('POST', `${path}/resume`)).toEqual({ success: true })
-      expect((await user.sandbox(info.id))?.status).toBe('RUNNING')
+      expect(await user.requestOrThrow('POST', `${path}/resume`)).toEqual({ success: true })
+      expect((await user.getSandbox(info.id))?.status).toBe('RUNNING')
     }
     for (let round = 0; round < 2; round++) {
-      for (let n = 0; n < 2; n++) expect(await user.must('POST', `${path}/pause`)).toEqual({ success: true })
-      const paused = await user.sandbox(info.id)
+      for (let n = 0; n < 2; n++) expect(await user.requestOrThrow('POST', `${path}/pause`)).toEqual({ success: true })
+      const paused = await user.getSandbox(info.id)
       expect(paused).toMatchObject({ status: 'PAUSED', session_api_key: null, exposed_urls: null })
-      for (let n = 0; n < 2; n++) expect(await user.must('POST', `${path}/resume`)).toEqual({ success: true })
-      const again = await user.sandboxUntil(info.id, 'RUNNING')
+      for (let n = 0; n < 2; n++) expect(await user.requestOrThrow('POST', `${path}/resume`)).toEqual({ success: true })
+      const again = await user.waitForSandbox(info.id, 'RUNNING')
       expect(again).toEqual(running)
-      expect(await answers(again)).toBe(200)
+      expect(await agentServerStatus(again)).toBe(200)
     }
-    const wrong = await user.call('DELETE', `${path}?sandbox_id=another`)
+    const wrong = await user.requestJson('DELETE', `${path}?sandbox_id=another`)
     expect(wrong.status).toBe(422)
-    expect((await user.sandbox(info.id))?.status).toBe('RUNNING')
-    expect(await user.must('DELETE', `${path}?sandbox_id=${info.id}`)).toEqual({ success: true })
-    expect(await user.sandbox(info.id)).toBeUndefined()
+    expect((await user.getSandbox(info.id))?.status).toBe('RUNNING')
+    expect(await user.requestOrThrow('DELETE', `${path}?sandbox_id=${info.id}`)).toEqual({ success: true })
+    expect(await user.getSandbox(info.id)).toBeUndefined()
     for (const [method, verb] of [
       ['DELETE', ''],
       ['POST', '/pause'],
       ['POST', '/resume'],
     ] as const)
-      expect((await user.call(method, path + verb)).status).toBe(404)
-    await server.untilGone(info.id)
+      expect((await user.requestJson(method, path + verb)).status).toBe(404)
+    await server.waitUntilGone(info.id)
   }, 120_000)
 
-  test('verbs at the same moment end in the state of the last one that was asked for', slowly, async () => {
-    const { id } = await user.running()
+  test('verbs at the same moment end in the state of the last one that was asked for', longTimeout, async () => {
+    const { id } = await user.startRunningSandbox()
     const path = `/api/v1/sandboxes/${id}`
     const verbs = Array.from({ length: 12 }, (_, n) => (n % 2 === 0 ? 'pause' : 'resume'))
-    const answers = await Promise.all(verbs.map((verb) => user.call('POST', `${path}/${verb}`)))
+    const answers = await Promise.all(verbs.map((verb) => user.requestJson('POST', `${path}/${verb}`)))
     for (const { status } of answers) expect([200, 409]).toContain(status)
-    await user.must('POST', `${path}/resume`)
-    await user.sandboxUntil(id, 'RUNNING')
-    await user.must('POST', `${path}/pause`)
-    expect((await user.sandbox(id))?.status).toBe('PAUSED')
-    const ends = await Promise.all([1, 2, 3].map(() => user.call('DELETE', path)))
+    await user.requestOrThrow('POST', `${path}/resume`)
+    await user.waitForSandbox(id, 'RUNNING')
+    await user.requestOrThrow('POST', `${path}/pause`)
+    expect((await user.getSandbox(id))?.status).toBe('PAUSED')
+    const ends = await Promise.all([1, 2, 3].map(() => user.requestJson('DELETE', path)))
     expect(ends.map(({ status }) => status)).toContain(200)
     for (const { status } of ends) expect([200, 404]).toContain(status)
-    await server.untilGone(id)
+    await server.waitUntilGone(id)
   })
 
   test('an unknown spec is refused, a body is not read, and an Idempotency-Key makes one sandbox of many requests', async () => {
-    const unknown = await user.call('POST', '/api/v1/sandboxes?sandbox_spec_id=unknown')
+    const unknown = await user.requestJson('POST', '/api/v1/sandboxes?sandbox_spec_id=unknown')
     expect(unknown.status).toBe(422)
     expect(unknown.body).toMatchObject({ detail: [{ loc: ['query', 'sandbox_spec_id'] }] })
     const headers = { 'idempotency-key': 'once' }
     const path = '/api/v1/sandboxes?sandbox_spec_id=failing'
     const made = await Promise.all(
-      [1, 2, 3, 4].map(() => user.call<SandboxInfo>('POST', path, { sandbox_spec_id: 'unknown' }, headers)),
+      [1, 2, 3, 4].map(() => user.requestJson<SandboxInfo>('POST', path, { sandbox_spec_id: 'unknown' }, headers)),
     )
     const [one] = made
     expect(new Set(made.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
-    const other = await makeUser(server)
-    const theirs = await other.call<SandboxInfo>('POST', path, undefined, headers)
+    const other = await createUser(server)
+    const theirs = await other.requestJson<SandboxInfo>('POST', path, undefined, headers)
     expect(theirs.body.id).not.toBe(one?.body.id)
-    await user.must('DELETE', `/api/v1/sandboxes/${one?.body.id}`)
-    await other.must('DELETE', `/api/v1/sandboxes/${theirs.body.id}`)
+    await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${one?.body.id}`)
+    await other.requestOrThrow('DELETE', `/api/v1/sandboxes/${theirs.body.id}`)
   })
 
   test('one that cannot start is in ERROR and says why; pause is refused, resume tries again, delete works', async () => {
-    const { id } = await user.must<SandboxInfo>('POST', '/api/v1/sandboxes?sandbox_spec_id=failing')
-    const failed = await user.sandboxUntil(id, 'ERROR')
+    const { id } = await user.requestOrThrow<SandboxInfo>('POST', '/api/v1/sandboxes?sandbox_spec_id=failing')
+    const failed = await user.waitForSandbox(id, 'ERROR')
     expect(failed).toMatchObject({ session_api_key: null, exposed_urls: null })
     expect(String(failed.status_detail).length).toBeGreaterThan(10)
     expect(failed.status_detail).not.toContain('tok-of-the-spec')
     const path = `/api/v1/sandboxes/${id}`
-    expect((await user.call('POST', `${path}/pause`)).status).toBe(409)
-    expect((await user.call('POST', `${path}/resume`)).status).toBe(200)
-    await user.sandboxUntil(id, 'ERROR')
-    await user.must('DELETE', path)
-    await server.untilGone(id)
+    expect((await user.requestJson('POST', `${path}/pause`)).status).toBe(409)
+    expect((await user.requestJson('POST', `${path}/resume`)).status).toBe(200)
+    await user.waitForSandbox(id, 'ERROR')
+    await user.requestOrThrow('DELETE', path)
+    await server.waitUntilGone(id)
   }, 60_000)
 })
 
 test('secrets are looked up with the session key of a running sandbox of their owner, and with no other', async () => {
-  const ann = await makeUser(server)
-  const [mine, other] = [await ann.running(), await user.running()]
-  await ann.must('POST', '/api/v1/secrets', { name: 'NPM', value: 'npm-value-é\n', description: 'For npm' })
+  const ann = await createUser(server)
+  const [mine, other] = [await ann.startRunningSandbox(), await user.startRunningSandbox()]
+  await ann.requestOrThrow('POST', '/api/v1/secrets', { name: 'NPM', value: 'npm-value-é\n', description: 'For npm' })
   const providers = { provider_tokens: { github: { token: 'ghp-of-ann' } } }
-  await ann.must('POST', '/api/v1/secrets/git-providers', providers)
+  await ann.requestOrThrow('POST', '/api/v1/secrets/git-providers', providers)
   const ask = async (id: string, name: string, headers: Record<string, string>) => {
     const response = await fetch(`${server.url}/api/v1/sandboxes/${id}/settings/secrets${name}`, { headers })
     return { status: response.status, text: await response.text() }
@@ -266,36 +266,36 @@ test('secrets are looked up with the session key of a running sandbox of their o
   expect((await ask(mine.id, '/NPM', theirs)).status).toBe(403)
   expect((await ask(other.id, '/NPM', theirs)).status).toBe(404)
   expect((await ask(mine.id, '/NPM', { authorization: `Bearer ${ann.key}` })).status).toBe(401)
-  await ann.must('POST', `/api/v1/sandboxes/${mine.id}/pause`)
+  await ann.requestOrThrow('POST', `/api/v1/sandboxes/${mine.id}/pause`)
   expect((await ask(mine.id, '/NPM', key)).status).toBe(401)
-  await ann.must('DELETE', `/api/v1/sandboxes/${mine.id}`)
+  await ann.requestOrThrow('DELETE', `/api/v1/sandboxes/${mine.id}`)
   expect((await ask(mine.id, '/NPM', key)).status).toBe(401)
-  await user.must('DELETE', `/api/v1/sandboxes/${other.id}`)
+  await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${other.id}`)
   expect(server.output()).not.toContain('npm-value')
 }, 120_000)
 
-test('as many sandboxes run as may: one more is refused, a paused one counts no more', slowly, async () => {
-  await using small = await openPlace({ env: { SLIPWAY_MAX_SANDBOXES: '1' } })
-  const ann = await makeUser(small.server)
-  const first = await ann.running()
-  const refused = await ann.call('POST', '/api/v1/sandboxes')
+test('as many sandboxes run as may: one more is refused, a paused one counts no more', longTimeout, async () => {
+  await using small = await openSandboxServer({ env: { SLIPWAY_MAX_SANDBOXES: '1' } })
+  const ann = await createUser(small.server)
+  const first = await ann.startRunningSandbox()
+  const refused = await ann.requestJson('POST', '/api/v1/sandboxes')
   expect(refused.status).toBe(429)
-  expect((await ann.walk('/api/v1/sandboxes/search', 100)).length).toBe(1)
-  const bea = await makeUser(small.server)
-  const theirs = await bea.running()
-  await ann.must('POST', `/api/v1/sandboxes/${first.id}/pause`)
-  const second = await ann.running()
-  expect((await ann.call('POST', `/api/v1/sandboxes/${first.id}/resume`)).status).toBe(429)
-  await ann.must('DELETE', `/api/v1/sandboxes/${second.id}`)
+  expect((await ann.listAll('/api/v1/sandboxes/search', 100)).length).toBe(1)
+  const bea = await createUser(small.server)
+  const theirs = await bea.startRunningSandbox()
+  await ann.requestOrThrow('POST', `/api/v1/sandboxes/${first.id}/pause`)
+  const second = await ann.startRunningSandbox()
+  expect((await ann.requestJson('POST', `/api/v1/sandboxes/${first.id}/resume`)).status).toBe(429)
+  await ann.requestOrThrow('DELETE', `/api/v1/sandboxes/${second.id}`)
   // What is being removed may count until it has gone.
-  await eventually('there is room again', async () =>
-    (await ann.call('POST', `/api/v1/sandboxes/${first.id}/resume`)).status === 200 ? true : undefined,
+  await waitFor('there is room again', async () =>
+    (await ann.requestJson('POST', `/api/v1/sandboxes/${first.id}/resume`)).status === 200 ? true : undefined,
   )
-  await ann.sandboxUntil(first.id, 'RUNNING')
-  expect((await bea.sandbox(theirs.id))?.status).toBe('RUNNING')
+  await ann.waitForSandbox(first.id, 'RUNNING')
+  expect((await bea.getSandbox(theirs.id))?.status).toBe('RUNNING')
 })
 
-async function answers(sandbox: SandboxInfo): Promise<number> {
+async function agentServerStatus(sandbox: SandboxInfo): Promise<number> {
   const url = sandbox.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url
   const headers = { 'x-session-api-key': String(sandbox.session_api_key) }
   return (await fetch(`${url}/api/conversations/count`, { headers })).status

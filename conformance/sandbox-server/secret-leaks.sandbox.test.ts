@@ -4,68 +4,68 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { leaks, ProcessList, plant, planted } from '../support/canaries.ts'
-import { FarModel, type Play } from '../support/mock-provider.ts'
+import { findLeaks, ProcessListScanner, plantSecret, plantedSecrets } from '../support/canaries.ts'
+import { MockProvider, type ScriptedReply } from '../support/mock-provider.ts'
 import { SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   administrator,
-  eventually,
-  makeUser,
-  type PageOf,
+  waitFor,
+  createUser,
+  type ListPage,
   type User,
-  withKey,
+  createUserKey,
 } from '../support/sandbox-server/user.ts'
-import { GitHost } from '../support/static-git-host.ts'
+import { StaticGitHost } from '../support/static-git-host.ts'
 
 /** Secrets in every place that takes one, and nowhere else afterwards. What agent servers do with theirs is in `canary.test.ts`. */
 
 let directory: string
 let server: SandboxServer
-let far: FarModel
-let git: GitHost
+let mockProvider: MockProvider
+let git: StaticGitHost
 let ann: User
-let processes: ProcessList
+let processes: ProcessListScanner
 /** Every answer of the server, with the request; without the session keys that an owner is told, and without new API keys. */
-const answers: string[] = []
+const responses: string[] = []
 
 beforeAll(async () => {
   directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-canary-')))
-  far = await FarModel.open()
-  git = await GitHost.open(directory, printing)
+  mockProvider = await MockProvider.open()
+  git = await StaticGitHost.open(directory, leakySetupScript)
   server = await SandboxServer.prepare({
     env: {
-      SLIPWAY_SECRET_KEY: plant('secret-key'),
+      SLIPWAY_SECRET_KEY: plantSecret('secret-key'),
       SLIPWAY_LOG_LEVEL: 'debug',
       SLIPWAY_EXPOSE: 'relay',
       SLIPWAY_RECONCILE_SECONDS: '1',
-      SLIPWAY_SANDBOX_SPECS: JSON.stringify(specs()),
+      SLIPWAY_SANDBOX_SPECS: JSON.stringify(sandboxSpecs()),
       LLM_MODEL: 'openai-compatible/server',
-      LLM_API_KEY: plant('server-model-key'),
-      LLM_BASE_URL: `${far.url.replace('//', `//user:${plant('server-model-password')}@`)}/v1`,
-      SOME_SERVICE_TOKEN: plant('environment'),
+      LLM_API_KEY: plantSecret('server-model-key'),
+      LLM_BASE_URL: `${mockProvider.url.replace('//', `//user:${plantSecret('server-model-password')}@`)}/v1`,
+      SOME_SERVICE_TOKEN: plantSecret('environment'),
     },
   })
-  await server.start({ env: { SLIPWAY_API_KEY: `${server.key},${plant('administrator-key')}` } })
-  record(server)
-  processes = new ProcessList()
-  ann = await makeUser(server, { name: 'Ann' })
-  planted.set('user-key', ann.key)
+  await server.start({ env: { SLIPWAY_API_KEY: `${server.key},${plantSecret('administrator-key')}` } })
+  recordResponses(server)
+  processes = new ProcessListScanner()
+  ann = await createUser(server, { name: 'Ann' })
+  plantedSecrets.set('user-key', ann.key)
 }, 60_000)
 afterAll(async () => {
   await processes?.[Symbol.asyncDispose]()
   await server?.[Symbol.asyncDispose]()
   await git?.[Symbol.asyncDispose]()
-  await far?.[Symbol.asyncDispose]()
+  await mockProvider?.[Symbol.asyncDispose]()
   await rm(directory, { recursive: true, force: true })
 }, 120_000)
 
-function specs(): object[] {
+function sandboxSpecs(): object[] {
   const env = {
     COLOUR: 'blue',
-    API_TOKEN: plant('spec-token'),
-    DB_PASSWORD: plant('spec-password'),
+    API_TOKEN: plantSecret('spec-token'),
+    DB_PASSWORD: plantSecret('spec-password'),
   }
-  const address = `postgres://user:${plant('spec-url-password')}@db.test/x`
+  const address = `postgres://user:${plantSecret('spec-url-password')}@db.test/x`
   const print = 'env; printf %s "$DB_PASSWORD" | base64; printf %s "$API_TOKEN" | od -An -tx1 | tr -d " \\n"'
   return [
     { id: 'plain', env },
@@ -77,7 +77,7 @@ function specs(): object[] {
   ]
 }
 
-function record(recorded: SandboxServer): void {
+function recordResponses(recorded: SandboxServer): void {
   const fetch = recorded.fetch.bind(recorded)
   recorded.fetch = async (path, init) => {
     const response = await fetch(path, init)
@@ -87,16 +87,16 @@ function record(recorded: SandboxServer): void {
     const shown = isNewKey
       ? ''
       : text.replaceAll(/"session_api_key":"([^"]+)"/g, '"session_api_key":"(told)"')
-    answers.push(`${init?.method ?? 'GET'} ${path} ${copy.status} ${[...copy.headers].join(' ')}\n${shown}`)
+    responses.push(`${init?.method ?? 'GET'} ${path} ${copy.status} ${[...copy.headers].join(' ')}\n${shown}`)
     for (const [, key] of text.matchAll(/"session_api_key":"([^"]+)"/g))
-      if (![...planted.values()].includes(String(key)))
-        planted.set(`session-key-${planted.size}`, String(key))
+      if (![...plantedSecrets.values()].includes(String(key)))
+        plantedSecrets.set(`session-key-${plantedSecrets.size}`, String(key))
     return response
   }
 }
 
 /** Of much the end is told, so what is short comes last. */
-const printing = `find / -name login -newer .git/HEAD -exec cat {} + 2>/dev/null
+const leakySetupScript = `find / -name login -newer .git/HEAD -exec cat {} + 2>/dev/null
 cat /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'
 git config --list --show-origin
 cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -aE 'KEY|TOKEN|PASSWORD' | sort -u
@@ -108,149 +108,149 @@ exit 3
 `
 
 /** A model whose settings hold a secret in every place that takes one. */
-function secretive(place: string, more: object = {}): object {
-  return far.llm('compatible', {
-    api_key: plant(`${place}-api-key`),
-    aws_secret_access_key: plant(`${place}-aws-secret`),
-    aws_session_token: plant(`${place}-aws-session`),
+function modelWithSecrets(location: string, more: object = {}): object {
+  return mockProvider.llm('compatible', {
+    api_key: plantSecret(`${location}-api-key`),
+    aws_secret_access_key: plantSecret(`${location}-aws-secret`),
+    aws_session_token: plantSecret(`${location}-aws-session`),
     extra_headers: {
-      'x-service-auth': plant(`${place}-header`),
-      'x-bearer': `Bearer ${plant(`${place}-bearer`)}`,
+      'x-service-auth': plantSecret(`${location}-header`),
+      'x-bearer': `Bearer ${plantSecret(`${location}-bearer`)}`,
     },
-    litellm_extra_body: { api_token: plant(`${place}-body`) },
+    litellm_extra_body: { api_token: plantSecret(`${location}-body`) },
     num_retries: 0,
     ...more,
   })
 }
 
 /** A provider that refuses and says all that it was sent. */
-const echo: Play = (response, { headers, body }) => {
+const echoingReply: ScriptedReply = (response, { headers, body }) => {
   const message = `Refused: ${JSON.stringify(headers)} ${JSON.stringify({ api_token: body.api_token })}`
   response.writeHead(401, { 'content-type': 'application/json' })
   response.end(JSON.stringify({ error: { message, type: 'authentication_error' } }))
 }
 
-const run = (command: string): Play => ({ calls: [{ name: 'terminal', arguments: { command } }] })
-const multiline = () => `-----BEGIN KEY-----\n${plant('line-two')}\n-----END KEY-----`
+const terminalReply = (command: string): ScriptedReply => ({ calls: [{ name: 'terminal', arguments: { command } }] })
+const multiline = () => `-----BEGIN KEY-----\n${plantSecret('line-two')}\n-----END KEY-----`
 
 /** Everything that a user may store. */
-async function store(): Promise<void> {
+async function storeSecrets(): Promise<void> {
   const settings = {
     git_full_clone: true,
     git_user_name: 'Ann',
-    search_api_key: plant('search-key'),
-    sandbox_api_key: plant('sandbox-key'),
-    my_service: { password: plant('settings-password'), headers: { 'x-any': plant('settings-any-header') } },
+    search_api_key: plantSecret('search-key'),
+    sandbox_api_key: plantSecret('sandbox-key'),
+    my_service: { password: plantSecret('settings-password'), headers: { 'x-any': plantSecret('settings-any-header') } },
     agent_settings_diff: {
-      llm: secretive('settings'),
-      critic: { kind: 'APIBasedCritic', server_url: far.url, api_key: plant('critic') },
+      llm: modelWithSecrets('settings'),
+      critic: { kind: 'APIBasedCritic', server_url: mockProvider.url, api_key: plantSecret('critic') },
       mcp_config: {
         off: {
-          url: `${far.url}/mcp?api_key=${plant('mcp-query')}`,
-          headers: { Authorization: `Bearer ${plant('mcp-header')}` },
-          auth: { token: plant('mcp-auth') },
+          url: `${mockProvider.url}/mcp?api_key=${plantSecret('mcp-query')}`,
+          headers: { Authorization: `Bearer ${plantSecret('mcp-header')}` },
+          auth: { token: plantSecret('mcp-auth') },
           disabled: true,
         },
         gone: {
           command: '/bin/false',
-          args: ['--token', plant('mcp-argument'), `--api-key=${plant('mcp-pair')}`],
-          env: { ANY_NAME: plant('mcp-env') },
+          args: ['--token', plantSecret('mcp-argument'), `--api-key=${plantSecret('mcp-pair')}`],
+          env: { ANY_NAME: plantSecret('mcp-env') },
           disabled: true,
         },
       },
     },
   }
-  await ann.must('POST', '/api/v1/settings', settings)
-  const password = `${far.url.replace('//', `//user:${plant('profile-url-password')}@`)}/v1`
-  await ann.must('POST', '/api/v1/settings/profiles/canary', { llm: secretive('profile') })
-  await ann.must('POST', '/api/v1/settings/profiles/plain', {
-    llm: secretive('plain', { base_url: password }),
+  await ann.requestOrThrow('POST', '/api/v1/settings', settings)
+  const password = `${mockProvider.url.replace('//', `//user:${plantSecret('profile-url-password')}@`)}/v1`
+  await ann.requestOrThrow('POST', '/api/v1/settings/profiles/canary', { llm: modelWithSecrets('profile') })
+  await ann.requestOrThrow('POST', '/api/v1/settings/profiles/plain', {
+    llm: modelWithSecrets('plain', { base_url: password }),
   })
-  for (const [name, value] of Object.entries({ FIRST: plant('user-secret'), MULTI: multiline() }))
-    await ann.must('POST', '/api/v1/secrets', { name, value, description: `What ${name} is` })
-  await ann.must('POST', '/api/v1/secrets', { name: 'RENAMED', value: plant('renamed') })
-  await ann.must('PUT', '/api/v1/secrets/RENAMED', { name: 'LAST' })
-  await ann.must('POST', '/api/v1/secrets/git-providers', {
+  for (const [name, value] of Object.entries({ FIRST: plantSecret('user-secret'), MULTI: multiline() }))
+    await ann.requestOrThrow('POST', '/api/v1/secrets', { name, value, description: `What ${name} is` })
+  await ann.requestOrThrow('POST', '/api/v1/secrets', { name: 'RENAMED', value: plantSecret('renamed') })
+  await ann.requestOrThrow('PUT', '/api/v1/secrets/RENAMED', { name: 'LAST' })
+  await ann.requestOrThrow('POST', '/api/v1/secrets/git-providers', {
     provider_tokens: {
-      gitlab: { token: plant('gitlab'), host: git.url },
-      forgejo: { token: `bot:${plant('forgejo')}`, host: git.url },
-      github: { token: plant('github') },
+      gitlab: { token: plantSecret('gitlab'), host: git.url },
+      forgejo: { token: `bot:${plantSecret('forgejo')}`, host: git.url },
+      github: { token: plantSecret('github') },
     },
   })
-  planted.set('second-key', (await ann.must<{ key: string }>('POST', '/api/keys', { name: 'two' })).key)
-  planted.set('bound-key', (await withKey(server, ann.id, { name: 'three', scopes: ['read'] })).key)
+  plantedSecrets.set('second-key', (await ann.requestOrThrow<{ key: string }>('POST', '/api/keys', { name: 'two' })).key)
+  plantedSecrets.set('bound-key', (await createUserKey(server, ann.id, { name: 'three', scopes: ['read'] })).key)
 }
 
 /** A start with secrets in all of its members. */
-function request(more: object = {}): object {
+function startRequest(more: object = {}): object {
   return {
     secrets: {
-      PLAIN: plant('start-plain'),
-      STATIC: { kind: 'StaticSecret', value: plant('start-static'), description: 'one' },
+      PLAIN: plantSecret('start-plain'),
+      STATIC: { kind: 'StaticSecret', value: plantSecret('start-static'), description: 'one' },
       LOOKUP: {
         kind: 'LookupSecret',
-        url: `${far.url}/secret?key=${plant('start-lookup-query')}`,
-        headers: { 'x-token': plant('start-lookup-header') },
+        url: `${mockProvider.url}/secret?key=${plantSecret('start-lookup-query')}`,
+        headers: { 'x-token': plantSecret('start-lookup-header') },
       },
     },
-    processors: [{ kind: 'Any', api_key: plant('processor') }],
-    plugins: [{ source: `https://user:${plant('plugin-password')}@plugins.test/x`, token: plant('plugin') }],
+    processors: [{ kind: 'Any', api_key: plantSecret('processor') }],
+    plugins: [{ source: `https://user:${plantSecret('plugin-password')}@plugins.test/x`, token: plantSecret('plugin') }],
     initial_message: { content: 'A message is no secret.' },
     ...more,
   }
 }
 
 /** Conversations that meet secrets in every way; answers their ids. */
-async function converse(): Promise<string[]> {
-  far.page = plant('lookup')
-  far.aside = { text: 'A title' }
-  far.plays = [
-    run('echo "$FIRST $MULTI $LAST $PLAIN $STATIC $LOOKUP $GITHUB_TOKEN"; env'),
-    run('cat /proc/$PPID/environ | tr "\\0" "\\n"'),
-    { text: `I say ${plant('user-secret')} and ${plant('start-static')} aloud.` },
+async function runConversationsWithSecrets(): Promise<string[]> {
+  mockProvider.bodyForGet = plantSecret('lookup')
+  mockProvider.replyWithoutTools = { text: 'A title' }
+  mockProvider.replies = [
+    terminalReply('echo "$FIRST $MULTI $LAST $PLAIN $STATIC $LOOKUP $GITHUB_TOKEN"; env'),
+    terminalReply('cat /proc/$PPID/environ | tr "\\0" "\\n"'),
+    { text: `I say ${plantSecret('user-secret')} and ${plantSecret('start-static')} aloud.` },
   ]
-  const first = await ann.ready(request({ plugins: [] }))
-  await ann.untilSaid(first.id, 'aloud')
+  const first = await ann.createConversation(startRequest({ plugins: [] }))
+  await ann.waitForMessage(first.id, 'aloud')
 
   // A model that refuses, and says to whom.
-  far.plays = [echo]
-  const refused = await ann.ready(request({ sandbox_id: first.sandbox_id, plugins: [] }))
-  await failed(refused.id)
-  await ann.must('POST', `${base}/${refused.id}/switch_profile`, { profile_name: 'canary' })
-  await ann.send(refused.id, 'Once more.')
-  await failed(refused.id)
+  mockProvider.replies = [echoingReply]
+  const refused = await ann.createConversation(startRequest({ sandbox_id: first.sandbox_id, plugins: [] }))
+  await waitForConversationError(refused.id)
+  await ann.requestOrThrow('POST', `${base}/${refused.id}/switch_profile`, { profile_name: 'canary' })
+  await ann.sendMessage(refused.id, 'Once more.')
+  await waitForConversationError(refused.id)
   // Somebody who has set nothing gets the model of the server.
-  const bob = await makeUser(server)
-  planted.set('other-key', bob.key)
-  const { id } = await bob.ready(request({ plugins: [] }))
-  await failed(id, bob)
-  await bob.call('GET', `/api/v1/conversation/${id}/events/export`)
-  far.plays = [{ text: 'Well.' }]
-  const profiled = await ann.ready({ llm_profile: 'plain', sandbox_id: first.sandbox_id })
+  const bob = await createUser(server)
+  plantedSecrets.set('other-key', bob.key)
+  const { id } = await bob.createConversation(startRequest({ plugins: [] }))
+  await waitForConversationError(id, bob)
+  await bob.requestJson('GET', `/api/v1/conversation/${id}/events/export`)
+  mockProvider.replies = [{ text: 'Well.' }]
+  const profiled = await ann.createConversation({ llm_profile: 'plain', sandbox_id: first.sandbox_id })
   return [first.id, refused.id, profiled.id]
 }
 
-async function failed(id: string, user = ann): Promise<void> {
-  await eventually('its end has come home', async () => {
+async function waitForConversationError(id: string, user = ann): Promise<void> {
+  await waitFor('its end has come home', async () => {
     const path = `/api/v1/conversation/${id}/events/search?kind__eq=ConversationErrorEvent`
-    return (await user.get<PageOf<unknown>>(path)).items.length > 0 ? true : undefined
+    return (await user.get<ListPage<unknown>>(path)).items.length > 0 ? true : undefined
   })
 }
 
 /** Starts that fail or nearly do. */
-async function clone(sandbox: string): Promise<string> {
+async function startWithRepositories(sandbox: string): Promise<string> {
   for (const [provider, place] of [
     ['gitlab', 'gitlab'],
     ['forgejo', 'forgejo'],
   ] as const) {
-    const asked = request({ sandbox_id: sandbox, git_provider: provider, selected_repository: 'no/access' })
-    const last = (await ann.start(asked)).at(-1)
+    const startBody = startRequest({ sandbox_id: sandbox, git_provider: provider, selected_repository: 'no/access' })
+    const last = (await ann.startConversation(startBody)).at(-1)
     expect(last).toMatchObject({ status: 'ERROR' })
     expect(last?.detail).toMatch(/could not be cloned/)
-    expect(git.logins.join()).toContain(plant(place))
+    expect(git.logins.join()).toContain(plantSecret(place))
   }
-  const asked = request({ sandbox_id: sandbox, git_provider: 'gitlab', selected_repository: 'good/repo' })
-  const last = (await ann.start({ ...asked, plugins: [] })).at(-1)
+  const startBody = startRequest({ sandbox_id: sandbox, git_provider: 'gitlab', selected_repository: 'good/repo' })
+  const last = (await ann.startConversation({ ...startBody, plugins: [] })).at(-1)
   expect(last).toMatchObject({ status: 'READY' })
   // The script was run and printed much.
   expect(last?.detail).toMatch(/setup\.sh failed with exit code 3/)
@@ -260,69 +260,69 @@ async function clone(sandbox: string): Promise<string> {
 const base = '/api/v1/app-conversations'
 
 /** Requests that are refused, with secrets in them. */
-async function fail(): Promise<void> {
-  const llm = secretive('refused')
+async function sendRejectedRequests(): Promise<void> {
+  const llm = modelWithSecrets('refused')
   const bodies: readonly (readonly [string, unknown])[] = [
-    ['/api/v1/settings', { agent_settings_diff: { llm: { ...llm, num_retries: plant('refused-number') } } }],
-    ['/api/v1/settings', { agent_settings_diff: plant('refused-settings') }],
+    ['/api/v1/settings', { agent_settings_diff: { llm: { ...llm, num_retries: plantSecret('refused-number') } } }],
+    ['/api/v1/settings', { agent_settings_diff: plantSecret('refused-settings') }],
     [
       '/api/v1/settings',
-      { search_api_key: [plant('refused-search')], disabled_skills: plant('refused-skill') },
+      { search_api_key: [plantSecret('refused-search')], disabled_skills: plantSecret('refused-skill') },
     ],
     ['/api/v1/settings/profiles/p', { llm: { ...llm, model: '' } }],
-    ['/api/v1/settings/profiles/p', { llm: { ...llm, api_key: [plant('refused-list')] } }],
-    ['/api/v1/secrets', { name: 'A', value: [plant('refused-value')] }],
-    ['/api/v1/secrets', { name: `no name ${plant('refused-name')}`, value: plant('refused-value') }],
-    ['/api/v1/secrets', plant('refused-secret')],
-    ['/api/v1/secrets/git-providers', { provider_tokens: { github: plant('refused-token') } }],
-    ['/api/v1/secrets/git-providers', { provider_tokens: { cvs: { token: plant('refused-token') } } }],
+    ['/api/v1/settings/profiles/p', { llm: { ...llm, api_key: [plantSecret('refused-list')] } }],
+    ['/api/v1/secrets', { name: 'A', value: [plantSecret('refused-value')] }],
+    ['/api/v1/secrets', { name: `no name ${plantSecret('refused-name')}`, value: plantSecret('refused-value') }],
+    ['/api/v1/secrets', plantSecret('refused-secret')],
+    ['/api/v1/secrets/git-providers', { provider_tokens: { github: plantSecret('refused-token') } }],
+    ['/api/v1/secrets/git-providers', { provider_tokens: { cvs: { token: plantSecret('refused-token') } } }],
     [
       '/api/v1/secrets/git-providers',
-      { provider_tokens: { gitlab: { host: `https://u:${plant('refused-host')}@git.test` } } },
+      { provider_tokens: { gitlab: { host: `https://u:${plantSecret('refused-host')}@git.test` } } },
     ],
-    ['/api/keys', { expires_at: plant('refused-time') }],
-    ['/api/keys', { scopes: [plant('refused-scope')] }],
-    [base, request({ secrets: [plant('refused-secrets')] })],
-    [base, request({ secrets: { A: { kind: plant('refused-kind'), value: plant('refused-value') } } })],
-    [base, request({ secrets: { A: { value: [plant('refused-list')] } } })],
-    [base, request({ secrets: { SLIPWAY_X: plant('refused-value') } })],
-    [base, request({ selected_repository: `https://user:${plant('repository-password')}@git.test/a/b` })],
-    [base, request({ selected_repository: `https://${plant('repository-user')}@git.test/a/b.git` })],
+    ['/api/keys', { expires_at: plantSecret('refused-time') }],
+    ['/api/keys', { scopes: [plantSecret('refused-scope')] }],
+    [base, startRequest({ secrets: [plantSecret('refused-secrets')] })],
+    [base, startRequest({ secrets: { A: { kind: plantSecret('refused-kind'), value: plantSecret('refused-value') } } })],
+    [base, startRequest({ secrets: { A: { value: [plantSecret('refused-list')] } } })],
+    [base, startRequest({ secrets: { SLIPWAY_X: plantSecret('refused-value') } })],
+    [base, startRequest({ selected_repository: `https://user:${plantSecret('repository-password')}@git.test/a/b` })],
+    [base, startRequest({ selected_repository: `https://${plantSecret('repository-user')}@git.test/a/b.git` })],
     [
       base,
-      request({ selected_repository: `https://git.test/a/b?access_token=${plant('repository-query')}` }),
+      startRequest({ selected_repository: `https://git.test/a/b?access_token=${plantSecret('repository-query')}` }),
     ],
-    [base, request({ llm_profile: 'nobody', selected_branch: `${plant('refused-branch')}..` })],
-    [`${base}/${randomUUID()}/send-message`, { content: { token: plant('refused-message') } }],
-    [`/api/v1/sandboxes?sandbox_spec_id=${plant('refused-spec').slice(0, 4)}`, {}],
+    [base, startRequest({ llm_profile: 'nobody', selected_branch: `${plantSecret('refused-branch')}..` })],
+    [`${base}/${randomUUID()}/send-message`, { content: { token: plantSecret('refused-message') } }],
+    [`/api/v1/sandboxes?sandbox_spec_id=${plantSecret('refused-spec').slice(0, 4)}`, {}],
   ]
   for (const [path, body] of bodies) {
-    const { status } = await ann.call('POST', path, body)
+    const { status } = await ann.requestJson('POST', path, body)
     expect([path, JSON.stringify(body).slice(0, 60), status >= 400 && status < 500]).toEqual([
       path,
       JSON.stringify(body).slice(0, 60),
       true,
     ])
   }
-  const patch = { selected_repository: `https://user:${plant('patched-password')}@git.test/a/b` }
-  const [some] = (await ann.get<PageOf<{ id: string }>>(`${base}/search`)).items
-  expect((await ann.call('PATCH', `${base}/${some?.id}`, patch)).status).toBe(422)
+  const patch = { selected_repository: `https://user:${plantSecret('patched-password')}@git.test/a/b` }
+  const [some] = (await ann.get<ListPage<{ id: string }>>(`${base}/search`)).items
+  expect((await ann.requestJson('PATCH', `${base}/${some?.id}`, patch)).status).toBe(422)
   for (const body of [
-    `{"api_key": "${plant('broken-json')}"`,
-    `"${plant('broken-json')}`,
-    plant('broken-json'),
+    `{"api_key": "${plantSecret('broken-json')}"`,
+    `"${plantSecret('broken-json')}`,
+    plantSecret('broken-json'),
   ]) {
     for (const path of ['/api/v1/settings', '/api/v1/secrets', base]) {
       const headers = { authorization: `Bearer ${ann.key}`, 'content-type': 'application/json' }
       expect((await server.fetch(path, { method: 'POST', headers, body })).status).toBe(422)
     }
   }
-  await trespass()
+  await sendWrongKeys()
 }
 
 /** Keys that are none, in every place for one. */
-async function trespass(): Promise<void> {
-  const wrong = plant('wrong-key')
+async function sendWrongKeys(): Promise<void> {
+  const wrong = plantSecret('wrong-key')
   for (const headers of [
     { authorization: `Bearer ${wrong}` },
     { authorization: `Basic ${Buffer.from(`x:${wrong}`).toString('base64')}` },
@@ -347,7 +347,7 @@ async function trespass(): Promise<void> {
 }
 
 /** Everything that can be looked at. */
-async function look(ids: readonly string[], sandboxes: readonly string[]): Promise<void> {
+async function readEverything(ids: readonly string[], sandboxes: readonly string[]): Promise<void> {
   for (const path of [
     '/api/v1/settings',
     '/api/v1/users/me',
@@ -369,15 +369,15 @@ async function look(ids: readonly string[], sandboxes: readonly string[]): Promi
   for (const sandbox of sandboxes) await ann.get(`/api/v1/sandboxes?id=${sandbox}`)
   for (const id of ids) {
     for (const rest of ['events/search', 'events/count', 'events/export?meta=true'])
-      await ann.call('GET', `/api/v1/conversation/${id}/${rest}`)
+      await ann.requestJson('GET', `/api/v1/conversation/${id}/${rest}`)
     for (const rest of ['download', 'skills', 'hooks', 'file?file_path=.openhands/setup.sh'])
-      await ann.call('GET', `${base}/${id}/${rest}`)
+      await ann.requestJson('GET', `${base}/${id}/${rest}`)
     await ann.get(`${base}?ids=${id}`)
   }
 }
 
 /** Secrets in the files of the data directory, by file; what is in the sandboxes' own folders is theirs. */
-async function found(): Promise<Record<string, string[]>> {
+async function findLeaksInFiles(): Promise<Record<string, string[]>> {
   const all: Record<string, string[]> = {}
   for (const entry of await readdir(server.data, { withFileTypes: true })) {
     const isFolder = entry.isDirectory()
@@ -385,7 +385,7 @@ async function found(): Promise<Record<string, string[]>> {
     const path = join(server.data, entry.name)
     const below = isFolder ? await readdir(path, { recursive: true }) : ['']
     for (const name of below) {
-      const places = leaks(await readFile(join(path, name)).catch(() => ''))
+      const places = findLeaks(await readFile(join(path, name)).catch(() => ''))
       if (places.length > 0) all[join(entry.name, name)] = places
     }
   }
@@ -393,60 +393,60 @@ async function found(): Promise<Record<string, string[]>> {
 }
 
 /** Where a sandbox is entitled to its owner's secrets, and who else is. */
-async function open(sandbox: string): Promise<void> {
-  const box = await ann.sandboxUntil(sandbox, 'RUNNING')
+async function expectEntitledAccess(sandbox: string): Promise<void> {
+  const box = await ann.waitForSandbox(sandbox, 'RUNNING')
   const headers = { 'x-session-api-key': String(box.session_api_key) }
-  const plainly = async (path: string, more: Record<string, string> = {}) => {
+  const fetchText = async (path: string, more: Record<string, string> = {}) => {
     const response = await fetch(`${server.url}${path}`, { headers: { ...headers, ...more } })
     return await response.text()
   }
   const secrets = `/api/v1/sandboxes/${sandbox}/settings/secrets`
   await server.fetch(secrets, { headers })
-  expect(await plainly(`${secrets}/FIRST`)).toBe(plant('user-secret'))
-  expect(await plainly(`${secrets}/gitlab_token`)).toBe(plant('gitlab'))
+  expect(await fetchText(`${secrets}/FIRST`)).toBe(plantSecret('user-secret'))
+  expect(await fetchText(`${secrets}/gitlab_token`)).toBe(plantSecret('gitlab'))
   const me = '/api/v1/users/me?expose_secrets=true'
-  expect(await plainly(me, { authorization: `Bearer ${ann.key}` })).toContain(plant('settings-api-key'))
-  const stranger = await makeUser(server)
-  planted.set('stranger-key', stranger.key)
-  expect((await stranger.call('GET', me, undefined, headers)).status).toBe(403)
-  expect((await ann.call('GET', me)).status).toBe(401)
+  expect(await fetchText(me, { authorization: `Bearer ${ann.key}` })).toContain(plantSecret('settings-api-key'))
+  const stranger = await createUser(server)
+  plantedSecrets.set('stranger-key', stranger.key)
+  expect((await stranger.requestJson('GET', me, undefined, headers)).status).toBe(403)
+  expect((await ann.requestJson('GET', me)).status).toBe(401)
 }
 
 test('no secret is found anywhere: in no answer, log, file, task, event or list of processes', async () => {
-  await store()
-  const ids = await converse()
+  await storeSecrets()
+  const ids = await runConversationsWithSecrets()
   const [first] = await ann.get<({ sandbox_id: string } | null)[]>(`${base}?ids=${ids[0]}`)
   const sandbox = String(first?.sandbox_id)
-  ids.push(await clone(sandbox))
-  await open(sandbox)
+  ids.push(await startWithRepositories(sandbox))
+  await expectEntitledAccess(sandbox)
 
   // One that ends by itself and prints all that it knows, as a sandbox and as the sandbox of a start.
-  const { id: crashing } = await ann.must<{ id: string }>(
+  const { id: crashing } = await ann.requestOrThrow<{ id: string }>(
     'POST',
     '/api/v1/sandboxes?sandbox_spec_id=crashing',
   )
-  const crashed = await ann.sandboxUntil(crashing, 'ERROR')
+  const crashed = await ann.waitForSandbox(crashing, 'ERROR')
   expect(crashed.status_detail).toContain('COLOUR=blue')
-  const start = (await ann.start(request({ sandbox_spec_id: 'crashing', plugins: [] }))).at(-1)
+  const start = (await ann.startConversation(startRequest({ sandbox_spec_id: 'crashing', plugins: [] }))).at(-1)
   expect(start).toMatchObject({ status: 'ERROR' })
   expect(start?.detail).toContain('COLOUR=blue')
-  await fail()
-  await ann.must('POST', `/api/v1/sandboxes/${sandbox}/pause`)
-  await look(ids, [sandbox, crashing])
+  await sendRejectedRequests()
+  await ann.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox}/pause`)
+  await readEverything(ids, [sandbox, crashing])
   await server.stop('SIGKILL')
-  expect(await found()).toEqual({})
+  expect(await findLeaksInFiles()).toEqual({})
   await server.start()
-  await ann.must('POST', `/api/v1/sandboxes/${sandbox}/resume`)
-  await ann.sandboxUntil(sandbox, 'RUNNING')
-  await look(ids, [sandbox])
+  await ann.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox}/resume`)
+  await ann.waitForSandbox(sandbox, 'RUNNING')
+  await readEverything(ids, [sandbox])
   for (const path of ['/api/admin/users', '/api/admin/organizations']) await administrator(server).get(path)
-  for (const id of [sandbox, crashing]) await ann.must('DELETE', `/api/v1/sandboxes/${id}`)
-  await look(ids, [])
-  const running = await found()
+  for (const id of [sandbox, crashing]) await ann.requestOrThrow('DELETE', `/api/v1/sandboxes/${id}`)
+  await readEverything(ids, [])
+  const running = await findLeaksInFiles()
   await server.stop()
 
   // The secrets were really in use, and the list of processes was really looked at.
-  const told = JSON.stringify(far.asked.map(({ headers, body }) => [headers, body.api_token]))
+  const told = JSON.stringify(mockProvider.requests.map(({ headers, body }) => [headers, body.api_token]))
   for (const place of [
     'settings-api-key',
     'settings-header',
@@ -454,24 +454,24 @@ test('no secret is found anywhere: in no answer, log, file, task, event or list 
     'settings-body',
     'profile-api-key',
   ])
-    expect([place, told.includes(plant(place))]).toEqual([place, true])
-  expect(processes.count).toBeGreaterThan(5_000)
-  expect(planted.size).toBeGreaterThan(60)
-  const tasks = answers.filter((text) => text.includes('start-tasks/search'))
+    expect([place, told.includes(plantSecret(place))]).toEqual([place, true])
+  expect(processes.scannedCount).toBeGreaterThan(5_000)
+  expect(plantedSecrets.size).toBeGreaterThan(60)
+  const tasks = responses.filter((text) => text.includes('start-tasks/search'))
   expect(tasks.join()).toContain('A message is no secret.')
   expect({
-    answers: answers.flatMap((text) => leaks(text).map((place) => `${place} in ${text.slice(0, 100)}`)),
-    log: leaks(server.output()),
+    answers: responses.flatMap((text) => findLeaks(text).map((place) => `${place} in ${text.slice(0, 100)}`)),
+    log: findLeaks(server.output()),
     running,
-    stopped: await found(),
-    processes: [...processes.found],
+    stopped: await findLeaksInFiles(),
+    processes: [...processes.leaks],
   }).toEqual({ answers: [], log: [], running: {}, stopped: {}, processes: [] })
 }, 300_000)
 
 test('the search finds a secret in each form that it looks for', () => {
-  const value = plant('sanity')
+  const value = plantSecret('sanity')
   const text = Buffer.from(`abc ${value} def`)
   const forms = [0, 1, 2].map((shift) => text.subarray(shift).toString('base64'))
-  for (const form of [String(text), ...forms, text.toString('hex')]) expect(leaks(form)).toEqual(['sanity'])
-  planted.delete('sanity')
+  for (const form of [String(text), ...forms, text.toString('hex')]) expect(findLeaks(form)).toEqual(['sanity'])
+  plantedSecrets.delete('sanity')
 })

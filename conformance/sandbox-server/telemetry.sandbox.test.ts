@@ -2,11 +2,11 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { makeUser, openPlace, talker } from '../support/sandbox-server/user.ts'
+import { createUser, openSandboxServer, textModel } from '../support/sandbox-server/user.ts'
 
 /** What a sandbox server tells of what it does, and to whom. */
 
-const hidden = 'a message that nobody else may see'
+const privateMessage = 'a message that nobody else may see'
 
 test('a start is seen in the metrics and the audit, by those who may see it', {
   timeout: 120_000,
@@ -14,7 +14,7 @@ test('a start is seen in the metrics and the audit, by those who may see it', {
   const directory = await mkdtemp(join(tmpdir(), 'slipway-sandbox-telemetry-'))
   const audit = join(directory, 'audit.log')
   try {
-    await using place = await openPlace({
+    await using place = await openSandboxServer({
       env: {
         SLIPWAY_AUDIT_LOG: audit,
         SLIPWAY_EXPOSE: 'relay',
@@ -23,13 +23,13 @@ test('a start is seen in the metrics and the audit, by those who may see it', {
       },
     })
     const { server } = place
-    const user = await makeUser(server)
-    await user.setModel(talker)
-    const initial_message = { role: 'user', content: [{ type: 'text', text: hidden }] }
-    const conversation = await user.ready({ initial_message })
-    await user.untilSaid(conversation.id, 'Answer 0.')
+    const user = await createUser(server)
+    await user.setModel(textModel)
+    const initial_message = { role: 'user', content: [{ type: 'text', text: privateMessage }] }
+    const conversation = await user.createConversation({ initial_message })
+    await user.waitForMessage(conversation.id, 'Answer 0.')
     const sandboxId = conversation.sandbox_id
-    const sandbox = await user.sandboxUntil(sandboxId, 'RUNNING')
+    const sandbox = await user.waitForSandbox(sandboxId, 'RUNNING')
     const agent = sandbox.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')
     const key = { 'x-session-api-key': String(sandbox.session_api_key) }
     expect((await fetch(`${agent?.url}/api/conversations/count`, { headers: key })).status).toBe(200)
@@ -81,7 +81,7 @@ test('a start is seen in the metrics and the audit, by those who may see it', {
     expect(lines).toContainEqual(expect.objectContaining(relayed))
     // What sandboxes report of themselves is no act of anybody.
     expect(lines.filter(({ route }) => String(route).startsWith('/api/v1/webhooks'))).toEqual([])
-    const secrets = [hidden, user.key, server.key, String(sandbox.session_api_key)]
+    const secrets = [privateMessage, user.key, server.key, String(sandbox.session_api_key)]
     for (const [where, seen] of Object.entries({ metrics, audit: text }))
       for (const secret of secrets) expect(seen, where).not.toContain(secret)
     for (const id of [sandboxId, user.id, conversation.id]) expect(metrics).not.toContain(id)

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import type { TestServer } from './agent-server.ts'
-import type { Api, Event } from './agent-server-api.ts'
+import type { AgentServerApi, ApiEvent } from './agent-server-api.ts'
 
 /** A conversation as REST answers it; what a test looks at is checked there. */
-export interface Info {
+export interface ConversationInfo {
   readonly id: string
   readonly execution_status: string
   readonly title: string | null
@@ -12,42 +12,42 @@ export interface Info {
   readonly [member: string]: unknown
 }
 
-export interface Answer<T = unknown> {
+export interface JsonResponse<T = unknown> {
   readonly status: number
   readonly body: T
 }
 
 /** One tool call of a script. */
-export function call(name: string, args: object = {}): { name: string; arguments: object } {
+export function toolCall(name: string, args: object = {}): { name: string; arguments: object } {
   return { name, arguments: args }
 }
 
 /** A step of a script that calls tools. */
-export function calls(...tool_calls: readonly object[]): object {
+export function toolCallsStep(...tool_calls: readonly object[]): object {
   return { tool_calls }
 }
 
-export function bash(command: string, more: object = {}): object {
-  return calls(call('terminal', { command, ...more }))
+export function bashStep(command: string, more: object = {}): object {
+  return toolCallsStep(toolCall('terminal', { command, ...more }))
 }
 
-export function finish(message = 'Done.'): object {
-  return calls(call('finish', { message }))
+export function finishStep(message = 'Done.'): object {
+  return toolCallsStep(toolCall('finish', { message }))
 }
 
 /** A model that plays a script. */
-export function scripted(script: readonly unknown[], more: object = {}): object {
+export function scriptedModel(script: readonly unknown[], more: object = {}): object {
   return { model: 'scripted/test', usage_id: 'agent', script, ...more }
 }
 
 /** The calls of tests that let agents run. */
-export class Driver {
-  readonly api: Api
+export class AgentDriver {
+  readonly api: AgentServerApi
   readonly #server: TestServer
   readonly #directory: string
 
   constructor(options: {
-    readonly api: Api
+    readonly api: AgentServerApi
     readonly server: TestServer
     /** Where conversations work unless they say otherwise. */
     readonly directory: string
@@ -58,78 +58,78 @@ export class Driver {
   }
 
   /** Creates a conversation with the terminal; `agent` replaces members of the agent, `more` of the request. */
-  async create(agent: object, more: object = {}): Promise<Info> {
-    const { status, body } = await this.ask(agent, more)
+  async create(agent: object, more: object = {}): Promise<ConversationInfo> {
+    const { status, body } = await this.tryCreate(agent, more)
     if (status !== 201) throw new Error(`create answered ${status}: ${JSON.stringify(body)}`)
     return body
   }
 
-  async ask(agent: object, more: object = {}): Promise<Answer<Info>> {
+  async tryCreate(agent: object, more: object = {}): Promise<JsonResponse<ConversationInfo>> {
     const request = {
       agent: { kind: 'Agent', tools: [{ name: 'terminal' }], ...agent },
       workspace: { working_dir: this.#directory },
       autotitle: false,
       ...more,
     }
-    return (await this.api.send('POST', '/api/conversations', request)) as Answer<Info>
+    return (await this.api.sendJson('POST', '/api/conversations', request)) as JsonResponse<ConversationInfo>
   }
 
   /** A conversation that plays a script from its first message on. */
-  async play(script: readonly unknown[], more: object = {}): Promise<Info> {
-    return await this.create({ llm: scripted(script) }, { initial_message: { content: 'Begin.' }, ...more })
+  async createScripted(script: readonly unknown[], more: object = {}): Promise<ConversationInfo> {
+    return await this.create({ llm: scriptedModel(script) }, { initial_message: { content: 'Begin.' }, ...more })
   }
 
-  async info(id: string): Promise<Info> {
-    const { status, body } = await this.api.json<Info>(`/api/conversations/${id}`)
+  async getInfo(id: string): Promise<ConversationInfo> {
+    const { status, body } = await this.api.requestJson<ConversationInfo>(`/api/conversations/${id}`)
     if (status !== 200) throw new Error(`the conversation answered ${status}: ${JSON.stringify(body)}`)
     return body
   }
 
-  async post(id: string, verb: string, body?: object): Promise<Answer> {
+  async post(id: string, verb: string, body?: object): Promise<JsonResponse> {
     const path = `/api/conversations/${id}/${verb}`
     return body === undefined
-      ? await this.api.json(path, { method: 'POST' })
-      : await this.api.send('POST', path, body)
+      ? await this.api.requestJson(path, { method: 'POST' })
+      : await this.api.sendJson('POST', path, body)
   }
 
-  async say(id: string, content: unknown, more: object = {}): Promise<Answer> {
+  async sendMessage(id: string, content: unknown, more: object = {}): Promise<JsonResponse> {
     return await this.post(id, 'events', { content, run: true, ...more })
   }
 
   /** All events, as soon as nothing runs any more. */
-  async rest(id: string): Promise<Event[]> {
+  async waitUntilIdle(id: string): Promise<ApiEvent[]> {
     const response = await this.api.fetch(`/api/conversations/${id}/events/stream?until=idle`)
-    return stored(await response.text())
+    return parseServerSentEvents(await response.text())
   }
 
   /** The events there are. */
-  async events(id: string): Promise<Event[]> {
+  async getEvents(id: string): Promise<ApiEvent[]> {
     const text = (await this.api.export(id)).toString()
     return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]))
   }
 
   /** Waits until an event is in the log, and answers all of them. */
-  async until(id: string, isThere: (event: Event) => boolean): Promise<Event[]> {
-    for (let waited = 0; waited < 20_000; waited += 30) {
-      const events = await this.events(id)
-      if (events.some(isThere)) return events
+  async waitForEvent(id: string, isExpected: (event: ApiEvent) => boolean): Promise<ApiEvent[]> {
+    for (let elapsedMs = 0; elapsedMs < 20_000; elapsedMs += 30) {
+      const events = await this.getEvents(id)
+      if (events.some(isExpected)) return events
       await sleep(30)
     }
-    throw new Error(`the event did not come: ${JSON.stringify((await this.events(id)).map(brief))}`)
+    throw new Error(`the event did not come: ${JSON.stringify((await this.getEvents(id)).map(eventLabel))}`)
   }
 
-  open(path: string): Client {
-    return new Client(`${this.#server.url.replace(/^http/, 'ws')}${path}`, this.#server.headers)
+  openSocket(path: string): SocketClient {
+    return new SocketClient(`${this.#server.url.replace(/^http/, 'ws')}${path}`, this.#server.headers)
   }
 }
 
 /** The stored events of a text of server-sent events. */
-export function stored(text: string): Event[] {
+export function parseServerSentEvents(text: string): ApiEvent[] {
   return [...text.matchAll(/^id: \d+\ndata: (.*)$/gm)].map((found) => JSON.parse(String(found[1])))
 }
 
 /** An event in a word or two: what the order of a run is compared by. */
-export function brief(event: Event): string {
+export function eventLabel(event: ApiEvent): string {
   switch (event.kind) {
     case 'ConversationStateUpdateEvent':
       return event.key === 'full_state' ? 'full_state' : `${event.key}=${event.value}`
@@ -149,36 +149,36 @@ export function brief(event: Event): string {
 }
 
 /** All texts of a value, one after another. */
-export function texts(value: unknown): string {
+export function collectTexts(value: unknown): string {
   if (typeof value === 'string') return `${value}\n`
   if (typeof value !== 'object' || value === null) return ''
-  return Object.values(value).map(texts).join('')
+  return Object.values(value).map(collectTexts).join('')
 }
 
 /** What every log keeps: ids once, and of each call exactly one action and, when nothing waits, exactly one result. */
-export function faultsOf(events: readonly Event[], options: { readonly mayWait?: boolean } = {}): string[] {
-  const faults: string[] = []
+export function findLogIssues(events: readonly ApiEvent[], options: { readonly mayWait?: boolean } = {}): string[] {
+  const issues: string[] = []
   const ids = new Set(events.map(({ id }) => id))
-  if (ids.size !== events.length) faults.push('an id stands twice')
+  if (ids.size !== events.length) issues.push('an id stands twice')
   const actions = events.filter(({ kind }) => kind === 'ActionEvent')
   const results = events.filter(({ kind }) =>
     ['ObservationEvent', 'UserRejectObservation', 'AgentErrorEvent'].includes(kind),
   )
   const callIds = actions.map(({ tool_call_id }) => tool_call_id)
-  if (new Set(callIds).size !== callIds.length) faults.push('a call stands twice')
+  if (new Set(callIds).size !== callIds.length) issues.push('a call stands twice')
   for (const id of callIds) {
     const count = results.filter(({ tool_call_id }) => tool_call_id === id).length
-    if (count !== 1 && !(options.mayWait && count === 0)) faults.push(`call ${id} has ${count} results`)
+    if (count !== 1 && !(options.mayWait && count === 0)) issues.push(`call ${id} has ${count} results`)
   }
   for (const { tool_call_id } of results)
-    if (!callIds.includes(tool_call_id)) faults.push(`result of no call ${tool_call_id}`)
+    if (!callIds.includes(tool_call_id)) issues.push(`result of no call ${tool_call_id}`)
   const times = events.map(({ timestamp }) => timestamp)
-  if (times.some((time, at) => at > 0 && time < String(times[at - 1]))) faults.push('time goes back')
-  return faults
+  if (times.some((time, at) => at > 0 && time < String(times[at - 1]))) issues.push('time goes back')
+  return issues
 }
 
 /** A client of a socket that keeps every frame and can wait for one. */
-export class Client implements AsyncDisposable {
+export class SocketClient implements AsyncDisposable {
   readonly frames: string[] = []
   readonly socket: WebSocket
   readonly #closed: Promise<void>
@@ -194,12 +194,12 @@ export class Client implements AsyncDisposable {
     })
   }
 
-  events(): Event[] {
+  events(): ApiEvent[] {
     return this.frames.map((frame) => JSON.parse(frame))
   }
 
   /** Waits until the frames so far are enough. */
-  async until(isEnough: (events: readonly Event[]) => boolean): Promise<Event[]> {
+  async waitUntil(isEnough: (events: readonly ApiEvent[]) => boolean): Promise<ApiEvent[]> {
     for (;;) {
       const events = this.events()
       if (isEnough(events)) return events

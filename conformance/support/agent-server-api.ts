@@ -1,6 +1,6 @@
 import type { TestServer } from './agent-server.ts'
 
-export interface Event {
+export interface ApiEvent {
   readonly id: string
   readonly timestamp: string
   readonly kind: string
@@ -8,13 +8,13 @@ export interface Event {
   readonly [member: string]: unknown
 }
 
-export interface Page {
-  readonly items: readonly Event[]
+export interface EventPage {
+  readonly items: readonly ApiEvent[]
   readonly next_page_id: string | null
 }
 
 /** The calls that the suites share: plain fetch, so that nothing of ours stands between test and wire. */
-export class Api {
+export class AgentServerApi {
   readonly #server: TestServer
 
   constructor(server: TestServer) {
@@ -28,13 +28,13 @@ export class Api {
     })
   }
 
-  async json<T = unknown>(path: string, init?: RequestInit): Promise<{ status: number; body: T }> {
+  async requestJson<T = unknown>(path: string, init?: RequestInit): Promise<{ status: number; body: T }> {
     const response = await this.fetch(path, init)
     return { status: response.status, body: (await response.json()) as T }
   }
 
-  async send(method: string, path: string, body: unknown): Promise<{ status: number; body: unknown }> {
-    return await this.json(path, {
+  async sendJson(method: string, path: string, body: unknown): Promise<{ status: number; body: unknown }> {
+    return await this.requestJson(path, {
       method,
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
@@ -43,7 +43,7 @@ export class Api {
 
   /** Imports lines and answers the conversation's id. */
   async import(lines: string | Uint8Array<ArrayBuffer>, query = ''): Promise<string> {
-    const { status, body } = await this.json<{ conversation_id: string }>(
+    const { status, body } = await this.requestJson<{ conversation_id: string }>(
       `/api/conversations/import${query}`,
       {
         method: 'POST',
@@ -60,8 +60,8 @@ export class Api {
     return Buffer.from(await response.arrayBuffer())
   }
 
-  async search(id: string, query: Readonly<Record<string, string>> = {}): Promise<Page> {
-    const { status, body } = await this.json<Page>(
+  async search(id: string, query: Readonly<Record<string, string>> = {}): Promise<EventPage> {
+    const { status, body } = await this.requestJson<EventPage>(
       `/api/conversations/${id}/events/search?${new URLSearchParams(query)}`,
     )
     if (status !== 200) throw new Error(`search answered ${status}: ${JSON.stringify(body)}`)
@@ -69,10 +69,10 @@ export class Api {
   }
 
   /** All events of a page walk. */
-  async walk(id: string, query: Readonly<Record<string, string>> = {}): Promise<Event[]> {
-    const events: Event[] = []
+  async searchAll(id: string, query: Readonly<Record<string, string>> = {}): Promise<ApiEvent[]> {
+    const events: ApiEvent[] = []
     for (let page_id: string | null = ''; page_id !== null; ) {
-      const page: Page = await this.search(id, { ...query, ...(page_id === '' ? {} : { page_id }) })
+      const page: EventPage = await this.search(id, { ...query, ...(page_id === '' ? {} : { page_id }) })
       events.push(...page.items)
       page_id = page.next_page_id
     }
@@ -80,18 +80,18 @@ export class Api {
   }
 
   async count(id: string, query: Readonly<Record<string, string>> = {}): Promise<number> {
-    return (await this.json<number>(`/api/conversations/${id}/events/count?${new URLSearchParams(query)}`))
+    return (await this.requestJson<number>(`/api/conversations/${id}/events/count?${new URLSearchParams(query)}`))
       .body
   }
 }
 
 /** A user message as a line of an import. */
-export function message(id: string, timestamp: string, text: string, source = 'user'): string {
+export function messageLine(id: string, timestamp: string, text: string, source = 'user'): string {
   const llm_message = { role: source === 'user' ? 'user' : 'assistant', content: [{ type: 'text', text }] }
   return JSON.stringify({ id, timestamp, source, llm_message, kind: 'MessageEvent' })
 }
 
 /** Text of an import. */
-export function lines(...events: readonly (string | object)[]): string {
+export function toJsonLines(...events: readonly (string | object)[]): string {
   return events.map((event) => `${typeof event === 'string' ? event : JSON.stringify(event)}\n`).join('')
 }

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 
-const main = resolve(import.meta.dirname, '../../packages/agent-server/src/main.ts')
+const agentServerMain = resolve(import.meta.dirname, '../../packages/agent-server/src/main.ts')
 
 /** A server to test against: the one that `SLIPWAY_URL` names, or one of the working tree with a directory of its own. */
 export interface TestServer extends AsyncDisposable {
@@ -13,7 +13,7 @@ export interface TestServer extends AsyncDisposable {
   readonly headers: Readonly<Record<string, string>>
 }
 
-export async function openServer(): Promise<TestServer> {
+export async function openAgentServer(): Promise<TestServer> {
   const { SLIPWAY_URL, SLIPWAY_SESSION_API_KEY } = process.env
   if (SLIPWAY_URL !== undefined) {
     const headers =
@@ -21,7 +21,7 @@ export async function openServer(): Promise<TestServer> {
     return { url: SLIPWAY_URL.replace(/\/$/, ''), headers, [Symbol.asyncDispose]: async () => {} }
   }
   const data = await mkdtemp(join(tmpdir(), 'slipway-test-'))
-  const server = await startServer(data)
+  const server = await startAgentServer(data)
   return {
     url: server.url,
     headers: {},
@@ -33,13 +33,13 @@ export async function openServer(): Promise<TestServer> {
 }
 
 /** A server process of the working tree on a directory of the caller's, for tests that stop and start it. */
-export async function startServer(
+export async function startAgentServer(
   data: string,
   env: Readonly<Record<string, string>> = {},
   /** More arguments, the last of a kind counts. */
-  more: readonly string[] = [],
+  extraArgs: readonly string[] = [],
 ) {
-  return await startProcess([main, '--port', '0', '--data', data, ...more], env)
+  return await startProcess([agentServerMain, '--port', '0', '--data', data, ...extraArgs], env)
 }
 
 /** The same of any program for this Node whose first line is its address. */
@@ -54,7 +54,7 @@ export async function startProcess(args: readonly string[], env: Readonly<Record
       output += chunk
     })
   }
-  const url = await firstLine(child)
+  const url = await readFirstLine(child)
   return {
     url,
     pid: child.pid,
@@ -70,7 +70,7 @@ export async function startProcess(args: readonly string[], env: Readonly<Record
   }
 }
 
-function firstLine(child: ChildProcess): Promise<string> {
+function readFirstLine(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     let output = ''
     let errors = ''

@@ -5,16 +5,16 @@ import { type Browser, chromium, type Locator, type Page } from 'playwright-core
 const waitMs = 60_000
 
 /** The path of an installed Chromium; undefined when there is none. */
-export async function installedBrowser(): Promise<string | undefined> {
+export async function findChromium(): Promise<string | undefined> {
   const directories = [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/snap/bin']
   const names = ['chromium', 'chromium-browser', 'google-chrome']
   for (const path of directories.flatMap((directory) => names.map((name) => join(directory, name)))) {
-    if (await isThere(path)) return path
+    if (await exists(path)) return path
   }
   return undefined
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   return await access(path).then(
     () => true,
     () => false,
@@ -22,10 +22,10 @@ async function isThere(path: string): Promise<boolean> {
 }
 
 /** Somebody who sits at a browser in front of the web client. Pages reach loopback addresses and nothing else. */
-export class WebUser implements AsyncDisposable {
+export class BrowserUser implements AsyncDisposable {
   readonly page: Page
   /** Answers of the server with a status of 400 and more: `404 GET /path`. */
-  readonly refusals: string[] = []
+  readonly errorResponses: string[] = []
   /** What the page threw and did not catch. */
   readonly errors: string[] = []
   readonly #browser: Browser
@@ -38,20 +38,20 @@ export class WebUser implements AsyncDisposable {
     page.setDefaultTimeout(waitMs)
     page.on('response', (response) => {
       if (response.status() >= 400)
-        this.refusals.push(
+        this.errorResponses.push(
           `${response.status()} ${response.request().method()} ${response.url().replace(url, '')}`,
         )
     })
     page.on('pageerror', (error) => this.errors.push(error.message))
   }
 
-  static async open(executablePath: string, url: string): Promise<WebUser> {
+  static async open(executablePath: string, url: string): Promise<BrowserUser> {
     const browser = await chromium.launch({
       executablePath,
       args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1'],
     })
     const page = await browser.newPage({ viewport: { width: 1400, height: 900 } })
-    return new WebUser(browser, page, url)
+    return new BrowserUser(browser, page, url)
   }
 
   /** Goes to a path of the server and waits for the page's frame. */
@@ -59,28 +59,28 @@ export class WebUser implements AsyncDisposable {
     await this.page.goto(`${this.#url}${path}`)
   }
 
-  the(testId: string): Locator {
+  byTestId(testId: string): Locator {
     return this.page.getByTestId(testId).filter({ visible: true }).first()
   }
 
   /** Waits for a text to be seen. */
-  async sees(text: string): Promise<void> {
+  async waitForText(text: string): Promise<void> {
     await this.page.getByText(text).filter({ visible: true }).first().waitFor()
   }
 
-  async presses(name: string): Promise<void> {
+  async clickButton(name: string): Promise<void> {
     await this.page.getByRole('button', { name, exact: true }).filter({ visible: true }).last().click()
   }
 
   /** Types a message and sends it. */
-  async says(text: string): Promise<void> {
-    await this.the('chat-input').click()
-    await this.the('chat-input').pressSequentially(text)
-    await this.the('submit-button').click()
+  async sendMessage(text: string): Promise<void> {
+    await this.byTestId('chat-input').click()
+    await this.byTestId('chat-input').pressSequentially(text)
+    await this.byTestId('submit-button').click()
   }
 
   /** Keeps a picture of the page in the folder that `SLIPWAY_SCREENSHOTS` names, for people who want to look. */
-  async shows(name: string): Promise<void> {
+  async screenshot(name: string): Promise<void> {
     const directory = process.env.SLIPWAY_SCREENSHOTS
     if (directory !== undefined) await this.page.screenshot({ path: join(directory, `${name}.png`) })
   }

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
  * What may happen to a request on its way: it is passed on; its connection is cut before or in the middle of the body; it is taken
  * by the far side and the answer is lost, or cut; somebody else answers; it takes long.
  */
-export type Weather =
+export type Fault =
   | 'clear'
   | 'refuse'
   | 'cut-body'
@@ -19,28 +19,28 @@ export type Weather =
   | 'slow'
 
 /** A server between two others that does to the requests what `weather` says, each time anew. */
-export class FlakyWay implements AsyncDisposable {
+export class FaultProxy implements AsyncDisposable {
   readonly url: string
   /** How often there was which weather. */
-  readonly seen = new Map<Weather, number>()
-  weather: () => Weather = () => 'clear'
+  readonly faultCounts = new Map<Fault, number>()
+  nextFault: () => Fault = () => 'clear'
   readonly #server: ReturnType<typeof createServer>
-  readonly #to: () => string
+  readonly #targetUrl: () => string
 
-  private constructor(server: ReturnType<typeof createServer>, to: () => string) {
+  private constructor(server: ReturnType<typeof createServer>, targetUrl: () => string) {
     this.#server = server
-    this.#to = to
+    this.#targetUrl = targetUrl
     const { port } = server.address() as AddressInfo
     this.url = `http://127.0.0.1:${port}`
-    server.on('request', (incoming, response) => void this.#pass(incoming, response))
+    server.on('request', (incoming, response) => void this.#handle(incoming, response))
   }
 
   /** `to`: the base address that requests are passed on to. */
-  static async open(port: number, to: () => string): Promise<FlakyWay> {
+  static async open(port: number, targetUrl: () => string): Promise<FaultProxy> {
     const server = createServer()
     server.listen(port, '127.0.0.1')
     await once(server, 'listening')
-    return new FlakyWay(server, to)
+    return new FaultProxy(server, targetUrl)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -50,58 +50,58 @@ export class FlakyWay implements AsyncDisposable {
     await closed
   }
 
-  async #pass(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-    const weather = this.weather()
-    this.seen.set(weather, (this.seen.get(weather) ?? 0) + 1)
+  async #handle(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const fault = this.nextFault()
+    this.faultCounts.set(fault, (this.faultCounts.get(fault) ?? 0) + 1)
     incoming.on('error', () => {})
     response.on('error', () => {})
-    switch (weather) {
+    switch (fault) {
       case 'refuse':
         return void incoming.socket.destroy()
       case 'error':
-        return answer(response, incoming, 500, '<html>no</html>')
+        return respond(response, incoming, 500, '<html>no</html>')
       case 'busy':
-        return answer(response, incoming, 503, '', { 'retry-after': '1' })
+        return respond(response, incoming, 503, '', { 'retry-after': '1' })
       case 'moved':
-        return answer(response, incoming, 302, '', { location: '/elsewhere' })
+        return respond(response, incoming, 302, '', { location: '/elsewhere' })
       case 'slow':
         await sleep(500 + Math.random() * 1_000)
         break
       default:
     }
-    this.#forward(incoming, response, weather)
+    this.#forward(incoming, response, fault)
   }
 
-  #forward(incoming: IncomingMessage, response: ServerResponse, weather: Weather): void {
+  #forward(incoming: IncomingMessage, response: ServerResponse, fault: Fault): void {
     const { method, headers, url } = incoming
-    const far = request(`${this.#to()}${url}`, {
+    const upstream = request(`${this.#targetUrl()}${url}`, {
       method: method ?? 'GET',
       headers: { ...headers, connection: 'close' },
     })
-    far.on('error', () => incoming.socket.destroy())
-    far.on('response', (answered) => {
-      if (weather === 'lose-answer') {
-        answered.resume()
-        return void answered.on('end', () => incoming.socket.destroy())
+    upstream.on('error', () => incoming.socket.destroy())
+    upstream.on('response', (upstreamResponse) => {
+      if (fault === 'lose-answer') {
+        upstreamResponse.resume()
+        return void upstreamResponse.on('end', () => incoming.socket.destroy())
       }
-      response.writeHead(answered.statusCode ?? 502, answered.headers)
-      if (weather !== 'cut-answer') return void answered.pipe(response)
-      answered.once('data', (chunk: Buffer) => {
+      response.writeHead(upstreamResponse.statusCode ?? 502, upstreamResponse.headers)
+      if (fault !== 'cut-answer') return void upstreamResponse.pipe(response)
+      upstreamResponse.once('data', (chunk: Buffer) => {
         response.write(chunk.subarray(0, 1), () => incoming.socket.destroy())
       })
     })
-    if (weather !== 'cut-body') return void incoming.pipe(far)
+    if (fault !== 'cut-body') return void incoming.pipe(upstream)
     // A part of the body is sent on, then both sides hear no more.
     incoming.once('data', (chunk: Buffer) => {
-      far.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => {
-        far.destroy()
+      upstream.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => {
+        upstream.destroy()
         incoming.socket.destroy()
       })
     })
   }
 }
 
-function answer(
+function respond(
   response: ServerResponse,
   incoming: IncomingMessage,
   status: number,

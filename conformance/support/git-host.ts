@@ -11,42 +11,42 @@ import { promisify } from 'node:util'
 export interface GitHost extends AsyncDisposable {
   readonly url: string
   /** Makes a repository with one commit of these files on each branch. Executable: what ends in `.sh`. */
-  add(name: string, files: Readonly<Record<string, string>>, branches?: readonly string[]): Promise<void>
+  addRepository(name: string, files: Readonly<Record<string, string>>, branches?: readonly string[]): Promise<void>
   /** Lines `METHOD path user:password` of every request. */
-  readonly asked: readonly string[]
+  readonly requests: readonly string[]
 }
 
 /** `login`: only who says this may read, as `user:password`. */
 export async function openGitHost(options: { readonly login?: string } = {}): Promise<GitHost> {
   const root = await mkdtemp(join(tmpdir(), 'slipway-git-'))
-  const asked: string[] = []
-  const running = new Set<ChildProcess>()
+  const requests: string[] = []
+  const children = new Set<ChildProcess>()
   const server = createServer((raw, res) => {
     const login = Buffer.from((raw.headers.authorization ?? '').replace(/^Basic /i, ''), 'base64').toString()
-    asked.push(`${raw.method} ${raw.url} ${login}`)
+    requests.push(`${raw.method} ${raw.url} ${login}`)
     if (options.login !== undefined && login !== options.login) {
       // What it was told stands in the answer, as some hosts do it.
       res.writeHead(401, { 'www-authenticate': 'Basic realm="git"' })
       return void res.end(`Not you: ${raw.headers.authorization ?? 'nobody'} ${login}`)
     }
-    serve(root, raw, res, running)
+    serveGitRequest(root, raw, res, children)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked,
-    add: (name, files, branches = ['main']) => addRepository(root, name, files, branches),
+    requests,
+    addRepository: (name, files, branches = ['main']) => createRepository(root, name, files, branches),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       server.close()
-      for (const child of running) child.kill('SIGKILL')
+      for (const child of children) child.kill('SIGKILL')
       await rm(root, { recursive: true, force: true })
     },
   }
 }
 
-async function addRepository(
+async function createRepository(
   root: string,
   name: string,
   files: Readonly<Record<string, string>>,
@@ -73,7 +73,7 @@ async function addRepository(
 }
 
 /** One request by git's own program for web servers. */
-function serve(root: string, raw: IncomingMessage, res: ServerResponse, running: Set<ChildProcess>): void {
+function serveGitRequest(root: string, raw: IncomingMessage, res: ServerResponse, children: Set<ChildProcess>): void {
   const url = new URL(String(raw.url), 'http://x')
   const child = spawn('git', ['http-backend'], {
     stdio: ['pipe', 'pipe', 'ignore'],
@@ -92,8 +92,8 @@ function serve(root: string, raw: IncomingMessage, res: ServerResponse, running:
       GIT_PROTOCOL: String(raw.headers['git-protocol'] ?? ''),
     },
   })
-  running.add(child)
-  child.once('close', () => running.delete(child))
+  children.add(child)
+  child.once('close', () => children.delete(child))
   child.stdin.on('error', () => {})
   raw.pipe(child.stdin)
   let head = Buffer.alloc(0)

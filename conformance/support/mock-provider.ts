@@ -2,21 +2,21 @@ import { createServer, type IncomingHttpHeaders, type Server, type ServerRespons
 import type { AddressInfo } from 'node:net'
 
 /** What a model says in one answer. */
-export interface Said {
+export interface ModelReply {
   readonly text?: string
   readonly reasoning?: string
   /** `arguments` that are a text are sent as they are. */
   readonly calls?: readonly { readonly name: string; readonly arguments: object | string }[]
 }
 
-export interface Asked {
+export interface ProviderRequest {
   readonly path: string
   readonly headers: IncomingHttpHeaders
   readonly body: Record<string, unknown>
 }
 
 /** An answer, or what is done with the response instead. */
-export type Play = Said | ((response: ServerResponse, asked: Asked) => unknown)
+export type ScriptedReply = ModelReply | ((response: ServerResponse, request: ProviderRequest) => unknown)
 
 /** The interfaces of providers, by how a conversation reaches this fixture with them. */
 export const providers = {
@@ -32,12 +32,12 @@ export type Provider = keyof typeof providers
  * A provider of models on loopback: it speaks the interface that it is asked by, streaming. Questions with tools are answered
  * by the plays in order, the last one again and again; those without by `aside`.
  */
-export class FarModel implements AsyncDisposable {
-  readonly asked: Asked[] = []
-  plays: Play[] = []
-  aside: Play = { text: 'Aside.' }
+export class MockProvider implements AsyncDisposable {
+  readonly requests: ProviderRequest[] = []
+  replies: ScriptedReply[] = []
+  replyWithoutTools: ScriptedReply = { text: 'Aside.' }
   /** What a GET is answered; no models are asked that way. */
-  page = ''
+  bodyForGet = ''
   readonly #server: Server
   #count = 0
 
@@ -45,20 +45,20 @@ export class FarModel implements AsyncDisposable {
     this.#server = createServer(async (request, response) => {
       let text = ''
       for await (const chunk of request) text += chunk
-      if (request.method !== 'POST') return response.writeHead(this.page === '' ? 404 : 200).end(this.page)
-      const asked = { path: request.url ?? '', headers: request.headers, body: JSON.parse(text || '{}') }
-      this.asked.push(asked)
-      const play = asked.body.tools === undefined ? this.aside : this.#next()
-      if (typeof play === 'function') await play(response, asked)
-      else this.say(response, asked, play)
+      if (request.method !== 'POST') return response.writeHead(this.bodyForGet === '' ? 404 : 200).end(this.bodyForGet)
+      const received = { path: request.url ?? '', headers: request.headers, body: JSON.parse(text || '{}') }
+      this.requests.push(received)
+      const reply = received.body.tools === undefined ? this.replyWithoutTools : this.#nextReply()
+      if (typeof reply === 'function') await reply(response, received)
+      else this.sendReply(response, received, reply)
     })
     this.#server.on('clientError', (_, socket) => socket.destroy())
   }
 
-  static async open(): Promise<FarModel> {
-    const far = new FarModel()
-    await new Promise<void>((done) => far.#server.listen(0, '127.0.0.1', done))
-    return far
+  static async open(): Promise<MockProvider> {
+    const provider = new MockProvider()
+    await new Promise<void>((done) => provider.#server.listen(0, '127.0.0.1', done))
+    return provider
   }
 
   get url(): string {
@@ -80,15 +80,15 @@ export class FarModel implements AsyncDisposable {
   }
 
   /** Answers in the interface that was used; `cut`: only so many chunks of it, and then the line is dead. */
-  say(response: ServerResponse, { path }: Asked, said: Said, cut = Number.POSITIVE_INFINITY): void {
+  sendReply(response: ServerResponse, { path }: ProviderRequest, reply: ModelReply, maxChunks = Number.POSITIVE_INFINITY): void {
     const n = String(++this.#count).padStart(16, '0')
-    const chunks = framesOf(path, said, n)
+    const chunks = replyChunks(path, reply, n)
     response.writeHead(200, { 'content-type': 'text/event-stream' })
-    for (const chunk of chunks.slice(0, cut)) {
+    for (const chunk of chunks.slice(0, maxChunks)) {
       const { type } = chunk as { type?: string } // Anthropic and Responses name their events
       response.write(`${type === undefined ? '' : `event: ${type}\n`}data: ${JSON.stringify(chunk)}\n\n`)
     }
-    if (cut < chunks.length) setTimeout(() => response.destroy(), 20)
+    if (maxChunks < chunks.length) setTimeout(() => response.destroy(), 20)
     else response.end(path.includes('chat/completions') ? 'data: [DONE]\n\n' : '')
   }
 
@@ -97,38 +97,38 @@ export class FarModel implements AsyncDisposable {
     await new Promise((done) => this.#server.close(done))
   }
 
-  #next(): Play {
-    const play = this.plays.length > 1 ? this.plays.shift() : this.plays[0]
-    return play ?? { text: 'Nothing is planned.' }
+  #nextReply(): ScriptedReply {
+    const reply = this.replies.length > 1 ? this.replies.shift() : this.replies[0]
+    return reply ?? { text: 'Nothing is planned.' }
   }
 }
 
 /** A refusal as JSON. */
-export function refuse(status: number, body: unknown, headers: Record<string, string> = {}): Play {
+export function errorReply(status: number, body: unknown, headers: Record<string, string> = {}): ScriptedReply {
   return (response) => {
     response.writeHead(status, { 'content-type': 'application/json', ...headers })
     response.end(typeof body === 'string' ? body : JSON.stringify(body))
   }
 }
 
-function framesOf(path: string, said: Said, n: string): object[] {
-  if (path.includes('chat/completions')) return chatFrames(said, n)
-  if (path.includes('/responses')) return responsesFrames(said, n)
-  if (path.includes('/messages')) return anthropicFrames(said, n)
-  return geminiFrames(said)
+function replyChunks(path: string, reply: ModelReply, n: string): object[] {
+  if (path.includes('chat/completions')) return chatChunks(reply, n)
+  if (path.includes('/responses')) return responsesChunks(reply, n)
+  if (path.includes('/messages')) return anthropicChunks(reply, n)
+  return geminiChunks(reply)
 }
 
-function textOf(args: object | string): string {
+function argumentsText(args: object | string): string {
   return typeof args === 'string' ? args : JSON.stringify(args)
 }
 
 /** A text in two pieces. */
-function halves(text: string): string[] {
+function splitInHalf(text: string): string[] {
   const middle = Math.ceil(text.length / 2)
   return [text.slice(0, middle), text.slice(middle)].filter((half) => half !== '')
 }
 
-function chatFrames({ text = '', reasoning = '', calls = [] }: Said, n: string): object[] {
+function chatChunks({ text = '', reasoning = '', calls = [] }: ModelReply, n: string): object[] {
   const chunk = (delta: object, finish_reason: string | null = null) => ({
     id: `chatcmpl-${n}`,
     object: 'chat.completion.chunk',
@@ -138,11 +138,11 @@ function chatFrames({ text = '', reasoning = '', calls = [] }: Said, n: string):
   })
   return [
     chunk({ role: 'assistant', content: '' }),
-    ...halves(reasoning).map((reasoning_content) => chunk({ reasoning_content })),
-    ...halves(text).map((content) => chunk({ content })),
+    ...splitInHalf(reasoning).map((reasoning_content) => chunk({ reasoning_content })),
+    ...splitInHalf(text).map((content) => chunk({ content })),
     ...calls.flatMap(({ name, arguments: args }, index) => {
       const first = { index, id: `call_${n}_${index}`, type: 'function', function: { name, arguments: '' } }
-      const rest = halves(textOf(args)).map((piece) => ({ index, function: { arguments: piece } }))
+      const rest = splitInHalf(argumentsText(args)).map((piece) => ({ index, function: { arguments: piece } }))
       return [first, ...rest].map((one) => chunk({ tool_calls: [one] }))
     }),
     chunk({}, calls.length > 0 ? 'tool_calls' : 'stop'),
@@ -150,7 +150,7 @@ function chatFrames({ text = '', reasoning = '', calls = [] }: Said, n: string):
   ]
 }
 
-function responsesFrames({ text = '', calls = [] }: Said, n: string): object[] {
+function responsesChunks({ text = '', calls = [] }: ModelReply, n: string): object[] {
   const response = { id: `resp_${n}`, object: 'response', created_at: 1, model: 'm', status: 'in_progress' }
   const items: { readonly item: Record<string, unknown>; readonly deltas: object[] }[] = []
   if (text !== '') {
@@ -158,7 +158,7 @@ function responsesFrames({ text = '', calls = [] }: Said, n: string): object[] {
     const output_text = { type: 'output_text', text, annotations: [] }
     items.push({
       item: { type: 'message', id, role: 'assistant', status: 'completed', content: [output_text] },
-      deltas: halves(text).map((delta) => ({
+      deltas: splitInHalf(text).map((delta) => ({
         type: 'response.output_text.delta',
         item_id: id,
         content_index: 0,
@@ -174,10 +174,10 @@ function responsesFrames({ text = '', calls = [] }: Said, n: string): object[] {
         id,
         call_id: `call_${n}_${index}`,
         name,
-        arguments: textOf(args),
+        arguments: argumentsText(args),
         status: 'completed',
       },
-      deltas: halves(textOf(args)).map((delta) => ({
+      deltas: splitInHalf(argumentsText(args)).map((delta) => ({
         type: 'response.function_call_arguments.delta',
         item_id: id,
         delta,
@@ -207,7 +207,7 @@ function responsesFrames({ text = '', calls = [] }: Said, n: string): object[] {
   ]
 }
 
-function anthropicFrames({ text = '', calls = [] }: Said, n: string): object[] {
+function anthropicChunks({ text = '', calls = [] }: ModelReply, n: string): object[] {
   const message = {
     id: `msg_${n}`,
     type: 'message',
@@ -224,12 +224,12 @@ function anthropicFrames({ text = '', calls = [] }: Said, n: string): object[] {
       : [
           {
             block: { type: 'text', text: '' },
-            deltas: halves(text).map((piece) => ({ type: 'text_delta', text: piece })),
+            deltas: splitInHalf(text).map((piece) => ({ type: 'text_delta', text: piece })),
           },
         ]),
     ...calls.map(({ name, arguments: args }, index) => ({
       block: { type: 'tool_use', id: `toolu_${n}_${index}`, name, input: {} },
-      deltas: halves(textOf(args)).map((partial_json) => ({ type: 'input_json_delta', partial_json })),
+      deltas: splitInHalf(argumentsText(args)).map((partial_json) => ({ type: 'input_json_delta', partial_json })),
     })),
   ]
   const stop_reason = calls.length > 0 ? 'tool_use' : 'end_turn'
@@ -246,7 +246,7 @@ function anthropicFrames({ text = '', calls = [] }: Said, n: string): object[] {
 }
 
 /** Gemini sends arguments as objects, so there are none that do not parse. */
-function geminiFrames({ text = '', calls = [] }: Said): object[] {
+function geminiChunks({ text = '', calls = [] }: ModelReply): object[] {
   const usageMetadata = { promptTokenCount: 90, candidatesTokenCount: 10, totalTokenCount: 100 }
   const chunk = (parts: object[], more: object = {}) => ({
     candidates: [{ content: { role: 'model', parts }, index: 0, ...more }],
@@ -257,7 +257,7 @@ function geminiFrames({ text = '', calls = [] }: Said): object[] {
     functionCall: { name, args: typeof args === 'string' ? {} : args },
   }))
   return [
-    ...halves(text).map((piece) => chunk([{ text: piece }])),
+    ...splitInHalf(text).map((piece) => chunk([{ text: piece }])),
     ...parts.map((part) => chunk([part])),
     chunk([], { finishReason: 'STOP' }),
   ]

@@ -6,31 +6,31 @@ import { startProcess } from './agent-server.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 /** What npm says when it is the registry that it lacks. */
-const unreachable =
+const registryUnreachable =
   /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|EHOSTUNREACH|ERR_SOCKET_TIMEOUT/
 
-export interface Ended {
+export interface ProgramResult {
   readonly code: number | null
   readonly output: string
 }
 
 /** Runs a program to its end. Settings of ours in the environment are not inherited. */
-export async function ended(
+export async function runProgram(
   program: string,
   args: readonly string[],
   options: { cwd: string; env?: Record<string, string> },
-): Promise<Ended> {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|VITEST)/.test(name))
+): Promise<ProgramResult> {
+  const inheritedEnv = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|VITEST)/.test(name))
   const child = spawn(program, args, {
     cwd: options.cwd,
-    env: { ...Object.fromEntries(inherited), ...options.env },
+    env: { ...Object.fromEntries(inheritedEnv), ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
-  return await new Promise((done, fail) => {
-    child.on('error', fail)
-    child.on('close', (code) => done({ code, output }))
+  return await new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code) => resolve({ code, output }))
   })
 }
 
@@ -42,20 +42,20 @@ export interface Installation extends AsyncDisposable {
 }
 
 /** Packs and installs. A string instead says why npm could not: there is no registry and not all is in its cache. */
-export async function install(): Promise<Installation | string> {
+export async function installPackages(): Promise<Installation | string> {
   const base = await mkdtemp(join(tmpdir(), 'slipway-installed-'))
   const remove = () => rm(base, { recursive: true, force: true })
   try {
-    const [packed, directory] = [join(base, 'dist'), join(base, 'app')]
-    await must(process.execPath, [join(root, 'scripts/release.ts'), '--out', packed], root)
+    const [packageDirectory, directory] = [join(base, 'dist'), join(base, 'app')]
+    await runOrThrow(process.execPath, [join(root, 'scripts/release.ts'), '--out', packageDirectory], root)
     await mkdir(directory)
     await writeFile(join(directory, 'package.json'), '{ "name": "app", "private": true, "type": "module" }\n')
-    const files = (await readdir(packed)).map((name) => join(packed, name))
+    const files = (await readdir(packageDirectory)).map((name) => join(packageDirectory, name))
     const flags = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund', '--fetch-retries=1']
-    const { code, output } = await ended('npm', ['install', ...flags, ...files], { cwd: directory })
-    if (code !== 0 && unreachable.test(output)) {
+    const { code, output } = await runProgram('npm', ['install', ...flags, ...files], { cwd: directory })
+    if (code !== 0 && registryUnreachable.test(output)) {
       await remove()
-      return `npm could not install: ${unreachable.exec(output)?.[0]}`
+      return `npm could not install: ${registryUnreachable.exec(output)?.[0]}`
     }
     if (code !== 0) throw new Error(`npm install ended with ${code}: ${output}`)
     const command = join(directory, 'node_modules/slipway/packages/cli/src/main.js')
@@ -66,13 +66,13 @@ export async function install(): Promise<Installation | string> {
   }
 }
 
-async function must(program: string, args: readonly string[], cwd: string): Promise<void> {
-  const { code, output } = await ended(program, args, { cwd })
+async function runOrThrow(program: string, args: readonly string[], cwd: string): Promise<void> {
+  const { code, output } = await runProgram(program, args, { cwd })
   if (code !== 0) throw new Error(`${program} ended with ${code}: ${output}`)
 }
 
 /** `slipway serve` of an installation, with a key. */
-export async function serveInstalled({ directory, command }: Installation, sessionKey: string) {
+export async function startInstalledServer({ directory, command }: Installation, sessionKey: string) {
   const data = join(dirname(directory), 'data')
   const home = join(dirname(directory), 'home')
   await mkdir(home, { recursive: true })

@@ -3,59 +3,59 @@ import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /** A reverse proxy of a test's own: it shows a server below a path of its address. */
-export interface Front extends AsyncDisposable {
+export interface ReverseProxy extends AsyncDisposable {
   /** With the path, without a slash at its end. */
   readonly url: string
   /** Where it sends what comes; may be set later. */
   target: string
   /** What has come through it: methods and addresses as the proxy saw them. */
-  readonly seen: readonly string[]
+  readonly requests: readonly string[]
 }
 
 /** `strips`: the target is asked without the path, as many proxies are set up; otherwise with it. */
-export async function openFront(
+export async function openReverseProxy(
   path: string,
   options: { readonly strips: boolean; readonly port?: number },
-): Promise<Front> {
-  const seen: string[] = []
+): Promise<ReverseProxy> {
+  const requests: string[] = []
   const sockets = new Set<{ destroy(): void }>()
-  const addressOf = (raw: IncomingMessage) => {
-    seen.push(`${raw.method} ${raw.url}`)
-    const inner = raw.url?.startsWith(`${path}/`) ? raw.url.slice(path.length) : undefined
-    return inner === undefined ? undefined : new URL(options.strips ? inner : String(raw.url), front.target)
+  const targetUrl = (raw: IncomingMessage) => {
+    requests.push(`${raw.method} ${raw.url}`)
+    const upstreamSocket = raw.url?.startsWith(`${path}/`) ? raw.url.slice(path.length) : undefined
+    return upstreamSocket === undefined ? undefined : new URL(options.strips ? upstreamSocket : String(raw.url), proxy.target)
   }
   const server = createServer((raw, res) => {
-    const url = addressOf(raw)
+    const url = targetUrl(raw)
     if (url === undefined) return void res.writeHead(404).end('nothing of ours')
-    const onward = request(url, { method: raw.method, headers: raw.headers }, (answer) => {
-      res.writeHead(answer.statusCode ?? 502, answer.headers)
-      answer.pipe(res)
+    const upstream = request(url, { method: raw.method, headers: raw.headers }, (upstreamResponse) => {
+      res.writeHead(upstreamResponse.statusCode ?? 502, upstreamResponse.headers)
+      upstreamResponse.pipe(res)
     })
-    onward.on('error', () => res.destroy())
-    raw.pipe(onward)
+    upstream.on('error', () => res.destroy())
+    raw.pipe(upstream)
   })
   server.on('upgrade', (raw, net, head) => {
-    const url = addressOf(raw)
+    const url = targetUrl(raw)
     net.on('error', () => net.destroy())
     if (url === undefined) return void net.destroy()
-    const onward = request(url, { headers: raw.headers })
-    onward.on('error', () => net.destroy())
-    onward.on('response', (answer) => {
-      net.end(`HTTP/1.1 ${answer.statusCode} Refused\r\nconnection: close\r\n\r\n`)
-      answer.resume()
+    const upstream = request(url, { headers: raw.headers })
+    upstream.on('error', () => net.destroy())
+    upstream.on('response', (upstreamResponse) => {
+      net.end(`HTTP/1.1 ${upstreamResponse.statusCode} Refused\r\nconnection: close\r\n\r\n`)
+      upstreamResponse.resume()
     })
-    onward.on('upgrade', (answer, inner, first) => {
-      const lines = answer.rawHeaders.flatMap((name, at, all) =>
+    upstream.on('upgrade', (upstreamResponse, upstreamSocket, first) => {
+      const lines = upstreamResponse.rawHeaders.flatMap((name, at, all) =>
         at % 2 === 0 ? [`${name}: ${all[at + 1]}`] : [],
       )
       net.write(`HTTP/1.1 101 Switching Protocols\r\n${lines.join('\r\n')}\r\n\r\n`)
       net.write(first)
-      inner.write(head)
-      inner.on('error', () => net.destroy())
-      inner.pipe(net).pipe(inner)
-      net.on('close', () => inner.destroy())
+      upstreamSocket.write(head)
+      upstreamSocket.on('error', () => net.destroy())
+      upstreamSocket.pipe(net).pipe(upstreamSocket)
+      net.on('close', () => upstreamSocket.destroy())
     })
-    onward.end()
+    upstream.end()
   })
   server.on('connection', (socket) => {
     sockets.add(socket)
@@ -63,15 +63,15 @@ export async function openFront(
   })
   server.listen(options.port ?? 0, '127.0.0.1')
   await once(server, 'listening')
-  const front: Front = {
+  const proxy: ReverseProxy = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`,
     target: '',
-    seen,
+    requests,
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy()
       server.close()
       await once(server, 'close')
     },
   }
-  return front
+  return proxy
 }

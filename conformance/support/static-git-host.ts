@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 /** A host of git repositories: `good/repo` can be cloned with the token; anything else is refused with all that was sent. */
-export class GitHost implements AsyncDisposable {
+export class StaticGitHost implements AsyncDisposable {
   readonly url: string
   /** What came in headers of authorization, decoded. */
   readonly logins: string[] = []
@@ -17,16 +17,16 @@ export class GitHost implements AsyncDisposable {
     this.#server = gitServer
     this.#root = root
     this.url = `http://127.0.0.1:${(gitServer.address() as AddressInfo).port}` // it listens on a port
-    gitServer.on('request', (request, response) => void this.#answer(request, response))
+    gitServer.on('request', (request, response) => void this.#handle(request, response))
   }
 
   /** `folder`: where its repositories are made; `setup`: the setup script of the one that can be cloned. */
-  static async open(folder: string, setup: string): Promise<GitHost> {
+  static async open(folder: string, setup: string): Promise<StaticGitHost> {
     const root = join(folder, 'git')
     await makeRepository(join(root, 'good'), setup)
     const gitServer = createServer()
     await new Promise<void>((resolve) => gitServer.listen(0, '127.0.0.1', resolve))
-    return new GitHost(gitServer, root)
+    return new StaticGitHost(gitServer, root)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -34,7 +34,7 @@ export class GitHost implements AsyncDisposable {
     await new Promise((resolve) => this.#server.close(resolve))
   }
 
-  async #answer({ url = '', headers }: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #handle({ url = '', headers }: IncomingMessage, response: ServerResponse): Promise<void> {
     const { authorization } = headers
     if (authorization === undefined)
       return void response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
@@ -42,8 +42,8 @@ export class GitHost implements AsyncDisposable {
     this.logins.push(login)
     const path = url.replace(/\?.*$/, '')
     if (!path.startsWith('/good/')) {
-      const said = `${authorization}\n${login}\n${encodeURIComponent(login)}\n`
-      return void response.writeHead(403, { 'content-type': 'text/plain' }).end(said)
+      const text = `${authorization}\n${login}\n${encodeURIComponent(login)}\n`
+      return void response.writeHead(403, { 'content-type': 'text/plain' }).end(text)
     }
     const bytes = await readFile(join(this.#root, path)).catch(() => undefined)
     response.writeHead(bytes === undefined ? 404 : 200).end(bytes)
@@ -55,13 +55,13 @@ async function makeRepository(folder: string, setup: string): Promise<void> {
   const work = join(folder, 'work')
   await mkdir(join(work, '.openhands'), { recursive: true })
   await writeFile(join(work, '.openhands', 'setup.sh'), setup)
-  const run = async (...args: string[]) => {
+  const git = async (...args: string[]) => {
     const settings = ['-c', 'user.name=t', '-c', 'user.email=t@t', '-c', 'init.defaultBranch=main']
     await promisify(execFile)('git', [...settings, ...args], { cwd: work })
   }
-  await run('init', '--quiet')
-  await run('add', '-A')
-  await run('commit', '--quiet', '-m', 'One')
-  await run('clone', '--quiet', '--bare', work, join(folder, 'repo.git'))
-  await run('-C', join(folder, 'repo.git'), 'update-server-info')
+  await git('init', '--quiet')
+  await git('add', '-A')
+  await git('commit', '--quiet', '-m', 'One')
+  await git('clone', '--quiet', '--bare', work, join(folder, 'repo.git'))
+  await git('-C', join(folder, 'repo.git'), 'update-server-info')
 }

@@ -18,30 +18,30 @@ const cache = resolve(import.meta.dirname, '../../node_modules/.cache/slipway')
  * The folder of the unpacked web client: the one that `SLIPWAY_WEB_CLIENT` names, or the package, fetched once with npm and checked
  * against its hash. Otherwise the reason why there is none. Its dependencies are not installed; the build has all that it needs.
  */
-export async function webClient(): Promise<{ readonly directory: string } | { readonly reason: string }> {
-  const given = process.env.SLIPWAY_WEB_CLIENT
-  if (given !== undefined) return { directory: given }
+export async function findWebClient(): Promise<{ readonly directory: string } | { readonly reason: string }> {
+  const override = process.env.SLIPWAY_WEB_CLIENT
+  if (override !== undefined) return { directory: override }
   const directory = join(cache, `${webPackage.name.replace(/\W+/g, '-')}-${webPackage.version}`)
   try {
     await access(join(directory, 'build', 'index.html'))
     return { directory }
   } catch {
-    return await fetchInto(directory)
+    return await downloadInto(directory)
   }
 }
 
-async function fetchInto(directory: string): Promise<{ directory: string } | { reason: string }> {
+async function downloadInto(directory: string): Promise<{ directory: string } | { reason: string }> {
   await mkdir(cache, { recursive: true })
   const work = await mkdtemp(join(cache, 'fetch-'))
   try {
-    const wanted = `${webPackage.name}@${webPackage.version}`
-    const packed = await run('npm', ['pack', wanted, '--pack-destination', work, '--silent'])
+    const spec = `${webPackage.name}@${webPackage.version}`
+    const packed = await run('npm', ['pack', spec, '--pack-destination', work, '--silent'])
     const file = (await readdir(work)).find((name) => name.endsWith('.tgz'))
-    if (packed !== 0 || file === undefined) return { reason: `npm could not fetch ${wanted}` }
+    if (packed !== 0 || file === undefined) return { reason: `npm could not fetch ${spec}` }
     const path = join(work, file)
-    const found = `sha512-${hash('sha512', await readFile(path), 'base64')}`
-    if (found !== webPackage.integrity) return { reason: `${wanted} is not what was tried: ${found}` }
-    if ((await run('tar', ['-xzf', path, '-C', work])) !== 0) return { reason: `${wanted} was not unpacked` }
+    const integrity = `sha512-${hash('sha512', await readFile(path), 'base64')}`
+    if (integrity !== webPackage.integrity) return { reason: `${spec} is not what was tried: ${integrity}` }
+    if ((await run('tar', ['-xzf', path, '-C', work])) !== 0) return { reason: `${spec} was not unpacked` }
     await rm(directory, { recursive: true, force: true })
     await rename(join(work, 'package'), directory)
     return { directory }

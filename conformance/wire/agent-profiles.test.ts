@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { type Info, scripted } from '../support/agent-driver.ts'
-import { nowhere, openWire, prove } from './wire-server.ts'
+import { type ConversationInfo, scriptedModel } from '../support/agent-driver.ts'
+import { unknownId, openWireServer, wireCase } from './wire-server.ts'
 
-const wire = openWire()
+const wire = openWireServer()
 const url = (name: string, rest = '') => `/api/agent-profiles/${name}${rest}`
-const fresh = () => `wire-${randomUUID().slice(0, 8)}`
+const uniqueName = () => `wire-${randomUUID().slice(0, 8)}`
 
 interface Profile {
   readonly id: string
@@ -17,18 +17,18 @@ interface Profiles {
   readonly profiles: readonly Profile[]
   readonly active_agent_profile_id: string | null
 }
-const list = () => wire.must<Profiles>('GET', '/api/agent-profiles')
-const one = async (name: string) => (await wire.must<{ profile: Profile }>('GET', url(name))).profile
+const listProfiles = () => wire.requestOrThrow<Profiles>('GET', '/api/agent-profiles')
+const getProfile = async (name: string) => (await wire.requestOrThrow<{ profile: Profile }>('GET', url(name))).profile
 const body = { agent_kind: 'openhands', llm_profile_ref: 'none-such' }
 
-async function saved(more: object = {}): Promise<string> {
-  const name = fresh()
-  await wire.must('POST', url(name), { body: { ...body, ...more } })
+async function saveProfile(more: object = {}): Promise<string> {
+  const name = uniqueName()
+  await wire.requestOrThrow('POST', url(name), { body: { ...body, ...more } })
   return name
 }
 
-prove('GET /api/agent-profiles', 'is never empty, and names the active one', async () => {
-  const { profiles, active_agent_profile_id } = await list()
+wireCase('GET /api/agent-profiles', 'is never empty, and names the active one', async () => {
+  const { profiles, active_agent_profile_id } = await listProfiles()
   expect(profiles.length).toBeGreaterThan(0)
   for (const profile of profiles)
     expect(profile).toMatchObject({
@@ -39,88 +39,88 @@ prove('GET /api/agent-profiles', 'is never empty, and names the active one', asy
   expect([null, ...profiles.map(({ id }) => id)]).toContain(active_agent_profile_id)
 })
 
-prove('GET /api/agent-profiles/{name}', 'is one with all its members; unknown is 404', async () => {
-  const name = await saved()
-  expect(await wire.must('GET', url(name))).toMatchObject({
+wireCase('GET /api/agent-profiles/{name}', 'is one with all its members; unknown is 404', async () => {
+  const name = await saveProfile()
+  expect(await wire.requestOrThrow('GET', url(name))).toMatchObject({
     name,
     profile: { name, agent_kind: 'openhands', llm_profile_ref: 'none-such', disabled_skills: [] },
   })
-  await wire.must('DELETE', url(name))
-  expect(await wire.status('GET', url(name))).toBe(404)
+  await wire.requestOrThrow('DELETE', url(name))
+  expect(await wire.requestStatus('GET', url(name))).toBe(404)
 })
 
-prove(
+wireCase(
   'POST /api/agent-profiles/{name}',
   'keeps its id and counts revisions; refuses what it does not know',
   async () => {
-    const name = fresh()
-    const done = await wire.ask('POST', url(name), { body })
+    const name = uniqueName()
+    const done = await wire.request('POST', url(name), { body })
     expect([done.status, done.body]).toEqual([201, { name, message: expect.any(String) }])
-    const first = await one(name)
-    await wire.must('POST', url(name), { body: { ...body, tool_concurrency_limit: 2 } })
-    const second = await one(name)
+    const first = await getProfile(name)
+    await wire.requestOrThrow('POST', url(name), { body: { ...body, tool_concurrency_limit: 2 } })
+    const second = await getProfile(name)
     expect(second).toMatchObject({ id: first.id, revision: first.revision + 1, tool_concurrency_limit: 2 })
-    await wire.must('DELETE', url(name))
+    await wire.requestOrThrow('DELETE', url(name))
     for (const bad of [{ llm_profile_ref: 'x' }, { ...body, unknown: 1 }, { ...body, agent_kind: 'x' }, []])
-      expect([bad, await wire.status('POST', url(fresh()), { body: bad })]).toEqual([bad, 422])
-    expect(await wire.status('POST', url('-x'), { body })).toBe(422)
+      expect([bad, await wire.requestStatus('POST', url(uniqueName()), { body: bad })]).toEqual([bad, 422])
+    expect(await wire.requestStatus('POST', url('-x'), { body })).toBe(422)
   },
 )
 
-prove('DELETE /api/agent-profiles/{name}', 'is done once and again', async () => {
-  const name = await saved()
+wireCase('DELETE /api/agent-profiles/{name}', 'is done once and again', async () => {
+  const name = await saveProfile()
   for (let times = 0; times < 2; times += 1)
-    expect(await wire.must('DELETE', url(name))).toEqual({ name, message: expect.any(String) })
+    expect(await wire.requestOrThrow('DELETE', url(name))).toEqual({ name, message: expect.any(String) })
 })
 
-prove('POST /api/agent-profiles/{name}/rename', 'moves it with its id; 404 unknown, 409 taken', async () => {
-  const [name, other, next] = [await saved(), await saved(), fresh()]
-  const { id } = await one(name)
-  expect(await wire.status('POST', url(name, '/rename'), { body: { new_name: other } })).toBe(409)
-  await wire.must('POST', url(name, '/rename'), { body: { new_name: next } })
-  expect((await one(next)).id).toBe(id)
-  expect(await wire.status('POST', url(name, '/rename'), { body: { new_name: fresh() } })).toBe(404)
-  for (const each of [next, other]) await wire.must('DELETE', url(each))
+wireCase('POST /api/agent-profiles/{name}/rename', 'moves it with its id; 404 unknown, 409 taken', async () => {
+  const [name, other, next] = [await saveProfile(), await saveProfile(), uniqueName()]
+  const { id } = await getProfile(name)
+  expect(await wire.requestStatus('POST', url(name, '/rename'), { body: { new_name: other } })).toBe(409)
+  await wire.requestOrThrow('POST', url(name, '/rename'), { body: { new_name: next } })
+  expect((await getProfile(next)).id).toBe(id)
+  expect(await wire.requestStatus('POST', url(name, '/rename'), { body: { new_name: uniqueName() } })).toBe(404)
+  for (const each of [next, other]) await wire.requestOrThrow('DELETE', url(each))
 })
 
-prove('POST /api/agent-profiles/{id}/activate', 'is by uuid; unknown is 404', async () => {
-  const before = (await list()).active_agent_profile_id
-  const name = await saved()
-  const { id } = await one(name)
-  expect(await wire.must('POST', url(id, '/activate'), { body: {} })).toMatchObject({
+wireCase('POST /api/agent-profiles/{id}/activate', 'is by uuid; unknown is 404', async () => {
+  const before = (await listProfiles()).active_agent_profile_id
+  const name = await saveProfile()
+  const { id } = await getProfile(name)
+  expect(await wire.requestOrThrow('POST', url(id, '/activate'), { body: {} })).toMatchObject({
     id,
     message: expect.any(String),
     agent_settings_applied: expect.any(Boolean),
   })
-  expect((await list()).active_agent_profile_id).toBe(id)
-  expect(await wire.must('GET', '/api/settings')).toMatchObject({ active_agent_profile_id: id })
-  expect(await wire.status('POST', url(nowhere, '/activate'), { body: {} })).toBe(404)
-  if (before !== null) await wire.must('POST', url(before, '/activate'), { body: {} })
-  await wire.must('DELETE', url(name))
+  expect((await listProfiles()).active_agent_profile_id).toBe(id)
+  expect(await wire.requestOrThrow('GET', '/api/settings')).toMatchObject({ active_agent_profile_id: id })
+  expect(await wire.requestStatus('POST', url(unknownId, '/activate'), { body: {} })).toBe(404)
+  if (before !== null) await wire.requestOrThrow('POST', url(before, '/activate'), { body: {} })
+  await wire.requestOrThrow('DELETE', url(name))
 })
 
-prove(
+wireCase(
   'POST /api/agent-profiles/{name}/materialize',
   'says what is missing, and what a conversation would get',
   async () => {
-    const name = await saved()
-    expect(await wire.must('POST', url(name, '/materialize'), { body: {} })).toMatchObject({
+    const name = await saveProfile()
+    expect(await wire.requestOrThrow('POST', url(name, '/materialize'), { body: {} })).toMatchObject({
       agent_kind: 'openhands',
       valid: false,
       errors: [expect.anything()],
       llm_profile_resolved: false,
       dangling_mcp_server_refs: [],
     })
-    const llm = fresh()
-    await wire.must('POST', `/api/profiles/${llm}`, {
-      body: { llm: { ...scripted([{ text: 'Hi.' }]), api_key: 'agent-canary' } },
+    const llm = uniqueName()
+    await wire.requestOrThrow('POST', `/api/profiles/${llm}`, {
+      body: { llm: { ...scriptedModel([{ text: 'Hi.' }]), api_key: 'agent-canary' } },
     })
-    await wire.must('POST', url(name), { body: { ...body, llm_profile_ref: llm } })
-    const good = await wire.must('POST', url(name, '/materialize'), { body: {} })
+    await wire.requestOrThrow('POST', url(name), { body: { ...body, llm_profile_ref: llm } })
+    const good = await wire.requestOrThrow('POST', url(name, '/materialize'), { body: {} })
     expect(good).toMatchObject({ valid: true, errors: [], llm_profile_resolved: true, llm_api_key_set: true })
     expect(JSON.stringify(good)).not.toContain('agent-canary')
-    const { id, revision } = await one(name)
-    const made = await wire.ask<Info>('POST', '/api/conversations', {
+    const { id, revision } = await getProfile(name)
+    const made = await wire.request<ConversationInfo>('POST', '/api/conversations', {
       body: { agent_profile_id: id, workspace: { working_dir: wire.directory } },
     })
     expect([made.status, made.body]).toEqual([
@@ -128,8 +128,8 @@ prove(
       expect.objectContaining({ launched_agent_profile: { agent_profile_id: id, revision } }),
     ])
     expect(made.body).toMatchObject({ agent: { llm: { model: 'scripted/test' } } })
-    await wire.must('DELETE', url(name))
-    await wire.must('DELETE', `/api/profiles/${llm}`)
-    expect(await wire.status('POST', url(name, '/materialize'), { body: {} })).toBe(404)
+    await wire.requestOrThrow('DELETE', url(name))
+    await wire.requestOrThrow('DELETE', `/api/profiles/${llm}`)
+    expect(await wire.requestStatus('POST', url(name, '/materialize'), { body: {} })).toBe(404)
   },
 )

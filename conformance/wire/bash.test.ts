@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { nowhere, openWire, prove } from './wire-server.ts'
+import { unknownId, openWireServer, wireCase } from './wire-server.ts'
 
-const wire = openWire()
+const wire = openWireServer()
 
 interface BashEvent {
   readonly id: string
@@ -18,25 +18,25 @@ interface BashPage {
   readonly next_page_id: string | null
 }
 
-const start = (body: object) => wire.must<BashEvent>('POST', '/api/bash/start_bash_command', { body })
-const search = (query: Record<string, string>) =>
-  wire.must<BashPage>('GET', '/api/bash/bash_events/search', { query })
+const startCommand = (body: object) => wire.requestOrThrow<BashEvent>('POST', '/api/bash/start_bash_command', { body })
+const searchEvents = (query: Record<string, string>) =>
+  wire.requestOrThrow<BashPage>('GET', '/api/bash/bash_events/search', { query })
 
 /** As the clients wait: by what is new since the last order. */
-async function outputOf(id: string): Promise<BashEvent[]> {
+async function waitForOutput(id: string): Promise<BashEvent[]> {
   const found: BashEvent[] = []
   for (;;) {
     const order = found.at(-1)?.order
     const more = order === undefined ? {} : { order__gt: String(order) }
-    const { items } = await search({ kind__eq: 'BashOutput', command_id__eq: id, limit: '100', ...more })
+    const { items } = await searchEvents({ kind__eq: 'BashOutput', command_id__eq: id, limit: '100', ...more })
     found.push(...items)
     if (found.at(-1)?.exit_code != null) return found
     await sleep(50)
   }
 }
 
-prove('POST /api/bash/start_bash_command', 'answers at once, and its output comes by order', async () => {
-  const command = await start({ command: 'echo out; echo err >&2; exit 7', cwd: wire.directory, timeout: 20 })
+wireCase('POST /api/bash/start_bash_command', 'answers at once, and its output comes by order', async () => {
+  const command = await startCommand({ command: 'echo out; echo err >&2; exit 7', cwd: wire.directory, timeout: 20 })
   expect(command).toMatchObject({
     id: expect.any(String),
     kind: 'BashCommand',
@@ -45,49 +45,49 @@ prove('POST /api/bash/start_bash_command', 'answers at once, and its output come
     timeout: 20,
     timestamp: expect.stringMatching(/(Z|\+00:00)$/),
   })
-  const outputs = await outputOf(command.id)
+  const outputs = await waitForOutput(command.id)
   expect(outputs.map(({ order }) => order)).toEqual(outputs.map((_, n) => n))
   expect(outputs.map(({ stdout }) => stdout ?? '').join('')).toBe('out\n')
   expect(outputs.map(({ stderr }) => stderr ?? '').join('')).toBe('err\n')
   expect(outputs.at(-1)?.exit_code).toBe(7)
 })
 
-prove(
+wireCase(
   'POST /api/bash/start_bash_command',
   'has five minutes by default, and refuses what is no command',
   async () => {
-    expect(await start({ command: 'true' })).toMatchObject({ timeout: 300, cwd: null })
+    expect(await startCommand({ command: 'true' })).toMatchObject({ timeout: 300, cwd: null })
     for (const body of [{}, { command: 5 }, { command: 'true', timeout: 'x' }])
-      expect(await wire.status('POST', '/api/bash/start_bash_command', { body })).toBe(422)
+      expect(await wire.requestStatus('POST', '/api/bash/start_bash_command', { body })).toBe(422)
   },
 )
 
-prove(
+wireCase(
   'GET /api/bash/bash_events/search',
   'filters by kind, command and order, in pages, with nulls',
   async () => {
-    const { id } = await start({ command: 'echo searched' })
-    await outputOf(id)
-    const { items } = await search({ command_id__eq: id, kind__eq: 'BashOutput' })
+    const { id } = await startCommand({ command: 'echo searched' })
+    await waitForOutput(id)
+    const { items } = await searchEvents({ command_id__eq: id, kind__eq: 'BashOutput' })
     for (const item of items) {
       expect(item).toMatchObject({ kind: 'BashOutput', command_id: expect.any(String) })
       expect(item).toHaveProperty('stderr', null)
     }
     const last = String(items.at(-1)?.order)
-    expect((await search({ command_id__eq: id, kind__eq: 'BashOutput', order__gt: last })).items).toEqual([])
-    const newest = await search({ kind__eq: 'BashCommand', sort_order: 'TIMESTAMP_DESC', limit: '1' })
+    expect((await searchEvents({ command_id__eq: id, kind__eq: 'BashOutput', order__gt: last })).items).toEqual([])
+    const newest = await searchEvents({ kind__eq: 'BashCommand', sort_order: 'TIMESTAMP_DESC', limit: '1' })
     expect(newest.items).toMatchObject([{ id, kind: 'BashCommand' }])
     for (const limit of ['0', '101'])
-      expect(await wire.status('GET', '/api/bash/bash_events/search', { query: { limit } })).toBe(422)
+      expect(await wire.requestStatus('GET', '/api/bash/bash_events/search', { query: { limit } })).toBe(422)
   },
 )
 
-prove(
+wireCase(
   'POST /api/bash/execute_bash_command',
   'answers all of the output in one, and the exit code',
   async () => {
     const body = { command: 'cd / && pwd && seq 1 200000 | tail -c 1200000; echo e >&2; exit 5', timeout: 30 }
-    const output = await wire.must<BashEvent>('POST', '/api/bash/execute_bash_command', { body })
+    const output = await wire.requestOrThrow<BashEvent>('POST', '/api/bash/execute_bash_command', { body })
     expect(output).toMatchObject({ kind: 'BashOutput', exit_code: 5, stderr: 'e\n' })
     expect(output.stdout?.startsWith('/\n')).toBe(true)
     expect(output.stdout?.endsWith('199999\n200000\n')).toBe(true)
@@ -95,34 +95,34 @@ prove(
   },
 )
 
-prove(
+wireCase(
   'POST /api/bash/execute_bash_command',
   'ends a command that takes too long, with its children',
   async () => {
-    const output = await wire.must<BashEvent>('POST', '/api/bash/execute_bash_command', {
+    const output = await wire.requestOrThrow<BashEvent>('POST', '/api/bash/execute_bash_command', {
       body: { command: 'echo begun; sleep 300 & sleep 300', timeout: 1 },
     })
     expect(output).toMatchObject({ exit_code: -1, stdout: 'begun\n' })
   },
 )
 
-prove('GET /api/bash/bash_events/{event_id}', 'is one command or output; unknown is 404', async () => {
-  const command = await start({ command: 'true' })
-  const [output] = await outputOf(command.id)
-  expect(await wire.must('GET', `/api/bash/bash_events/${command.id}`)).toEqual(command)
-  expect(await wire.must('GET', `/api/bash/bash_events/${output?.id}`)).toEqual(output)
-  expect(await wire.status('GET', `/api/bash/bash_events/${nowhere}`)).toBe(404)
+wireCase('GET /api/bash/bash_events/{event_id}', 'is one command or output; unknown is 404', async () => {
+  const command = await startCommand({ command: 'true' })
+  const [output] = await waitForOutput(command.id)
+  expect(await wire.requestOrThrow('GET', `/api/bash/bash_events/${command.id}`)).toEqual(command)
+  expect(await wire.requestOrThrow('GET', `/api/bash/bash_events/${output?.id}`)).toEqual(output)
+  expect(await wire.requestStatus('GET', `/api/bash/bash_events/${unknownId}`)).toBe(404)
 })
 
-prove('GET /api/bash/bash_events/', 'answers several ids of a body, null for the missing', async () => {
-  const command = await start({ command: 'true' })
-  const found = await wire.getWithBody('/api/bash/bash_events/', [command.id, nowhere])
+wireCase('GET /api/bash/bash_events/', 'answers several ids of a body, null for the missing', async () => {
+  const command = await startCommand({ command: 'true' })
+  const found = await wire.getWithBody('/api/bash/bash_events/', [command.id, unknownId])
   expect(found).toEqual({ status: 200, body: [command, null] })
 })
 
-prove('DELETE /api/bash/bash_events', 'clears what is done, and says how much that was', async () => {
-  await wire.bash('true')
-  const { cleared_count } = await wire.must<{ cleared_count: number }>('DELETE', '/api/bash/bash_events')
+wireCase('DELETE /api/bash/bash_events', 'clears what is done, and says how much that was', async () => {
+  await wire.runCommand('true')
+  const { cleared_count } = await wire.requestOrThrow<{ cleared_count: number }>('DELETE', '/api/bash/bash_events')
   expect(cleared_count).toBeGreaterThanOrEqual(2)
-  expect(await wire.must('DELETE', '/api/bash/bash_events')).toEqual({ cleared_count: 0 })
+  expect(await wire.requestOrThrow('DELETE', '/api/bash/bash_events')).toEqual({ cleared_count: 0 })
 })

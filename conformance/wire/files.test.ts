@@ -1,8 +1,8 @@
 import { expect } from 'vitest'
-import { finish, scripted } from '../support/agent-driver.ts'
-import { nowhere, openWire, prove } from './wire-server.ts'
+import { finishStep, scriptedModel } from '../support/agent-driver.ts'
+import { unknownId, openWireServer, wireCase } from './wire-server.ts'
 
-const wire = openWire()
+const wire = openWireServer()
 
 async function download(path: string) {
   const query = new URLSearchParams({ path })
@@ -14,7 +14,7 @@ async function download(path: string) {
   }
 }
 
-prove('POST /api/file/upload', 'stores byte for byte, makes folders, and replaces', async () => {
+wireCase('POST /api/file/upload', 'stores byte for byte, makes folders, and replaces', async () => {
   const bytes = Uint8Array.from({ length: 300_000 }, (_, n) => (n * 7919) % 256)
   const path = `${wire.directory}/deep/er/ö b.bin`
   expect(await wire.upload(path, bytes)).toMatchObject({ status: 200, body: { success: true } })
@@ -23,7 +23,7 @@ prove('POST /api/file/upload', 'stores byte for byte, makes folders, and replace
   expect((await download(path)).bytes).toHaveLength(0)
 })
 
-prove(
+wireCase(
   'POST /api/file/upload',
   'refuses a relative path with 400, and a form without its file with 422',
   async () => {
@@ -31,7 +31,7 @@ prove(
     expect((await wire.upload(wire.directory, 'x')).status).toBe(400)
     const body = new FormData()
     body.append('other', new Blob(['x']))
-    const status = await wire.status('POST', '/api/file/upload', {
+    const status = await wire.requestStatus('POST', '/api/file/upload', {
       query: { path: `${wire.directory}/n` },
       body,
     })
@@ -39,7 +39,7 @@ prove(
   },
 )
 
-prove(
+wireCase(
   'GET /api/file/download',
   'is octet-stream whatever the name says, so that JSON stays bytes',
   async () => {
@@ -52,7 +52,7 @@ prove(
   },
 )
 
-prove(
+wireCase(
   'GET /api/file/download',
   'is 404 for what is missing, 400 for a folder and a relative path',
   async () => {
@@ -62,28 +62,28 @@ prove(
   },
 )
 
-prove(
+wireCase(
   'POST /api/file/create_directory',
   'makes it with parents, again too, at both places, by query and by body',
   async () => {
     for (const [n, mount] of ['/api/file/create_directory', '/file/create_directory'].entries()) {
       const byQuery = `${wire.directory}/made${n}/a/b`
       for (let times = 0; times < 2; times += 1)
-        expect(await wire.status('POST', mount, { query: { path: byQuery } })).toBe(200)
+        expect(await wire.requestStatus('POST', mount, { query: { path: byQuery } })).toBe(200)
       const byBody = `${wire.directory}/made${n}/c`
-      expect(await wire.status('POST', mount, { body: { path: byBody } })).toBe(200)
-      expect(await wire.bash(`cd '${wire.directory}/made${n}' && find . -type d | sort`)).toBe(
+      expect(await wire.requestStatus('POST', mount, { body: { path: byBody } })).toBe(200)
+      expect(await wire.runCommand(`cd '${wire.directory}/made${n}' && find . -type d | sort`)).toBe(
         '.\n./a\n./a/b\n./c\n',
       )
       await wire.upload(`${wire.directory}/file${n}`, 'x')
-      expect(await wire.status('POST', mount, { query: { path: `${wire.directory}/file${n}` } })).toBe(400)
-      expect(await wire.status('POST', mount, { query: { path: 'relative' } })).toBe(400)
+      expect(await wire.requestStatus('POST', mount, { query: { path: `${wire.directory}/file${n}` } })).toBe(400)
+      expect(await wire.requestStatus('POST', mount, { query: { path: 'relative' } })).toBe(400)
     }
   },
 )
 
-prove('GET /api/file/home', 'names an absolute home, favourites and locations', async () => {
-  const body = await wire.must<{ home: string; favorites: object[]; locations: object[] }>(
+wireCase('GET /api/file/home', 'names an absolute home, favourites and locations', async () => {
+  const body = await wire.requestOrThrow<{ home: string; favorites: object[]; locations: object[] }>(
     'GET',
     '/api/file/home',
   )
@@ -92,14 +92,14 @@ prove('GET /api/file/home', 'names an absolute home, favourites and locations', 
     expect(each).toEqual({ label: expect.any(String), path: expect.stringMatching(/^\//) })
 })
 
-prove(
+wireCase(
   'GET /api/file/search_subdirs',
   'lists folders in pages, without case, hidden ones on demand',
   async () => {
     const path = `${wire.directory}/listed`
-    await wire.bash(`mkdir -p '${path}'/{b,A,c,.hidden} && touch '${path}/file'`)
+    await wire.runCommand(`mkdir -p '${path}'/{b,A,c,.hidden} && touch '${path}/file'`)
     const list = (query: Record<string, string>) =>
-      wire.must<{ items: { name: string; path: string }[]; next_page_id: string | null }>(
+      wire.requestOrThrow<{ items: { name: string; path: string }[]; next_page_id: string | null }>(
         'GET',
         '/api/file/search_subdirs',
         { query: { path, ...query } },
@@ -111,21 +111,21 @@ prove(
     const second = await list({ limit: '2', page_id: String(first.next_page_id) })
     expect([second.items.map(({ name }) => name), second.next_page_id]).toEqual([['c'], null])
     const bad = async (query: Record<string, string>) =>
-      await wire.status('GET', '/api/file/search_subdirs', { query })
+      await wire.requestStatus('GET', '/api/file/search_subdirs', { query })
     expect([await bad({ path: `${path}/none` }), await bad({ path: 'relative' })]).toEqual([404, 400])
     expect(await bad({ path, limit: '101' })).toBe(422)
   },
 )
 
-prove(
+wireCase(
   'GET /api/file/download-trajectory/{id}',
   'is a zip of the conversation without its secrets',
   async () => {
-    const { id } = await wire.drive.create(
-      { llm: { ...scripted([finish('Zipped.')]), api_key: 'zip-canary-key' } },
+    const { id } = await wire.driver.create(
+      { llm: { ...scriptedModel([finishStep('Zipped.')]), api_key: 'zip-canary-key' } },
       { initial_message: { content: 'Go.' }, secrets: { TOKEN: 'zip-canary-value' } },
     )
-    await wire.drive.rest(id)
+    await wire.driver.waitUntilIdle(id)
     const response = await fetch(`${wire.url}/api/file/download-trajectory/${id}`, { headers: wire.headers })
     expect([response.status, response.headers.get('content-type')]).toEqual([
       200,
@@ -136,9 +136,9 @@ prove(
     const name = `${wire.directory}/trajectory.zip`
     await wire.upload(name, Uint8Array.from(bytes))
     const python = `import zipfile;z=zipfile.ZipFile('${name}');assert z.testzip() is None;print(b''.join(z.read(n) for n in z.namelist()).decode())`
-    const text = await wire.bash(`python3 -c "${python}"`)
+    const text = await wire.runCommand(`python3 -c "${python}"`)
     expect(text).toContain('Zipped.')
     expect(text).not.toContain('zip-canary')
-    expect(await wire.status('GET', `/api/file/download-trajectory/${nowhere}`)).toBe(404)
+    expect(await wire.requestStatus('GET', `/api/file/download-trajectory/${unknownId}`)).toBe(404)
   },
 )

@@ -1,82 +1,82 @@
 import { expect } from 'vitest'
-import { openWire, prove, repositoryIn } from './wire-server.ts'
+import { openWireServer, wireCase, makeRepositoryCommand } from './wire-server.ts'
 
-const wire = openWire()
+const wire = openWireServer()
 let number = 0
 
 /** A repository with one commit, and what `more` does to it in the shell. */
-async function repository(more = 'true'): Promise<string> {
+async function createRepository(more = 'true'): Promise<string> {
   number += 1
   const path = `${wire.directory}/repository ${number}`
-  await wire.bash(`${repositoryIn(path)} && cd '${path}' && ${more}`)
+  await wire.runCommand(`${makeRepositoryCommand(path)} && cd '${path}' && ${more}`)
   return path
 }
-const commit = (message: string) =>
+const commitCommand = (message: string) =>
   `git add -A && git -c user.name=t -c user.email=t@localhost -c commit.gpgsign=false commit -qm '${message}'`
-const changes = (path: string, query: Record<string, string> = {}) =>
-  wire.must<{ status: string; path: string }[]>('GET', '/api/git/changes', { query: { path, ...query } })
-const diff = (path: string, query: Record<string, string> = {}) =>
-  wire.must('GET', '/api/git/diff', { query: { path, ...query } })
+const getChanges = (path: string, query: Record<string, string> = {}) =>
+  wire.requestOrThrow<{ status: string; path: string }[]>('GET', '/api/git/changes', { query: { path, ...query } })
+const getDiff = (path: string, query: Record<string, string> = {}) =>
+  wire.requestOrThrow('GET', '/api/git/diff', { query: { path, ...query } })
 
-prove(
+wireCase(
   'GET /api/git/changes',
   'tells added, updated and deleted files, sorted, whatever their names',
   async () => {
-    const path = await repository(
-      `printf 'x' > gone.txt && printf 'y' > 'ä b.txt' && ${commit('more')} && printf 'two\\n' >> tracked.txt && rm gone.txt && echo n > 'new ü.txt'`,
+    const path = await createRepository(
+      `printf 'x' > gone.txt && printf 'y' > 'ä b.txt' && ${commitCommand('more')} && printf 'two\\n' >> tracked.txt && rm gone.txt && echo n > 'new ü.txt'`,
     )
-    expect(await changes(path, { ref: 'HEAD' })).toEqual([
+    expect(await getChanges(path, { ref: 'HEAD' })).toEqual([
       { status: 'DELETED', path: 'gone.txt' },
       { status: 'ADDED', path: 'new ü.txt' },
       { status: 'UPDATED', path: 'tracked.txt' },
     ])
-    expect(await changes(path)).toEqual(await changes(path, { ref: 'HEAD' }))
+    expect(await getChanges(path)).toEqual(await getChanges(path, { ref: 'HEAD' }))
   },
 )
 
-prove(
+wireCase(
   'GET /api/git/changes',
   'is [] where there is no repository, and 400 for a ref that is none',
   async () => {
     const plain = `${wire.directory}/plain`
-    await wire.bash(`mkdir -p '${plain}'`)
-    expect(await changes(plain)).toEqual([])
+    await wire.runCommand(`mkdir -p '${plain}'`)
+    expect(await getChanges(plain)).toEqual([])
     expect(
-      await wire.status('GET', '/api/git/changes', { query: { path: await repository(), ref: 'no-such' } }),
+      await wire.requestStatus('GET', '/api/git/changes', { query: { path: await createRepository(), ref: 'no-such' } }),
     ).toBe(400)
     const unborn = `${wire.directory}/unborn`
-    await wire.bash(`git init -q '${unborn}' && echo x > '${unborn}/first.txt'`)
-    expect(await changes(unborn)).toEqual([{ status: 'ADDED', path: 'first.txt' }])
-    expect(await wire.status('GET', '/api/git/changes')).toBe(422)
+    await wire.runCommand(`git init -q '${unborn}' && echo x > '${unborn}/first.txt'`)
+    expect(await getChanges(unborn)).toEqual([{ status: 'ADDED', path: 'first.txt' }])
+    expect(await wire.requestStatus('GET', '/api/git/changes')).toBe(422)
   },
 )
 
-prove('GET /api/git/diff', 'answers both sides: changed, new, deleted', async () => {
-  const path = await repository(`printf 'two\\n' >> tracked.txt && echo n > new.txt`)
+wireCase('GET /api/git/diff', 'answers both sides: changed, new, deleted', async () => {
+  const path = await createRepository(`printf 'two\\n' >> tracked.txt && echo n > new.txt`)
   for (const query of [{}, { ref: 'HEAD' }])
-    expect(await diff(`${path}/tracked.txt`, query)).toEqual({ modified: 'one\ntwo\n', original: 'one\n' })
-  const fresh = await wire.must<{ modified: string; original: string | null }>('GET', '/api/git/diff', {
+    expect(await getDiff(`${path}/tracked.txt`, query)).toEqual({ modified: 'one\ntwo\n', original: 'one\n' })
+  const fresh = await wire.requestOrThrow<{ modified: string; original: string | null }>('GET', '/api/git/diff', {
     query: { path: `${path}/new.txt` },
   })
   expect([fresh.modified, fresh.original ?? '']).toEqual(['n\n', ''])
 })
 
-prove('GET /api/git/diff', 'is null on both sides without a repository, 400 where it cannot be', async () => {
+wireCase('GET /api/git/diff', 'is null on both sides without a repository, 400 where it cannot be', async () => {
   const plain = `${wire.directory}/no repository`
-  await wire.bash(`mkdir -p '${plain}' && echo x > '${plain}/file.txt'`)
-  expect(await diff(`${plain}/file.txt`)).toEqual({ modified: null, original: null })
-  const path = await repository()
+  await wire.runCommand(`mkdir -p '${plain}' && echo x > '${plain}/file.txt'`)
+  expect(await getDiff(`${plain}/file.txt`)).toEqual({ modified: null, original: null })
+  const path = await createRepository()
   const bad = [
     { path: `${path}/missing.txt` },
     { path: `${path}/tracked.txt`, ref: 'HEAD', commit: 'abcd' },
     { path: `${path}/tracked.txt`, commit: 'x' },
   ]
-  for (const query of bad) expect([400, 422]).toContain(await wire.status('GET', '/api/git/diff', { query }))
+  for (const query of bad) expect([400, 422]).toContain(await wire.requestStatus('GET', '/api/git/diff', { query }))
 })
 
-prove('GET /api/git/commits', 'lists the newest first, with their number bounded', async () => {
-  const path = await repository(`echo 2 > b && ${commit('second')} && echo 3 > c && ${commit('third')}`)
-  const { commits, has_more } = await wire.must<{
+wireCase('GET /api/git/commits', 'lists the newest first, with their number bounded', async () => {
+  const path = await createRepository(`echo 2 > b && ${commitCommand('second')} && echo 3 > c && ${commitCommand('third')}`)
+  const { commits, has_more } = await wire.requestOrThrow<{
     commits: { sha: string; subject: string }[]
     has_more: boolean
   }>('GET', '/api/git/commits', { query: { path, limit: '2' } })
@@ -89,16 +89,16 @@ prove('GET /api/git/commits', 'lists the newest first, with their number bounded
   })
   expect(has_more).toBe(true)
   for (const limit of ['0', '201'])
-    expect(await wire.status('GET', '/api/git/commits', { query: { path, limit } })).toBe(422)
+    expect(await wire.requestStatus('GET', '/api/git/commits', { query: { path, limit } })).toBe(422)
 })
 
-prove('GET /api/git/commits/{sha}/changes', 'are those of one commit', async () => {
-  const path = await repository(`echo 2 > b && rm tracked.txt && ${commit('second')}`)
-  const sha = (await wire.bash(`git -C '${path}' rev-parse HEAD`)).trim()
-  expect(await wire.must('GET', `/api/git/commits/${sha}/changes`, { query: { path } })).toEqual([
+wireCase('GET /api/git/commits/{sha}/changes', 'are those of one commit', async () => {
+  const path = await createRepository(`echo 2 > b && rm tracked.txt && ${commitCommand('second')}`)
+  const sha = (await wire.runCommand(`git -C '${path}' rev-parse HEAD`)).trim()
+  expect(await wire.requestOrThrow('GET', `/api/git/commits/${sha}/changes`, { query: { path } })).toEqual([
     { status: 'ADDED', path: 'b' },
     { status: 'DELETED', path: 'tracked.txt' },
   ])
-  const none = await wire.status('GET', `/api/git/commits/${'0'.repeat(40)}/changes`, { query: { path } })
+  const none = await wire.requestStatus('GET', `/api/git/commits/${'0'.repeat(40)}/changes`, { query: { path } })
   expect([400, 404]).toContain(none)
 })

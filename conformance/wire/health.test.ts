@@ -1,23 +1,23 @@
 import { expect, test } from 'vitest'
-import { key, nowhere, openWire, prove, proveWithKey } from './wire-server.ts'
+import { sessionKey, unknownId, openWireServer, wireCase, wireCaseWithKey } from './wire-server.ts'
 
-const wire = openWire()
+const wire = openWireServer()
 const anonymous = { isAnonymous: true }
 
-prove('GET /alive', 'says ok without a key', async () => {
-  expect(await wire.ask('GET', '/alive', anonymous)).toMatchObject({ status: 200, body: { status: 'ok' } })
+wireCase('GET /alive', 'says ok without a key', async () => {
+  expect(await wire.request('GET', '/alive', anonymous)).toMatchObject({ status: 200, body: { status: 'ok' } })
 })
 
-prove('GET /health', 'says ok without a key', async () => {
-  expect(await wire.ask('GET', '/health', anonymous)).toMatchObject({ status: 200, body: { status: 'ok' } })
+wireCase('GET /health', 'says ok without a key', async () => {
+  expect(await wire.request('GET', '/health', anonymous)).toMatchObject({ status: 200, body: { status: 'ok' } })
 })
 
-prove('GET /ready', 'says ready without a key', async () => {
-  expect(await wire.ask('GET', '/ready', anonymous)).toMatchObject({ status: 200, body: { status: 'ready' } })
+wireCase('GET /ready', 'says ready without a key', async () => {
+  expect(await wire.request('GET', '/ready', anonymous)).toMatchObject({ status: 200, body: { status: 'ready' } })
 })
 
-prove('GET /server_info', 'names a version that the clients take, and what it can', async () => {
-  const { status, body } = await wire.ask<{ version: string; usable_tools: string[] }>(
+wireCase('GET /server_info', 'names a version that the clients take, and what it can', async () => {
+  const { status, body } = await wire.request<{ version: string; usable_tools: string[] }>(
     'GET',
     '/server_info',
     anonymous,
@@ -39,108 +39,108 @@ prove('GET /server_info', 'names a version that the clients take, and what it ca
   expect(body.usable_tools).toEqual(expect.arrayContaining(['terminal', 'file_editor', 'task_tracker']))
 })
 
-prove('GET /', 'is the server info, or leads to a page', async () => {
-  const { status, type, headers } = await wire.ask('GET', '/', anonymous)
+wireCase('GET /', 'is the server info, or leads to a page', async () => {
+  const { status, type, headers } = await wire.request('GET', '/', anonymous)
   if (status >= 300 && status < 400) expect(headers.get('location')).toMatch(/^\//)
   else expect([status, /json|html/.test(type)]).toEqual([200, true])
 })
 
 /** Follows what leads on, as browsers do. */
-async function page(path: string) {
+async function fetchPage(path: string) {
   const response = await fetch(`${wire.url}${path}`, { headers: wire.headers })
   return { status: response.status, text: await response.text() }
 }
 
-prove('GET /docs', 'is a page', async () => {
-  const { status, text } = await page('/docs')
+wireCase('GET /docs', 'is a page', async () => {
+  const { status, text } = await fetchPage('/docs')
   expect([status, /<html/i.test(text)]).toEqual([200, true])
 })
 
-prove('GET /redoc', 'is a page', async () => {
-  const { status, text } = await page('/redoc')
+wireCase('GET /redoc', 'is a page', async () => {
+  const { status, text } = await fetchPage('/redoc')
   expect([status, /<html/i.test(text)]).toEqual([200, true])
 })
 
-prove(
+wireCase(
   'GET /openapi.json',
   'describes every operation of the suite that has no path of its own inside',
   async () => {
-    const { status, body } = await wire.ask<{ openapi: string; paths: object }>('GET', '/openapi.json')
+    const { status, body } = await wire.request<{ openapi: string; paths: object }>('GET', '/openapi.json')
     expect([status, body.openapi]).toEqual([200, expect.stringMatching(/^3\.1\./)])
     for (const path of ['/api/conversations', '/api/bash/execute_bash_command', '/api/settings'])
       expect(body.paths).toHaveProperty([path])
   },
 )
 
-proveWithKey('ALL authentication', 'is asked for on all of /api, and told in one form', async () => {
-  const paths = ['/api/conversations/search', `/api/conversations/${nowhere}`, '/api/settings', '/api/tools/']
+wireCaseWithKey('ALL authentication', 'is asked for on all of /api, and told in one form', async () => {
+  const paths = ['/api/conversations/search', `/api/conversations/${unknownId}`, '/api/settings', '/api/tools/']
   for (const path of paths)
     for (const headers of [{}, { 'x-session-api-key': 'wrong' }, { 'x-session-api-key': '' }]) {
-      const { status, body } = await wire.ask('GET', path, { ...anonymous, headers })
+      const { status, body } = await wire.request('GET', path, { ...anonymous, headers })
       expect([path, status, body]).toEqual([path, 401, { detail: 'Unauthorized' }])
     }
   for (const path of ['/file/create_directory', '/api/file/create_directory', '/api/conversations'])
-    expect(await wire.status('POST', path, { ...anonymous, body: {} })).toBe(401)
-  expect(await wire.status('GET', '/api/conversations/count')).toBe(200)
+    expect(await wire.requestStatus('POST', path, { ...anonymous, body: {} })).toBe(401)
+  expect(await wire.requestStatus('GET', '/api/conversations/count')).toBe(200)
 })
 
-prove('ALL CORS', 'lets pages of loopback in, without a key before the request and on errors', async () => {
+wireCase('ALL CORS', 'lets pages of loopback in, without a key before the request and on errors', async () => {
   for (const origin of ['http://localhost:3001', 'http://127.0.0.1:8080']) {
     const asked = {
       origin,
       'access-control-request-method': 'PATCH',
       'access-control-request-headers': 'x-session-api-key,content-type,x-expose-secrets',
     }
-    const preflight = await wire.ask('OPTIONS', '/api/settings', { ...anonymous, headers: asked })
+    const preflight = await wire.request('OPTIONS', '/api/settings', { ...anonymous, headers: asked })
     expect(preflight.status).toBeLessThan(300)
     expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
     for (const name of ['x-session-api-key', 'content-type', 'x-expose-secrets'])
       expect(preflight.headers.get('access-control-allow-headers')?.toLowerCase()).toContain(name)
     for (const method of ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'])
       expect(preflight.headers.get('access-control-allow-methods')).toContain(method)
-    for (const path of [`/api/conversations/${nowhere}`, '/api/conversations/search?limit=0']) {
-      const { status, headers } = await wire.ask('GET', path, { headers: { origin } })
+    for (const path of [`/api/conversations/${unknownId}`, '/api/conversations/search?limit=0']) {
+      const { status, headers } = await wire.request('GET', path, { headers: { origin } })
       expect(status).toBeGreaterThanOrEqual(400)
       expect(headers.get('access-control-allow-origin')).toBe(origin)
     }
-    if (key !== undefined) {
-      const refused = await wire.ask('GET', '/api/settings', { ...anonymous, headers: { origin } })
+    if (sessionKey !== undefined) {
+      const refused = await wire.request('GET', '/api/settings', { ...anonymous, headers: { origin } })
       expect([refused.status, refused.headers.get('access-control-allow-origin')]).toEqual([401, origin])
     }
   }
-  const stranger = await wire.ask('GET', '/api/conversations/count', {
+  const stranger = await wire.request('GET', '/api/conversations/count', {
     headers: { origin: 'http://elsewhere.example' },
   })
   expect(stranger.headers.get('access-control-allow-origin')).toBeNull()
 })
 
-prove('ALL errors', 'have a detail; what fails validation has its place', async () => {
-  const unknown = await wire.ask('GET', `/api/conversations/${nowhere}/events/search`)
-  expect(unknown).toMatchObject({ status: 404, body: { detail: expect.stringContaining(nowhere) } })
+wireCase('ALL errors', 'have a detail; what fails validation has its place', async () => {
+  const unknown = await wire.request('GET', `/api/conversations/${unknownId}/events/search`)
+  expect(unknown).toMatchObject({ status: 404, body: { detail: expect.stringContaining(unknownId) } })
   const bad = [
     ['GET', '/api/conversations/search?limit=101', ['query', 'limit']],
     ['GET', '/api/conversations/search?limit=0', ['query', 'limit']],
     ['GET', '/api/conversations/not-an-id', ['path', 'conversation_id']],
   ] as const
   for (const [method, path, loc] of bad) {
-    const { status, body } = await wire.ask(method, path)
+    const { status, body } = await wire.request(method, path)
     expect([path, status]).toEqual([path, 422])
     expect(body).toMatchObject({ detail: [{ loc, msg: expect.any(String), type: expect.any(String) }] })
   }
-  expect(await wire.ask('POST', '/api/conversations', { body: {} })).toMatchObject({
+  expect(await wire.request('POST', '/api/conversations', { body: {} })).toMatchObject({
     status: 422,
     body: { detail: expect.arrayContaining([expect.objectContaining({ loc: expect.any(Array) })]) },
   })
-  const missing = await wire.ask('GET', '/api/no/such/route')
+  const missing = await wire.request('GET', '/api/no/such/route')
   expect(missing).toMatchObject({ status: 404, body: { detail: expect.any(String) } })
-  const broken = await wire.ask('POST', '/api/conversations', { body: '{' })
+  const broken = await wire.request('POST', '/api/conversations', { body: '{' })
   expect([400, 422]).toContain(broken.status)
   expect(broken.body).toHaveProperty('detail')
 })
 
 test('a key never stands in an answer to a wrong one', async () => {
   const canary = 'wrong-key-canary'
-  const { body, headers } = await wire.ask('POST', '/api/conversations', {
+  const { body, headers } = await wire.request('POST', '/api/conversations', {
     headers: { 'x-session-api-key': canary },
     body: { agent: 1 },
   })

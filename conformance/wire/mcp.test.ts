@@ -1,10 +1,10 @@
 import { expect } from 'vitest'
-import { nowhere, openWire, prove } from './wire-server.ts'
+import { unknownId, openWireServer, wireCase } from './wire-server.ts'
 
-const wire = openWire()
+const wire = openWireServer()
 
 /** A server of the protocol over standard input and output, with one tool. */
-const program = `
+const mcpServerScript = `
 process.stdin.setEncoding('utf8')
 let rest = ''
 process.stdin.on('data', (chunk) => {
@@ -24,24 +24,24 @@ function answer({ id, method, params }) {
 }
 `
 
-prove('POST /api/mcp/test', 'connects to a program, lists its tools and calls one', async () => {
+wireCase('POST /api/mcp/test', 'connects to a program, lists its tools and calls one', async () => {
   const file = `${wire.directory}/server.cjs`
-  await wire.upload(file, program)
+  await wire.upload(file, mcpServerScript)
   const server = { type: 'stdio', command: process.execPath, args: [file], env: { WIRE_MCP: '!' } }
-  const body = await wire.must('POST', '/api/mcp/test', {
+  const body = await wire.requestOrThrow('POST', '/api/mcp/test', {
     body: { name: 'wire', server, timeout: 20, tool_call: { name: 'shout', arguments: { text: 'hi' } } },
   })
   expect(body).toMatchObject({ ok: true, tools: ['shout'], tool_result: { is_error: false, text: 'HI!' } })
   expect(body).not.toHaveProperty('error')
 })
 
-prove('POST /api/mcp/test', 'answers 200 with what went wrong, and 422 for what is no request', async () => {
+wireCase('POST /api/mcp/test', 'answers 200 with what went wrong, and 422 for what is no request', async () => {
   const failing = [
     { type: 'stdio', command: '/nothing/there', args: [], env: { TOKEN: 'mcp-canary' } },
     { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { authorization: 'mcp-canary' } },
   ]
   for (const server of failing) {
-    const { status, body } = await wire.ask('POST', '/api/mcp/test', { body: { server, timeout: 5 } })
+    const { status, body } = await wire.request('POST', '/api/mcp/test', { body: { server, timeout: 5 } })
     expect([status, body]).toEqual([200, expect.objectContaining({ ok: false, error: expect.any(String) })])
     expect(body).toMatchObject({ error_kind: expect.stringMatching(/^(timeout|connection|unknown)$/) })
     expect(JSON.stringify(body)).not.toContain('mcp-canary')
@@ -54,23 +54,23 @@ prove('POST /api/mcp/test', 'answers 200 with what went wrong, and 422 for what 
     { server, timeout: 121 },
     { server, name: '' },
   ])
-    expect([body, await wire.status('POST', '/api/mcp/test', { body })]).toEqual([body, 422])
+    expect([body, await wire.requestStatus('POST', '/api/mcp/test', { body })]).toEqual([body, 422])
 })
 
-prove('POST /api/mcp/oauth/start', 'answers 200 with a job or with what went wrong', async () => {
+wireCase('POST /api/mcp/oauth/start', 'answers 200 with a job or with what went wrong', async () => {
   const server = { type: 'http', url: 'http://127.0.0.1:9/mcp' }
-  const body = await wire.must('POST', '/api/mcp/oauth/start', { body: { server, timeout: 5 } })
+  const body = await wire.requestOrThrow('POST', '/api/mcp/oauth/start', { body: { server, timeout: 5 } })
   expect(body).toHaveProperty('ok', expect.any(Boolean))
 })
 
-prove('GET /api/mcp/oauth/status/{job}', 'of an unknown job is 404, or not ok', async () => {
-  const { status, body } = await wire.ask('GET', `/api/mcp/oauth/status/${nowhere}`)
+wireCase('GET /api/mcp/oauth/status/{job}', 'of an unknown job is 404, or not ok', async () => {
+  const { status, body } = await wire.request('GET', `/api/mcp/oauth/status/${unknownId}`)
   if (status === 200) expect(body).toMatchObject({ ok: false })
   else expect(status).toBe(404)
 })
 
-prove('POST /api/mcp/oauth/callback/{job}', 'of an unknown job is 404, or not ok', async () => {
-  const { status, body } = await wire.ask('POST', `/api/mcp/oauth/callback/${nowhere}`, {
+wireCase('POST /api/mcp/oauth/callback/{job}', 'of an unknown job is 404, or not ok', async () => {
+  const { status, body } = await wire.request('POST', `/api/mcp/oauth/callback/${unknownId}`, {
     body: { callback_url: 'http://127.0.0.1/?code=x' },
   })
   if (status === 200) expect(body).toMatchObject({ ok: false })

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { openWire, prove } from './wire-server.ts'
+import { openWireServer, wireCase } from './wire-server.ts'
 
-const wire = openWire()
+const wire = openWireServer()
 
 interface Plugins {
   readonly plugins: readonly { readonly name: string; readonly [member: string]: unknown }[]
 }
 
 /** A folder with a plugin that has one skill; its name is new each time. */
-async function folder(at = wire.directory): Promise<{ name: string; source: string }> {
+async function createPluginFolder(at = wire.directory): Promise<{ name: string; source: string }> {
   const name = `wire-${randomUUID().slice(0, 8)}`
   const source = `${at}/${name}`
   const manifest = { name, version: '1.2.3', description: 'A plugin of a test.' }
@@ -21,16 +21,16 @@ async function folder(at = wire.directory): Promise<{ name: string; source: stri
   return { name, source }
 }
 
-async function installed(): Promise<{ name: string; source: string }> {
-  const made = await folder()
-  await wire.must('POST', '/api/plugins/install', { body: { source: made.source } })
+async function installPlugin(): Promise<{ name: string; source: string }> {
+  const made = await createPluginFolder()
+  await wire.requestOrThrow('POST', '/api/plugins/install', { body: { source: made.source } })
   return made
 }
 
-prove('POST /api/plugins', 'lists the plugins of a project with their skills and files', async () => {
+wireCase('POST /api/plugins', 'lists the plugins of a project with their skills and files', async () => {
   const project_dir = `${wire.directory}/project`
-  const { name } = await folder(`${project_dir}/.agents/plugins`)
-  const { plugins } = await wire.must<Plugins>('POST', '/api/plugins', {
+  const { name } = await createPluginFolder(`${project_dir}/.agents/plugins`)
+  const { plugins } = await wire.requestOrThrow<Plugins>('POST', '/api/plugins', {
     body: { load_user: false, load_project: true, project_dir },
   })
   expect(plugins).toMatchObject([
@@ -44,75 +44,75 @@ prove('POST /api/plugins', 'lists the plugins of a project with their skills and
     },
   ])
   const body = { load_user: true, load_project: true, project_dir: `${wire.directory}/nothing` }
-  expect(await wire.must('POST', '/api/plugins', { body })).toMatchObject({ plugins: expect.any(Array) })
-  expect(await wire.status('POST', '/api/plugins', { body: { load_user: 'perhaps' } })).toBe(422)
+  expect(await wire.requestOrThrow('POST', '/api/plugins', { body })).toMatchObject({ plugins: expect.any(Array) })
+  expect(await wire.requestStatus('POST', '/api/plugins', { body: { load_user: 'perhaps' } })).toBe(422)
 })
 
-prove(
+wireCase(
   'POST /api/plugins/install',
   'installs from a folder, 409 the second time, 400 for nothing, 422 for no request',
   async () => {
-    const { name, source } = await folder()
-    const done = await wire.must('POST', '/api/plugins/install', { body: { source } })
+    const { name, source } = await createPluginFolder()
+    const done = await wire.requestOrThrow('POST', '/api/plugins/install', { body: { source } })
     expect(done).toMatchObject({ name, version: '1.2.3', enabled: true, install_path: expect.any(String) })
-    expect(await wire.status('POST', '/api/plugins/install', { body: { source } })).toBe(409)
-    expect(await wire.status('POST', '/api/plugins/install', { body: { source, force: true } })).toBeLessThan(
+    expect(await wire.requestStatus('POST', '/api/plugins/install', { body: { source } })).toBe(409)
+    expect(await wire.requestStatus('POST', '/api/plugins/install', { body: { source, force: true } })).toBeLessThan(
       300,
     )
-    await wire.must('DELETE', `/api/plugins/installed/${name}`)
+    await wire.requestOrThrow('DELETE', `/api/plugins/installed/${name}`)
     expect(
-      await wire.status('POST', '/api/plugins/install', { body: { source: `${wire.directory}/no` } }),
+      await wire.requestStatus('POST', '/api/plugins/install', { body: { source: `${wire.directory}/no` } }),
     ).toBe(400)
-    expect(await wire.status('POST', '/api/plugins/install', { body: {} })).toBe(422)
+    expect(await wire.requestStatus('POST', '/api/plugins/install', { body: {} })).toBe(422)
   },
 )
 
-prove('GET /api/plugins/installed', 'lists what is installed', async () => {
-  const { name } = await installed()
-  const { plugins } = await wire.must<Plugins>('GET', '/api/plugins/installed')
+wireCase('GET /api/plugins/installed', 'lists what is installed', async () => {
+  const { name } = await installPlugin()
+  const { plugins } = await wire.requestOrThrow<Plugins>('GET', '/api/plugins/installed')
   expect(plugins.map((plugin) => plugin.name)).toContain(name)
-  await wire.must('DELETE', `/api/plugins/installed/${name}`)
+  await wire.requestOrThrow('DELETE', `/api/plugins/installed/${name}`)
 })
 
-prove('GET /api/plugins/installed/{name}', 'is one, or 404', async () => {
-  const { name } = await installed()
-  expect(await wire.must('GET', `/api/plugins/installed/${name}`)).toMatchObject({ name })
-  await wire.must('DELETE', `/api/plugins/installed/${name}`)
-  expect(await wire.status('GET', `/api/plugins/installed/${name}`)).toBe(404)
+wireCase('GET /api/plugins/installed/{name}', 'is one, or 404', async () => {
+  const { name } = await installPlugin()
+  expect(await wire.requestOrThrow('GET', `/api/plugins/installed/${name}`)).toMatchObject({ name })
+  await wire.requestOrThrow('DELETE', `/api/plugins/installed/${name}`)
+  expect(await wire.requestStatus('GET', `/api/plugins/installed/${name}`)).toBe(404)
 })
 
-prove('PATCH /api/plugins/installed/{name}', 'switches it off and on, or is 404', async () => {
-  const { name } = await installed()
+wireCase('PATCH /api/plugins/installed/{name}', 'switches it off and on, or is 404', async () => {
+  const { name } = await installPlugin()
   const url = `/api/plugins/installed/${name}`
   for (const enabled of [false, true])
-    expect(await wire.must('PATCH', url, { body: { enabled } })).toEqual({ name, enabled })
-  await wire.must('DELETE', url)
-  expect(await wire.status('PATCH', url, { body: { enabled: true } })).toBe(404)
+    expect(await wire.requestOrThrow('PATCH', url, { body: { enabled } })).toEqual({ name, enabled })
+  await wire.requestOrThrow('DELETE', url)
+  expect(await wire.requestStatus('PATCH', url, { body: { enabled: true } })).toBe(404)
 })
 
-prove('DELETE /api/plugins/installed/{name}', 'removes it, or is 404', async () => {
-  const { name } = await installed()
-  expect(await wire.must('DELETE', `/api/plugins/installed/${name}`)).toMatchObject({
+wireCase('DELETE /api/plugins/installed/{name}', 'removes it, or is 404', async () => {
+  const { name } = await installPlugin()
+  expect(await wire.requestOrThrow('DELETE', `/api/plugins/installed/${name}`)).toMatchObject({
     message: expect.any(String),
   })
-  expect(await wire.status('DELETE', `/api/plugins/installed/${name}`)).toBe(404)
+  expect(await wire.requestStatus('DELETE', `/api/plugins/installed/${name}`)).toBe(404)
 })
 
-prove('POST /api/plugins/installed/{name}/refresh', 'fetches it again, or is 404', async () => {
-  const { name } = await installed()
-  expect(await wire.must('POST', `/api/plugins/installed/${name}/refresh`)).toMatchObject({
+wireCase('POST /api/plugins/installed/{name}/refresh', 'fetches it again, or is 404', async () => {
+  const { name } = await installPlugin()
+  expect(await wire.requestOrThrow('POST', `/api/plugins/installed/${name}/refresh`)).toMatchObject({
     message: expect.any(String),
     plugin: { name },
   })
-  await wire.must('DELETE', `/api/plugins/installed/${name}`)
-  expect(await wire.status('POST', `/api/plugins/installed/${name}/refresh`)).toBe(404)
+  await wire.requestOrThrow('DELETE', `/api/plugins/installed/${name}`)
+  expect(await wire.requestStatus('POST', `/api/plugins/installed/${name}/refresh`)).toBe(404)
 })
 
-prove('GET /api/plugins/marketplace', 'is a list', async () => {
-  expect(await wire.must('GET', '/api/plugins/marketplace')).toMatchObject({ plugins: expect.any(Array) })
+wireCase('GET /api/plugins/marketplace', 'is a list', async () => {
+  expect(await wire.requestOrThrow('GET', '/api/plugins/marketplace')).toMatchObject({ plugins: expect.any(Array) })
 })
 
-prove('GET /api/canvas-extensions/installed', 'is a list', async () => {
-  const body = await wire.must('GET', '/api/canvas-extensions/installed')
+wireCase('GET /api/canvas-extensions/installed', 'is a list', async () => {
+  const body = await wire.requestOrThrow('GET', '/api/canvas-extensions/installed')
   expect(body).toMatchObject({ canvas_extensions: expect.any(Array) })
 })

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { type Row, rows } from './requirements.ts'
+import { type Requirement, requirements } from './requirements.ts'
 
 /**
  * `node conformance/wire/print.ts [--json]`: runs the wire suite and prints what became of each row. With `SLIPWAY_URL` (and
@@ -22,9 +22,9 @@ const directory = await mkdtemp(join(tmpdir(), 'slipway-wire-report-'))
 try {
   const file = join(directory, 'report.json')
   await runSuite(file)
-  const found = outcomes(JSON.parse(await readFile(file, 'utf8')))
+  const found = rateRequirements(JSON.parse(await readFile(file, 'utf8')))
   if (isJson) console.log(JSON.stringify(found, null, 2))
-  else for (const line of lines(found)) console.log(line)
+  else for (const line of formatTable(found)) console.log(line)
   process.exitCode = found.every(({ outcome }) => outcome === 'pass') ? 0 : 1
 } finally {
   await rm(directory, { recursive: true, force: true })
@@ -40,9 +40,9 @@ async function runSuite(file: string): Promise<void> {
   await new Promise((done) => child.on('close', done))
 }
 
-function outcomes({ testResults }: Report): (Row & { cases: number; outcome: Outcome })[] {
+function rateRequirements({ testResults }: Report): (Requirement & { cases: number; outcome: Outcome })[] {
   const cases = testResults.flatMap(({ assertionResults }) => assertionResults)
-  return rows.map((row) => {
+  return requirements.map((row) => {
     const own = cases.filter(({ title }) => title.startsWith(`[${row.id}] `)).map(({ status }) => status)
     const outcome = own.includes('failed')
       ? 'fail'
@@ -55,7 +55,7 @@ function outcomes({ testResults }: Report): (Row & { cases: number; outcome: Out
   })
 }
 
-function* lines(found: ReturnType<typeof outcomes>): Generator<string> {
+function* formatTable(found: ReturnType<typeof rateRequirements>): Generator<string> {
   for (const { outcome, priority, section, id, cases, what } of found)
     yield `${outcome.padEnd(5)}${priority} ${section.padEnd(17)}${id.padEnd(68)}${String(cases).padStart(2)}  ${what}`
   const passed = found.filter(({ outcome }) => outcome === 'pass').length

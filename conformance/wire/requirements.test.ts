@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { rows } from './requirements.ts'
+import { requirements } from './requirements.ts'
 
-const proven = readdirSync(import.meta.dirname)
+const wireCases = readdirSync(import.meta.dirname)
   .filter((name) => name.endsWith('.test.ts') && name !== 'rows.test.ts')
   .flatMap((name) => {
     const text = readFileSync(join(import.meta.dirname, name), 'utf8')
@@ -14,17 +14,17 @@ const proven = readdirSync(import.meta.dirname)
   })
 
 test('every row is in the list once', () => {
-  expect(rows.length).toBeGreaterThan(130)
-  expect(new Set(rows.map(({ id }) => id)).size).toBe(rows.length)
+  expect(requirements.length).toBeGreaterThan(130)
+  expect(new Set(requirements.map(({ id }) => id)).size).toBe(requirements.length)
 })
 
 test('every row has a case in the file of its section, and every case a row', () => {
-  const missing = rows.filter(
-    (row) => !proven.some(({ section, id }) => section === row.section && id === row.id),
+  const missing = requirements.filter(
+    (row) => !wireCases.some(({ section, id }) => section === row.section && id === row.id),
   )
   expect(missing.map(({ section, id }) => `${section}: ${id}`)).toEqual([])
-  const unknown = proven.filter(
-    ({ section, id }) => !rows.some((row) => row.section === section && row.id === id),
+  const unknown = wireCases.filter(
+    ({ section, id }) => !requirements.some((row) => row.section === section && row.id === id),
   )
   expect(unknown).toEqual([])
 })

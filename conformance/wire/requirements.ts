@@ -3,7 +3,7 @@
  * that of what is said over more than one operation is ALL. P0: the main path of a client breaks without it; P1: one of its
  * features does. `rows.test.ts` holds the cases to this list, `print.ts` prints it with what passes.
  */
-const table = [
+const requirementTable = [
   ['health', 'P0', 'GET', '/alive', 'the process lives; no key'],
   ['health', 'P0', 'GET', '/health', 'every client polls it until 200; no key'],
   ['health', 'P0', 'GET', '/ready', 'whether it serves; no key'],
@@ -247,14 +247,14 @@ const table = [
   ['older-clients', 'P0', 'ALL', 'A.5 automation', 'commands, files, final response, counts'],
 ] as const satisfies readonly (readonly [string, 'P0' | 'P1' | 'P2', string, string, string])[]
 
-type IdOf<R> = R extends readonly [string, string, infer M extends string, infer P extends string, string]
+type ToRequirementId<R> = R extends readonly [string, string, infer M extends string, infer P extends string, string]
   ? `${M} ${P}`
   : never
 
 /** How a case names its row: method and path. */
-export type RowId = IdOf<(typeof table)[number]>
+export type RequirementId = ToRequirementId<(typeof requirementTable)[number]>
 
-export interface Row {
+export interface Requirement {
   readonly id: string
   readonly section: string
   readonly priority: 'P0' | 'P1' | 'P2'
@@ -263,7 +263,7 @@ export interface Row {
   readonly what: string
 }
 
-export const rows: readonly Row[] = table.map(([section, priority, method, path, what]) => ({
+export const requirements: readonly Requirement[] = requirementTable.map(([section, priority, method, path, what]) => ({
   id: `${method} ${path}`,
   section,
   priority,

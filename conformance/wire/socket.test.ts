@@ -2,22 +2,22 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { WebSocket } from 'ws'
-import { bash, Client, finish, type Info, scripted, stored } from '../support/agent-driver.ts'
-import type { Event } from '../support/agent-server-api.ts'
-import { key, nowhere, openWire, prove, proveWithKey } from './wire-server.ts'
+import { bashStep, SocketClient, finishStep, type ConversationInfo, scriptedModel, parseServerSentEvents } from '../support/agent-driver.ts'
+import type { ApiEvent } from '../support/agent-server-api.ts'
+import { sessionKey, unknownId, openWireServer, wireCase, wireCaseWithKey } from './wire-server.ts'
 
-const wire = openWire()
-const address = (path: string) => `${wire.url.replace(/^http/, 'ws')}${path}`
-const socketOf = (id: string, query = '') => address(`/sockets/events/${id}${query}`)
+const wire = openWireServer()
+const socketUrl = (path: string) => `${wire.url.replace(/^http/, 'ws')}${path}`
+const eventSocketUrl = (id: string, query = '') => socketUrl(`/sockets/events/${id}${query}`)
 /** With the key in the header. */
-const open = (id: string, query = '') => new Client(socketOf(id, query), wire.headers)
-const auth = (session_api_key = key) => JSON.stringify({ type: 'auth', session_api_key })
-const isSnapshot = (event: Event) =>
+const openSocket = (id: string, query = '') => new SocketClient(eventSocketUrl(id, query), wire.headers)
+const authFrame = (session_api_key = sessionKey) => JSON.stringify({ type: 'auth', session_api_key })
+const isSnapshot = (event: ApiEvent) =>
   event.kind === 'ConversationStateUpdateEvent' && event.key === 'full_state'
-const message = (text: string) => JSON.stringify({ role: 'user', content: [{ type: 'text', text }] })
+const messageFrame = (text: string) => JSON.stringify({ role: 'user', content: [{ type: 'text', text }] })
 
 /** How a socket ends that is opened so: the status of a refused upgrade, or the close code. */
-function fate(url: string, headers: Record<string, string> = {}, first?: string): Promise<number> {
+function connectionResult(url: string, headers: Record<string, string> = {}, first?: string): Promise<number> {
   return new Promise((done) => {
     const socket = new WebSocket(url, { headers })
     socket.on('unexpected-response', (_, response) => {
@@ -30,13 +30,13 @@ function fate(url: string, headers: Record<string, string> = {}, first?: string)
   })
 }
 
-prove(
+wireCase(
   'WS /sockets/events/{id}',
   'sends a snapshot of the state first, also before anything has happened',
   async () => {
-    const { id } = await wire.idle()
-    await using client = open(id)
-    const [first] = await client.until(({ length }) => length > 0)
+    const { id } = await wire.createIdle()
+    await using client = openSocket(id)
+    const [first] = await client.waitUntil(({ length }) => length > 0)
     expect(first).toMatchObject({
       id: expect.any(String),
       timestamp: expect.any(String),
@@ -55,157 +55,157 @@ prove(
   },
 )
 
-prove(
+wireCase(
   'WS /sockets/events/{id}',
   'sends every event as it is stored, in order, as search has it',
   async () => {
-    const { id } = await wire.idle([bash('echo live'), finish()])
-    await using client = open(id)
-    await client.until((events) => events.some(isSnapshot))
-    await wire.must('POST', `/api/conversations/${id}/events`, { body: { content: 'Go.', run: true } })
-    await client.until((events) =>
+    const { id } = await wire.createIdle([bashStep('echo live'), finishStep()])
+    await using client = openSocket(id)
+    await client.waitUntil((events) => events.some(isSnapshot))
+    await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, { body: { content: 'Go.', run: true } })
+    await client.waitUntil((events) =>
       events.some(({ key, value }) => key === 'execution_status' && value === 'finished'),
     )
-    const { items } = await wire.must<{ items: Event[] }>('GET', `/api/conversations/${id}/events/search`)
+    const { items } = await wire.requestOrThrow<{ items: ApiEvent[] }>('GET', `/api/conversations/${id}/events/search`)
     const ids = new Set(items.map(({ id }) => id))
     expect(client.events().filter((event) => ids.has(event.id))).toEqual(items)
     for (const event of client.events()) expect(event.kind).toMatch(/Event|Action|Observation|Condensation/)
   },
 )
 
-prove('WS /sockets/events/{id}', 'has every frame as text, one JSON document each', async () => {
-  const { id } = await wire.played()
-  const socket = new WebSocket(socketOf(id, '?resend_mode=all'), { headers: wire.headers })
+wireCase('WS /sockets/events/{id}', 'has every frame as text, one JSON document each', async () => {
+  const { id } = await wire.createFinished()
+  const socket = new WebSocket(eventSocketUrl(id, '?resend_mode=all'), { headers: wire.headers })
   const [data, isBinary] = await once(socket, 'message')
   expect([isBinary, typeof JSON.parse(String(data))]).toEqual([false, 'object'])
   socket.terminate()
 })
 
-prove(
+wireCase(
   'WS /sockets/events/{id} authentication',
   'takes the key from the query, the header or the first frame',
   async () => {
-    const { id } = await wire.idle()
-    const query = key === undefined ? '' : `?session_api_key=${key}`
-    const first = new Client(socketOf(id), {})
-    first.socket.on('open', () => first.socket.send(auth()))
-    for (const client of [new Client(socketOf(id, query), {}), open(id), first]) {
-      await client.until((events) => events.some(isSnapshot))
+    const { id } = await wire.createIdle()
+    const query = sessionKey === undefined ? '' : `?session_api_key=${sessionKey}`
+    const first = new SocketClient(eventSocketUrl(id), {})
+    first.socket.on('open', () => first.socket.send(authFrame()))
+    for (const client of [new SocketClient(eventSocketUrl(id, query), {}), openSocket(id), first]) {
+      await client.waitUntil((events) => events.some(isSnapshot))
       await client[Symbol.asyncDispose]()
     }
   },
 )
 
-proveWithKey(
+wireCaseWithKey(
   'WS /sockets/events/{id} authentication',
   'refuses a wrong key: 403 before, 4001 after the first frame',
   async () => {
-    const { id } = await wire.idle()
-    expect([401, 403]).toContain(await fate(socketOf(id, '?session_api_key=wrong')))
-    expect([401, 403]).toContain(await fate(socketOf(id), { 'x-session-api-key': 'wrong' }))
-    for (const frame of [auth('wrong'), '{', '[]', '{"type":"auth"}', '{"type":"x"}', message('hi'), 'null'])
-      expect([frame, await fate(socketOf(id), {}, frame)]).toEqual([frame, 4001])
-    expect(await wire.drive.events(id)).toEqual([])
+    const { id } = await wire.createIdle()
+    expect([401, 403]).toContain(await connectionResult(eventSocketUrl(id, '?session_api_key=wrong')))
+    expect([401, 403]).toContain(await connectionResult(eventSocketUrl(id), { 'x-session-api-key': 'wrong' }))
+    for (const frame of [authFrame('wrong'), '{', '[]', '{"type":"auth"}', '{"type":"x"}', messageFrame('hi'), 'null'])
+      expect([frame, await connectionResult(eventSocketUrl(id), {}, frame)]).toEqual([frame, 4001])
+    expect(await wire.driver.getEvents(id)).toEqual([])
   },
 )
 
-proveWithKey(
+wireCaseWithKey(
   'WS /sockets/events/{id} authentication',
   'lets go of who says nothing for ten seconds',
   async () => {
-    const { id } = await wire.idle()
-    expect(await fate(socketOf(id))).toBe(4001)
+    const { id } = await wire.createIdle()
+    expect(await connectionResult(eventSocketUrl(id))).toBe(4001)
   },
 )
 
-prove(
+wireCase(
   'WS /sockets/events/{id} authentication',
   'ignores an auth frame on a socket that is open already',
   async () => {
-    const { id } = await wire.idle()
-    await using client = open(id)
-    await client.until((events) => events.some(isSnapshot))
-    client.socket.send(auth())
-    client.socket.send(message('after'))
-    await client.until((events) => events.some(({ kind }) => kind === 'MessageEvent'))
+    const { id } = await wire.createIdle()
+    await using client = openSocket(id)
+    await client.waitUntil((events) => events.some(isSnapshot))
+    client.socket.send(authFrame())
+    client.socket.send(messageFrame('after'))
+    await client.waitUntil((events) => events.some(({ kind }) => kind === 'MessageEvent'))
     const kinds = client.events().map(({ kind }) => kind)
     expect(kinds.some((kind) => /Error/.test(kind))).toBe(false)
-    await wire.drive.rest(id)
+    await wire.driver.waitUntilIdle(id)
   },
 )
 
-prove(
+wireCase(
   'WS /sockets/events/{id} resend',
   'all: the snapshot, then the whole history in order, each event once',
   async () => {
-    const { id } = await wire.played([bash('true'), finish()])
-    const history = await wire.drive.events(id)
+    const { id } = await wire.createFinished([bashStep('true'), finishStep()])
+    const history = await wire.driver.getEvents(id)
     for (const query of ['?resend_mode=all', '?resend_all=true']) {
-      await using client = open(id, query)
-      const events = await client.until(({ length }) => length > history.length)
+      await using client = openSocket(id, query)
+      const events = await client.waitUntil(({ length }) => length > history.length)
       expect(events.findIndex(isSnapshot)).toBe(0)
       expect(events.slice(1)).toEqual(history)
     }
   },
 )
 
-prove(
+wireCase(
   'WS /sockets/events/{id} resend',
   'since: from the given moment on, inclusive; without a moment nothing',
   async () => {
-    const { id } = await wire.played([bash('true'), finish()])
-    const history = await wire.drive.events(id)
+    const { id } = await wire.createFinished([bashStep('true'), finishStep()])
+    const history = await wire.driver.getEvents(id)
     const from = history.slice(4)
     const moment = encodeURIComponent(String(from[0]?.timestamp))
-    await using client = open(id, `?resend_mode=since&after_timestamp=${moment}`)
-    expect((await client.until(({ length }) => length > from.length)).slice(1)).toEqual(from)
-    await using silent = open(id, '?resend_mode=since')
-    await silent.until((events) => events.some(isSnapshot))
+    await using client = openSocket(id, `?resend_mode=since&after_timestamp=${moment}`)
+    expect((await client.waitUntil(({ length }) => length > from.length)).slice(1)).toEqual(from)
+    await using silent = openSocket(id, '?resend_mode=since')
+    await silent.waitUntil((events) => events.some(isSnapshot))
     await sleep(300)
     expect(silent.frames).toHaveLength(1)
   },
 )
 
-prove(
+wireCase(
   'WS /sockets/events/{id} resend',
   'joins history and what comes live without a gap or a repeat',
   async () => {
-    const script = Array.from({ length: 12 }, (_, n) => ({ ...bash(`echo ${n}`), delay_ms: 30 }))
-    const { id } = await wire.drive.play([...script, finish()])
-    const clients: Client[] = []
+    const script = Array.from({ length: 12 }, (_, n) => ({ ...bashStep(`echo ${n}`), delay_ms: 30 }))
+    const { id } = await wire.driver.createScripted([...script, finishStep()])
+    const clients: SocketClient[] = []
     for (let n = 0; n < 8; n += 1) {
-      clients.push(open(id, '?resend_mode=all'))
+      clients.push(openSocket(id, '?resend_mode=all'))
       await sleep(60)
     }
-    await wire.drive.rest(id)
-    const history = await wire.drive.events(id)
+    await wire.driver.waitUntilIdle(id)
+    const history = await wire.driver.getEvents(id)
     const ids = new Set(history.map((event) => event.id))
     for (const client of clients) {
-      await client.until((events) => events.some((event) => event.id === history.at(-1)?.id))
+      await client.waitUntil((events) => events.some((event) => event.id === history.at(-1)?.id))
       expect(client.events().filter((event) => ids.has(event.id))).toEqual(history)
       await client[Symbol.asyncDispose]()
     }
   },
 )
 
-prove(
+wireCase(
   'WS /sockets/events/{id} refusals',
   'closes 4004 where there is no conversation, and refuses bad parameters',
   async () => {
-    expect(await fate(socketOf(nowhere), wire.headers)).toBe(4004)
-    const { id } = await wire.idle()
-    for (const url of [socketOf('not-an-id'), socketOf(id, '?resend_mode=some')]) {
-      const status = await fate(url, wire.headers)
+    expect(await connectionResult(eventSocketUrl(unknownId), wire.headers)).toBe(4004)
+    const { id } = await wire.createIdle()
+    for (const url of [eventSocketUrl('not-an-id'), eventSocketUrl(id, '?resend_mode=some')]) {
+      const status = await connectionResult(url, wire.headers)
       expect(status).toBeGreaterThanOrEqual(400)
       expect(status).toBeLessThan(500)
     }
   },
 )
 
-prove('WS /sockets/events/{id} messages', 'come in as user messages and start a run', async () => {
-  const { id } = await wire.idle([finish('Heard.')])
-  await using client = open(id)
-  await client.until((events) => events.some(isSnapshot))
+wireCase('WS /sockets/events/{id} messages', 'come in as user messages and start a run', async () => {
+  const { id } = await wire.createIdle([finishStep('Heard.')])
+  await using client = openSocket(id)
+  await client.waitUntil((events) => events.some(isSnapshot))
   client.socket.send(
     JSON.stringify({
       role: 'user',
@@ -214,25 +214,25 @@ prove('WS /sockets/events/{id} messages', 'come in as user messages and start a 
       extended_content: [],
     }),
   )
-  await client.until((events) => events.some(({ kind }) => kind === 'MessageEvent'))
-  const events = await wire.drive.until(id, ({ value }) => value === 'finished')
+  await client.waitUntil((events) => events.some(({ kind }) => kind === 'MessageEvent'))
+  const events = await wire.driver.waitForEvent(id, ({ value }) => value === 'finished')
   expect(events.find(({ kind }) => kind === 'MessageEvent')).toMatchObject({
     source: 'user',
     llm_message: { role: 'user', content: [{ type: 'text', text: 'hi' }] },
   })
 })
 
-prove(
+wireCase(
   'WS /sockets/events/{id} messages',
   'that are none are told to the sender, stored nowhere, and the socket goes on',
   async () => {
-    const { id } = await wire.idle()
-    await using client = open(id)
-    await client.until((events) => events.some(isSnapshot))
+    const { id } = await wire.createIdle()
+    await using client = openSocket(id)
+    await client.waitUntil((events) => events.some(isSnapshot))
     const bad = ['{', '5', '{"role":"user","content":7}', '{"role":"assistant","content":"x"}']
     for (const [n, frame] of bad.entries()) {
       client.socket.send(frame)
-      await client.until(
+      await client.waitUntil(
         (events) => events.filter(({ kind }) => kind.endsWith('ErrorEvent')).length === n + 1,
       )
     }
@@ -241,24 +241,24 @@ prove(
       code: expect.any(String),
       detail: expect.any(String),
     })
-    expect(await wire.drive.events(id)).toEqual([])
+    expect(await wire.driver.getEvents(id)).toEqual([])
     expect(client.socket.readyState).toBe(WebSocket.OPEN)
   },
 )
 
-prove(
+wireCase(
   'WS /sockets/events/{id} end of a run',
   'is a snapshot with the status, after the last event',
   async () => {
-    const { id } = await wire.idle([finish()])
-    await using client = open(id)
-    await client.until((events) => events.some(isSnapshot))
+    const { id } = await wire.createIdle([finishStep()])
+    await using client = openSocket(id)
+    await client.waitUntil((events) => events.some(isSnapshot))
     for (let runs = 1; runs <= 2; runs += 1) {
       client.frames.length = 0
-      await wire.must('POST', `/api/conversations/${id}/run`, {})
-      const isEnd = (event: Event) =>
-        isSnapshot(event) && (event.value as Info).execution_status !== 'running'
-      const events = await client.until((all) => all.some(isEnd))
+      await wire.requestOrThrow('POST', `/api/conversations/${id}/run`, {})
+      const isEnd = (event: ApiEvent) =>
+        isSnapshot(event) && (event.value as ConversationInfo).execution_status !== 'running'
+      const events = await client.waitUntil((all) => all.some(isEnd))
       const end = events.findIndex(isEnd)
       const last = events.findLastIndex(({ key }) => key === 'execution_status')
       expect(end).toBeGreaterThan(last)
@@ -266,54 +266,54 @@ prove(
   },
 )
 
-prove('WS /sockets/events/{id} frames', 'stay below 1 MiB; REST has the whole event', async () => {
-  const { id } = await wire.idle()
-  await using client = open(id)
-  await client.until((events) => events.some(isSnapshot))
+wireCase('WS /sockets/events/{id} frames', 'stay below 1 MiB; REST has the whole event', async () => {
+  const { id } = await wire.createIdle()
+  await using client = openSocket(id)
+  await client.waitUntil((events) => events.some(isSnapshot))
   const text = 'äö'.repeat(400_000)
-  await wire.must('POST', `/api/conversations/${id}/events`, { body: { content: [{ type: 'text', text }] } })
-  await client.until((events) => events.some(({ kind }) => kind === 'MessageEvent'))
+  await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, { body: { content: [{ type: 'text', text }] } })
+  await client.waitUntil((events) => events.some(({ kind }) => kind === 'MessageEvent'))
   for (const frame of client.frames) expect(Buffer.byteLength(frame)).toBeLessThan(2 ** 20)
-  const { items } = await wire.must<{ items: Event[] }>('GET', `/api/conversations/${id}/events/search`, {
+  const { items } = await wire.requestOrThrow<{ items: ApiEvent[] }>('GET', `/api/conversations/${id}/events/search`, {
     query: { kind: 'MessageEvent' },
   })
   expect(items).toMatchObject([{ llm_message: { content: [{ text }] } }])
 })
 
-prove(
+wireCase(
   'WS /sockets/events/{id} deltas',
   'come while a streaming model speaks, and are stored nowhere',
   async () => {
-    const llm = { ...scripted([{ text: 'One two three four five.', delta_ms: 5 }]), stream: true }
-    const { id } = await wire.drive.create({ llm })
-    await using client = open(id)
-    await client.until((events) => events.some(isSnapshot))
-    client.socket.send(message('Speak.'))
-    await client.until((events) => events.some(({ value }) => value === 'finished'))
+    const llm = { ...scriptedModel([{ text: 'One two three four five.', delta_ms: 5 }]), stream: true }
+    const { id } = await wire.driver.create({ llm })
+    await using client = openSocket(id)
+    await client.waitUntil((events) => events.some(isSnapshot))
+    client.socket.send(messageFrame('Speak.'))
+    await client.waitUntil((events) => events.some(({ value }) => value === 'finished'))
     const deltas = client.events().filter(({ kind }) => kind === 'StreamingDeltaEvent')
     expect(deltas.map(({ content }) => content ?? '').join('')).toBe('One two three four five.')
-    expect((await wire.drive.events(id)).map(({ kind }) => kind)).not.toContain('StreamingDeltaEvent')
+    expect((await wire.driver.getEvents(id)).map(({ kind }) => kind)).not.toContain('StreamingDeltaEvent')
     const live = await (
       await fetch(`${wire.url}/api/conversations/${id}/events/stream?until=idle`, { headers: wire.headers })
     ).text()
-    expect(stored(live).length).toBeGreaterThan(0)
+    expect(parseServerSentEvents(live).length).toBeGreaterThan(0)
   },
 )
 
-prove(
+wireCase(
   'WS /sockets/bash-events',
   'sends commands and their output to every socket, and takes commands',
   async () => {
-    const query = key === undefined ? '' : `?session_api_key=${key}`
-    await using a = new Client(address(`/sockets/bash-events${query}`), {})
-    await using b = new Client(address('/sockets/bash-events'), {})
+    const query = sessionKey === undefined ? '' : `?session_api_key=${sessionKey}`
+    await using a = new SocketClient(socketUrl(`/sockets/bash-events${query}`), {})
+    await using b = new SocketClient(socketUrl('/sockets/bash-events'), {})
     await once(b.socket, 'open')
-    b.socket.send(auth() ?? '')
+    b.socket.send(authFrame() ?? '')
     if (a.socket.readyState !== WebSocket.OPEN) await once(a.socket, 'open')
     await sleep(200)
     a.socket.send(JSON.stringify({ command: 'echo wire-bash; exit 4', cwd: null, timeout: 20 }))
     for (const client of [a, b]) {
-      const events = await client.until((all) =>
+      const events = await client.waitUntil((all) =>
         all.some(({ kind, exit_code }) => kind === 'BashOutput' && exit_code === 4),
       )
       const command = events.find(
@@ -326,14 +326,14 @@ prove(
       expect(outputs.at(-1)).toMatchObject({ exit_code: 4, stderr: null })
     }
     a.socket.send('{"command":5}')
-    await a.until((events) => events.some(({ kind }) => kind === 'BashError'))
+    await a.waitUntil((events) => events.some(({ kind }) => kind === 'BashError'))
   },
 )
 
-prove('WS /sockets/bash-events', 'resends what there is when asked to', async () => {
-  await wire.bash('echo before-the-socket')
+wireCase('WS /sockets/bash-events', 'resends what there is when asked to', async () => {
+  await wire.runCommand('echo before-the-socket')
   for (const query of ['?resend_mode=all', '?resend_all=true']) {
-    await using client = new Client(address(`/sockets/bash-events${query}`), wire.headers)
-    await client.until((events) => events.some(({ stdout }) => String(stdout).includes('before-the-socket')))
+    await using client = new SocketClient(socketUrl(`/sockets/bash-events${query}`), wire.headers)
+    await client.waitUntil((events) => events.some(({ stdout }) => String(stdout).includes('before-the-socket')))
   }
 })

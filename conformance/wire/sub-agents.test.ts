@@ -1,19 +1,19 @@
 import { expect } from 'vitest'
-import { openWire, prove } from './wire-server.ts'
+import { openWireServer, wireCase } from './wire-server.ts'
 
-const wire = openWire()
+const wire = openWireServer()
 
 interface Agents {
   readonly agents: readonly { readonly name: string; readonly [member: string]: unknown }[]
 }
 
-prove('POST /api/sub-agents', 'lists the built-in ones, and those of a project', async () => {
+wireCase('POST /api/sub-agents', 'lists the built-in ones, and those of a project', async () => {
   const project_dir = `${wire.directory}/project`
   await wire.upload(
     `${project_dir}/.agents/agents/wire-helper.md`,
     '---\nname: wire-helper\ndescription: Helps a test.\ntools:\n  - terminal\n---\n\nYou help.\n',
   )
-  const { agents } = await wire.must<Agents>('POST', '/api/sub-agents', { body: { project_dir } })
+  const { agents } = await wire.requestOrThrow<Agents>('POST', '/api/sub-agents', { body: { project_dir } })
   const names = agents.map(({ name }) => name)
   for (const name of ['general-purpose', 'code-explorer', 'bash-runner', 'web-researcher'])
     expect(names).toContain(name)
@@ -26,16 +26,16 @@ prove('POST /api/sub-agents', 'lists the built-in ones, and those of a project',
   })
 })
 
-prove(
+wireCase(
   'POST /api/sub-agents',
   'leaves out what is not wanted, and takes a folder that is not there',
   async () => {
     const none = { load_user: false, load_project: false, load_builtin: false }
-    expect(await wire.must('POST', '/api/sub-agents', { body: none })).toEqual({ agents: [] })
+    expect(await wire.requestOrThrow('POST', '/api/sub-agents', { body: none })).toEqual({ agents: [] })
     for (const body of [{ project_dir: `${wire.directory}/nothing` }, { project_dir: null }, {}])
-      expect(await wire.must('POST', '/api/sub-agents', { body })).toMatchObject({
+      expect(await wire.requestOrThrow('POST', '/api/sub-agents', { body })).toMatchObject({
         agents: expect.any(Array),
       })
-    expect(await wire.status('POST', '/api/sub-agents', { body: { load_user: 'perhaps' } })).toBe(422)
+    expect(await wire.requestStatus('POST', '/api/sub-agents', { body: { load_user: 'perhaps' } })).toBe(422)
   },
 )

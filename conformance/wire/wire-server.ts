@@ -3,10 +3,10 @@ import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, test } from 'vitest'
-import { Driver, finish, type Info, scripted } from '../support/agent-driver.ts'
-import { startServer } from '../support/agent-server.ts'
-import { Api } from '../support/agent-server-api.ts'
-import type { RowId } from './requirements.ts'
+import { AgentDriver, finishStep, type ConversationInfo, scriptedModel } from '../support/agent-driver.ts'
+import { startAgentServer } from '../support/agent-server.ts'
+import { AgentServerApi } from '../support/agent-server-api.ts'
+import type { RequirementId } from './requirements.ts'
 
 /**
  * The wire suite: what existing clients ask, case by case. Its only inputs are `SLIPWAY_URL` and `SLIPWAY_SESSION_API_KEY`;
@@ -14,19 +14,19 @@ import type { RowId } from './requirements.ts'
  * loopback of this machine or forwards to one, tools may write below the temporary folder, the scripted model is there, and
  * nobody else changes its settings meanwhile: run it with `--no-file-parallelism` then. It puts back what it changed.
  */
-export const key = process.env.SLIPWAY_URL === undefined ? 'wire-key-1' : process.env.SLIPWAY_SESSION_API_KEY
+export const sessionKey = process.env.SLIPWAY_URL === undefined ? 'wire-key-1' : process.env.SLIPWAY_SESSION_API_KEY
 
 /** A case of a row. The name begins with the row, so that a report can be read row by row. */
-export function prove(row: RowId, promise: string, run: () => Promise<void>): void {
-  test(`[${row}] ${promise}`, { timeout: 40_000 }, run)
+export function wireCase(requirement: RequirementId, promise: string, run: () => Promise<void>): void {
+  test(`[${requirement}] ${promise}`, { timeout: 40_000 }, run)
 }
 
 /** The same of a promise about keys: skipped where the server that somebody else started has none. */
-export function proveWithKey(row: RowId, promise: string, run: (key: string) => Promise<void>): void {
-  test.skipIf(key === undefined)(`[${row}] ${promise}`, { timeout: 40_000 }, () => run(String(key)))
+export function wireCaseWithKey(requirement: RequirementId, promise: string, run: (key: string) => Promise<void>): void {
+  test.skipIf(sessionKey === undefined)(`[${requirement}] ${promise}`, { timeout: 40_000 }, () => run(String(sessionKey)))
 }
 
-export interface Reply<T = unknown> {
+export interface WireResponse<T = unknown> {
   readonly status: number
   /** JSON as a value when the content type says so, otherwise text. */
   readonly body: T
@@ -34,7 +34,7 @@ export interface Reply<T = unknown> {
   readonly headers: Headers
 }
 
-export interface Asking {
+export interface RequestOptions {
   readonly body?: unknown
   readonly query?: Readonly<Record<string, string>> | string
   readonly headers?: Readonly<Record<string, string>>
@@ -43,18 +43,18 @@ export interface Asking {
 }
 
 /** Everything that the cases of a file work with; there while they run. */
-export class Wire {
+export class WireServer {
   url = ''
   /** An empty folder on the server's machine. */
   directory = ''
   #stop: () => Promise<void> = async () => {}
 
   get headers(): Record<string, string> {
-    return key === undefined ? {} : { 'x-session-api-key': key }
+    return sessionKey === undefined ? {} : { 'x-session-api-key': sessionKey }
   }
 
-  get drive(): Driver {
-    return new Driver({ api: new Api(this.#server), server: this.#server, directory: this.directory })
+  get driver(): AgentDriver {
+    return new AgentDriver({ api: new AgentServerApi(this.#server), server: this.#server, directory: this.directory })
   }
 
   get #server() {
@@ -67,24 +67,24 @@ export class Wire {
     else {
       const data = await mkdtemp(join(tmpdir(), 'slipway-wire-data-'))
       const home = await mkdtemp(join(tmpdir(), 'slipway-wire-home-'))
-      const server = await startServer(data, { SLIPWAY_SESSION_API_KEY: String(key), HOME: home })
+      const server = await startAgentServer(data, { SLIPWAY_SESSION_API_KEY: String(sessionKey), HOME: home })
       this.url = server.url
       this.#stop = async () => {
         await server.stop()
         for (const path of [data, home]) await rm(path, { recursive: true, force: true })
       }
     }
-    this.directory = (await this.bash('mktemp -d -t slipway-wire-XXXXXX')).trim()
+    this.directory = (await this.runCommand('mktemp -d -t slipway-wire-XXXXXX')).trim()
   }
 
   async close(): Promise<void> {
-    if (this.directory !== '') await this.bash(`rm -rf '${this.directory}'`)
+    if (this.directory !== '') await this.runCommand(`rm -rf '${this.directory}'`)
     await this.#stop()
   }
 
   /** As the published clients ask: a JSON content type also where there is no body; the answer read by its content type. */
-  async ask<T = unknown>(method: string, path: string, asking: Asking = {}): Promise<Reply<T>> {
-    const { body, query, headers, isAnonymous = false } = asking
+  async request<T = unknown>(method: string, path: string, options: RequestOptions = {}): Promise<WireResponse<T>> {
+    const { body, query, headers, isAnonymous = false } = options
     const search =
       query === undefined ? '' : `?${typeof query === 'string' ? query : new URLSearchParams(query)}`
     const isForm = body instanceof FormData
@@ -125,19 +125,19 @@ export class Wire {
   }
 
   /** The body of an answer; throws when the status is not 2xx. */
-  async must<T = Json>(method: string, path: string, asking: Asking = {}): Promise<T> {
-    const { status, body } = await this.ask<T>(method, path, asking)
+  async requestOrThrow<T = Json>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+    const { status, body } = await this.request<T>(method, path, options)
     if (status < 200 || status > 299) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(body)}`)
     return body
   }
 
-  async status(method: string, path: string, asking: Asking = {}): Promise<number> {
-    return (await this.ask(method, path, asking)).status
+  async requestStatus(method: string, path: string, options: RequestOptions = {}): Promise<number> {
+    return (await this.request(method, path, options)).status
   }
 
   /** What a command of the server's machine prints; throws when it fails. */
-  async bash(command: string): Promise<string> {
-    const body = await this.must<{ exit_code: number; stdout: string | null; stderr: string | null }>(
+  async runCommand(command: string): Promise<string> {
+    const body = await this.requestOrThrow<{ exit_code: number; stdout: string | null; stderr: string | null }>(
       'POST',
       '/api/bash/execute_bash_command',
       { body: { command, timeout: 50 } },
@@ -147,39 +147,39 @@ export class Wire {
   }
 
   /** A conversation that has done a run of the script to its end. */
-  async played(script: readonly unknown[] = [finish('Done.')], more: object = {}): Promise<Info> {
-    const info = await this.drive.play(script, more)
-    await this.drive.rest(info.id)
+  async createFinished(script: readonly unknown[] = [finishStep('Done.')], more: object = {}): Promise<ConversationInfo> {
+    const info = await this.driver.createScripted(script, more)
+    await this.driver.waitUntilIdle(info.id)
     return info
   }
 
   /** A conversation that has not begun. */
-  async idle(script: readonly unknown[] = [finish('Done.')], more: object = {}): Promise<Info> {
-    return await this.drive.create({ llm: scripted(script) }, more)
+  async createIdle(script: readonly unknown[] = [finishStep('Done.')], more: object = {}): Promise<ConversationInfo> {
+    return await this.driver.create({ llm: scriptedModel(script) }, more)
   }
 
-  upload(path: string, content: string | Uint8Array<ArrayBuffer>): Promise<Reply> {
+  upload(path: string, content: string | Uint8Array<ArrayBuffer>): Promise<WireResponse> {
     const body = new FormData()
     body.append('file', new Blob([content]), 'any')
-    return this.ask('POST', '/api/file/upload', { query: { path }, body })
+    return this.request('POST', '/api/file/upload', { query: { path }, body })
   }
 }
 
 /** A JSON object, of which a case looks at this and that. */
 export type Json = Readonly<Record<string, unknown>>
 
-export const nowhere = '00000000-0000-4000-8000-000000000000'
+export const unknownId = '00000000-0000-4000-8000-000000000000'
 
 /** The server of a file of cases, from before the first to after the last. */
-export function openWire(): Wire {
-  const wire = new Wire()
+export function openWireServer(): WireServer {
+  const wire = new WireServer()
   beforeAll(() => wire.open(), 60_000)
   afterAll(() => wire.close(), 60_000)
   return wire
 }
 
 /** A folder with a repository: one commit with `tracked.txt`, as shell. */
-export function repositoryIn(path: string): string {
+export function makeRepositoryCommand(path: string): string {
   const git = `git -C '${path}' -c user.name=t -c user.email=t@localhost -c commit.gpgsign=false`
   return `mkdir -p '${path}' && git init -q '${path}' && printf 'one\\n' > '${path}/tracked.txt' && ${git} add . && ${git} commit -qm first`
 }

@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { finish, scripted } from '../support/agent-driver.ts'
-import { nowhere, openWire, prove, proveWithKey } from './wire-server.ts'
+import { finishStep, scriptedModel } from '../support/agent-driver.ts'
+import { unknownId, openWireServer, wireCase, wireCaseWithKey } from './wire-server.ts'
 
-const wire = openWire()
+const wire = openWireServer()
 
 /** A conversation with a folder of its own that holds some files. */
-async function withFiles(): Promise<{ id: string; path: string }> {
+async function createWithFiles(): Promise<{ id: string; path: string }> {
   const path = `${wire.directory}/${randomUUID()}`
   await wire.upload(`${path}/index.html`, '<p>index</p>')
   await wire.upload(`${path}/a b/ü.txt`, 'text')
   await wire.upload(`${path}/data.json`, '{}')
-  const { id } = await wire.drive.create({ llm: scripted([finish()]) }, { workspace: { working_dir: path } })
+  const { id } = await wire.driver.create({ llm: scriptedModel([finishStep()]) }, { workspace: { working_dir: path } })
   return { id, path }
 }
 
@@ -27,11 +27,11 @@ async function fetchFile(id: string, rest: string, headers: Record<string, strin
   }
 }
 
-prove(
+wireCase(
   'GET /api/conversations/{id}/workspace/{path}',
   'serves files with their types, a folder by its index',
   async () => {
-    const { id } = await withFiles()
+    const { id } = await createWithFiles()
     expect(await fetchFile(id, '/index.html')).toMatchObject({
       status: 200,
       text: '<p>index</p>',
@@ -45,13 +45,13 @@ prove(
     for (const rest of ['', '/'])
       expect(await fetchFile(id, rest)).toMatchObject({ status: 200, text: '<p>index</p>' })
     for (const rest of ['/missing', '/a%20b']) expect((await fetchFile(id, rest)).status).toBe(404)
-    expect((await fetchFile(nowhere, '/index.html')).status).toBe(404)
+    expect((await fetchFile(unknownId, '/index.html')).status).toBe(404)
   },
 )
 
-prove('GET /api/conversations/{id}/workspace/{path}', 'never leaves the folder', async () => {
-  const { id, path } = await withFiles()
-  await wire.bash(
+wireCase('GET /api/conversations/{id}/workspace/{path}', 'never leaves the folder', async () => {
+  const { id, path } = await createWithFiles()
+  await wire.runCommand(
     `echo outside > '${wire.directory}/outside.txt' && ln -s '${wire.directory}/outside.txt' '${path}/link.txt'`,
   )
   const ways = [
@@ -70,9 +70,9 @@ prove('GET /api/conversations/{id}/workspace/{path}', 'never leaves the folder',
   }
 })
 
-prove('POST /api/auth/workspace-session', 'sets a cookie that opens files', async () => {
-  const { id } = await withFiles()
-  const { status, type, headers } = await wire.ask('POST', '/api/auth/workspace-session')
+wireCase('POST /api/auth/workspace-session', 'sets a cookie that opens files', async () => {
+  const { id } = await createWithFiles()
+  const { status, type, headers } = await wire.request('POST', '/api/auth/workspace-session')
   expect([status, type]).toEqual([204, ''])
   const cookie = String(headers.get('set-cookie'))
   expect(cookie).toMatch(/^oh_workspace_session_key=/)
@@ -82,28 +82,28 @@ prove('POST /api/auth/workspace-session', 'sets a cookie that opens files', asyn
   expect(await fetchFile(id, '/index.html', own)).toMatchObject({ status: 200, text: '<p>index</p>' })
 })
 
-proveWithKey(
+wireCaseWithKey(
   'POST /api/auth/workspace-session',
   'the cookie opens nothing else, and no other cookie does',
   async () => {
-    const { id } = await withFiles()
-    const { headers } = await wire.ask('POST', '/api/auth/workspace-session')
+    const { id } = await createWithFiles()
+    const { headers } = await wire.request('POST', '/api/auth/workspace-session')
     const own = { cookie: String(headers.get('set-cookie')?.split(';')[0]) }
     expect((await fetchFile(id, '/index.html', {})).status).toBe(401)
     expect((await fetchFile(id, '/index.html', { cookie: 'oh_workspace_session_key=wrong' })).status).toBe(
       401,
     )
     for (const path of [`/api/conversations/${id}`, '/api/settings'])
-      expect(await wire.status('GET', path, { isAnonymous: true, headers: own })).toBe(401)
-    expect(await wire.status('POST', '/api/auth/workspace-session', { isAnonymous: true })).toBe(401)
+      expect(await wire.requestStatus('GET', path, { isAnonymous: true, headers: own })).toBe(401)
+    expect(await wire.requestStatus('POST', '/api/auth/workspace-session', { isAnonymous: true })).toBe(401)
   },
 )
 
-prove(
+wireCase(
   'DELETE /api/auth/workspace-session',
   'is exactly 204 without a content type, and takes the cookie away',
   async () => {
-    const { status, type, headers } = await wire.ask('DELETE', '/api/auth/workspace-session')
+    const { status, type, headers } = await wire.request('DELETE', '/api/auth/workspace-session')
     expect([status, type]).toEqual([204, ''])
     expect(headers.get('set-cookie')).toMatch(
       /^oh_workspace_session_key=[^;]*;.*(Max-Age=0|Expires=Thu, 01 Jan 1970)/i,
@@ -111,15 +111,15 @@ prove(
   },
 )
 
-prove('GET /api/vscode/url', 'is a url or null, or says that it is not there', async () => {
-  const { status, body } = await wire.ask('GET', '/api/vscode/url')
+wireCase('GET /api/vscode/url', 'is a url or null, or says that it is not there', async () => {
+  const { status, body } = await wire.request('GET', '/api/vscode/url')
   expect([200, 503]).toContain(status)
   if (status === 200) expect(body).toHaveProperty('url')
   else expect(body).toHaveProperty('detail')
 })
 
-prove('GET /api/vscode/status', 'says whether there is one and whether it runs', async () => {
-  expect(await wire.must('GET', '/api/vscode/status')).toMatchObject({
+wireCase('GET /api/vscode/status', 'says whether there is one and whether it runs', async () => {
+  expect(await wire.requestOrThrow('GET', '/api/vscode/status')).toMatchObject({
     running: expect.any(Boolean),
     enabled: expect.any(Boolean),
   })

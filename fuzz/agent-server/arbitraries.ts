@@ -3,33 +3,33 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import {
-  type Document,
-  encode,
+  type OpenApiDocument,
+  percentEncode,
   type Operation,
   oddText,
-  query,
-  segment,
-  wildBody,
+  queryArbitrary as parametersArbitrary,
+  pathSegment,
+  malformedBody,
 } from '../support/openapi-requests.ts'
-import { valuesOf } from '../support/schema-arbitraries.ts'
+import { schemaValues } from '../support/schema-arbitraries.ts'
 
 /** Random requests for the agent server that do no harm: nothing is written outside of `place`, run, or asked for elsewhere. */
 
 /** A folder of this run; who makes it removes it. */
-export const place = join(tmpdir(), `slipway-fuzz-${randomUUID()}`)
+export const fuzzDirectory = join(tmpdir(), `slipway-fuzz-${randomUUID()}`)
 
 /** From there nothing leads up; half of the others is made absolute, too, so that something is there. */
-function harmless(path: string): string {
-  const inside = path.replaceAll('..', '').replace(/^\/+/, '')
-  return path.startsWith('/') || path.length % 2 === 0 ? `${place}/${inside}` : path
+function confineToFuzzDirectory(path: string): string {
+  const relativePath = path.replaceAll('..', '').replace(/^\/+/, '')
+  return path.startsWith('/') || path.length % 2 === 0 ? `${fuzzDirectory}/${relativePath}` : path
 }
 
-const somePath = fc.oneof(
-  oddText.map(harmless),
-  fc.constantFrom(place, `${place}/repository`, `${place}/repository/tracked.txt`, 'workspace/project'),
+const pathArbitrary = fc.oneof(
+  oddText.map(confineToFuzzDirectory),
+  fc.constantFrom(fuzzDirectory, `${fuzzDirectory}/repository`, `${fuzzDirectory}/repository/tracked.txt`, 'workspace/project'),
 )
 /** Nobody listens there. */
-const nobody = fc.constantFrom(
+const unreachableUrl = fc.constantFrom(
   'http://127.0.0.1:9/v1',
   'file:///nothing',
   'x',
@@ -42,7 +42,7 @@ const llm = fc.oneof(
   fc.constant({ model: 'scripted/fuzz', script: [{ text: 'Yes.' }] }),
   fc.record({
     model: fc.string(),
-    base_url: nobody,
+    base_url: unreachableUrl,
     api_key: fc.string(),
     num_retries: fc.constant(0),
     timeout: fc.constant(1),
@@ -59,17 +59,17 @@ const command = fc.constantFrom(
   '',
 )
 const source = fc.oneof(
-  somePath,
-  fc.constantFrom(`${place}/repository/fuzz-skill`, `${place}/repository/fuzz-plugin`),
+  pathArbitrary,
+  fc.constantFrom(`${fuzzDirectory}/repository/fuzz-skill`, `${fuzzDirectory}/repository/fuzz-plugin`),
 )
-const off = fc.constant(false)
+const alwaysFalse = fc.constant(false)
 
 /** Members that name a place, run something, or would have somebody look elsewhere. */
-const members: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
-  path: somePath,
-  project_dir: fc.oneof(somePath, fc.constant(null)),
-  working_dir: somePath.map((path) => (path.startsWith('/') ? path : `${place}/${path}`)),
-  cwd: fc.constantFrom(place, '/nothing-there', '', '\u0000', '\ud800', null),
+const memberArbitraries: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
+  path: pathArbitrary,
+  project_dir: fc.oneof(pathArbitrary, fc.constant(null)),
+  working_dir: pathArbitrary.map((path) => (path.startsWith('/') ? path : `${fuzzDirectory}/${path}`)),
+  cwd: fc.constantFrom(fuzzDirectory, '/nothing-there', '', '\u0000', '\ud800', null),
   timeout: fc.constantFrom(1, 5, 0, -1, 1e15, 'x', null),
   command,
   acp_command: fc.array(command),
@@ -79,16 +79,16 @@ const members: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   registered_marketplaces: fc.array(fc.record({ name: fc.string(), source }), { maxLength: 2 }),
   org_configs: fc.constantFrom([], null),
   org_config: fc.constantFrom(null),
-  load_public: off,
-  load_org: off,
-  load_public_skills: off,
+  load_public: alwaysFalse,
+  load_org: alwaysFalse,
+  load_public_skills: alwaysFalse,
   plugins: fc.array(fc.record({ source }), { maxLength: 2 }),
   plugin_ref: fc.oneof(oddText, fc.constantFrom('a@b', '@', 'a@')),
   llm,
   llms: fc.array(llm),
-  url: nobody,
-  base_url: nobody,
-  critic_server_url: nobody,
+  url: unreachableUrl,
+  base_url: unreachableUrl,
+  critic_server_url: unreachableUrl,
   headers: fc.dictionary(fc.string(), fc.string(), { maxKeys: 2 }),
   model: fc.oneof(fc.string(), fc.constantFrom('scripted/fuzz', 'openhands_known')),
   agent: fc.oneof(
@@ -101,37 +101,37 @@ const members: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
 }
 
 /** Bodies that the operation's schema describes, texts of other schemas, and what is no JSON. */
-export function bodyOf(document: Document, operation: Operation): fc.Arbitrary<string | Buffer | undefined> {
+export function bodyArbitrary(document: OpenApiDocument, operation: Operation): fc.Arbitrary<string | Buffer | undefined> {
   const schema = operation.requestBody?.content['application/json']?.schema
-  if (schema === undefined) return wildBody
-  const described = valuesOf(document, schema, members).map((value) => JSON.stringify(value))
-  return fc.oneof({ weight: 4, arbitrary: described }, { weight: 2, arbitrary: wildBody })
+  if (schema === undefined) return malformedBody
+  const described = schemaValues(document, schema, memberArbitraries).map((value) => JSON.stringify(value))
+  return fc.oneof({ weight: 4, arbitrary: described }, { weight: 2, arbitrary: malformedBody })
 }
 
 /** A path with its braces filled: by `known` values of the name, and by others. */
-export function filled(path: string, known: (name: string) => readonly string[]): fc.Arbitrary<string> {
+export function filledPath(path: string, known: (name: string) => readonly string[]): fc.Arbitrary<string> {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((m) => String(m[1]))
-  const of = (name: string): fc.Arbitrary<string> => {
-    const drawn = fc.nat(99).map((n) => {
+  const valueFor = (name: string): fc.Arbitrary<string> => {
+    const knownValue = fc.nat(99).map((n) => {
       const all = known(name)
-      return segment(all[n % all.length] ?? 'unknown')
+      return pathSegment(all[n % all.length] ?? 'unknown')
     })
-    const other = fc.oneof(fc.constantFrom('search', 'count'), fc.uuid(), oddText.map(segment))
-    if (name !== 'path') return fc.oneof({ weight: 2, arbitrary: drawn }, { weight: 1, arbitrary: other })
+    const other = fc.oneof(fc.constantFrom('search', 'count'), fc.uuid(), oddText.map(pathSegment))
+    if (name !== 'path') return fc.oneof({ weight: 2, arbitrary: knownValue }, { weight: 1, arbitrary: other })
     return fc.oneof(
-      somePath.map((text) => segment(text)),
+      pathArbitrary.map((text) => pathSegment(text)),
       // Raw slashes, as some clients send them, also two at the beginning.
-      somePath.map((text) => text.split('/').map(encode).join('/')),
+      pathArbitrary.map((text) => text.split('/').map(percentEncode).join('/')),
     )
   }
   return fc
-    .tuple(...names.map(of))
+    .tuple(...names.map(valueFor))
     .map((values) => names.reduce((text, name, i) => text.replace(`{${name}}`, () => values[i] ?? ''), path))
 }
 
 /** A query of the operation's parameters; what names a place stays in `place`. */
-export function queryOf(operation: Operation): fc.Arbitrary<string> {
-  return query(operation.parameters ?? [], (name, value) => (name === 'path' ? harmless(value) : value))
+export function queryArbitrary(operation: Operation): fc.Arbitrary<string> {
+  return parametersArbitrary(operation.parameters ?? [], (name, value) => (name === 'path' ? confineToFuzzDirectory(value) : value))
 }
 
 const headerText = oddText.map((text) => text.replaceAll(/[^\t -~]/g, '').trim())
@@ -153,4 +153,4 @@ export const headers: fc.Arbitrary<Record<string, string>> = fc
     },
     { requiredKeys: [] },
   )
-  .map((given) => Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)))
+  .map((drawn) => Object.fromEntries(Object.entries(drawn).filter(([, value]) => value !== undefined)))

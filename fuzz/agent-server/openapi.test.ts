@@ -1,22 +1,22 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { agentOpenApi } from '@slipway/protocol'
+import { agentServerOpenApi } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startServer } from '../../conformance/support/agent-server.ts'
-import { Api, lines, message } from '../../conformance/support/agent-server-api.ts'
+import { startAgentServer } from '../../conformance/support/agent-server.ts'
+import { AgentServerApi, toJsonLines, messageLine } from '../../conformance/support/agent-server-api.ts'
 import {
-  type Answer,
-  ask,
-  Conformance,
+  type RawResponse,
+  sendRequest,
+  ResponseChecker,
   contentType,
-  type Document,
-  operationsOf,
-  segment,
+  type OpenApiDocument,
+  listOperations,
+  pathSegment,
 } from '../support/openapi-requests.ts'
-import { bodyOf, filled, headers, place, queryOf } from './arbitraries.ts'
-import { type Valid, validRequests } from './valid-requests.ts'
+import { bodyArbitrary, filledPath, headers, fuzzDirectory, queryArbitrary } from './arbitraries.ts'
+import { type ValidRequest, validRequests } from './valid-requests.ts'
 
 /**
  * Random and malformed requests for every route of the OpenAPI document: nothing answers 500, and every answer is one
@@ -25,36 +25,36 @@ import { type Valid, validRequests } from './valid-requests.ts'
  */
 const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 50)
 // As it is printed: `npm run check` holds openapi/agent-server.json to it.
-const document: Document & object = JSON.parse(JSON.stringify(agentOpenApi))
-const operations = operationsOf(document)
-const conformance = new Conformance(document)
+const document: OpenApiDocument & object = JSON.parse(JSON.stringify(agentServerOpenApi))
+const operations = listOperations(document)
+const responseChecker = new ResponseChecker(document)
 
 let stop: () => Promise<unknown>
 let server: { readonly url: string; readonly headers: Readonly<Record<string, string>> }
-let api: Api
+let api: AgentServerApi
 /** Things that are there, by the name of a parameter. */
-let known: Readonly<Record<string, readonly string[]>> = {}
-const repository = join(place, 'repository')
+let knownValues: Readonly<Record<string, readonly string[]>> = {}
+const repository = join(fuzzDirectory, 'repository')
 let commit = ''
 
 beforeAll(async () => {
-  await layRepository()
-  const env = { SLIPWAY_SESSION_API_KEY: 'fuzz-key', HOME: join(place, 'home') }
-  const started = await startServer(join(place, 'data'), env)
+  await createRepository()
+  const env = { SLIPWAY_SESSION_API_KEY: 'fuzz-key', HOME: join(fuzzDirectory, 'home') }
+  const started = await startAgentServer(join(fuzzDirectory, 'data'), env)
   stop = started.stop
   server = { url: started.url, headers: { 'x-session-api-key': 'fuzz-key' } }
-  api = new Api({ ...server, [Symbol.asyncDispose]: async () => {} })
-  const log = lines(message('a', '2026-01-01T00:00:00Z', 'Hello'), {
+  api = new AgentServerApi({ ...server, [Symbol.asyncDispose]: async () => {} })
+  const log = toJsonLines(messageLine('a', '2026-01-01T00:00:00Z', 'Hello'), {
     id: 'b',
     timestamp: '2026-01-01',
     kind: 'PauseEvent',
   })
-  const conversations = [await api.import(log), await api.import(''), await talked()]
-  await must('POST', '/api/profiles/known', { llm: { model: 'scripted/fuzz', script: [] } })
-  await must('PUT', '/api/settings/secrets', { name: 'KNOWN', value: 'x' })
-  await must('POST', '/api/agent-profiles/known', { agent_kind: 'openhands', llm_profile_ref: 'known' })
-  await must('POST', '/api/settings/mcp/known', { command: 'true' })
-  known = {
+  const conversations = [await api.import(log), await api.import(''), await createConversationWithMessage()]
+  await sendOrThrow('POST', '/api/profiles/known', { llm: { model: 'scripted/fuzz', script: [] } })
+  await sendOrThrow('PUT', '/api/settings/secrets', { name: 'KNOWN', value: 'x' })
+  await sendOrThrow('POST', '/api/agent-profiles/known', { agent_kind: 'openhands', llm_profile_ref: 'known' })
+  await sendOrThrow('POST', '/api/settings/mcp/known', { command: 'true' })
+  knownValues = {
     conversation_id: conversations,
     event_id: ['a', 'b'],
     name: ['known', 'KNOWN', 'fuzz-skill', 'fuzz-plugin'],
@@ -65,16 +65,16 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(async () => {
   await stop?.()
-  await rm(place, { recursive: true, force: true })
+  await rm(fuzzDirectory, { recursive: true, force: true })
 }, 60_000)
 
-async function layRepository(): Promise<void> {
+async function createRepository(): Promise<void> {
   const files = {
     'tracked.txt': 'one\n',
     'fuzz-skill/SKILL.md': '---\nname: fuzz-skill\ndescription: Of the fuzz.\n---\n\nDo it.\n',
     'fuzz-plugin/.plugin/plugin.json': '{ "name": "fuzz-plugin", "version": "1.0.0" }\n',
   }
-  await mkdir(join(place, 'home'), { recursive: true })
+  await mkdir(join(fuzzDirectory, 'home'), { recursive: true })
   for (const [name, text] of Object.entries(files)) {
     await mkdir(join(repository, name, '..'), { recursive: true })
     await writeFile(join(repository, name), text)
@@ -99,31 +99,31 @@ async function layRepository(): Promise<void> {
   commit = git('rev-parse', 'HEAD').trim()
 }
 
-async function must<T = unknown>(method: string, path: string, body: unknown): Promise<T> {
-  const answer = await api.send(method, path, body)
+async function sendOrThrow<T = unknown>(method: string, path: string, body: unknown): Promise<T> {
+  const answer = await api.sendJson(method, path, body)
   if (answer.status > 299)
     throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`)
   return answer.body as T
 }
 
-async function talked(): Promise<string> {
+async function createConversationWithMessage(): Promise<string> {
   const agent = { llm: { model: 'scripted/fuzz', script: [{ text: 'Yes.' }] }, tools: [] }
-  const request = { agent, workspace: { working_dir: join(place, 'work') }, autotitle: false }
-  const { id } = await must<{ id: string }>('POST', '/api/conversations', request)
-  await must('POST', `/api/conversations/${id}/events`, { content: 'Hello' })
+  const request = { agent, workspace: { working_dir: join(fuzzDirectory, 'work') }, autotitle: false }
+  const { id } = await sendOrThrow<{ id: string }>('POST', '/api/conversations', request)
+  await sendOrThrow('POST', `/api/conversations/${id}/events`, { content: 'Hello' })
   return id
 }
 
 async function agentProfileId(): Promise<string> {
-  const { body } = await api.json<{ profiles: { id: string }[] }>('/api/agent-profiles')
+  const { body } = await api.requestJson<{ profiles: { id: string }[] }>('/api/agent-profiles')
   return String(body.profiles[0]?.id)
 }
 
 /** Sends a request as it stands and holds its answer to the document. */
-async function send(one: (typeof operations)[number], valid: Valid): Promise<Answer> {
+async function send(one: (typeof operations)[number], valid: ValidRequest): Promise<RawResponse> {
   const { params = {}, query = {}, body, isUpload, isLog } = valid
   const path = Object.entries(params).reduce(
-    (text, [name, value]) => text.replace(`{${name}}`, segment(value)),
+    (text, [name, value]) => text.replace(`{${name}}`, pathSegment(value)),
     one.path,
   )
   const search = Object.keys(query).length === 0 ? '' : `?${new URLSearchParams(query)}`
@@ -131,10 +131,10 @@ async function send(one: (typeof operations)[number], valid: Valid): Promise<Ans
   const [type, content] = isUpload
     ? ['multipart/form-data; boundary=b', form]
     : isLog
-      ? ['application/x-ndjson', lines(message('v', '2026-01-01T00:00:00Z', 'Valid'))]
+      ? ['application/x-ndjson', toJsonLines(messageLine('v', '2026-01-01T00:00:00Z', 'Valid'))]
       : ['application/json', body === undefined ? undefined : JSON.stringify(body)]
-  const answer = await ask(server, one.method, `${path}${search}`, type, content, valid.headers)
-  conformance.check(one.path, one.method, one.operation, answer)
+  const answer = await sendRequest(server, one.method, `${path}${search}`, type, content, valid.headers)
+  responseChecker.check(one.path, one.method, one.operation, answer)
   return answer
 }
 
@@ -142,15 +142,15 @@ test('a valid request of each operation gets through, and is answered as its doc
   timeout: 120_000,
 }, async () => {
   const made: Record<string, string> = {}
-  const conversation = await talked()
+  const conversation = await createConversationWithMessage()
   const page = await api.search(conversation, { kind: 'MessageEvent' })
   const things = {
     conversation,
     event: String(page.items[0]?.id),
-    directory: join(place, 'work'),
+    directory: join(fuzzDirectory, 'work'),
     repository,
     commit,
-    agentProfileId: () => String(known.profile_id?.[0]),
+    agentProfileId: () => String(knownValues.profile_id?.[0]),
     connectionId: () => String(made.createProviderConnection),
     bashEventId: () => String(made.startBashCommand),
   }
@@ -172,8 +172,8 @@ test('a valid request of each operation gets through, and is answered as its doc
 })
 
 /** Of these the others still have need. */
-const isOfKnown = (path: string) =>
-  path.split('/').some((step) => Object.values(known).some((values) => values.includes(step)))
+const namesKnownValue = (path: string) =>
+  path.split('/').some((step) => Object.values(knownValues).some((values) => values.includes(step)))
 const jsonMostly = fc.oneof(
   { weight: 4, arbitrary: fc.constant('application/json') },
   { weight: 1, arbitrary: contentType },
@@ -187,25 +187,25 @@ describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as cons
       await fc.assert(
         fc.asyncProperty(
           fc.record({
-            path: filled(path, (name) => known[name] ?? []),
-            query: queryOf(operation),
+            path: filledPath(path, (name) => knownValues[name] ?? []),
+            query: queryArbitrary(operation),
             type,
-            content: bodyOf(document, operation),
+            content: bodyArbitrary(document, operation),
             headers,
           }),
           async (given) => {
-            if (method === 'DELETE' && isOfKnown(given.path)) return
+            if (method === 'DELETE' && namesKnownValue(given.path)) return
             const target = given.query === '' ? given.path : `${given.path}?${given.query}`
-            const answer = await ask(server, method, target, given.type, given.content, given.headers)
+            const answer = await sendRequest(server, method, target, given.type, given.content, given.headers)
             // A segment may turn one path into another one that exists; then only the promise about 500 is ours.
             const isTail = path.endsWith('/{path}')
             if (!isTail && given.path.split('/').length !== path.split('/').length) {
               expect(answer.status).not.toBe(500)
               return
             }
-            const route = conformance.routeOf(given.path, path)
-            const found = conformance.operationOf(given.path, path, method) ?? operation
-            conformance.check(route, method, found, answer)
+            const route = responseChecker.matchRoute(given.path, path)
+            const found = responseChecker.findOperation(given.path, path, method) ?? operation
+            responseChecker.check(route, method, found, answer)
           },
         ),
         { numRuns: runs },

@@ -2,7 +2,7 @@
  * One valid request for each operation of the agent server, in an order in which each finds what it needs. They show that the
  * random requests of the fuzz have real operations behind them.
  */
-export interface Valid {
+export interface ValidRequest {
   /** Values of the path's braces. */
   readonly params?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>
@@ -17,9 +17,9 @@ export interface Valid {
 }
 
 /** Requests by operation; some are made when it is their turn, of what the ones before them have made. */
-export type Requests = Readonly<Record<string, Valid | (() => Valid)>>
+export type ValidRequests = Readonly<Record<string, ValidRequest | (() => ValidRequest)>>
 
-export interface Things {
+export interface ExistingResources {
   readonly conversation: string
   readonly event: string
   readonly directory: string
@@ -33,19 +33,19 @@ export interface Things {
 
 const llm = { model: 'scripted/fuzz', script: [{ text: 'Yes.' }] }
 
-export function validRequests(there: Things): Requests {
+export function validRequests(resources: ExistingResources): ValidRequests {
   return {
-    ...ofConversations(there),
-    ...ofServer,
-    ...ofPlaces(there),
-    ...ofExtensions(there),
-    ...ofModels(there),
-    ...ofSettings(there),
-    ...ofEnd(there),
+    ...conversationRequests(resources),
+    ...serverRequests,
+    ...workspaceRequests(resources),
+    ...extensionRequests(resources),
+    ...modelRequests(resources),
+    ...settingsRequests(resources),
+    ...finalRequests(resources),
   }
 }
 
-const ofServer: Requests = {
+const serverRequests: ValidRequests = {
   alive: {},
   health: {},
   ready: {},
@@ -62,7 +62,7 @@ const ofServer: Requests = {
   postAutomation: { params: { path: 'v1' }, body: {}, status: 503 },
 }
 
-function ofConversations({ conversation, event, directory }: Things): Requests {
+function conversationRequests({ conversation, event, directory }: ExistingResources): ValidRequests {
   const params = { conversation_id: conversation }
   return {
     createConversation: {
@@ -108,7 +108,7 @@ function ofConversations({ conversation, event, directory }: Things): Requests {
   }
 }
 
-function ofPlaces({ conversation, directory, repository, commit, bashEventId }: Things): Requests {
+function workspaceRequests({ conversation, directory, repository, commit, bashEventId }: ExistingResources): ValidRequests {
   const file = `${directory}/valid.txt`
   const tracked = `${repository}/tracked.txt`
   const params = { conversation_id: conversation }
@@ -148,7 +148,7 @@ function ofPlaces({ conversation, directory, repository, commit, bashEventId }: 
   }
 }
 
-function ofExtensions({ conversation, repository }: Things): Requests {
+function extensionRequests({ conversation, repository }: ExistingResources): ValidRequests {
   const skill = { name: 'fuzz-skill' }
   const plugin = { name: 'fuzz-plugin' }
   return {
@@ -179,7 +179,7 @@ function ofExtensions({ conversation, repository }: Things): Requests {
   }
 }
 
-function ofModels({ conversation, agentProfileId, connectionId }: Things): Requests {
+function modelRequests({ conversation, agentProfileId, connectionId }: ExistingResources): ValidRequests {
   const server = { type: 'stdio', command: '/nothing/there', args: [] }
   return {
     saveProfile: { params: { name: 'valid' }, body: { llm } },
@@ -224,7 +224,7 @@ function ofModels({ conversation, agentProfileId, connectionId }: Things): Reque
   }
 }
 
-function ofSettings(_: Things): Requests {
+function settingsRequests(_: ExistingResources): ValidRequests {
   return {
     getSettings: { headers: { 'x-expose-secrets': 'encrypted' } },
     updateSettings: { body: { misc_settings_diff: { fuzz: 1 } } },
@@ -240,6 +240,6 @@ function ofSettings(_: Things): Requests {
   }
 }
 
-function ofEnd({ conversation }: Things): Requests {
+function finalRequests({ conversation }: ExistingResources): ValidRequests {
   return { deleteConversation: { params: { conversation_id: conversation } } }
 }

@@ -3,23 +3,23 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   administrator,
-  makeUser,
-  openPlace,
-  type Place,
-  talker,
+  createUser,
+  openSandboxServer,
+  type SandboxServerFixture,
+  textModel,
 } from '../../conformance/support/sandbox-server/user.ts'
 import document from '../../openapi/sandbox-server.json' with { type: 'json' }
 import {
-  ask,
-  Conformance,
+  sendRequest,
+  ResponseChecker,
   contentType,
   oddText,
-  operationsOf,
-  query,
-  segment,
-  wildBody,
+  listOperations,
+  queryArbitrary,
+  pathSegment,
+  malformedBody,
 } from '../support/openapi-requests.ts'
-import { valuesOf } from '../support/schema-arbitraries.ts'
+import { schemaValues } from '../support/schema-arbitraries.ts'
 
 /**
  * Random and malformed requests for every route of the sandbox server's OpenAPI document: nothing answers 500, and every answer is
@@ -28,32 +28,32 @@ import { valuesOf } from '../support/schema-arbitraries.ts'
  * Nothing of it leaves this machine: sandboxes have no network, and those of the default spec do not even start.
  */
 const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 50)
-const operations = operationsOf(document)
-const conformance = new Conformance(document)
+const operations = listOperations(document)
+const responseChecker = new ResponseChecker(document)
 
-let place: Place
+let fixture: SandboxServerFixture
 let server: { readonly url: string; readonly headers: Readonly<Record<string, string>> }
 /** Things that are there, by the name of a parameter or a member. None of them is deleted. */
-let known: Readonly<Record<string, readonly string[]>> = {}
+let knownValues: Readonly<Record<string, readonly string[]>> = {}
 beforeAll(async () => {
   const specs = [
     { id: 'failing', command: ['/nothing/that/could/be/started'], network: 'none' },
     { id: 'apart', network: 'none' },
   ]
-  place = await openPlace({
+  fixture = await openSandboxServer({
     env: { SLIPWAY_SANDBOX_SPECS: JSON.stringify(specs), SLIPWAY_MAX_SANDBOXES: '3' },
   })
-  const admin = administrator(place.server)
-  const { id: sandbox_id, session_api_key } = await admin.running('?sandbox_spec_id=apart')
-  await admin.setModel(talker)
-  const task = (await admin.start({ sandbox_id, initial_message: { content: 'Begin.' } })).at(-1)
+  const admin = administrator(fixture.server)
+  const { id: sandbox_id, session_api_key } = await admin.startRunningSandbox('?sandbox_spec_id=apart')
+  await admin.setModel(textModel)
+  const task = (await admin.startConversation({ sandbox_id, initial_message: { content: 'Begin.' } })).at(-1)
   expect(task).toMatchObject({ status: 'READY' })
-  const ann = await makeUser(place.server, { name: 'Ann' })
-  const org = await admin.must<{ id: string }>('POST', '/api/admin/organizations', { name: 'Org' })
-  await admin.must('POST', '/api/v1/secrets', { name: 'KNOWN', value: 'x' })
-  await admin.must('POST', '/api/v1/settings/profiles/known', { llm: talker })
+  const ann = await createUser(fixture.server, { name: 'Ann' })
+  const org = await admin.requestOrThrow<{ id: string }>('POST', '/api/admin/organizations', { name: 'Org' })
+  await admin.requestOrThrow('POST', '/api/v1/secrets', { name: 'KNOWN', value: 'x' })
+  await admin.requestOrThrow('POST', '/api/v1/settings/profiles/known', { llm: textModel })
   const conversation = String(task?.app_conversation_id)
-  known = {
+  knownValues = {
     sandbox_id: [sandbox_id],
     conversation_id: [conversation],
     parent_conversation_id: [conversation],
@@ -68,50 +68,50 @@ beforeAll(async () => {
     sandbox_spec_id: ['failing', 'apart'],
   }
   const headers = { authorization: `Bearer ${admin.key}`, 'x-session-api-key': String(session_api_key) }
-  server = { url: place.server.url, headers }
+  server = { url: fixture.server.url, headers }
 }, 90_000)
 afterAll(async () => {
-  await place?.[Symbol.asyncDispose]()
+  await fixture?.[Symbol.asyncDispose]()
 }, 180_000)
 
 /** One of the known ones; they are there when the value is drawn. */
-function knownOr(name: string, other: fc.Arbitrary<string>): fc.Arbitrary<string> {
+function knownValueOr(name: string, other: fc.Arbitrary<string>): fc.Arbitrary<string> {
   const drawn = fc.nat(99).map((n) => {
-    const all = known[name] ?? []
+    const all = knownValues[name] ?? []
     return all[n % all.length] ?? 'unknown'
   })
   return fc.oneof({ weight: 2, arbitrary: drawn }, { weight: 1, arbitrary: other })
 }
 
-function filled(path: string): fc.Arbitrary<string> {
+function filledPath(path: string): fc.Arbitrary<string> {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((m) => String(m[1]))
-  const other = fc.oneof(fc.constantFrom('search', 'count', 'me'), fc.uuid(), oddText.map(segment))
+  const other = fc.oneof(fc.constantFrom('search', 'count', 'me'), fc.uuid(), oddText.map(pathSegment))
   return fc
-    .tuple(...names.map((name) => knownOr(name, other)))
+    .tuple(...names.map((name) => knownValueOr(name, other)))
     .map((values) => names.reduce((text, name, i) => text.replace(`{${name}}`, () => values[i] ?? ''), path))
 }
 
 /** Members that name something, or would have somebody look elsewhere. */
-const members: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
+const memberArbitraries: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   ...Object.fromEntries(
-    ['conversation_id', 'parent_conversation_id'].map((name) => [name, knownOr(name, fc.uuid())]),
+    ['conversation_id', 'parent_conversation_id'].map((name) => [name, knownValueOr(name, fc.uuid())]),
   ),
   ...Object.fromEntries(
-    ['sandbox_id', 'profile_name', 'llm_profile', 'org_id'].map((name) => [name, knownOr(name, oddText)]),
+    ['sandbox_id', 'profile_name', 'llm_profile', 'org_id'].map((name) => [name, knownValueOr(name, oddText)]),
   ),
   sandbox_spec_id: fc.constantFrom('failing', 'x', null),
   selected_repository: fc.constantFrom('file:///nothing/there', 'a b', '', '../x', null),
   llm: fc.oneof(
     fc.jsonValue(),
-    fc.constant(talker),
+    fc.constant(textModel),
     fc.record({ model: fc.string(), base_url: fc.constant('http://127.0.0.1:9/v1'), api_key: fc.string() }),
   ),
   is_admin: fc.boolean(),
 }
 
-function bodyOf(content: Readonly<Record<string, { readonly schema?: unknown }>> | undefined) {
+function bodyArbitrary(content: Readonly<Record<string, { readonly schema?: unknown }>> | undefined) {
   const schema = content?.['application/json']?.schema
-  const described = valuesOf(document, schema, members).map((value) => JSON.stringify(value))
+  const described = schemaValues(document, schema, memberArbitraries).map((value) => JSON.stringify(value))
   const events = fc.array(
     fc.record(
       {
@@ -127,14 +127,14 @@ function bodyOf(content: Readonly<Record<string, { readonly schema?: unknown }>>
   return fc.oneof(
     { weight: 5, arbitrary: described },
     { weight: 1, arbitrary: events.map((value) => JSON.stringify(value)) },
-    { weight: 3, arbitrary: wildBody },
+    { weight: 3, arbitrary: malformedBody },
   )
 }
 
 const jsonMostly = fc.oneof({ weight: 3, arbitrary: fc.constant('application/json') }, contentType)
 
-function isOfKnown(path: string): boolean {
-  return Object.values(known).some((ids) => ids.some((id) => path.includes(id)))
+function namesKnownValue(path: string): boolean {
+  return Object.values(knownValues).some((ids) => ids.some((id) => path.includes(id)))
 }
 
 describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as const))(
@@ -143,15 +143,15 @@ describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as cons
     test('answers random and malformed requests as its document says', { timeout: 120_000 }, async () => {
       await fc.assert(
         fc.asyncProperty(
-          filled(path),
-          query(operation.parameters ?? [], (name, value) =>
-            value.length % 2 === 0 ? (known[name]?.[0] ?? value) : value,
+          filledPath(path),
+          queryArbitrary(operation.parameters ?? [], (name, value) =>
+            value.length % 2 === 0 ? (knownValues[name]?.[0] ?? value) : value,
           ),
           jsonMostly,
-          bodyOf(operation.requestBody?.content),
+          bodyArbitrary(operation.requestBody?.content),
           async (path_, query_, type, content) => {
-            if (method === 'DELETE' && isOfKnown(path_)) return
-            const answer = await ask(
+            if (method === 'DELETE' && namesKnownValue(path_)) return
+            const answer = await sendRequest(
               server,
               method,
               query_ === '' ? path_ : `${path_}?${query_}`,
@@ -162,9 +162,9 @@ describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as cons
               expect(answer.status).not.toBe(500)
               return
             }
-            const route = conformance.routeOf(path_, path)
-            const found = conformance.operationOf(path_, path, method) ?? operation
-            conformance.check(route, method, found, answer)
+            const route = responseChecker.matchRoute(path_, path)
+            const found = responseChecker.findOperation(path_, path, method) ?? operation
+            responseChecker.check(route, method, found, answer)
           },
         ),
         { numRuns: runs },
@@ -175,9 +175,9 @@ describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as cons
 
 test('nothing that is relayed to a sandbox answers 500', { timeout: 120_000 }, async () => {
   const method = fc.constantFrom('GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS', 'TRACE')
-  const name = fc.oneof(fc.constantFrom('agent', 'worker_1', 'x', ''), oddText.map(segment))
+  const name = fc.oneof(fc.constantFrom('agent', 'worker_1', 'x', ''), oddText.map(pathSegment))
   const rest = fc.array(
-    fc.oneof(fc.constantFrom('api', 'conversations', 'alive', '..'), oddText.map(segment)),
+    fc.oneof(fc.constantFrom('api', 'conversations', 'alive', '..'), oddText.map(pathSegment)),
     {
       maxLength: 4,
     },
@@ -188,10 +188,10 @@ test('nothing that is relayed to a sandbox answers 500', { timeout: 120_000 }, a
       name,
       rest,
       contentType,
-      wildBody,
+      malformedBody,
       async (method_, name_, rest_, type, content) => {
-        const path = `/sandboxes/${known.sandbox_id?.[0]}/${name_}/${rest_.join('/')}`
-        expect((await ask(server, method_, path, type, content)).status).not.toBe(500)
+        const path = `/sandboxes/${knownValues.sandbox_id?.[0]}/${name_}/${rest_.join('/')}`
+        expect((await sendRequest(server, method_, path, type, content)).status).not.toBe(500)
       },
     ),
     { numRuns: runs },
@@ -199,9 +199,9 @@ test('nothing that is relayed to a sandbox answers 500', { timeout: 120_000 }, a
 })
 
 test('after all of it everything that was there is there, and the server has logged no mistake of its own', async () => {
-  const admin = administrator(place.server)
-  expect((await admin.conversation(String(known.conversation_id?.[0])))?.id).toBe(known.conversation_id?.[0])
-  expect((await admin.sandbox(String(known.sandbox_id?.[0])))?.id).toBe(known.sandbox_id?.[0])
-  expect(place.server.output()).not.toMatch(/"level":"error"/)
-  expect((await admin.call('GET', `/api/v1/app-conversations/${randomUUID()}/download`)).status).toBe(404)
+  const admin = administrator(fixture.server)
+  expect((await admin.getConversation(String(knownValues.conversation_id?.[0])))?.id).toBe(knownValues.conversation_id?.[0])
+  expect((await admin.getSandbox(String(knownValues.sandbox_id?.[0])))?.id).toBe(knownValues.sandbox_id?.[0])
+  expect(fixture.server.output()).not.toMatch(/"level":"error"/)
+  expect((await admin.requestJson('GET', `/api/v1/app-conversations/${randomUUID()}/download`)).status).toBe(404)
 })

@@ -17,10 +17,10 @@ export interface Operation {
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema?: unknown }>> }
   readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, unknown>> }>>
 }
-export interface Document {
+export interface OpenApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
-export interface Answer {
+export interface RawResponse {
   readonly status: number
   readonly type: string
   readonly body: string
@@ -29,7 +29,7 @@ export interface Answer {
 const methods = ['get', 'post', 'put', 'patch', 'delete']
 
 /** Every operation of a document. */
-export function operationsOf(document: Document) {
+export function listOperations(document: OpenApiDocument) {
   return Object.entries(document.paths).flatMap(([path, item]) =>
     Object.entries(item)
       .filter(([method]) => methods.includes(method))
@@ -73,9 +73,9 @@ export const oddText = fc.oneof(
 )
 
 /** A query of the names that are known and of others. `shape`: what becomes of the value of a parameter. */
-export function query(
+export function queryArbitrary(
   parameters: readonly Parameter[],
-  shape: (name: string, value: string) => string = (_, value) => value,
+  mapValue: (name: string, value: string) => string = (_, value) => value,
 ): fc.Arbitrary<string> {
   const one = fc.oneof(
     ...parameters
@@ -87,35 +87,35 @@ export function query(
         const value = fc.oneof(plausible, oddText)
         return fc.tuple(
           fc.constant(name),
-          value.map((text) => shape(name, text)),
+          value.map((text) => mapValue(name, text)),
         )
       }),
     fc.tuple(oddText, oddText),
   )
   const encoded = fc
     .array(one, { maxLength: 4 })
-    .map((pairs) => pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&'))
+    .map((pairs) => pairs.map(([name, value]) => `${percentEncode(name)}=${percentEncode(value)}`).join('&'))
   const raw = fc.string({ maxLength: 30 }).map((text) => text.replaceAll(/[^!-~]|#/g, ''))
   return fc.oneof({ weight: 5, arbitrary: encoded }, { weight: 1, arbitrary: raw })
 }
 
-export function segment(text: string): string {
-  return encode(text) || 'x'
+export function pathSegment(text: string): string {
+  return percentEncode(text) || 'x'
 }
 
 /** Percent-encodes, a lone surrogate as the bytes that some clients send for it. */
-export function encode(text: string): string {
+export function percentEncode(text: string): string {
   return text.isWellFormed() ? encodeURIComponent(text) : '%ED%A0%80'
 }
 
-const form = '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\ncontent\r\n--b--\r\n'
+const multipartBody = '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\ncontent\r\n--b--\r\n'
 
 /** Bodies that are of no schema. */
-export const wildBody = fc.oneof(
+export const malformedBody = fc.oneof(
   fc.constant(undefined),
   fc.jsonValue().map((value) => JSON.stringify(value)),
   fc.string({ unit: 'binary', maxLength: 50 }),
-  fc.constantFrom(form, form.slice(0, -8), form.replace('name="file"', 'name="x"'), '--b--'),
+  fc.constantFrom(multipartBody, multipartBody.slice(0, -8), multipartBody.replace('name="file"', 'name="x"'), '--b--'),
   fc.uint8Array({ maxLength: 50 }).map((bytes) => Buffer.from(bytes)),
   fc.constantFrom(
     '{',
@@ -139,59 +139,59 @@ export const contentType = fc.constantFrom(
 )
 
 /** Streams that do not end by themselves are cut after a moment: their head has been seen. */
-export async function ask(
+export async function sendRequest(
   server: { readonly url: string; readonly headers: Readonly<Record<string, string>> },
   method: string,
   path: string,
   type: string,
   content: string | Buffer | undefined,
   more: Readonly<Record<string, string>> = {},
-): Promise<Answer> {
+): Promise<RawResponse> {
   const url = new URL(server.url)
   const length = content === undefined ? {} : { 'content-length': Buffer.byteLength(content) }
   const headers = { ...server.headers, ...more, ...length, ...(type === '' ? {} : { 'content-type': type }) }
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    const call = request({ host: url.hostname, port: url.port, method, path, headers }, resolve)
-    call.on('error', reject)
-    call.end(content)
+    const outgoing = request({ host: url.hostname, port: url.port, method, path, headers }, resolve)
+    outgoing.on('error', reject)
+    outgoing.end(content)
   })
-  const answer = { status: response.statusCode ?? 0, type: response.headers['content-type'] ?? '' }
-  if (answer.type.startsWith('text/event-stream')) {
+  const result = { status: response.statusCode ?? 0, type: response.headers['content-type'] ?? '' }
+  if (result.type.startsWith('text/event-stream')) {
     response.destroy()
-    return { ...answer, body: '' }
+    return { ...result, body: '' }
   }
   const chunks: Buffer[] = []
   for await (const chunk of response) chunks.push(chunk)
-  return { ...answer, body: Buffer.concat(chunks).toString() }
+  return { ...result, body: Buffer.concat(chunks).toString() }
 }
 
 /** What an answer is held to. */
-export class Conformance {
-  readonly #document: Document
+export class ResponseChecker {
+  readonly #document: OpenApiDocument
   readonly #ajv = new Ajv2020({ strict: false, allErrors: false })
 
-  constructor(document: Document) {
+  constructor(document: OpenApiDocument) {
     this.#document = document
     addFormats.default(this.#ajv)
     this.#ajv.addSchema(document, 'doc')
   }
 
   /** Whether this is one of the answers that the document describes; of those above 499 it must name the status. */
-  check(path: string, method: string, operation: Operation, answer: Answer): void {
-    expect(answer.status, answer.body).not.toBe(500)
+  check(path: string, method: string, operation: Operation, response: RawResponse): void {
+    expect(response.status, response.body).not.toBe(500)
     // A literal path wins over a parameter, also where it does not have the method.
     if (this.#document.paths[path]?.[method.toLowerCase()] === undefined) {
-      expect(answer.status).toBe(405)
+      expect(response.status).toBe(405)
       return
     }
-    if (answer.status > 500)
-      expect(Object.keys(operation.responses), answer.body).toContain(String(answer.status))
-    const described = answer.status in operation.responses ? String(answer.status) : 'default'
+    if (response.status > 500)
+      expect(Object.keys(operation.responses), response.body).toContain(String(response.status))
+    const described = response.status in operation.responses ? String(response.status) : 'default'
     const content = operation.responses[described]?.content
-    expect(operation.responses, `status ${answer.status} is not described`).toHaveProperty(described)
+    expect(operation.responses, `status ${response.status} is not described`).toHaveProperty(described)
     if (content === undefined) return
-    const type = Object.keys(content).find((name) => name === '*/*' || answer.type.startsWith(name))
-    expect(type, `${answer.status} has content type ${answer.type}`).toBeDefined()
+    const type = Object.keys(content).find((name) => name === '*/*' || response.type.startsWith(name))
+    expect(type, `${response.status} has content type ${response.type}`).toBeDefined()
     if (type !== 'application/json') return
     const place = ['paths', path, method.toLowerCase(), 'responses', described, 'content', type, 'schema']
     const pointer = place
@@ -200,12 +200,12 @@ export class Conformance {
       .join('/')
     const validate = this.#ajv.getSchema(`doc#/${pointer}`)
     if (validate === undefined) throw new Error(`no schema at ${pointer}`)
-    const isValid = validate(JSON.parse(answer.body))
-    expect(isValid, `${JSON.stringify(validate.errors)} in ${answer.body.slice(0, 500)}`).toBe(true)
+    const isValid = validate(JSON.parse(response.body))
+    expect(isValid, `${JSON.stringify(validate.errors)} in ${response.body.slice(0, 500)}`).toBe(true)
   }
 
   /** Literal paths win over parameters: `/api/conversations/search` is not the conversation named search. */
-  routeOf(filledPath: string, template: string): string {
+  matchRoute(filledPath: string, template: string): string {
     const values = filledPath.split('/')
     const candidates = template.split('/').map((_, i) =>
       template
@@ -216,8 +216,8 @@ export class Conformance {
     return candidates.find((path) => path !== template && path in this.#document.paths) ?? template
   }
 
-  operationOf(filledPath: string, template: string, method: string): Operation | undefined {
-    const item = this.#document.paths[this.routeOf(filledPath, template)]
+  findOperation(filledPath: string, template: string, method: string): Operation | undefined {
+    const item = this.#document.paths[this.matchRoute(filledPath, template)]
     return item?.[method.toLowerCase()] as Operation | undefined
   }
 }

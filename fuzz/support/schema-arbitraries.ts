@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { Document } from './openapi-requests.ts'
+import type { OpenApiDocument } from './openapi-requests.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -10,68 +10,68 @@ const maxDepth = 4
  * Values that a JSON schema describes, and now and then others. `values`: what members of these names are instead, whatever their
  * schema says of them.
  */
-export function valuesOf(
-  document: Document,
+export function schemaValues(
+  document: OpenApiDocument,
   schema: unknown,
   values: Readonly<Record<string, fc.Arbitrary<unknown>>> = {},
 ): fc.Arbitrary<unknown> {
-  const of = (given: unknown, depth: number): fc.Arbitrary<unknown> => {
-    const one = resolved(document, given)
+  const arbitraryFor = (node: unknown, depth: number): fc.Arbitrary<unknown> => {
+    const one = resolveReference(document, node)
     if (depth > maxDepth) return fc.jsonValue()
-    const plausible = alternativesOf(one) ?? plain(one, (inner) => of(inner, depth + 1), values)
+    const plausible = schemaAlternatives(one) ?? plainValue(one, (inner) => arbitraryFor(inner, depth + 1), values)
     return plausible instanceof fc.Arbitrary
       ? fc.oneof({ weight: 30, arbitrary: plausible }, { weight: 1, arbitrary: fc.jsonValue() })
-      : fc.oneof(...plausible.map((inner) => of(inner, depth)))
+      : fc.oneof(...plausible.map((inner) => arbitraryFor(inner, depth)))
   }
-  return of(schema, 0)
+  return arbitraryFor(schema, 0)
 }
 
-function resolved(document: Document, schema: unknown): Json {
+function resolveReference(document: OpenApiDocument, schema: unknown): Json {
   if (!isObject(schema)) return {}
   const { $ref } = schema
   if (typeof $ref !== 'string') return schema
   const steps = $ref.replace(/^#\//, '').split('/')
-  const found = steps.reduce((at: unknown, step) => (isObject(at) ? at[step] : undefined), document)
-  return resolved(document, found)
+  const target = steps.reduce((at: unknown, step) => (isObject(at) ? at[step] : undefined), document)
+  return resolveReference(document, target)
 }
 
 /** The schemas of which one holds; undefined when there is but this one. */
-function alternativesOf(schema: Json): readonly unknown[] | undefined {
+function schemaAlternatives(schema: Json): readonly unknown[] | undefined {
   const { anyOf, oneOf, type, ...rest } = schema
-  const given = anyOf ?? oneOf
-  if (Array.isArray(given) && given.length > 0) return given
+  const alternatives = anyOf ?? oneOf
+  if (Array.isArray(alternatives) && alternatives.length > 0) return alternatives
   return Array.isArray(type) ? type.map((one) => ({ ...rest, type: one })) : undefined
 }
 
-function plain(
+function plainValue(
   schema: Json,
-  of: (inner: unknown) => fc.Arbitrary<unknown>,
+  arbitraryFor: (inner: unknown) => fc.Arbitrary<unknown>,
   values: Readonly<Record<string, fc.Arbitrary<unknown>>>,
 ): fc.Arbitrary<unknown> {
   const { type } = schema
   if ('const' in schema) return fc.constant(schema.const)
   if (Array.isArray(schema.enum)) return fc.constantFrom(...schema.enum)
-  if (type === 'string') return text(schema)
+  if (type === 'string') return stringValue(schema)
   if (type === 'integer') return fc.oneof(fc.integer(), fc.integer({ min: -2, max: 5 }))
   if (type === 'number') return fc.double()
   if (type === 'boolean') return fc.boolean()
   if (type === 'null') return fc.constant(null)
-  if (type === 'array') return fc.array(of(schema.items), { maxLength: 3 })
+  if (type === 'array') return fc.array(arbitraryFor(schema.items), { maxLength: 3 })
   if (type !== 'object') return fc.jsonValue()
   const members = isObject(schema.properties) ? Object.entries(schema.properties) : []
   const required = Array.isArray(schema.required) ? schema.required.map(String) : []
   const known = fc.record(
-    Object.fromEntries(members.map(([name, inner]) => [name, values[name] ?? of(inner)])),
+    Object.fromEntries(members.map(([name, inner]) => [name, values[name] ?? arbitraryFor(inner)])),
     { requiredKeys: required.filter((name) => members.some(([member]) => member === name)) },
   )
-  const more = isObject(schema.additionalProperties) ? of(schema.additionalProperties) : fc.jsonValue()
+  const more = isObject(schema.additionalProperties) ? arbitraryFor(schema.additionalProperties) : fc.jsonValue()
   const others = fc.dictionary(fc.oneof(fc.string({ maxLength: 8 }), fc.constant('__proto__')), more, {
     maxKeys: 2,
   })
   return fc.tuple(known, others).map(([mine, theirs]) => ({ ...theirs, ...mine }))
 }
 
-function text({ format, minLength, maxLength }: Json): fc.Arbitrary<string> {
+function stringValue({ format, minLength, maxLength }: Json): fc.Arbitrary<string> {
   if (format === 'uuid') return fc.uuid()
   if (format === 'date-time') return fc.date({ noInvalidDate: true }).map((date) => date.toISOString())
   const min = typeof minLength === 'number' ? minLength : 0

@@ -1,15 +1,15 @@
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, posix } from 'node:path'
 import { rolldown } from 'rolldown'
-import { filesBelow, root, runProgram, writeJson } from './files.ts'
+import { listFiles, root, runProgram, writeJson } from './files.ts'
 
 /**
  * Fills a directory with the package `@slipway/client`: one module without imports, which runs in a browser and in Node, and
  * its types. The schemas bring zod along, in the module and in the types, so nothing else has to be installed.
  */
-export async function layClient(directory: string, version: string): Promise<void> {
+export async function createClientPackage(directory: string, version: string): Promise<void> {
   await bundle(join(directory, 'index.js'))
-  await layTypes(directory)
+  await writeTypes(directory)
   await writeJson(join(directory, 'package.json'), {
     name: '@slipway/client',
     version,
@@ -40,7 +40,7 @@ async function bundle(file: string): Promise<void> {
 }
 
 /** Declarations of the client and the protocol as the compiler writes them, beside those of zod; all paths relative. */
-async function layTypes(directory: string): Promise<void> {
+async function writeTypes(directory: string): Promise<void> {
   const types = join(directory, 'types')
   const config = join(directory, 'tsconfig.json')
   await writeJson(config, {
@@ -59,20 +59,20 @@ async function layTypes(directory: string): Promise<void> {
   })
   await runProgram(join(root, 'node_modules/.bin/tsc'), ['-p', config], root)
   await rm(config)
-  await mustBeWhole(types)
-  for (const path of await filesBelow(types)) {
+  await expectAllDeclarations(types)
+  for (const path of await listFiles(types)) {
     const text = await readFile(join(types, path), 'utf8')
-    await writeFile(join(types, path), withOwnPaths(text, path))
+    await writeFile(join(types, path), rewriteDeclarationImports(text, path))
   }
-  await layZod(join(types, 'zod'))
+  await copyZodTypes(join(types, 'zod'))
 }
 
-async function mustBeWhole(types: string): Promise<void> {
+async function expectAllDeclarations(types: string): Promise<void> {
   for (const name of ['client', 'protocol']) {
-    const sources = (await filesBelow(join(root, 'packages', name, 'src'))).filter((path) =>
+    const sources = (await listFiles(join(root, 'packages', name, 'src'))).filter((path) =>
       isSource.test(path),
     )
-    const made = await filesBelow(join(types, name, 'src'))
+    const made = await listFiles(join(types, name, 'src'))
     const missing = sources.filter((path) => !made.includes(path.replace(/\.ts$/, '.d.ts')))
     if (missing.length > 0) throw new Error(`There are no declarations of ${name}: ${missing.join(', ')}`)
   }
@@ -81,7 +81,7 @@ async function mustBeWhole(types: string): Promise<void> {
 const isSource = /^(?!.*\.(test|contract|bench)\.ts$).*\.ts$/
 
 /** Rewrites what a declaration file imports, statically or as `import("zod")`. */
-export function withOwnPaths(text: string, path: string): string {
+export function rewriteDeclarationImports(text: string, path: string): string {
   const up = posix.relative(posix.dirname(path), '.')
   return text
     .replaceAll(/(['"])(\.{1,2}\/[^'"\s]*)\.ts\1/g, '$1$2.js$1')
@@ -90,10 +90,10 @@ export function withOwnPaths(text: string, path: string): string {
     .replaceAll(/(from |import\()(['"])zod\/v4\/core\2/g, `$1$2${up}/zod/v4/core/index.js$2`)
 }
 
-async function layZod(directory: string): Promise<void> {
+async function copyZodTypes(directory: string): Promise<void> {
   const zod = join(root, 'node_modules/zod')
-  const wanted = (await filesBelow(zod)).filter((path) => /^(index|v4\/.*)\.d\.ts$/.test(path))
-  for (const path of wanted) {
+  const declarationFiles = (await listFiles(zod)).filter((path) => /^(index|v4\/.*)\.d\.ts$/.test(path))
+  for (const path of declarationFiles) {
     await mkdir(dirname(join(directory, path)), { recursive: true })
     await cp(join(zod, path), join(directory, path))
   }

@@ -1,7 +1,7 @@
 import { chmod, cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, posix } from 'node:path'
-import { filesBelow, readPackage, root, writeJson } from './files.ts'
+import { listFiles, readPackage, root, writeJson } from './files.ts'
 
 const bin = 'packages/cli/src/main.js'
 
@@ -10,9 +10,9 @@ const bin = 'packages/cli/src/main.js'
  * out (so lines and columns of a stack stay those of the source), and what they read besides. Libraries stay dependencies, with
  * the ranges of our packages.
  */
-export async function layCommand(directory: string, version: string): Promise<void> {
+export async function createCommandPackage(directory: string, version: string): Promise<void> {
   const names = (await readdir(join(root, 'packages'))).toSorted()
-  for (const name of names) await layPackage(directory, name)
+  for (const name of names) await copyPackage(directory, name)
   await writeJson(join(directory, 'package.json'), {
     name: 'slipway',
     version,
@@ -22,14 +22,14 @@ export async function layCommand(directory: string, version: string): Promise<vo
     bin: { slipway: bin },
     files: ['packages'],
     engines: { node: '>=24.12' },
-    dependencies: await librariesOf(names),
+    dependencies: await collectDependencies(names),
   })
   await chmod(join(directory, bin), 0o755)
   for (const file of ['LICENSE', 'README.md', 'CHANGELOG.md'])
     await cp(join(root, file), join(directory, file))
 }
 
-async function layPackage(directory: string, name: string): Promise<void> {
+async function copyPackage(directory: string, name: string): Promise<void> {
   const own = join('packages', name)
   await mkdir(join(directory, own), { recursive: true })
   const { version } = await readPackage(name)
@@ -39,30 +39,30 @@ async function layPackage(directory: string, name: string): Promise<void> {
     private: true,
     type: 'module',
   })
-  const below = await filesBelow(join(root, own))
-  for (const path of below.filter((file) => /^(src|sample)\//.test(file) && isNeeded(file))) {
+  const files = await listFiles(join(root, own))
+  for (const path of files.filter((file) => /^(src|sample)\//.test(file) && isReleased(file))) {
     const target = join(directory, own, path.replace(/\.ts$/, '.js'))
     await mkdir(dirname(target), { recursive: true })
     if (!path.endsWith('.ts')) await cp(join(root, own, path), target)
-    else await writeFile(target, plain(await readFile(join(root, own, path), 'utf8'), posix.join(own, path)))
+    else await writeFile(target, toJavaScript(await readFile(join(root, own, path), 'utf8'), posix.join(own, path)))
   }
 }
 
-const isNeeded = (path: string) =>
+const isReleased = (path: string) =>
   !/\.(test|contract|bench)\.ts$|-arbitrary\.ts$|\/make-sample\.ts$/.test(path)
 
 /** A source as JavaScript. `path`: where it lies from the root; other packages become paths, and `.ts` becomes `.js`. */
-export function plain(source: string, path: string): string {
+export function toJavaScript(source: string, path: string): string {
   const up = posix.relative(posix.dirname(path), 'packages')
   return stripTypeScriptTypes(source, { mode: 'strip' })
-    .replaceAll(/'@slipway\/([a-z-]+)(?:\/([a-z-]+))?'/g, (_, name: string, door = 'index') => {
-      return `'${up}/${name}/src/${door}.js'`
+    .replaceAll(/'@slipway\/([a-z-]+)(?:\/([a-z-]+))?'/g, (_, name: string, entry = 'index') => {
+      return `'${up}/${name}/src/${entry}.js'`
     })
     .replaceAll(/'((?:\.{1,2}|packages)\/[^'\s]*)\.ts'/g, "'$1.js'")
 }
 
 /** What all packages need besides each other, each with its one range. */
-async function librariesOf(names: readonly string[]): Promise<Record<string, string>> {
+async function collectDependencies(names: readonly string[]): Promise<Record<string, string>> {
   const all = new Map<string, string>()
   for (const name of names) {
     for (const [library, range] of Object.entries((await readPackage(name)).dependencies)) {

@@ -5,12 +5,12 @@ import { join, resolve } from 'node:path'
 export const root = resolve(import.meta.dirname, '../..')
 
 /** What the release reads of a `package.json` of ours. */
-export interface OwnPackage {
+export interface PackageInfo {
   readonly version: string
   readonly dependencies: Readonly<Record<string, string>>
 }
 
-export async function readPackage(name: string): Promise<OwnPackage> {
+export async function readPackage(name: string): Promise<PackageInfo> {
   const { version, dependencies = {} } = JSON.parse(
     await readFile(join(root, 'packages', name, 'package.json'), 'utf8'),
   )
@@ -22,7 +22,7 @@ export async function writeJson(file: string, value: unknown): Promise<void> {
 }
 
 /** Paths of all files below a directory, relative to it, in one order everywhere. */
-export async function filesBelow(directory: string): Promise<string[]> {
+export async function listFiles(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true })
   return entries
     .filter((entry) => entry.isFile())
@@ -35,10 +35,10 @@ export async function runProgram(program: string, args: readonly string[], direc
   const child = spawn(program, args, { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
   const output: Buffer[] = []
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => output.push(chunk))
-  await new Promise<void>((done, fail) => {
-    child.on('error', fail)
+  await new Promise<void>((resolve, reject) => {
+    child.on('error', reject)
     child.on('close', (code) =>
-      code === 0 ? done() : fail(new Error(`${program} ended with ${code}: ${Buffer.concat(output)}`)),
+      code === 0 ? resolve() : reject(new Error(`${program} ended with ${code}: ${Buffer.concat(output)}`)),
     )
   })
 }

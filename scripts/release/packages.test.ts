@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { withOwnPaths } from './client-package.ts'
-import { plain } from './command-package.ts'
+import { rewriteDeclarationImports } from './client-package.ts'
+import { toJavaScript } from './command-package.ts'
 
 test('a source of the command becomes JavaScript on the same lines, its imports paths that are there', () => {
   const source = [
@@ -12,7 +12,7 @@ test('a source of the command becomes JavaScript on the same lines, its imports 
     "const main = resolve(root, 'packages/agent-server/src/main.ts')",
     "export const f = (log: Log, n = 1 as number): string => n + '.ts'",
   ]
-  const lines = plain(source.join('\n'), 'packages/storage/src/sqlite/text.ts').split('\n')
+  const lines = toJavaScript(source.join('\n'), 'packages/storage/src/sqlite/text.ts').split('\n')
   expect(lines.map((line) => line.replaceAll(/ +/g, ' ').trim())).toEqual([
     "import { Secret, } from '../../../protocol/src/index.js'",
     "import { textsOf } from '../../../protocol/src/message-texts.js'",
@@ -32,7 +32,7 @@ test('declarations of the client name nothing that has to be installed', () => {
     'export declare const a: import("zod").ZodString',
     'export declare const b: import("zod/v4/core").$strip',
   ]
-  expect(withOwnPaths(text.join('\n'), 'client/src/x/y.d.ts').split('\n')).toEqual([
+  expect(rewriteDeclarationImports(text.join('\n'), 'client/src/x/y.d.ts').split('\n')).toEqual([
     "import type { RouteName } from './route-types.js'",
     "import { agentRoutes } from '../../../protocol/src/index.js'",
     "import type * as z from '../../../zod/index.js'",

@@ -1,21 +1,21 @@
 import { randomUUID } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openServer, type TestServer } from '../../support/agent-server.ts'
-import { Api, lines, message } from '../../support/agent-server-api.ts'
+import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
+import { AgentServerApi, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
 
 let server: TestServer
-let api: Api
+let api: AgentServerApi
 beforeAll(async () => {
-  server = await openServer()
-  api = new Api(server)
+  server = await openAgentServer()
+  api = new AgentServerApi(server)
 })
 afterAll(async () => await server[Symbol.asyncDispose]())
 
 const pause = '{"id":"p","timestamp":"2026-01-01T00:00:00Z","kind":"PauseEvent"}'
 
 async function post(body: string, query = '') {
-  return await api.json<{ detail: { loc: unknown[]; msg: string; type: string }[] }>(
+  return await api.requestJson<{ detail: { loc: unknown[]; msg: string; type: string }[] }>(
     `/api/conversations/import${query}`,
     {
       method: 'POST',
@@ -26,7 +26,7 @@ async function post(body: string, query = '') {
 }
 
 test('an export is the import, byte for byte, odd spacing and numbers included', async () => {
-  const odd = lines(
+  const odd = toJsonLines(
     ' {"kind" : "PauseEvent" ,"id":"1","timestamp":"2026-01-01T00:00:00.1234567+01:00"}\r',
     '{"id":"2","timestamp":"2025-01-01","source":"environment","key":"k","value":1.00000000000000000001e2,"kind":"ConversationStateUpdateEvent"}',
     '{"kind":"ConversationStateUpdateEvent","value":"\\ud800 \\u00e9 é","key":"k","id":"3","timestamp":"2026-01-01 00:00:00Z"}',
@@ -42,9 +42,9 @@ test('the answer is 201 with the id and the number of events', async () => {
     title: 'A title',
     tags: { team: 'x' },
   }
-  const answer = await post(lines(meta, pause))
+  const answer = await post(toJsonLines(meta, pause))
   expect(answer).toEqual({ status: 201, body: { conversation_id, imported: 1 } })
-  const info = await api.json(`/api/conversations/${conversation_id}`)
+  const info = await api.requestJson(`/api/conversations/${conversation_id}`)
   expect(info.body).toMatchObject({
     id: conversation_id,
     title: 'A title',
@@ -54,15 +54,15 @@ test('the answer is 201 with the id and the number of events', async () => {
 })
 
 test('into a conversation that exists the events are appended, and the same import again changes nothing', async () => {
-  const id = await api.import(lines(message('a', '2026-01-01T00:00:00Z', 'one')))
-  const more = lines({ conversation_id: id }, message('b', '2026-01-01T00:00:01Z', 'two'))
+  const id = await api.import(toJsonLines(messageLine('a', '2026-01-01T00:00:00Z', 'one')))
+  const more = toJsonLines({ conversation_id: id }, messageLine('b', '2026-01-01T00:00:01Z', 'two'))
   expect(await post(more)).toEqual({ status: 201, body: { conversation_id: id, imported: 1 } })
   expect(await post(more)).toEqual({ status: 201, body: { conversation_id: id, imported: 1 } })
-  expect((await api.walk(id)).map((event) => event.id)).toEqual(['a', 'b'])
+  expect((await api.searchAll(id)).map((event) => event.id)).toEqual(['a', 'b'])
 })
 
 test('an event without id or timestamp gets them, strictly after its predecessor', async () => {
-  const id = await api.import(lines(pause, '{"kind":"PauseEvent"}', '{"kind":"PauseEvent","source":"user"}'))
+  const id = await api.import(toJsonLines(pause, '{"kind":"PauseEvent"}', '{"kind":"PauseEvent","source":"user"}'))
   const [, second, third] = (await api.export(id)).toString().trimEnd().split('\n')
   expect(second).toMatch(
     /^\{"id":"[0-9a-f-]{36}","timestamp":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z","kind":"PauseEvent"\}$/,
@@ -84,39 +84,39 @@ test.each([
   ['an unknown source', '{"kind":"PauseEvent","source":"hook"}', ['source']],
   [
     'a wrong type deep inside',
-    message('x', '2026-01-01', 'y').replace('"text":"y"', '"text":7'),
+    messageLine('x', '2026-01-01', 'y').replace('"text":"y"', '"text":7'),
     ['llm_message', 'content', 0, 'text'],
   ],
 ])('%s is refused with its line and place, and nothing of the import stays', async (_, line, place) => {
   const conversation_id = randomUUID()
-  const { status, body } = await post(lines({ conversation_id }, pause, line, '{"kind":"PauseEvent"}'))
+  const { status, body } = await post(toJsonLines({ conversation_id }, pause, line, '{"kind":"PauseEvent"}'))
   expect(status).toBe(422)
   expect(body.detail[0]?.loc).toEqual(['body', 3, ...place])
   expect(body.detail[0]?.msg).toMatch(/^line 3: /)
-  expect((await api.json(`/api/conversations/${conversation_id}`)).status).toBe(404)
+  expect((await api.requestJson(`/api/conversations/${conversation_id}`)).status).toBe(404)
 })
 
 test('a refused import leaves a conversation that exists as it was', async () => {
-  const id = await api.import(lines(pause))
+  const id = await api.import(toJsonLines(pause))
   const many = Array.from({ length: 1500 }, (_, i) => ({
     id: `n${i}`,
     timestamp: '2026-01-01T00:00:01Z',
     kind: 'PauseEvent',
   }))
-  expect((await post(lines({ conversation_id: id }, ...many, '{'))).status).toBe(422)
+  expect((await post(toJsonLines({ conversation_id: id }, ...many, '{'))).status).toBe(422)
   expect((await api.export(id)).toString()).toBe(`${pause}\n`)
-  await api.import(lines({ conversation_id: id }, ...many.slice(0, 3)))
-  expect((await api.walk(id)).map((event) => event.id)).toEqual(['p', 'n0', 'n1', 'n2'])
+  await api.import(toJsonLines({ conversation_id: id }, ...many.slice(0, 3)))
+  expect((await api.searchAll(id)).map((event) => event.id)).toEqual(['p', 'n0', 'n1', 'n2'])
 })
 
 test('the same id with other content is 409 with the line', async () => {
-  const { status, body } = await post(lines(pause, pause.replace('}', ',"source":"user"}')))
+  const { status, body } = await post(toJsonLines(pause, pause.replace('}', ',"source":"user"}')))
   expect(status).toBe(409)
   expect(JSON.stringify(body)).toContain('line 2')
 })
 
 test('unknown kinds, members and timestamps are refused, and kept as they are with unknown=keep', async () => {
-  const newer = lines(
+  const newer = toJsonLines(
     '{"kind":"NewEvent","id":"1","timestamp":"2026-01-01T00:00:00Z","source":"hook","parent_id":null}',
     '{"kind":"PauseEvent","id":"2","timestamp":"half past ten","more":[1]}',
     '{"kind":"NewEvent","id":"1","timestamp":"2026-01-01T00:00:01Z","other":"bytes"}',
@@ -124,20 +124,20 @@ test('unknown kinds, members and timestamps are refused, and kept as they are wi
   expect((await post(newer)).status).toBe(422)
   const id = await api.import(newer, '?unknown=keep')
   expect((await api.export(id)).toString()).toBe(newer)
-  expect((await api.walk(id, { kind: 'NewEvent' })).map((event) => event.timestamp)).toHaveLength(2)
-  expect((await api.walk(id, { source: 'hook' })).map((event) => event.id)).toEqual(['1'])
-  expect((await api.json(`/api/conversations/${id}/events/1`)).body).toMatchObject({ source: 'hook' })
+  expect((await api.searchAll(id, { kind: 'NewEvent' })).map((event) => event.timestamp)).toHaveLength(2)
+  expect((await api.searchAll(id, { source: 'hook' })).map((event) => event.id)).toEqual(['1'])
+  expect((await api.requestJson(`/api/conversations/${id}/events/1`)).body).toMatchObject({ source: 'hook' })
   expect((await post('{"kind":7}\n', '?unknown=keep')).status).toBe(422)
-  expect((await post(lines(pause), '?unknown=drop')).status).toBe(422)
+  expect((await post(toJsonLines(pause), '?unknown=drop')).status).toBe(422)
 })
 
 test('export has a first line that an import understands with meta, and is a gzip file with gzip', async () => {
-  const id = await api.import(lines({ title: 'T', tags: { a: 'b' } }, pause))
+  const id = await api.import(toJsonLines({ title: 'T', tags: { a: 'b' } }, pause))
   const meta = await (await api.fetch(`/api/conversations/${id}/export?meta=true`)).text()
-  expect(meta).toBe(lines({ conversation_id: id, title: 'T', tags: { a: 'b' } }, pause))
+  expect(meta).toBe(toJsonLines({ conversation_id: id, title: 'T', tags: { a: 'b' } }, pause))
   const gzip = await api.fetch(`/api/conversations/${id}/export?gzip=true`)
   expect(gunzipSync(Buffer.from(await gzip.arrayBuffer())).toString()).toBe(`${pause}\n`)
-  expect((await api.json(`/api/conversations/${randomUUID()}/export`)).status).toBe(404)
+  expect((await api.requestJson(`/api/conversations/${randomUUID()}/export`)).status).toBe(404)
 })
 
 test('an empty import makes an empty conversation, and blank lines are passed over', async () => {
@@ -155,7 +155,7 @@ test('an import keeps the last status of its log, but nothing runs in it', async
     value,
   })
   const statusOf = async (id: string) =>
-    ((await api.json(`/api/conversations/${id}`)).body as { execution_status: string }).execution_status
-  expect(await statusOf(await api.import(lines(status('running'), status('finished'))))).toBe('finished')
-  expect(await statusOf(await api.import(lines(status('running'))))).toBe('paused')
+    ((await api.requestJson(`/api/conversations/${id}`)).body as { execution_status: string }).execution_status
+  expect(await statusOf(await api.import(toJsonLines(status('running'), status('finished'))))).toBe('finished')
+  expect(await statusOf(await api.import(toJsonLines(status('running'))))).toBe('paused')
 })

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openServer, type TestServer } from '../../support/agent-server.ts'
-import { Api, type Event } from '../../support/agent-server-api.ts'
+import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
+import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
 
 /** A folder of recorded event logs of other writers, one event a line, named `*.jsonl`. */
 const folder = process.env.SLIPWAY_DATA
@@ -12,10 +12,10 @@ if (folder === undefined) {
 }
 
 let server: TestServer
-let api: Api
+let api: AgentServerApi
 beforeAll(async () => {
-  server = await openServer()
-  api = new Api(server)
+  server = await openAgentServer()
+  api = new AgentServerApi(server)
 })
 afterAll(async () => await server[Symbol.asyncDispose]())
 
@@ -34,13 +34,13 @@ test.each(files)(
       .toString()
       .trimEnd()
       .split('\n')
-      .map((line): Event => JSON.parse(line))
-    for (const { query, keeps } of filters(events)) {
-      const expected = events.filter(keeps).map(text).sort()
+      .map((line): ApiEvent => JSON.parse(line))
+    for (const { query, keeps } of buildFilters(events)) {
+      const expected = events.filter(keeps).map(eventText).sort()
       for (const sort_order of ['TIMESTAMP', 'TIMESTAMP_DESC']) {
-        const walked = await api.walk(id, { ...query, sort_order, limit: '7' })
-        expect(walked.map(text).sort(), JSON.stringify(query)).toEqual(expected)
-        const times = walked.map((event) => utc(event.timestamp))
+        const walked = await api.searchAll(id, { ...query, sort_order, limit: '7' })
+        expect(walked.map(eventText).sort(), JSON.stringify(query)).toEqual(expected)
+        const times = walked.map((event) => toMicroseconds(event.timestamp))
         expect(times).toEqual([...times].sort((a, b) => (sort_order === 'TIMESTAMP' ? a - b : b - a)))
       }
       expect(await api.count(id, query)).toBe(expected.length)
@@ -52,7 +52,7 @@ test.each(files.filter((file) => !/^(swe|tab)-/.test(file)))(
   '%s is refused by a strict import with a place, or taken whole',
   async (file) => {
     const bytes = readFileSync(join(String(folder), file))
-    const { status, body } = await api.json<{ detail?: { loc: unknown[] }[] }>('/api/conversations/import', {
+    const { status, body } = await api.requestJson<{ detail?: { loc: unknown[] }[] }>('/api/conversations/import', {
       method: 'POST',
       headers: { 'content-type': 'application/x-ndjson' },
       body: bytes,
@@ -64,40 +64,40 @@ test.each(files.filter((file) => !/^(swe|tab)-/.test(file)))(
 
 interface Filter {
   readonly query: Readonly<Record<string, string>>
-  keeps(event: Event): boolean
+  keeps(event: ApiEvent): boolean
 }
 
-function filters(events: readonly Event[]): Filter[] {
+function buildFilters(events: readonly ApiEvent[]): Filter[] {
   const kinds = [...new Set(events.map(({ kind }) => kind))]
   const sources = [...new Set(events.map(({ source }) => source ?? 'agent'))]
   const middle = String(events[Math.floor(events.length / 2)]?.timestamp)
   const needles = ['the', 'THE', 'e', 'in', '\n', '%', '"']
   return [
     { query: {}, keeps: () => true },
-    ...kinds.map((kind) => ({ query: { kind }, keeps: (event: Event) => event.kind === kind })),
-    ...sources.map((source) => ({ query: { source }, keeps: (event: Event) => event.source === source })),
-    { query: { timestamp__gte: middle }, keeps: (event) => utc(event.timestamp) >= utc(middle) },
-    { query: { timestamp__lt: middle }, keeps: (event) => utc(event.timestamp) < utc(middle) },
+    ...kinds.map((kind) => ({ query: { kind }, keeps: (event: ApiEvent) => event.kind === kind })),
+    ...sources.map((source) => ({ query: { source }, keeps: (event: ApiEvent) => event.source === source })),
+    { query: { timestamp__gte: middle }, keeps: (event) => toMicroseconds(event.timestamp) >= toMicroseconds(middle) },
+    { query: { timestamp__lt: middle }, keeps: (event) => toMicroseconds(event.timestamp) < toMicroseconds(middle) },
     ...needles.map((body) => ({
       query: { body },
-      keeps: (event: Event) => texts(event).some((part) => part.toLowerCase().includes(body.toLowerCase())),
+      keeps: (event: ApiEvent) => searchableTexts(event).some((part) => part.toLowerCase().includes(body.toLowerCase())),
     })),
   ]
 }
 
-function text(event: Event): string {
+function eventText(event: ApiEvent): string {
   return JSON.stringify(event)
 }
 
 /** Microseconds, read another way than the server does. */
-function utc(timestamp: string): number {
+function toMicroseconds(timestamp: string): number {
   const zoned = /Z$|[+-]\d\d:\d\d$/.test(timestamp) ? timestamp : `${timestamp}Z`
   const digits = /\.(\d+)/.exec(zoned)?.[1] ?? ''
   return Date.parse(zoned.replace(/\.\d+/, '')) * 1000 + Number(digits.slice(0, 6).padEnd(6, '0'))
 }
 
 /** The texts that `body` looks at, read another way than the server does. */
-function texts(event: Event): string[] {
+function searchableTexts(event: ApiEvent): string[] {
   if (event.kind !== 'MessageEvent') return []
   const llm = event.llm_message as { content?: { text?: string }[]; reasoning_content?: string | null }
   const extended = (event.extended_content ?? []) as { text?: string }[]

@@ -2,8 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { startServer } from '../../support/agent-server.ts'
-import { Api, lines, message } from '../../support/agent-server-api.ts'
+import { startAgentServer } from '../../support/agent-server.ts'
+import { AgentServerApi, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
 
 const queries = [
   {},
@@ -18,19 +18,19 @@ test('a restart changes nothing: the same searches, page ids and exports', async
   const data = await mkdtemp(join(tmpdir(), 'slipway-restart-'))
   try {
     const seconds = (i: number) => `2026-01-01T00:00:${String((i * 7) % 60).padStart(2, '0')}Z`
-    const log = lines(
+    const log = toJsonLines(
       ...Array.from({ length: 150 }, (_, i) =>
-        message(`e${i}`, seconds(i), `number ${i}`, i % 2 ? 'user' : 'agent'),
+        messageLine(`e${i}`, seconds(i), `number ${i}`, i % 2 ? 'user' : 'agent'),
       ),
     )
     let id = ''
     const seen = async () => {
-      const server = await startServer(data)
-      const api = new Api({ url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} })
+      const server = await startAgentServer(data)
+      const api = new AgentServerApi({ url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} })
       if (id === '') {
         id = await api.import(log)
-        await api.send('POST', `/api/conversations/${id}/events`, { content: 'number 150' })
-        await api.send('PATCH', `/api/conversations/${id}`, { title: 'Kept', tags: { a: 'b' } })
+        await api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'number 150' })
+        await api.sendJson('PATCH', `/api/conversations/${id}`, { title: 'Kept', tags: { a: 'b' } })
       }
       const pages = []
       for (const query of queries) {
@@ -38,7 +38,7 @@ test('a restart changes nothing: the same searches, page ids and exports', async
         const next = await api.search(id, { ...query, limit: '40', page_id: String(page.next_page_id) })
         pages.push(page, next)
       }
-      const info = (await api.json(`/api/conversations/${id}`)).body
+      const info = (await api.requestJson(`/api/conversations/${id}`)).body
       const exported = (await api.export(id)).toString()
       expect(await server.stop()).toBe(0)
       return { pages, info, exported }
@@ -52,9 +52,9 @@ test('a restart changes nothing: the same searches, page ids and exports', async
 
 test('a second server on the same directory is refused', async () => {
   const data = await mkdtemp(join(tmpdir(), 'slipway-two-'))
-  const first = await startServer(data)
+  const first = await startAgentServer(data)
   try {
-    await expect(startServer(data)).rejects.toThrow(/in use/)
+    await expect(startAgentServer(data)).rejects.toThrow(/in use/)
   } finally {
     await first.stop()
     await rm(data, { recursive: true })

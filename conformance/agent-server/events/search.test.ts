@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openServer, type TestServer } from '../../support/agent-server.ts'
-import { Api, type Event, lines, message } from '../../support/agent-server-api.ts'
+import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
+import { AgentServerApi, type ApiEvent, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
 
 let server: TestServer
-let api: Api
+let api: AgentServerApi
 beforeAll(async () => {
-  server = await openServer()
-  api = new Api(server)
+  server = await openAgentServer()
+  api = new AgentServerApi(server)
 })
 afterAll(async () => await server[Symbol.asyncDispose]())
 
-const ids = (events: readonly Event[]) => events.map(({ id }) => id)
+const ids = (events: readonly ApiEvent[]) => events.map(({ id }) => id)
 const pause = (id: string, timestamp: string, more: object = {}) => ({
   id,
   timestamp,
@@ -21,7 +21,7 @@ const pause = (id: string, timestamp: string, more: object = {}) => ({
 const searchPath = (id: string, query = '') => `/api/conversations/${id}/events/search${query}`
 
 /** Ties and disorder: by time it reads c a b e d. */
-const mixed = lines(
+const unorderedLog = toJsonLines(
   pause('a', '2026-03-01T10:00:00.000002Z'),
   {
     id: 'b',
@@ -29,31 +29,31 @@ const mixed = lines(
     source: 'environment',
     kind: 'CondensationRequest',
   },
-  message('c', '2026-03-01T10:00:00.000001', 'first', 'user'),
-  message('d', '2026-03-01T10:00:00.5', 'last', 'agent'),
+  messageLine('c', '2026-03-01T10:00:00.000001', 'first', 'user'),
+  messageLine('d', '2026-03-01T10:00:00.5', 'last', 'agent'),
   pause('e', '2026-03-01T10:00:00.499999999Z', { source: 'user' }),
 )
 
 test('a page has items and next_page_id, and its items are the stored objects', async () => {
-  const id = await api.import(mixed)
+  const id = await api.import(unorderedLog)
   const page = await api.search(id)
   expect(Object.keys(page)).toEqual(['items', 'next_page_id'])
   expect(page.next_page_id).toBeNull()
-  expect(page.items[0]).toEqual(JSON.parse(message('c', '2026-03-01T10:00:00.000001', 'first')))
+  expect(page.items[0]).toEqual(JSON.parse(messageLine('c', '2026-03-01T10:00:00.000001', 'first')))
 })
 
 test('order is by instant, then by arrival; descending is the exact reverse', async () => {
-  const id = await api.import(mixed)
-  expect(ids(await api.walk(id))).toEqual(['c', 'a', 'b', 'e', 'd'])
-  expect(ids(await api.walk(id, { sort_order: 'TIMESTAMP' }))).toEqual(['c', 'a', 'b', 'e', 'd'])
-  expect(ids(await api.walk(id, { sort_order: 'TIMESTAMP_DESC' }))).toEqual(['d', 'e', 'b', 'a', 'c'])
+  const id = await api.import(unorderedLog)
+  expect(ids(await api.searchAll(id))).toEqual(['c', 'a', 'b', 'e', 'd'])
+  expect(ids(await api.searchAll(id, { sort_order: 'TIMESTAMP' }))).toEqual(['c', 'a', 'b', 'e', 'd'])
+  expect(ids(await api.searchAll(id, { sort_order: 'TIMESTAMP_DESC' }))).toEqual(['d', 'e', 'b', 'a', 'c'])
 })
 
 test('a walk with any limit gives every event once, and next_page_id is null exactly at the end', async () => {
-  const id = await api.import(mixed)
+  const id = await api.import(unorderedLog)
   for (const limit of ['1', '2', '3', '4', '5', '100']) {
     for (const sort_order of ['TIMESTAMP', 'TIMESTAMP_DESC']) {
-      const events = ids(await api.walk(id, { limit, sort_order }))
+      const events = ids(await api.searchAll(id, { limit, sort_order }))
       expect([...events].sort()).toEqual(['a', 'b', 'c', 'd', 'e'])
     }
   }
@@ -63,25 +63,25 @@ test('a walk with any limit gives every event once, and next_page_id is null exa
 
 test('without a limit a page has at most 100 items', async () => {
   const events = Array.from({ length: 101 }, (_, i) => pause(`e${i}`, '2026-01-01T00:00:00Z'))
-  const id = await api.import(lines(...events))
+  const id = await api.import(toJsonLines(...events))
   const page = await api.search(id)
   expect(page.items).toHaveLength(100)
   expect(ids((await api.search(id, { page_id: String(page.next_page_id) })).items)).toEqual(['e100'])
 })
 
 test('an event id as page_id means "start at this event", in both orders and with filters', async () => {
-  const id = await api.import(mixed)
-  expect(ids(await api.walk(id, { page_id: 'b' }))).toEqual(['b', 'e', 'd'])
-  expect(ids(await api.walk(id, { page_id: 'b', sort_order: 'TIMESTAMP_DESC' }))).toEqual(['b', 'a', 'c'])
-  expect(ids(await api.walk(id, { page_id: 'b', kind: 'PauseEvent' }))).toEqual(['e'])
+  const id = await api.import(unorderedLog)
+  expect(ids(await api.searchAll(id, { page_id: 'b' }))).toEqual(['b', 'e', 'd'])
+  expect(ids(await api.searchAll(id, { page_id: 'b', sort_order: 'TIMESTAMP_DESC' }))).toEqual(['b', 'a', 'c'])
+  expect(ids(await api.searchAll(id, { page_id: 'b', kind: 'PauseEvent' }))).toEqual(['e'])
 })
 
 test('any other page_id is refused at its place, also one of another conversation', async () => {
-  const id = await api.import(mixed)
-  const other = await api.import(mixed)
+  const id = await api.import(unorderedLog)
+  const other = await api.import(unorderedLog)
   const foreign = String((await api.search(other, { limit: '1' })).next_page_id)
   for (const page_id of ['nothing', 'AAAA', '0', foreign, `${foreign}x`, '%00', '../']) {
-    const { status, body } = await api.json(searchPath(id, `?page_id=${encodeURIComponent(page_id)}`))
+    const { status, body } = await api.requestJson(searchPath(id, `?page_id=${encodeURIComponent(page_id)}`))
     expect(status, page_id).toBe(422)
     expect(body).toMatchObject({
       detail: [{ loc: ['query', 'page_id'], msg: expect.any(String), type: expect.any(String) }],
@@ -91,7 +91,7 @@ test('any other page_id is refused at its place, also one of another conversatio
 })
 
 test('kind takes the short name in exact case, and the last part of a dotted or namespaced one', async () => {
-  const id = await api.import(mixed)
+  const id = await api.import(unorderedLog)
   for (const kind of [
     'PauseEvent',
     'some.package.PauseEvent',
@@ -99,7 +99,7 @@ test('kind takes the short name in exact case, and the last part of a dotted or 
     'a/b/PauseEvent',
     'a__b__PauseEvent-Output__1',
   ]) {
-    expect(ids(await api.walk(id, { kind })), kind).toEqual(['a', 'e'])
+    expect(ids(await api.searchAll(id, { kind })), kind).toEqual(['a', 'e'])
   }
   for (const kind of ['pauseevent', 'Pause', 'Nothing', 'PauseEvent.Other', '*', '%']) {
     expect(await api.search(id, { kind }), kind).toEqual({ items: [], next_page_id: null })
@@ -108,18 +108,18 @@ test('kind takes the short name in exact case, and the last part of a dotted or 
 })
 
 test('source is exact; an event without one is found under the default of its kind', async () => {
-  const id = await api.import(mixed)
-  expect(ids(await api.walk(id, { source: 'user' }))).toEqual(['c', 'a', 'e'])
-  expect(ids(await api.walk(id, { source: 'environment' }))).toEqual(['b'])
-  expect(ids(await api.walk(id, { source: 'agent', kind: 'MessageEvent' }))).toEqual(['d'])
-  expect(ids(await api.walk(id, { source: 'user', kind: 'CondensationRequest' }))).toEqual([])
-  expect(ids(await api.walk(id, { source: 'User' }))).toEqual([])
+  const id = await api.import(unorderedLog)
+  expect(ids(await api.searchAll(id, { source: 'user' }))).toEqual(['c', 'a', 'e'])
+  expect(ids(await api.searchAll(id, { source: 'environment' }))).toEqual(['b'])
+  expect(ids(await api.searchAll(id, { source: 'agent', kind: 'MessageEvent' }))).toEqual(['d'])
+  expect(ids(await api.searchAll(id, { source: 'user', kind: 'CondensationRequest' }))).toEqual([])
+  expect(ids(await api.searchAll(id, { source: 'User' }))).toEqual([])
 })
 
 test('timestamps compare as instants, lower bound included, upper bound not', async () => {
-  const id = await api.import(mixed)
-  const after = (timestamp__gte: string) => api.walk(id, { timestamp__gte }).then(ids)
-  const before = (timestamp__lt: string) => api.walk(id, { timestamp__lt }).then(ids)
+  const id = await api.import(unorderedLog)
+  const after = (timestamp__gte: string) => api.searchAll(id, { timestamp__gte }).then(ids)
+  const before = (timestamp__lt: string) => api.searchAll(id, { timestamp__lt }).then(ids)
   for (const moment of [
     '2026-03-01T10:00:00.000002Z',
     '2026-03-01T10:00:00.000002',
@@ -136,8 +136,8 @@ test('timestamps compare as instants, lower bound included, upper bound not', as
 })
 
 test('a plus that arrived as a blank in front of an offset is understood', async () => {
-  const id = await api.import(mixed)
-  const raw = await api.json<{ items: Event[] }>(
+  const id = await api.import(unorderedLog)
+  const raw = await api.requestJson<{ items: ApiEvent[] }>(
     searchPath(id, '?timestamp__gte=2026-03-01T12:00:00.5+02:00'),
   )
   expect(ids(raw.body.items)).toEqual(['d'])
@@ -157,8 +157,8 @@ test.each([
   ['limit', '99999999999999999999', 'less_than_equal'],
   ['sort_order', 'DOWN', 'enum'],
 ])('%s=%s is refused at its place', async (name, value, type) => {
-  const id = await api.import(mixed)
-  const { status, body } = await api.json(searchPath(id, `?${new URLSearchParams({ [name]: value })}`))
+  const id = await api.import(unorderedLog)
+  const { status, body } = await api.requestJson(searchPath(id, `?${new URLSearchParams({ [name]: value })}`))
   expect(status).toBe(422)
   expect(body).toMatchObject({
     detail: [{ loc: ['query', name], msg: expect.any(String), type: expect.stringContaining(type) }],
@@ -166,24 +166,24 @@ test.each([
 })
 
 test('unknown parameters are ignored, and of a repeated one the last counts', async () => {
-  const id = await api.import(mixed)
-  const { body } = await api.json<{ items: Event[] }>(searchPath(id, '?limit=5&nothing=1&limit=2'))
+  const id = await api.import(unorderedLog)
+  const { body } = await api.requestJson<{ items: ApiEvent[] }>(searchPath(id, '?limit=5&nothing=1&limit=2'))
   expect(body.items).toHaveLength(2)
 })
 
 test('an unknown conversation is 404 with detail, and an id that is no UUID is 422', async () => {
   const unknown = randomUUID()
-  expect(await api.json(searchPath(unknown))).toEqual({
+  expect(await api.requestJson(searchPath(unknown))).toEqual({
     status: 404,
     body: { detail: `Conversation not found: ${unknown}` },
   })
-  const { status, body } = await api.json(searchPath('not-a-uuid'))
+  const { status, body } = await api.requestJson(searchPath('not-a-uuid'))
   expect(status).toBe(422)
   expect(body).toMatchObject({ detail: [{ loc: ['path', 'conversation_id'] }] })
 })
 
 test('a conversation id is understood in any case, with and without dashes', async () => {
-  const id = await api.import(mixed)
+  const id = await api.import(unorderedLog)
   for (const spelling of [
     id,
     id.toUpperCase(),
@@ -195,7 +195,7 @@ test('a conversation id is understood in any case, with and without dashes', asy
 })
 
 test('a wrong method is 405 with Allow, HEAD is GET without a body, and JSON is UTF-8', async () => {
-  const id = await api.import(lines(message('a', '2026-01-01T00:00:00Z', 'Γειά σου 😀')))
+  const id = await api.import(toJsonLines(messageLine('a', '2026-01-01T00:00:00Z', 'Γειά σου 😀')))
   const wrong = await api.fetch(searchPath(id), { method: 'DELETE' })
   expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, expect.stringContaining('GET')])
   const head = await api.fetch(searchPath(id), { method: 'HEAD' })
@@ -207,7 +207,7 @@ test('a wrong method is 405 with Allow, HEAD is GET without a body, and JSON is 
   expect(body.toString('utf8')).toContain('Γειά σου 😀')
 })
 
-const texts = lines(
+const texts = toJsonLines(
   {
     id: 'parts',
     timestamp: '2026-01-01T00:00:01Z',
@@ -223,9 +223,9 @@ const texts = lines(
     },
     extended_content: [{ type: 'text', text: 'Extra knowledge' }],
   },
-  message('greek', '2026-01-01T00:00:02Z', 'ΟΔΟΣ'),
-  message('german', '2026-01-01T00:00:03Z', 'Straße'),
-  message('marks', '2026-01-01T00:00:04Z', 'cafe\u0301 AND NOT (x OR y) NEAR* ^b'),
+  messageLine('greek', '2026-01-01T00:00:02Z', 'ΟΔΟΣ'),
+  messageLine('german', '2026-01-01T00:00:03Z', 'Straße'),
+  messageLine('marks', '2026-01-01T00:00:04Z', 'cafe\u0301 AND NOT (x OR y) NEAR* ^b'),
   {
     id: 'tool',
     timestamp: '2026-01-01T00:00:05Z',
@@ -266,8 +266,8 @@ test.each([
   ['', ['parts', 'greek', 'german', 'marks', 'tool']],
 ])('body %j is a literal substring of one text part of a message', async (body, expected) => {
   const id = await api.import(texts)
-  expect(ids(await api.walk(id, { body }))).toEqual(expected)
-  expect(ids(await api.walk(id, { body, sort_order: 'TIMESTAMP_DESC', limit: '1' }))).toEqual(
+  expect(ids(await api.searchAll(id, { body }))).toEqual(expected)
+  expect(ids(await api.searchAll(id, { body, sort_order: 'TIMESTAMP_DESC', limit: '1' }))).toEqual(
     expected.toReversed(),
   )
   expect(await api.count(id, { body })).toBe(expected.length)
@@ -275,39 +275,39 @@ test.each([
 
 test('body combines with the other filters', async () => {
   const id = await api.import(texts)
-  expect(ids(await api.walk(id, { body: 'e', source: 'user' }))).toEqual(['german', 'marks'])
-  expect(ids(await api.walk(id, { body: 'e', timestamp__gte: '2026-01-01T00:00:04Z' }))).toEqual(['marks'])
-  expect(ids(await api.walk(id, { body: 'hello', kind: 'AgentErrorEvent' }))).toEqual([])
+  expect(ids(await api.searchAll(id, { body: 'e', source: 'user' }))).toEqual(['german', 'marks'])
+  expect(ids(await api.searchAll(id, { body: 'e', timestamp__gte: '2026-01-01T00:00:04Z' }))).toEqual(['marks'])
+  expect(ids(await api.searchAll(id, { body: 'hello', kind: 'AgentErrorEvent' }))).toEqual([])
 })
 
 test('count takes the same filters and answers a bare number', async () => {
-  const id = await api.import(mixed)
+  const id = await api.import(unorderedLog)
   expect(await api.count(id)).toBe(5)
   expect(await api.count(id, { kind: 'PauseEvent' })).toBe(2)
   expect(await api.count(id, { source: 'user', timestamp__lt: '2026-03-01T10:00:00.4Z' })).toBe(2)
-  expect((await api.json(`/api/conversations/${randomUUID()}/events/count`)).status).toBe(404)
-  expect((await api.json(`/api/conversations/${id}/events/count?timestamp__lt=x`)).status).toBe(422)
+  expect((await api.requestJson(`/api/conversations/${randomUUID()}/events/count`)).status).toBe(404)
+  expect((await api.requestJson(`/api/conversations/${id}/events/count?timestamp__lt=x`)).status).toBe(422)
 })
 
 test('single and batch get answer the stored bytes, null for what is missing', async () => {
-  const id = await api.import(mixed)
-  const line = mixed.split('\n')[1]
+  const id = await api.import(unorderedLog)
+  const line = unorderedLog.split('\n')[1]
   const single = await api.fetch(`/api/conversations/${id}/events/b`)
   expect([single.status, await single.text()]).toEqual([200, line])
-  expect(await api.json(`/api/conversations/${id}/events/zzz`)).toMatchObject({
+  expect(await api.requestJson(`/api/conversations/${id}/events/zzz`)).toMatchObject({
     status: 404,
     body: { detail: expect.any(String) },
   })
   for (const query of ['ids=d&ids=zzz&ids=a', 'event_ids=d&event_ids=zzz&event_ids=a']) {
-    const { body } = await api.json<(Event | null)[]>(`/api/conversations/${id}/events?${query}`)
+    const { body } = await api.requestJson<(ApiEvent | null)[]>(`/api/conversations/${id}/events?${query}`)
     expect(body.map((event) => event?.id ?? null)).toEqual(['d', null, 'a'])
   }
-  expect((await api.json(`/api/conversations/${id}/events`)).status).toBe(422)
+  expect((await api.requestJson(`/api/conversations/${id}/events`)).status).toBe(422)
 })
 
 test('a walk gives every event that was there once, while others append', async () => {
   const id = await api.import(
-    lines(
+    toJsonLines(
       ...Array.from({ length: 60 }, (_, i) =>
         pause(`e${i}`, `2026-01-01T00:00:${i % 60}Z`.replace(/:(\d)Z/, ':0$1Z')),
       ),
@@ -319,7 +319,7 @@ test('a walk gives every event that was there once, while others append', async 
     seen.push(...ids(page.items))
     page_id = seen.length > 200 ? null : page.next_page_id
     if (seen.length < 80) {
-      await api.send('POST', `/api/conversations/${id}/events`, {
+      await api.sendJson('POST', `/api/conversations/${id}/events`, {
         role: 'user',
         content: [{ type: 'text', text: `new ${seen.length}` }],
       })

@@ -2,19 +2,19 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { openServer, type TestServer } from '../../support/agent-server.ts'
-import { Api, type Event, lines, message } from '../../support/agent-server-api.ts'
+import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
+import { AgentServerApi, type ApiEvent, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
 
 let server: TestServer
-let api: Api
+let api: AgentServerApi
 beforeAll(async () => {
-  server = await openServer()
-  api = new Api(server)
+  server = await openAgentServer()
+  api = new AgentServerApi(server)
 })
 afterAll(async () => await server[Symbol.asyncDispose]())
 
 /** A client that keeps every frame and can wait for a number of them. */
-class Client {
+class FrameClient {
   readonly frames: string[] = []
   readonly socket: WebSocket
   readonly closed: Promise<{ code: number; reason: string }>
@@ -32,13 +32,13 @@ class Client {
     })
   }
 
-  async take(count: number): Promise<string[]> {
+  async waitForFrames(count: number): Promise<string[]> {
     while (this.frames.length < count) await new Promise<void>((resolve) => (this.#wake = resolve))
     return this.frames.slice(0, count)
   }
 
-  async events(count: number): Promise<Event[]> {
-    return (await this.take(count)).map((frame) => JSON.parse(frame))
+  async events(count: number): Promise<ApiEvent[]> {
+    return (await this.waitForFrames(count)).map((frame) => JSON.parse(frame))
   }
 
   async [Symbol.asyncDispose]() {
@@ -47,21 +47,21 @@ class Client {
   }
 }
 
-const path = (id: string, query = '') => `/sockets/events/${id}${query}`
-const say = async (id: string, text: string) =>
-  await api.send('POST', `/api/conversations/${id}/events`, {
+const socketPath = (id: string, query = '') => `/sockets/events/${id}${query}`
+const sendMessage = async (id: string, text: string) =>
+  await api.sendJson('POST', `/api/conversations/${id}/events`, {
     role: 'user',
     content: [{ type: 'text', text }],
   })
-const three = lines(
-  message('a', '2026-01-01T00:00:01Z', 'one'),
-  message('b', '2026-01-01T00:00:02', 'two'),
-  message('c', '2026-01-01T00:00:03Z', 'three'),
+const threeMessages = toJsonLines(
+  messageLine('a', '2026-01-01T00:00:01Z', 'one'),
+  messageLine('b', '2026-01-01T00:00:02', 'two'),
+  messageLine('c', '2026-01-01T00:00:03Z', 'three'),
 )
 
 test('the first frame is the state, and then comes what is new', async () => {
-  const id = await api.import(three)
-  await using client = new Client(path(id))
+  const id = await api.import(threeMessages)
+  await using client = new FrameClient(socketPath(id))
   const [state] = await client.events(1)
   expect(state).toMatchObject({
     kind: 'ConversationStateUpdateEvent',
@@ -75,7 +75,7 @@ test('the first frame is the state, and then comes what is new', async () => {
     confirmation_policy: { kind: 'NeverConfirm' },
   })
   expect(JSON.stringify(state)).not.toContain(':null')
-  await say(id, 'four')
+  await sendMessage(id, 'four')
   const [, event] = await client.events(2)
   expect(event).toMatchObject({ kind: 'MessageEvent', llm_message: { content: [{ text: 'four' }] } })
   expect(client.frames[1]).toBe((await api.export(id)).toString().trimEnd().split('\n')[3])
@@ -90,30 +90,30 @@ test.each([
   ['?resend_mode=since', []],
   ['', []],
 ])('%s sends again what it asks for, before what is new', async (query, again) => {
-  const id = await api.import(three)
-  await using client = new Client(path(id, query))
-  await client.take(1)
-  await say(id, 'new')
+  const id = await api.import(threeMessages)
+  await using client = new FrameClient(socketPath(id, query))
+  await client.waitForFrames(1)
+  await sendMessage(id, 'new')
   const events = await client.events(again.length + 2)
   expect(events.slice(1, -1).map((event) => event.id)).toEqual(again)
   expect(events.at(-1)).toMatchObject({ llm_message: { content: [{ text: 'new' }] } })
 })
 
 test('with ?after= each frame is position and stored event, without a snapshot', async () => {
-  const id = await api.import(three)
-  await using client = new Client(path(id, '?after=1'))
-  const stored = three.trimEnd().split('\n')
-  expect(await client.take(2)).toEqual([
+  const id = await api.import(threeMessages)
+  await using client = new FrameClient(socketPath(id, '?after=1'))
+  const stored = threeMessages.trimEnd().split('\n')
+  expect(await client.waitForFrames(2)).toEqual([
     `{"position":2,"event":${stored[1]}}`,
     `{"position":3,"event":${stored[2]}}`,
   ])
 })
 
 test('a position beyond the end closes with 4416, an unknown conversation with 4004', async () => {
-  const id = await api.import(three)
-  await using beyond = new Client(path(id, '?after=4'))
+  const id = await api.import(threeMessages)
+  await using beyond = new FrameClient(socketPath(id, '?after=4'))
   expect((await beyond.closed).code).toBe(4416)
-  await using unknown = new Client(path(randomUUID()))
+  await using unknown = new FrameClient(socketPath(randomUUID()))
   expect((await unknown.closed).code).toBe(4004)
 })
 
@@ -137,9 +137,9 @@ test.each([
 })
 
 test('a message over the socket is stored and comes back; an auth frame is ignored; a bad frame gets an error event', async () => {
-  const id = await api.import(three)
-  await using client = new Client(path(id))
-  await client.take(1)
+  const id = await api.import(threeMessages)
+  await using client = new FrameClient(socketPath(id))
+  await client.waitForFrames(1)
   client.socket.send('{"type":"auth","session_api_key":"anything"}')
   client.socket.send(
     '{"role":"user","content":[{"type":"text","text":"over the socket"}],"run":true,"more":1}',
@@ -162,9 +162,9 @@ test('a message over the socket is stored and comes back; an auth frame is ignor
 })
 
 test('deleting the conversation closes its sockets with 4004', async () => {
-  const id = await api.import(three)
-  await using client = new Client(path(id))
-  await client.take(1)
+  const id = await api.import(threeMessages)
+  await using client = new FrameClient(socketPath(id))
+  await client.waitForFrames(1)
   await api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })
   expect((await client.closed).code).toBe(4004)
 })
@@ -187,34 +187,34 @@ test('an imported event of more than a frame is slimmed on the legacy socket onl
     },
     kind: 'ObservationEvent',
   }
-  const id = await api.import(lines(large))
-  await using legacy = new Client(path(id, '?resend_mode=all'))
-  const [, slimmed] = await legacy.take(2)
+  const id = await api.import(toJsonLines(large))
+  await using legacy = new FrameClient(socketPath(id, '?resend_mode=all'))
+  const [, slimmed] = await legacy.waitForFrames(2)
   expect(Buffer.byteLength(String(slimmed))).toBeLessThan(1024 * 1024)
   expect(JSON.parse(String(slimmed))).toMatchObject({
     id: 'large',
     action_id: 'act',
     observation: { kind: 'FileEditorObservation', old_content: null },
   })
-  await using whole = new Client(path(id, '?after=0'))
-  expect((await whole.take(1))[0]).toBe(`{"position":1,"event":${JSON.stringify(large)}}`)
+  await using whole = new FrameClient(socketPath(id, '?after=0'))
+  expect((await whole.waitForFrames(1))[0]).toBe(`{"position":1,"event":${JSON.stringify(large)}}`)
 })
 
-interface SentEvent {
+interface ServerSentEvent {
   readonly id?: string
   readonly data: string
 }
 
 /** Reads a stream of server-sent events to its end, or to `count` events. */
-async function sentEvents(
+async function readServerSentEvents(
   path: string,
   init: RequestInit = {},
   count = Number.POSITIVE_INFINITY,
-): Promise<SentEvent[]> {
+): Promise<ServerSentEvent[]> {
   const stop = new AbortController()
   const response = await api.fetch(path, { ...init, signal: stop.signal })
   expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/)
-  const found: SentEvent[] = []
+  const found: ServerSentEvent[] = []
   let text = ''
   for await (const chunk of response.body ?? []) {
     text += Buffer.from(chunk).toString()
@@ -233,22 +233,22 @@ async function sentEvents(
 }
 
 test('server-sent events carry position and stored event, from after or Last-Event-ID, and end when the conversation rests', async () => {
-  const id = await api.import(three)
-  const stored = three.trimEnd().split('\n')
+  const id = await api.import(threeMessages)
+  const stored = threeMessages.trimEnd().split('\n')
   const stream = `/api/conversations/${id}/events/stream`
   const all = stored.map((data, index) => ({ id: String(index + 1), data }))
-  expect(await sentEvents(`${stream}?until=idle`)).toEqual(all)
-  expect(await sentEvents(`${stream}?until=idle&after=2`)).toEqual(all.slice(2))
-  expect(await sentEvents(`${stream}?until=idle&after=0`, { headers: { 'last-event-id': '1' } })).toEqual(
+  expect(await readServerSentEvents(`${stream}?until=idle`)).toEqual(all)
+  expect(await readServerSentEvents(`${stream}?until=idle&after=2`)).toEqual(all.slice(2))
+  expect(await readServerSentEvents(`${stream}?until=idle&after=0`, { headers: { 'last-event-id': '1' } })).toEqual(
     all.slice(1),
   )
-  expect(await sentEvents(`${stream}?until=idle&after=3`)).toEqual([])
+  expect(await readServerSentEvents(`${stream}?until=idle&after=3`)).toEqual([])
 })
 
 test('a stream that stays open gets what is appended later', async () => {
-  const id = await api.import(three)
-  const events = sentEvents(`/api/conversations/${id}/events/stream?after=3`, {}, 1)
-  await say(id, 'later')
+  const id = await api.import(threeMessages)
+  const events = readServerSentEvents(`/api/conversations/${id}/events/stream?after=3`, {}, 1)
+  await sendMessage(id, 'later')
   expect(JSON.parse(String((await events)[0]?.data))).toMatchObject({
     llm_message: { content: [{ text: 'later' }] },
   })
@@ -261,14 +261,14 @@ test.each([
   ['?until=later', {}, ['query', 'until']],
   ['', { 'last-event-id': 'x' }, ['header', 'last-event-id']],
 ])('a stream with %s %j is refused at its place', async (query, headers, loc) => {
-  const id = await api.import(three)
-  const answer = await api.json(`/api/conversations/${id}/events/stream${query}`, { headers })
+  const id = await api.import(threeMessages)
+  const answer = await api.requestJson(`/api/conversations/${id}/events/stream${query}`, { headers })
   expect(answer).toMatchObject({ status: 422, body: { detail: [{ loc }] } })
 })
 
 test('a stored event with a carriage return between its members stays one event', async () => {
   const id = await api.import('{"id":"a",\r"timestamp":"2026-01-01T00:00:00Z","kind":"PauseEvent"}\n')
-  const [event] = await sentEvents(`/api/conversations/${id}/events/stream?until=idle`)
+  const [event] = await readServerSentEvents(`/api/conversations/${id}/events/stream?until=idle`)
   expect(JSON.parse(String(event?.data))).toMatchObject({ id: 'a', kind: 'PauseEvent' })
 })
 
@@ -281,22 +281,22 @@ test('every transport replays the export, wherever it starts and whoever appends
       async (before, start, during) => {
         const after = Math.min(start, before)
         const id = await api.import(
-          lines(
-            ...Array.from({ length: before }, (_, i) => message(`e${i}`, `2026-01-0${1 + (i % 9)}`, `${i}`)),
+          toJsonLines(
+            ...Array.from({ length: before }, (_, i) => messageLine(`e${i}`, `2026-01-0${1 + (i % 9)}`, `${i}`)),
           ),
         )
-        await using client = new Client(path(id, `?after=${after}`))
-        const sse = sentEvents(
+        await using client = new FrameClient(socketPath(id, `?after=${after}`))
+        const sse = readServerSentEvents(
           `/api/conversations/${id}/events/stream?after=${after}`,
           {},
           before + during - after,
         )
-        await Promise.all(Array.from({ length: during }, (_, i) => say(id, `new ${i}`)))
+        await Promise.all(Array.from({ length: during }, (_, i) => sendMessage(id, `new ${i}`)))
         const stored = (await api.export(id)).toString().trimEnd().split('\n')
         const expected = stored
           .map((event, index) => `{"position":${index + 1},"event":${event}}`)
           .slice(after)
-        expect(await client.take(expected.length)).toEqual(expected)
+        expect(await client.waitForFrames(expected.length)).toEqual(expected)
         expect((await sse).map(({ id, data }) => `{"position":${id},"event":${data}}`)).toEqual(expected)
       },
     ),

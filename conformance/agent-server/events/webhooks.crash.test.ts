@@ -6,18 +6,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
-import { startServer } from '../../support/agent-server.ts'
-import { Api, lines, message } from '../../support/agent-server-api.ts'
+import { startAgentServer } from '../../support/agent-server.ts'
+import { AgentServerApi, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
 
 const kills = 3
 const key = 'session-key-of-the-server'
 
 /** A receiver that keeps what it takes, answers now and then that it has not, and is told when it has taken so many requests. */
-async function receiver() {
+async function openReceiver() {
   const logs = new Map<string, string[]>()
   const infos: Record<string, unknown>[] = []
-  let taken = 0
-  let reached: { readonly count: number; done(): void } | undefined
+  let requestCount = 0
+  let waiter: { readonly count: number; done(): void } | undefined
   const server = createServer(async (request, response) => {
     const body = await text(request).catch(() => undefined)
     if (body === undefined) return
@@ -35,10 +35,10 @@ async function receiver() {
         ...JSON.parse(body).map((event: unknown) => JSON.stringify(event)),
       )
     }
-    taken += 1
-    if (taken === reached?.count) reached.done()
+    requestCount += 1
+    if (requestCount === waiter?.count) waiter.done()
     // It has taken every fifth, and says that it has not.
-    response.writeHead(taken % 5 === 0 ? 500 : 200).end('{}')
+    response.writeHead(requestCount % 5 === 0 ? 500 : 200).end('{}')
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
@@ -46,7 +46,7 @@ async function receiver() {
     logs,
     infos,
     /** When so many more requests are taken. */
-    more: (count: number) => new Promise<void>((done) => (reached = { count: taken + count, done })),
+    more: (count: number) => new Promise<void>((done) => (waiter = { count: requestCount + count, done })),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       await new Promise((done) => server.close(done))
@@ -55,7 +55,7 @@ async function receiver() {
 }
 
 test('however often the server is killed, a receiver has in the end what the export has', async () => {
-  await using far = await receiver()
+  await using far = await openReceiver()
   const data = await mkdtemp(join(tmpdir(), 'slipway-webhooks-'))
   const env = {
     SLIPWAY_SESSION_API_KEY: key,
@@ -64,23 +64,23 @@ test('however often the server is killed, a receiver has in the end what the exp
     OH_WEBHOOKS_0_RETRY_DELAY: '0.01',
   }
   const headers = { 'x-session-api-key': key }
-  let server = await startServer(data, env)
+  let server = await startAgentServer(data, env)
   try {
-    const open = () => new Api({ url: server.url, headers, [Symbol.asyncDispose]: async () => {} })
+    const open = () => new AgentServerApi({ url: server.url, headers, [Symbol.asyncDispose]: async () => {} })
     const ids: string[] = []
     for (let round = 0; round <= kills; round++) {
       const some = Array.from({ length: 400 }, (_, i) =>
-        message(`r${round}-${i}`, `2026-01-01T0${round}:00:00.${String(i).padStart(6, '0')}Z`, `ä ${i}`),
+        messageLine(`r${round}-${i}`, `2026-01-01T0${round}:00:00.${String(i).padStart(6, '0')}Z`, `ä ${i}`),
       )
       const isHeard = far.more(6 + round)
-      ids.push(await open().import(lines(...some)))
+      ids.push(await open().import(toJsonLines(...some)))
       await isHeard
       if (round === kills) break
       await server.stop('SIGKILL')
-      server = await startServer(data, env)
+      server = await startAgentServer(data, env)
     }
     const api = open()
-    await api.send('PATCH', `/api/conversations/${ids[0]}`, { title: 'After all' })
+    await api.sendJson('PATCH', `/api/conversations/${ids[0]}`, { title: 'After all' })
     await expect
       .poll(() => far.infos.some(({ id, title }) => id === ids[0] && title === 'After all'), {
         timeout: 60_000,
@@ -91,7 +91,7 @@ test('however often the server is killed, a receiver has in the end what the exp
       const heard = () => (far.logs.get(id.replaceAll('-', '')) ?? []).map((line) => `${line}\n`).join('')
       await expect.poll(heard, { timeout: 60_000, interval: 50 }).toBe(exported)
     }
-    await api.json(`/api/conversations/${ids[0]}`, { method: 'DELETE' })
+    await api.requestJson(`/api/conversations/${ids[0]}`, { method: 'DELETE' })
     expect(await server.stop()).toBe(0)
     expect(far.infos.at(-1)).toEqual({ id: ids[0], execution_status: 'deleting' })
     expect(server.output()).not.toContain(key)

@@ -3,118 +3,118 @@ import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { bash, brief, Driver, finish, type Info, scripted } from '../../support/agent-driver.ts'
-import { openServer, startServer, type TestServer } from '../../support/agent-server.ts'
-import { Api, type Event } from '../../support/agent-server-api.ts'
+import { bashStep, eventLabel, AgentDriver, finishStep, type ConversationInfo, scriptedModel } from '../../support/agent-driver.ts'
+import { openAgentServer, startAgentServer, type TestServer } from '../../support/agent-server.ts'
+import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
 
 let server: TestServer
-let api: Api
-let drive: Driver
+let api: AgentServerApi
+let driver: AgentDriver
 let directory: string
 beforeAll(async () => {
   directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-movement-')))
-  server = await openServer()
-  api = new Api(server)
-  drive = new Driver({ api, server, directory })
+  server = await openAgentServer()
+  api = new AgentServerApi(server)
+  driver = new AgentDriver({ api, server, directory })
 })
 afterAll(async () => {
   await server[Symbol.asyncDispose]()
   await rm(directory, { recursive: true, force: true })
 })
 
-const isMessage = ({ kind, source }: Event) => kind === 'MessageEvent' && source === 'agent'
-const side = (complete: boolean) => ({
+const isAgentMessage = ({ kind, source }: ApiEvent) => kind === 'MessageEvent' && source === 'agent'
+const goalVerdict = (complete: boolean) => ({
   side: true,
   text: JSON.stringify({ score: 1, complete, missing: '' }),
 })
 
-async function go(id: string, event_id: string | null): Promise<Info> {
-  const { status, body } = await drive.post(id, 'navigate', { event_id })
+async function navigate(id: string, event_id: string | null): Promise<ConversationInfo> {
+  const { status, body } = await driver.post(id, 'navigate', { event_id })
   expect(status).toBe(200)
-  return body as Info
+  return body as ConversationInfo
 }
 
 test('a conversation goes on from another event: everything stays, and what counts is the branch', async () => {
-  const { id } = await drive.play([{ text: 'First.' }, { text: 'Second.' }])
-  const first = await drive.rest(id)
-  await drive.say(id, 'And then?')
-  const second = await drive.rest(id)
-  const answer = first.find(isMessage)?.id ?? ''
-  await using client = drive.open(`/sockets/events/${id}`)
-  await client.until((events) => events.length > 0)
-  const info = await go(id, answer)
-  const told = await client.until((events) => events.filter((event) => event.key === 'full_state').length > 1)
+  const { id } = await driver.createScripted([{ text: 'First.' }, { text: 'Second.' }])
+  const first = await driver.waitUntilIdle(id)
+  await driver.sendMessage(id, 'And then?')
+  const second = await driver.waitUntilIdle(id)
+  const answer = first.find(isAgentMessage)?.id ?? ''
+  await using client = driver.openSocket(`/sockets/events/${id}`)
+  await client.waitUntil((events) => events.length > 0)
+  const info = await navigate(id, answer)
+  const told = await client.waitUntil((events) => events.filter((event) => event.key === 'full_state').length > 1)
   expect(told.slice(1).map(({ key }) => key)).toEqual(['execution_status', 'leaf_event_id', 'full_state'])
   expect(told.at(-1)?.value).toMatchObject({ leaf_event_id: answer, head_is_empty: false })
   expect(info).toMatchObject({ leaf_event_id: answer, execution_status: 'idle' })
   expect(info.last_user_message_id).toBe(first.find(({ source }) => source === 'user')?.id)
-  expect((await drive.info(id)).leaf_event_id).toBe(answer)
-  const all = await drive.events(id)
+  expect((await driver.getInfo(id)).leaf_event_id).toBe(answer)
+  const all = await driver.getEvents(id)
   expect(all.slice(0, second.length)).toEqual(second)
   expect(all.at(-1)).toMatchObject({ key: 'leaf_event_id', value: answer })
-  expect((await api.walk(id)).map((event) => event.id)).toEqual(all.map((event) => event.id))
-  const { body } = await api.json(`/api/conversations/${id}/agent_final_response`)
+  expect((await api.searchAll(id)).map((event) => event.id)).toEqual(all.map((event) => event.id))
+  const { body } = await api.requestJson(`/api/conversations/${id}/agent_final_response`)
   expect(body).toEqual({ response: 'First.' })
-  const root = await go(id, null)
+  const root = await navigate(id, null)
   expect(root).toMatchObject({ leaf_event_id: null, last_user_message_id: null })
-  expect((await api.json(`/api/conversations/${id}/agent_final_response`)).body).toEqual({ response: '' })
-  await drive.say(id, 'Anew.')
-  const anew = (await drive.rest(id)).slice(all.length)
-  expect(anew.map(brief)).toEqual(
+  expect((await api.requestJson(`/api/conversations/${id}/agent_final_response`)).body).toEqual({ response: '' })
+  await driver.sendMessage(id, 'Anew.')
+  const anew = (await driver.waitUntilIdle(id)).slice(all.length)
+  expect(anew.map(eventLabel)).toEqual(
     expect.arrayContaining(['SystemPromptEvent', 'message:user', 'message:agent']),
   )
   // Forward again, to the branch that was left.
-  expect(await go(id, second.at(-1)?.id ?? '')).toMatchObject({ leaf_event_id: second.at(-1)?.id })
+  expect(await navigate(id, second.at(-1)?.id ?? '')).toMatchObject({ leaf_event_id: second.at(-1)?.id })
 })
 
 test('to go elsewhere is refused for what is not there, and while it runs', async () => {
-  const { id } = await drive.play([{ text: 'Late.', delay_ms: 2_000 }])
-  await drive.until(id, (event) => brief(event) === 'execution_status=running')
-  expect((await drive.post(id, 'navigate', { event_id: null })).status).toBe(409)
-  await drive.rest(id)
-  expect((await drive.post(id, 'navigate', { event_id: randomUUID() })).status).toBe(404)
-  expect((await drive.post(randomUUID(), 'navigate', { event_id: null })).status).toBe(404)
+  const { id } = await driver.createScripted([{ text: 'Late.', delay_ms: 2_000 }])
+  await driver.waitForEvent(id, (event) => eventLabel(event) === 'execution_status=running')
+  expect((await driver.post(id, 'navigate', { event_id: null })).status).toBe(409)
+  await driver.waitUntilIdle(id)
+  expect((await driver.post(id, 'navigate', { event_id: randomUUID() })).status).toBe(404)
+  expect((await driver.post(randomUUID(), 'navigate', { event_id: null })).status).toBe(404)
   for (const event_id of [7, '', {}])
-    expect(await drive.post(id, 'navigate', { event_id })).toMatchObject({
+    expect(await driver.post(id, 'navigate', { event_id })).toMatchObject({
       status: 422,
       body: { detail: [{ loc: ['body', 'event_id'] }] },
     })
   const imported = await api.import('{"kind":"PauseEvent","id":"p"}\n')
-  expect((await drive.post(imported, 'navigate', { event_id: 'p' })).status).toBe(409)
-  expect((await drive.post(id, 'navigate')).body).toMatchObject({ leaf_event_id: null })
+  expect((await driver.post(imported, 'navigate', { event_id: 'p' })).status).toBe(409)
+  expect((await driver.post(id, 'navigate')).body).toMatchObject({ leaf_event_id: null })
 })
 
 test('what waits for confirmation is answered before the branch is left, and is not done when it is come back to', async () => {
-  const { id } = await drive.create(
-    { llm: scripted([bash('touch done-elsewhere'), { text: 'Seen.' }]) },
+  const { id } = await driver.create(
+    { llm: scriptedModel([bashStep('touch done-elsewhere'), { text: 'Seen.' }]) },
     { confirmation_policy: { kind: 'AlwaysConfirm' }, initial_message: { content: 'Begin.' } },
   )
-  const waiting = await drive.until(id, (event) => brief(event).endsWith('=waiting_for_confirmation'))
+  const waiting = await driver.waitForEvent(id, (event) => eventLabel(event).endsWith('=waiting_for_confirmation'))
   const action = waiting.find(({ kind }) => kind === 'ActionEvent')
-  await go(id, waiting.find(({ kind }) => kind === 'MessageEvent')?.id ?? '')
-  const left = (await drive.events(id)).slice(waiting.length)
-  expect(left.map(brief).slice(0, 2)).toEqual(['AgentErrorEvent:terminal', 'execution_status=idle'])
-  await go(id, action?.id ?? '')
-  const before = (await drive.events(id)).length
-  await drive.post(id, 'run')
-  const events = (await drive.rest(id)).slice(before)
-  expect(events.map(brief).slice(0, 2)).toEqual(['AgentErrorEvent:terminal', 'execution_status=running'])
+  await navigate(id, waiting.find(({ kind }) => kind === 'MessageEvent')?.id ?? '')
+  const left = (await driver.getEvents(id)).slice(waiting.length)
+  expect(left.map(eventLabel).slice(0, 2)).toEqual(['AgentErrorEvent:terminal', 'execution_status=idle'])
+  await navigate(id, action?.id ?? '')
+  const before = (await driver.getEvents(id)).length
+  await driver.post(id, 'run')
+  const events = (await driver.waitUntilIdle(id)).slice(before)
+  expect(events.map(eventLabel).slice(0, 2)).toEqual(['AgentErrorEvent:terminal', 'execution_status=running'])
   expect(events.some(({ kind }) => kind === 'ObservationEvent')).toBe(false)
 })
 
 test('a fork of a branched log has the branch that was active, and its end', async () => {
-  const { id } = await drive.play([{ text: 'First.' }, { text: 'Second.' }])
-  const first = await drive.rest(id)
-  await drive.say(id, 'And then?')
-  const second = await drive.rest(id)
-  const answer = first.find(isMessage)?.id ?? ''
-  await go(id, answer)
-  const whole = (await drive.post(id, 'fork', {})).body as Info
+  const { id } = await driver.createScripted([{ text: 'First.' }, { text: 'Second.' }])
+  const first = await driver.waitUntilIdle(id)
+  await driver.sendMessage(id, 'And then?')
+  const second = await driver.waitUntilIdle(id)
+  const answer = first.find(isAgentMessage)?.id ?? ''
+  await navigate(id, answer)
+  const whole = (await driver.post(id, 'fork', {})).body as ConversationInfo
   expect(whole).toMatchObject({ leaf_event_id: answer, forked_from_event_id: answer })
-  const part = (await drive.post(id, 'fork', { from_event_id: second.at(-2)?.id })).body as Info
-  const end = (await drive.events(part.id)).at(-1)
+  const part = (await driver.post(id, 'fork', { from_event_id: second.at(-2)?.id })).body as ConversationInfo
+  const end = (await driver.getEvents(part.id)).at(-1)
   expect(part.leaf_event_id).toBe(end?.id)
-  expect((await api.json(`/api/conversations/${part.id}/agent_final_response`)).body).toEqual({
+  expect((await api.requestJson(`/api/conversations/${part.id}/agent_final_response`)).body).toEqual({
     response: 'Second.',
   })
 })
@@ -122,35 +122,35 @@ test('a fork of a branched log has the branch that was active, and its end', asy
 test('the end of a branch is known after a restart, before the conversation is loaded, and after an import', async () => {
   const data = await mkdtemp(join(tmpdir(), 'slipway-movement-data-'))
   try {
-    const one = await startServer(data)
-    const before = new Driver({ api: new Api(quiet(one)), server: quiet(one), directory })
-    const { id } = await before.play([{ text: 'First.' }])
-    const events = await before.rest(id)
+    const one = await startAgentServer(data)
+    const before = new AgentDriver({ api: new AgentServerApi(externalServer(one)), server: externalServer(one), directory })
+    const { id } = await before.createScripted([{ text: 'First.' }])
+    const events = await before.waitUntilIdle(id)
     const message = events.find(({ kind }) => kind === 'MessageEvent')?.id
     await before.post(id, 'navigate', { event_id: message })
     await one.stop('SIGKILL')
-    const two = await startServer(data)
-    const fresh = new Api(quiet(two))
-    const after = new Driver({ api: fresh, server: quiet(two), directory })
-    expect(await after.info(id)).toMatchObject({ leaf_event_id: message, last_user_message_id: message })
-    const page = await fresh.json<{ items: Info[] }>('/api/conversations/search')
+    const two = await startAgentServer(data)
+    const fresh = new AgentServerApi(externalServer(two))
+    const after = new AgentDriver({ api: fresh, server: externalServer(two), directory })
+    expect(await after.getInfo(id)).toMatchObject({ leaf_event_id: message, last_user_message_id: message })
+    const page = await fresh.requestJson<{ items: ConversationInfo[] }>('/api/conversations/search')
     expect(page.body.items[0]?.leaf_event_id).toBe(message)
     const lines = (await fresh.export(id)).toString()
     await fresh.fetch(`/api/conversations/${id}`, { method: 'DELETE' })
     const imported = await fresh.import(lines)
-    expect((await after.info(imported)).leaf_event_id).toBe(message)
+    expect((await after.getInfo(imported)).leaf_event_id).toBe(message)
     await two.stop()
   } finally {
     await rm(data, { recursive: true, force: true })
   }
 })
 
-function quiet({ url }: { readonly url: string }): TestServer {
+function externalServer({ url }: { readonly url: string }): TestServer {
   return { url, headers: {}, [Symbol.asyncDispose]: async () => {} }
 }
 
-const minimal = () => ({
-  agent: { kind: 'Agent', llm: scripted([{ text: 'Hello.' }]) },
+const minimalRequest = () => ({
+  agent: { kind: 'Agent', llm: scriptedModel([{ text: 'Hello.' }]) },
   workspace: { working_dir: directory },
   autotitle: false,
 })
@@ -158,14 +158,14 @@ const minimal = () => ({
 async function create(
   header: string | undefined,
   more: object = {},
-): Promise<{ status: number; body: Info }> {
-  return await api.json<Info>('/api/conversations', {
+): Promise<{ status: number; body: ConversationInfo }> {
+  return await api.requestJson<ConversationInfo>('/api/conversations', {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
       ...(header === undefined ? {} : { 'x-slipway-wire': header }),
     },
-    body: JSON.stringify({ ...minimal(), ...more }),
+    body: JSON.stringify({ ...minimalRequest(), ...more }),
   })
 }
 
@@ -181,29 +181,29 @@ test('newer members are there for those who ask for them when they create a conv
     await create('current', initial),
   ]
   for (const { body } of [plain, named])
-    expect(JSON.stringify(await drive.rest(body.id))).not.toContain('parent_id')
-  const events = await drive.rest(current.body.id)
+    expect(JSON.stringify(await driver.waitUntilIdle(body.id))).not.toContain('parent_id')
+  const events = await driver.waitUntilIdle(current.body.id)
   events.forEach((event, at) => void expect(event.parent_id).toBe(events[at - 1]?.id))
-  const fork = (await drive.post(current.body.id, 'fork', {})).body as Info
-  await drive.say(fork.id, 'And you?')
-  for (const event of (await drive.rest(fork.id)).slice(1))
+  const fork = (await driver.post(current.body.id, 'fork', {})).body as ConversationInfo
+  await driver.sendMessage(fork.id, 'And you?')
+  for (const event of (await driver.waitUntilIdle(fork.id)).slice(1))
     expect(event.parent_id).toEqual(expect.any(String))
 })
 
 test('a server can be set to the newer members for all, and the header goes before that', async () => {
   const data = await mkdtemp(join(tmpdir(), 'slipway-movement-data-'))
-  const other = await startServer(data, { SLIPWAY_WIRE: 'current' })
+  const other = await startAgentServer(data, { SLIPWAY_WIRE: 'current' })
   try {
-    const own = new Api(quiet(other))
-    const driver = new Driver({ api: own, server: quiet(other), directory })
-    const { id } = await driver.play([{ text: 'Hello.' }])
-    expect((await driver.rest(id)).at(-1)).toHaveProperty('parent_id')
-    const { body } = await own.json<Info>('/api/conversations', {
+    const own = new AgentServerApi(externalServer(other))
+    const driver = new AgentDriver({ api: own, server: externalServer(other), directory })
+    const { id } = await driver.createScripted([{ text: 'Hello.' }])
+    expect((await driver.waitUntilIdle(id)).at(-1)).toHaveProperty('parent_id')
+    const { body } = await own.requestJson<ConversationInfo>('/api/conversations', {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-slipway-wire': 'seed' },
-      body: JSON.stringify({ ...minimal(), initial_message: { content: 'Begin.' } }),
+      body: JSON.stringify({ ...minimalRequest(), initial_message: { content: 'Begin.' } }),
     })
-    expect((await driver.rest(body.id)).at(-1)).not.toHaveProperty('parent_id')
+    expect((await driver.waitUntilIdle(body.id)).at(-1)).not.toHaveProperty('parent_id')
   } finally {
     await other.stop()
     await rm(data, { recursive: true, force: true })
@@ -215,12 +215,12 @@ test.each([
   ['current', 'ServerErrorEvent'],
 ])('a bad frame is answered behind the first snapshot, in the wire %s by a %s', async (wire, kind) => {
   const { body } = await create(wire)
-  await using client = drive.open(`/sockets/events/${body.id}`)
+  await using client = driver.openSocket(`/sockets/events/${body.id}`)
   client.socket.on('open', () => client.socket.send('no json'))
-  const events = await client.until((seen) => seen.length >= 2)
-  expect(events.map(brief).slice(0, 1)).toEqual(['full_state'])
+  const events = await client.waitUntil((seen) => seen.length >= 2)
+  expect(events.map(eventLabel).slice(0, 1)).toEqual(['full_state'])
   expect(events[1]).toMatchObject({ kind, code: 'ValidationError' })
-  expect(await drive.events(body.id)).toEqual([])
+  expect(await driver.getEvents(body.id)).toEqual([])
 })
 
 test('a page may ask for the newer members', async () => {
@@ -232,15 +232,15 @@ test('a page may ask for the newer members', async () => {
 })
 
 test('a goal is pursued over the interface, and its verbs refuse what cannot be', async () => {
-  const { id } = await drive.create({
-    llm: scripted([{ text: 'Half.' }, { text: 'Whole.' }, side(false), side(true)]),
+  const { id } = await driver.create({
+    llm: scriptedModel([{ text: 'Half.' }, { text: 'Whole.' }, goalVerdict(false), goalVerdict(true)]),
   })
-  expect((await drive.post(id, 'goal', { objective: ' ' })).status).toBe(422)
-  expect((await drive.post(id, 'goal', { objective: 'x', max_iterations: 0 })).status).toBe(422)
-  expect((await drive.post(id, 'goal/resume')).status).toBe(400)
-  expect((await drive.post(id, 'goal/stop')).body).toEqual({ success: true })
-  expect((await drive.post(id, 'goal', { objective: 'All of it.', max_iterations: 3 })).status).toBe(200)
-  const events = await drive.rest(id)
+  expect((await driver.post(id, 'goal', { objective: ' ' })).status).toBe(422)
+  expect((await driver.post(id, 'goal', { objective: 'x', max_iterations: 0 })).status).toBe(422)
+  expect((await driver.post(id, 'goal/resume')).status).toBe(400)
+  expect((await driver.post(id, 'goal/stop')).body).toEqual({ success: true })
+  expect((await driver.post(id, 'goal', { objective: 'All of it.', max_iterations: 3 })).status).toBe(200)
+  const events = await driver.waitUntilIdle(id)
   expect(events.filter(({ key }) => key === 'goal').at(-1)?.value).toMatchObject({
     active: false,
     status: 'complete',
@@ -248,22 +248,22 @@ test('a goal is pursued over the interface, and its verbs refuse what cannot be'
   })
   const unknown = randomUUID()
   for (const verb of ['goal', 'goal/stop', 'goal/resume'])
-    expect((await drive.post(unknown, verb, verb === 'goal' ? { objective: 'x' } : {})).status).toBe(404)
+    expect((await driver.post(unknown, verb, verb === 'goal' ? { objective: 'x' } : {})).status).toBe(404)
 })
 
 test('a goal is refused while something runs', async () => {
-  const { id } = await drive.play([{ text: 'Late.', delay_ms: 2_000 }])
-  await drive.until(id, (event) => brief(event) === 'execution_status=running')
-  expect((await drive.post(id, 'goal', { objective: 'x' })).status).toBe(409)
-  expect((await drive.post(id, 'goal/resume')).status).toBe(409)
-  await drive.rest(id)
+  const { id } = await driver.createScripted([{ text: 'Late.', delay_ms: 2_000 }])
+  await driver.waitForEvent(id, (event) => eventLabel(event) === 'execution_status=running')
+  expect((await driver.post(id, 'goal', { objective: 'x' })).status).toBe(409)
+  expect((await driver.post(id, 'goal/resume')).status).toBe(409)
+  await driver.waitUntilIdle(id)
 })
 
 test('the models of our agents are not switched as those of other programs', async () => {
   const { body } = await create(undefined)
-  expect((await drive.post(body.id, 'switch_acp_model', { model: 'm' })).status).toBe(400)
-  expect((await drive.post(randomUUID(), 'switch_acp_model', { model: 'm' })).status).toBe(404)
-  expect((await drive.post(body.id, 'switch_acp_model', {})).status).toBe(422)
+  expect((await driver.post(body.id, 'switch_acp_model', { model: 'm' })).status).toBe(400)
+  expect((await driver.post(randomUUID(), 'switch_acp_model', { model: 'm' })).status).toBe(404)
+  expect((await driver.post(body.id, 'switch_acp_model', {})).status).toBe(422)
 })
 
 test('a list of conversations, and their number, can be narrowed to tags', async () => {
@@ -273,8 +273,8 @@ test('a list of conversations, and their number, can be narrowed to tags', async
     ids.push((await create(undefined, { tags })).body.id)
   const list = async (...tag: string[]) => {
     const query = new URLSearchParams(tag.map((one) => ['tag', one]))
-    const { status, body } = await api.json<{ items: Info[] }>(`/api/conversations/search?${query}`)
-    const { body: count } = await api.json(`/api/conversations/count?${query}`)
+    const { status, body } = await api.requestJson<{ items: ConversationInfo[] }>(`/api/conversations/search?${query}`)
+    const { body: count } = await api.requestJson(`/api/conversations/count?${query}`)
     if (status === 200) expect(count).toBe(body.items.length)
     return status === 200 ? body.items.map(({ id }) => id).sort() : status
   }
@@ -284,25 +284,25 @@ test('a list of conversations, and their number, can be narrowed to tags', async
   expect(await list(`team:${mark}`, 'colour')).toEqual(ids.slice(0, 2).sort())
   expect(await list(`team:${mark}`, 'colour:')).toEqual([])
   expect(await list('No Tag')).toBe(422)
-  const idle = await api.json(`/api/conversations/count?tag=team:${mark}&status=idle`)
+  const idle = await api.requestJson(`/api/conversations/count?tag=team:${mark}&status=idle`)
   expect(idle.body).toBe(2)
 })
 
 test('before a sandbox is frozen what runs is paused, and nothing of it is cut off', async () => {
   const data = await mkdtemp(join(tmpdir(), 'slipway-movement-data-'))
-  const other = await startServer(data)
+  const other = await startAgentServer(data)
   try {
-    const driver = new Driver({ api: new Api(quiet(other)), server: quiet(other), directory })
-    const { id } = await driver.play([bash('sleep 1; echo whole'), finish()])
-    await driver.until(id, ({ kind }) => kind === 'ActionEvent')
+    const driver = new AgentDriver({ api: new AgentServerApi(externalServer(other)), server: externalServer(other), directory })
+    const { id } = await driver.createScripted([bashStep('sleep 1; echo whole'), finishStep()])
+    await driver.waitForEvent(id, ({ kind }) => kind === 'ActionEvent')
     const answer = await driver.api.fetch('/api/conversations/prepare-for-sandbox-pause', { method: 'POST' })
     expect([answer.status, await answer.text(), answer.headers.get('content-type')]).toEqual([204, '', null])
     // What is not durable now is gone.
     await other.stop('SIGKILL')
-    const again = await startServer(data)
-    const after = new Driver({ api: new Api(quiet(again)), server: quiet(again), directory })
-    expect((await after.info(id)).execution_status).toBe('paused')
-    const [result] = (await after.events(id)).filter(({ kind }) => kind === 'ObservationEvent')
+    const again = await startAgentServer(data)
+    const after = new AgentDriver({ api: new AgentServerApi(externalServer(again)), server: externalServer(again), directory })
+    expect((await after.getInfo(id)).execution_status).toBe('paused')
+    const [result] = (await after.getEvents(id)).filter(({ kind }) => kind === 'ObservationEvent')
     expect(JSON.stringify(result)).toContain('whole')
     await again.stop()
   } finally {
@@ -323,18 +323,18 @@ test('however large an agent is, the snapshot comes first, each frame is below a
     system_message_suffix: 'y'.repeat(1_500_000),
     secrets,
   }
-  const { id } = await drive.create(
-    { llm: scripted([{ text: 'Hello.' }]), agent_context, tools: [] },
+  const { id } = await driver.create(
+    { llm: scriptedModel([{ text: 'Hello.' }]), agent_context, tools: [] },
     { client_tools },
   )
-  await using client = drive.open(`/sockets/events/${id}`)
-  await client.until((events) => events.length > 0)
-  await drive.say(id, 'Begin.')
-  const isEnd = (event: Event) =>
+  await using client = driver.openSocket(`/sockets/events/${id}`)
+  await client.waitUntil((events) => events.length > 0)
+  await driver.sendMessage(id, 'Begin.')
+  const isEnd = (event: ApiEvent) =>
     event.key === 'full_state' && Object(event.value).execution_status === 'finished'
-  const events = await client.until((seen) => seen.some(isEnd))
+  const events = await client.waitUntil((seen) => seen.some(isEnd))
   for (const frame of client.frames) expect(Buffer.byteLength(frame)).toBeLessThan(1024 * 1024)
-  expect(brief(events[0] as Event)).toBe('full_state')
+  expect(eventLabel(events[0] as ApiEvent)).toBe('full_state')
   expect(events[0]?.value).toMatchObject({
     execution_status: 'idle',
     head_is_empty: true,
@@ -342,11 +342,11 @@ test('however large an agent is, the snapshot comes first, each frame is below a
     workspace: { working_dir: directory },
     agent: { kind: 'Agent', llm: { model: 'scripted/test' } },
   })
-  const kept = events.filter(({ key }) => key !== 'stats').map(brief)
+  const kept = events.filter(({ key }) => key !== 'stats').map(eventLabel)
   expect(kept.slice(-3)).toEqual(['message:agent', 'execution_status=finished', 'full_state'])
   expect(events.at(-1)?.value).toMatchObject({
     head_is_empty: false,
-    leaf_event_id: (await drive.events(id)).at(-1)?.id,
+    leaf_event_id: (await driver.getEvents(id)).at(-1)?.id,
   })
 })
 
@@ -356,13 +356,13 @@ test('the skills of an agent are shown to those who ask for them, without secret
     { name: 'leaky', content: 'Use the-canary-value for it.' },
   ]
   const secrets = { CANARY: { kind: 'StaticSecret', value: 'the-canary-value' } }
-  const { id } = await drive.create(
-    { llm: scripted([]), agent_context: { skills } },
+  const { id } = await driver.create(
+    { llm: scriptedModel([]), agent_context: { skills } },
     { secrets, tags: { skilled: 'yes' } },
   )
   const shown = async (path: string): Promise<unknown[]> => {
-    const { body } = await api.json<Info | { items: Info[] } | Info[]>(path)
-    const [info] = Array.isArray(body) ? body : 'items' in body ? (body.items as Info[]) : [body as Info]
+    const { body } = await api.requestJson<ConversationInfo | { items: ConversationInfo[] } | ConversationInfo[]>(path)
+    const [info] = Array.isArray(body) ? body : 'items' in body ? (body.items as ConversationInfo[]) : [body as ConversationInfo]
     return Object(info?.agent).agent_context.skills
   }
   for (const path of [`/${id}?`, '/search?tag=skilled&', `?ids=${id}&`]) {
@@ -372,6 +372,6 @@ test('the skills of an agent are shown to those who ask for them, without secret
       { name: 'leaky', content: 'Use <secret-hidden> for it.' },
     ])
   }
-  const fork = (await drive.post(id, 'fork', {})).body as Info
+  const fork = (await driver.post(id, 'fork', {})).body as ConversationInfo
   expect(await shown(`/api/conversations/${fork.id}?include_skills=true`)).toHaveLength(2)
 })

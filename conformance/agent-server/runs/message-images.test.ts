@@ -5,36 +5,36 @@ import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import WebSocket from 'ws'
-import { openServer, type TestServer } from '../../support/agent-server.ts'
-import { Api } from '../../support/agent-server-api.ts'
+import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
+import { AgentServerApi } from '../../support/agent-server-api.ts'
 
 /** Images that are too large for an event, on every way on which a message comes in. */
 let server: TestServer
-let api: Api
+let api: AgentServerApi
 let directory: string
-let large: string
-let broken: string
+let largeImageUrl: string
+let brokenImageUrl: string
 beforeAll(async () => {
-  server = await openServer()
-  api = new Api(server)
+  server = await openAgentServer()
+  api = new AgentServerApi(server)
   directory = await mkdtemp(join(tmpdir(), 'slipway-images-'))
   const raw = { width: 1_100, height: 800, channels: 3 } as const
   const png = await sharp(randomBytes(1_100 * 800 * 3), { raw })
     .png()
     .toBuffer()
-  large = `data:image/png;base64,${png.toString('base64')}`
-  broken = large.slice(0, 1_600_000)
+  largeImageUrl = `data:image/png;base64,${png.toString('base64')}`
+  brokenImageUrl = largeImageUrl.slice(0, 1_600_000)
 })
 afterAll(async () => {
   await server[Symbol.asyncDispose]()
   await rm(directory, { recursive: true, force: true })
 })
 
-const image = (url: string) => ({ role: 'user', content: [{ type: 'image', image_urls: [url] }] })
+const imageMessage = (url: string) => ({ role: 'user', content: [{ type: 'image', image_urls: [url] }] })
 
 async function create(message?: object) {
   const id = randomUUID()
-  const answer = await api.send('POST', '/api/conversations', {
+  const answer = await api.sendJson('POST', '/api/conversations', {
     conversation_id: id,
     agent: { llm: { model: 'scripted/images', script: [{ text: 'Seen.' }] }, tools: [] },
     workspace: { working_dir: join(directory, id) },
@@ -45,7 +45,7 @@ async function create(message?: object) {
 }
 
 /** The images of the messages of a user, each of which has one. */
-async function imagesOf(id: string): Promise<string[]> {
+async function storedImages(id: string): Promise<string[]> {
   const { items } = await api.search(id, { kind: 'MessageEvent', source: 'user', limit: '100' })
   return items.map((event) => {
     expect(Buffer.byteLength(JSON.stringify(event))).toBeLessThan(1024 * 1024)
@@ -63,9 +63,9 @@ async function expectSmaller(url: string | undefined) {
 test('with a new conversation, over REST and over the socket a large image becomes small enough for an event', {
   timeout: 60_000,
 }, async () => {
-  const { id, answer } = await create(image(large))
+  const { id, answer } = await create(imageMessage(largeImageUrl))
   expect(answer.status).toBe(201)
-  const sent = await api.send('POST', `/api/conversations/${id}/events`, image(large))
+  const sent = await api.sendJson('POST', `/api/conversations/${id}/events`, imageMessage(largeImageUrl))
   expect(sent.status).toBe(200)
   const socket = new WebSocket(`${server.url.replace('http', 'ws')}/sockets/events/${id}?resend_mode=all`, {
     headers: server.headers,
@@ -84,28 +84,28 @@ test('with a new conversation, over REST and over the socket a large image becom
     })
   })
   await Promise.race([new Promise((resolve) => socket.once('open', resolve)), failed])
-  socket.send(JSON.stringify(image(large)))
-  socket.send(JSON.stringify(image(broken)))
+  socket.send(JSON.stringify(imageMessage(largeImageUrl)))
+  socket.send(JSON.stringify(imageMessage(brokenImageUrl)))
   await Promise.race([enough, failed])
   expect(frames.find(({ kind }) => kind === 'ConversationErrorEvent')?.detail).toBe('The image is broken')
   socket.close()
   await closed
-  const images = await imagesOf(id)
+  const images = await storedImages(id)
   expect(images).toHaveLength(3)
   for (const url of images) await expectSmaller(url)
 })
 
 test('an image that cannot be read is refused with its place, and no conversation is made for it', async () => {
-  const { id, answer } = await create(image(broken))
+  const { id, answer } = await create(imageMessage(brokenImageUrl))
   const fault = { msg: 'The image is broken', type: 'value_error' }
   const place = ['content', 0, 'image_urls', 0]
   expect([answer.status, answer.body]).toEqual([
     422,
     { detail: [{ loc: ['body', 'initial_message', ...place], ...fault }] },
   ])
-  expect((await api.json(`/api/conversations/${id}`)).status).toBe(404)
+  expect((await api.requestJson(`/api/conversations/${id}`)).status).toBe(404)
   const made = await create()
-  const sent = await api.send('POST', `/api/conversations/${made.id}/events`, image(broken))
+  const sent = await api.sendJson('POST', `/api/conversations/${made.id}/events`, imageMessage(brokenImageUrl))
   expect([sent.status, sent.body]).toEqual([422, { detail: [{ loc: ['body', ...place], ...fault }] }])
-  expect(await imagesOf(made.id)).toEqual([])
+  expect(await storedImages(made.id)).toEqual([])
 })

@@ -4,82 +4,82 @@ import type { ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { brief, Driver, faultsOf, texts } from '../../support/agent-driver.ts'
-import { openServer, type TestServer } from '../../support/agent-server.ts'
-import { Api, type Event } from '../../support/agent-server-api.ts'
+import { eventLabel, AgentDriver, findLogIssues, collectTexts } from '../../support/agent-driver.ts'
+import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
+import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
 import {
-  FarModel,
-  type Play,
+  MockProvider,
+  type ScriptedReply,
   type Provider,
   providers,
-  refuse,
-  type Said,
+  errorReply,
+  type ModelReply,
 } from '../../support/mock-provider.ts'
 
 let server: TestServer
-let drive: Driver
-let far: FarModel
+let driver: AgentDriver
+let mockProvider: MockProvider
 let directory: string
 beforeAll(async () => {
   directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-models-')))
-  server = await openServer()
-  far = await FarModel.open()
-  drive = new Driver({ api: new Api(server), server, directory })
+  server = await openAgentServer()
+  mockProvider = await MockProvider.open()
+  driver = new AgentDriver({ api: new AgentServerApi(server), server, directory })
 })
 afterAll(async () => {
   await server[Symbol.asyncDispose]()
-  await far[Symbol.asyncDispose]()
+  await mockProvider[Symbol.asyncDispose]()
   await rm(directory, { recursive: true, force: true })
 })
 beforeEach(() => {
-  far.asked.length = 0
-  far.plays = []
-  far.aside = { text: 'Aside.' }
+  mockProvider.requests.length = 0
+  mockProvider.replies = []
+  mockProvider.replyWithoutTools = { text: 'Aside.' }
 })
 
-const bash = (command: string): Said => ({ calls: [{ name: 'terminal', arguments: { command } }] })
-const finish = (message = 'Done.'): Said => ({ calls: [{ name: 'finish', arguments: { message } }] })
-const all = Object.keys(providers) as Provider[]
+const terminalReply = (command: string): ModelReply => ({ calls: [{ name: 'terminal', arguments: { command } }] })
+const finishReply = (message = 'Done.'): ModelReply => ({ calls: [{ name: 'finish', arguments: { message } }] })
+const allProviders = Object.keys(providers) as Provider[]
 
 /** Runs a conversation over plays and answers its events. */
-async function run(plays: Play[], options: { provider?: Provider; llm?: object; agent?: object } = {}) {
-  far.plays = plays
-  const llm = far.llm(options.provider ?? 'compatible', options.llm)
-  const { id } = await drive.create({ llm, ...options.agent }, { initial_message: { content: 'Begin.' } })
-  return { id, events: await drive.rest(id) }
+async function runReplies(replies: ScriptedReply[], options: { provider?: Provider; llm?: object; agent?: object } = {}) {
+  mockProvider.replies = replies
+  const llm = mockProvider.llm(options.provider ?? 'compatible', options.llm)
+  const { id } = await driver.create({ llm, ...options.agent }, { initial_message: { content: 'Begin.' } })
+  return { id, events: await driver.waitUntilIdle(id) }
 }
 
 /** Whatever has happened, the next message is answered. */
-async function goesOn(id: string): Promise<Event[]> {
-  const before = (await drive.events(id)).length
-  far.plays = [bash('echo on'), finish('After all.')]
-  await drive.say(id, 'Go on.')
-  const events = await drive.rest(id)
+async function expectNextMessageAnswered(id: string): Promise<ApiEvent[]> {
+  const before = (await driver.getEvents(id)).length
+  mockProvider.replies = [terminalReply('echo on'), finishReply('After all.')]
+  await driver.sendMessage(id, 'Go on.')
+  const events = await driver.waitUntilIdle(id)
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
-  expect(events.slice(before).map(brief)).toContain('result:finish')
-  expect(faultsOf(events)).toEqual([])
+  expect(events.slice(before).map(eventLabel)).toContain('result:finish')
+  expect(findLogIssues(events)).toEqual([])
   return events
 }
 
-const ending = (events: readonly Event[]) => events.slice(-2).map(brief)
+const lastLabels = (events: readonly ApiEvent[]) => events.slice(-2).map(eventLabel)
 
-test.each(all)(
+test.each(allProviders)(
   'a run with tools over the %s interface: every call is answered, and what was used is counted',
   async (provider) => {
-    const { id, events } = await run(
+    const { id, events } = await runReplies(
       [
-        { text: 'I look around.', ...bash('echo "six $((2 * 3))"') },
+        { text: 'I look around.', ...terminalReply('echo "six $((2 * 3))"') },
         {
           calls: [
             { name: 'terminal', arguments: { command: 'echo a' } },
             { name: 'think', arguments: { thought: 'b' } },
           ],
         },
-        finish('All done.'),
+        finishReply('All done.'),
       ],
       { provider },
     )
-    expect(events.map(brief)).toEqual([
+    expect(events.map(eventLabel)).toEqual([
       'SystemPromptEvent',
       'message:user',
       'execution_status=running',
@@ -93,115 +93,115 @@ test.each(all)(
       'result:finish',
       'execution_status=finished',
     ])
-    expect(faultsOf(events)).toEqual([])
+    expect(findLogIssues(events)).toEqual([])
     expect(events[3]).toMatchObject({ thought: [{ text: 'I look around.' }] })
     expect(events[5]?.llm_response_id).toBe(events[6]?.llm_response_id)
-    expect(texts(events[4])).toContain('six 6')
+    expect(collectTexts(events[4])).toContain('six 6')
     // The results reached the model, in its own form.
-    expect(JSON.stringify(far.asked[1]?.body)).toContain('six 6')
-    expect(far.asked).toHaveLength(3)
-    const { metrics } = await drive.info(id)
+    expect(JSON.stringify(mockProvider.requests[1]?.body)).toContain('six 6')
+    expect(mockProvider.requests).toHaveLength(3)
+    const { metrics } = await driver.getInfo(id)
     expect(metrics).toMatchObject({ accumulated_token_usage: { prompt_tokens: 270, completion_tokens: 30 } })
-    await goesOn(id)
+    await expectNextMessageAnswered(id)
   },
 )
 
-test.each(all)('an image of a message reaches the model over the %s interface', async (provider) => {
+test.each(allProviders)('an image of a message reaches the model over the %s interface', async (provider) => {
   const png =
     'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-  far.plays = [{ text: 'A dot.' }]
-  const { id } = await drive.create({ llm: far.llm(provider) })
-  await drive.say(id, [
+  mockProvider.replies = [{ text: 'A dot.' }]
+  const { id } = await driver.create({ llm: mockProvider.llm(provider) })
+  await driver.sendMessage(id, [
     { type: 'text', text: 'What is this?' },
     { type: 'image', image_urls: [`data:image/png;base64,${png}`] },
   ])
-  const events = await drive.rest(id)
+  const events = await driver.waitUntilIdle(id)
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
-  expect(JSON.stringify(far.asked[0]?.body)).toContain(png)
+  expect(JSON.stringify(mockProvider.requests[0]?.body)).toContain(png)
   expect(JSON.stringify(events.find(({ kind }) => kind === 'MessageEvent'))).toContain(png)
 })
 
-test.each(all)('a provider that is busy for a moment is asked again (%s)', async (provider) => {
-  const busy = refuse(
+test.each(allProviders)('a provider that is busy for a moment is asked again (%s)', async (provider) => {
+  const busy = errorReply(
     429,
     { error: { message: 'Too many requests', type: 'rate_limit_error' } },
     { 'retry-after': '0' },
   )
-  const { id, events } = await run([busy, refuse(503, 'upstream'), finish()], { provider })
+  const { id, events } = await runReplies([busy, errorReply(503, 'upstream'), finishReply()], { provider })
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
-  expect(far.asked).toHaveLength(3)
+  expect(mockProvider.requests).toHaveLength(3)
   expect(events.filter(({ kind }) => kind === 'ActionEvent')).toHaveLength(1)
-  await goesOn(id)
+  await expectNextMessageAnswered(id)
 })
 
-test.each(all)('a provider that fails for good ends the run with its words (%s)', async (provider) => {
-  const { id, events } = await run([refuse(500, { error: { message: 'The lights are out.' } })], { provider })
-  expect(ending(events)).toEqual([
+test.each(allProviders)('a provider that fails for good ends the run with its words (%s)', async (provider) => {
+  const { id, events } = await runReplies([errorReply(500, { error: { message: 'The lights are out.' } })], { provider })
+  expect(lastLabels(events)).toEqual([
     'execution_status=error',
     'ConversationErrorEvent:LLMServiceUnavailableError',
   ])
   expect(events.at(-1)?.detail).toContain('The lights are out.')
-  expect(far.asked).toHaveLength(3)
-  expect((await drive.info(id)).execution_status).toBe('error')
-  await goesOn(id)
+  expect(mockProvider.requests).toHaveLength(3)
+  expect((await driver.getInfo(id)).execution_status).toBe('error')
+  await expectNextMessageAnswered(id)
 })
 
 test('a key that is refused is told as such, without the key, and not tried again', async () => {
-  const { id, events } = await run([
-    refuse(401, { error: { message: 'Incorrect API key provided: sk-far' } }),
+  const { id, events } = await runReplies([
+    errorReply(401, { error: { message: 'Incorrect API key provided: sk-far' } }),
   ])
-  expect(ending(events)).toEqual(['execution_status=error', 'ConversationErrorEvent:LLMAuthenticationError'])
+  expect(lastLabels(events)).toEqual(['execution_status=error', 'ConversationErrorEvent:LLMAuthenticationError'])
   expect(JSON.stringify(events)).not.toContain('sk-far')
-  expect(far.asked).toHaveLength(1)
-  await goesOn(id)
+  expect(mockProvider.requests).toHaveLength(1)
+  await expectNextMessageAnswered(id)
 })
 
-test.each(all)(
+test.each(allProviders)(
   'an answer that is cut off leaves nothing half: asked again or an error, and the next message goes on (%s)',
   async (provider) => {
     const cut =
-      (chunks: number): Play =>
+      (chunks: number): ScriptedReply =>
       (response, asked) =>
-        far.say(response, asked, { text: 'Half of a long answer', ...bash('echo never') }, chunks)
-    const { id, events } = await run([cut(3), cut(3), cut(3), cut(3)], { provider })
-    expect(ending(events)).toEqual([
+        mockProvider.sendReply(response, asked, { text: 'Half of a long answer', ...terminalReply('echo never') }, chunks)
+    const { id, events } = await runReplies([cut(3), cut(3), cut(3), cut(3)], { provider })
+    expect(lastLabels(events)).toEqual([
       'execution_status=error',
       'ConversationErrorEvent:LLMServiceUnavailableError',
     ])
     expect(events.filter(({ kind }) => kind === 'ActionEvent')).toEqual([])
-    await goesOn(id)
+    await expectNextMessageAnswered(id)
   },
 )
 
-test.each(all)('an answer that is no JSON ends the run (%s)', async (provider) => {
-  const garbage: Play = (response) => {
+test.each(allProviders)('an answer that is no JSON ends the run (%s)', async (provider) => {
+  const garbage: ScriptedReply = (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.end('data: {"id": "x", "choices": [{"delta": {"con\n\n')
   }
-  const html: Play = (response: ServerResponse) => {
+  const html: ScriptedReply = (response: ServerResponse) => {
     response.writeHead(200, { 'content-type': 'text/html' })
     response.end('<html><body>Please log in</body></html>')
   }
   for (const play of [garbage, html]) {
-    const { id, events } = await run([play], { provider })
-    expect(ending(events)[0]).toBe('execution_status=error')
-    expect(ending(events)[1]).toMatch(/^ConversationErrorEvent:LLM\w*Error$/)
-    await goesOn(id)
+    const { id, events } = await runReplies([play], { provider })
+    expect(lastLabels(events)[0]).toBe('execution_status=error')
+    expect(lastLabels(events)[1]).toMatch(/^ConversationErrorEvent:LLM\w*Error$/)
+    await expectNextMessageAnswered(id)
   }
 })
 
-test.each(all)(
+test.each(allProviders)(
   'an unknown tool and bad arguments are answered with what is wrong, and the model goes on (%s)',
   async (provider) => {
-    const { events } = await run(
+    const { events } = await runReplies(
       [
         { calls: [{ name: 'no_such_tool', arguments: { a: 1 } }] },
         { calls: [{ name: 'terminal', arguments: { commando: 'x', timeout: 'soon' } }] },
-        finish(),
+        finishReply(),
       ],
       { provider },
     )
-    expect(events.map(brief).slice(3)).toEqual([
+    expect(events.map(eventLabel).slice(3)).toEqual([
       'ActionEvent:no_such_tool',
       'AgentErrorEvent:no_such_tool',
       'ActionEvent:terminal',
@@ -210,12 +210,12 @@ test.each(all)(
       'result:finish',
       'execution_status=finished',
     ])
-    expect(faultsOf(events)).toEqual([])
+    expect(findLogIssues(events)).toEqual([])
     expect(events[3]).not.toHaveProperty('action')
     expect(events[3]).toMatchObject({ tool_call: { name: 'no_such_tool' } })
-    expect(texts(events[4])).toContain('no_such_tool')
+    expect(collectTexts(events[4])).toContain('no_such_tool')
     // Both errors are in the last question, so that the model knows.
-    expect(JSON.stringify(far.asked[2]?.body)).toContain('no_such_tool')
+    expect(JSON.stringify(mockProvider.requests[2]?.body)).toContain('no_such_tool')
   },
 )
 
@@ -223,50 +223,50 @@ test.each(['chat', 'compatible', 'anthropic', 'responses'] as const)(
   'arguments that do not parse are kept as they came and answered (%s)',
   async (provider) => {
     const broken = '{"command": "echo \u0001 unfinished'
-    const { id, events } = await run([{ calls: [{ name: 'terminal', arguments: broken }] }, finish()], {
+    const { id, events } = await runReplies([{ calls: [{ name: 'terminal', arguments: broken }] }, finishReply()], {
       provider,
     })
     expect(events.at(-1)).toMatchObject({ value: 'finished' })
-    expect(faultsOf(events)).toEqual([])
-    expect(far.asked).toHaveLength(2)
-    await goesOn(id)
+    expect(findLogIssues(events)).toEqual([])
+    expect(mockProvider.requests).toHaveLength(2)
+    await expectNextMessageAnswered(id)
   },
 )
 
 test('an answer that does not come in time is given up, asked again, and told as a timeout', async () => {
-  const silent: Play = () => {}
-  const stalled: Play = (response, asked) => {
+  const silent: ScriptedReply = () => {}
+  const stalled: ScriptedReply = (response, asked) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.write(': wait\n\n')
     asked.headers.x = 'held'
   }
-  const { id, events } = await run([silent, stalled, silent], { llm: { timeout: 0.3, num_retries: 1 } })
-  expect(ending(events)).toEqual(['execution_status=error', 'ConversationErrorEvent:LLMTimeoutError'])
-  expect(far.asked).toHaveLength(2)
-  await goesOn(id)
+  const { id, events } = await runReplies([silent, stalled, silent], { llm: { timeout: 0.3, num_retries: 1 } })
+  expect(lastLabels(events)).toEqual(['execution_status=error', 'ConversationErrorEvent:LLMTimeoutError'])
+  expect(mockProvider.requests).toHaveLength(2)
+  await expectNextMessageAnswered(id)
 })
 
 test('an empty answer is asked again; one that stays empty ends in an error', async () => {
-  const { events } = await run([{}, {}, finish()])
+  const { events } = await runReplies([{}, {}, finishReply()])
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
-  const { id, events: empty } = await run([{}])
-  expect(ending(empty)).toEqual(['execution_status=error', 'ConversationErrorEvent:LLMNoResponseError'])
-  await goesOn(id)
+  const { id, events: empty } = await runReplies([{}])
+  expect(lastLabels(empty)).toEqual(['execution_status=error', 'ConversationErrorEvent:LLMNoResponseError'])
+  await expectNextMessageAnswered(id)
 })
 
 test('a provider that is not there is told as such', async () => {
   const llm = { base_url: 'http://127.0.0.1:9/v1' }
-  const { events } = await run([finish()], { llm })
-  expect(ending(events)).toEqual([
+  const { events } = await runReplies([finishReply()], { llm })
+  expect(lastLabels(events)).toEqual([
     'execution_status=error',
     'ConversationErrorEvent:LLMServiceUnavailableError',
   ])
 })
 
-const overflows: readonly (readonly [Provider, Play])[] = [
+const contextOverflowReplies: readonly (readonly [Provider, ScriptedReply])[] = [
   [
     'chat',
-    refuse(400, {
+    errorReply(400, {
       error: {
         message: "This model's maximum context length is 8192 tokens.",
         type: 'invalid_request_error',
@@ -276,14 +276,14 @@ const overflows: readonly (readonly [Provider, Play])[] = [
   ],
   [
     'anthropic',
-    refuse(400, {
+    errorReply(400, {
       type: 'error',
       error: { type: 'invalid_request_error', message: 'prompt is too long: 210000 tokens > 200000 maximum' },
     }),
   ],
   [
     'gemini',
-    refuse(400, {
+    errorReply(400, {
       error: {
         code: 400,
         message: 'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).',
@@ -293,100 +293,100 @@ const overflows: readonly (readonly [Provider, Play])[] = [
   ],
 ]
 
-test.each(overflows)(
+test.each(contextOverflowReplies)(
   'without a condenser a prompt that is too long ends the run (%s)',
   async (provider, overflow) => {
-    const { id, events } = await run([overflow], { provider })
-    expect(ending(events)).toEqual([
+    const { id, events } = await runReplies([overflow], { provider })
+    expect(lastLabels(events)).toEqual([
       'execution_status=error',
       'ConversationErrorEvent:LLMContextWindowExceedError',
     ])
-    expect(far.asked).toHaveLength(1)
-    await goesOn(id)
+    expect(mockProvider.requests).toHaveLength(1)
+    await expectNextMessageAnswered(id)
   },
 )
 
-test.each(overflows)(
+test.each(contextOverflowReplies)(
   'with a condenser it is made shorter and asked again (%s)',
   async (provider, overflow) => {
-    const steps = Array.from({ length: 6 }, (_, n) => bash(`echo step ${n}`))
-    far.aside = { text: 'Steps zero to three were done.' }
-    const { id, events } = await run([...steps, overflow, finish()], {
+    const steps = Array.from({ length: 6 }, (_, n) => terminalReply(`echo step ${n}`))
+    mockProvider.replyWithoutTools = { text: 'Steps zero to three were done.' }
+    const { id, events } = await runReplies([...steps, overflow, finishReply()], {
       provider,
       agent: { condenser: { kind: 'LLMSummarizingCondenser', max_size: 200, keep_first: 2 } },
     })
-    const kinds = events.map(brief)
+    const kinds = events.map(eventLabel)
     expect(kinds.filter((kind) => kind.startsWith('Condensation'))).toEqual([
       'CondensationRequest',
       'Condensation',
     ])
     expect(events.at(-1)).toMatchObject({ value: 'finished' })
-    const last = JSON.stringify(far.asked.at(-1)?.body)
+    const last = JSON.stringify(mockProvider.requests.at(-1)?.body)
     expect(last).toContain('Steps zero to three were done.')
     expect(last).not.toContain('step 0')
-    await goesOn(id)
+    await expectNextMessageAnswered(id)
   },
 )
 
 test('a prompt that stays too long whatever is forgotten ends in an error instead of going round', async () => {
-  const [, overflow] = overflows[0] ?? ['', {}]
-  const { id, events } = await run([...Array.from({ length: 6 }, (_, n) => bash(`echo ${n}`)), overflow], {
+  const [, overflow] = contextOverflowReplies[0] ?? ['', {}]
+  const { id, events } = await runReplies([...Array.from({ length: 6 }, (_, n) => terminalReply(`echo ${n}`)), overflow], {
     provider: 'chat',
     agent: { condenser: { kind: 'LLMSummarizingCondenser', max_size: 200, keep_first: 2 } },
   })
-  expect(ending(events)).toEqual([
+  expect(lastLabels(events)).toEqual([
     'execution_status=error',
     'ConversationErrorEvent:LLMContextWindowExceedError',
   ])
-  expect(far.asked.length).toBeLessThan(40)
-  await goesOn(id)
+  expect(mockProvider.requests.length).toBeLessThan(40)
+  await expectNextMessageAnswered(id)
 })
 
 test('another model answers when the first cannot', async () => {
-  const fallback = { ...far.llm('anthropic'), usage_id: 'second' }
-  const first: Play = (response, asked) =>
+  const fallback = { ...mockProvider.llm('anthropic'), usage_id: 'second' }
+  const first: ScriptedReply = (response, asked) =>
     asked.path.includes('/messages')
-      ? far.say(response, asked, finish('From the second.'))
+      ? mockProvider.sendReply(response, asked, finishReply('From the second.'))
       : response.writeHead(503).end('down')
   const llm = { fallback_strategy: { fallback_llms: [fallback] }, num_retries: 0 }
-  const { id, events } = await run([first], { provider: 'chat', llm })
+  const { id, events } = await runReplies([first], { provider: 'chat', llm })
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
-  const { usage_to_metrics } = (await drive.info(id)).stats as { usage_to_metrics: object }
+  const { usage_to_metrics } = (await driver.getInfo(id)).stats as { usage_to_metrics: object }
   expect(Object.keys(usage_to_metrics)).toEqual(['second'])
 })
 
 test('a conversation that is interrupted while the provider is silent lets go of the line', async () => {
   let closed = false
-  const hang: Play = (response) =>
+  const hang: ScriptedReply = (response) =>
     response.on('close', () => {
       closed = true
     })
-  far.plays = [hang]
-  const { id } = await drive.create(
-    { llm: far.llm('compatible') },
+  mockProvider.replies = [hang]
+  const { id } = await driver.create(
+    { llm: mockProvider.llm('compatible') },
     { initial_message: { content: 'Begin.' } },
   )
-  while (far.asked.length === 0) await new Promise((done) => setTimeout(done, 20))
-  await drive.post(id, 'interrupt')
-  expect((await drive.rest(id)).map(brief).slice(-2)).toEqual(['execution_status=paused', 'PauseEvent'])
+  while (mockProvider.requests.length === 0) await new Promise((done) => setTimeout(done, 20))
+  await driver.post(id, 'interrupt')
+  expect((await driver.waitUntilIdle(id)).map(eventLabel).slice(-2)).toEqual(['execution_status=paused', 'PauseEvent'])
   for (let tries = 0; tries < 200 && !closed; tries++) await new Promise((done) => setTimeout(done, 20))
   expect(closed).toBe(true)
-  await goesOn(id)
+  await expectNextMessageAnswered(id)
 })
 
 test('a model can be changed from one interface to another in mid-conversation', async () => {
-  const { id } = await run([{ text: 'I look.', ...bash('echo one') }, { text: 'One.' }], {
+  const { id } = await runReplies([{ text: 'I look.', ...terminalReply('echo one') }, { text: 'One.' }], {
     provider: 'anthropic',
   })
   for (const provider of ['gemini', 'responses', 'chat', 'anthropic'] as const) {
-    await drive.post(id, 'switch_llm', { llm: far.llm(provider, { usage_id: provider }) })
-    far.plays = [
-      { text: `By ${provider}.`, ...bash(`echo ${provider}`) },
-      finish(`${provider} ${randomUUID()}`),
+    await driver.post(id, 'switch_llm', { llm: mockProvider.llm(provider, { usage_id: provider }) })
+    mockProvider.replies = [
+      { text: `By ${provider}.`, ...terminalReply(`echo ${provider}`) },
+      finishReply(`${provider} ${randomUUID()}`),
     ]
-    await drive.say(id, 'More.')
-    const events = await drive.rest(id)
+    await driver.sendMessage(id, 'More.')
+    const events = await driver.waitUntilIdle(id)
     expect([provider, events.at(-1)]).toMatchObject([provider, { value: 'finished' }])
-    expect(faultsOf(events)).toEqual([])
+    expect(findLogIssues(events)).toEqual([])
   }
 })

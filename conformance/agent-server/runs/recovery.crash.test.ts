@@ -5,28 +5,28 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
-  bash,
-  brief,
-  call,
-  calls,
-  Driver,
-  faultsOf,
-  finish,
-  scripted,
-  texts,
+  bashStep,
+  eventLabel,
+  toolCall,
+  toolCallsStep,
+  AgentDriver,
+  findLogIssues,
+  finishStep,
+  scriptedModel,
+  collectTexts,
 } from '../../support/agent-driver.ts'
-import { startServer } from '../../support/agent-server.ts'
-import { Api, type Event } from '../../support/agent-server-api.ts'
-import { FarModel } from '../../support/mock-provider.ts'
+import { startAgentServer } from '../../support/agent-server.ts'
+import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
+import { MockProvider } from '../../support/mock-provider.ts'
 
 /** How often the server is killed at a random moment of its runs. */
 const rounds = Number(process.env.SLIPWAY_RUN_KILLS ?? 4)
 
 let data: string
 let directory: string
-let server: Awaited<ReturnType<typeof startServer>>
-let drive: Driver
-let api: Api
+let server: Awaited<ReturnType<typeof startAgentServer>>
+let driver: AgentDriver
+let api: AgentServerApi
 beforeEach(async () => {
   data = await mkdtemp(join(tmpdir(), 'slipway-crash-run-'))
   directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-crash-work-')))
@@ -38,10 +38,10 @@ afterEach(async () => {
 })
 
 async function start(env: Readonly<Record<string, string>> = {}): Promise<void> {
-  server = await startServer(data, env)
+  server = await startAgentServer(data, env)
   const there = { url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} }
-  api = new Api(there)
-  drive = new Driver({ api, server: there, directory })
+  api = new AgentServerApi(there)
+  driver = new AgentDriver({ api, server: there, directory })
 }
 
 async function restart(signal: NodeJS.Signals, env: Readonly<Record<string, string>> = {}): Promise<void> {
@@ -49,17 +49,17 @@ async function restart(signal: NodeJS.Signals, env: Readonly<Record<string, stri
   await start(env)
 }
 
-const is = (what: string) => (event: Event) => brief(event) === what
+const hasLabel = (what: string) => (event: ApiEvent) => eventLabel(event) === what
 
 /** Processes whose command line holds a mark, in the end: those that are told to go need a moment. */
-async function left(mark: string): Promise<string[]> {
-  for (let tries = 0; ; tries++) {
+async function waitForProcessesToEnd(mark: string): Promise<string[]> {
+  for (let attempt = 0; ; attempt++) {
     const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
     const lines = await Promise.all(
       pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')),
     )
     const found = lines.filter((line) => line.includes(mark))
-    if (found.length === 0 || tries === 100) return found
+    if (found.length === 0 || attempt === 100) return found
     await sleep(50)
   }
 }
@@ -68,33 +68,33 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
   '%s during a tool: its call is answered once, the conversation is paused, and run goes on to the end',
   async (signal) => {
     const mark = `slipway-crash-${randomUUID()}`
-    const { id } = await drive.play([
-      bash('echo before'),
-      calls(
-        call('terminal', { command: `(exec -a ${mark} sleep 300)` }),
-        call('terminal', { command: 'echo second' }),
+    const { id } = await driver.createScripted([
+      bashStep('echo before'),
+      toolCallsStep(
+        toolCall('terminal', { command: `(exec -a ${mark} sleep 300)` }),
+        toolCall('terminal', { command: 'echo second' }),
       ),
-      bash('echo after'),
-      finish(),
+      bashStep('echo after'),
+      finishStep(),
     ])
-    await drive.until(id, (event) => texts(event).includes(mark))
+    await driver.waitForEvent(id, (event) => collectTexts(event).includes(mark))
     await sleep(500)
     await restart(signal)
     // The terminal of the shell hung up with the server, and what ran in it has gone with it.
-    expect(await left(mark)).toEqual([])
-    expect((await drive.info(id)).execution_status).toBe('paused')
-    const events = await drive.events(id)
-    expect(events.map(brief).slice(-3)).toEqual([
+    expect(await waitForProcessesToEnd(mark)).toEqual([])
+    expect((await driver.getInfo(id)).execution_status).toBe('paused')
+    const events = await driver.getEvents(id)
+    expect(events.map(eventLabel).slice(-3)).toEqual([
       'AgentErrorEvent:terminal',
       'AgentErrorEvent:terminal',
       'execution_status=paused',
     ])
     expect(events.at(-2)?.error).toMatch(/interrupted by a restart/)
-    expect(faultsOf(events)).toEqual([])
-    expect((await drive.post(id, 'run')).status).toBe(200)
-    const ended = await drive.rest(id)
+    expect(findLogIssues(events)).toEqual([])
+    expect((await driver.post(id, 'run')).status).toBe(200)
+    const ended = await driver.waitUntilIdle(id)
     expect(ended.slice(0, events.length)).toEqual(events)
-    expect(ended.map(brief).slice(events.length)).toEqual([
+    expect(ended.map(eventLabel).slice(events.length)).toEqual([
       'execution_status=running',
       'ActionEvent:terminal',
       'result:terminal',
@@ -102,92 +102,92 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
       'result:finish',
       'execution_status=finished',
     ])
-    expect(faultsOf(ended)).toEqual([])
+    expect(findLogIssues(ended)).toEqual([])
   },
 )
 
 test.each(['SIGKILL', 'SIGTERM'] as const)(
   '%s during a call of the model: nothing of it is kept, and run asks again',
   async (signal) => {
-    await using far = await FarModel.open()
-    far.plays = [
+    await using far = await MockProvider.open()
+    far.replies = [
       { calls: [{ name: 'terminal', arguments: { command: 'echo one' } }] },
       (response) => response.on('close', () => {}),
       { calls: [{ name: 'finish', arguments: { message: 'After the restart.' } }] },
     ]
-    const { id } = await drive.create(
+    const { id } = await driver.create(
       { llm: far.llm('compatible') },
       { initial_message: { content: 'Begin.' } },
     )
-    while (far.asked.length < 2) await sleep(20)
+    while (far.requests.length < 2) await sleep(20)
     await restart(signal)
-    const events = await drive.events(id)
-    expect(events.map(brief).slice(-2)).toEqual(['result:terminal', 'execution_status=paused'])
-    await drive.post(id, 'run')
-    const ended = await drive.rest(id)
+    const events = await driver.getEvents(id)
+    expect(events.map(eventLabel).slice(-2)).toEqual(['result:terminal', 'execution_status=paused'])
+    await driver.post(id, 'run')
+    const ended = await driver.waitUntilIdle(id)
     expect(ended.at(-1)).toMatchObject({ value: 'finished' })
-    expect(far.asked).toHaveLength(3)
+    expect(far.requests).toHaveLength(3)
     // The key was sealed, and is there again.
-    expect(far.asked[2]?.headers.authorization).toBe('Bearer sk-far')
-    expect(faultsOf(ended)).toEqual([])
+    expect(far.requests[2]?.headers.authorization).toBe('Bearer sk-far')
+    expect(findLogIssues(ended)).toEqual([])
   },
 )
 
 test('a confirmation that is waited for is waited for after a kill too, and can be given', async () => {
   const begin = { initial_message: { content: 'Begin.' }, confirmation_policy: { kind: 'AlwaysConfirm' } }
   const script = [
-    calls(call('terminal', { command: 'echo a' }), call('terminal', { command: 'echo b' })),
-    finish(),
+    toolCallsStep(toolCall('terminal', { command: 'echo a' }), toolCall('terminal', { command: 'echo b' })),
+    finishStep(),
   ]
-  const accepted = await drive.create({ llm: scripted(script) }, begin)
-  const rejected = await drive.create({ llm: scripted(script) }, begin)
-  for (const { id } of [accepted, rejected]) await drive.rest(id)
+  const accepted = await driver.create({ llm: scriptedModel(script) }, begin)
+  const rejected = await driver.create({ llm: scriptedModel(script) }, begin)
+  for (const { id } of [accepted, rejected]) await driver.waitUntilIdle(id)
   await restart('SIGKILL')
   for (const { id } of [accepted, rejected]) {
-    expect((await drive.info(id)).execution_status).toBe('waiting_for_confirmation')
-    expect(faultsOf(await drive.events(id), { mayWait: true })).toEqual([])
+    expect((await driver.getInfo(id)).execution_status).toBe('waiting_for_confirmation')
+    expect(findLogIssues(await driver.getEvents(id), { mayWait: true })).toEqual([])
   }
-  await drive.post(accepted.id, 'events/respond_to_confirmation', { accept: true })
-  const events = await drive.rest(accepted.id)
-  expect(events.filter(is('result:terminal'))).toHaveLength(2)
+  await driver.post(accepted.id, 'events/respond_to_confirmation', { accept: true })
+  const events = await driver.waitUntilIdle(accepted.id)
+  expect(events.filter(hasLabel('result:terminal'))).toHaveLength(2)
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
-  await drive.post(rejected.id, 'events/respond_to_confirmation', { accept: false })
-  const other = await drive.rest(rejected.id)
-  expect(other.filter(is('UserRejectObservation:terminal'))).toHaveLength(2)
+  await driver.post(rejected.id, 'events/respond_to_confirmation', { accept: false })
+  const other = await driver.waitUntilIdle(rejected.id)
+  expect(other.filter(hasLabel('UserRejectObservation:terminal'))).toHaveLength(2)
   expect(other.at(-1)).toMatchObject({ value: 'idle' })
 })
 
 test('a deadline of a confirmation runs on over a kill', async () => {
-  const { id } = await drive.play([bash('echo a'), finish()], {
+  const { id } = await driver.createScripted([bashStep('echo a'), finishStep()], {
     confirmation_policy: { kind: 'AlwaysConfirm', deadline_seconds: 2 },
   })
-  await drive.rest(id)
+  await driver.waitUntilIdle(id)
   await restart('SIGKILL')
-  const events = await drive.until(id, ({ kind }) => kind === 'UserRejectObservation')
-  expect(faultsOf(events)).toEqual([])
+  const events = await driver.waitForEvent(id, ({ kind }) => kind === 'UserRejectObservation')
+  expect(findLogIssues(events)).toEqual([])
 })
 
 test('what was set in mid-conversation is there after a kill: policy, model, secrets, title', async () => {
   const secret = `value-${randomUUID()}`
-  const { id } = await drive.play(['One.'])
-  await drive.rest(id)
-  await drive.post(id, 'confirmation_policy', { policy: { kind: 'AlwaysConfirm' } })
-  await drive.post(id, 'secrets', { secrets: { TOKEN: secret } })
-  const llm = scripted(['x', bash('printf %s "$TOKEN" | wc -c; echo "$TOKEN"'), finish()], {
+  const { id } = await driver.createScripted(['One.'])
+  await driver.waitUntilIdle(id)
+  await driver.post(id, 'confirmation_policy', { policy: { kind: 'AlwaysConfirm' } })
+  await driver.post(id, 'secrets', { secrets: { TOKEN: secret } })
+  const llm = scriptedModel(['x', bashStep('printf %s "$TOKEN" | wc -c; echo "$TOKEN"'), finishStep()], {
     usage_id: 'second',
   })
-  await drive.post(id, 'switch_llm', { llm })
-  await api.send('PATCH', `/api/conversations/${id}`, { title: 'Kept' })
+  await driver.post(id, 'switch_llm', { llm })
+  await api.sendJson('PATCH', `/api/conversations/${id}`, { title: 'Kept' })
   await restart('SIGKILL')
-  expect(await drive.info(id)).toMatchObject({
+  expect(await driver.getInfo(id)).toMatchObject({
     title: 'Kept',
     confirmation_policy: { kind: 'AlwaysConfirm' },
   })
-  await drive.say(id, 'More.')
-  expect((await drive.rest(id)).at(-1)).toMatchObject({ value: 'waiting_for_confirmation' })
-  await drive.post(id, 'run')
-  const events = await drive.rest(id)
-  const result = texts(events.find(is('result:terminal')))
+  await driver.sendMessage(id, 'More.')
+  expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'waiting_for_confirmation' })
+  await driver.post(id, 'run')
+  const events = await driver.waitUntilIdle(id)
+  const result = collectTexts(events.find(hasLabel('result:terminal')))
   expect([result.includes(`${secret.length}\n`), result.includes('<secret-hidden>')]).toEqual([true, true])
   expect(JSON.stringify(events)).not.toContain(secret)
 })
@@ -198,19 +198,19 @@ test('with another key the secrets are gone, and the conversation goes on withou
     off: { url: 'http://127.0.0.1:9/?token=t0', headers: { Authorization: 'Bearer t1' }, disabled: true },
   }
   const agent = {
-    llm: scripted([finish(), finish()]),
+    llm: scriptedModel([finishStep(), finishStep()]),
     mcp_config,
     agent_context: { secrets: { A: 'value-of-a-1' } },
   }
-  const { id } = await drive.create(agent, {
+  const { id } = await driver.create(agent, {
     secrets: { B: 'value-of-b-1' },
     initial_message: { content: 'Begin.' },
   })
-  await drive.rest(id)
+  await driver.waitUntilIdle(id)
   await restart('SIGTERM', { SLIPWAY_SECRET_KEY: 'another key than before' })
-  expect((await drive.say(id, 'Go on.')).status).toBe(200)
-  expect((await drive.rest(id)).at(-1)).toMatchObject({ value: 'finished' })
-  expect((await drive.post(id, 'fork')).status).toBe(201)
+  expect((await driver.sendMessage(id, 'Go on.')).status).toBe(200)
+  expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
+  expect((await driver.post(id, 'fork')).status).toBe(201)
 })
 
 test('a fork that is killed on its way is whole or not there', { timeout: 60_000 }, async () => {
@@ -225,14 +225,14 @@ test('a fork that is killed on its way is whole or not there', { timeout: 60_000
   const source = await api.import(Array.from({ length: 20_000 }, (_, n) => `${line(n)}\n`).join(''))
   const ids = Array.from({ length: 3 }, () => randomUUID())
   for (const [round, id] of ids.entries()) {
-    const fork = drive.post(source, 'fork', { id }).then(
+    const fork = driver.post(source, 'fork', { id }).then(
       ({ status }) => status,
       () => 0,
     )
     await sleep(30 + round * 150)
     await restart('SIGKILL')
     const told = await fork
-    const { status, body } = await api.json<number>(`/api/conversations/${id}/events/count`)
+    const { status, body } = await api.requestJson<number>(`/api/conversations/${id}/events/count`)
     if (told === 201 || status !== 404) expect([round, status, body]).toEqual([round, 200, 20_000])
   }
 })
@@ -242,29 +242,29 @@ test(`over ${rounds} kills at random moments every call has one result, nothing 
 }, async () => {
   const script = Array.from({ length: 150 * (rounds + 1) }, (_, n) => ({
     ...(n % 5 === 4
-      ? calls(call('terminal', { command: `echo ${n}a` }), call('think', { thought: `${n}b` }))
-      : bash(`echo ${n}`)),
+      ? toolCallsStep(toolCall('terminal', { command: `echo ${n}a` }), toolCall('think', { thought: `${n}b` }))
+      : bashStep(`echo ${n}`)),
     delay_ms: n % 3 === 0 ? 5 : 0,
   }))
   const more = { stuck_detection: false, initial_message: { content: 'Begin.' } }
   const ids: string[] = []
   for (let n = 0; n < 4; n++) {
-    const agent = { llm: scripted(script), tool_concurrency_limit: n % 2 === 0 ? 1 : 3 }
-    ids.push((await drive.create(agent, more)).id)
+    const agent = { llm: scriptedModel(script), tool_concurrency_limit: n % 2 === 0 ? 1 : 3 }
+    ids.push((await driver.create(agent, more)).id)
   }
   for (let round = 0; round < rounds; round++) {
     await sleep(Math.random() * 600)
     await restart('SIGKILL')
     for (const id of ids) await verify(id)
-    for (const id of ids) await drive.post(id, 'run')
+    for (const id of ids) await driver.post(id, 'run')
   }
   for (const id of ids) {
-    await drive.post(id, 'interrupt')
-    await drive.post(id, 'switch_llm', { llm: scripted(Array.from({ length: 300 }, () => finish())) })
-    await drive.post(id, 'run')
-    const events = await drive.rest(id)
+    await driver.post(id, 'interrupt')
+    await driver.post(id, 'switch_llm', { llm: scriptedModel(Array.from({ length: 300 }, () => finishStep())) })
+    await driver.post(id, 'run')
+    const events = await driver.waitUntilIdle(id)
     expect(events.at(-1)).toMatchObject({ value: 'finished' })
-    expect(faultsOf(events)).toEqual([])
+    expect(findLogIssues(events)).toEqual([])
   }
 })
 
@@ -272,10 +272,10 @@ async function verify(id: string): Promise<void> {
   const sent = await (await api.fetch(`/api/conversations/${id}/events/stream?until=idle`)).text()
   const positions = [...sent.matchAll(/^id: (\d+)$/gm)].map((found) => Number(found[1]))
   expect(positions).toEqual(positions.map((_, at) => at + 1))
-  const events = await drive.events(id)
+  const events = await driver.getEvents(id)
   expect(events).toHaveLength(positions.length)
-  expect(faultsOf(events)).toEqual([])
-  expect((await drive.info(id)).execution_status).toBe('paused')
+  expect(findLogIssues(events)).toEqual([])
+  expect((await driver.getInfo(id)).execution_status).toBe('paused')
   expect(events.at(-1)).toMatchObject({ key: 'execution_status', value: 'paused' })
   expect(await api.count(id)).toBe(positions.length)
 }

@@ -7,39 +7,39 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
-  bash,
-  brief,
-  call,
-  calls,
-  Driver,
-  faultsOf,
-  finish,
-  type Info,
-  scripted,
-  texts,
+  bashStep,
+  eventLabel,
+  toolCall,
+  toolCallsStep,
+  AgentDriver,
+  findLogIssues,
+  finishStep,
+  type ConversationInfo,
+  scriptedModel,
+  collectTexts,
 } from '../../support/agent-driver.ts'
-import { openServer, type TestServer } from '../../support/agent-server.ts'
-import { Api, type Event } from '../../support/agent-server-api.ts'
+import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
+import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
 
 let server: TestServer
-let api: Api
-let drive: Driver
+let api: AgentServerApi
+let driver: AgentDriver
 let directory: string
 /** In no repository, also after others have worked. */
-let elsewhere: string
+let unrelatedDirectory: string
 beforeAll(async () => {
   directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-run-')))
-  elsewhere = await realpath(await mkdtemp(join(tmpdir(), 'slipway-run-')))
-  server = await openServer()
-  api = new Api(server)
-  drive = new Driver({ api, server, directory })
+  unrelatedDirectory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-run-')))
+  server = await openAgentServer()
+  api = new AgentServerApi(server)
+  driver = new AgentDriver({ api, server, directory })
 })
 afterAll(async () => {
   await server[Symbol.asyncDispose]()
-  for (const path of [directory, elsewhere]) await rm(path, { recursive: true, force: true })
+  for (const path of [directory, unrelatedDirectory]) await rm(path, { recursive: true, force: true })
 })
 
-const fresh = async (name: string) => {
+const makeDirectory = async (name: string) => {
   const path = join(directory, name)
   await mkdir(path, { recursive: true })
   return path
@@ -48,13 +48,13 @@ const git = (cwd: string, ...args: string[]) =>
   execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@localhost', ...args], { cwd }).toString()
 
 test('an initial message is run: the events of a whole run stand in their order, each once', async () => {
-  const { id } = await drive.play([
-    { text: 'I look.', ...bash('echo "in $(pwd)"') },
-    calls(call('think', { thought: 'enough' })),
-    finish('All is well.'),
+  const { id } = await driver.createScripted([
+    { text: 'I look.', ...bashStep('echo "in $(pwd)"') },
+    toolCallsStep(toolCall('think', { thought: 'enough' })),
+    finishStep('All is well.'),
   ])
-  const events = await drive.rest(id)
-  expect(events.map(brief)).toEqual([
+  const events = await driver.waitUntilIdle(id)
+  expect(events.map(eventLabel)).toEqual([
     'SystemPromptEvent',
     'message:user',
     'execution_status=running',
@@ -66,7 +66,7 @@ test('an initial message is run: the events of a whole run stand in their order,
     'result:finish',
     'execution_status=finished',
   ])
-  expect(faultsOf(events)).toEqual([])
+  expect(findLogIssues(events)).toEqual([])
   const [prompt, , , action, observation] = events
   expect(prompt?.tools).toMatchObject([
     { kind: 'TerminalTool' },
@@ -85,32 +85,32 @@ test('an initial message is run: the events of a whole run stand in their order,
     tool_call_id: action?.tool_call_id,
     observation: { exit_code: 0, is_error: false, timeout: false, kind: 'TerminalObservation' },
   })
-  expect(texts(observation)).toContain(`in ${directory}`)
+  expect(collectTexts(observation)).toContain(`in ${directory}`)
 })
 
 test('an answer without a call ends a run too, and is the final response', async () => {
-  const { id } = await drive.play(['It is 42.'])
-  expect((await drive.rest(id)).map(brief)).toEqual([
+  const { id } = await driver.createScripted(['It is 42.'])
+  expect((await driver.waitUntilIdle(id)).map(eventLabel)).toEqual([
     'SystemPromptEvent',
     'message:user',
     'execution_status=running',
     'message:agent',
     'execution_status=finished',
   ])
-  const { body } = await api.json(`/api/conversations/${id}/agent_final_response`)
+  const { body } = await api.requestJson(`/api/conversations/${id}/agent_final_response`)
   expect(body).toEqual({ response: 'It is 42.' })
 })
 
 test('create with a known id answers 200 and says nothing again', async () => {
   const conversation_id = randomUUID()
-  const first = await drive.play([finish()], { conversation_id })
-  await drive.rest(first.id)
-  const again = await drive.ask(
-    { llm: scripted([finish()]) },
+  const first = await driver.createScripted([finishStep()], { conversation_id })
+  await driver.waitUntilIdle(first.id)
+  const again = await driver.tryCreate(
+    { llm: scriptedModel([finishStep()]) },
     { conversation_id, initial_message: { content: 'Again.' } },
   )
   expect([again.status, again.body.id]).toEqual([200, conversation_id])
-  const said = (await drive.rest(first.id)).filter(({ kind }) => kind === 'MessageEvent')
+  const said = (await driver.waitUntilIdle(first.id)).filter(({ kind }) => kind === 'MessageEvent')
   expect(said).toHaveLength(1)
 })
 
@@ -118,21 +118,21 @@ test('two creates with one id at the same time make one conversation that is beg
   const conversation_id = randomUUID()
   const both = await Promise.all(
     [1, 2, 3].map(() =>
-      drive.ask({ llm: scripted([finish()]) }, { conversation_id, initial_message: { content: 'Go.' } }),
+      driver.tryCreate({ llm: scriptedModel([finishStep()]) }, { conversation_id, initial_message: { content: 'Go.' } }),
     ),
   )
   expect(both.map(({ status }) => status).sort()).toEqual([200, 200, 201])
-  const events = await drive.rest(conversation_id)
+  const events = await driver.waitUntilIdle(conversation_id)
   expect(events.filter(({ kind }) => kind === 'MessageEvent')).toHaveLength(1)
 })
 
 test('agent_settings describe an agent: tools of their own, condenser, and no secret in the answer', async () => {
-  const { status, body } = (await api.send('POST', '/api/conversations', {
-    agent_settings: { llm: { ...scripted([bash('echo hi'), finish()]), api_key: 'sk-of-settings-1' } },
+  const { status, body } = (await api.sendJson('POST', '/api/conversations', {
+    agent_settings: { llm: { ...scriptedModel([bashStep('echo hi'), finishStep()]), api_key: 'sk-of-settings-1' } },
     workspace: { working_dir: directory },
     initial_message: { content: 'Begin.' },
     autotitle: false,
-  })) as { status: number; body: Info }
+  })) as { status: number; body: ConversationInfo }
   expect(status).toBe(201)
   expect(body.agent).toMatchObject({
     kind: 'Agent',
@@ -140,25 +140,25 @@ test('agent_settings describe an agent: tools of their own, condenser, and no se
     condenser: { kind: 'LLMSummarizingCondenser' },
   })
   expect(JSON.stringify(body)).not.toContain('sk-of-settings-1')
-  expect((await drive.rest(body.id)).map(brief)).toContain('result:terminal')
+  expect((await driver.waitUntilIdle(body.id)).map(eventLabel)).toContain('result:terminal')
 })
 
 test.each([
   [{ agent: { llm: {} } }, ['body', 'agent', 'llm', 'model']],
   [
-    { agent: { llm: scripted([]), tools: [{ name: 'terminal' }, { name: 'nonesuch' }] } },
+    { agent: { llm: scriptedModel([]), tools: [{ name: 'terminal' }, { name: 'nonesuch' }] } },
     ['body', 'agent', 'tools', 1, 'name'],
   ],
   [
-    { agent: { llm: scripted([]), include_default_tools: ['NoTool'] } },
+    { agent: { llm: scriptedModel([]), include_default_tools: ['NoTool'] } },
     ['body', 'agent', 'include_default_tools', 0],
   ],
-  [{ agent: { llm: scripted([]), filter_tools_regex: '(' } }, ['body', 'agent', 'filter_tools_regex']],
+  [{ agent: { llm: scriptedModel([]), filter_tools_regex: '(' } }, ['body', 'agent', 'filter_tools_regex']],
   [{ agent: { kind: 'ACPAgent', acp_command: ['x'] } }, ['body', 'agent']],
   [
     {
       agent: {
-        llm: scripted([]),
+        llm: scriptedModel([]),
         condenser: { kind: 'LLMSummarizingCondenser', max_size: 4, keep_first: 3 },
       },
     },
@@ -166,17 +166,17 @@ test.each([
   ],
   [{ agent_settings: { llm: {} } }, ['body', 'agent_settings', 'llm', 'model']],
   [
-    { agent_settings: { llm: scripted([]), tools: [{ name: 'nonesuch' }] } },
+    { agent_settings: { llm: scriptedModel([]), tools: [{ name: 'nonesuch' }] } },
     ['body', 'agent_settings', 'tools', 0, 'name'],
   ],
   [
-    { agent: { llm: scripted([]) }, parent_conversation_id: randomUUID() },
+    { agent: { llm: scriptedModel([]) }, parent_conversation_id: randomUUID() },
     ['body', 'parent_conversation_id'],
   ],
-  [{ agent: { llm: scripted([]) }, plugins: [{ source: 'x' }] }, ['body', 'plugins', 0, 'source']],
+  [{ agent: { llm: scriptedModel([]) }, plugins: [{ source: 'x' }] }, ['body', 'plugins', 0, 'source']],
 ])('a conversation that cannot be (%j) is refused at its place', async (body, place) => {
   const workspace = { working_dir: directory }
-  const answer = (await api.send('POST', '/api/conversations', { workspace, ...body })) as {
+  const answer = (await api.sendJson('POST', '/api/conversations', { workspace, ...body })) as {
     status: number
     body: { detail: { loc: unknown[] }[] }
   }
@@ -185,13 +185,13 @@ test.each([
 
 test('a tool with parameters that it cannot take ends the run with an error that says so', async () => {
   const tools = [{ name: 'terminal', params: { no_change_timeout_seconds: 'soon' } }]
-  const answer = await drive.ask(
-    { llm: scripted([finish()]), tools },
+  const answer = await driver.tryCreate(
+    { llm: scriptedModel([finishStep()]), tools },
     { initial_message: { content: 'Go.' } },
   )
   if (answer.status === 422) return
-  const events = await drive.rest(answer.body.id)
-  expect(events.map(brief).slice(-2)).toEqual([
+  const events = await driver.waitUntilIdle(answer.body.id)
+  expect(events.map(eventLabel).slice(-2)).toEqual([
     'execution_status=error',
     expect.stringMatching(/^ConversationErrorEvent/),
   ])
@@ -199,7 +199,7 @@ test('a tool with parameters that it cannot take ends the run with an error that
 })
 
 test('an unknown agent profile is not found', async () => {
-  const { status } = await api.send('POST', '/api/conversations', {
+  const { status } = await api.sendJson('POST', '/api/conversations', {
     agent_profile_id: randomUUID(),
     workspace: { working_dir: directory },
   })
@@ -207,19 +207,19 @@ test('an unknown agent profile is not found', async () => {
 })
 
 test('a directory of no repository becomes one, one inside a repository stays as it is', async () => {
-  const outer = join(elsewhere, 'deep')
-  const first = await drive.create({ llm: scripted([]) }, { workspace: { working_dir: outer } })
+  const outer = join(unrelatedDirectory, 'deep')
+  const first = await driver.create({ llm: scriptedModel([]) }, { workspace: { working_dir: outer } })
   expect(first.workspace).toEqual({ working_dir: outer, kind: 'LocalWorkspace' })
   expect(existsSync(join(outer, '.git'))).toBe(true)
   const inner = join(outer, 'inner')
-  await drive.create({ llm: scripted([]) }, { workspace: { working_dir: inner } })
+  await driver.create({ llm: scriptedModel([]) }, { workspace: { working_dir: inner } })
   expect([existsSync(inner), existsSync(join(inner, '.git'))]).toEqual([true, false])
 })
 
 test('a relative working directory is made absolute', async () => {
   const name = `slipway-relative-${randomUUID()}`
-  const { workspace } = await drive.create(
-    { llm: scripted([]) },
+  const { workspace } = await driver.create(
+    { llm: scriptedModel([]) },
     { workspace: { working_dir: join('node_modules', '.cache', name) } },
   )
   expect(workspace.working_dir).toMatch(new RegExp(`^/.*${name}$`))
@@ -228,8 +228,8 @@ test('a relative working directory is made absolute', async () => {
 
 test('a working directory that cannot be made is refused at its place', async () => {
   await writeFile(join(directory, 'a-file'), '')
-  const answer = await drive.ask(
-    { llm: scripted([]) },
+  const answer = await driver.tryCreate(
+    { llm: scriptedModel([]) },
     { workspace: { working_dir: join(directory, 'a-file', 'below') } },
   )
   expect(answer).toMatchObject({
@@ -239,33 +239,33 @@ test('a working directory that cannot be made is refused at its place', async ()
 })
 
 test('with worktree the agent works in a tree of its own, and the repository stays as it was', async () => {
-  const repository = await fresh('repo-with-commit')
+  const repository = await makeDirectory('repo-with-commit')
   git(repository, 'init', '--quiet')
   await writeFile(join(repository, 'file'), 'one\n')
   git(repository, 'add', '.')
   git(repository, 'commit', '--quiet', '-m', 'first')
-  const { id, workspace } = await drive.create(
-    { llm: scripted([bash('echo two > file && pwd'), finish()]) },
+  const { id, workspace } = await driver.create(
+    { llm: scriptedModel([bashStep('echo two > file && pwd'), finishStep()]) },
     { workspace: { working_dir: repository }, worktree: true, initial_message: { content: 'Begin.' } },
   )
-  const events = await drive.rest(id)
+  const events = await driver.waitUntilIdle(id)
   expect(workspace.working_dir).not.toContain(repository)
-  expect(texts(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain(workspace.working_dir)
+  expect(collectTexts(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain(workspace.working_dir)
   expect(await readFile(join(repository, 'file'), 'utf8')).toBe('one\n')
   expect(await readFile(join(workspace.working_dir, 'file'), 'utf8')).toBe('two\n')
   expect(git(repository, 'worktree', 'list')).toContain(workspace.working_dir)
-  const working_dir = join(elsewhere, 'no-repository')
-  const none = await drive.create({ llm: scripted([]) }, { workspace: { working_dir }, worktree: true })
+  const working_dir = join(unrelatedDirectory, 'no-repository')
+  const none = await driver.create({ llm: scriptedModel([]) }, { workspace: { working_dir }, worktree: true })
   expect(none.workspace.working_dir).toBe(working_dir)
 })
 
 test('a conversation answers every member of its wire form, with what it has used', async () => {
-  const { id } = await drive.play([bash('true'), finish()], {
+  const { id } = await driver.createScripted([bashStep('true'), finishStep()], {
     tags: { team: 'x' },
     secrets: { TOKEN_A: { kind: 'StaticSecret', value: 'tok-of-info-1', description: 'for A' } },
   })
-  const events = await drive.rest(id)
-  const info = await drive.info(id)
+  const events = await driver.waitUntilIdle(id)
+  const info = await driver.getInfo(id)
   expect(Object.keys(info).sort()).toEqual(
     [
       'id workspace persistence_dir max_iterations stuck_detection execution_status confirmation_policy',
@@ -313,18 +313,18 @@ test('a conversation answers every member of its wire form, with what it has use
 })
 
 test('one event says as many tokens as its parts: metrics are the sum over usage ids', async () => {
-  const llm = scripted(
+  const llm = scriptedModel(
     [
-      { ...bash('true'), usage: { prompt_tokens: 100, completion_tokens: 10 } },
+      { ...bashStep('true'), usage: { prompt_tokens: 100, completion_tokens: 10 } },
       { text: 'Aside.', side: true, usage: { prompt_tokens: 7, completion_tokens: 3 } },
-      { ...finish(), usage: { prompt_tokens: 200, completion_tokens: 20 } },
+      { ...finishStep(), usage: { prompt_tokens: 200, completion_tokens: 20 } },
     ],
     { input_cost_per_token: 0.001, output_cost_per_token: 0.01 },
   )
-  const { id } = await drive.create({ llm }, { initial_message: { content: 'Begin.' } })
-  await drive.rest(id)
-  await drive.post(id, 'generate_title')
-  const info = await drive.info(id)
+  const { id } = await driver.create({ llm }, { initial_message: { content: 'Begin.' } })
+  await driver.waitUntilIdle(id)
+  await driver.post(id, 'generate_title')
+  const info = await driver.getInfo(id)
   expect(info.metrics).toMatchObject({
     accumulated_token_usage: { prompt_tokens: 307, completion_tokens: 33 },
   })
@@ -332,23 +332,23 @@ test('one event says as many tokens as its parts: metrics are the sum over usage
 })
 
 test('a message with run runs, one without waits; run beside a run is 409, run when finished changes nothing', async () => {
-  const { id } = await drive.create({
-    llm: scripted([{ ...bash('true'), delay_ms: 700 }, finish(), 'More.']),
+  const { id } = await driver.create({
+    llm: scriptedModel([{ ...bashStep('true'), delay_ms: 700 }, finishStep(), 'More.']),
   })
-  expect((await drive.post(id, 'events', { content: 'First.' })).status).toBe(200)
-  expect((await drive.info(id)).execution_status).toBe('idle')
-  expect((await drive.post(id, 'run')).status).toBe(200)
-  expect((await drive.info(id)).execution_status).toBe('running')
-  expect(await drive.post(id, 'run')).toMatchObject({
+  expect((await driver.post(id, 'events', { content: 'First.' })).status).toBe(200)
+  expect((await driver.getInfo(id)).execution_status).toBe('idle')
+  expect((await driver.post(id, 'run')).status).toBe(200)
+  expect((await driver.getInfo(id)).execution_status).toBe('running')
+  expect(await driver.post(id, 'run')).toMatchObject({
     status: 409,
     body: { detail: 'Conversation already running. Wait for completion or pause first.' },
   })
-  const ended = await drive.rest(id)
-  expect((await drive.post(id, 'run')).status).toBe(200)
-  expect(await drive.events(id)).toHaveLength(ended.length)
-  await drive.say(id, 'Second.')
-  const more = await drive.rest(id)
-  expect(more.slice(ended.length).map(brief)).toEqual([
+  const ended = await driver.waitUntilIdle(id)
+  expect((await driver.post(id, 'run')).status).toBe(200)
+  expect(await driver.getEvents(id)).toHaveLength(ended.length)
+  await driver.sendMessage(id, 'Second.')
+  const more = await driver.waitUntilIdle(id)
+  expect(more.slice(ended.length).map(eventLabel)).toEqual([
     'execution_status=idle',
     'message:user',
     'execution_status=running',
@@ -358,23 +358,23 @@ test('a message with run runs, one without waits; run beside a run is 409, run w
 })
 
 test('a message while it runs is answered by the same run', async () => {
-  const { id } = await drive.play([{ ...bash('true'), delay_ms: 500 }, 'One.', 'Two.', 'Three.'])
-  await drive.say(id, 'And this?')
-  const events = await drive.rest(id)
+  const { id } = await driver.createScripted([{ ...bashStep('true'), delay_ms: 500 }, 'One.', 'Two.', 'Three.'])
+  await driver.sendMessage(id, 'And this?')
+  const events = await driver.waitUntilIdle(id)
   const last = events.filter(({ kind }) => kind === 'MessageEvent').at(-1)
   expect(last?.source).toBe('agent')
-  expect(events.filter((event) => brief(event) === 'message:user')).toHaveLength(2)
+  expect(events.filter((event) => eventLabel(event) === 'message:user')).toHaveLength(2)
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
-  expect(faultsOf(events)).toEqual([])
+  expect(findLogIssues(events)).toEqual([])
 })
 
 test('messages from many at once are each stored once and all of them answered', async () => {
-  const { id } = await drive.create({ llm: scripted(Array.from({ length: 60 }, (_, n) => `Answer ${n}.`)) })
-  await Promise.all(Array.from({ length: 20 }, (_, n) => drive.say(id, `Message ${n}.`)))
-  const events = await drive.rest(id)
-  const said = events.filter((event) => brief(event) === 'message:user').map(texts)
+  const { id } = await driver.create({ llm: scriptedModel(Array.from({ length: 60 }, (_, n) => `Answer ${n}.`)) })
+  await Promise.all(Array.from({ length: 20 }, (_, n) => driver.sendMessage(id, `Message ${n}.`)))
+  const events = await driver.waitUntilIdle(id)
+  const said = events.filter((event) => eventLabel(event) === 'message:user').map(collectTexts)
   expect(new Set(said).size).toBe(20)
-  const lastOf = (what: string) => events.findLastIndex((event) => brief(event) === what)
+  const lastOf = (what: string) => events.findLastIndex((event) => eventLabel(event) === what)
   expect(lastOf('message:agent')).toBeGreaterThan(lastOf('message:user'))
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
 })
@@ -390,7 +390,7 @@ const verbs: readonly (readonly [string, string, object | undefined])[] = [
   ['POST', 'condense', undefined],
   ['POST', 'fork', undefined],
   ['POST', 'generate_title', undefined],
-  ['POST', 'switch_llm', { llm: scripted([]) }],
+  ['POST', 'switch_llm', { llm: scriptedModel([]) }],
   ['POST', 'switch_profile', { profile_name: 'p' }],
   ['POST', 'events', { content: 'x' }],
   ['POST', 'events/respond_to_confirmation', { accept: true }],
@@ -403,7 +403,7 @@ test('what is asked of a conversation that is not there is not found', async () 
   const id = randomUUID()
   for (const [method, verb, body] of verbs) {
     const path = `/api/conversations/${id}${verb === '' ? '' : `/${verb}`}`
-    const answer = body === undefined ? await api.json(path, { method }) : await api.send(method, path, body)
+    const answer = body === undefined ? await api.requestJson(path, { method }) : await api.sendJson(method, path, body)
     expect([verb, answer]).toEqual([verb, { status: 404, body: { detail: expect.stringContaining(id) } }])
   }
 })
@@ -416,21 +416,21 @@ test('an imported conversation has no agent: 409 where one is needed, and nothin
       : verb === 'fork'
         ? 201
         : 409
-    expect([verb, (await drive.post(id, verb, body)).status]).toEqual([verb, expected])
+    expect([verb, (await driver.post(id, verb, body)).status]).toEqual([verb, expected])
   }
 })
 
 test('the socket shows a run in order: ready, events as they are stored, then one full_state when it is over', async () => {
-  const { id } = await drive.create({ llm: scripted([bash('true'), finish()]) })
-  await using client = drive.open(`/sockets/events/${id}`)
-  const [ready] = await client.until((events) => events.length > 0)
+  const { id } = await driver.create({ llm: scriptedModel([bashStep('true'), finishStep()]) })
+  await using client = driver.openSocket(`/sockets/events/${id}`)
+  const [ready] = await client.waitUntil((events) => events.length > 0)
   expect(ready).toMatchObject({ key: 'full_state', value: { execution_status: 'idle' } })
-  await drive.say(id, 'Begin.')
-  const isOver = (event: Event) =>
-    event.key === 'full_state' && (event.value as Info).execution_status === 'finished'
-  const frames = await client.until((events) => events.some(isOver))
-  const seen = frames.map(brief).filter((what) => !what.startsWith('stats='))
-  expect(seen).toEqual(['full_state', ...(await drive.events(id)).map(brief), 'full_state'])
+  await driver.sendMessage(id, 'Begin.')
+  const isOver = (event: ApiEvent) =>
+    event.key === 'full_state' && (event.value as ConversationInfo).execution_status === 'finished'
+  const frames = await client.waitUntil((events) => events.some(isOver))
+  const seen = frames.map(eventLabel).filter((what) => !what.startsWith('stats='))
+  expect(seen).toEqual(['full_state', ...(await driver.getEvents(id)).map(eventLabel), 'full_state'])
   const stats = frames.filter(({ key }) => key === 'stats')
   expect(stats.length).toBeGreaterThan(0)
   expect(stats[0]?.value).toMatchObject({ usage_to_metrics: { agent: { model_name: 'scripted/test' } } })
@@ -442,62 +442,62 @@ test('the socket shows a run in order: ready, events as they are stored, then on
     confirmation_policy: { kind: 'NeverConfirm' },
   })
   expect(JSON.stringify(frames.filter(({ key }) => key !== 'stats'))).not.toContain(':null')
-  await drive.post(id, 'run')
-  await client.until((events) => events.filter(isOver).length >= 2)
+  await driver.post(id, 'run')
+  await client.waitUntil((events) => events.filter(isOver).length >= 2)
 })
 
 test('the state after a pause and after an interrupt comes to the socket too', async () => {
-  const { id } = await drive.create({ llm: scripted([{ ...finish(), delay_ms: 20_000 }]) })
-  await using client = drive.open(`/sockets/events/${id}`)
-  const paused = (count: number) => (events: readonly Event[]) =>
-    events.filter(({ key, value }) => key === 'full_state' && (value as Info).execution_status === 'paused')
+  const { id } = await driver.create({ llm: scriptedModel([{ ...finishStep(), delay_ms: 20_000 }]) })
+  await using client = driver.openSocket(`/sockets/events/${id}`)
+  const paused = (count: number) => (events: readonly ApiEvent[]) =>
+    events.filter(({ key, value }) => key === 'full_state' && (value as ConversationInfo).execution_status === 'paused')
       .length >= count
-  await drive.post(id, 'pause')
-  await client.until(paused(1))
-  await drive.say(id, 'Begin.')
-  await client.until((events) => events.some((event) => brief(event) === 'execution_status=running'))
-  await drive.post(id, 'interrupt')
-  await client.until(paused(2))
+  await driver.post(id, 'pause')
+  await client.waitUntil(paused(1))
+  await driver.sendMessage(id, 'Begin.')
+  await client.waitUntil((events) => events.some((event) => eventLabel(event) === 'execution_status=running'))
+  await driver.post(id, 'interrupt')
+  await client.waitUntil(paused(2))
 })
 
 test('a message over the socket is run, whether it says so or not', async () => {
-  const { id } = await drive.create({ llm: scripted([finish('From the socket.')]) })
-  await using client = drive.open(`/sockets/events/${id}`)
-  await client.until((events) => events.length > 0)
+  const { id } = await driver.create({ llm: scriptedModel([finishStep('From the socket.')]) })
+  await using client = driver.openSocket(`/sockets/events/${id}`)
+  await client.waitUntil((events) => events.length > 0)
   client.socket.send('{"role":"user","content":[{"type":"text","text":"Begin."}]}')
-  await client.until((events) => events.some((event) => brief(event) === 'execution_status=finished'))
+  await client.waitUntil((events) => events.some((event) => eventLabel(event) === 'execution_status=finished'))
 })
 
 const words = Array.from({ length: 40 }, (_, n) => `word${n}`).join(' ')
-const deltas = (events: readonly Event[]) =>
+const deltas = (events: readonly ApiEvent[]) =>
   events.filter(({ kind }) => kind === 'StreamingDeltaEvent').map(({ content = '' }) => content)
 
 test.each([0, 2])(
   'pieces of an answer come to a socket when the model streams, complete when it keeps up (%i ms)',
   async (delta_ms) => {
-    const { id } = await drive.create({ llm: scripted([{ text: words, delta_ms }], { stream: true }) })
-    await using client = drive.open(`/sockets/events/${id}`)
-    await client.until((events) => events.length > 0)
-    await drive.say(id, 'Begin.')
-    const frames = await client.until((events) => events.some(({ value }) => value === 'finished'))
+    const { id } = await driver.create({ llm: scriptedModel([{ text: words, delta_ms }], { stream: true }) })
+    await using client = driver.openSocket(`/sockets/events/${id}`)
+    await client.waitUntil((events) => events.length > 0)
+    await driver.sendMessage(id, 'Begin.')
+    const frames = await client.waitUntil((events) => events.some(({ value }) => value === 'finished'))
     expect(deltas(frames).join('')).toBe(words)
-    const answer = frames.findIndex((event) => brief(event) === 'message:agent')
+    const answer = frames.findIndex((event) => eventLabel(event) === 'message:agent')
     expect(frames.findLastIndex(({ kind }) => kind === 'StreamingDeltaEvent')).toBeLessThan(answer)
-    expect((await drive.events(id)).some(({ kind }) => kind === 'StreamingDeltaEvent')).toBe(false)
+    expect((await driver.getEvents(id)).some(({ kind }) => kind === 'StreamingDeltaEvent')).toBe(false)
   },
 )
 
 test('without llm.stream the plain socket has no pieces, the resumable one has them as hints', async () => {
-  const { id } = await drive.create({ llm: scripted([{ text: words, delta_ms: 2 }]) })
-  await using plain = drive.open(`/sockets/events/${id}`)
-  await plain.until((events) => events.length > 0)
-  await using resumable = drive.open(`/sockets/events/${id}?after=0`)
-  await drive.say(id, 'Begin.')
-  await plain.until((events) => events.some(({ value }) => value === 'finished'))
+  const { id } = await driver.create({ llm: scriptedModel([{ text: words, delta_ms: 2 }]) })
+  await using plain = driver.openSocket(`/sockets/events/${id}`)
+  await plain.waitUntil((events) => events.length > 0)
+  await using resumable = driver.openSocket(`/sockets/events/${id}?after=0`)
+  await driver.sendMessage(id, 'Begin.')
+  await plain.waitUntil((events) => events.some(({ value }) => value === 'finished'))
   expect(deltas(plain.events())).toEqual([])
-  const ended = (event: Event) => (event.event as Event | undefined)?.value === 'finished'
-  const frames = await resumable.until((events) => events.some(ended))
-  const hints = frames.flatMap(({ hint }) => (hint === undefined ? [] : [hint as Event]))
+  const ended = (event: ApiEvent) => (event.event as ApiEvent | undefined)?.value === 'finished'
+  const frames = await resumable.waitUntil((events) => events.some(ended))
+  const hints = frames.flatMap(({ hint }) => (hint === undefined ? [] : [hint as ApiEvent]))
   expect(deltas(hints).length).toBeGreaterThan(0)
   expect(words.startsWith(deltas(hints).join('').slice(0, 5))).toBe(true)
   const positions = frames.flatMap(({ position }) => (position === undefined ? [] : [position]))
@@ -505,42 +505,42 @@ test('without llm.stream the plain socket has no pieces, the resumable one has t
 })
 
 test('a title is found in the background and stays when somebody gave one', async () => {
-  const llm = scripted([finish(), { text: '"About beginnings"', side: true }])
-  const { id } = await drive.create({ llm }, { autotitle: true, initial_message: { content: 'Begin.' } })
-  const events = await drive.rest(id)
+  const llm = scriptedModel([finishStep(), { text: '"About beginnings"', side: true }])
+  const { id } = await driver.create({ llm }, { autotitle: true, initial_message: { content: 'Begin.' } })
+  const events = await driver.waitUntilIdle(id)
   let title: string | null = null
   for (let tries = 0; tries < 200 && title === null; tries++) {
-    title = (await drive.info(id)).title
+    title = (await driver.getInfo(id)).title
     if (title === null) await sleep(30)
   }
   expect(title).toBe('About beginnings')
-  expect(await drive.events(id)).toHaveLength(events.length)
-  await api.send('PATCH', `/api/conversations/${id}`, { title: 'Mine' })
-  await drive.say(id, 'More.')
-  await drive.rest(id)
-  expect((await drive.info(id)).title).toBe('Mine')
+  expect(await driver.getEvents(id)).toHaveLength(events.length)
+  await api.sendJson('PATCH', `/api/conversations/${id}`, { title: 'Mine' })
+  await driver.sendMessage(id, 'More.')
+  await driver.waitUntilIdle(id)
+  expect((await driver.getInfo(id)).title).toBe('Mine')
 })
 
 test('a run that has no more steps ends in an error with the number', async () => {
-  const { id } = await drive.play(
-    Array.from({ length: 9 }, (_, n) => bash(`echo ${n}`)),
+  const { id } = await driver.createScripted(
+    Array.from({ length: 9 }, (_, n) => bashStep(`echo ${n}`)),
     { max_iterations: 3 },
   )
-  const events = await drive.rest(id)
+  const events = await driver.waitUntilIdle(id)
   expect(events.slice(-2)).toMatchObject([
     { key: 'execution_status', value: 'error' },
     { code: 'MaxIterationsReached', detail: expect.stringContaining('(3)') },
   ])
-  await drive.post(id, 'run')
-  expect((await drive.rest(id)).filter(({ kind }) => kind === 'ObservationEvent')).toHaveLength(6)
+  await driver.post(id, 'run')
+  expect((await driver.waitUntilIdle(id)).filter(({ kind }) => kind === 'ObservationEvent')).toHaveLength(6)
 })
 
 test('an agent that goes in circles is stuck, and a new message sets it free', async () => {
-  const { id } = await drive.play([...Array.from({ length: 4 }, () => bash('echo same')), finish()])
-  const events = await drive.rest(id)
+  const { id } = await driver.createScripted([...Array.from({ length: 4 }, () => bashStep('echo same')), finishStep()])
+  const events = await driver.waitUntilIdle(id)
   expect(events.at(-1)).toMatchObject({ value: 'stuck' })
-  await drive.say(id, 'Stop that.')
-  expect((await drive.rest(id)).at(-1)).toMatchObject({ value: 'finished' })
+  await driver.sendMessage(id, 'Stop that.')
+  expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
 test('fifty conversations at once are all finished, each with its own results', {
@@ -549,15 +549,15 @@ test('fifty conversations at once are all finished, each with its own results', 
   const started = performance.now()
   const ids = await Promise.all(
     Array.from({ length: 50 }, async (_, n) => {
-      const { id } = await drive.play([bash(`echo number-${n}-$((${n} * 2))`), finish(`${n}`)])
+      const { id } = await driver.createScripted([bashStep(`echo number-${n}-$((${n} * 2))`), finishStep(`${n}`)])
       return id
     }),
   )
-  const logs = await Promise.all(ids.map((id) => drive.rest(id)))
+  const logs = await Promise.all(ids.map((id) => driver.waitUntilIdle(id)))
   for (const [n, events] of logs.entries()) {
     expect(events.at(-1)).toMatchObject({ value: 'finished' })
-    expect(faultsOf(events)).toEqual([])
-    expect(texts(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain(`number-${n}-${n * 2}`)
+    expect(findLogIssues(events)).toEqual([])
+    expect(collectTexts(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain(`number-${n}-${n * 2}`)
   }
   console.log(`fifty conversations: ${Math.round(performance.now() - started)} ms`)
 })
@@ -565,14 +565,14 @@ test('fifty conversations at once are all finished, each with its own results', 
 test('a tool of the client is told to the model, its call is answered at once, and the client sends what came of it', async () => {
   const parameters = { type: 'object', properties: { token: { type: 'string' } }, required: ['token'] }
   const client_tools = [{ name: 'show_panel', description: 'Shows a panel.', parameters }]
-  const script = [calls(call('show_panel', {})), calls(call('show_panel', { token: 'x' })), finish()]
-  const { id, client_tools: kept } = await drive.create(
-    { llm: scripted(script) },
+  const script = [toolCallsStep(toolCall('show_panel', {})), toolCallsStep(toolCall('show_panel', { token: 'x' })), finishStep()]
+  const { id, client_tools: kept } = await driver.create(
+    { llm: scriptedModel(script) },
     { client_tools, initial_message: { content: 'Begin.' } },
   )
   expect(kept).toMatchObject([{ name: 'show_panel', parameters }])
-  const events = await drive.rest(id)
-  expect(faultsOf(events)).toEqual([])
+  const events = await driver.waitUntilIdle(id)
+  expect(findLogIssues(events)).toEqual([])
   expect(events[0]?.tools).toContainEqual(
     expect.objectContaining({ kind: 'ClientTool', client_tool_name: 'show_panel', input_schema: parameters }),
   )
@@ -584,8 +584,8 @@ test('a tool of the client is told to the model, its call is answered at once, a
 })
 
 test('a conversation names those that work for it', async () => {
-  const { id } = await drive.create({ llm: scripted([]) })
-  const child = await drive.create({ llm: scripted([]) }, { parent_conversation_id: id })
-  expect(await drive.info(id)).toMatchObject({ sub_conversation_ids: [child.id] })
-  expect(await drive.info(child.id)).toMatchObject({ parent_conversation_id: id, sub_conversation_ids: [] })
+  const { id } = await driver.create({ llm: scriptedModel([]) })
+  const child = await driver.create({ llm: scriptedModel([]) }, { parent_conversation_id: id })
+  expect(await driver.getInfo(id)).toMatchObject({ sub_conversation_ids: [child.id] })
+  expect(await driver.getInfo(child.id)).toMatchObject({ parent_conversation_id: id, sub_conversation_ids: [] })
 })

@@ -7,15 +7,15 @@ export interface TestEngine {
 }
 
 /** The one whose socket a variable names (`.ci/engines` sets them); undefined when it is not set. */
-export function engineOf(variable: string): TestEngine | undefined {
+export function testEngine(variable: string): TestEngine | undefined {
   const socketPath = process.env[variable]
   if (!socketPath) return undefined
   return { socketPath, image: process.env.SLIPWAY_TEST_IMAGE || 'slipway-agent-server' }
 }
 
 /** Containers and volumes that carry the label of a ledger, in words; `id`: of this sandbox alone. */
-export async function inEngine(engine: TestEngine, ledger: string, id = ''): Promise<string[]> {
-  const { docker, filters } = opened(engine, ledger)
+export async function listEngineResources(engine: TestEngine, ledger: string, id = ''): Promise<string[]> {
+  const { docker, filters } = connect(engine, ledger)
   const [containers, { Volumes: volumes }] = await Promise.all([
     docker.listContainers({ all: true, filters }),
     docker.listVolumes({ filters }),
@@ -27,18 +27,18 @@ export async function inEngine(engine: TestEngine, ledger: string, id = ''): Pro
 }
 
 /** Ends the processes of all containers of a sandbox. */
-export async function killInEngine(engine: TestEngine, ledger: string, id: string): Promise<number> {
-  const { docker, filters } = opened(engine, ledger)
-  const found = (await docker.listContainers({ filters })).filter(({ Names }) =>
+export async function killContainers(engine: TestEngine, ledger: string, id: string): Promise<number> {
+  const { docker, filters } = connect(engine, ledger)
+  const containers = (await docker.listContainers({ filters })).filter(({ Names }) =>
     Names.some((name) => name.includes(id)),
   )
-  for (const { Id } of found) await docker.getContainer(Id).kill()
-  return found.length
+  for (const { Id } of containers) await docker.getContainer(Id).kill()
+  return containers.length
 }
 
 /** Removes all that carries the label of a ledger, its network too, which servers leave. */
-export async function clearEngine(engine: TestEngine, ledger: string): Promise<void> {
-  const { docker, filters } = opened(engine, ledger)
+export async function removeEngineResources(engine: TestEngine, ledger: string): Promise<void> {
+  const { docker, filters } = connect(engine, ledger)
   for (const { Id } of await docker.listContainers({ all: true, filters }))
     await docker.getContainer(Id).remove({ force: true, v: true })
   for (const { Name } of (await docker.listVolumes({ filters })).Volumes ?? [])
@@ -46,7 +46,7 @@ export async function clearEngine(engine: TestEngine, ledger: string): Promise<v
   for (const { Id } of await docker.listNetworks({ filters })) await docker.getNetwork(Id).remove()
 }
 
-function opened({ socketPath }: TestEngine, ledger: string) {
+function connect({ socketPath }: TestEngine, ledger: string) {
   const docker = new Docker({ host: '', protocol: 'http', socketPath })
   return { docker, filters: JSON.stringify({ label: [`dev.slipway.ledger=${ledger}`] }) }
 }

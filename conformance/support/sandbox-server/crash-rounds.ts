@@ -5,29 +5,29 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { SandboxInfo, SandboxServer } from './server.ts'
 
-const main = resolve(import.meta.dirname, 'self-killing-server.ts')
+const selfKillingMain = resolve(import.meta.dirname, 'self-killing-server.ts')
 
 /** What a client does with a server that may be killed under it, and what must hold after the next start. */
-export interface Scenario {
+export interface CrashScenario {
   readonly name: string
   /** Settings of both starts. */
   readonly env?: Readonly<Record<string, string>>
   /** Whether commits of the databases are steps too. */
   readonly hasCommits?: boolean
   /** From nothing to nothing; rejects when the server does not answer. */
-  run(server: SandboxServer, known: Known): Promise<void>
+  run(server: SandboxServer, client: ClientState): Promise<void>
   /** The server runs again: what was answered must be true, and everything can be repeated and comes to its end. */
-  check(server: SandboxServer, known: Known): Promise<void>
+  check(server: SandboxServer, client: ClientState): Promise<void>
 }
 
 /** What a client remembers: the last thing that it asked for, whether that was answered, and what it has seen. */
-export class Known {
+export class ClientState {
   /** Another one in each round. */
   readonly name: string
-  verb = 'nothing'
-  isAnswered = false
+  lastRequest = 'nothing'
+  isAcknowledged = false
   /** The sandbox, as it was when it ran last. */
-  box: SandboxInfo | undefined
+  sandbox: SandboxInfo | undefined
   /** Whether it has a file of ours. */
   hasFile = false
 
@@ -35,16 +35,16 @@ export class Known {
     this.name = name
   }
 
-  async ask<T>(verb: string, work: () => Promise<T>): Promise<T> {
-    this.verb = verb
-    this.isAnswered = false
-    const answer = await work()
-    this.isAnswered = true
-    return answer
+  async request<T>(verb: string, work: () => Promise<T>): Promise<T> {
+    this.lastRequest = verb
+    this.isAcknowledged = false
+    const result = await work()
+    this.isAcknowledged = true
+    return result
   }
 }
 
-export interface Round {
+export interface CrashRound {
   /** Whether it was killed before it had come to its end. */
   readonly isKilled: boolean
   /** Steps up to then, by number and name: `1 before add`. */
@@ -55,9 +55,9 @@ export interface Round {
  * One round: a server that is killed at a step (or by `kill`), the next start, and the checks. Rejects with all that is known when
  * one of them fails.
  */
-export async function round(
+export async function runCrashRound(
   server: SandboxServer,
-  scenario: Scenario,
+  scenario: CrashScenario,
   options: {
     readonly name: string
     /** A step, by number and name. */
@@ -67,64 +67,64 @@ export async function round(
     /** Kills it once more while it comes back. */
     readonly again?: (server: SandboxServer) => Promise<void>
   },
-): Promise<Round> {
+): Promise<CrashRound> {
   const { killAt = '', name } = options
   const file = join(server.data, `steps-${name}`)
   const args = ['--steps', file, '--kill-at', killAt, ...(scenario.hasCommits ? ['--commits'] : [])]
-  const known = new Known(name)
+  const client = new ClientState(name)
   const env = scenario.env ?? {}
   let isKilled = false
   try {
-    const over = options.kill?.(server)
+    const killing = options.kill?.(server)
     try {
-      await server.start({ env, program: { main, args } })
-      await scenario.run(server, known)
+      await server.start({ env, program: { main: selfKillingMain, args } })
+      await scenario.run(server, client)
     } catch (error) {
-      if (!(await isKilledBy(server))) throw error
+      if (!(await wasKilled(server))) throw error
     }
     isKilled = (await server.stop()) === 'SIGKILL'
-    await over
-    const quick = { ...env, SLIPWAY_RECONCILE_SECONDS: '1' }
+    await killing
+    const restartEnv = { ...env, SLIPWAY_RECONCILE_SECONDS: '1' }
     if (options.again !== undefined) {
-      const killed = options.again(server)
+      const killingAgain = options.again(server)
       // It may be killed before it answers.
-      await server.start({ env: quick }).catch(() => {})
-      await killed
+      await server.start({ env: restartEnv }).catch(() => {})
+      await killingAgain
       await server.stop('SIGKILL')
     }
-    await server.start({ env: quick })
-    await scenario.check(server, known)
-    expect(faultsIn(server)).toEqual([])
+    await server.start({ env: restartEnv })
+    await scenario.check(server, client)
+    expect(errorLogLines(server)).toEqual([])
     await server.stop()
   } catch (error) {
-    const steps = await stepsIn(file)
-    const where = `${scenario.name}, killed at ${steps.at(-1)}, after ${known.verb} (answered: ${known.isAnswered})`
-    throw new Error(`${where}: ${String(error)}\n${server.output().slice(-6_000)}`, { cause: error })
+    const steps = await readSteps(file)
+    const context = `${scenario.name}, killed at ${steps.at(-1)}, after ${client.lastRequest} (answered: ${client.isAcknowledged})`
+    throw new Error(`${context}: ${String(error)}\n${server.output().slice(-6_000)}`, { cause: error })
   }
-  return { isKilled, steps: await stepsIn(file) }
+  return { isKilled, steps: await readSteps(file) }
 }
 
 /** A request that failed may be heard of before the end of the process. */
-async function isKilledBy(server: SandboxServer): Promise<boolean> {
-  const end = await Promise.race([server.ended(), sleep(5_000)])
-  return end === 'SIGKILL'
+async function wasKilled(server: SandboxServer): Promise<boolean> {
+  const exit = await Promise.race([server.waitForExit(), sleep(5_000)])
+  return exit === 'SIGKILL'
 }
 
 /** What the server says of mistakes of its own. */
-function faultsIn(server: SandboxServer): string[] {
+function errorLogLines(server: SandboxServer): string[] {
   return server
     .output()
     .split('\n')
     .filter((line) => line.includes('"level":"error"'))
 }
 
-async function stepsIn(file: string): Promise<string[]> {
+async function readSteps(file: string): Promise<string[]> {
   const text = await readFile(file, 'utf8').catch(() => '')
   return text.split('\n').filter((line) => line !== '')
 }
 
 /** What the ledger says of the sandboxes, those of the warm pool too. */
-export function rowsOf(
+export function readSandboxRows(
   data: string,
 ): { readonly id: string; readonly owner: string | null; readonly status: string }[] {
   using database = new DatabaseSync(join(data, 'control.db'), { readOnly: true })
@@ -139,18 +139,18 @@ export function rowsOf(
 }
 
 /** A request to the agent server of a sandbox. */
-export async function inside(box: SandboxInfo, path: string, init: RequestInit = {}): Promise<Response> {
-  const url = box.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url
-  if (url === undefined || box.session_api_key === null) throw new Error(`${box.id} has no address`)
+export async function fetchInSandbox(sandbox: SandboxInfo, path: string, init: RequestInit = {}): Promise<Response> {
+  const url = sandbox.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url
+  if (url === undefined || sandbox.session_api_key === null) throw new Error(`${sandbox.id} has no address`)
   return await fetch(`${url}${path}`, {
     ...init,
-    headers: { 'x-session-api-key': box.session_api_key, ...init.headers },
+    headers: { 'x-session-api-key': sandbox.session_api_key, ...init.headers },
   })
 }
 
 /** Runs a command in a sandbox and answers what it printed. */
-export async function bash(box: SandboxInfo, command: string): Promise<string> {
-  const response = await inside(box, '/api/bash/execute_bash_command', {
+export async function runInSandbox(sandbox: SandboxInfo, command: string): Promise<string> {
+  const response = await fetchInSandbox(sandbox, '/api/bash/execute_bash_command', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ command }),
@@ -161,53 +161,53 @@ export async function bash(box: SandboxInfo, command: string): Promise<string> {
 }
 
 /** Whether its agent server answers; one that stands still does not, within a second. */
-export async function answers(box: SandboxInfo): Promise<boolean> {
-  return await inside(box, '/api/conversations/count', { signal: AbortSignal.timeout(1_000) }).then(
+export async function isResponsive(sandbox: SandboxInfo): Promise<boolean> {
+  return await fetchInSandbox(sandbox, '/api/conversations/count', { signal: AbortSignal.timeout(1_000) }).then(
     (response) => response.ok,
     () => false,
   )
 }
 
-export async function writeFile(box: SandboxInfo, known: Known): Promise<void> {
+export async function writeMarkerFile(sandbox: SandboxInfo, client: ClientState): Promise<void> {
   // On the disk, not in the cache of a program that may be killed.
-  expect(await bash(box, `echo ${known.name} > kept.txt && sync kept.txt && cat kept.txt`)).toBe(
-    `${known.name}\n`,
+  expect(await runInSandbox(sandbox, `echo ${client.name} > kept.txt && sync kept.txt && cat kept.txt`)).toBe(
+    `${client.name}\n`,
   )
-  known.hasFile = true
+  client.hasFile = true
 }
 
 /** One that is wanted running or paused has come to rest there. */
-export async function settled(server: SandboxServer, id: string): Promise<SandboxInfo> {
+export async function waitUntilSettled(server: SandboxServer, id: string): Promise<SandboxInfo> {
   for (const deadline = Date.now() + 90_000; Date.now() < deadline; await sleep(50)) {
-    const box = await server.sandbox(id)
-    if (box !== undefined && box.status !== 'STARTING') return box
+    const sandbox = await server.getSandbox(id)
+    if (sandbox !== undefined && sandbox.status !== 'STARTING') return sandbox
   }
-  throw new Error(`the sandbox ${id} does not come to rest: ${JSON.stringify(await server.sandbox(id))}`)
+  throw new Error(`the sandbox ${id} does not come to rest: ${JSON.stringify(await server.getSandbox(id))}`)
 }
 
 /** What a row says and what is there are the same: one agent server that answers, or one that stands still. */
-export async function agrees(server: SandboxServer, box: SandboxInfo, known: Known): Promise<void> {
-  if (box.status === 'RUNNING') {
-    expect(await answers(box)).toBe(true)
-    if (known.hasFile) expect(await bash(box, 'cat kept.txt')).toBe(`${known.name}\n`)
-  } else if (known.box !== undefined) {
-    expect(await answers(known.box)).toBe(false)
+export async function expectConsistent(server: SandboxServer, sandbox: SandboxInfo, client: ClientState): Promise<void> {
+  if (sandbox.status === 'RUNNING') {
+    expect(await isResponsive(sandbox)).toBe(true)
+    if (client.hasFile) expect(await runInSandbox(sandbox, 'cat kept.txt')).toBe(`${client.name}\n`)
+  } else if (client.sandbox !== undefined) {
+    expect(await isResponsive(client.sandbox)).toBe(false)
   }
-  const things = await server.remains(box.id)
-  expect(things.filter((thing) => /^(?:listener|container) /.test(thing))).toHaveLength(
-    isOnDisk(things) ? 1 : 0,
+  const resources = await server.listResources(sandbox.id)
+  expect(resources.filter((thing) => /^(?:listener|container) /.test(thing))).toHaveLength(
+    isOnDisk(resources) ? 1 : 0,
   )
 }
 
-function isOnDisk(things: readonly string[]): boolean {
-  return things.some((thing) => /^(?:file|container|volume) /.test(thing))
+function isOnDisk(resources: readonly string[]): boolean {
+  return resources.some((thing) => /^(?:file|container|volume) /.test(thing))
 }
 
 /** Nothing is there without a row: neither files nor anything that belongs to them. */
-export async function hasNoStrays(server: SandboxServer): Promise<void> {
+export async function waitForNoStrays(server: SandboxServer): Promise<void> {
   const strays = async () => {
-    const ids = rowsOf(server.data).map(({ id }) => id)
-    return (await server.remains()).filter(
+    const ids = readSandboxRows(server.data).map(({ id }) => id)
+    return (await server.listResources()).filter(
       (thing) =>
         /^(?:file|mount|control group|container|volume) /.test(thing) &&
         !ids.some((id) => thing.includes(id)),
@@ -220,7 +220,7 @@ export async function hasNoStrays(server: SandboxServer): Promise<void> {
 }
 
 /** Waits until something holds; not any longer when the server of it has ended. */
-export async function eventually(
+export async function retryUntil(
   server: SandboxServer,
   check: () => void | Promise<void>,
   limitMs = 60_000,
@@ -235,20 +235,20 @@ export async function eventually(
 }
 
 /** A round without a kill tells the steps; then there is one for each of them. Answers the names of those where it was killed. */
-export async function everyStep(
+export async function crashAtEveryStep(
   server: SandboxServer,
-  scenario: Scenario,
-  pick: (steps: readonly string[]) => readonly string[],
+  scenario: CrashScenario,
+  selectSteps: (steps: readonly string[]) => readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const { steps } = await round(server, scenario, { name: 'whole' })
-  const seen = new Set<string>()
-  for (const [at, killAt] of pick(steps).entries()) {
-    const { isKilled } = await round(server, scenario, { killAt, name: `step-${at}` })
-    if (isKilled) seen.add(killAt.replace(/^\d+ /, ''))
+  const { steps } = await runCrashRound(server, scenario, { name: 'whole' })
+  const killedAt = new Set<string>()
+  for (const [at, killAt] of selectSteps(steps).entries()) {
+    const { isKilled } = await runCrashRound(server, scenario, { killAt, name: `step-${at}` })
+    if (isKilled) killedAt.add(killAt.replace(/^\d+ /, ''))
   }
-  return seen
+  return killedAt
 }
 
-export function pairs(...names: readonly string[]): string[] {
+export function beforeAndAfter(...names: readonly string[]): string[] {
   return names.flatMap((name) => [`before ${name}`, `after ${name}`])
 }

@@ -9,14 +9,14 @@ import { promisify } from 'node:util'
  * What there is of the process sandboxes of a data directory, in words: looked for from outside, without any help of the server.
  * `id`: of this sandbox alone.
  */
-export async function remainsOf(data: string, id = ''): Promise<string[]> {
+export async function listProcessResources(data: string, id = ''): Promise<string[]> {
   const folder = join(data, 'sandboxes')
-  const pids = await processesOf(join(folder, id))
+  const pids = await findProcesses(join(folder, id))
   const [listeners, mounts, groups, files] = await Promise.all([
-    listenersOf(pids.map(({ pid }) => pid)),
-    mountsBelow(join(folder, id)),
-    groupsOf(data, id),
-    filesOf(folder, id),
+    findListeningPorts(pids.map(({ pid }) => pid)),
+    findMounts(join(folder, id)),
+    findCgroups(data, id),
+    listSandboxFiles(folder, id),
   ])
   return [
     ...pids.map(({ pid, command }) => `process ${pid} ${command}`),
@@ -28,25 +28,25 @@ export async function remainsOf(data: string, id = ''): Promise<string[]> {
 }
 
 /** Ends and removes what a test that failed has left behind. */
-export async function clear(data: string): Promise<void> {
+export async function cleanUpProcesses(data: string): Promise<void> {
   const folder = join(data, 'sandboxes')
-  for (let tries = 0; tries < 50; tries++) {
-    const found = await processesOf(folder)
-    for (const { pid } of found) {
+  for (let attempt = 0; attempt < 50; attempt++) {
+    const processes = await findProcesses(folder)
+    for (const { pid } of processes) {
       try {
         process.kill(pid, 'SIGKILL')
         // A killed one that stands still ends when it goes on.
         process.kill(pid, 'SIGCONT')
       } catch {}
     }
-    const groups = await groupsOf(data, '')
+    const groups = await findCgroups(data, '')
     for (const group of groups) await thaw(group)
-    if (found.length === 0) break
+    if (processes.length === 0) break
     await sleep(100)
   }
-  for (const path of (await mountsBelow(folder)).reverse())
+  for (const path of (await findMounts(folder)).reverse())
     await promisify(execFile)('umount', ['-l', path]).catch(() => {})
-  for (const group of await groupsOf(data, '')) await rmdir(group).catch(() => {})
+  for (const group of await findCgroups(data, '')) await rmdir(group).catch(() => {})
 }
 
 /** Only the file that is there: none can be made in a control group. */
@@ -57,48 +57,48 @@ async function thaw(group: string): Promise<void> {
   }
 }
 
-interface Found {
+interface ProcessInfo {
   readonly pid: number
   readonly parent: number
   readonly command: string
 }
 
 /** Processes that were started for something below a folder, see it mounted anywhere, or descend from such. */
-export async function processesOf(folder: string): Promise<Found[]> {
+export async function findProcesses(folder: string): Promise<ProcessInfo[]> {
   const names = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const all = (await Promise.all(names.map((name) => about(Number(name))))).filter(
+  const all = (await Promise.all(names.map((name) => readProcess(Number(name))))).filter(
     (each) => each !== undefined,
   )
-  const marked = new Set<number>()
-  for (const { pid } of all) if (pid !== process.pid && (await isMarked(pid, folder))) marked.add(pid)
-  for (let before = -1; before !== marked.size; ) {
-    before = marked.size
-    for (const { pid, parent } of all) if (marked.has(parent)) marked.add(pid)
+  const related = new Set<number>()
+  for (const { pid } of all) if (pid !== process.pid && (await refersTo(pid, folder))) related.add(pid)
+  for (let before = -1; before !== related.size; ) {
+    before = related.size
+    for (const { pid, parent } of all) if (related.has(parent)) related.add(pid)
   }
-  return all.filter(({ pid }) => marked.has(pid))
+  return all.filter(({ pid }) => related.has(pid))
 }
 
-async function about(pid: number): Promise<Found | undefined> {
-  const stat = await textOf(`/proc/${pid}/stat`)
+async function readProcess(pid: number): Promise<ProcessInfo | undefined> {
+  const stat = await readText(`/proc/${pid}/stat`)
   const rest = /^\d+ \(.*\) (\S) (\d+)/s.exec(stat)
   // One that has ended and waits for its parent to notice is no process any more.
   if (rest === null || rest[1] === 'Z' || rest[1] === 'X') return undefined
-  const command = (await textOf(`/proc/${pid}/cmdline`)).replaceAll('\0', ' ').slice(0, 300)
+  const command = (await readText(`/proc/${pid}/cmdline`)).replaceAll('\0', ' ').slice(0, 300)
   return { pid, parent: Number(rest[2]), command }
 }
 
-async function isMarked(pid: number, folder: string): Promise<boolean> {
+async function refersTo(pid: number, folder: string): Promise<boolean> {
   const [command, environment, mounts] = await Promise.all(
-    ['cmdline', 'environ', 'mountinfo'].map((name) => textOf(`/proc/${pid}/${name}`)),
+    ['cmdline', 'environ', 'mountinfo'].map((name) => readText(`/proc/${pid}/${name}`)),
   )
-  const mark = (text: string | undefined) => text?.includes(`${folder}/`) || text?.includes(`${folder}\0`)
-  if (mark(command) || mark(environment)) return true
+  const mentionsFolder = (text: string | undefined) => text?.includes(`${folder}/`) || text?.includes(`${folder}\0`)
+  if (mentionsFolder(command) || mentionsFolder(environment)) return true
   // Its own view of the files shows where the folders that it sees come from.
   return (mounts ?? '').split('\n').some((line) => (line.split(' ')[3] ?? '').includes(`${folder}/`))
 }
 
 /** Ports on which these processes listen. */
-async function listenersOf(pids: readonly number[]): Promise<string[]> {
+async function findListeningPorts(pids: readonly number[]): Promise<string[]> {
   const found = new Set<string>()
   for (const pid of pids) {
     const handles = await readdir(`/proc/${pid}/fd`).catch(() => [])
@@ -107,7 +107,7 @@ async function listenersOf(pids: readonly number[]): Promise<string[]> {
     )
     const own = new Set(links.flatMap((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1] ?? []))
     for (const table of ['tcp', 'tcp6']) {
-      for (const line of (await textOf(`/proc/${pid}/net/${table}`)).split('\n').slice(1)) {
+      for (const line of (await readText(`/proc/${pid}/net/${table}`)).split('\n').slice(1)) {
         const columns = line.trim().split(/\s+/)
         const port = Number.parseInt(columns[1]?.split(':').at(-1) ?? '', 16)
         if (columns[3] === '0A' && own.has(columns[9] ?? '')) found.add(String(port))
@@ -117,23 +117,23 @@ async function listenersOf(pids: readonly number[]): Promise<string[]> {
   return [...found]
 }
 
-async function mountsBelow(folder: string): Promise<string[]> {
-  const lines = (await textOf('/proc/self/mounts')).split('\n')
+async function findMounts(folder: string): Promise<string[]> {
+  const lines = (await readText('/proc/self/mounts')).split('\n')
   return lines.flatMap((line) => (line.split(' ')[1]?.startsWith(folder) ? [String(line.split(' ')[1])] : []))
 }
 
 /** Directories of control groups, in all hierarchies, that are called by the ledger of the data directory. */
-async function groupsOf(data: string, id: string): Promise<string[]> {
-  const ledger = ledgerOf(data)
-  if (ledger === undefined) return []
+async function findCgroups(data: string, id: string): Promise<string[]> {
+  const controlPlane = readControlPlaneId(data)
+  if (controlPlane === undefined) return []
   const names = await readdir('/sys/fs/cgroup', { recursive: true }).catch(() => [])
   return names
-    .filter((name) => /[^/]*$/.exec(name)?.[0].includes(ledger.slice(0, 16)) && name.endsWith(id))
+    .filter((name) => /[^/]*$/.exec(name)?.[0].includes(controlPlane.slice(0, 16)) && name.endsWith(id))
     .map((name) => join('/sys/fs/cgroup', name))
 }
 
 /** Undefined while there is none. */
-export function ledgerOf(data: string): string | undefined {
+export function readControlPlaneId(data: string): string | undefined {
   try {
     using database = new DatabaseSync(join(data, 'control.db'), { readOnly: true })
     const row = database.prepare('SELECT id FROM ledger').get()
@@ -144,14 +144,14 @@ export function ledgerOf(data: string): string | undefined {
 }
 
 /** Writes into the ledger that nobody wants any of the sandboxes any more; the server does not run. */
-export function wishGone(data: string): void {
-  if (ledgerOf(data) === undefined) return
+export function markAllForDeletion(data: string): void {
+  if (readControlPlaneId(data) === undefined) return
   using database = new DatabaseSync(join(data, 'control.db'))
   database.exec("UPDATE sandbox SET wanted = 'gone'")
 }
 
 /** Files and folders beside the sandboxes count too: a draft, a removal that was cut off, a link to a socket. */
-async function filesOf(folder: string, id: string): Promise<string[]> {
+async function listSandboxFiles(folder: string, id: string): Promise<string[]> {
   const names = await readdir(folder, { recursive: true }).catch(() => [])
   const depth = (name: string) => name.split('/').length
   return names.filter(
@@ -159,6 +159,6 @@ async function filesOf(folder: string, id: string): Promise<string[]> {
   )
 }
 
-async function textOf(path: string): Promise<string> {
+async function readText(path: string): Promise<string> {
   return await readFile(path, 'latin1').catch(() => '')
 }

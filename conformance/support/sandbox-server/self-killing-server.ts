@@ -22,7 +22,7 @@ const { values } = parseArgs({
 const counts = new Map<string, number>()
 let isServing = false
 
-function step(name: string): void {
+function recordStep(name: string): void {
   const count = (counts.get(name) ?? 0) + 1
   counts.set(name, count)
   // What is written is in the file also when the process is killed in the next line.
@@ -34,9 +34,9 @@ if (values.commits) {
   const exec = DatabaseSync.prototype.exec
   DatabaseSync.prototype.exec = function (sql: string): void {
     const isStep = isServing && sql === 'COMMIT'
-    if (isStep) step('before commit')
+    if (isStep) recordStep('before commit')
     exec.call(this, sql)
-    if (isStep) step('after commit')
+    if (isStep) recordStep('after commit')
   }
 }
 
@@ -54,7 +54,7 @@ await serveSandboxes({
   },
   isKeyWanted: false,
   signal: stop.signal,
-  onStep: step,
+  onStep: recordStep,
   ready: ({ url }) => {
     isServing = true
     console.log(JSON.stringify({ url }))

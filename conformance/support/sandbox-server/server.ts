@@ -5,12 +5,12 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { clearEngine, inEngine, type TestEngine } from './container-engine.ts'
-import { clear, ledgerOf, remainsOf, wishGone } from './process-resources.ts'
+import { removeEngineResources, listEngineResources, type TestEngine } from './container-engine.ts'
+import { cleanUpProcesses, readControlPlaneId, listProcessResources, markAllForDeletion } from './process-resources.ts'
 
-const program = resolve(import.meta.dirname, '../../../packages/cli/src/main.ts')
+const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.ts')
 /** The server is told this key, so that one that is killed at its first start has not told another to nobody. */
-const key = 'sk-conformance-of-the-administrator'
+const administratorKey = 'sk-conformance-of-the-administrator'
 
 /** A server that takes so long hangs. */
 const startMs = 120_000
@@ -28,7 +28,7 @@ export interface SandboxInfo {
   readonly [member: string]: unknown
 }
 
-export interface Answer<T> {
+export interface JsonResponse<T> {
   readonly status: number
   readonly headers: Headers
   readonly body: T
@@ -44,7 +44,7 @@ export interface SandboxServerOptions {
 }
 
 /** Another program than `slipway sandbox-server`, for one start. It is given `--port`, `--data`, `--host`. */
-export interface Program {
+export interface ServerProgram {
   readonly main: string
   readonly args?: readonly string[]
 }
@@ -55,7 +55,7 @@ export interface Program {
  */
 export class SandboxServer implements AsyncDisposable {
   /** Key of the administrator. */
-  readonly key = key
+  readonly key = administratorKey
   /** Directory of everything that it keeps; no symbolic link. */
   readonly data: string
   readonly #options: SandboxServerOptions
@@ -110,7 +110,7 @@ export class SandboxServer implements AsyncDisposable {
 
   /** Resolves when it answers; rejects when it ended before. */
   async start(
-    options: { readonly env?: Readonly<Record<string, string>>; readonly program?: Program } = {},
+    options: { readonly env?: Readonly<Record<string, string>>; readonly program?: ServerProgram } = {},
   ): Promise<void> {
     if (this.isRunning) throw new Error('it runs already')
     const child = this.#spawn(options)
@@ -122,17 +122,17 @@ export class SandboxServer implements AsyncDisposable {
         if (printed.includes('\n')) resolve()
       })
     })
-    const ended = once(child, 'exit').then(([code, signal]) => {
+    const exited = once(child, 'exit').then(([code, signal]) => {
       throw new Error(
         `the sandbox server ended with ${code ?? signal} before it answered: ${this.output().slice(-4_000)}`,
       )
     })
-    const late = sleep(startMs, undefined, { ref: false }).then(() => {
+    const timeout = sleep(startMs, undefined, { ref: false }).then(() => {
       throw new Error(`the sandbox server does not answer: ${this.output().slice(-4_000)}`)
     })
-    await Promise.race([ready, ended, late])
-    late.catch(() => {})
-    ended.catch(() => {})
+    await Promise.race([ready, exited, timeout])
+    timeout.catch(() => {})
+    exited.catch(() => {})
   }
 
   /** Resolves when it has ended, by this or before; answers its exit code or the signal. Rejects when it does not end. */
@@ -143,10 +143,10 @@ export class SandboxServer implements AsyncDisposable {
       isLate = true
       this.#child?.kill('SIGKILL')
     }, stopMs)
-    const end = await this.ended()
+    const exit = await this.waitForExit()
     clearTimeout(limit)
     if (isLate) throw new Error(`the sandbox server did not end: ${this.output().slice(-4_000)}`)
-    return end
+    return exit
   }
 
   /** Ends it and starts it again at another port. */
@@ -162,7 +162,7 @@ export class SandboxServer implements AsyncDisposable {
   }
 
   /** Resolves when it has ended by itself. */
-  async ended(): Promise<number | string | null> {
+  async waitForExit(): Promise<number | string | null> {
     if (this.isRunning && this.#child !== undefined) await once(this.#child, 'exit')
     return this.#child?.exitCode ?? this.#child?.signalCode ?? null
   }
@@ -176,12 +176,12 @@ export class SandboxServer implements AsyncDisposable {
   }
 
   /** The same with JSON in both directions; a body that is not JSON is answered as text. */
-  async call<T = unknown>(
+  async requestJson<T = unknown>(
     method: string,
     path: string,
     body?: unknown,
     init: RequestInit = {},
-  ): Promise<Answer<T>> {
+  ): Promise<JsonResponse<T>> {
     const headers = new Headers(init.headers)
     if (body !== undefined) headers.set('content-type', 'application/json')
     const json = body === undefined ? {} : { body: JSON.stringify(body) }
@@ -197,23 +197,23 @@ export class SandboxServer implements AsyncDisposable {
 
   /** Starts a sandbox and answers it as it is then, usually STARTING. */
   async startSandbox(query = ''): Promise<SandboxInfo> {
-    const { status, body } = await this.call<SandboxInfo>('POST', `/api/v1/sandboxes${query}`)
+    const { status, body } = await this.requestJson<SandboxInfo>('POST', `/api/v1/sandboxes${query}`)
     if (status !== 200) throw new Error(`the start answered ${status}: ${JSON.stringify(body)}`)
     return body
   }
 
   /** Undefined when there is none of the administrator. */
-  async sandbox(id: string): Promise<SandboxInfo | undefined> {
-    const { status, body } = await this.call<(SandboxInfo | null)[]>('GET', `/api/v1/sandboxes?id=${id}`)
+  async getSandbox(id: string): Promise<SandboxInfo | undefined> {
+    const { status, body } = await this.requestJson<(SandboxInfo | null)[]>('GET', `/api/v1/sandboxes?id=${id}`)
     if (status !== 200) throw new Error(`the sandbox answered ${status}: ${JSON.stringify(body)}`)
     return body[0] ?? undefined
   }
 
   /** All of the administrator. */
-  async sandboxes(): Promise<SandboxInfo[]> {
+  async listSandboxes(): Promise<SandboxInfo[]> {
     const found: SandboxInfo[] = []
     for (let page = ''; ; ) {
-      const { status, body } = await this.call<{ items: SandboxInfo[]; next_page_id: string | null }>(
+      const { status, body } = await this.requestJson<{ items: SandboxInfo[]; next_page_id: string | null }>(
         'GET',
         `/api/v1/sandboxes/search?limit=100${page}`,
       )
@@ -225,35 +225,35 @@ export class SandboxServer implements AsyncDisposable {
   }
 
   /** Waits until a sandbox has a status; rejects when it has one of those that it must not have on the way. */
-  async until(id: string, status: string, never: readonly string[] = []): Promise<SandboxInfo> {
+  async waitForStatus(id: string, status: string, forbidden: readonly string[] = []): Promise<SandboxInfo> {
     let last: SandboxInfo | undefined
     for (const deadline = Date.now() + 90_000; Date.now() < deadline; await sleep(50)) {
-      last = await this.sandbox(id)
+      last = await this.getSandbox(id)
       if (last?.status === status) return last
-      if (last !== undefined && never.includes(last.status)) break
+      if (last !== undefined && forbidden.includes(last.status)) break
     }
     throw new Error(`the sandbox is not ${status}: ${JSON.stringify(last)}\n${this.output().slice(-4_000)}`)
   }
 
   /** A sandbox that runs. */
-  async running(query = ''): Promise<SandboxInfo> {
-    return await this.until((await this.startSandbox(query)).id, 'RUNNING')
+  async startRunningSandbox(query = ''): Promise<SandboxInfo> {
+    return await this.waitForStatus((await this.startSandbox(query)).id, 'RUNNING')
   }
 
   /** What there is of its sandboxes (all, or one): processes, listeners, mounts, control groups, files,
    * containers, volumes. It need not run. */
-  async remains(id = ''): Promise<string[]> {
+  async listResources(id = ''): Promise<string[]> {
     const { engine } = this.#options
-    const ledger = ledgerOf(this.data)
-    const inside = engine === undefined || ledger === undefined ? [] : await inEngine(engine, ledger, id)
-    return [...(await remainsOf(this.data, id)), ...inside]
+    const controlPlane = readControlPlaneId(this.data)
+    const engineResources = engine === undefined || controlPlane === undefined ? [] : await listEngineResources(engine, controlPlane, id)
+    return [...(await listProcessResources(this.data, id)), ...engineResources]
   }
 
   /** Waits until nothing is left of a sandbox, or of any. */
-  async untilGone(id = ''): Promise<void> {
+  async waitUntilGone(id = ''): Promise<void> {
     let left: string[] = []
     for (const deadline = Date.now() + 90_000; Date.now() < deadline; await sleep(100)) {
-      left = await this.remains(id)
+      left = await this.listResources(id)
       if (left.length === 0) return
       if (!this.isRunning) break
     }
@@ -264,11 +264,11 @@ export class SandboxServer implements AsyncDisposable {
     try {
       await this.#removeAll()
       await this.stop()
-      const left = await this.remains()
+      const left = await this.listResources()
       if (left.length > 0) throw new Error(`after the server has ended there is left:\n${left.join('\n')}`)
     } finally {
       await this.stop('SIGKILL')
-      await this.#clear()
+      await this.#cleanUp()
       await rm(this.data, { recursive: true, force: true })
     }
   }
@@ -277,21 +277,21 @@ export class SandboxServer implements AsyncDisposable {
     if (this.isRunning) this.signal('SIGCONT')
     await this.stop()
     // Those of all users, and of the warm pool.
-    wishGone(this.data)
+    markAllForDeletion(this.data)
     await this.start({ env: { SLIPWAY_WARM_POOL: '0', SLIPWAY_RECONCILE_SECONDS: '1' } })
-    await this.untilGone()
+    await this.waitUntilGone()
   }
 
   /** What should not be there any more. */
-  async #clear(): Promise<void> {
+  async #cleanUp(): Promise<void> {
     const { engine } = this.#options
-    const ledger = ledgerOf(this.data)
-    await clear(this.data)
-    if (engine !== undefined && ledger !== undefined) await clearEngine(engine, ledger)
+    const controlPlane = readControlPlaneId(this.data)
+    await cleanUpProcesses(this.data)
+    if (engine !== undefined && controlPlane !== undefined) await removeEngineResources(engine, controlPlane)
   }
 
-  #spawn({ env = {}, program: other }: Parameters<SandboxServer['start']>[0] & object): ChildProcess {
-    const where = [
+  #spawn({ env = {}, program: replacement }: Parameters<SandboxServer['start']>[0] & object): ChildProcess {
+    const listenArgs = [
       '--host',
       this.#options.host ?? '127.0.0.1',
       '--port',
@@ -300,16 +300,16 @@ export class SandboxServer implements AsyncDisposable {
       this.data,
     ]
     const args =
-      other === undefined
-        ? [program, '--json', 'sandbox-server', ...where]
-        : [other.main, ...where, ...(other.args ?? [])]
+      replacement === undefined
+        ? [cliMain, '--json', 'sandbox-server', ...listenArgs]
+        : [replacement.main, ...listenArgs, ...(replacement.args ?? [])]
     const child = spawn(process.execPath, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
-        ...foreign(),
-        SLIPWAY_API_KEY: key,
+        ...inheritedEnv(),
+        SLIPWAY_API_KEY: administratorKey,
         SLIPWAY_LOG_LEVEL: 'info',
-        ...settingsOf(this.#options.engine),
+        ...engineEnv(this.#options.engine),
         ...this.#options.env,
         ...env,
       },
@@ -321,16 +321,16 @@ export class SandboxServer implements AsyncDisposable {
   }
 }
 
-function settingsOf(engine: TestEngine | undefined): Record<string, string> {
+function engineEnv(engine: TestEngine | undefined): Record<string, string> {
   if (engine === undefined) return {}
   const { socketPath, image } = engine
   return { SLIPWAY_BACKEND: 'docker', SLIPWAY_DOCKER_SOCKET: socketPath, SLIPWAY_SANDBOX_IMAGE: image }
 }
 
 /** What the tests' own environment says that is not about our servers. */
-function foreign(): Record<string, string | undefined> {
-  const ours = /^(?:SLIPWAY_|OH_|LLM_|MAX_LLM_)/
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !ours.test(name)))
+function inheritedEnv(): Record<string, string | undefined> {
+  const ownVariable = /^(?:SLIPWAY_|OH_|LLM_|MAX_LLM_)/
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !ownVariable.test(name)))
 }
 
 /** A port of loopback below those that systems give to outgoing connections, so that it is still free after a restart. */

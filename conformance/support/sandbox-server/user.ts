@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Answer, type SandboxInfo, SandboxServer, type SandboxServerOptions } from './server.ts'
+import { type JsonResponse, type SandboxInfo, SandboxServer, type SandboxServerOptions } from './server.ts'
 
 /** A start task as the API answers it. */
 export interface StartTask {
@@ -22,13 +22,13 @@ export interface AppConversation {
   readonly [member: string]: unknown
 }
 
-export interface PageOf<T> {
+export interface ListPage<T> {
   readonly items: readonly T[]
   readonly next_page_id: string | null
 }
 
 /** A model that answers each message with one text. */
-export const talker = {
+export const textModel = {
   model: 'scripted/talker',
   script: Array.from({ length: 50 }, (_, n) => ({ text: `Answer ${n}.` })),
 }
@@ -45,24 +45,24 @@ export class User {
     this.key = about.key
   }
 
-  async call<T = unknown>(
+  async requestJson<T = unknown>(
     method: string,
     path: string,
     body?: unknown,
     headers: Readonly<Record<string, string>> = {},
-  ): Promise<Answer<T>> {
-    return await this.#server.call<T>(method, path, body, {
+  ): Promise<JsonResponse<T>> {
+    return await this.#server.requestJson<T>(method, path, body, {
       headers: { authorization: `Bearer ${this.key}`, ...headers },
     })
   }
 
   /** The body of a request that must be answered with 200 or 201. */
   async get<T = unknown>(path: string): Promise<T> {
-    return await this.must<T>('GET', path)
+    return await this.requestOrThrow<T>('GET', path)
   }
 
-  async must<T = unknown>(method: string, path: string, body?: unknown): Promise<T> {
-    const answer = await this.call<T>(method, path, body)
+  async requestOrThrow<T = unknown>(method: string, path: string, body?: unknown): Promise<T> {
+    const answer = await this.requestJson<T>(method, path, body)
     if (answer.status >= 300)
       throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`)
     return answer.body
@@ -70,63 +70,63 @@ export class User {
 
   /** New conversations of this user have this model. */
   async setModel(llm: object): Promise<void> {
-    await this.must('POST', '/api/v1/settings', { agent_settings_diff: { llm } })
+    await this.requestOrThrow('POST', '/api/v1/settings', { agent_settings_diff: { llm } })
   }
 
   /** A start to its end: every task of the stream. */
-  async start(request: object = {}): Promise<readonly StartTask[]> {
-    return await this.must('POST', '/api/v1/app-conversations/stream-start', request)
+  async startConversation(request: object = {}): Promise<readonly StartTask[]> {
+    return await this.requestOrThrow('POST', '/api/v1/app-conversations/stream-start', request)
   }
 
   /** A conversation that has been started. */
-  async ready(request: object = {}): Promise<AppConversation> {
-    const last = (await this.start(request)).at(-1)
+  async createConversation(request: object = {}): Promise<AppConversation> {
+    const last = (await this.startConversation(request)).at(-1)
     if (last?.status !== 'READY') throw new Error(`the start ended with ${JSON.stringify(last)}`)
-    const found = await this.conversation(String(last.app_conversation_id))
+    const found = await this.getConversation(String(last.app_conversation_id))
     if (found === undefined) throw new Error('a conversation that is READY is not there')
     return found
   }
 
-  async conversation(id: string): Promise<AppConversation | undefined> {
+  async getConversation(id: string): Promise<AppConversation | undefined> {
     return (await this.get<(AppConversation | null)[]>(`/api/v1/app-conversations?ids=${id}`))[0] ?? undefined
   }
 
-  async sandbox(id: string): Promise<SandboxInfo | undefined> {
+  async getSandbox(id: string): Promise<SandboxInfo | undefined> {
     return (await this.get<(SandboxInfo | null)[]>(`/api/v1/sandboxes?id=${id}`))[0] ?? undefined
   }
 
   /** A sandbox that runs. */
-  async running(query = ''): Promise<SandboxInfo> {
-    const { id } = await this.must<SandboxInfo>('POST', `/api/v1/sandboxes${query}`)
-    return await this.sandboxUntil(id, 'RUNNING')
+  async startRunningSandbox(query = ''): Promise<SandboxInfo> {
+    const { id } = await this.requestOrThrow<SandboxInfo>('POST', `/api/v1/sandboxes${query}`)
+    return await this.waitForSandbox(id, 'RUNNING')
   }
 
-  async sandboxUntil(id: string, status: string): Promise<SandboxInfo> {
-    return await eventually(`the sandbox is ${status}`, async () => {
-      const found = await this.sandbox(id)
+  async waitForSandbox(id: string, status: string): Promise<SandboxInfo> {
+    return await waitFor(`the sandbox is ${status}`, async () => {
+      const found = await this.getSandbox(id)
       return found?.status === status ? found : undefined
     })
   }
 
-  async send(conversation: string, text: string): Promise<Answer<{ readonly detail?: unknown }>> {
+  async sendMessage(conversation: string, text: string): Promise<JsonResponse<{ readonly detail?: unknown }>> {
     const body = { content: [{ type: 'text', text }] }
-    return await this.call('POST', `/api/v1/app-conversations/${conversation}/send-message`, body)
+    return await this.requestJson('POST', `/api/v1/app-conversations/${conversation}/send-message`, body)
   }
 
   /** Waits until a message of this text has come home. */
-  async untilSaid(conversation: string, text: string): Promise<void> {
+  async waitForMessage(conversation: string, text: string): Promise<void> {
     const path = `/api/v1/conversation/${conversation}/events/search?body=${encodeURIComponent(text)}`
-    await eventually(`"${text}" comes home`, async () => {
-      const { items } = await this.get<PageOf<unknown>>(path)
+    await waitFor(`"${text}" comes home`, async () => {
+      const { items } = await this.get<ListPage<unknown>>(path)
       return items.length > 0 ? true : undefined
     })
   }
 
   /** All items of a list, page by page. */
-  async walk<T>(path: string, limit: number): Promise<T[]> {
+  async listAll<T>(path: string, limit: number): Promise<T[]> {
     const found: T[] = []
     for (let page = ''; ; ) {
-      const { items, next_page_id }: PageOf<T> = await this.get(
+      const { items, next_page_id }: ListPage<T> = await this.get(
         `${path}${path.includes('?') ? '&' : '?'}limit=${limit}${page}`,
       )
       found.push(...items)
@@ -142,24 +142,24 @@ export function administrator(server: SandboxServer): User {
 }
 
 /** Somebody new. `about`: more members of the user. */
-export async function makeUser(server: SandboxServer, about: object = {}): Promise<User> {
-  const { id } = await administrator(server).must<{ id: string }>('POST', '/api/admin/users', about)
-  return await withKey(server, id)
+export async function createUser(server: SandboxServer, fields: object = {}): Promise<User> {
+  const { id } = await administrator(server).requestOrThrow<{ id: string }>('POST', '/api/admin/users', fields)
+  return await createUserKey(server, id)
 }
 
 /** A user with another key. */
-export async function withKey(server: SandboxServer, id: string, request: object = {}): Promise<User> {
+export async function createUserKey(server: SandboxServer, id: string, request: object = {}): Promise<User> {
   const path = `/api/admin/users/${id}/keys`
-  const { key } = await administrator(server).must<{ key: string }>('POST', path, request)
+  const { key } = await administrator(server).requestOrThrow<{ key: string }>('POST', path, request)
   return new User(server, { id, key })
 }
 
 /** A sandbox server whose end is the end of the sandboxes of all its users. */
-export interface Place extends AsyncDisposable {
+export interface SandboxServerFixture extends AsyncDisposable {
   readonly server: SandboxServer
 }
 
-export async function openPlace(options: SandboxServerOptions = {}): Promise<Place> {
+export async function openSandboxServer(options: SandboxServerOptions = {}): Promise<SandboxServerFixture> {
   const env = { SLIPWAY_RECONCILE_SECONDS: '1', ...options.env }
   const server = await SandboxServer.open({ ...options, env })
   return {
@@ -175,22 +175,22 @@ export async function openPlace(options: SandboxServerOptions = {}): Promise<Pla
 }
 
 async function removeSandboxes(server: SandboxServer): Promise<void> {
-  for (const { id } of await administrator(server).walk<{ id: string }>('/api/admin/users', 100)) {
-    const user = await withKey(server, id)
+  for (const { id } of await administrator(server).listAll<{ id: string }>('/api/admin/users', 100)) {
+    const user = await createUserKey(server, id)
     // A start that is under way would make one later.
-    await eventually('nothing is being started', async () => {
-      const tasks = await user.walk<StartTask>('/api/v1/app-conversations/start-tasks/search', 100)
+    await waitFor('nothing is being started', async () => {
+      const tasks = await user.listAll<StartTask>('/api/v1/app-conversations/start-tasks/search', 100)
       return tasks.every(({ status }) => status === 'READY' || status === 'ERROR') ? true : undefined
     })
-    for (const sandbox of await user.walk<SandboxInfo>('/api/v1/sandboxes/search', 100))
-      await user.call('DELETE', `/api/v1/sandboxes/${sandbox.id}`)
+    for (const sandbox of await user.listAll<SandboxInfo>('/api/v1/sandboxes/search', 100))
+      await user.requestJson('DELETE', `/api/v1/sandboxes/${sandbox.id}`)
   }
 }
 
 /** Waits until there is something. */
-export async function eventually<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+export async function waitFor<T>(what: string, find: () => Promise<T | undefined>): Promise<T> {
   for (const deadline = Date.now() + 60_000; Date.now() < deadline; await sleep(50)) {
-    const found = await look()
+    const found = await find()
     if (found !== undefined) return found
   }
   throw new Error(`it did not happen that ${what}`)

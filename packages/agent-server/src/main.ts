@@ -4,8 +4,8 @@ import { parseArgs } from 'node:util'
 /** The agent server alone, as it runs inside a sandbox: `node main.ts --host --port --data --web`, or `--socket` instead of host and port. */
 enableCompileCache()
 // Loading makes more garbage than anything after it.
-const { growFreely } = await import('./server/heap.ts')
-growFreely()
+const { relaxHeapGrowth } = await import('./server/heap.ts')
+relaxHeapGrowth()
 const { serve } = await import('./serve.ts')
 const { values } = parseArgs({
   options: {

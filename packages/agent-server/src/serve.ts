@@ -1,18 +1,18 @@
 import { once } from 'node:events'
 import { resolve } from 'node:path'
-import { app, isLoopback, listen, logTo, openTelemetry } from '@slipway/http'
-import { agentOpenApi, agentRoutes } from '@slipway/protocol'
+import { createApp, isLoopback, listen, createLogger, openTelemetry } from '@slipway/http'
+import { agentServerOpenApi, agentServerRoutes } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { readConfig } from './config/config.ts'
 import { healthHandlers } from './handlers/server/health.ts'
 import { initHandlers } from './handlers/server/init.ts'
-import { Init } from './init/deferred-init.ts'
-import { WorkNumbers } from './metrics/work-metrics.ts'
-import { giveBackWhenCalm, growFreely } from './server/heap.ts'
-import { late, lateSocket } from './server/lazy-handlers.ts'
-import { openWeb } from './server/web-client.ts'
-import { openParts } from './services.ts'
+import { DeferredInit } from './init/deferred-init.ts'
+import { WorkMetrics } from './metrics/work-metrics.ts'
+import { shrinkHeapWhenIdle, relaxHeapGrowth } from './server/heap.ts'
+import { lazyHandlers, lazySocketRoute } from './server/lazy-handlers.ts'
+import { openWebClient } from './server/web-client.ts'
+import { openServices } from './services.ts'
 
 export interface ServeOptions {
   readonly host: string
@@ -34,58 +34,58 @@ export interface ServeOptions {
 
 /** The wiring, from top to bottom. Resolves after a graceful stop; rejects when it cannot start. */
 export async function serve(options: ServeOptions): Promise<void> {
-  growFreely()
+  relaxHeapGrowth()
   const config = readConfig(options.env)
   const directory = resolve(options.data)
-  const log = logTo(process.stderr, config.logLevel)
-  const about = { service: 'slipway-agent-server', version: ownPackage.version, log }
-  await using telemetry = await openTelemetry(config.telemetry, about)
-  const work = new WorkNumbers(telemetry.traces)
-  const webDirectory = options.web ?? config.web
-  const isKeyNeeded = () => init.keys?.length !== 0
-  const web = webDirectory === undefined ? undefined : await openWeb(resolve(webDirectory), isKeyNeeded)
+  const log = createLogger(process.stderr, config.logLevel)
+  const serviceInfo = { service: 'slipway-agent-server', version: ownPackage.version, log }
+  await using telemetry = await openTelemetry(config.telemetry, serviceInfo)
+  const workMetrics = new WorkMetrics(telemetry.traces)
+  const webDirectory = options.web ?? config.webDirectory
+  const isKeyNeeded = () => deferredInit.keys?.length !== 0
+  const webClient = webDirectory === undefined ? undefined : await openWebClient(resolve(webDirectory), isKeyNeeded)
   await using storage = await openStorage({ directory, log })
   let lastChange = Date.now()
   const touch = () => {
     lastChange = Date.now()
   }
-  await using init = new Init({
+  await using deferredInit = new DeferredInit({
     config,
     isExposed: options.socket === undefined && !isLoopback(options.host),
     log,
-    open: (config) => openParts({ config, directory, storage, log, touch, work }),
+    openServices: (config) => openServices({ config, directory, storage, log, touch, workMetrics }),
   })
-  if (!config.isDeferred) await init.start()
-  telemetry.metrics.from.add(
-    () => storage.measures(),
-    () => work.families(),
-    () => (init.state === 'ready' ? init.parts.numbers() : []),
+  if (!config.isDeferred) await deferredInit.start()
+  telemetry.metrics.registry.add(
+    () => storage.metricFamilies(),
+    () => workMetrics.metricFamilies(),
+    () => (deferredInit.state === 'ready' ? deferredInit.services.numbers() : []),
   )
-  const health = healthHandlers({
+  const healthRoutes = healthHandlers({
     version: ownPackage.version,
-    idleSince: () => lastChange,
-    state: () => init.state,
-    web,
+    getLastChange: () => lastChange,
+    getInitState: () => deferredInit.state,
+    webClient,
   })
-  const own = { ...health, ...initHandlers({ init, isDeferred: config.isDeferred, key: config.initKey }) }
-  const others = Object.keys(agentRoutes).filter((name) => !Object.hasOwn(own, name))
-  const server = app(
-    agentRoutes,
-    { ...own, ...late(others, () => init.parts.handlers) },
+  const ownHandlers = { ...healthRoutes, ...initHandlers({ deferredInit, isDeferred: config.isDeferred, key: config.initKey }) }
+  const lazyNames = Object.keys(agentServerRoutes).filter((name) => !Object.hasOwn(ownHandlers, name))
+  const server = createApp(
+    agentServerRoutes,
+    { ...ownHandlers, ...lazyHandlers(lazyNames, () => deferredInit.services.handlers) },
     {
-      openapi: agentOpenApi,
+      openapi: agentServerOpenApi,
       sockets: [
-        lateSocket('/sockets/events/{conversation_id}', () => init.parts.sockets.events),
-        lateSocket('/sockets/bash-events', () => init.parts.sockets.bash),
+        lazySocketRoute('/sockets/events/{conversation_id}', () => deferredInit.services.sockets.events),
+        lazySocketRoute('/sockets/bash-events', () => deferredInit.services.sockets.bash),
       ],
-      ...(web === undefined ? {} : { site: web.site }),
+      ...(webClient === undefined ? {} : { site: webClient.site }),
       log,
       ...telemetry,
-      keys: () => init.keys,
-      pass: (url, header) => (init.state === 'ready' ? init.parts.pass(url, header) : undefined),
-      ...(config.isDeferred ? { gate: (path: string) => init.gate(path) } : {}),
+      keys: () => deferredInit.keys,
+      pageCredential: (url, header) => (deferredInit.state === 'ready' ? deferredInit.services.pass(url, header) : undefined),
+      ...(config.isDeferred ? { checkReady: (path: string) => deferredInit.assertReady(path) } : {}),
       allowedHosts: config.allowedHosts,
-      allowedOrigins: () => init.allowedOrigins,
+      allowedOrigins: () => deferredInit.allowedOrigins,
       maxSocketsPerKey: config.maxSocketsPerConversation,
       stallMs: config.stallMs,
     },
@@ -97,7 +97,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   )
   log('debug', 'listening', { url: listening.url })
   options.ready?.(listening.url)
-  using _ = giveBackWhenCalm()
+  using _ = shrinkHeapWhenIdle()
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()
 }

@@ -1,18 +1,18 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { type AppOptions, reach, type SocketRoute } from '@slipway/http'
-import type { Log } from '@slipway/protocol'
+import { type AppOptions, unixFetch, type SocketRoute } from '@slipway/http'
+import type { LogFunction } from '@slipway/protocol'
 import { Cipher, type SqliteStorage } from '@slipway/storage'
-import { Bash } from './bash/bash-service.ts'
+import { BashService } from './bash/bash-service.ts'
 import { bashSocket } from './bash/socket.ts'
 import type { Config } from './config/config.ts'
-import { Conversations } from './conversations/conversation-info.ts'
-import { Agents } from './conversations/registry.ts'
-import { openExtensions } from './extension-services.ts'
+import { ConversationInfoReader } from './conversations/conversation-info.ts'
+import { ConversationRegistry } from './conversations/registry.ts'
+import { openExtensionServices } from './extension-services.ts'
 import { SubAgentList } from './extensions/sub-agent-list.ts'
 import { Gateway } from './gateway/gateway.ts'
-import { Git } from './git/git-reader.ts'
-import { controlHandlers } from './handlers/conversations/commands.ts'
+import { GitReader } from './git/git-reader.ts'
+import { conversationCommandHandlers } from './handlers/conversations/commands.ts'
 import { conversationHandlers } from './handlers/conversations/conversations.ts'
 import { eventHandlers } from './handlers/conversations/events.ts'
 import { gatewayHandlers } from './handlers/conversations/gateway.ts'
@@ -20,7 +20,7 @@ import { subAgentHandlers } from './handlers/extensions/sub-agents.ts'
 import { toolHandlers } from './handlers/extensions/tools.ts'
 import { agentProfileHandlers } from './handlers/profiles/agent-profiles.ts'
 import { llmCatalogueHandlers } from './handlers/profiles/llm-catalogue.ts'
-import { profileHandlers } from './handlers/profiles/llm-profiles.ts'
+import { llmProfileHandlers } from './handlers/profiles/llm-profiles.ts'
 import { providerConnectionHandlers } from './handlers/profiles/provider-connections.ts'
 import { editorHandlers } from './handlers/server/editor.ts'
 import { mcpHandlers } from './handlers/settings/mcp.ts'
@@ -30,139 +30,139 @@ import { fileHandlers } from './handlers/workspaces/files.ts'
 import { gitHandlers } from './handlers/workspaces/git.ts'
 import { workspaceHandlers } from './handlers/workspaces/workspace-files.ts'
 import { workspacesListHandlers } from './handlers/workspaces/workspaces-list.ts'
-import { stateNumbers } from './metrics/state-metrics.ts'
-import type { WorkNumbers } from './metrics/work-metrics.ts'
-import { ActiveModel } from './profiles/active-profile.ts'
+import { readStateMetrics } from './metrics/state-metrics.ts'
+import type { WorkMetrics } from './metrics/work-metrics.ts'
+import { SettingsActiveProfile } from './profiles/active-profile.ts'
 import { AgentProfiles } from './profiles/agent-profiles.ts'
-import { Profiles } from './profiles/llm-profiles.ts'
+import { LlmProfiles } from './profiles/llm-profiles.ts'
 import { isConnectionUsed, ProviderConnections } from './profiles/provider-connections.ts'
 import { ServerSecrets } from './secrets/server-secrets.ts'
 import { ServerSettings } from './settings/server-settings.ts'
 import { eventsSocket } from './streams/events-socket.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
-import { Tickets } from './workspaces/tickets.ts'
+import { WorkspaceTickets } from './workspaces/tickets.ts'
 import { WorkspaceFiles } from './workspaces/workspace-files.ts'
 import { WorkspacesList } from './workspaces/workspaces-list.ts'
 
-export interface PartsOptions {
+export interface ServicesOptions {
   /** With what a server that waited for its settings has been given. */
   readonly config: Config
   readonly directory: string
   readonly storage: SqliteStorage
-  readonly log: Log
+  readonly log: LogFunction
   /** Called by what changes something. */
   readonly touch: () => void
   /** Counts and traces what conversations do. */
-  readonly work: WorkNumbers
+  readonly workMetrics: WorkMetrics
 }
 
-export type Parts = Awaited<ReturnType<typeof openParts>>
+export type Services = Awaited<ReturnType<typeof openServices>>
 
 /** Everything that depends on keys and secrets. Nobody is answered before: what was running when the process died is paused. */
-export async function openParts({ config, directory, storage, log, touch, work }: PartsOptions) {
-  await using opened = new AsyncDisposableStack()
+export async function openServices({ config, directory: dataDirectory, storage, log, touch, workMetrics }: ServicesOptions) {
+  await using resources = new AsyncDisposableStack()
   const now = () => Date.now() * 1000
   const { toolEnvironment: environment } = config
-  const conversations = new Conversations(storage, directory)
-  const cipher = await Cipher.open({ directory, secretKey: config.secretKey, log })
-  const settings = new ServerSettings({ directory, cipher })
-  const secrets = new ServerSecrets({ directory, cipher })
-  const profiles = new Profiles({
-    directory: join(directory, 'profiles'),
+  const infoReader = new ConversationInfoReader(storage, dataDirectory)
+  const cipher = await Cipher.open({ directory: dataDirectory, secretKey: config.secretKey, log })
+  const settings = new ServerSettings({ directory: dataDirectory, cipher })
+  const secrets = new ServerSecrets({ directory: dataDirectory, cipher })
+  const llmProfiles = new LlmProfiles({
+    directory: join(dataDirectory, 'profiles'),
     cipher,
     max: config.maxProfiles,
-    active: new ActiveModel(settings),
-    connection: (id) => connections.resolve(id),
+    active: new SettingsActiveProfile(settings),
+    findConnection: (id) => connections.resolve(id),
     references: {
-      refersTo: (name) => agentProfiles.refersTo(name),
-      renamed: (name, newName) => agentProfiles.renamed(name, newName),
+      findReferences: (name) => agentProfiles.findReferences(name),
+      renameReferences: (name, newName) => agentProfiles.renameReferences(name, newName),
     },
   })
   const connections = new ProviderConnections({
-    path: join(directory, 'provider-connections.sealed'),
+    path: join(dataDirectory, 'provider-connections.sealed'),
     cipher,
-    isUsed: async (id) => await isConnectionUsed(id, { profiles, settings }),
+    isUsed: async (id) => await isConnectionUsed(id, { profiles: llmProfiles, settings }),
   })
   const agentProfiles = new AgentProfiles({
-    path: join(directory, 'agent-profiles.sealed'),
+    path: join(dataDirectory, 'agent-profiles.sealed'),
     cipher,
-    models: profiles,
+    llmProfiles: llmProfiles,
     settings,
-    skills: (signal) => extensions.userSkills(signal),
+    listUserSkills: (signal) => extensionServices.userSkills(signal),
   })
-  const hidden = [...config.secrets.map((secret) => secret.open()), ...cipher.texts]
-  const webhooks = opened.use(
+  const redactedValues = [...config.secrets.map((secret) => secret.reveal()), ...cipher.keyTexts]
+  const webhooks = resources.use(
     new Webhooks({
       storage,
       receivers: config.webhooks,
-      info: async (record) => await conversations.info(record, { loaded: await agents.peek(record.id) }),
-      sessionKey: config.keys[0],
-      fetch: reach,
+      readInfo: async (record) => await infoReader.readInfo(record, { loaded: await registry.peek(record.id) }),
+      sessionKey: config.sessionKeys[0],
+      fetch: unixFetch,
       log,
     }),
   )
-  const extensions = opened.use(
-    openExtensions({
-      directory,
+  const extensionServices = resources.use(
+    openExtensionServices({
+      directory: dataDirectory,
       environment,
-      home: environment.HOME,
+      homeDirectory: environment.HOME,
       skillsSource: config.skillsSource,
       marketplaces: config.marketplaces,
       log,
     }),
   )
-  const agents = opened.use(
-    new Agents({
-      extensions: extensions.extensions,
+  const registry = resources.use(
+    new ConversationRegistry({
+      extensions: extensionServices.extensions,
       storage,
       cipher,
-      profiles,
+      profiles: llmProfiles,
       secrets,
-      events: work.traced(storage.log),
-      watch: work.watch,
+      events: workMetrics.traceLog(storage.log),
+      monitor: workMetrics.monitor,
       log,
       now,
-      directory: join(directory, 'conversations'),
+      directory: join(dataDirectory, 'conversations'),
       environment,
-      home: environment.HOME,
+      homeDirectory: environment.HOME,
       isConfined: config.confineFiles,
-      hidden,
+      redactedValues,
       confirmationDeadlineMs: config.confirmationDeadlineMs,
       maxRuns: config.maxConcurrentRuns,
       idleMs: config.conversationIdleMs,
     }),
   )
-  const bash = opened.use(
-    await Bash.open({
-      directory: join(directory, 'bash'),
+  const bash = resources.use(
+    await BashService.open({
+      directory: join(dataDirectory, 'bash'),
       workingDirectory: process.cwd(),
       environment,
-      hidden,
+      redactedValues,
       retentionMs: config.bashRetentionMs,
       log,
       now,
     }),
   )
-  await agents.recover()
+  await registry.recover()
   webhooks.start()
-  const tickets = new Tickets({
-    key: cipher.keyFor('workspace tickets'),
-    sessionKeys: config.keys,
+  const tickets = new WorkspaceTickets({
+    key: cipher.deriveKey('workspace tickets'),
+    sessionKeys: config.sessionKeys,
     now: Date.now,
   })
-  const worktrees = join(directory, 'worktrees')
+  const worktrees = join(dataDirectory, 'worktrees')
   const { wire } = config
-  const create = { storage, agents, worktrees, environment, cipher, profiles, agentProfiles, wire }
+  const createDeps = { storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire }
   const handlers = {
-    ...conversationHandlers({ create, conversations, touch, now }),
-    ...controlHandlers({ storage, agents, profiles, cipher, touch }),
-    ...eventHandlers({ storage, agents, touch, heartbeatMs: config.heartbeatMs }),
-    ...profileHandlers({ profiles, cipher, log, touch }),
-    ...settingsHandlers({ settings, secrets, profiles, agentProfiles, cipher, log, touch }),
+    ...conversationHandlers({ createDeps, infoReader, touch, now }),
+    ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher, touch }),
+    ...eventHandlers({ storage, registry, touch, heartbeatMs: config.heartbeatMs }),
+    ...llmProfileHandlers({ profiles: llmProfiles, cipher, log, touch }),
+    ...settingsHandlers({ settings, secrets, llmProfiles, agentProfiles, cipher, log, touch }),
     ...agentProfileHandlers({ profiles: agentProfiles, touch }),
     ...providerConnectionHandlers({ connections, touch }),
     ...workspacesListHandlers({
-      workspaces: new WorkspacesList({ path: join(directory, 'workspaces.json') }),
+      workspaces: new WorkspacesList({ path: join(dataDirectory, 'workspaces.json') }),
       touch,
     }),
     ...llmCatalogueHandlers(),
@@ -171,33 +171,33 @@ export async function openParts({ config, directory, storage, log, touch, work }
     ...editorHandlers(),
     ...bashHandlers({ bash, touch }),
     ...gatewayHandlers({
-      gateway: new Gateway({ create, profiles, directory: join(directory, 'gateway') }),
+      gateway: new Gateway({ createDeps, llmProfiles, directory: join(dataDirectory, 'gateway') }),
       touch,
       heartbeatMs: config.heartbeatMs,
     }),
-    ...gitHandlers({ git: new Git(environment) }),
-    ...extensions.handlers({ agents, touch }),
+    ...gitHandlers({ reader: new GitReader(environment) }),
+    ...extensionServices.handlers({ registry, touch }),
     ...toolHandlers(),
     ...workspaceHandlers({
-      conversations,
-      files: new WorkspaceFiles({ directory, worktrees: create.worktrees }),
+      infoReader,
+      files: new WorkspaceFiles({ directory: dataDirectory, worktrees: createDeps.worktrees }),
       tickets,
     }),
     ...fileHandlers({
-      home: environment.HOME ?? homedir(),
+      homeDirectory: environment.HOME ?? homedir(),
       log: storage.log,
-      conversations,
-      directory,
+      infoReader,
+      dataDirectory,
       environment,
       touch,
     }),
   }
   const sockets = {
-    events: eventsSocket({ storage, agents, conversations, touch, now }),
+    events: eventsSocket({ storage, registry, infoReader, touch, now }),
     bash: bashSocket({ bash, touch, now }),
   } satisfies Record<string, SocketRoute>
-  const pass: AppOptions['pass'] = (url, header) => tickets.pass(url, header)
-  const numbers = () => stateNumbers({ records: storage.conversations, agents, bash, webhooks })
-  const parts = opened.move()
-  return { handlers, sockets, pass, numbers, [Symbol.asyncDispose]: () => parts.disposeAsync() }
+  const pass: AppOptions['pageCredential'] = (url, header) => tickets.authenticate(url, header)
+  const collectStateMetrics = () => readStateMetrics({ records: storage.conversations, registry, bash, webhooks })
+  const disposables = resources.move()
+  return { handlers, sockets, pass, numbers: collectStateMetrics, [Symbol.asyncDispose]: () => disposables.disposeAsync() }
 }

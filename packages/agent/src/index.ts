@@ -1,51 +1,51 @@
-import { agentContext, type Wire } from '@slipway/protocol'
+import { agentContext, type WireVersion } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import type { FoundAgents } from './agents/find-agents.ts'
-import type { Conversation, OpenOptions } from './conversation/conversation.ts'
+import type { Conversation, OpenConversationOptions } from './conversation/conversation.ts'
 import type { Catalogue } from './llm/catalogue/catalogue.ts'
 import type { OpenModel } from './llm/model.ts'
 import type { LoadedSkills } from './skills/collector.ts'
 import type { SkillAdditions } from './skills/load.ts'
-import type { McpTrial, McpTrialOptions } from './tools/mcp/probe.ts'
+import type { McpProbeResult, McpProbeOptions } from './tools/mcp/probe.ts'
 
 export type { FoundAgents } from './agents/find-agents.ts'
-export type { Child, Children, KeptTask } from './agents/tasks/child-conversations.ts'
+export type { ChildConversation, ChildConversations, StoredTask } from './agents/tasks/child-conversations.ts'
 export type { Conversation } from './conversation/conversation.ts'
-export type { Keeping } from './conversation/conversation-store.ts'
-export { finalResponse, newestOf } from './conversation/events/final-response.ts'
-export { type Hint, Hints } from './conversation/events/transient-updates.ts'
+export type { ConversationStore } from './conversation/conversation-store.ts'
+export { finalResponse, findNewestMessage } from './conversation/events/final-response.ts'
+export { type TransientUpdate, TransientUpdates } from './conversation/events/transient-updates.ts'
 export { type LoadedHooks, loadHooks } from './conversation/hooks/config.ts'
-export type { Rim, Settings } from './conversation/runtime/agent-runtime.ts'
-export type { Watch, Work, WorkEnd } from './conversation/runtime/instrumentation.ts'
-export { type Branch, branchOf } from './conversation/state/branch.ts'
-export { combinedMetrics, Stats } from './conversation/state/usage-stats.ts'
-export type { FailureCode, Model, OpenModel } from './llm/model.ts'
-export type { CommonExtensions, Extensions } from './plugins/extensions.ts'
-export type { Offer } from './plugins/marketplace.ts'
+export type { ConversationDeps, ResolvedSettings } from './conversation/runtime/agent-runtime.ts'
+export type { RunMonitor, MonitoredWork, WorkOutcome } from './conversation/runtime/instrumentation.ts'
+export { type Branch, readBranch } from './conversation/state/branch.ts'
+export { combineMetrics, UsageStats } from './conversation/state/usage-stats.ts'
+export type { ModelFailureCode, Model, OpenModel } from './llm/model.ts'
+export type { CommonExtensions, ExtensionProvider } from './plugins/extensions.ts'
+export type { MarketplaceOffer } from './plugins/marketplace.ts'
 export type { Plugin } from './plugins/plugin.ts'
-export { readSource, type Source, shownSource, sourceOfFolder } from './plugins/source.ts'
+export { parseSource, type Source, publicSource, subfolderSource } from './plugins/source.ts'
 export { Secrets } from './secrets/secrets.ts'
 export type { LoadedSkills as ListedSkills } from './skills/collector.ts'
 export type { SkillAdditions } from './skills/load.ts'
 export type { LoadedSkill, SkillOrigin } from './skills/skill.ts'
-export { unlessAborted } from './tools/core/race-abort.ts'
-export { findTool, toolNames, usableTools } from './tools/registry.ts'
+export { raceAbort } from './tools/core/race-abort.ts'
+export { findTool, toolNames, availableToolNames } from './tools/registry.ts'
 export { Workspace } from './workspace/workspace.ts'
 
 /** Opens a conversation (see `Conversation.open`). What runs agents is loaded with the first of them, not with the server. */
-export async function openConversation(options: OpenOptions): Promise<Conversation> {
+export async function openConversation(options: OpenConversationOptions): Promise<Conversation> {
   const { Conversation } = await import('./conversation/conversation.ts')
   return await Conversation.open(options)
 }
 
 /** The models that can be named; their list is loaded here. */
-export async function catalogue(): Promise<Catalogue> {
+export async function loadCatalogue(): Promise<Catalogue> {
   return (await import('./llm/catalogue/catalogue.ts')).catalogue()
 }
 
 /** Tries an MCP server and lets go of it; see `McpTrial`. Its library is loaded here. */
-export async function tryMcpServer(options: McpTrialOptions): Promise<McpTrial> {
-  return await (await import('./tools/mcp/probe.ts')).tryMcpServer(options)
+export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbeResult> {
+  return await (await import('./tools/mcp/probe.ts')).probeMcpServer(options)
 }
 
 /**
@@ -66,13 +66,13 @@ export async function readAgentDefinitions(directory: string): Promise<FoundAgen
 }
 
 /** What opens the models of all providers; it loads nothing of theirs before a model is asked. */
-export async function models(): Promise<OpenModel> {
+export async function loadOpenModel(): Promise<OpenModel> {
   return (await import('./llm/models/open-model.ts')).openModel
 }
 
 /** Brings a log that was cut off anywhere to rest: each action without a result is answered, and the status is idle. */
-export async function settle(log: EventLog, conversation: string, wire: Wire): Promise<void> {
-  await (await import('./conversation/close-open-calls.ts')).settle(log, conversation, wire)
+export async function closeOpenCalls(log: EventLog, conversation: string, wire: WireVersion): Promise<void> {
+  await (await import('./conversation/close-open-calls.ts')).closeOpenCalls(log, conversation, wire)
 }
 
 /** What fetches and reads skills, plugins and marketplaces that neither a project nor a home directory holds. */
@@ -97,7 +97,7 @@ export async function listSkills(
     load_project_skills: from.project !== undefined,
     load_user_skills: from.home !== undefined,
   })
-  const { project: directory = '/', home, additions } = from
-  return await loadSkills({ directory, home, context, additions }, signal)
+  const { project: directory = '/', home: homeDirectory, additions } = from
+  return await loadSkills({ directory, homeDirectory, context, additions }, signal)
 }
-export { fitImages, imageType } from './images/fit-images.ts'
+export { fitImages, detectImageType } from './images/fit-images.ts'

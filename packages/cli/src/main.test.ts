@@ -14,7 +14,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 // Each command is a process of its own, and the machine may have others to run.
 vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 })
 
-const main = fileURLToPath(new URL('main.ts', import.meta.url))
+const mainPath = fileURLToPath(new URL('main.ts', import.meta.url))
 const samplePath = fileURLToPath(new URL('./commands/sample-log/sample.jsonl', import.meta.url))
 const sample = await readFile(samplePath)
 const sampleLines = sample.toString('utf8').trimEnd().split('\n')
@@ -23,21 +23,21 @@ let directory: string
 let url: string
 let server: ChildProcess
 
-function start(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
-  return spawn(process.execPath, [main, ...args], {
-    env: { ...Object.fromEntries(inherited), SLIPWAY_URL: url, ...env },
+function spawnCli(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+  const inheritedEnv = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
+  return spawn(process.execPath, [mainPath, ...args], {
+    env: { ...Object.fromEntries(inheritedEnv), SLIPWAY_URL: url, ...env },
     cwd: directory,
   })
 }
 
 /** Runs the command to its end. */
-async function slipway(
+async function runCli(
   args: readonly string[],
   input: string | Buffer = '',
   env: Record<string, string> = {},
 ) {
-  const child = start(args, env)
+  const child = spawnCli(args, env)
   const out = must(child.stdout, 'stdout')
   must(child.stdin, 'stdin')
     .on('error', () => undefined)
@@ -45,12 +45,12 @@ async function slipway(
   const [stdout, stderr, code] = await Promise.all([
     out.toArray().then((chunks) => Buffer.concat(chunks)),
     text(must(child.stderr, 'stderr')),
-    ended(child),
+    exitCode(child),
   ])
   return { stdout: stdout.toString('utf8'), bytes: stdout, stderr, code }
 }
 
-function ended(child: ChildProcess): Promise<number | null> {
+function exitCode(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve) => child.once('close', resolve))
 }
 
@@ -65,8 +65,8 @@ async function firstLines(child: ChildProcess, count: number): Promise<string[]>
 }
 
 /** Imports the sample anew, with `flags`, and answers the conversation's id. */
-async function imported(...flags: string[]): Promise<string> {
-  const { stdout, stderr } = await slipway(['import', samplePath, '--json', ...flags])
+async function importSample(...flags: string[]): Promise<string> {
+  const { stdout, stderr } = await runCli(['import', samplePath, '--json', ...flags])
   expect(stderr).toBe('')
   expect(JSON.parse(stdout)).toEqual({ conversation_id: expect.any(String), imported: sampleLines.length })
   return JSON.parse(stdout).conversation_id
@@ -74,7 +74,7 @@ async function imported(...flags: string[]): Promise<string> {
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-cli-test-'))
-  server = start(['serve', '--port', '0', '--data', 'data', '--json'], { SLIPWAY_LOG_LEVEL: 'error' })
+  server = spawnCli(['serve', '--port', '0', '--data', 'data', '--json'], { SLIPWAY_LOG_LEVEL: 'error' })
   const [line] = await firstLines(server, 1)
   url = JSON.parse(line ?? '').url
 })
@@ -85,13 +85,13 @@ afterAll(async () => {
 })
 
 test('a log that is imported comes out as the same bytes, plain, as a gzip file and with its header', async () => {
-  const id = await imported('--title', 'Σίγμα', '--tag', 'team=blue', '--tag', 'a=b=c')
-  const plain = await slipway(['export', id])
+  const id = await importSample('--title', 'Σίγμα', '--tag', 'team=blue', '--tag', 'a=b=c')
+  const plain = await runCli(['export', id])
   expect(plain.bytes.equals(sample)).toBe(true)
   expect(plain).toMatchObject({ stderr: '', code: 0 })
 
   const output = join(directory, 'log.jsonl.gz')
-  const zipped = await slipway(['export', id, '--output', output, '--gzip', '--meta', '--json'])
+  const zipped = await runCli(['export', id, '--output', output, '--gzip', '--meta', '--json'])
   expect(JSON.parse(zipped.stdout)).toEqual({ output, size_bytes: (await readFile(output)).length })
   const lines = gunzipSync(await readFile(output)).toString('utf8')
   const [header, ...rest] = lines.split('\n')
@@ -104,7 +104,7 @@ test('a log that is imported comes out as the same bytes, plain, as a gzip file 
 
   // The flag goes before the header in the file; what it does not name stays.
   const copy = '0F5C2B1E9A774C0A9D3B0A8F6A1F0C11'
-  const again = await slipway(['import', '-', '--id', copy], await readFile(output))
+  const again = await runCli(['import', '-', '--id', copy], await readFile(output))
   expect(again).toMatchObject({
     code: 0,
     stdout: expect.stringContaining('60 events into conversation 0f5c2b1e-9a77'),
@@ -122,16 +122,16 @@ test('a bad line is told with file, line and place, and nothing is imported', as
   const file = join(directory, 'bad.jsonl')
   await writeFile(file, `${sampleLines[0]}\n\n{"kind":"PauseEvent","extra":1}\n`)
   const id = 'a9a1c0de-0000-4000-8000-000000000001'
-  const bad = await slipway(['import', file, '--id', id, '--json'])
+  const bad = await runCli(['import', file, '--id', id, '--json'])
   expect(bad).toMatchObject({ stdout: '', code: 1 })
   expect(bad.stderr).toMatch(new RegExp(`^${file}:3: extra: .+\\nslipway: Nothing was imported`))
-  const gone = await slipway(['search', id])
+  const gone = await runCli(['search', id])
   expect(gone).toMatchObject({
     stdout: '',
     code: 1,
     stderr: expect.stringContaining('"slipway conversations" lists'),
   })
-  const kept = await slipway(['import', file, '--id', id, '--keep-unknown'])
+  const kept = await runCli(['import', file, '--id', id, '--keep-unknown'])
   expect(kept).toMatchObject({ code: 0, stderr: '' })
 })
 
@@ -159,7 +159,7 @@ test.concurrent.each([
     'slipway: The address is not one of http',
   ],
 ])('%s fails with a clear text', async (_, args, input, words) => {
-  const failed = await slipway(args, input)
+  const failed = await runCli(args, input)
   expect(failed).toMatchObject({ stdout: '', code: 1, stderr: expect.stringContaining(words) })
   expect(failed.stderr).not.toContain('    at ')
 })
@@ -171,7 +171,7 @@ test.concurrent.each([
   [['tail', 'x', '--after', '-1']],
   [['search', 'x', '--limit', '101']],
 ])('%j is wrong usage', async (args) => {
-  expect(await slipway(args)).toMatchObject({
+  expect(await runCli(args)).toMatchObject({
     stdout: '',
     code: 2,
     stderr: expect.stringContaining('--help'),
@@ -182,21 +182,21 @@ test('no server and a missing key say what to do', async () => {
   const strict = createServer((_, response) => void response.writeHead(401).end('{"detail":"Unauthorized"}'))
   await new Promise<void>((resolve) => strict.listen(0, '127.0.0.1', resolve))
   const address = `http://127.0.0.1:${(strict.address() as AddressInfo).port}`
-  const refused = await slipway(['conversations', '--url', address])
+  const refused = await runCli(['conversations', '--url', address])
   expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('Set SLIPWAY_SESSION_API_KEY') })
   await new Promise((resolve) => strict.close(resolve))
-  const absent = await slipway(['conversations', '--url', address])
+  const absent = await runCli(['conversations', '--url', address])
   expect(absent).toMatchObject({ code: 1, stderr: expect.stringContaining('slipway serve') })
 })
 
 test('a search prints events as they are served, page by page or all', async () => {
-  const id = await imported()
+  const id = await importSample()
   const window = ['--since', '2026-03-14T09:28:00Z', '--until', '2026-03-14T09:29:00Z']
   const [all, newest, counted, found] = await Promise.all([
-    slipway(['search', id, '--json', '--all', '--limit', '25']),
-    slipway(['search', id, '--json', '--desc', '--limit', '2']),
-    slipway(['search', id, '--kind', 'ActionEvent', '--source', 'agent', ...window, '--count']),
-    slipway(['search', id, '--body', 'σοφοκλεουσ']),
+    runCli(['search', id, '--json', '--all', '--limit', '25']),
+    runCli(['search', id, '--json', '--desc', '--limit', '2']),
+    runCli(['search', id, '--kind', 'ActionEvent', '--source', 'agent', ...window, '--count']),
+    runCli(['search', id, '--body', 'σοφοκλεουσ']),
   ])
   expect(all).toMatchObject({ stdout: sample.toString('utf8'), stderr: '', code: 0 })
   expect(newest.stdout).toBe(`${sampleLines.at(-1)}\n${sampleLines.at(-2)}\n`)
@@ -205,7 +205,7 @@ test('a search prints events as they are served, page by page or all', async () 
     /^TIME +KIND +SOURCE +SUMMARY\n2026-03-14 09:26:59.489 +MessageEvent +user +Searching .+\n$/,
   )
   const next = /--page-id (\S+),/.exec(newest.stderr)?.[1] ?? ''
-  const older = await slipway(['search', id, '--json', '--desc', '--limit', '1', '--page-id', next])
+  const older = await runCli(['search', id, '--json', '--desc', '--limit', '1', '--page-id', next])
   expect(older.stdout).toBe(`${sampleLines.at(-3)}\n`)
 })
 
@@ -217,12 +217,12 @@ test('what people are shown holds no control characters and nothing that is encr
     error: '\u001b]0;owned\u0007 \u202e',
   }
   const input = `${JSON.stringify(evil)}\n${sample}`
-  const done = await slipway(['import', '-', '--title', '\u001b[2Jtitle', '--json'], input)
+  const done = await runCli(['import', '-', '--title', '\u001b[2Jtitle', '--json'], input)
   const id = JSON.parse(done.stdout).conversation_id
   const [events, list, tail] = await Promise.all([
-    slipway(['search', id]),
-    slipway(['conversations', '--all']),
-    slipway(['tail', id, '--until-idle']),
+    runCli(['search', id]),
+    runCli(['conversations', '--all']),
+    runCli(['tail', id, '--until-idle']),
   ])
   for (const { stdout } of [events, list, tail])
     expect(stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}|\u202e/u)
@@ -232,8 +232,8 @@ test('what people are shown holds no control characters and nothing that is encr
 })
 
 test('tail prints every event with its position and ends when nothing runs', async () => {
-  const id = await imported()
-  const { stdout, code } = await slipway(['tail', id, '--json', '--until-idle', '--after', '10'])
+  const id = await importSample()
+  const { stdout, code } = await runCli(['tail', id, '--json', '--until-idle', '--after', '10'])
   expect(code).toBe(0)
   expect(stdout).toBe(
     sampleLines
@@ -244,9 +244,9 @@ test('tail prints every event with its position and ends when nothing runs', asy
 })
 
 test('tail shows a message as it comes and ends quietly at Ctrl-C', async () => {
-  const id = await imported()
-  const child = start(['tail', id, '--after', '59'])
-  const end = ended(child)
+  const id = await importSample()
+  const child = spawnCli(['tail', id, '--after', '59'])
+  const end = exitCode(child)
   expect(await firstLines(child, 1)).toEqual([expect.stringMatching(/^60 +2026-03-14 .+status: finished$/)])
   const body = { content: [{ type: 'text', text: 'Γεια σου ☕' }] } as const
   await new Client({ url }).call('sendMessage', { params: { conversation_id: id }, body })
@@ -257,12 +257,12 @@ test('tail shows a message as it comes and ends quietly at Ctrl-C', async () => 
 })
 
 test('conversations are listed as a table and as JSON', async () => {
-  const id = await imported('--title', 'A street book')
-  const table = await slipway(['conversations', '--status', 'finished', '--limit', '1'])
+  const id = await importSample('--title', 'A street book')
+  const table = await runCli(['conversations', '--status', 'finished', '--limit', '1'])
   expect(table.stdout).toMatch(/^ID +STATUS +EVENTS +UPDATED +TITLE\n/)
   expect(table.stdout).toMatch(new RegExp(`^${id} finished +60 +20\\S+ \\S+ +A street book$`, 'm'))
   expect(table.stderr).toContain('--all')
-  const json = await slipway(['conversations', '--json', '--all', '--limit', '2'])
+  const json = await runCli(['conversations', '--json', '--all', '--limit', '2'])
   const ids = json.stdout
     .trimEnd()
     .split('\n')
@@ -272,8 +272,8 @@ test('conversations are listed as a table and as JSON', async () => {
 })
 
 test('the server prints its address and nothing else as JSON, and stops at Ctrl-C', async () => {
-  const child = start(['serve', '--json', '--port', '0', '--data', join(directory, 'other')])
-  const end = ended(child)
+  const child = spawnCli(['serve', '--json', '--port', '0', '--data', join(directory, 'other')])
+  const end = exitCode(child)
   const printed = text(must(child.stdout, 'stdout').on('data', stopOnce))
   function stopOnce() {
     child.kill('SIGINT')
@@ -284,13 +284,13 @@ test('the server prints its address and nothing else as JSON, and stops at Ctrl-
 
 test('a web client is shown where the server is, and a folder without one is told in words', async () => {
   const web = await mkdtemp(join(directory, 'web-'))
-  const missing = await slipway(['serve', '--port', '0', '--data', join(directory, 'web-data'), '--web', web])
+  const missing = await runCli(['serve', '--port', '0', '--data', join(directory, 'web-data'), '--web', web])
   expect(missing.code).toBe(1)
   expect(missing.stderr).toContain(`There is no web page in ${web}`)
   expect(missing.stderr).not.toContain('    at ')
   await writeFile(join(web, 'index.html'), '<head><title>A client</title>')
-  const child = start(['serve', '--port', '0', '--data', join(directory, 'web-data'), '--web', web])
-  const end = ended(child)
+  const child = spawnCli(['serve', '--port', '0', '--data', join(directory, 'web-data'), '--web', web])
+  const end = exitCode(child)
   const lines = await firstLines(child, 2)
   const address = /http:\S+/.exec(lines[1] ?? '')?.[0] ?? ''
   expect(lines[1]).toMatch(/web/)
@@ -301,7 +301,7 @@ test('a web client is shown where the server is, and a folder without one is tol
 })
 
 test('a port that is taken is told', async () => {
-  const taken = await slipway(['serve', '--port', new URL(url).port, '--data', join(directory, 'other')])
+  const taken = await runCli(['serve', '--port', new URL(url).port, '--data', join(directory, 'other')])
   expect(taken.code).toBe(1)
   expect(taken.stderr).toContain(new URL(url).port)
   expect(taken.stderr).not.toContain('    at ')
@@ -309,7 +309,7 @@ test('a port that is taken is told', async () => {
 
 test('the demo succeeds and leaves nothing behind', async () => {
   const temporary = await mkdtemp(join(directory, 'tmp-'))
-  const demo = await slipway(['demo', '--fast'], '', { TMPDIR: temporary })
+  const demo = await runCli(['demo', '--fast'], '', { TMPDIR: temporary })
   expect(demo).toMatchObject({ code: 0, stderr: '' })
   expect(demo.stdout).toContain('byte for byte')
   expect(demo.stdout).toContain('▸ terminal [HIGH] rm -rf build')

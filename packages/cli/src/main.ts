@@ -10,6 +10,6 @@ if (major < 24 || (major === 24 && minor < 12)) {
   process.exitCode = 1
 } else {
   enableCompileCache()
-  const { run } = await import('./program/program.ts')
-  process.exitCode = await run(process.argv.slice(2))
+  const { runCli } = await import('./program/program.ts')
+  process.exitCode = await runCli(process.argv.slice(2))
 }

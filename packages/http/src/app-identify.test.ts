@@ -4,7 +4,7 @@ import { WebSocket } from 'ws'
 import * as z from 'zod'
 import type { AppOptions } from './app.ts'
 import type { Handlers } from './core/handler.ts'
-import { Trial } from './testing/test-server.ts'
+import { TestServer } from './testing/test-server.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 const routes = {
@@ -16,7 +16,7 @@ const routes = {
   health: { ...plain, method: 'GET', path: '/health', open: true },
 } as const satisfies Record<string, Route>
 
-async function sizeOf(bytes: AsyncIterable<Buffer>): Promise<number> {
+async function countBytes(bytes: AsyncIterable<Buffer>): Promise<number> {
   let sizeBytes = 0
   for await (const chunk of bytes) sizeBytes += chunk.length
   return sizeBytes
@@ -26,30 +26,30 @@ const handlers: Handlers<typeof routes> = {
   who: ({ caller }) => ({ json: caller ?? null }),
   echo: ({ caller, body }) => ({ json: [caller, body ?? null] }),
   run: ({ caller }) => ({ json: caller }),
-  lines: async ({ caller, stream }) => ({ json: [caller, await sizeOf(stream)] }),
-  file: async ({ caller, upload }) => ({ json: [caller, await sizeOf((await upload()).bytes)] }),
+  lines: async ({ caller, stream }) => ({ json: [caller, await countBytes(stream)] }),
+  file: async ({ caller, upload }) => ({ json: [caller, await countBytes((await upload()).bytes)] }),
   health: ({ caller }) => ({ json: caller ?? null }),
 }
 
 type Identify = NonNullable<AppOptions['identify']>
-const byCookie: Identify = (route, header) => {
+const identifyByCookie: Identify = (route, header) => {
   const name = /(?:^|; )user=(\w+)/.exec(header('Cookie') ?? '')?.[1]
   if (name === undefined) throw new Problem('unauthorized', `Who calls ${route.tag} ${route.path}?`)
   return { name }
 }
-const later: Identify = async (route, header) => {
+const identifyLater: Identify = async (route, header) => {
   await new Promise((resolve) => setTimeout(resolve, 20))
-  return byCookie(route, header)
+  return identifyByCookie(route, header)
 }
 const cookie = { cookie: 'a=1; user=ann' }
 
 test.for([
-  ['at once', byCookie],
-  ['later', later],
+  ['at once', identifyByCookie],
+  ['later', identifyLater],
 ] as const)(
   'a caller who is identified %s reaches the handler, with every kind of body',
   async ([, identify]) => {
-    await using trial = await Trial.of(routes, handlers, { identify })
+    await using trial = await TestServer.start(routes, handlers, { identify })
     const ann = '{"name":"ann"}'
     for (let time = 0; time < 2; time++) {
       expect((await trial.call('/api/who', { headers: cookie })).text).toBe(ann)
@@ -76,10 +76,10 @@ test.for([
 )
 
 test.for([
-  ['at once', byCookie],
-  ['later', later],
+  ['at once', identifyByCookie],
+  ['later', identifyLater],
 ] as const)('without a caller, refused %s, every path is 401 but the open ones', async ([, identify]) => {
-  await using trial = await Trial.of(routes, handlers, { identify })
+  await using trial = await TestServer.start(routes, handlers, { identify })
   for (const [path, asked] of [
     ['/api/who', 'test /api/who'],
     ['/openapi.json', 'docs /docs'],
@@ -105,7 +105,7 @@ test.for([
 })
 
 test('a caller is refused before a byte of the body is looked at', async () => {
-  await using trial = await Trial.of(routes, handlers, { identify: later, lingerMs: 200 })
+  await using trial = await TestServer.start(routes, handlers, { identify: identifyLater, lingerMs: 200 })
   const text = await trial.raw(
     'POST /api/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n',
   )
@@ -116,7 +116,7 @@ test('a caller is refused before a byte of the body is looked at', async () => {
 test('a client that leaves while it is identified leaves no trace', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const served: unknown[] = []
-  await using trial = await Trial.of(
+  await using trial = await TestServer.start(
     routes,
     { ...handlers, echo: ({ body }) => ({ json: served.push(body) }) },
     {
@@ -137,11 +137,11 @@ test('a client that leaves while it is identified leaves no trace', async () => 
   await expect(call).rejects.toThrow()
   await new Promise((done) => setTimeout(done, 200))
   expect(served).toEqual([])
-  expect(trial.lines.filter(({ level }) => level === 'error')).toEqual([])
+  expect(trial.logEntries.filter(({ level }) => level === 'error')).toEqual([])
 })
 
 test('what identify throws besides Problems is our own mistake', async () => {
-  await using trial = await Trial.of(routes, handlers, {
+  await using trial = await TestServer.start(routes, handlers, {
     identify: () => Promise.reject(new Error('the reason')),
   })
   const answer = await trial.call('/api/who')
@@ -150,7 +150,7 @@ test('what identify throws besides Problems is our own mistake', async () => {
 
 test('with callers hosts and pages are checked as with keys, and a socket needs a key', async () => {
   const sockets = [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }]
-  await using trial = await Trial.of(routes, handlers, { identify: byCookie, sockets })
+  await using trial = await TestServer.start(routes, handlers, { identify: identifyByCookie, sockets })
   expect((await trial.call('/api/who', { headers: { ...cookie, host: 'any.example' } })).status).toBe(200)
   const foreign = { ...cookie, origin: 'https://evil.example' }
   expect((await trial.call('/api/run', { method: 'POST', headers: foreign })).status).toBe(403)
@@ -162,8 +162,8 @@ test('with callers hosts and pages are checked as with keys, and a socket needs 
 })
 
 test('openDocs shows the description without a caller or a key, and nothing else', async () => {
-  for (const options of [{ identify: later }, { keys: [new Secret('k')] }]) {
-    await using trial = await Trial.of(routes, handlers, { ...options, openDocs: true })
+  for (const options of [{ identify: identifyLater }, { keys: [new Secret('k')] }]) {
+    await using trial = await TestServer.start(routes, handlers, { ...options, openDocs: true })
     for (const [path, status] of [
       ['/openapi.json', 200],
       ['/docs', 200],
@@ -178,7 +178,7 @@ test('openDocs shows the description without a caller or a key, and nothing else
 })
 
 test('a preflight needs no caller and names the headers that callers send', async () => {
-  await using trial = await Trial.of(routes, handlers, { identify: byCookie })
+  await using trial = await TestServer.start(routes, handlers, { identify: identifyByCookie })
   const headers = { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' }
   for (const path of ['/api/run', '/nothing']) {
     const answer = await trial.call(path, { method: 'OPTIONS', headers })
@@ -199,7 +199,7 @@ test('a preflight needs no caller and names the headers that callers send', asyn
 test('keys that come later count from then on, and those that go no more', async () => {
   let keys: readonly Secret[] | undefined
   const sockets = [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }]
-  await using trial = await Trial.of(routes, handlers, { keys: () => keys, sockets })
+  await using trial = await TestServer.start(routes, handlers, { keys: () => keys, sockets })
   const status = async (key: string) =>
     (await trial.call('/api/who', { headers: { 'x-session-api-key': key } })).status
   const upgraded = (key: string) => {
@@ -218,13 +218,13 @@ test('keys that come later count from then on, and those that go no more', async
 test('the gate is asked first, with the path, for all but preflights', async () => {
   const asked: string[] = []
   let isOpen = false
-  const gate = (path: string) => {
+  const checkReady = (path: string) => {
     asked.push(path)
     if (!isOpen && path !== '/health') throw new Problem('unavailable', 'The server is not ready')
   }
   const sockets = [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }]
-  await using trial = await Trial.of(routes, handlers, {
-    gate,
+  await using trial = await TestServer.start(routes, handlers, {
+    checkReady,
     sockets,
     keys: [new Secret('k')],
     lingerMs: 200,

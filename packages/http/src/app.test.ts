@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import type { Handler, Handlers } from './core/handler.ts'
-import { type Call, Trial } from './testing/test-server.ts'
+import { type CallOptions, TestServer } from './testing/test-server.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 
@@ -40,18 +40,18 @@ const handlers: Handlers<typeof routes> = {
   list: ({ body }) => ({ json: { body: body ?? null } }),
   run: () => ({ json: { success: true } }),
   health: () => ({ bytes: Buffer.from('{"status":"ok"}') }),
-  chunks: () => ({ contentType: 'application/x-ndjson', chunks: pieces(['one\n', 'two\n']) }),
+  chunks: () => ({ contentType: 'application/x-ndjson', chunks: streamTexts(['one\n', 'two\n']) }),
 }
 
-async function* pieces(texts: readonly string[]): AsyncGenerator<string> {
+async function* streamTexts(texts: readonly string[]): AsyncGenerator<string> {
   yield* texts
 }
 
 const id = '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11'
 const item = `/api/items/${id}`
 
-function open(own: Partial<Handlers<typeof routes>> = {}, options: Parameters<typeof Trial.of>[2] = {}) {
-  return Trial.of(routes, { ...handlers, ...own }, options)
+function open(own: Partial<Handlers<typeof routes>> = {}, options: Parameters<typeof TestServer.start>[2] = {}) {
+  return TestServer.start(routes, { ...handlers, ...own }, options)
 }
 
 test.for([
@@ -157,7 +157,7 @@ test('a GET may carry a body where the route takes one', async () => {
 })
 
 const json = { 'content-type': 'application/json' }
-test.for<[string, Call['body'] & {}, (string | number)[]]>([
+test.for<[string, CallOptions['body'] & {}, (string | number)[]]>([
   ['an empty body', '', ['body']],
   ['broken JSON', '{"title":', ['body']],
   ['bytes that are not UTF-8', Buffer.from([0x22, 0xff, 0x22]), ['body']],
@@ -299,7 +299,7 @@ test('each code of a Problem has its status, also when it is thrown later', asyn
     const { error_id, ...body } = JSON.parse(answer.text)
     expect([answer.status, body]).toEqual([status, { detail: 'because' }])
     // What is not the caller's fault is told to the log, once, under the id that the caller is given.
-    const told = trial.lines.filter(({ members }) => members?.error_id !== undefined)
+    const told = trial.logEntries.filter(({ members }) => members?.error_id !== undefined)
     expect(told.map(({ members }) => members?.error_id)).toEqual(status < 500 ? [] : [error_id])
     if (status >= 500) expect(told[0]?.members?.error).toContain('because')
   }
@@ -322,11 +322,11 @@ test.for([true, false])(
       detail: 'Internal Server Error',
       error_id: expect.stringMatching(/^[0-9a-f]{16}$/),
     })
-    const lines = trial.lines.filter(({ level }) => level === 'error')
+    const lines = trial.logEntries.filter(({ level }) => level === 'error')
     expect(lines).toHaveLength(1)
     expect(lines[0]?.members).toMatchObject({ error_id: body.error_id, method: 'POST', route: '/api/run' })
     expect(lines[0]?.members?.error).toMatch(/the reason[\s\S]*caused by: Error: the cause/)
-    expect(JSON.stringify(trial.lines)).not.toContain('hidden')
+    expect(JSON.stringify(trial.logEntries)).not.toContain('hidden')
   },
 )
 
@@ -334,7 +334,7 @@ test('a request leaves one line for debugging, with its pattern and without its 
   await using trial = await open()
   await trial.call(`${item}?name=private`)
   const members = { method: 'GET', route: '/api/items/{id}', status: 200, duration_ms: expect.any(Number) }
-  expect(trial.lines).toEqual([{ level: 'debug', message: 'request', members }])
+  expect(trial.logEntries).toEqual([{ level: 'debug', message: 'request', members }])
 })
 
 test('bytes go out as they are, with the status, type and headers of the handler', async () => {
@@ -382,16 +382,16 @@ test('a stream is sent in order, with backpressure', async () => {
 })
 
 test('a stream that fails before its first chunk is answered with a status', async () => {
-  await using trial = await open({ chunks: () => ({ contentType: 'text/plain', chunks: failing(0) }) })
+  await using trial = await open({ chunks: () => ({ contentType: 'text/plain', chunks: failAfter(0) }) })
   expect(await trial.call('/api/chunks')).toMatchObject({ status: 409, text: '{"detail":"no more"}' })
 })
 
 test('a stream that fails later is cut, so that no part passes for the whole', async () => {
-  await using trial = await open({ chunks: () => ({ contentType: 'text/plain', chunks: failing(3) }) })
+  await using trial = await open({ chunks: () => ({ contentType: 'text/plain', chunks: failAfter(3) }) })
   await expect(trial.call('/api/chunks')).rejects.toMatchObject({ code: 'ECONNRESET' })
 })
 
-async function* failing(after: number): AsyncGenerator<string> {
+async function* failAfter(after: number): AsyncGenerator<string> {
   for (let n = 0; n < after; n++) yield 'some text\n'
   throw new Problem('conflict', 'no more')
 }
@@ -405,7 +405,7 @@ test('a client that leaves ends the stream and aborts the signal', async () => {
   await once(answer, 'data')
   answer.destroy()
   expect(await ended).toBe(true)
-  expect(trial.lines.filter(({ level }) => level === 'error')).toEqual([])
+  expect(trial.logEntries.filter(({ level }) => level === 'error')).toEqual([])
 })
 
 test('a reader of a stream that stands still is cut off, one that is kept waiting is not', async () => {
@@ -494,7 +494,7 @@ test('with keys the description and unknown paths need one too', async () => {
   expect((await trial.call('/health')).status).toBe(200)
 })
 
-async function get(trial: Trial, path: string) {
+async function get(trial: TestServer, path: string) {
   const outgoing = request({ host: '127.0.0.1', port: trial.port, path, agent: false }).end()
   const [answer] = await once(outgoing, 'response')
   return answer

@@ -1,5 +1,5 @@
-export { type App, type AppOptions, app } from './app.ts'
-export { isLoopback, type Pass } from './auth/guard.ts'
+export { type App, type AppOptions, createApp } from './app.ts'
+export { isLoopback, type PageCredential } from './auth/guard.ts'
 export type {
   Frame,
   Handler,
@@ -11,15 +11,15 @@ export type {
   SocketRoute,
   Upload,
 } from './core/handler.ts'
-export { reach } from './core/unix-fetch.ts'
+export { unixFetch } from './core/unix-fetch.ts'
 export { type Listening, type ListenOptions, listen } from './listen.ts'
-export type { Relay, RelayRequest, RelayTarget } from './proxy/reverse-proxy.ts'
-export { frame } from './sockets/frame.ts'
-export { contentTypeOf } from './static/content-types.ts'
-export { type FoundFile, fileReply } from './static/file-reply.ts'
-export { below, type Found } from './static/resolve-within.ts'
-export { asksForPage, Site } from './static/site.ts'
+export type { ProxyRoute, ProxyRequest, ProxyTarget } from './proxy/reverse-proxy.ts'
+export { createFrame } from './sockets/frame.ts'
+export { contentTypeForPath } from './static/content-types.ts'
+export { type ResolvedFile, fileReply } from './static/file-reply.ts'
+export { resolveWithin, type ResolvedPath } from './static/resolve-within.ts'
+export { acceptsHtml, Site } from './static/site.ts'
 export type { AuditCaller } from './telemetry/audit.ts'
-export { logTo } from './telemetry/logger.ts'
+export { createLogger } from './telemetry/logger.ts'
 export { type OpenTelemetry, openTelemetry } from './telemetry/telemetry.ts'
-export { type OpenSpan, type Traces, tracedFetch } from './telemetry/traces.ts'
+export { type ActiveSpan, type Traces, tracedFetch } from './telemetry/traces.ts'

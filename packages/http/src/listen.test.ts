@@ -4,10 +4,10 @@ import { connect } from 'node:net'
 import { type Route, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { app } from './app.ts'
+import { createApp } from './app.ts'
 import type { Handlers } from './core/handler.ts'
 import { listen } from './listen.ts'
-import { Trial } from './testing/test-server.ts'
+import { TestServer } from './testing/test-server.ts'
 
 const plain = { method: 'GET', tag: 'test', summary: 'test', responses: {} } as const
 const routes = {
@@ -44,7 +44,7 @@ async function aborted(signal: AbortSignal): Promise<void> {
 }
 
 function silent(options: { keys?: Secret[] } = {}) {
-  return app({}, {}, { openapi: {}, log: () => {}, ...options })
+  return createApp({}, {}, { openapi: {}, log: () => {}, ...options })
 }
 
 test('a host that others reach is refused without a key, with what to do', async () => {
@@ -57,7 +57,7 @@ test('a host that others reach is refused without a key, with what to do', async
 })
 
 test('a taken port is told in plain words', async () => {
-  await using trial = await Trial.of(routes, handlers)
+  await using trial = await TestServer.start(routes, handlers)
   const second = listen(silent(), { host: '127.0.0.1', port: trial.port })
   await expect(second).rejects.toThrow(`Cannot listen on 127.0.0.1 port ${trial.port}: the port is in use`)
 })
@@ -69,7 +69,7 @@ test('localhost answers on each of its addresses', async () => {
 })
 
 test('a stop closes sockets with 1001, ends streams, and lets running requests finish', async () => {
-  const trial = await Trial.of(routes, handlers, { sockets })
+  const trial = await TestServer.start(routes, handlers, { sockets })
   const socket = new WebSocket(`ws://127.0.0.1:${trial.port}/socket`)
   await once(socket, 'open')
   const closed = once(socket, 'close')
@@ -92,7 +92,7 @@ test('a stop closes sockets with 1001, ends streams, and lets running requests f
 
 test('a stop cuts what does not end within its limit', async () => {
   const stuck = { ...handlers, slow: () => new Promise<never>(() => {}) }
-  const trial = await Trial.of(routes, stuck, { sockets })
+  const trial = await TestServer.start(routes, stuck, { sockets })
   const socket = connect(trial.port, '127.0.0.1')
   const key = 'dGhlIHNhbXBsZSBub25jZQ=='
   socket.write(
@@ -107,7 +107,7 @@ test('a stop cuts what does not end within its limit', async () => {
 })
 
 test('a connection that is kept alive does not hold up a stop', async () => {
-  const trial = await Trial.of(routes, handlers)
+  const trial = await TestServer.start(routes, handlers)
   const socket = connect(trial.port, '127.0.0.1')
   socket.write('GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n')
   await new Promise((resolve) => setTimeout(resolve, 30))

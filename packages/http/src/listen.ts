@@ -1,6 +1,6 @@
 import type { App } from './app.ts'
 import { isLoopback } from './auth/guard.ts'
-import { socketUrl } from './core/unix-socket.ts'
+import { unixSocketUrl } from './core/unix-socket.ts'
 
 export interface Listening {
   /** `http://127.0.0.1:8000`, or `http+unix://%2Frun%2Fx.sock` (see `reach`). */
@@ -38,42 +38,42 @@ export type ListenOptions = StopOptions & (PortAddress | SocketAddress)
 export async function listen(app: App, options: ListenOptions): Promise<Listening> {
   const { signal, stopMs = 5_000 } = options
   const { url, port } =
-    'socketPath' in options ? await openSocket(app, options) : await openPort(app, options)
-  let closed: Promise<void> | undefined
+    'socketPath' in options ? await bindSocket(app, options) : await bindPort(app, options)
+  let closing: Promise<void> | undefined
   const close = () => {
-    closed ??= app.close(stopMs)
-    return closed
+    closing ??= app.close(stopMs)
+    return closing
   }
   signal?.addEventListener('abort', () => void close(), { once: true })
   if (signal?.aborted) await close()
   return { url, port, close }
 }
 
-type Opened = Pick<Listening, 'url' | 'port'>
+type BoundAddress = Pick<Listening, 'url' | 'port'>
 
-async function openSocket(app: App, { socketPath }: SocketAddress): Promise<Opened> {
-  await opened(app, app.openSocket(socketPath), `Cannot listen on ${socketPath}`)
-  return { url: socketUrl(socketPath), port: 0 }
+async function bindSocket(app: App, { socketPath }: SocketAddress): Promise<BoundAddress> {
+  await withBindError(app, app.listenOnSocket(socketPath), `Cannot listen on ${socketPath}`)
+  return { url: unixSocketUrl(socketPath), port: 0 }
 }
 
-async function openPort(app: App, options: PortAddress): Promise<Opened> {
+async function bindPort(app: App, options: PortAddress): Promise<BoundAddress> {
   const { host } = options
   if (!app.hasKeys && !isLoopback(host)) {
     throw new Error(
       `Refusing to listen on ${host} without a session key: set SLIPWAY_SESSION_API_KEY, or listen on 127.0.0.1`,
     )
   }
-  const port = await opened(
+  const port = await withBindError(
     app,
-    app.open(host, options.port),
+    app.listenOnPort(host, options.port),
     `Cannot listen on ${host} port ${options.port}`,
   )
   return { url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`, port }
 }
 
-async function opened<T>(app: App, opening: Promise<T>, what: string): Promise<T> {
+async function withBindError<T>(app: App, binding: Promise<T>, what: string): Promise<T> {
   try {
-    return await opening
+    return await binding
   } catch (cause) {
     await app.close(0)
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined

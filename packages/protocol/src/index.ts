@@ -57,7 +57,7 @@ export {
   type ImportMeta,
   importMeta,
   importResult,
-  leafKey,
+  leafEventIdKey,
   patchConversationRequest,
   type SendMessageRequest,
   type ServerInfo,
@@ -68,8 +68,8 @@ export {
   startConversationRequest,
   stuckThresholds,
   success,
-  type Wire,
-  wire,
+  type WireVersion,
+  wireVersion,
 } from './agent-server/conversations/conversation.ts'
 export { editorRoutes } from './agent-server/editor/routes.ts'
 export {
@@ -126,30 +126,30 @@ export {
   type AgentProfileDiagnostics,
   type AgentProfileSummary,
   agentProfile,
-  type KeptAgentProfile,
+  type StoredAgentProfile,
   type OpenHandsProfile,
 } from './agent-server/profiles/agent-profile.ts'
 export { agentProfileRoutes } from './agent-server/profiles/agent-profile-routes.ts'
 export { type ProfileSummary, profileName } from './agent-server/profiles/llm-profile.ts'
-export { agentRoutes } from './agent-server/routes.ts'
+export { agentServerRoutes } from './agent-server/routes.ts'
 export { settingsRoutes } from './agent-server/settings/routes.ts'
 export {
   type AgentSettings,
   agentSettings,
   type ConversationSettings,
   conversationSettings,
-  type KeptSettings,
+  type StoredSettings,
   type SecretItem,
   type SettingsSchema,
   saveSecretRequest,
   secretName,
-  settings,
+  storedSettings,
   type UpdateSettingsRequest,
 } from './agent-server/settings/settings.ts'
 export {
   agentSettingsSchema,
   conversationSettingsSchema,
-  notInForms,
+  excludedSettings,
 } from './agent-server/settings/settings-forms.ts'
 export {
   type ExposedUrl,
@@ -170,12 +170,12 @@ export {
 } from './agent-server/workspaces/list.ts'
 export { workspacesListRoutes } from './agent-server/workspaces/list-routes.ts'
 export { must, unreachable } from './core/assert.ts'
-export { listSetting, numberSetting, parseSettings, settingsIn } from './core/environment.ts'
+export { listSetting, numberSetting, parseSettings, nonEmptyVariables } from './core/environment.ts'
 export { formatInstant, type Instant, parseInstant } from './core/instant.ts'
-export { isTooDeep, maxDepth } from './core/json-depth.ts'
-export type { Log } from './core/log-function.ts'
+export { exceedsMaxDepth, maxDepth } from './core/json-depth.ts'
+export type { LogFunction } from './core/log-function.ts'
 export {
-  atLeast,
+  isRiskAtLeast,
   type CriticResult,
   compareRisk,
   type ImageContent,
@@ -191,16 +191,16 @@ export {
   textContent,
 } from './core/message.ts'
 export {
-  Counts,
-  type Family,
-  family,
-  type Measures,
-  type Sample,
-  secondBounds,
-  Tallies,
-  Tally,
+  CounterVec,
+  type MetricFamily,
+  metricFamily,
+  type MetricsCollector,
+  type MetricSample,
+  durationBuckets,
+  HistogramVec,
+  Histogram,
 } from './core/metrics.ts'
-export { type Fault, invalid, Problem, type ProblemCode } from './core/problem.ts'
+export { type ValidationIssue, invalidInput, Problem, type ProblemCode } from './core/problem.ts'
 export {
   type EventFilter,
   type EventSortOrder,
@@ -219,8 +219,8 @@ export type {
   RouteResponse,
   RouteTable,
 } from './core/route.ts'
-export { type Telemetry, telemetryOf, telemetrySettings } from './core/telemetry.ts'
-export { faultsOf, type Schema, validated } from './core/validation-issues.ts'
+export { type Telemetry, parseTelemetry, telemetrySettings } from './core/telemetry.ts'
+export { validationIssues, type Schema, parseOrThrow } from './core/validation-issues.ts'
 export {
   defaultSource,
   type Event,
@@ -239,8 +239,8 @@ export {
   positionedEvent,
 } from './events/socket.ts'
 export { messageTexts } from './message-texts.ts'
-export { agentOpenApi, controlOpenApi, type OpenApi, openapi } from './openapi/openapi.ts'
-export { isSecretName, redact, redactText, secretTexts } from './redaction/redact.ts'
+export { agentServerOpenApi, sandboxServerOpenApi, type OpenApi, buildOpenApi } from './openapi/openapi.ts'
+export { isSecretName, redact, redactText, findSecretTexts } from './redaction/redact.ts'
 export { Secret } from './redaction/secret.ts'
 export { type Scope, type UserSettings, userSettings } from './sandbox-server/account.ts'
 export {
@@ -252,7 +252,7 @@ export {
   startTaskStatus,
 } from './sandbox-server/app-conversation.ts'
 export { appConversationRoutes } from './sandbox-server/app-conversation-routes.ts'
-export { controlRoutes } from './sandbox-server/routes.ts'
+export { sandboxServerRoutes } from './sandbox-server/routes.ts'
 export {
   type SandboxInfo,
   type SandboxSpec,
@@ -262,8 +262,8 @@ export {
   sandboxStatus,
 } from './sandbox-server/sandbox.ts'
 export { sandboxRoutes } from './sandbox-server/sandbox-routes.ts'
-export { homeRoutes } from './sandbox-server/webhook-routes.ts'
-export { actionParameters, parametersOf, parseAction, parseArguments } from './tools/action-parameters.ts'
+export { webhookRoutes } from './sandbox-server/webhook-routes.ts'
+export { actionParameters, schemaParameters, parseAction, parseArguments } from './tools/action-parameters.ts'
 export {
   type Action,
   action,
@@ -273,5 +273,5 @@ export {
   toolDefinition,
   toolDefinitions,
 } from './tools/registry.ts'
-export { type TaskAction, type TaskObservation, task, taskAction } from './tools/task.ts'
-export { type OwnTool, toolName } from './tools/tool.ts'
+export { type TaskAction, type TaskObservation, taskTool, taskAction } from './tools/task.ts'
+export { type BuiltInTool, toolName } from './tools/tool.ts'

@@ -3,13 +3,13 @@
  * reasoning. Takes any JSON value; what is no MessageEvent, or has another shape there, has no texts.
  */
 export function messageTexts(event: unknown): string[] {
-  if (member(event, 'kind') !== 'MessageEvent') return []
-  const llmMessage = member(event, 'llm_message')
+  if (getMember(event, 'kind') !== 'MessageEvent') return []
+  const llmMessage = getMember(event, 'llm_message')
   const texts = [
-    ...contentTexts(member(llmMessage, 'content')),
-    ...contentTexts(member(event, 'extended_content')),
+    ...contentTexts(getMember(llmMessage, 'content')),
+    ...contentTexts(getMember(event, 'extended_content')),
   ]
-  const reasoning = member(llmMessage, 'reasoning_content')
+  const reasoning = getMember(llmMessage, 'reasoning_content')
   return typeof reasoning === 'string' ? [...texts, reasoning] : texts
 }
 
@@ -17,15 +17,15 @@ export function messageTexts(event: unknown): string[] {
 function contentTexts(content: unknown): string[] {
   if (typeof content === 'string') return [content]
   if (!Array.isArray(content)) return []
-  return content.flatMap((part) => (typeof part === 'string' ? [part] : (textOf(part) ?? [])))
+  return content.flatMap((part) => (typeof part === 'string' ? [part] : (partText(part) ?? [])))
 }
 
-function textOf(part: unknown): string | undefined {
-  const text = member(part, 'text')
+function partText(part: unknown): string | undefined {
+  const text = getMember(part, 'text')
   return typeof text === 'string' ? text : undefined
 }
 
-function member(value: unknown, name: string): unknown {
+function getMember(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? Reflect.get(value, name)
     : undefined

@@ -1,22 +1,22 @@
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
-import { app, listen, logTo, openTelemetry, reach as plainReach, tracedFetch } from '@slipway/http'
-import { controlOpenApi, controlRoutes } from '@slipway/protocol'
-import { Cipher, openLedger, openStorage } from '@slipway/storage'
+import { createApp, listen, createLogger, openTelemetry, unixFetch as plainReach, tracedFetch } from '@slipway/http'
+import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
+import { Cipher, openControlPlaneStore, openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
 import { Quota } from './accounts/quota.ts'
-import { Documents } from './accounts/sealed-documents.ts'
-import { Lanes } from './async/keyed-mutex.ts'
+import { SealedDocuments } from './accounts/sealed-documents.ts'
+import { KeyedMutex } from './async/keyed-mutex.ts'
 import { bootstrapKey } from './auth/api-keys.ts'
-import { auditCaller, Callers } from './auth/authenticator.ts'
+import { auditCaller, Authenticator } from './auth/authenticator.ts'
 import type { Backend } from './backends/backend.ts'
 import { type Config, readConfig } from './config/config.ts'
-import { ConversationCalls } from './conversations/agent-calls.ts'
+import { AgentCalls } from './conversations/agent-calls.ts'
 import { Conversations } from './conversations/conversations.ts'
-import { Downloads } from './conversations/download.ts'
-import { Pending } from './conversations/pending-messages.ts'
-import { Removals } from './conversations/records/removed-conversations.ts'
+import { ConversationDownloads } from './conversations/download.ts'
+import { PendingMessages } from './conversations/pending-messages.ts'
+import { RemovedConversations } from './conversations/records/removed-conversations.ts'
 import { appConversationHandlers } from './handlers/app-conversations.ts'
 import { eventHandlers } from './handlers/events.ts'
 import { healthHandlers } from './handlers/health.ts'
@@ -26,15 +26,15 @@ import { secretHandlers } from './handlers/secrets.ts'
 import { settingsHandlers } from './handlers/settings.ts'
 import { startTaskHandlers } from './handlers/start-tasks.ts'
 import { webhookHandlers } from './handlers/webhooks.ts'
-import { Home } from './ingest/event-ingest.ts'
-import { hostNames, SideDoors } from './network/internal-listeners.ts'
-import { sandboxRelay } from './network/sandbox-proxy.ts'
+import { EventIngest } from './ingest/event-ingest.ts'
+import { allowedHostNames, InternalListeners } from './network/internal-listeners.ts'
+import { sandboxProxyRoute } from './network/sandbox-proxy.ts'
 import { Sandboxes } from './sandboxes/sandboxes.ts'
-import { Specs } from './sandboxes/specs.ts'
+import { SandboxSpecs } from './sandboxes/specs.ts'
 import { openBackends } from './server/open-backends.ts'
-import { stateNumbers } from './server/state-metrics.ts'
-import { Starts } from './start/conversation-starter.ts'
-import { prepareLimits } from './start/prepare-workspace.ts'
+import { stateMetrics } from './server/state-metrics.ts'
+import { ConversationStarter } from './start/conversation-starter.ts'
+import { defaultPrepareTimeouts } from './start/prepare-workspace.ts'
 
 export interface ServeOptions {
   readonly host: string
@@ -64,166 +64,166 @@ export interface ServeOptions {
 export async function serve(options: ServeOptions): Promise<void> {
   const config = readConfig(options.env)
   const directory = resolve(options.data)
-  const log = logTo(process.stderr, config.logLevel)
-  const about = { service: 'slipway-sandbox-server', version: ownPackage.version, log }
-  await using telemetry = await openTelemetry(config.telemetry, about)
-  const reach = tracedFetch(plainReach, telemetry.traces)
+  const log = createLogger(process.stderr, config.logLevel)
+  const serviceInfo = { service: 'slipway-sandbox-server', version: ownPackage.version, log }
+  await using telemetry = await openTelemetry(config.telemetry, serviceInfo)
+  const fetch = tracedFetch(plainReach, telemetry.traces)
   const now = () => Date.now() * 1000
   await using storage = await openStorage({ directory, log })
-  await using ledger = await openLedger({ directory, log })
+  await using controlPlane = await openControlPlaneStore({ directory, log })
   const cipher = await Cipher.open({ directory, secretKey: config.secretKey, log })
-  const key = await bootstrapKey(ledger.people, {
-    isWanted: options.isKeyWanted,
+  const key = await bootstrapKey(controlPlane.users, {
+    isRequested: options.isKeyWanted,
     isConfigured: config.keys.length > 0,
     now: now(),
   })
-  const doorDirectory = join(directory, 'door')
+  const socketDirectory = join(directory, 'door')
   const backends = await openBackends(config, {
     directory,
-    doorDirectory,
-    ledgerId: ledger.id,
+    socketDirectory,
+    ledgerId: controlPlane.id,
     agent: options.agent,
     log,
   })
-  const specs = new Specs(config.specs, [...backends.keys()], now())
+  const specs = new SandboxSpecs(config.specs, [...backends.keys()], now())
   // The address is known once the server listens; nothing asks for it before.
-  const heard = { url: '', port: 0 }
+  const listenAddress = { url: '', port: 0 }
   await using sandboxes = new Sandboxes({
-    ledger,
+    controlPlane,
     cipher,
     backends: [...backends.values()],
     specs,
     log,
-    publicUrl: () => config.publicUrl ?? heard.url,
-    hostPort: () => heard.port,
+    publicUrl: () => config.publicUrl ?? listenAddress.url,
+    hostPort: () => listenAddress.port,
     expose: config.expose,
-    allowedOrigins: origins(config),
+    allowedOrigins: agentServerOrigins(config),
     cap: { maxSandboxes: config.maxSandboxes, policy: config.maxSandboxesPolicy },
     startMs: config.startMs,
     reconcileMs: config.reconcileMs,
     idleSeconds: config.idleSeconds,
     maxSessionSeconds: config.maxSessionSeconds,
     deleteAfterSeconds: config.deleteAfterSeconds,
-    onRunning: (id) => pending.deliverIn(id),
+    onRunning: (id) => pendingMessages.deliverToSandbox(id),
     ...(options.onStep === undefined ? {} : { onStep: options.onStep }),
   })
-  const documents = new Documents(ledger.documents, cipher)
+  const documents = new SealedDocuments(controlPlane.documents, cipher)
   const accounts = new Accounts({ documents, model: config.model, maxProfiles: config.maxProfiles })
-  const quota = new Quota({ people: ledger.people, rows: ledger.quota, limit: config.dailyLimit, now })
-  const callers = new Callers({ people: ledger.people, sandboxes, keys: config.keys, now })
-  const removals = new Removals(ledger.documents)
-  const lanes = new Lanes()
-  await using pending = new Pending({ ledger, sandboxes, log, now }, lanes)
-  await using starts = new Starts({
-    ledger,
+  const quota = new Quota({ users: controlPlane.users, rows: controlPlane.quota, limit: config.dailyLimit, now })
+  const authenticator = new Authenticator({ users: controlPlane.users, sandboxes, keys: config.keys, now })
+  const removedConversations = new RemovedConversations(controlPlane.documents)
+  const conversationMutex = new KeyedMutex()
+  await using pendingMessages = new PendingMessages({ controlPlane, sandboxes, log, now }, conversationMutex)
+  await using starter = new ConversationStarter({
+    controlPlane,
     storage,
     sandboxes,
     accounts,
     quota,
-    removals,
-    lanes,
-    reach,
+    removedConversations,
+    conversationMutex,
+    fetch,
     now,
     log,
     waitMs: config.startWaitMs,
-    limits: prepareLimits,
-    deliver: (conversation) => pending.deliver(conversation),
+    limits: defaultPrepareTimeouts,
+    deliver: (conversation) => pendingMessages.deliver(conversation),
   })
   const conversations = new Conversations({
-    ledger,
+    controlPlane,
     storage,
     sandboxes,
-    starts,
-    pending,
-    removals,
-    lanes,
+    starter,
+    pendingMessages,
+    removedConversations,
+    conversationMutex,
     log,
     now,
   })
-  const home = new Home({
+  const ingest = new EventIngest({
     storage,
-    conversations: ledger.conversations,
-    removals,
-    lanes,
-    onRemoved: (conversation, sandbox) => conversations.removeLate(conversation, sandbox),
+    conversations: controlPlane.conversations,
+    removedConversations,
+    conversationMutex,
+    onRemoved: (conversation, sandbox) => conversations.removeInBackground(conversation, sandbox),
     log,
     now,
   })
-  const inside = {
-    ...webhookHandlers({ home, pending }),
+  const sandboxFacingHandlers = {
+    ...webhookHandlers({ ingest, pendingMessages }),
     ...secretHandlers({ accounts }),
   }
   const handlers = {
-    ...inside,
+    ...sandboxFacingHandlers,
     ...healthHandlers({ version: ownPackage.version, backends }),
     ...sandboxHandlers({ sandboxes, specs }),
-    ...startTaskHandlers({ starts, startTasks: ledger.startTasks }),
+    ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
     ...appConversationHandlers({
       conversations,
-      calls: new ConversationCalls({ ledger, sandboxes, lanes, reach }),
-      downloads: new Downloads({ log: storage.log, records: storage.conversations }),
-      pending,
+      calls: new AgentCalls({ controlPlane, sandboxes, conversationMutex, fetch }),
+      downloads: new ConversationDownloads({ log: storage.log, records: storage.conversations }),
+      pendingMessages,
       accounts,
-      count: (scope, filter) => ledger.conversations.count(scope, filter),
+      count: (scope, filter) => controlPlane.conversations.count(scope, filter),
     }),
     ...eventHandlers({ conversations, storage }),
-    ...keyHandlers({ people: ledger.people, sandboxes: ledger.sandboxes, quota, now }),
-    ...settingsHandlers({ accounts, people: ledger.people, sandboxes }),
+    ...keyHandlers({ users: controlPlane.users, sandboxes: controlPlane.sandboxes, quota, now }),
+    ...settingsHandlers({ accounts, users: controlPlane.users, sandboxes }),
   }
-  const identify = callers.identify.bind(callers)
+  const identify = authenticator.authenticate.bind(authenticator)
   const basePath = config.publicUrl === undefined ? '/' : new URL(config.publicUrl).pathname
-  const web = app(controlRoutes, handlers, {
-    openapi: controlOpenApi,
+  const httpApp = createApp(sandboxServerRoutes, handlers, {
+    openapi: sandboxServerOpenApi,
     openDocs: true,
-    relays: [sandboxRelay({ sandboxes, callerOf: (header) => callers.of(header) })],
+    proxyRoutes: [sandboxProxyRoute({ sandboxes, authenticateCaller: (header) => authenticator.authenticateCaller(header) })],
     identify,
     ...telemetry,
     auditCaller,
     ...(basePath === '/' ? {} : { basePath }),
     log,
-    allowedHosts: hostNames(config.allowedHosts, backends.values()),
+    allowedHosts: allowedHostNames(config.allowedHosts, backends.values()),
     allowedOrigins: config.allowedOrigins,
   })
-  telemetry.metrics.from.add(
-    () => storage.measures(),
-    () => stateNumbers({ sandboxes: ledger.sandboxes, steps: sandboxes.steps, starts }),
+  telemetry.metrics.registry.add(
+    () => storage.metricFamilies(),
+    () => stateMetrics({ sandboxes: controlPlane.sandboxes, steps: sandboxes.steps, starts: starter }),
   )
-  await starts.recover()
-  const listening = await listen(web, { host: options.host, port: options.port })
+  await starter.recover()
+  const listening = await listen(httpApp, { host: options.host, port: options.port })
   await using cleanup = new AsyncDisposableStack()
   // Also when what follows fails: an open listener would keep the process alive, without anything behind it.
   cleanup.defer(() => listening.close())
-  heard.url = listening.url
-  heard.port = listening.port
-  await using _doors = new SideDoors({
-    handlers: inside,
+  listenAddress.url = listening.url
+  listenAddress.port = listening.port
+  await using _internalListeners = new InternalListeners({
+    handlers: sandboxFacingHandlers,
     identify,
     backends,
     port: listening.port,
     host: options.host,
-    doorDirectory,
+    socketDirectory,
     telemetry,
     log,
   })
-  await sandboxes.begin()
+  await sandboxes.startReconciling()
   log('debug', 'listening', { url: listening.url })
-  options.ready?.({ url: config.publicUrl ?? listening.url, key, notes: await notesOf(backends) })
+  options.ready?.({ url: config.publicUrl ?? listening.url, key, notes: await isolationNotes(backends) })
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()
 }
 
 /** Pages of these origins may call the agent servers too: those of the configuration, and those of this server. */
-function origins({ allowedOrigins, publicUrl }: Config): string[] {
+function agentServerOrigins({ allowedOrigins, publicUrl }: Config): string[] {
   return [...allowedOrigins, ...(publicUrl === undefined ? [] : [new URL(publicUrl).origin])]
 }
 
 /** What an operator should know of the sandboxes, in words. */
-async function notesOf(backends: ReadonlyMap<string, Backend>): Promise<string[]> {
-  const told = await Promise.all(
+async function isolationNotes(backends: ReadonlyMap<string, Backend>): Promise<string[]> {
+  const noteLists = await Promise.all(
     [...backends.values()].map(async (backend) => {
       const { notes } = await backend.isolation().catch((error: Error) => ({ notes: [error.message] }))
       return notes.map((note) => `${backend.name}: ${note}`)
     }),
   )
-  return told.flat()
+  return noteLists.flat()
 }

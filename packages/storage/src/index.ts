@@ -3,13 +3,13 @@ export type {
   AppConversationFilter,
   AppConversationRow,
   AppConversationRows,
-  DocumentRows,
-  Ledger,
+  DocumentStore,
+  ControlPlaneStore,
   OrgRow,
   PageQuery,
   PendingMessageRow,
   PendingMessageRows,
-  PeopleRows,
+  UserRows,
   QuotaRows,
   RowPage,
   RowSort,
@@ -19,36 +19,36 @@ export type {
   StartTaskRow,
   StartTaskRows,
   UserRow,
-  Wanted,
+  DesiredState,
 } from './control-plane/control-plane-store.ts'
 export type {
   ConversationQuery,
   ConversationRecord,
   ConversationSort,
-  Records,
+  ConversationRecords,
   Snapshot,
   TagFilter,
-  Vault,
+  SealedState,
 } from './conversations/conversation-records.ts'
-export { exportEvents, gzipped } from './conversations/export.ts'
-export type { Import } from './conversations/import-session.ts'
+export { exportEvents, gzipStream } from './conversations/export.ts'
+export type { ImportSession } from './conversations/import-session.ts'
 export type { Storage } from './conversations/storage.ts'
-export { zippedConversation } from './conversations/zip.ts'
+export { zipConversation } from './conversations/zip.ts'
 export { Cipher } from './crypto/cipher.ts'
-export type { Behind, Deliveries } from './deliveries/deliveries.ts'
+export type { PendingDelivery, Deliveries } from './deliveries/deliveries.ts'
 export {
   type AppendOptions,
   type EventDraft,
   type EventLog,
   type EventPage,
   type EventQuery,
-  isReceived,
+  isReceivedEvent,
   type PagedEvent,
   type ReceivedEvent,
   type StoredEvent,
 } from './event-log/event-log.ts'
-export { listBytes, pageBytes } from './event-log/page-bytes.ts'
-export { eventFaults, parseLine, received, statedStatus } from './event-log/received-event.ts'
-export { codeOf, syncDirectory, writeFileDurably } from './fs/write-file-atomic.ts'
-export { type LedgerOptions, openLedger } from './sqlite/control-plane/control-plane-store.ts'
+export { eventListBytes, pageBytes } from './event-log/page-bytes.ts'
+export { eventIssues, parseEventLine, toReceivedEvent, readExecutionStatus } from './event-log/received-event.ts'
+export { errorCode, syncDirectory, writeFileAtomic } from './fs/write-file-atomic.ts'
+export { type ControlPlaneStoreOptions, openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'
 export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'

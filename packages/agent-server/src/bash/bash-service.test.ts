@@ -3,24 +3,24 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { Bash, type BashOptions } from './bash-service.ts'
+import { BashService, type BashServiceOptions } from './bash-service.ts'
 
-const live = new AbortController().signal
+const neverAborted = new AbortController().signal
 
 /** A bash in a directory of its own, which is also where its commands run. */
-async function opened(more: Partial<BashOptions> & { readonly path?: string } = {}) {
+async function openService(more: Partial<BashServiceOptions> & { readonly path?: string } = {}) {
   const path = more.path ?? mkdtempSync(join(tmpdir(), 'slipway-bash-'))
-  const bash = await Bash.open({
+  const bash = await BashService.open({
     directory: join(path, 'bash'),
     workingDirectory: path,
     environment: { PATH: process.env.PATH ?? '/usr/bin:/bin', MARK: 'seen' },
-    hidden: ['hunter2-is-secret'],
+    redactedValues: ['hunter2-is-secret'],
     log: () => {},
     now: () => Date.now() * 1000,
     retentionMs: undefined,
     ...more,
   })
-  const run = (command: string, timeout = 60, cwd?: string) => bash.execute({ command, timeout, cwd }, live)
+  const run = (command: string, timeout = 60, cwd?: string) => bash.execute({ command, timeout, cwd }, neverAborted)
   const search = async (query: object = {}) => {
     const defaults = { sort_order: 'TIMESTAMP', limit: 100, page_id: undefined } as const
     return JSON.parse((await bash.events.search({ ...defaults, ...query })).toString())
@@ -38,7 +38,7 @@ async function opened(more: Partial<BashOptions> & { readonly path?: string } = 
 }
 
 /** The numbers of living processes whose command line holds a text. */
-function alive(text: string): number[] {
+function livingPids(text: string): number[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return []
     try {
@@ -49,12 +49,12 @@ function alive(text: string): number[] {
   })
 }
 
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await sleep(20)
+async function waitUntil(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await sleep(20)
 }
 
 test('a command answers its output, its code and its environment, and finds nothing to read', async () => {
-  await using it = await opened()
+  await using it = await openService()
   expect(await it.run('echo "$MARK"; echo wrong >&2; cat; pwd; exit 3')).toMatchObject({
     order: 0,
     exit_code: 3,
@@ -68,7 +68,7 @@ test('a command answers its output, its code and its environment, and finds noth
 })
 
 test('what cannot be run is over with -1 and says why', async () => {
-  await using it = await opened()
+  await using it = await openService()
   const missing = join(it.path, 'missing')
   expect(await it.run('true', 60, missing)).toMatchObject({
     exit_code: -1,
@@ -80,7 +80,7 @@ test('what cannot be run is over with -1 and says why', async () => {
 })
 
 test('a command that takes too long is ended with all that it has started, also what does not listen', async () => {
-  await using it = await opened()
+  await using it = await openService()
   const mark = `9${process.pid}.25`
   const command = `trap '' TERM; echo begun; sleep ${mark} & setsid sleep ${mark} & wait; wait`
   const output = await it.run(command, 1)
@@ -89,29 +89,29 @@ test('a command that takes too long is ended with all that it has started, also 
     stdout: 'begun\n',
     stderr: 'The command timed out after 1 seconds.',
   })
-  await until(() => alive(mark).length === 0)
+  await waitUntil(() => livingPids(mark).length === 0)
 })
 
 test('SIGTERM comes first, and what a command says about it is kept', async () => {
-  await using it = await opened()
+  await using it = await openService()
   const output = await it.run('trap "echo bye; exit 0" TERM; while :; do sleep 0.05; done', 1)
   expect(output).toMatchObject({ exit_code: -1, stdout: 'bye\n' })
 })
 
 test('what goes on in the background outlives its command, and not the server', async () => {
-  const it = await opened()
+  const it = await openService()
   const mark = `8${process.pid}.25`
   const output = await it.run(
     `sleep ${mark} & (cd /; exec setsid sleep ${mark}) > /dev/null 2>&1 & echo started`,
   )
   expect(output).toMatchObject({ exit_code: 0, stdout: 'started\n' })
-  await until(() => alive(mark).length === 2)
+  await waitUntil(() => livingPids(mark).length === 2)
   await it[Symbol.asyncDispose]()
-  await until(() => alive(mark).length === 0)
+  await waitUntil(() => livingPids(mark).length === 0)
 })
 
 test('long output comes in pieces of a million characters that lose and split nothing', async () => {
-  await using it = await opened()
+  await using it = await openService()
   const text = '€😀x'
   const count = 600_000
   const program = `process.stdout.write(${JSON.stringify(text)}.repeat(${count}))`
@@ -129,15 +129,15 @@ test('long output comes in pieces of a million characters that lose and split no
 })
 
 test('output is there while the command still runs, and secrets are in none of it, however it is cut', async () => {
-  await using it = await opened()
+  await using it = await openService()
   const command =
     'printf "first hunter2-is"; sleep 1.5; printf -- "-secret last"; until [ -e go ]; do sleep 0.05; done'
   const { id } = JSON.parse((await it.bash.start({ command, timeout: 60, cwd: undefined })).toString())
   const outputs = async () => (await it.search({ command_id__eq: id, kind__eq: 'BashOutput' })).items
-  await until(async () => (await outputs()).length > 0)
+  await waitUntil(async () => (await outputs()).length > 0)
   expect((await outputs())[0]).toMatchObject({ order: 0, exit_code: null, stdout: 'first ' })
   writeFileSync(join(it.path, 'go'), '')
-  await until(async () => (await outputs()).at(-1).exit_code !== null)
+  await waitUntil(async () => (await outputs()).at(-1).exit_code !== null)
   const text = (await outputs()).map((item: { stdout: string | null }) => item.stdout ?? '').join('')
   expect(text).toBe('first <secret-hidden> last')
   const echo = await it.run('echo hunter2-is-secret')
@@ -147,13 +147,13 @@ test('output is there while the command still runs, and secrets are in none of i
 })
 
 test('what was held back because more could have come is there at the end', async () => {
-  await using it = await opened()
+  await using it = await openService()
   expect((await it.run('printf "x hunter2-is"')).stdout).toBe('x hunter2-is')
   expect((await it.run("printf 'a\\xe2\\x82'")).stdout).toBe('a\ufffd')
 })
 
 test('of endless output the beginning is kept, and how much was left out', async () => {
-  await using it = await opened({ maxOutputBytes: 3_000_000 })
+  await using it = await openService({ maxOutputBytes: 3_000_000 })
   const output = await it.run('yes 0123456789 | head -c 20000000; echo the end >&2')
   expect(output.exit_code).toBe(0)
   expect(output.stdout?.length).toBeGreaterThan(2_000_000)
@@ -163,34 +163,34 @@ test('of endless output the beginning is kept, and how much was left out', async
 })
 
 test('too many commands at a time are refused, and the others run', async () => {
-  await using it = await opened({ maxRunning: 2 })
+  await using it = await openService({ maxRunning: 2 })
   const start = () => it.bash.start({ command: 'sleep 30', timeout: 60, cwd: undefined })
   const outcomes = await Promise.allSettled([start(), start(), start()])
   expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected'])
 })
 
 test('who stops waiting does not end the command', async () => {
-  await using it = await opened()
+  await using it = await openService()
   const stop = new AbortController()
   const waiting = it.bash.execute(
     { command: 'sleep 0.3; echo done > file', timeout: 60, cwd: undefined },
     stop.signal,
   )
-  await until(async () => (await it.search()).items.length === 1)
+  await waitUntil(async () => (await it.search()).items.length === 1)
   stop.abort()
   await expect(waiting).rejects.toThrow('abort')
-  await until(async () => (await it.search()).items.length === 2)
+  await waitUntil(async () => (await it.search()).items.length === 2)
   expect(readFileSync(join(it.path, 'file'), 'utf8')).toBe('done\n')
 })
 
 test('a stop ends what runs, and keeps that it did', async () => {
-  const it = await opened()
+  const it = await openService()
   const { id } = JSON.parse(
     (await it.bash.start({ command: 'echo a; sleep 60', timeout: 90, cwd: undefined })).toString(),
   )
   await it.bash[Symbol.asyncDispose]()
   await expect(it.run('true')).rejects.toThrow('stopping')
-  await using again = await opened({ path: it.path })
+  await using again = await openService({ path: it.path })
   const { items } = await again.search({ command_id__eq: id })
   expect(items).toHaveLength(2)
   expect(items[1].exit_code).toBe(-1)

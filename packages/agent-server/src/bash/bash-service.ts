@@ -2,16 +2,16 @@ import { stat } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { resolve } from 'node:path'
 import { Secrets, Workspace } from '@slipway/agent'
-import { type BashOutput, Counts, type ExecuteBashRequest, Problem } from '@slipway/protocol'
-import { BashEvents, type BashEventsOptions } from './event-store.ts'
-import { BashRun } from './output-recorder.ts'
+import { type BashOutput, CounterVec, type ExecuteBashRequest, Problem } from '@slipway/protocol'
+import { BashEventStore, type BashEventStoreOptions } from './event-store.ts'
+import { OutputRecorder } from './output-recorder.ts'
 
-export interface BashOptions extends BashEventsOptions {
+export interface BashServiceOptions extends BashEventStoreOptions {
   /** Where commands run that name no directory. */
   readonly workingDirectory: string
   readonly environment: Readonly<Record<string, string>>
   /** Values that no output shows. */
-  readonly hidden: readonly string[]
+  readonly redactedValues: readonly string[]
   /** Most commands at a time; 100 unless given. */
   readonly maxRunning?: number
   /** Bytes of output that are kept of one command; 64 MiB unless given. */
@@ -22,59 +22,59 @@ export interface BashOptions extends BashEventsOptions {
  * Commands beside the conversations (wire 1.5): each runs in a process group of its own, and what it prints is kept as events.
  * What a command leaves running in the background goes on until the server stops.
  */
-export class Bash implements AsyncDisposable {
-  readonly events: BashEvents
+export class BashService implements AsyncDisposable {
+  readonly events: BashEventStore
   /** How commands ended. */
-  readonly ended = new Counts('outcome')
-  readonly #options: BashOptions
+  readonly endedCommands = new CounterVec('outcome')
+  readonly #options: BashServiceOptions
   readonly #workspace: Workspace
   readonly #secrets = new Secrets()
   readonly #running = new Map<string, Promise<void>>()
   readonly #stop = new AbortController()
   #starting = 0
 
-  private constructor(options: BashOptions, workspace: Workspace) {
+  private constructor(options: BashServiceOptions, workspace: Workspace) {
     this.#options = options
     this.#workspace = workspace
-    this.events = new BashEvents(options)
-    for (const value of options.hidden) this.#secrets.hide(value)
+    this.events = new BashEventStore(options)
+    for (const value of options.redactedValues) this.#secrets.addValue(value)
   }
 
-  static async open(options: BashOptions): Promise<Bash> {
+  static async open(options: BashServiceOptions): Promise<BashService> {
     const { workingDirectory: directory, environment: env } = options
-    const bash = new Bash(options, await Workspace.open({ directory, env, isConfined: false }))
+    const bash = new BashService(options, await Workspace.open({ directory, env, isConfined: false }))
     // Nobody has to wait until what a server that died has left is read, and ended.
-    const endLeft = async () => {
-      const ids = await bash.events.kept()
-      if (ids.size > 0) await Workspace.endLeft(ids)
+    const killLeftovers = async () => {
+      const ids = await bash.events.getRecoveredIds()
+      if (ids.size > 0) await Workspace.killOrphans(ids)
     }
-    endLeft().catch((error) => options.log('error', 'kept commands cannot be read', { error: String(error) }))
+    killLeftovers().catch((error) => options.log('error', 'kept commands cannot be read', { error: String(error) }))
     return bash
   }
 
   /** Commands that run. */
-  get running(): number {
+  get runningCount(): number {
     return this.#running.size
   }
 
   /** Starts a command and answers its event as JSON. Whatever comes of it, also that it cannot run, is in its output. */
   async start(request: ExecuteBashRequest): Promise<Buffer> {
-    return (await this.#begin(request)).line
+    return (await this.#launch(request)).line
   }
 
   /** Runs a command to its end; all of its output in one. The signal ends the waiting, not the command. */
   async execute(request: ExecuteBashRequest, signal: AbortSignal): Promise<BashOutput> {
-    const { id } = await this.#begin(request)
-    const { promise: left, reject } = Promise.withResolvers<never>()
-    const leave = () => reject(signal.reason)
-    signal.addEventListener('abort', leave, { once: true })
-    if (signal.aborted) leave()
+    const { id } = await this.#launch(request)
+    const { promise: aborted, reject } = Promise.withResolvers<never>()
+    const onAbort = () => reject(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
     try {
-      await Promise.race([this.#running.get(id), left])
+      await Promise.race([this.#running.get(id), aborted])
     } finally {
-      signal.removeEventListener('abort', leave)
+      signal.removeEventListener('abort', onAbort)
     }
-    const output = await this.events.whole(id)
+    const output = await this.events.getCombinedOutput(id)
     if (output === undefined) throw new Problem('conflict', 'The output of the command has been removed')
     return output
   }
@@ -87,7 +87,7 @@ export class Bash implements AsyncDisposable {
     await this.events[Symbol.asyncDispose]()
   }
 
-  async #begin(request: ExecuteBashRequest): Promise<{ id: string; line: Buffer }> {
+  async #launch(request: ExecuteBashRequest): Promise<{ id: string; line: Buffer }> {
     const { maxRunning = 100 } = this.#options
     if (this.#stop.signal.aborted) throw new Problem('unavailable', 'The server is stopping')
     if (this.#running.size + this.#starting >= maxRunning)
@@ -95,14 +95,14 @@ export class Bash implements AsyncDisposable {
     this.#starting++
     try {
       const { command, cwd, timeout } = request
-      const begun = await this.events.begin({
-        command: this.#secrets.mask(command),
-        cwd: cwd === undefined ? null : this.#secrets.mask(cwd),
+      const entry = await this.events.addCommand({
+        command: this.#secrets.redact(command),
+        cwd: cwd === undefined ? null : this.#secrets.redact(cwd),
         timeout,
       })
-      const run = this.#run(begun.id, request).finally(() => this.#running.delete(begun.id))
-      this.#running.set(begun.id, run)
-      return begun
+      const completion = this.#run(entry.id, request).finally(() => this.#running.delete(entry.id))
+      this.#running.set(entry.id, completion)
+      return entry
     } finally {
       this.#starting--
     }
@@ -111,35 +111,35 @@ export class Bash implements AsyncDisposable {
   /** Runs a command and keeps its output; it is over in any case. */
   async #run(id: string, request: ExecuteBashRequest): Promise<void> {
     const { maxOutputBytes = 64 * 1024 * 1024 } = this.#options
-    const run = new BashRun(this.events, { id, secrets: this.#secrets, maxOutputBytes })
+    const recorder = new OutputRecorder(this.events, { id, secrets: this.#secrets, maxOutputBytes })
     try {
-      const outcome = await this.#follow(run, id, request)
-      this.ended.add({ outcome: outcome.exitCode === 0 ? 'ok' : 'failed' })
-      await run.end(outcome)
+      const outcome = await this.#runProcess(recorder, id, request)
+      this.endedCommands.increment({ outcome: outcome.exitCode === 0 ? 'ok' : 'failed' })
+      await recorder.end(outcome)
     } catch (error) {
       this.#options.log('error', 'the output of a command is lost', { error: String(error) })
     }
   }
 
-  async #follow(run: BashRun, name: string, request: ExecuteBashRequest): Promise<Outcome> {
+  async #runProcess(recorder: OutputRecorder, name: string, request: ExecuteBashRequest): Promise<CommandOutcome> {
     const { command, cwd, timeout } = request
     const directory = resolve(this.#workspace.directory, cwd ?? '')
-    if (!(await isDirectory(directory))) return failed(`There is no directory ${directory}.`)
+    if (!(await isDirectory(directory))) return failedOutcome(`There is no directory ${directory}.`)
     if (Buffer.byteLength(command) > maxCommandBytes)
-      return failed(`The command is longer than ${maxCommandBytes} bytes.`)
+      return failedOutcome(`The command is longer than ${maxCommandBytes} bytes.`)
     try {
       const options = {
         name,
         cwd: directory,
         timeoutMs: timeout * 1000,
-        onOutput: (stream: 'stdout' | 'stderr', bytes: Buffer) => run.add(stream, bytes),
+        onOutput: (stream: 'stdout' | 'stderr', bytes: Buffer) => recorder.add(stream, bytes),
       }
-      const ending = await this.#workspace.follow('bash', ['-c', command], options, this.#stop.signal)
-      if (ending.isTimedOut) return failed(`The command timed out after ${timeout} seconds.`)
-      if (this.#stop.signal.aborted) return failed('The server was stopped while this command ran.')
-      return { exitCode: ending.exitCode ?? -numberOf(ending.signal), notice: undefined }
+      const result = await this.#workspace.runStreaming('bash', ['-c', command], options, this.#stop.signal)
+      if (result.isTimedOut) return failedOutcome(`The command timed out after ${timeout} seconds.`)
+      if (this.#stop.signal.aborted) return failedOutcome('The server was stopped while this command ran.')
+      return { exitCode: result.exitCode ?? -signalNumber(result.signal), notice: undefined }
     } catch (error) {
-      return failed(`The command could not be started: ${error instanceof Error ? error.message : error}`)
+      return failedOutcome(`The command could not be started: ${error instanceof Error ? error.message : error}`)
     }
   }
 }
@@ -148,16 +148,16 @@ export class Bash implements AsyncDisposable {
 const maxCommandBytes = 131_071
 
 /** How a command ended; the notice is added to what it wrote to standard error. */
-export interface Outcome {
+export interface CommandOutcome {
   readonly exitCode: number
   readonly notice: string | undefined
 }
 
-function failed(notice: string): Outcome {
+function failedOutcome(notice: string): CommandOutcome {
   return { exitCode: -1, notice }
 }
 
-function numberOf(signal: NodeJS.Signals | null): number {
+function signalNumber(signal: NodeJS.Signals | null): number {
   return signal === null ? 1 : constants.signals[signal]
 }
 

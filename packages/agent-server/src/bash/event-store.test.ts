@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { BashSearchQuery } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { BashEvents, type BashEventsOptions } from './event-store.ts'
+import { BashEventStore, type BashEventStoreOptions } from './event-store.ts'
 
 interface Item {
   readonly id: string
@@ -17,12 +17,12 @@ interface Item {
 }
 
 /** Kept events in a directory of their own, with a clock that is set by hand (microseconds). */
-function opened(
-  options: Partial<BashEventsOptions> = {},
+function openStore(
+  options: Partial<BashEventStoreOptions> = {},
   path = mkdtempSync(join(tmpdir(), 'slipway-bash-')),
 ) {
   const clock = { now: Date.parse('2026-03-01T10:00:00Z') * 1000 }
-  const events = new BashEvents({
+  const events = new BashEventStore({
     directory: join(path, 'bash'),
     log: () => {},
     now: () => clock.now,
@@ -39,17 +39,17 @@ function opened(
   const walk = async (query: Partial<BashSearchQuery> = {}) => {
     const ids: string[] = []
     for (let page_id: string | null | undefined; page_id !== null; ) {
-      const found = await page({ ...query, page_id })
-      ids.push(...found.ids)
-      page_id = found.next_page_id
+      const result = await page({ ...query, page_id })
+      ids.push(...result.ids)
+      page_id = result.next_page_id
     }
     return ids
   }
-  const begin = async (command = 'true') => (await events.begin({ command, cwd: null, timeout: 300 })).id
+  const begin = async (command = 'true') => (await events.addCommand({ command, cwd: null, timeout: 300 })).id
   const print = (id: string, order: number, stdout: string) =>
-    events.output(id, order, { exit_code: null, stdout, stderr: null })
+    events.addOutput(id, order, { exit_code: null, stdout, stderr: null })
   const end = (id: string, order: number) =>
-    events.output(id, order, { exit_code: 0, stdout: null, stderr: null })
+    events.addOutput(id, order, { exit_code: 0, stdout: null, stderr: null })
   return {
     events,
     path,
@@ -68,7 +68,7 @@ function opened(
 }
 
 test('events are found in order of time, each moment once, also when the clock stands still or goes back', async () => {
-  await using it = opened()
+  await using it = openStore()
   const id = await it.begin()
   it.clock.now -= 5_000_000
   for (let order = 0; order < 5; order++) await it.print(id, order, `${order}`)
@@ -80,7 +80,7 @@ test('events are found in order of time, each moment once, also when the clock s
 })
 
 test('filters keep what they say', async () => {
-  await using it = opened()
+  await using it = openStore()
   const [a, b] = [await it.begin('a'), await it.begin('b')]
   for (let order = 0; order < 3; order++) await it.print(a, order, 'x')
   await it.end(b, 0)
@@ -95,13 +95,13 @@ test('filters keep what they say', async () => {
 })
 
 test('pages of any size, order and filter come to the whole, also over a restart', async () => {
-  await using it = opened()
+  await using it = openStore()
   for (let n = 0; n < 6; n++) {
     const id = await it.begin()
     for (let order = 0; order < n; order++) await it.print(id, order, 'x'.repeat(n))
     await it.end(id, n)
   }
-  await using again = opened({ maxPageBytes: 900 }, it.path)
+  await using again = openStore({ maxPageBytes: 900 }, it.path)
   const all = (await it.page()).items
   await fc.assert(
     fc.asyncProperty(
@@ -136,7 +136,7 @@ test('pages of any size, order and filter come to the whole, also over a restart
 })
 
 test('a page id that a client has made of an event that it has seen goes on after it', async () => {
-  await using it = opened()
+  await using it = openStore()
   const id = await it.begin()
   for (let order = 0; order < 4; order++) await it.print(id, order, 'x')
   const { items, ids } = await it.page()
@@ -164,7 +164,7 @@ test('a page id that a client has made of an event that it has seen goes on afte
 })
 
 test('what ran when the process ended is over after a restart, and a half line is gone', async () => {
-  await using it = opened()
+  await using it = openStore()
   const id = await it.begin('sleep 9')
   await it.print(id, 0, 'so far')
   const ended = await it.begin()
@@ -176,7 +176,7 @@ test('what ran when the process ended is over after a restart, and a half line i
     '{"comm',
   )
   writeFileSync(join(it.path, 'bash', 'notes.txt'), 'not ours')
-  await using again = opened({}, it.path)
+  await using again = openStore({}, it.path)
   const { items } = await again.page({ command_id__eq: id })
   expect(items).toHaveLength(3)
   expect(items[2]).toMatchObject({ order: 1, exit_code: -1, stderr: expect.stringContaining('ended') })
@@ -186,12 +186,12 @@ test('what ran when the process ended is over after a restart, and a half line i
     .trimEnd()
     .split('\n')
   expect(lines.map((line) => JSON.parse(line).id)).toEqual(items.map((item) => item.id))
-  await using third = opened({}, it.path)
+  await using third = openStore({}, it.path)
   expect((await third.page()).items).toHaveLength(5)
 })
 
 test('the oldest commands that are over go first, whole, and none that runs', async () => {
-  await using it = opened({ maxEvents: 10 })
+  await using it = openStore({ maxEvents: 10 })
   const running = await it.begin('runs')
   const ids: string[] = []
   for (let n = 0; n < 8; n++) {
@@ -209,7 +209,7 @@ test('the oldest commands that are over go first, whole, and none that runs', as
 })
 
 test('bytes are bounded too', async () => {
-  await using it = opened({ maxBytes: 100_000 })
+  await using it = openStore({ maxBytes: 100_000 })
   for (let n = 0; n < 30; n++) {
     const id = await it.begin()
     await it.print(id, 0, 'x'.repeat(10_000))
@@ -220,7 +220,7 @@ test('bytes are bounded too', async () => {
 })
 
 test('commands go when they have been over for long enough', async () => {
-  await using it = opened({ retentionMs: 60_000 })
+  await using it = openStore({ retentionMs: 60_000 })
   const [a, b] = [await it.begin(), await it.begin()]
   await it.end(a, 0)
   it.clock.now += 59_000_000
@@ -232,7 +232,7 @@ test('commands go when they have been over for long enough', async () => {
 })
 
 test('to clear removes what is over and says how much that was', async () => {
-  await using it = opened()
+  await using it = openStore()
   const [a, b] = [await it.begin(), await it.begin()]
   await it.print(a, 0, 'x')
   await it.end(a, 1)
@@ -246,7 +246,7 @@ test('to clear removes what is over and says how much that was', async () => {
 })
 
 test('a tail gives each event once and in order, from the beginning or from now on, while many commands write', async () => {
-  await using it = opened()
+  await using it = openStore()
   const first = await it.begin('before')
   const stop = new AbortController()
   const collect = async (all: boolean) => {

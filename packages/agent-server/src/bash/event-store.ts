@@ -5,19 +5,19 @@ import {
   type BashOutput,
   type BashSearchQuery,
   formatInstant,
-  type Log,
+  type LogFunction,
   must,
   Problem,
 } from '@slipway/protocol'
-import { codeOf } from '@slipway/storage'
-import { Bell } from '../streams/event-frames.ts'
-import { type Entry, type Kept, listOf, loadFiles, makeFile, readLines } from './command-files.ts'
-import { BashIndex } from './event-index.ts'
-import { nameOf } from './page-id.ts'
+import { errorCode } from '@slipway/storage'
+import { Signal } from '../streams/event-frames.ts'
+import { type BashEventEntry, type CommandFile, toJsonArray, loadCommandFiles, createCommandFile, readLines } from './command-files.ts'
+import { BashEventIndex } from './event-index.ts'
+import { encodePageId } from './page-id.ts'
 
-export interface BashEventsOptions {
+export interface BashEventStoreOptions {
   readonly directory: string
-  readonly log: Log
+  readonly log: LogFunction
   /** Microseconds. */
   readonly now: () => number
   /** Commands that were over for longer are removed; undefined: none for its age. */
@@ -29,41 +29,41 @@ export interface BashEventsOptions {
   readonly maxPageBytes?: number
 }
 
-export type OutputDraft = Pick<BashOutput, 'exit_code' | 'stdout' | 'stderr'>
+export type BashOutputDraft = Pick<BashOutput, 'exit_code' | 'stdout' | 'stderr'>
 
-const cut = { exit_code: -1, stdout: null, stderr: 'The server ended while this command ran.' }
+const interruptedOutput = { exit_code: -1, stdout: null, stderr: 'The server ended while this command ran.' }
 
 /**
  * The commands that were run and their output, each moment once and in order. They survive the end of the process: the first
  * use reads what is there, and ends what was running. Whole commands are removed, the oldest first, and none that runs.
  */
-export class BashEvents implements AsyncDisposable {
-  readonly #options: BashEventsOptions
-  readonly #index = new BashIndex()
+export class BashEventStore implements AsyncDisposable {
+  readonly #options: BashEventStoreOptions
+  readonly #index = new BashEventIndex()
   readonly #running = new Map<string, FileHandle>()
   #lastInstant = 0
   /** One write at a time, so that what is seen is in order of time. */
-  #writing: Promise<unknown> = Promise.resolve()
+  #writeQueue: Promise<unknown> = Promise.resolve()
   #loading: Promise<void> | undefined
-  readonly #loadedIds = new Set<string>()
-  readonly #bells = new Set<Bell>()
+  readonly #recoveredIds = new Set<string>()
+  readonly #tailSignals = new Set<Signal>()
 
-  constructor(options: BashEventsOptions) {
+  constructor(options: BashEventStoreOptions) {
     this.#options = options
   }
 
   /** Keeps a command that begins; answers its line. A full disk is a Problem `storage_full`. */
-  async begin(
+  async addCommand(
     draft: Pick<BashCommand, 'command' | 'cwd' | 'timeout'>,
   ): Promise<{ id: string; line: Buffer }> {
-    return await this.#write(async () => {
+    return await this.#runExclusive(async () => {
       const id = newId()
       const instant = this.#nextInstant()
       const kind = 'BashCommand'
       const line = Buffer.from(JSON.stringify({ ...draft, id, timestamp: formatInstant(instant), kind }))
-      const { command, file } = await this.#make(id, instant, line)
+      const { command, file } = await this.#createFile(id, instant, line)
       this.#running.set(id, file)
-      this.#add({
+      this.#addEntry({
         command,
         commandId: id,
         id,
@@ -83,151 +83,151 @@ export class BashEvents implements AsyncDisposable {
    * Keeps a piece of the output of a command that runs; with an exit code it is the last one, and the command is over. False
    * says that the disk had no room: then a last piece is kept in memory, another one is lost.
    */
-  async output(commandId: string, order: number, draft: OutputDraft): Promise<boolean> {
-    return await this.#write(async () => {
-      const isKept = await this.#put(commandId, order, draft)
+  async addOutput(commandId: string, order: number, draft: BashOutputDraft): Promise<boolean> {
+    return await this.#runExclusive(async () => {
+      const isStored = await this.#appendOutput(commandId, order, draft)
       await this.#trim()
-      return isKept
+      return isStored
     })
   }
 
   /** The commands that were there at the start. */
-  async kept(): Promise<ReadonlySet<string>> {
-    await this.#loaded()
-    return this.#loadedIds
+  async getRecoveredIds(): Promise<ReadonlySet<string>> {
+    await this.#ensureLoaded()
+    return this.#recoveredIds
   }
 
   /** Bytes that are kept of a command. */
-  sizeOf(commandId: string): number {
-    return this.#index.command(commandId)?.sizeBytes ?? 0
+  getSizeBytes(commandId: string): number {
+    return this.#index.getCommand(commandId)?.sizeBytes ?? 0
   }
 
   /** One page as JSON: `{"items":[...],"next_page_id":...}`. An unknown page id is a Problem `invalid`. */
   async search({ limit, ...filters }: BashSearchQuery): Promise<Buffer> {
-    await this.#ready()
+    await this.#prepareRead()
     const { maxPageBytes = 8 * 1024 * 1024 } = this.#options
-    const found: Entry[] = []
+    const page: BashEventEntry[] = []
     let sizeBytes = 0
-    let next: Entry | undefined
-    for (const entry of this.#index.matching(filters)) {
+    let nextEntry: BashEventEntry | undefined
+    for (const entry of this.#index.search(filters)) {
       sizeBytes += entry.size
-      if (found.length === limit || (found.length > 0 && sizeBytes > maxPageBytes)) {
-        next = entry
+      if (page.length === limit || (page.length > 0 && sizeBytes > maxPageBytes)) {
+        nextEntry = entry
         break
       }
-      found.push(entry)
+      page.push(entry)
     }
-    const lines = (await readLines(found)).filter((line) => line !== undefined)
-    const nextPageId = JSON.stringify(next === undefined ? null : nameOf(next))
+    const lines = (await readLines(page)).filter((line) => line !== undefined)
+    const nextPageId = JSON.stringify(nextEntry === undefined ? null : encodePageId(nextEntry))
     return Buffer.concat([
       Buffer.from('{"items":'),
-      listOf(lines),
+      toJsonArray(lines),
       Buffer.from(`,"next_page_id":${nextPageId}}`),
     ])
   }
 
   /** The lines of events; undefined for the missing. */
   async get(ids: readonly string[]): Promise<(Buffer | undefined)[]> {
-    await this.#ready()
-    const entries = ids.map((id) => this.#index.entry(id))
+    await this.#prepareRead()
+    const entries = ids.map((id) => this.#index.getEntry(id))
     const lines = await readLines(entries.filter((entry) => entry !== undefined))
     return entries.map((entry) => (entry === undefined ? undefined : lines.shift()))
   }
 
   /** The output of a command that is over, all pieces as one; undefined when it has been removed. */
-  async whole(commandId: string): Promise<BashOutput | undefined> {
-    const outputs = this.#index.command(commandId)?.entries.slice(1) ?? []
+  async getCombinedOutput(commandId: string): Promise<BashOutput | undefined> {
+    const outputs = this.#index.getCommand(commandId)?.entries.slice(1) ?? []
     const lines = await readLines(outputs)
-    const pieces = lines.flatMap((line): BashOutput[] =>
+    const chunks = lines.flatMap((line): BashOutput[] =>
       line === undefined ? [] : [JSON.parse(line.toString())],
     )
-    const last = pieces.at(-1)
-    if (last === undefined || pieces.length < outputs.length) return undefined
-    const joined = (name: 'stdout' | 'stderr') => pieces.map((piece) => piece[name] ?? '').join('') || null
-    return { ...last, stdout: joined('stdout'), stderr: joined('stderr'), kind: last.kind }
+    const last = chunks.at(-1)
+    if (last === undefined || chunks.length < outputs.length) return undefined
+    const joinStream = (name: 'stdout' | 'stderr') => chunks.map((chunk) => chunk[name] ?? '').join('') || null
+    return { ...last, stdout: joinStream('stdout'), stderr: joinStream('stderr'), kind: last.kind }
   }
 
   /** Removes the commands that are over; answers how many events that were. */
   async clear(): Promise<number> {
-    return await this.#write(async () => await this.#remove(this.#index.over()))
+    return await this.#runExclusive(async () => await this.#remove(this.#index.listFinished()))
   }
 
   /** All lines from the first on, or those that come from now on, in order, each once, until the signal aborts. */
   async *tail(options: { readonly all: boolean; readonly signal: AbortSignal }): AsyncGenerator<Buffer[]> {
     const { all, signal } = options
-    await this.#ready()
-    const bell = new Bell()
-    const ring = () => bell.ring()
-    this.#bells.add(bell)
-    signal.addEventListener('abort', ring, { once: true })
+    await this.#prepareRead()
+    const wakeUp = new Signal()
+    const notify = () => wakeUp.notify()
+    this.#tailSignals.add(wakeUp)
+    signal.addEventListener('abort', notify, { once: true })
     let after = all ? 0 : this.#index.lastInstant
     try {
       while (!signal.aborted) {
-        const entries = this.#index.after(after)
+        const entries = this.#index.entriesAfter(after)
         after = entries.at(-1)?.instant ?? after
-        if (entries.length === 0) await bell.heard(60_000)
+        if (entries.length === 0) await wakeUp.wait(60_000)
         else yield (await readLines(entries)).filter((line) => line !== undefined)
       }
     } finally {
-      this.#bells.delete(bell)
-      signal.removeEventListener('abort', ring)
+      this.#tailSignals.delete(wakeUp)
+      signal.removeEventListener('abort', notify)
     }
   }
 
   /** Nothing can be written any more. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#writing
+    await this.#writeQueue
     for (const file of this.#running.values()) await file.close()
     this.#running.clear()
   }
 
-  async #write<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#writing.then(() => this.#loaded()).then(work)
-    this.#writing = result.catch(() => {})
+  async #runExclusive<T>(task: () => Promise<T>): Promise<T> {
+    const result = this.#writeQueue.then(() => this.#ensureLoaded()).then(task)
+    this.#writeQueue = result.catch(() => {})
     return await result
   }
 
-  async #ready(): Promise<void> {
-    await this.#loaded()
-    if (this.#expired().length > 0) await this.#write(async () => await this.#remove(this.#expired()))
+  async #prepareRead(): Promise<void> {
+    await this.#ensureLoaded()
+    if (this.#listExpired().length > 0) await this.#runExclusive(async () => await this.#remove(this.#listExpired()))
   }
 
-  async #loaded(): Promise<void> {
+  async #ensureLoaded(): Promise<void> {
     this.#loading ??= this.#load()
     await this.#loading
   }
 
   async #load(): Promise<void> {
     const { directory, log } = this.#options
-    this.#index.load(await loadFiles(directory, log))
+    this.#index.addCommands(await loadCommandFiles(directory, log))
     this.#lastInstant = this.#index.lastInstant
-    const over = new Set(this.#index.over())
-    for (const command of this.#index.commands()) {
-      this.#loadedIds.add(command.id)
-      if (over.has(command)) continue
+    const finished = new Set(this.#index.listFinished())
+    for (const command of this.#index.listCommands()) {
+      this.#recoveredIds.add(command.id)
+      if (finished.has(command)) continue
       try {
         this.#running.set(command.id, await open(command.path, 'a'))
-        await this.#put(command.id, command.entries.length - 1, cut)
+        await this.#appendOutput(command.id, command.entries.length - 1, interruptedOutput)
       } catch (error) {
-        log('warn', 'a kept command cannot be ended', { error: codeOf(error) ?? String(error) })
+        log('warn', 'a kept command cannot be ended', { error: errorCode(error) ?? String(error) })
       }
     }
     await this.#trim()
   }
 
-  async #make(id: string, instant: number, line: Buffer): Promise<{ command: Kept; file: FileHandle }> {
+  async #createFile(id: string, instant: number, line: Buffer): Promise<{ command: CommandFile; file: FileHandle }> {
     try {
-      return await makeFile(this.#options.directory, { id, instant, line })
+      return await createCommandFile(this.#options.directory, { id, instant, line })
     } catch (error) {
-      const code = codeOf(error)
+      const code = errorCode(error)
       this.#options.log('warn', 'a command cannot be kept', { error: code ?? String(error) })
       if (code === 'ENOSPC' || code === 'EDQUOT') throw new Problem('storage_full', 'The disk is full')
       throw new Problem('unavailable', 'The command cannot be kept')
     }
   }
 
-  async #put(commandId: string, order: number, draft: OutputDraft): Promise<boolean> {
-    const command = must(this.#index.command(commandId), 'a command that runs')
+  async #appendOutput(commandId: string, order: number, draft: BashOutputDraft): Promise<boolean> {
+    const command = must(this.#index.getCommand(commandId), 'a command that runs')
     const file = must(this.#running.get(commandId), 'a command that runs')
     const instant = this.#nextInstant()
     const id = newId()
@@ -237,62 +237,62 @@ export class BashEvents implements AsyncDisposable {
     const line = Buffer.from(JSON.stringify({ ...head, stdout, stderr, kind }))
     const isLast = exit_code !== null
     const offset = command.sizeBytes
-    const isKept = await this.#append(command, file, line)
+    const isStored = await this.#writeLine(command, file, line)
     if (isLast) {
       this.#running.delete(commandId)
       await file.close()
     }
-    const place = { command, commandId, offset, size: line.length, ...(isKept ? {} : { bytes: line }) }
-    if (isKept || isLast) this.#add({ ...place, id, instant, kind, order, isLast })
-    return isKept
+    const location = { command, commandId, offset, size: line.length, ...(isStored ? {} : { bytes: line }) }
+    if (isStored || isLast) this.#addEntry({ ...location, id, instant, kind, order, isLast })
+    return isStored
   }
 
-  async #append(command: Kept, file: FileHandle, line: Buffer): Promise<boolean> {
+  async #writeLine(command: CommandFile, file: FileHandle, line: Buffer): Promise<boolean> {
     try {
       await file.appendFile(Buffer.concat([line, Buffer.from('\n')]))
       command.sizeBytes += line.length + 1
       return true
     } catch (error) {
       this.#options.log('warn', 'the output of a command cannot be kept', {
-        error: codeOf(error) ?? 'unknown',
+        error: errorCode(error) ?? 'unknown',
       })
       await file.truncate(command.sizeBytes).catch(() => {})
       return false
     }
   }
 
-  #add(entry: Entry): void {
-    this.#index.add(entry)
-    for (const bell of this.#bells) bell.ring()
+  #addEntry(entry: BashEventEntry): void {
+    this.#index.addEntry(entry)
+    for (const signal of this.#tailSignals) signal.notify()
   }
 
-  #expired(): Kept[] {
+  #listExpired(): CommandFile[] {
     const { retentionMs, now } = this.#options
     if (retentionMs === undefined) return []
     const before = now() - retentionMs * 1000
-    return this.#index.over().filter(({ entries }) => must(entries.at(-1), 'an end').instant < before)
+    return this.#index.listFinished().filter(({ entries }) => must(entries.at(-1), 'an end').instant < before)
   }
 
   /** Removes what is too old, and as much of the oldest as brings the rest well below the limits. */
   async #trim(): Promise<void> {
-    await this.#remove(this.#expired())
+    await this.#remove(this.#listExpired())
     const { maxEvents = 50_000, maxBytes = 512 * 1024 * 1024 } = this.#options
-    let { events, sizeBytes } = this.#index
-    if (events <= maxEvents && sizeBytes <= maxBytes) return
-    const removed: Kept[] = []
-    for (const command of this.#index.over()) {
-      if (events <= maxEvents * 0.9 && sizeBytes <= maxBytes * 0.9) break
+    let { eventCount, sizeBytes } = this.#index
+    if (eventCount <= maxEvents && sizeBytes <= maxBytes) return
+    const removed: CommandFile[] = []
+    for (const command of this.#index.listFinished()) {
+      if (eventCount <= maxEvents * 0.9 && sizeBytes <= maxBytes * 0.9) break
       removed.push(command)
-      events -= command.entries.length
+      eventCount -= command.entries.length
       sizeBytes -= command.sizeBytes
     }
     await this.#remove(removed)
   }
 
   /** Answers how many events that were. */
-  async #remove(commands: readonly Kept[]): Promise<number> {
+  async #remove(commands: readonly CommandFile[]): Promise<number> {
     if (commands.length === 0) return 0
-    this.#index.remove(new Set(commands))
+    this.#index.removeCommands(new Set(commands))
     for (const { path } of commands) await rm(path, { force: true })
     return commands.reduce((count, { entries }) => count + entries.length, 0)
   }

@@ -1,17 +1,17 @@
 import type { Secrets } from '@slipway/agent'
-import type { OutputDraft } from './event-store.ts'
+import type { BashOutputDraft } from './event-store.ts'
 
 /** Characters of one stream in one piece. */
-const maxPieceChars = 1024 * 1024
+const maxChunkChars = 1024 * 1024
 
 /** The output of one command on its way from bytes to pieces: UTF-8 that is cut anywhere, without the values of secrets. */
-export class OutputPieces {
-  readonly #stdout: OutputText
-  readonly #stderr: OutputText
+export class OutputChunks {
+  readonly #stdout: RedactedStream
+  readonly #stderr: RedactedStream
 
   constructor(secrets: Secrets) {
-    this.#stdout = new OutputText(secrets)
-    this.#stderr = new OutputText(secrets)
+    this.#stdout = new RedactedStream(secrets)
+    this.#stderr = new RedactedStream(secrets)
   }
 
   get isEmpty(): boolean {
@@ -24,18 +24,18 @@ export class OutputPieces {
   }
 
   /** Pieces that are full. */
-  full(): OutputDraft[] {
-    const drafts: OutputDraft[] = []
-    for (let text = this.#stdout.piece(); text !== null; text = this.#stdout.piece())
+  takeFull(): BashOutputDraft[] {
+    const drafts: BashOutputDraft[] = []
+    for (let text = this.#stdout.takeChunk(); text !== null; text = this.#stdout.takeChunk())
       drafts.push({ exit_code: null, stdout: text, stderr: null })
-    for (let text = this.#stderr.piece(); text !== null; text = this.#stderr.piece())
+    for (let text = this.#stderr.takeChunk(); text !== null; text = this.#stderr.takeChunk())
       drafts.push({ exit_code: null, stdout: null, stderr: text })
     return drafts
   }
 
   /** What there is besides. */
-  rest(): OutputDraft {
-    return { exit_code: null, stdout: this.#stdout.rest(), stderr: this.#stderr.rest() }
+  takeRest(): BashOutputDraft {
+    return { exit_code: null, stdout: this.#stdout.takeRest(), stderr: this.#stderr.takeRest() }
   }
 
   /** Nothing more comes: what was held back is let go. */
@@ -45,13 +45,13 @@ export class OutputPieces {
   }
 }
 
-class OutputText {
+class RedactedStream {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-  readonly #mask: ReturnType<Secrets['stream']>
+  readonly #redactor: ReturnType<Secrets['stream']>
   #text = ''
 
   constructor(secrets: Secrets) {
-    this.#mask = secrets.stream()
+    this.#redactor = secrets.stream()
   }
 
   get length(): number {
@@ -59,27 +59,27 @@ class OutputText {
   }
 
   add(bytes: Buffer): void {
-    this.#text += this.#mask.add(this.#decoder.decode(bytes, { stream: true }))
+    this.#text += this.#redactor.add(this.#decoder.decode(bytes, { stream: true }))
   }
 
   end(): void {
-    this.#text += this.#mask.add(this.#decoder.decode()) + this.#mask.end()
+    this.#text += this.#redactor.add(this.#decoder.decode()) + this.#redactor.end()
   }
 
   /** Null while a piece is not full. */
-  piece(): string | null {
-    return this.#text.length < maxPieceChars ? null : this.#take(maxPieceChars)
+  takeChunk(): string | null {
+    return this.#text.length < maxChunkChars ? null : this.#take(maxChunkChars)
   }
 
-  rest(): string | null {
+  takeRest(): string | null {
     return this.#text === '' ? null : this.#take(this.#text.length)
   }
 
   #take(length: number): string {
     // A pair of surrogates stays together.
     const end = /[\ud800-\udbff]/.test(this.#text.charAt(length - 1)) ? length - 1 : length
-    const piece = this.#text.slice(0, end)
+    const chunk = this.#text.slice(0, end)
     this.#text = this.#text.slice(end)
-    return piece
+    return chunk
   }
 }

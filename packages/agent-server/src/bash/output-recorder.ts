@@ -1,29 +1,29 @@
 import type { Secrets } from '@slipway/agent'
-import type { BashEvents, OutputDraft } from './event-store.ts'
-import { OutputPieces } from './output-chunks.ts'
+import type { BashEventStore, BashOutputDraft } from './event-store.ts'
+import { OutputChunks } from './output-chunks.ts'
 
 /** Output waits this long for more of it; longer the more pieces a command has, so that they never become too many. */
-const gatherMs = 1_000
+const flushDelayMs = 1_000
 
 /** What one command that runs has printed, on its way into the events. */
-export class BashRun {
-  readonly #events: BashEvents
+export class OutputRecorder {
+  readonly #events: BashEventStore
   readonly #options: { readonly id: string; readonly secrets: Secrets; readonly maxOutputBytes: number }
-  readonly #pieces: OutputPieces
+  readonly #chunks: OutputChunks
   #order = 0
   #timer: NodeJS.Timeout | undefined
   /** Resolves when all that was handed over is kept. */
-  #keeping: Promise<void> = Promise.resolve()
+  #writeQueue: Promise<void> = Promise.resolve()
   #droppedBytes = 0
   #isFull = false
 
   constructor(
-    events: BashEvents,
+    events: BashEventStore,
     options: { readonly id: string; readonly secrets: Secrets; readonly maxOutputBytes: number },
   ) {
     this.#events = events
     this.#options = options
-    this.#pieces = new OutputPieces(options.secrets)
+    this.#chunks = new OutputChunks(options.secrets)
   }
 
   /** Takes output. The promise says that it comes too fast, and resolves when there may be more; it never rejects. */
@@ -32,10 +32,10 @@ export class BashRun {
       this.#droppedBytes += bytes.length
       return undefined
     }
-    this.#pieces.add(stream, bytes)
-    const full = this.#pieces.full()
-    if (full.length > 0) return this.#keep(full)
-    if (!this.#pieces.isEmpty) this.#flushSoon()
+    this.#chunks.add(stream, bytes)
+    const full = this.#chunks.takeFull()
+    if (full.length > 0) return this.#write(full)
+    if (!this.#chunks.isEmpty) this.#scheduleFlush()
     return undefined
   }
 
@@ -48,41 +48,41 @@ export class BashRun {
     readonly notice: string | undefined
   }): Promise<void> {
     clearTimeout(this.#timer)
-    this.#pieces.end()
-    await this.#keep(this.#pieces.full())
-    const { stdout, stderr } = this.#pieces.rest()
+    this.#chunks.end()
+    await this.#write(this.#chunks.takeFull())
+    const { stdout, stderr } = this.#chunks.takeRest()
     const dropped = this.#droppedBytes > 0 ? `${this.#droppedBytes} bytes of output were not kept.` : ''
-    const texts = [stderr ?? '', dropped, this.#options.secrets.mask(notice ?? '')].filter(
+    const texts = [stderr ?? '', dropped, this.#options.secrets.redact(notice ?? '')].filter(
       (text) => text !== '',
     )
     const last = { exit_code: exitCode, stdout, stderr: texts.join('\n') || null }
-    await this.#events.output(this.#options.id, this.#order, last)
+    await this.#events.addOutput(this.#options.id, this.#order, last)
   }
 
-  #flushSoon(): void {
-    this.#timer ??= setTimeout(() => this.#flush(), gatherMs * Math.max(1, this.#order / 60))
+  #scheduleFlush(): void {
+    this.#timer ??= setTimeout(() => this.#flush(), flushDelayMs * Math.max(1, this.#order / 60))
   }
 
   #flush(): void {
     this.#timer = undefined
-    const rest = this.#pieces.rest()
-    if (rest.stdout !== null || rest.stderr !== null) void this.#keep([rest])
+    const rest = this.#chunks.takeRest()
+    if (rest.stdout !== null || rest.stderr !== null) void this.#write([rest])
   }
 
-  #keep(drafts: readonly OutputDraft[]): Promise<void> {
+  #write(drafts: readonly BashOutputDraft[]): Promise<void> {
     const { id, maxOutputBytes } = this.#options
-    this.#keeping = this.#keeping.then(async () => {
+    this.#writeQueue = this.#writeQueue.then(async () => {
       for (const draft of drafts) {
         if (this.#isFull) this.#drop(draft)
-        else if (await this.#events.output(id, this.#order, draft)) this.#order++
+        else if (await this.#events.addOutput(id, this.#order, draft)) this.#order++
         else this.#drop(draft)
-        if (this.#events.sizeOf(id) > maxOutputBytes) this.#isFull = true
+        if (this.#events.getSizeBytes(id) > maxOutputBytes) this.#isFull = true
       }
     })
-    return this.#keeping
+    return this.#writeQueue
   }
 
-  #drop({ stdout, stderr }: OutputDraft): void {
+  #drop({ stdout, stderr }: BashOutputDraft): void {
     this.#isFull = true
     this.#droppedBytes += Buffer.byteLength((stdout ?? '') + (stderr ?? ''))
   }

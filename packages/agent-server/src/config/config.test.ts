@@ -30,7 +30,7 @@ test('settings of runs are read, seconds as milliseconds, and the key as a secre
     conversationIdleMs: 5_000,
     confineFiles: false,
   })
-  expect(config.secretKey?.open()).toBe('correct horse battery')
+  expect(config.secretKey?.reveal()).toBe('correct horse battery')
   expect(inspect(config, { depth: 9 }) + JSON.stringify(config)).not.toContain('horse')
 })
 
@@ -77,18 +77,18 @@ test('a setting of the server is not handed to tools, even when it is named', ()
 
 test('the headers for a receiver of traces are hidden from tools and not handed to them', () => {
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_EXPORTER_OTLP_HEADERS: 'x=of the receiver' }
-  expect(readConfig(env).secrets.map((secret) => secret.open())).toContain('of the receiver')
+  expect(readConfig(env).secrets.map((secret) => secret.reveal())).toContain('of the receiver')
   for (const name of ['OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS'])
     expect(() => readConfig({ ...env, SLIPWAY_TOOL_ENVIRONMENT: name })).toThrow(name)
 })
 
 test('what the environment calls a secret is known, short values and other variables are not', () => {
   const env = { MY_TOKEN: 'abcdefgh1', USE_TOKEN: 'true', PATH: '/usr/bin', GITHUB_PASSWORD: 'long enough' }
-  expect(readConfig(env).secretValues.map((secret) => secret.open())).toEqual(['abcdefgh1', 'long enough'])
+  expect(readConfig(env).secretValues.map((secret) => secret.reveal())).toEqual(['abcdefgh1', 'long enough'])
 })
 
 test('keys are also read by the names that other servers know, when their own name is not set', () => {
-  const keys = (env: Record<string, string>) => readConfig(env).keys.map((key) => key.open())
+  const keys = (env: Record<string, string>) => readConfig(env).sessionKeys.map((key) => key.reveal())
   const others = {
     OH_SESSION_API_KEYS_0: 'a,b',
     OH_SESSION_API_KEYS_1: 'c',
@@ -99,7 +99,7 @@ test('keys are also read by the names that other servers know, when their own na
   expect(keys({ ...others, SLIPWAY_SESSION_API_KEY: 'x, y' })).toEqual(['x', 'y'])
   expect(keys({ ...others, SLIPWAY_SESSION_API_KEY: '', OH_SESSION_API_KEYS_0: '' })).toEqual(['e'])
   const config = readConfig({ OH_SECRET_KEY: 'of sixteen characters', SLIPWAY_DEFERRED_INIT: '1' })
-  expect([config.secretKey?.open(), config.initKey?.open()]).toEqual(Array(2).fill('of sixteen characters'))
+  expect([config.secretKey?.reveal(), config.initKey?.reveal()]).toEqual(Array(2).fill('of sixteen characters'))
   expect(config.isDeferred).toBe(true)
   expect(() => readConfig({ OH_SECRET_KEY: 'short' })).toThrow('OH_SECRET_KEY')
 })
@@ -110,7 +110,7 @@ test('the keys of the server are hidden by whatever name they come, and handed t
     OH_SECRET_KEY: 'of sixteen characters',
     SLIPWAY_INIT_API_KEY: 'init',
   }
-  const hidden = readConfig(env).secrets.map((secret) => secret.open())
+  const hidden = readConfig(env).secrets.map((secret) => secret.reveal())
   expect(hidden).toEqual(expect.arrayContaining(['short', 'of sixteen characters', 'init']))
   for (const name of ['SESSION_API_KEY', 'OH_SECRET_KEY', 'OH_SESSION_API_KEYS_0'])
     expect(() => readConfig({ ...env, SLIPWAY_TOOL_ENVIRONMENT: name })).toThrow(name)

@@ -4,20 +4,20 @@ import {
   numberSetting,
   parseSettings,
   Secret,
-  settingsIn,
+  nonEmptyVariables,
   type Telemetry,
-  telemetryOf,
+  parseTelemetry,
   telemetrySettings,
   type WebhookSpec,
-  type Wire,
-  wire as wires,
+  type WireVersion,
+  wireVersion as wires,
 } from '@slipway/protocol'
 import * as z from 'zod'
-import { marketplacesOf, secretsOfSources, skillsSourceOf } from './marketplaces.ts'
-import { secretsOf, webhooksOf } from './webhooks.ts'
+import { parseMarketplaces, findSourceSecrets, parseSkillsSource } from './marketplaces.ts'
+import { findWebhookSecrets, readWebhooks } from './webhooks.ts'
 
 /** Every setting of the agent server that comes from the environment; nobody else reads it. */
-const environment = z.object({
+const environmentSchema = z.object({
   SLIPWAY_SESSION_API_KEY: z.string().optional().meta({
     description:
       'Session key that callers send as X-Session-API-Key. Several are separated by commas. Without one the server binds to loopback only.',
@@ -101,22 +101,22 @@ const environment = z.object({
 })
 
 /** What tools get of the environment without being asked for; `LC_*` besides. */
-const usualVariables = new Set(['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'TZ', 'TERM', 'TMPDIR'])
-const secretVariable = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i
-const ownVariable =
+const defaultToolVariables = new Set(['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'TZ', 'TERM', 'TMPDIR'])
+const secretNamePattern = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i
+const serverVariablePattern =
   /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$|OTEL_EXPORTER_OTLP_(TRACES_)?HEADERS$)/i
 
 /** Every setting as documentation shows it: what it means, and its value when it is not set. */
-export function settings(): { name: string; description: string; otherwise: string }[] {
-  return Object.entries(environment.shape).map(([name, schema]) => {
+export function listSettings(): { name: string; description: string; defaultValue: string }[] {
+  return Object.entries(environmentSchema.shape).map(([name, schema]) => {
     const value = schema.safeParse(undefined).data
-    const otherwise = value === undefined || name === 'SLIPWAY_WEBHOOKS' ? '' : String(value)
-    return { name, description: schema.meta()?.description ?? '', otherwise }
+    const defaultValue = value === undefined || name === 'SLIPWAY_WEBHOOKS' ? '' : String(value)
+    return { name, description: schema.meta()?.description ?? '', defaultValue }
   })
 }
 
 export interface Config {
-  readonly keys: readonly Secret[]
+  readonly sessionKeys: readonly Secret[]
   readonly allowedHosts: readonly string[]
   readonly allowedOrigins: readonly string[]
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
@@ -137,10 +137,10 @@ export interface Config {
   readonly skillsSource: string | undefined
   readonly marketplaces: readonly MarketplaceRegistration[]
   /** Of the events of new conversations. */
-  readonly wire: Wire
+  readonly wire: WireVersion
   readonly telemetry: Telemetry
   /** Directory of a web client. */
-  readonly web: string | undefined
+  readonly webDirectory: string | undefined
   /** Values of the environment that are secrets by their names; a tool could find them, so they are hidden in all it says. */
   readonly secretValues: readonly Secret[]
   /** All that no tool may show: the keys and `secretValues`. */
@@ -154,22 +154,22 @@ export interface Config {
 
 /** Reads the environment; throws an Error that names the variable at fault and never shows its value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const set = settingsIn(env)
-  const keys = sessionKeys(set)
-  const values = parseSettings(environment, set)
-  const deadline = values.SLIPWAY_CONFIRMATION_DEADLINE_SECONDS
-  const secretKey = secretOf(values.SLIPWAY_SECRET_KEY ?? values.OH_SECRET_KEY)
-  const initKey = secretOf(values.SLIPWAY_INIT_API_KEY) ?? secretKey
-  const retention = values.SLIPWAY_BASH_RETENTION_SECONDS
-  const webhooks = webhooksOf(env)
-  const telemetry = telemetryOf(values)
-  const traced = Object.values(telemetry.traces?.headers ?? {})
-  const skillsSource = skillsSourceOf(values.SLIPWAY_SKILLS_SOURCE)
-  const marketplaces = marketplacesOf(values.SLIPWAY_MARKETPLACES)
-  const ofSources = secretsOfSources({ skillsSource, marketplaces })
-  const named = [...secretValues(env), ...webhooks.flatMap(secretsOf), ...traced, ...ofSources]
+  const variables = nonEmptyVariables(env)
+  const keys = readSessionKeys(variables)
+  const values = parseSettings(environmentSchema, variables)
+  const deadlineSeconds = values.SLIPWAY_CONFIRMATION_DEADLINE_SECONDS
+  const secretKey = toSecret(values.SLIPWAY_SECRET_KEY ?? values.OH_SECRET_KEY)
+  const initKey = toSecret(values.SLIPWAY_INIT_API_KEY) ?? secretKey
+  const retentionSeconds = values.SLIPWAY_BASH_RETENTION_SECONDS
+  const webhooks = readWebhooks(env)
+  const telemetry = parseTelemetry(values)
+  const traceHeaders = Object.values(telemetry.traces?.headers ?? {})
+  const skillsSource = parseSkillsSource(values.SLIPWAY_SKILLS_SOURCE)
+  const marketplaces = parseMarketplaces(values.SLIPWAY_MARKETPLACES)
+  const sourceSecrets = findSourceSecrets({ skillsSource, marketplaces })
+  const namedSecrets = [...findSecretValues(env), ...webhooks.flatMap(findWebhookSecrets), ...traceHeaders, ...sourceSecrets]
   return {
-    keys,
+    sessionKeys: keys,
     allowedHosts: values.SLIPWAY_ALLOWED_HOSTS,
     allowedOrigins: values.SLIPWAY_ALLOWED_ORIGINS,
     logLevel: values.SLIPWAY_LOG_LEVEL,
@@ -177,39 +177,39 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     stallMs: values.SLIPWAY_STALL_SECONDS * 1000,
     heartbeatMs: values.SLIPWAY_HEARTBEAT_SECONDS * 1000,
     secretKey,
-    confirmationDeadlineMs: deadline === 0 ? undefined : deadline * 1000,
+    confirmationDeadlineMs: deadlineSeconds === 0 ? undefined : deadlineSeconds * 1000,
     maxConcurrentRuns: values.SLIPWAY_MAX_CONCURRENT_RUNS,
     conversationIdleMs: values.SLIPWAY_CONVERSATION_IDLE_SECONDS * 1000,
-    toolEnvironment: toolEnvironment(env, values.SLIPWAY_TOOL_ENVIRONMENT),
+    toolEnvironment: buildToolEnvironment(env, values.SLIPWAY_TOOL_ENVIRONMENT),
     maxProfiles: values.SLIPWAY_MAX_PROFILES,
     webhooks,
     confineFiles: values.SLIPWAY_CONFINE_FILES,
     skillsSource,
     marketplaces,
     wire: values.SLIPWAY_WIRE,
-    web: values.SLIPWAY_WEB,
+    webDirectory: values.SLIPWAY_WEB,
     telemetry,
-    secretValues: named,
-    secrets: [...keys, secretKey, initKey, ...named].filter((secret) => secret !== undefined),
+    secretValues: namedSecrets,
+    secrets: [...keys, secretKey, initKey, ...namedSecrets].filter((secret) => secret !== undefined),
     isDeferred: values.SLIPWAY_DEFERRED_INIT,
     initKey,
-    bashRetentionMs: retention === 0 ? undefined : retention * 1000,
+    bashRetentionMs: retentionSeconds === 0 ? undefined : retentionSeconds * 1000,
   }
 }
 
-function secretOf(text: string | undefined): Secret | undefined {
+function toSecret(text: string | undefined): Secret | undefined {
   return text === undefined ? undefined : new Secret(text)
 }
 
 /** The session keys, also by the names that other servers of this interface read them from. */
-function sessionKeys(env: Readonly<Record<string, string | undefined>>): Secret[] {
-  const own = env.SLIPWAY_SESSION_API_KEY?.split(',').map((key) => key.trim())
-  const texts = own ?? numbered(env, 'OH_SESSION_API_KEYS') ?? [env.SESSION_API_KEY ?? '']
+function readSessionKeys(env: Readonly<Record<string, string | undefined>>): Secret[] {
+  const configured = env.SLIPWAY_SESSION_API_KEY?.split(',').map((key) => key.trim())
+  const texts = configured ?? readNumberedVariables(env, 'OH_SESSION_API_KEYS') ?? [env.SESSION_API_KEY ?? '']
   return texts.filter((key) => key !== '').map((key) => new Secret(key))
 }
 
 /** `NAME_0`, `NAME_1`, ... up to the first that is missing; undefined when there is none. */
-function numbered(env: Readonly<Record<string, string | undefined>>, name: string): string[] | undefined {
+function readNumberedVariables(env: Readonly<Record<string, string | undefined>>, name: string): string[] | undefined {
   const texts: string[] = []
   for (let text = env[`${name}_0`]; text !== undefined; text = env[`${name}_${texts.length}`])
     texts.push(text)
@@ -220,24 +220,24 @@ function numbered(env: Readonly<Record<string, string | undefined>>, name: strin
 const minSecretLength = 8
 
 /** Values of variables whose names say that they are secrets. */
-export function secretValues(env: Readonly<Record<string, string | undefined>>): Secret[] {
+export function findSecretValues(env: Readonly<Record<string, string | undefined>>): Secret[] {
   return Object.entries(env).flatMap(([name, value]) =>
-    value !== undefined && value.length >= minSecretLength && secretVariable.test(name)
+    value !== undefined && value.length >= minSecretLength && secretNamePattern.test(name)
       ? [new Secret(value)]
       : [],
   )
 }
 
-function toolEnvironment(
+function buildToolEnvironment(
   env: Readonly<Record<string, string | undefined>>,
   names: readonly string[],
 ): Record<string, string> {
-  const own = names.find((name) => ownVariable.test(name))
-  if (own !== undefined) throw new Error(`SLIPWAY_TOOL_ENVIRONMENT: ${own} is a setting of the server`)
-  const isUsual = (name: string) =>
-    (usualVariables.has(name) || name.startsWith('LC_')) && !secretVariable.test(name)
-  const chosen = Object.entries(env).flatMap(([name, value]) =>
-    value !== undefined && (isUsual(name) || names.includes(name)) ? [[name, value] as const] : [],
+  const forbidden = names.find((name) => serverVariablePattern.test(name))
+  if (forbidden !== undefined) throw new Error(`SLIPWAY_TOOL_ENVIRONMENT: ${forbidden} is a setting of the server`)
+  const isDefault = (name: string) =>
+    (defaultToolVariables.has(name) || name.startsWith('LC_')) && !secretNamePattern.test(name)
+  const entries = Object.entries(env).flatMap(([name, value]) =>
+    value !== undefined && (isDefault(name) || names.includes(name)) ? [[name, value] as const] : [],
   )
-  return Object.fromEntries(chosen)
+  return Object.fromEntries(entries)
 }

@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { must } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { serve } from '../serve.ts'
-import { settings } from './config.ts'
+import { listSettings } from './config.ts'
 
 const page = await readFile(new URL('../../../../docs/operations.md', import.meta.url), 'utf8')
 
 /** The rows of the table below a heading of the page, without its head. */
-function rowsBelow(heading: string): string[] {
+function tableRowsBelow(heading: string): string[] {
   const section = must(
     page.split(/^##+ /m).find((part) => part.startsWith(`${heading}\n`)),
     heading,
@@ -19,7 +19,7 @@ function rowsBelow(heading: string): string[] {
 }
 
 /** What `/metrics` of a server of this process says that is ours. */
-async function served(): Promise<string> {
+async function readMetrics(): Promise<string> {
   const data = await mkdtemp(join(tmpdir(), 'slipway-docs-'))
   const stop = new AbortController()
   const { promise: ready, resolve } = Promise.withResolvers<string>()
@@ -35,16 +35,16 @@ async function served(): Promise<string> {
 }
 
 test('the page of operations has every setting with its meaning and default, and no other', () => {
-  const rows = settings().map(({ name, description, otherwise }) => {
-    return `| \`${name}\` | ${description} | ${otherwise === '' ? '' : `\`${otherwise}\``} |`
+  const rows = listSettings().map(({ name, description, defaultValue }) => {
+    return `| \`${name}\` | ${description} | ${defaultValue === '' ? '' : `\`${defaultValue}\``} |`
   })
-  expect(rowsBelow('Settings of the agent server').join('\n')).toBe(rows.join('\n'))
-  for (const { name, description } of settings()) expect(description, name).toMatch(/[\w)]\.$/)
+  expect(tableRowsBelow('Settings of the agent server').join('\n')).toBe(rows.join('\n'))
+  for (const { name, description } of listSettings()) expect(description, name).toMatch(/[\w)]\.$/)
 })
 
 test('the page of operations has every metric of the agent server, and no other', async () => {
-  const heads = [...(await served()).matchAll(/^# HELP (slipway_\w+) (.*)\n# TYPE \w+ (\w+)$/gm)]
+  const heads = [...(await readMetrics()).matchAll(/^# HELP (slipway_\w+) (.*)\n# TYPE \w+ (\w+)$/gm)]
   const rows = heads.map(([, name, help, type]) => `| \`${name}\` | ${type} | ${help} |`)
   expect(rows.length).toBeGreaterThan(20)
-  expect(rowsBelow('Metrics of the agent server').toSorted()).toEqual(rows.toSorted())
+  expect(tableRowsBelow('Metrics of the agent server').toSorted()).toEqual(rows.toSorted())
 })

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { secretsOf, webhooksOf } from './webhooks.ts'
+import { findWebhookSecrets, readWebhooks } from './webhooks.ts'
 
 test('receivers come as a JSON array, or as numbered variables from 0 without a gap', () => {
   const spec = { base_url: 'http+unix://%2Frun%2Fx.sock/hooks', headers: { 'X-A': 'b' }, flush_delay: 0.5 }
-  expect(webhooksOf({ SLIPWAY_WEBHOOKS: JSON.stringify([spec]) })).toMatchObject([spec])
-  expect(webhooksOf({ OH_WEBHOOKS: JSON.stringify([spec]) })).toMatchObject([spec])
+  expect(readWebhooks({ SLIPWAY_WEBHOOKS: JSON.stringify([spec]) })).toMatchObject([spec])
+  expect(readWebhooks({ OH_WEBHOOKS: JSON.stringify([spec]) })).toMatchObject([spec])
   const numbered = {
     OH_WEBHOOKS_0_BASE_URL: 'https://a.example/api/v1/webhooks',
     OH_WEBHOOKS_0_HEADERS: '{"Authorization":"Bearer abc"}',
@@ -13,7 +13,7 @@ test('receivers come as a JSON array, or as numbered variables from 0 without a 
     OH_WEBHOOKS_1_BASE_URL: 'http://b.example',
     OH_WEBHOOKS_3_BASE_URL: 'http://never.example',
   }
-  expect(webhooksOf(numbered)).toMatchObject([
+  expect(readWebhooks(numbered)).toMatchObject([
     {
       base_url: 'https://a.example/api/v1/webhooks',
       headers: { Authorization: 'Bearer abc' },
@@ -22,8 +22,8 @@ test('receivers come as a JSON array, or as numbered variables from 0 without a 
     },
     { base_url: 'http://b.example', headers: {} },
   ])
-  expect(webhooksOf({ ...numbered, SLIPWAY_WEBHOOKS: '[]' })).toEqual([])
-  expect(webhooksOf({})).toEqual([])
+  expect(readWebhooks({ ...numbered, SLIPWAY_WEBHOOKS: '[]' })).toEqual([])
+  expect(readWebhooks({})).toEqual([])
 })
 
 test.each([
@@ -45,15 +45,15 @@ test.each([
   ],
   [{ OH_WEBHOOKS_0_BASE_URL: 'http://x', OH_WEBHOOKS_0_FLUSH_DELAY: 'soon' }, 'OH_WEBHOOKS_0: flush_delay'],
 ])('%j is refused with its place and without its value', (env, place) => {
-  expect(() => webhooksOf(env)).toThrow(place)
-  expect(() => webhooksOf(env)).not.toThrow('k-secret')
+  expect(() => readWebhooks(env)).toThrow(place)
+  expect(() => readWebhooks(env)).not.toThrow('k-secret')
 })
 
 test('keys of receivers are known as secrets', () => {
-  const [spec] = webhooksOf({
+  const [spec] = readWebhooks({
     SLIPWAY_WEBHOOKS:
       '[{"base_url":"http://me:pass-word@x/?token=tok-en-123","headers":{"Authorization":"Bearer abc-def-ghi","X-Stage":"production"}}]',
   })
-  const texts = spec === undefined ? [] : secretsOf(spec).map((secret) => secret.open())
+  const texts = spec === undefined ? [] : findWebhookSecrets(spec).map((secret) => secret.reveal())
   expect(texts.sort()).toEqual(['Bearer abc-def-ghi', 'abc-def-ghi', 'pass-word', 'tok-en-123'])
 })

@@ -1,4 +1,4 @@
-import { faultsOf, Secret, secretTexts, type WebhookSpec, webhookSpec } from '@slipway/protocol'
+import { validationIssues, Secret, findSecretTexts, type WebhookSpec, webhookSpec } from '@slipway/protocol'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -6,20 +6,20 @@ type Environment = Readonly<Record<string, string | undefined>>
 const maxReceivers = 100
 /** Shorter ones would be words of other texts too. */
 const minSecretLength = 8
-const numbers = ['event_buffer_size', 'flush_delay', 'num_retries', 'retry_delay'] as const
+const numericMembers = ['event_buffer_size', 'flush_delay', 'num_retries', 'retry_delay'] as const
 
 /**
  * The receivers that the environment names: `SLIPWAY_WEBHOOKS` (a JSON array), else `OH_WEBHOOKS` (the same), else
  * `OH_WEBHOOKS_0_BASE_URL`, `OH_WEBHOOKS_0_HEADERS` (a JSON object), `OH_WEBHOOKS_0_FLUSH_DELAY` and so on, from 0 without a gap.
  * Throws an Error that names the variable at fault and never shows its value.
  */
-export function webhooksOf(env: Environment): WebhookSpec[] {
+export function readWebhooks(env: Environment): WebhookSpec[] {
   for (const name of ['SLIPWAY_WEBHOOKS', 'OH_WEBHOOKS']) {
     const text = env[name]?.trim() ?? ''
     if (text === '') continue
-    const value = json(text, name)
+    const value = parseJson(text, name)
     if (!Array.isArray(value)) throw new Error(`${name}: it is not a JSON array`)
-    return value.map((item, index) => specOf(item, `${name}[${index}]`))
+    return value.map((item, index) => parseSpec(item, `${name}[${index}]`))
   }
   const specs: WebhookSpec[] = []
   for (let index = 0; index < maxReceivers; index++) {
@@ -27,44 +27,44 @@ export function webhooksOf(env: Environment): WebhookSpec[] {
     const base_url = env[`${prefix}_BASE_URL`]?.trim() ?? ''
     if (base_url === '') break
     const headers = env[`${prefix}_HEADERS`] ?? ''
-    const members = numbers.flatMap((member) => {
+    const members = numericMembers.flatMap((member) => {
       const text = env[`${prefix}_${member.toUpperCase()}`]?.trim() ?? ''
       return text === '' ? [] : [[member, Number(text)] as const]
     })
     const spec = { base_url, ...Object.fromEntries(members) }
-    const named = headers === '' ? {} : { headers: json(headers, `${prefix}_HEADERS`) }
-    specs.push(specOf({ ...spec, ...named }, prefix))
+    const headerMembers = headers === '' ? {} : { headers: parseJson(headers, `${prefix}_HEADERS`) }
+    specs.push(parseSpec({ ...spec, ...headerMembers }, prefix))
   }
   return specs
 }
 
 /** What of a receiver's settings is a secret: keys in its headers, and a password in its address. */
-export function secretsOf({ base_url, headers }: WebhookSpec): Secret[] {
-  const texts = secretTexts({ base_url, headers }).filter(
+export function findWebhookSecrets({ base_url, headers }: WebhookSpec): Secret[] {
+  const texts = findSecretTexts({ base_url, headers }).filter(
     ({ text, isNamed }) => text.length >= minSecretLength && (isNamed || /\d/.test(text)),
   )
   return texts.map(({ text }) => new Secret(text))
 }
 
-function specOf(value: unknown, place: string): WebhookSpec {
+function parseSpec(value: unknown, location: string): WebhookSpec {
   const result = webhookSpec.safeParse(value)
-  const [fault] = result.success ? [] : faultsOf(result.error, [], value)
-  if (!result.success) throw new Error(`${place}: ${fault?.loc.join('.')}: ${fault?.msg}`)
-  mustBeSendable(result.data, place)
+  const [issue] = result.success ? [] : validationIssues(result.error, [], value)
+  if (!result.success) throw new Error(`${location}: ${issue?.loc.join('.')}: ${issue?.msg}`)
+  assertSendable(result.data, location)
   return result.data
 }
 
 /** What could never be sent is found at the start. */
-function mustBeSendable({ base_url, headers }: WebhookSpec, place: string): void {
-  if (!URL.canParse(base_url)) throw new Error(`${place}: base_url: it is not an address`)
+function assertSendable({ base_url, headers }: WebhookSpec, location: string): void {
+  if (!URL.canParse(base_url)) throw new Error(`${location}: base_url: it is not an address`)
   try {
     new Headers(headers)
   } catch {
-    throw new Error(`${place}: headers: they are not headers`)
+    throw new Error(`${location}: headers: they are not headers`)
   }
 }
 
-function json(text: string, name: string): unknown {
+function parseJson(text: string, name: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -1,12 +1,12 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { branchOf, type Conversation, combinedMetrics, newestOf, Stats } from '@slipway/agent'
+import { readBranch, type Conversation, combineMetrics, findNewestMessage, UsageStats } from '@slipway/agent'
 import { formatInstant, Problem } from '@slipway/protocol'
-import type { ConversationRecord, EventLog, PagedEvent, Records, Storage } from '@slipway/storage'
-import { type KeptRequest, withoutNulls } from './stored-request.ts'
+import type { ConversationRecord, EventLog, PagedEvent, ConversationRecords, Storage } from '@slipway/storage'
+import { type StoredRequest, withoutNulls } from './stored-request.ts'
 
 /** The agent of a conversation that has none: clients fail on null. */
-const placeholderAgent = {
+const noAgentPlaceholder = {
   llm: { model: 'none', api_key: null, usage_id: 'agent' },
   tools: [],
   mcp_config: {},
@@ -19,8 +19,8 @@ const placeholderAgent = {
 }
 
 /** The conversations of this server: their records, seen as clients see them. */
-export class Conversations {
-  readonly #records: Records
+export class ConversationInfoReader {
+  readonly #records: ConversationRecords
   readonly #log: EventLog
   readonly #directory: string
 
@@ -31,12 +31,12 @@ export class Conversations {
   }
 
   /** The record of an id in dashed lower case; a Problem `not_found` when there is none. */
-  async find(id: string): Promise<ConversationRecord> {
-    return await findRecord(this.#records, id)
+  async getRecord(id: string): Promise<ConversationRecord> {
+    return await getConversationRecord(this.#records, id)
   }
 
   /** ConversationInfo of the wire, null members present. What only a loaded conversation knows is there when it is given. */
-  async info(
+  async readInfo(
     record: ConversationRecord,
     options: {
       /** Those of the agent's context, where they are to be shown. */
@@ -45,36 +45,36 @@ export class Conversations {
     } = {},
   ) {
     const state = options.loaded?.state
-    const stats = options.loaded?.stats ?? new Stats(record.stats)
-    const request: KeptRequest = record.request === null ? {} : JSON.parse(record.request)
-    const branch = await branchOf(this.#log, record.id)
+    const stats = options.loaded?.stats ?? new UsageStats(record.stats)
+    const request: StoredRequest = record.request === null ? {} : JSON.parse(record.request)
+    const branch = await readBranch(this.#log, record.id)
     const leafAt = branch.leafAt(record.head)
     const [children, leaf, message] = await Promise.all([
-      this.#records.children(record.id),
+      this.#records.listChildren(record.id),
       leafAt === 0 ? [] : this.#log.read(record.id, leafAt - 1, 1),
-      newestOf(this.#log, { conversation: record.id, branch, source: 'user' }),
+      findNewestMessage(this.#log, { conversation: record.id, branch, source: 'user' }),
     ])
     return {
       id: record.id,
       workspace: { working_dir: this.#directory, ...request.workspace, kind: 'LocalWorkspace' },
-      persistence_dir: this.#files(record.id),
+      persistence_dir: this.#filesDirectory(record.id),
       max_iterations: request.max_iterations ?? 500,
       stuck_detection: request.stuck_detection ?? true,
       execution_status: record.status,
       confirmation_policy: request.confirmation_policy ?? { kind: 'NeverConfirm' },
       security_analyzer: request.security_analyzer ?? null,
-      activated_knowledge_skills: [...(state?.activated ?? [])],
+      activated_knowledge_skills: [...(state?.activatedSkills ?? [])],
       invoked_skills: [],
       blocked_actions: {},
-      blocked_messages: Object.fromEntries(state?.blocked ?? []),
-      last_user_message_id: idOf(message),
+      blocked_messages: Object.fromEntries(state?.blockedMessages ?? []),
+      last_user_message_id: eventId(message),
       leaf_event_id: leaf[0]?.id ?? null,
       stats: stats.toJSON(),
       secret_registry: { secret_sources: request.secret_sources ?? {} },
       agent_state: {},
       hook_config: request.hook_config ?? null,
       title: record.title,
-      metrics: combinedMetrics(stats),
+      metrics: combineMetrics(stats),
       created_at: formatInstant(record.created_at),
       updated_at: formatInstant(record.updated_at),
       forked_from_conversation_id: request.forked_from_conversation_id ?? null,
@@ -86,54 +86,54 @@ export class Conversations {
       available_models: [],
       supports_runtime_model_switch: false,
       launched_agent_profile: request.launched_agent_profile ?? null,
-      agent: agentOf(request, options.skills ?? []),
+      agent: displayedAgent(request, options.skills ?? []),
       client_tools: request.client_tools ?? [],
     }
   }
 
   /** The snapshot that opens an events socket (wire: key `full_state`): what `info` says, nulls left out. */
-  async state(record: ConversationRecord, loaded?: Conversation): Promise<unknown> {
-    const { available_models: _, ...info } = await this.info(record, { loaded })
-    const stats = (loaded?.stats ?? new Stats(record.stats)).snapshot()
+  async readState(record: ConversationRecord, loaded?: Conversation): Promise<unknown> {
+    const { available_models: _, ...info } = await this.readInfo(record, { loaded })
+    const stats = (loaded?.stats ?? new UsageStats(record.stats)).snapshot()
     return withoutNulls({ ...info, stats, head_is_empty: info.leaf_event_id === null })
   }
 
   /** Removes what the tools of a conversation have kept: outputs, lists, recordings. Its workspace stays. */
   async removeFiles(id: string): Promise<void> {
-    await rm(this.#files(id), { recursive: true, force: true })
+    await rm(this.#filesDirectory(id), { recursive: true, force: true })
   }
 
-  #files(id: string): string {
+  #filesDirectory(id: string): string {
     return join(this.#directory, 'conversations', id.replaceAll('-', ''))
   }
 }
 
 /** The id of an event of a page, which is only in its text. */
-function idOf(event: PagedEvent | undefined): string | null {
+function eventId(event: PagedEvent | undefined): string | null {
   return event === undefined ? null : JSON.parse(event.bytes.toString()).id
 }
 
 /** The record of an id in dashed lower case; a Problem `not_found` when there is none. */
-export async function findRecord(records: Records, id: string): Promise<ConversationRecord> {
+export async function getConversationRecord(records: ConversationRecords, id: string): Promise<ConversationRecord> {
   const [record] = await records.get([id])
-  if (record === undefined) throw missing(id)
+  if (record === undefined) throw conversationNotFound(id)
   return record
 }
 
-export function missing(id: string): Problem {
+export function conversationNotFound(id: string): Problem {
   return new Problem('not_found', `Conversation not found: ${id}`)
 }
 
-function agentOf(request: KeptRequest, skills: unknown): Record<string, unknown> {
-  const given = request.agent
-  if (given === undefined) return placeholderAgent
-  const context = given.agent_context
-  const shown = typeof context !== 'object' || context === null ? context : { ...context, skills }
-  const { condenser = null, critic = null, mcp_config = {}, ...rest } = given
-  const agent_context = shown ?? null
-  const llm = { ...given.llm, api_key: null }
+function displayedAgent(request: StoredRequest, skills: unknown): Record<string, unknown> {
+  const stored = request.agent
+  if (stored === undefined) return noAgentPlaceholder
+  const context = stored.agent_context
+  const displayedContext = typeof context !== 'object' || context === null ? context : { ...context, skills }
+  const { condenser = null, critic = null, mcp_config = {}, ...rest } = stored
+  const agent_context = displayedContext ?? null
+  const llm = { ...stored.llm, api_key: null }
   const agent = {
-    ...placeholderAgent,
+    ...noAgentPlaceholder,
     ...rest,
     llm,
     mcp_config,
@@ -142,19 +142,19 @@ function agentOf(request: KeptRequest, skills: unknown): Record<string, unknown>
     agent_context,
     kind: 'Agent',
   }
-  return withStars(agent) as Record<string, unknown> // a copy of it
+  return redactNullMembers(agent) as Record<string, unknown> // a copy of it
 }
 
 /** Maps of texts stay maps of texts: clients that read them strictly refuse null there. */
-function withStars(value: unknown, isSection = false): unknown {
+function redactNullMembers(value: unknown, isSection = false): unknown {
   if (value === null) return isSection ? '**********' : null
-  if (Array.isArray(value)) return value.map((item) => withStars(item))
+  if (Array.isArray(value)) return value.map((item) => redactNullMembers(item))
   if (typeof value !== 'object') return value
   const isMap = (name: string) => /^(env|(extra_)?headers)$/.test(name)
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
       name,
-      withStars(member, isSection || (isMap(name) && member !== null)),
+      redactNullMembers(member, isSection || (isMap(name) && member !== null)),
     ]),
   )
 }

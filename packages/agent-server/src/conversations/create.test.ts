@@ -3,16 +3,16 @@ import { join } from 'node:path'
 import { startConversationRequest } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { creating, openAgents, temporary } from '../testing/fixtures.ts'
+import { openCreateDeps, openRegistry, temporaryDirectory } from '../testing/fixtures.ts'
 import { createConversation } from './create.ts'
-import { settingsOf } from './stored-request.ts'
+import { buildStartSettings } from './stored-request.ts'
 
 test('an initial message whose server died before it was stored is stored when the creator asks again, and once', async () => {
-  using place = temporary()
+  using place = temporaryDirectory()
   const directory = place.path
   await using storage = await openStorage({ directory })
-  await using agents = await openAgents(storage, directory)
-  const parts = await creating(storage, agents, directory)
+  await using agents = await openRegistry(storage, directory)
+  const parts = await openCreateDeps(storage, agents, directory)
   const id = randomUUID()
   const request = startConversationRequest.parse({
     agent: { llm: { model: 'scripted/x', script: [{ text: 'Done.' }] } },
@@ -21,10 +21,10 @@ test('an initial message whose server died before it was stored is stored when t
     initial_message: { content: 'Begin.' },
     autotitle: false,
   })
-  await storage.conversations.create({ id, ...agents.seal(settingsOf(request).settings) })
+  await storage.conversations.create({ id, ...agents.seal(buildStartSettings(request).settings) })
   const { created } = await createConversation(parts, request)
   await createConversation(parts, request)
-  await (await agents.get(id)).settled()
+  await (await agents.get(id)).waitUntilIdle()
   await createConversation(parts, request)
   expect(created).toBe(false)
   expect(await storage.log.count(id, { kind: 'MessageEvent', source: 'user' })).toBe(1)

@@ -1,19 +1,19 @@
 import { randomUUID } from 'node:crypto'
-import { branchOf, settle } from '@slipway/agent'
+import { readBranch, closeOpenCalls } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import {
   type ConversationRecord,
-  type Import,
+  type ImportSession,
   type ReceivedEvent,
-  received,
+  toReceivedEvent,
   type Storage,
   type StoredEvent,
 } from '@slipway/storage'
-import { findRecord } from './conversation-info.ts'
-import type { Agents } from './registry.ts'
-import { type KeptRequest, wireOf } from './stored-request.ts'
+import { getConversationRecord } from './conversation-info.ts'
+import type { ConversationRegistry } from './registry.ts'
+import { type StoredRequest, readWireVersion } from './stored-request.ts'
 
-const batch = 500
+const batchSize = 500
 
 interface ForkRequest {
   readonly id?: string | undefined
@@ -28,39 +28,39 @@ interface ForkRequest {
  * agent, secrets and settings. What had no result at that point is answered, and the new conversation is idle.
  */
 export async function forkConversation(
-  { storage, agents }: { readonly storage: Storage; readonly agents: Agents },
+  { storage, registry }: { readonly storage: Storage; readonly registry: ConversationRegistry },
   source: ConversationRecord,
   request: ForkRequest,
 ): Promise<ConversationRecord> {
   const { id = randomUUID(), title } = request
-  const end = await endOf(storage, source, request.from_event_id)
+  const forkPoint = await resolveForkPoint(storage, source, request.from_event_id)
   const tags = { ...(request.tags ?? source.tags), ...(title === undefined ? {} : { title }) }
-  const wire = wireOf(source)
-  const { launched_agent_profile }: KeptRequest = JSON.parse(source.request ?? '{}')
+  const wire = readWireVersion(source)
+  const { launched_agent_profile }: StoredRequest = JSON.parse(source.request ?? '{}')
   const origin = {
     ...(wire === 'seed' ? {} : { wire }),
     ...(launched_agent_profile === undefined ? {} : { launched_agent_profile }),
     forked_from_conversation_id: source.id,
-    ...(end.id === undefined ? {} : { forked_from_event_id: end.id }),
+    ...(forkPoint.id === undefined ? {} : { forked_from_event_id: forkPoint.id }),
   }
-  const [taken] = await storage.conversations.get([id])
-  if (taken !== undefined)
+  const [existing] = await storage.conversations.get([id])
+  if (existing !== undefined)
     throw new Problem('conflict', `There is a conversation with this id already: ${id}`)
-  const sealed = source.request === null ? {} : agents.seal(await agents.settings(source), origin)
+  const sealed = source.request === null ? {} : registry.seal(await registry.getSettings(source), origin)
   const stats = request.reset_metrics || source.stats === null ? {} : { stats: source.stats }
   const record = { title: title ?? null, tags, status: 'idle', ...sealed, ...stats }
-  await copy(storage, { from: source.id, to: id, end: end.position, record })
-  await settle(storage.log, id, wire)
-  return await findRecord(storage.conversations, id)
+  await copyEvents(storage, { from: source.id, to: id, end: forkPoint.position, record })
+  await closeOpenCalls(storage.log, id, wire)
+  return await getConversationRecord(storage.conversations, id)
 }
 
-async function endOf(
+async function resolveForkPoint(
   storage: Storage,
   source: ConversationRecord,
   eventId: string | undefined,
 ): Promise<{ readonly position: number; readonly id: string | undefined }> {
   if (eventId === undefined) {
-    const leaf = (await branchOf(storage.log, source.id)).leafAt(source.head)
+    const leaf = (await readBranch(storage.log, source.id)).leafAt(source.head)
     const [last] = leaf === 0 ? [] : await storage.log.read(source.id, leaf - 1, 1)
     return { position: source.head, id: last?.id }
   }
@@ -69,32 +69,32 @@ async function endOf(
   return { position: event.position, id: event.id }
 }
 
-async function copy(
+async function copyEvents(
   storage: Storage,
   fork: {
     readonly from: string
     readonly to: string
     readonly end: number
-    readonly record: Parameters<Import['publish']>[0]
+    readonly record: Parameters<ImportSession['publish']>[0]
   },
 ): Promise<void> {
   const { from, to, end, record } = fork
-  const into = await storage.startImport(to)
+  const session = await storage.startImport(to)
   try {
     for (let position = 0; position < end; ) {
-      const events = await storage.log.read(from, position, Math.min(batch, end - position))
+      const events = await storage.log.read(from, position, Math.min(batchSize, end - position))
       const last = events.at(-1)
       if (last === undefined) break
       position = last.position
-      await into.add(events.map(asReceived))
+      await session.add(events.map(toImportEvent))
     }
-    await into.publish(record)
+    await session.publish(record)
   } catch (error) {
-    await into.abort()
+    await session.abort()
     throw error
   }
 }
 
-function asReceived({ bytes, instant }: StoredEvent): ReceivedEvent {
-  return received(bytes, JSON.parse(bytes.toString()), { keep: true, lastInstant: instant, now: instant })
+function toImportEvent({ bytes, instant }: StoredEvent): ReceivedEvent {
+  return toReceivedEvent(bytes, JSON.parse(bytes.toString()), { keep: true, lastInstant: instant, now: instant })
 }

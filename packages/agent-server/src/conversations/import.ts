@@ -1,21 +1,21 @@
 import { randomUUID } from 'node:crypto'
-import { type Fault, faultsOf, importMeta, Problem } from '@slipway/protocol'
+import { type ValidationIssue, validationIssues, importMeta, Problem } from '@slipway/protocol'
 import {
-  eventFaults,
-  type Import,
-  parseLine,
+  eventIssues,
+  type ImportSession,
+  parseEventLine,
   type ReceivedEvent,
-  received,
+  toReceivedEvent,
   type Storage,
-  statedStatus,
+  readExecutionStatus,
 } from '@slipway/storage'
-import { type Line, LineTooLong, lines } from './split-lines.ts'
+import { type Line, LineTooLongError, splitLines } from './split-lines.ts'
 
 const maxLineBytes = 64 * 1024 * 1024
 const batchEvents = 500
 const batchBytes = 2 * 1024 * 1024
 
-export interface Imported {
+export interface ImportResult {
   readonly conversation_id: string
   /** Events of the stream that stand in the log now, also those that stood there before. */
   readonly imported: number
@@ -30,15 +30,15 @@ export async function importEvents(
   storage: Storage,
   stream: AsyncIterable<Buffer>,
   options: { readonly keep: boolean; readonly now: () => number },
-): Promise<Imported> {
-  const run = new Run(storage, options)
+): Promise<ImportResult> {
+  const run = new ImportRun(storage, options)
   try {
-    for await (const batch of lines(stream, maxLineBytes)) for (const line of batch) await run.take(line)
+    for await (const batch of splitLines(stream, maxLineBytes)) for (const line of batch) await run.addLine(line)
     return await run.finish()
   } catch (error) {
     await run.abort()
-    if (error instanceof LineTooLong) {
-      throw badLine(error.line, [
+    if (error instanceof LineTooLongError) {
+      throw lineProblem(error.line, [
         { loc: [], msg: `Line is longer than ${maxLineBytes} bytes`, type: 'too_long' },
       ])
     }
@@ -47,12 +47,12 @@ export async function importEvents(
 }
 
 /** One import under way: its session with the log, opened at the first line, and the batch that is being filled. */
-class Run {
+class ImportRun {
   readonly #storage: Storage
   readonly #options: { readonly keep: boolean; readonly now: () => number }
   #id: string = randomUUID()
   #meta: { title?: string | undefined; tags?: Record<string, string> | undefined } = {}
-  #session: Import | undefined
+  #session: ImportSession | undefined
   #isFirst = true
   #batch: { line: number; event: ReceivedEvent }[] = []
   #batchBytes = 0
@@ -65,37 +65,37 @@ class Run {
     this.#options = options
   }
 
-  async take(line: Line): Promise<void> {
+  async addLine(line: Line): Promise<void> {
     const isFirst = this.#isFirst
     this.#isFirst = false
-    const bytes = isFirst ? withoutMark(line.bytes) : line.bytes
-    const parsed = parseLine(bytes)
-    if (parsed.kind === 'faults') throw badLine(line.number, parsed.faults)
+    const bytes = isFirst ? stripByteOrderMark(line.bytes) : line.bytes
+    const parsed = parseEventLine(bytes)
+    if (parsed.kind === 'faults') throw lineProblem(line.number, parsed.issues)
     const { value } = parsed
-    if (isFirst && !Object.hasOwn(value, 'kind')) return this.#takeMeta(line.number, value)
-    const faults = eventFaults(value, this.#options.keep)
-    if (faults.length > 0) throw badLine(line.number, faults)
-    await this.#open()
-    const event = received(bytes, value, {
+    if (isFirst && !Object.hasOwn(value, 'kind')) return this.#readMeta(line.number, value)
+    const issues = eventIssues(value, this.#options.keep)
+    if (issues.length > 0) throw lineProblem(line.number, issues)
+    await this.#getSession()
+    const event = toReceivedEvent(bytes, value, {
       keep: this.#options.keep,
       lastInstant: this.#lastInstant,
       now: this.#options.now(),
     })
     this.#lastInstant = event.instant
-    this.#status = statedStatus(value) ?? this.#status
+    this.#status = readExecutionStatus(value) ?? this.#status
     this.#batch.push({ line: line.number, event })
     this.#batchBytes += event.bytes.length
     if (this.#batch.length >= batchEvents || this.#batchBytes >= batchBytes) await this.#flush()
   }
 
-  async finish(): Promise<Imported> {
-    const session = await this.#open()
+  async finish(): Promise<ImportResult> {
+    const session = await this.#getSession()
     await this.#flush()
     const { title, tags } = this.#meta
     await session.publish({
       ...(title === undefined ? {} : { title }),
       ...(tags === undefined ? {} : { tags }),
-      ...(this.#status === undefined ? {} : { status: atRest(this.#status) }),
+      ...(this.#status === undefined ? {} : { status: statusAfterImport(this.#status) }),
     })
     return { conversation_id: this.#id, imported: this.#count }
   }
@@ -104,14 +104,14 @@ class Run {
     await this.#session?.abort()
   }
 
-  #takeMeta(line: number, value: Record<string, unknown>): void {
+  #readMeta(line: number, value: Record<string, unknown>): void {
     const result = importMeta.safeParse(value)
-    if (!result.success) throw badLine(line, faultsOf(result.error, [], value))
+    if (!result.success) throw lineProblem(line, validationIssues(result.error, [], value))
     this.#id = result.data.conversation_id ?? this.#id
     this.#meta = result.data
   }
 
-  async #open(): Promise<Import> {
+  async #getSession(): Promise<ImportSession> {
     if (this.#session === undefined) {
       this.#session = await this.#storage.startImport(this.#id)
       this.#lastInstant = this.#session.lastInstant
@@ -121,7 +121,7 @@ class Run {
 
   async #flush(): Promise<void> {
     const batch = this.#batch
-    const session = await this.#open()
+    const session = await this.#getSession()
     this.#batch = []
     this.#batchBytes = 0
     if (batch.length === 0) return
@@ -129,48 +129,48 @@ class Run {
       await session.add(batch.map(({ event }) => event))
     } catch (error) {
       if (!(error instanceof Problem) || error.code !== 'conflict') throw error
-      throw await this.#conflict(session, batch, error)
+      throw await this.#findConflict(session, batch, error)
     }
     this.#count += batch.length
   }
 
   /** Finds the line of a batch that was refused as a whole: the import ends anyway, so the rest may go in one by one. */
-  async #conflict(
-    session: Import,
+  async #findConflict(
+    session: ImportSession,
     batch: { line: number; event: ReceivedEvent }[],
-    refused: Problem,
+    problem: Problem,
   ): Promise<Problem> {
     for (const { line, event } of batch) {
       try {
         await session.add([event])
       } catch {
-        return new Problem('conflict', `line ${line}: ${refused.message}`)
+        return new Problem('conflict', `line ${line}: ${problem.message}`)
       }
     }
-    return refused
+    return problem
   }
 }
 
 /** Nothing runs in a conversation that was just imported, whatever its last recorded status says. */
-function atRest(status: string): string {
+function statusAfterImport(status: string): string {
   return status === 'running' || status === 'waiting_for_confirmation' || status === 'deleting'
     ? 'paused'
     : status
 }
 
-function badLine(line: number, faults: readonly Fault[]): Problem {
+function lineProblem(line: number, issues: readonly ValidationIssue[]): Problem {
   return new Problem(
     'invalid',
     `line ${line} is refused`,
-    faults.map((fault) => ({
-      ...fault,
-      loc: ['body', line, ...fault.loc],
-      msg: `line ${line}: ${fault.msg}`,
+    issues.map((issue) => ({
+      ...issue,
+      loc: ['body', line, ...issue.loc],
+      msg: `line ${line}: ${issue.msg}`,
     })),
   )
 }
 
 /** A byte order mark in front of the first line is no part of it. */
-function withoutMark(bytes: Buffer): Buffer {
+function stripByteOrderMark(bytes: Buffer): Buffer {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
 }

@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto'
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fitImages, imageType } from '@slipway/agent'
-import { invalid, Problem, type SendMessageRequest } from '@slipway/protocol'
-import { codeOf, syncDirectory } from '@slipway/storage'
+import { fitImages, detectImageType } from '@slipway/agent'
+import { invalidInput, Problem, type SendMessageRequest } from '@slipway/protocol'
+import { errorCode, syncDirectory } from '@slipway/storage'
 
 /** A message whose event stays below the largest frame that clients take; the event has more members than the message. */
 const maxMessageBytes = 960 * 1024
 /** What images may take even beside a text that leaves them no room: of that event, clients get a part over the socket anyhow. */
-const leastImageBytes = 128 * 1024
+const minImageBytes = 128 * 1024
 
-type Content = SendMessageRequest['content']
+type MessageContent = SendMessageRequest['content']
 
 /**
  * The message with its images made smaller, where together they would make an event too large for a socket: the largest ones first, each
@@ -18,35 +18,35 @@ type Content = SendMessageRequest['content']
  * message that is small enough is answered as it is. An image that would have to be smaller and cannot be read is a Problem `invalid`
  * with its place below `loc`.
  */
-export async function withFittingImages<M extends { readonly content: Content }>(
+export async function shrinkImages<M extends { readonly content: MessageContent }>(
   message: M,
   options: { readonly directory: string; readonly loc: readonly (string | number)[] },
 ): Promise<M> {
-  const pictures = picturesOf(message.content)
-  if (pictures.length === 0) return message
-  const urls = pictures.map(({ url }) => url)
+  const images = findDataUrls(message.content)
+  if (images.length === 0) return message
+  const urls = images.map(({ url }) => url)
   const imageBytes = urls.reduce((sum, { length }) => sum + length, 0)
   const textBytes = Buffer.byteLength(JSON.stringify(message.content)) - imageBytes
-  const fitted = await fitImages(urls, Math.max(leastImageBytes, maxMessageBytes - textBytes))
+  const fitted = await fitImages(urls, Math.max(minImageBytes, maxMessageBytes - textBytes))
   if (fitted.every(({ kind }) => kind === 'same')) return message
-  const results = pictures.map((picture, index) => ({ ...picture, fitted: fitted[index] }))
+  const results = images.map((original, index) => ({ ...original, fitted: fitted[index] }))
   for (const { block, at, fitted } of results) {
     if (fitted?.kind === 'fault')
-      throw invalid([...options.loc, 'content', block, 'image_urls', at], fitted.fault)
+      throw invalidInput([...options.loc, 'content', block, 'image_urls', at], fitted.failure)
   }
   const content = structuredClone(message.content)
   for (const { block, at, fitted } of results) {
     if (fitted?.kind !== 'shrunk') continue
-    await keep(join(options.directory, 'images'), fitted.original)
-    const image = content[block]
-    if (image?.type === 'image') image.image_urls[at] = fitted.url
+    await storeOriginal(join(options.directory, 'images'), fitted.original)
+    const imageBlock = content[block]
+    if (imageBlock?.type === 'image') imageBlock.image_urls[at] = fitted.url
   }
   return { ...message, content }
 }
 
 /** The data URLs of a content, and where they are. */
-function picturesOf(
-  content: Content,
+function findDataUrls(
+  content: MessageContent,
 ): { readonly block: number; readonly at: number; readonly url: string }[] {
   return content.flatMap((block, index) =>
     block.type === 'image'
@@ -56,29 +56,29 @@ function picturesOf(
 }
 
 /** Puts it there durably, once. */
-async function keep(directory: string, bytes: Buffer): Promise<void> {
-  const name = `${createHash('sha256').update(bytes).digest('hex')}.${imageType(bytes) ?? 'bin'}`
+async function storeOriginal(directory: string, bytes: Buffer): Promise<void> {
+  const name = `${createHash('sha256').update(bytes).digest('hex')}.${detectImageType(bytes) ?? 'bin'}`
   const path = join(directory, name)
-  const isThere = await stat(path).then(
+  const exists = await stat(path).then(
     ({ size }) => size === bytes.length,
     () => false,
   )
-  if (isThere) return
-  const draft = join(directory, `.${name}.${process.pid}.${Math.random().toString(36).slice(2)}`)
+  if (exists) return
+  const temporaryPath = join(directory, `.${name}.${process.pid}.${Math.random().toString(36).slice(2)}`)
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 })
-    await write(draft, bytes)
-    await rename(draft, path)
+    await writeSynced(temporaryPath, bytes)
+    await rename(temporaryPath, path)
     await syncDirectory(directory)
   } catch (error) {
-    await rm(draft, { force: true }).catch(() => {})
-    if (codeOf(error) === 'ENOSPC' || codeOf(error) === 'EDQUOT')
+    await rm(temporaryPath, { force: true }).catch(() => {})
+    if (errorCode(error) === 'ENOSPC' || errorCode(error) === 'EDQUOT')
       throw new Problem('storage_full', 'The disk is full')
     throw error
   }
 }
 
-async function write(path: string, bytes: Buffer): Promise<void> {
+async function writeSynced(path: string, bytes: Buffer): Promise<void> {
   await using file = await open(path, 'wx', 0o600)
   await file.writeFile(bytes)
   await file.sync()

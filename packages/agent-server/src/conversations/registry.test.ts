@@ -4,14 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startConversationRequest } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { creating, openAgents, temporary } from '../testing/fixtures.ts'
+import { openCreateDeps, openRegistry, temporaryDirectory } from '../testing/fixtures.ts'
 import { createConversation } from './create.ts'
 
 test('a conversation that rests is closed, and goes on where it was when it is needed again', async () => {
-  using place = temporary()
+  using place = temporaryDirectory()
   const directory = place.path
   await using storage = await openStorage({ directory })
-  await using agents = await openAgents(storage, directory, 50)
+  await using agents = await openRegistry(storage, directory, 50)
   const id = randomUUID()
   const request = startConversationRequest.parse({
     agent: { llm: { model: 'scripted/x', script: [{ text: 'One.' }, { text: 'Two.' }] } },
@@ -20,9 +20,9 @@ test('a conversation that rests is closed, and goes on where it was when it is n
     initial_message: { content: 'Begin.' },
     autotitle: false,
   })
-  await createConversation(await creating(storage, agents, directory), request)
+  await createConversation(await openCreateDeps(storage, agents, directory), request)
   const first = await agents.get(id)
-  await first.settled()
+  await first.waitUntilIdle()
   while ((await agents.peek(id)) !== undefined) await sleep(10)
   const again = await agents.get(id)
   expect(again).not.toBe(first)
@@ -34,7 +34,7 @@ test('a conversation that rests is closed, and goes on where it was when it is n
     sender: undefined,
     extended_content: undefined,
   })
-  await again.settled()
+  await again.waitUntilIdle()
   const texts = again.state.view.events.flatMap((event) =>
     event.kind === 'MessageEvent' && event.source === 'agent'
       ? [JSON.stringify(event.llm_message.content)]

@@ -1,81 +1,81 @@
 import { join } from 'node:path'
 import {
   type Conversation,
-  type Extensions,
-  Hints,
-  type Keeping,
-  models,
+  type ExtensionProvider,
+  TransientUpdates,
+  type ConversationStore,
+  loadOpenModel,
   openConversation,
-  type Rim,
-  type Settings,
-  type Watch,
+  type ConversationDeps,
+  type ResolvedSettings,
+  type RunMonitor,
 } from '@slipway/agent'
-import { type Llm, type Log, Problem } from '@slipway/protocol'
+import { type Llm, type LogFunction, Problem } from '@slipway/protocol'
 import type { Cipher, ConversationRecord, EventLog, Storage } from '@slipway/storage'
-import type { Profiles } from '../profiles/llm-profiles.ts'
-import { type ServerSecrets, secretOfPath } from '../secrets/server-secrets.ts'
-import { findRecord, missing } from './conversation-info.ts'
-import { Turns } from './semaphore.ts'
+import type { LlmProfiles } from '../profiles/llm-profiles.ts'
+import { type ServerSecrets, parseSecretPath } from '../secrets/server-secrets.ts'
+import { getConversationRecord, conversationNotFound } from './conversation-info.ts'
+import { Semaphore } from './semaphore.ts'
 import {
-  type KeptRequest,
-  keptRequest,
-  type Origin,
-  readKept,
-  readSettings,
-  shownSkills,
+  type StoredRequest,
+  toStoredRequest,
+  type ConversationOrigin,
+  parseStoredRequest,
+  parseSettings,
+  redactedSkills,
 } from './stored-request.ts'
-import { TaskConversations, taskOf } from './task-conversations.ts'
+import { TaskConversations, readTask } from './task-conversations.ts'
 
 /** Resting conversations are looked for at least this often. */
-const sweepMs = 30_000
-const sealedOff =
+const maxSweepIntervalMs = 30_000
+const sealedWithOtherKeyText =
   'The settings of this conversation were sealed with another key, so they cannot be changed. Start the server with that SLIPWAY_SECRET_KEY.'
 
-interface Options {
+interface ConversationRegistryOptions {
   readonly storage: Storage
   readonly cipher: Cipher
-  readonly profiles: Profiles
+  readonly profiles: LlmProfiles
   /** Where plugins and installed skills come from. */
-  readonly extensions?: Extensions
+  readonly extensions?: ExtensionProvider
   /** What conversations look up by an address of this server. */
-  readonly secrets?: Pick<ServerSecrets, 'value'>
+  readonly secrets?: Pick<ServerSecrets, 'getValue'>
   /** Where conversations write and read; the log of the storage unless given. */
   readonly events?: EventLog
   /** Told of what conversations do. */
-  readonly watch?: Watch
-  readonly log: Log
+  readonly monitor?: RunMonitor
+  readonly log: LogFunction
   /** Microseconds. */
   readonly now: () => number
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
-  readonly home: string | undefined
+  readonly homeDirectory: string | undefined
   readonly isConfined: boolean
   /** Hidden in every conversation. */
-  readonly hidden: readonly string[]
+  readonly redactedValues: readonly string[]
   readonly confirmationDeadlineMs: number | undefined
   readonly maxRuns: number
   /** A conversation that nobody uses and that does nothing is closed after this. */
   readonly idleMs: number
 }
 
-interface Loaded {
+interface LoadedConversation {
   readonly opening: Promise<Conversation>
-  usedAt: number
+  lastUsedAt: number
 }
 
 /** The conversations that are loaded: each at most once, opened when it is needed, closed when it rests. */
-export class Agents implements AsyncDisposable {
+export class ConversationRegistry implements AsyncDisposable {
   /** The conversations that do tasks of others. */
   readonly tasks: TaskConversations
-  readonly turns: Turns
-  readonly #options: Options
-  readonly #rim: Omit<Rim, 'openModel'>
-  readonly #hints = new Map<string, Hints>()
-  readonly #loaded = new Map<string, Loaded>()
+  readonly runSlots: Semaphore
+  readonly #options: ConversationRegistryOptions
+  readonly #deps: Omit<ConversationDeps, 'openModel'>
+  readonly #transientUpdates = new Map<string, TransientUpdates>()
+  readonly #loaded = new Map<string, LoadedConversation>()
   readonly #closing = new Map<string, Promise<void>>()
-  readonly #sweep: NodeJS.Timeout
+  readonly #sweepTimer: NodeJS.Timeout
 
-  constructor(options: Options) {
+  constructor(options: ConversationRegistryOptions) {
     this.#options = options
     const {
       storage,
@@ -83,42 +83,42 @@ export class Agents implements AsyncDisposable {
       now,
       directory,
       environment,
-      home,
+      homeDirectory,
       isConfined,
       profiles,
       secrets,
       confirmationDeadlineMs,
     } = options
-    const turns = new Turns(options.maxRuns)
-    this.turns = turns
+    const runSlots = new Semaphore(options.maxRuns)
+    this.runSlots = runSlots
     this.tasks = new TaskConversations(storage, this)
-    this.#rim = {
+    this.#deps = {
       log: options.events ?? storage.log,
-      watch: options.watch,
+      monitor: options.monitor,
       logLine: log,
       now,
       environment,
       directory,
       isConfined,
-      hidden: options.hidden,
+      redactedValues: options.redactedValues,
       confirmationDeadlineMs,
-      ...(home === undefined ? {} : { home }),
-      profile: (name) => profiles.usable(name),
-      ...(secrets === undefined ? {} : { secret: (url) => ownSecret(secrets, url) }),
-      turn: (signal) => turns.take(signal),
-      children: this.tasks,
+      ...(homeDirectory === undefined ? {} : { homeDirectory }),
+      findProfile: (name) => profiles.resolve(name),
+      ...(secrets === undefined ? {} : { resolveServerSecret: (url) => readServerSecret(secrets, url) }),
+      acquireRunSlot: (signal) => runSlots.acquire(signal),
+      childConversations: this.tasks,
       ...(options.extensions === undefined ? {} : { extensions: options.extensions }),
     }
-    this.#sweep = setInterval(() => void this.#closeResting(), Math.min(sweepMs, options.idleMs)).unref()
+    this.#sweepTimer = setInterval(() => void this.#closeIdle(), Math.min(maxSweepIntervalMs, options.idleMs)).unref()
   }
 
   /** How many are loaded. */
-  get loaded(): number {
+  get loadedCount(): number {
     return this.#loaded.size
   }
 
   /** Where the files of a conversation are kept; it need not be there yet. */
-  directoryOf(id: string): string {
+  conversationDirectory(id: string): string {
     return join(this.#options.directory, id.replaceAll('-', ''))
   }
 
@@ -128,36 +128,36 @@ export class Agents implements AsyncDisposable {
   }
 
   /** Where the hints of a conversation are heard, loaded or not. */
-  hints(id: string): Hints {
-    const known = this.#hints.get(id) ?? new Hints()
-    this.#hints.set(id, known)
-    return known
+  transientUpdates(id: string): TransientUpdates {
+    const existing = this.#transientUpdates.get(id) ?? new TransientUpdates()
+    this.#transientUpdates.set(id, existing)
+    return existing
   }
 
   /** The conversation, opened; a Problem `not_found` when there is none, `conflict` when it has no agent. */
   async get(id: string): Promise<Conversation> {
-    const conversation = await this.find(await findRecord(this.#options.storage.conversations, id))
+    const conversation = await this.load(await getConversationRecord(this.#options.storage.conversations, id))
     if (conversation === undefined)
       throw new Problem('conflict', 'This conversation has no agent that could run.')
     return conversation
   }
 
   /** The same for a record; undefined when the conversation has no agent (it was imported). */
-  async find(record: ConversationRecord): Promise<Conversation | undefined> {
+  async load(record: ConversationRecord): Promise<Conversation | undefined> {
     if (record.request === null) return undefined
     await this.#closing.get(record.id)
-    const known = this.#loaded.get(record.id)
-    if (known !== undefined) {
-      known.usedAt = Date.now()
-      return await known.opening
+    const existing = this.#loaded.get(record.id)
+    if (existing !== undefined) {
+      existing.lastUsedAt = Date.now()
+      return await existing.opening
     }
-    const opening = this.#open(record)
-    const loaded: Loaded = { opening, usedAt: Date.now() }
+    const opening = this.#openConversation(record)
+    const loaded: LoadedConversation = { opening, lastUsedAt: Date.now() }
     this.#loaded.set(record.id, loaded)
     opening.then(
       () => {
         // Whoever had it opened uses it from now on, however long that took.
-        loaded.usedAt = Date.now()
+        loaded.lastUsedAt = Date.now()
       },
       () => this.#loaded.delete(record.id),
     )
@@ -165,33 +165,33 @@ export class Agents implements AsyncDisposable {
   }
 
   /** What is written into the record for settings: in clear without secrets, and all of it sealed. */
-  seal(settings: Settings, origin: Origin = {}): { request: string; sealed: Buffer } {
+  seal(settings: ResolvedSettings, origin: ConversationOrigin = {}): { request: string; sealed: Buffer } {
     return {
-      request: JSON.stringify(keptRequest(settings, origin)),
+      request: JSON.stringify(toStoredRequest(settings, origin)),
       sealed: this.#options.cipher.seal(JSON.stringify(settings)),
     }
   }
 
   /** The settings of a conversation, secrets in clear where they can be opened. */
-  async settings(record: ConversationRecord): Promise<Settings> {
-    return (await this.#unsealed(record)).settings
+  async getSettings(record: ConversationRecord): Promise<ResolvedSettings> {
+    return (await this.#readSettings(record)).settings
   }
 
   /** The skills that the agent of a conversation was given, without secrets; none where they cannot be read. */
-  async skills(record: ConversationRecord): Promise<unknown> {
-    return record.request === null ? [] : shownSkills(await this.settings(record))
+  async getSkills(record: ConversationRecord): Promise<unknown> {
+    return record.request === null ? [] : redactedSkills(await this.getSettings(record))
   }
 
-  async #unsealed(record: ConversationRecord): Promise<{ settings: Settings; isComplete: boolean }> {
-    const vault = await this.#options.storage.conversations.vault(record.id)
-    const sealed = vault?.sealed ?? null
+  async #readSettings(record: ConversationRecord): Promise<{ settings: ResolvedSettings; isComplete: boolean }> {
+    const sealedState = await this.#options.storage.conversations.getSealedState(record.id)
+    const sealed = sealedState?.sealed ?? null
     const text = sealed === null ? undefined : this.#options.cipher.open(sealed)
     if (text === undefined && sealed !== null) {
       this.#options.log('warn', 'the secrets of a conversation cannot be opened', { conversation: record.id })
     }
     return text === undefined
-      ? { settings: readKept(record.request ?? 'null'), isComplete: sealed === null }
-      : { settings: readSettings(text), isComplete: true }
+      ? { settings: parseStoredRequest(record.request ?? 'null'), isComplete: sealed === null }
+      : { settings: parseSettings(text), isComplete: true }
   }
 
   /** Closes it if it is loaded. */
@@ -199,27 +199,27 @@ export class Agents implements AsyncDisposable {
     const loaded = this.#loaded.get(id)
     if (loaded === undefined) return await this.#closing.get(id)
     this.#loaded.delete(id)
-    const over = loaded.opening
+    const closed = loaded.opening
       .then((conversation) => conversation.close(options))
       .catch(() => undefined)
       .then(() => void this.#closing.delete(id))
-    this.#closing.set(id, over)
-    await over
+    this.#closing.set(id, closed)
+    await closed
   }
 
   /** Pauses what runs and waits until it rests, or until the signal aborts. What a run has written is durable then. */
-  async rest(signal: AbortSignal): Promise<void> {
-    const { promise: left, resolve } = Promise.withResolvers<void>()
+  async pauseAll(signal: AbortSignal): Promise<void> {
+    const { promise: aborted, resolve } = Promise.withResolvers<void>()
     signal.addEventListener('abort', () => resolve(), { once: true })
     for (;;) {
       const loaded = await Promise.all([...this.#loaded.keys()].map((id) => this.peek(id)))
-      const busy = loaded.filter((conversation) => conversation?.isRunning)
-      if (busy.length === 0 || signal.aborted) return
-      const resting = busy.map(async (conversation) => {
+      const running = loaded.filter((conversation) => conversation?.isRunning)
+      if (running.length === 0 || signal.aborted) return
+      const pausing = running.map(async (conversation) => {
         await conversation?.pause()
-        await conversation?.settled()
+        await conversation?.waitUntilIdle()
       })
-      await Promise.race([Promise.all(resting), left])
+      await Promise.race([Promise.all(pausing), aborted])
     }
   }
 
@@ -227,17 +227,17 @@ export class Agents implements AsyncDisposable {
   async recover(): Promise<void> {
     for (const status of ['running', 'waiting_for_confirmation']) {
       let page_id: string | undefined
-      const found: ConversationRecord[] = []
+      const records: ConversationRecord[] = []
       do {
         const query = { limit: 100, sort_order: 'CREATED_AT', status, page_id } as const
         const page = await this.#options.storage.conversations.search(query)
-        found.push(...page.items)
+        records.push(...page.items)
         page_id = page.next_page_id ?? undefined
       } while (page_id !== undefined)
-      for (const record of found) {
-        const isTimed = this.#options.confirmationDeadlineMs !== undefined || hasDeadline(record)
-        if (status !== 'running' && !isTimed) continue
-        await this.find(record).catch((error: unknown) => {
+      for (const record of records) {
+        const hasDeadline = this.#options.confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
+        if (status !== 'running' && !hasDeadline) continue
+        await this.load(record).catch((error: unknown) => {
           const reason = error instanceof Error ? error.message : String(error)
           this.#options.log('error', 'a conversation cannot be recovered', {
             conversation: record.id,
@@ -249,80 +249,80 @@ export class Agents implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    clearInterval(this.#sweep)
+    clearInterval(this.#sweepTimer)
     await Promise.all([...this.#loaded.keys()].map((id) => this.close(id)))
     await Promise.all(this.#closing.values())
   }
 
-  async #open(record: ConversationRecord): Promise<Conversation> {
+  async #openConversation(record: ConversationRecord): Promise<Conversation> {
     const { storage, profiles } = this.#options
-    const { settings, isComplete } = await this.#unsealed(record)
+    const { settings, isComplete } = await this.#readSettings(record)
     const { id } = record
-    const vault = await storage.conversations.vault(id)
-    if (vault === undefined) throw missing(id)
-    const origin = originOf(record)
-    const keeping: Keeping = {
-      snapshot: vault?.snapshot ?? null,
+    const sealedState = await storage.conversations.getSealedState(id)
+    if (sealedState === undefined) throw conversationNotFound(id)
+    const origin = readOrigin(record)
+    const store: ConversationStore = {
+      snapshot: sealedState?.snapshot ?? null,
       stats: record.stats,
       saveSnapshot: (snapshot) => storage.conversations.saveSnapshot(id, snapshot),
       seal: (changed) => {
         // What cannot be read now is not written over: with the right key it is there again.
-        if (!isComplete) throw new Problem('conflict', sealedOff)
+        if (!isComplete) throw new Problem('conflict', sealedWithOtherKeyText)
         return this.seal(changed, origin)
       },
       title: {
         isMissing: async () => (await storage.conversations.get([id]))[0]?.title === null,
         set: async (title) => {
-          const [now] = await storage.conversations.get([id])
-          if (now?.title === null) await storage.conversations.patch(id, { title })
+          const [current] = await storage.conversations.get([id])
+          if (current?.title === null) await storage.conversations.patch(id, { title })
         },
         model: async (): Promise<Llm | undefined> =>
           settings.title_llm_profile === undefined
             ? undefined
-            : await profiles.usable(settings.title_llm_profile),
+            : await profiles.resolve(settings.title_llm_profile),
       },
     }
-    const rim = { ...this.#rim, openModel: await models(), ...this.#turnOf(record) }
+    const deps = { ...this.#deps, openModel: await loadOpenModel(), ...this.#runSlotFor(record) }
     const wire = origin.wire ?? 'seed'
-    return await openConversation({ id, settings, rim, keeping, wire, hints: this.hints(id) })
+    return await openConversation({ id, settings, deps, store, wire, transientUpdates: this.transientUpdates(id) })
   }
 
   /**
    * A conversation that does a task runs in the turn of the one that waits for it: with a turn of its own, the two could wait
    * for each other for ever.
    */
-  #turnOf(record: ConversationRecord): Pick<Rim, 'turn'> {
-    const { turn } = this.#rim
-    if (taskOf(record) === undefined || turn === undefined) return {}
-    const { parent_conversation_id: parent = '' }: KeptRequest = JSON.parse(record.request ?? '{}')
+  #runSlotFor(record: ConversationRecord): Pick<ConversationDeps, 'acquireRunSlot'> {
+    const { acquireRunSlot } = this.#deps
+    if (readTask(record) === undefined || acquireRunSlot === undefined) return {}
+    const { parent_conversation_id: parent = '' }: StoredRequest = JSON.parse(record.request ?? '{}')
     return {
-      turn: async (signal) =>
-        (await this.peek(parent))?.isBusy === true ? () => undefined : await turn(signal),
+      acquireRunSlot: async (signal) =>
+        (await this.peek(parent))?.isBusy === true ? () => undefined : await acquireRunSlot(signal),
     }
   }
 
-  async #closeResting(): Promise<void> {
+  async #closeIdle(): Promise<void> {
     for (const [id, loaded] of this.#loaded) {
       const conversation = await loaded.opening.catch(() => undefined)
-      if (conversation === undefined || loaded.usedAt >= Date.now() - this.#options.idleMs) continue
-      if (conversation.isBusy || conversation.hints.isHeard) continue
+      if (conversation === undefined || loaded.lastUsedAt >= Date.now() - this.#options.idleMs) continue
+      if (conversation.isBusy || conversation.transientUpdates.hasListeners) continue
       await this.close(id)
     }
-    for (const [id, hints] of this.#hints) if (!hints.isHeard && !this.#loaded.has(id)) this.#hints.delete(id)
+    for (const [id, updates] of this.#transientUpdates) if (!updates.hasListeners && !this.#loaded.has(id)) this.#transientUpdates.delete(id)
   }
 }
 
-async function ownSecret(secrets: Pick<ServerSecrets, 'value'>, url: string): Promise<string | undefined> {
-  const name = secretOfPath(url)
-  return name === undefined ? undefined : await secrets.value(name)
+async function readServerSecret(secrets: Pick<ServerSecrets, 'getValue'>, url: string): Promise<string | undefined> {
+  const name = parseSecretPath(url)
+  return name === undefined ? undefined : await secrets.getValue(name)
 }
 
-function originOf(record: ConversationRecord): Origin {
-  const kept: KeptRequest = JSON.parse(record.request ?? '{}')
-  const { forked_from_conversation_id: conversation, forked_from_event_id: event } = kept
-  const { launched_agent_profile, wire } = kept
+function readOrigin(record: ConversationRecord): ConversationOrigin {
+  const stored: StoredRequest = JSON.parse(record.request ?? '{}')
+  const { forked_from_conversation_id: conversation, forked_from_event_id: event } = stored
+  const { launched_agent_profile, wire } = stored
   return {
-    ...(kept.task === undefined ? {} : { task: kept.task }),
+    ...(stored.task === undefined ? {} : { task: stored.task }),
     ...(wire === undefined ? {} : { wire }),
     ...(launched_agent_profile === undefined ? {} : { launched_agent_profile }),
     ...(conversation === undefined ? {} : { forked_from_conversation_id: conversation }),
@@ -330,7 +330,7 @@ function originOf(record: ConversationRecord): Origin {
   }
 }
 
-function hasDeadline(record: ConversationRecord): boolean {
-  const kept: KeptRequest = JSON.parse(record.request ?? '{}')
-  return kept.confirmation_policy !== undefined && 'deadline_seconds' in kept.confirmation_policy
+function hasConfirmationDeadline(record: ConversationRecord): boolean {
+  const stored: StoredRequest = JSON.parse(record.request ?? '{}')
+  return stored.confirmation_policy !== undefined && 'deadlineSeconds' in stored.confirmation_policy
 }

@@ -1,6 +1,6 @@
 import type { Storage } from '@slipway/storage'
-import type { Conversations } from './conversation-info.ts'
-import type { Agents } from './registry.ts'
+import type { ConversationInfoReader } from './conversation-info.ts'
+import type { ConversationRegistry } from './registry.ts'
 
 /**
  * Removes a conversation with everything that is kept of it, and with it the conversations that do its tasks, and theirs: they
@@ -8,23 +8,23 @@ import type { Agents } from './registry.ts'
  * first, so that what a crash leaves behind is found again by whoever deletes it again. False when there was none.
  */
 export async function removeConversation(
-  parts: {
+  deps: {
     readonly storage: Storage
-    readonly agents: Agents
-    readonly conversations: Conversations
+    readonly registry: ConversationRegistry
+    readonly infoReader: ConversationInfoReader
   },
   id: string,
 ): Promise<boolean> {
-  const { storage, agents, conversations } = parts
+  const { storage, registry, infoReader } = deps
   const removeTasks = async () => {
-    for (const task of await agents.tasks.idsOf(id)) await removeConversation(parts, task)
+    for (const task of await registry.tasks.listChildIds(id)) await removeConversation(deps, task)
   }
-  await agents.close(id, { isDeleted: true })
+  await registry.close(id, { isDeleted: true })
   await removeTasks()
   const isRemoved = await storage.conversations.remove(id)
   // Somebody may have asked for it in between, and a task may have begun.
-  await agents.close(id, { isDeleted: true })
+  await registry.close(id, { isDeleted: true })
   await removeTasks()
-  if (isRemoved) await conversations.removeFiles(id)
+  if (isRemoved) await infoReader.removeFiles(id)
   return isRemoved
 }

@@ -1,36 +1,36 @@
 import { createHash } from 'node:crypto'
-import { invalid, type SendMessageRequest } from '@slipway/protocol'
+import { invalidInput, type SendMessageRequest } from '@slipway/protocol'
 import type { EventDraft, Storage } from '@slipway/storage'
-import { findRecord } from './conversation-info.ts'
-import { withFittingImages } from './message-images.ts'
-import type { Agents } from './registry.ts'
+import { getConversationRecord } from './conversation-info.ts'
+import { shrinkImages } from './message-images.ts'
+import type { ConversationRegistry } from './registry.ts'
 
 /**
  * Puts a user message into the log; resolves when it is durable. Images that are too large for an event are made smaller. A conversation without an agent only keeps it: when it
  * was finished or stuck it goes back to idle first, in the same transaction. With an idempotency key the same message sent again is stored once; the
  * same key with another message is a Problem `conflict`.
  */
-export async function send(
-  { storage, agents }: { readonly storage: Storage; readonly agents: Agents },
+export async function sendMessage(
+  { storage, registry }: { readonly storage: Storage; readonly registry: ConversationRegistry },
   conversation: string,
   options: { readonly message: SendMessageRequest; readonly key?: string | undefined },
 ): Promise<void> {
   const { key } = options
   if (key !== undefined && (key.length === 0 || key.length > 255)) {
-    throw invalid(['header', 'idempotency-key'], 'String should have 1 to 255 characters', 'string_length')
+    throw invalidInput(['header', 'idempotency-key'], 'String should have 1 to 255 characters', 'string_length')
   }
-  const record = await findRecord(storage.conversations, conversation)
-  const loaded = await agents.find(record)
-  const message = await withFittingImages(options.message, {
-    directory: agents.directoryOf(conversation),
+  const record = await getConversationRecord(storage.conversations, conversation)
+  const loaded = await registry.load(record)
+  const message = await shrinkImages(options.message, {
+    directory: registry.conversationDirectory(conversation),
     loc: ['body'],
   })
   if (loaded !== undefined) {
-    await loaded.send(message, key === undefined ? undefined : idFor(conversation, 'message', key))
+    await loaded.send(message, key === undefined ? undefined : deriveEventId(conversation, 'message', key))
     return
   }
   // An event with an id that is there already is not written again, so a repeat changes nothing.
-  const id = (what: string) => (key === undefined ? {} : { id: idFor(conversation, what, key) })
+  const id = (what: string) => (key === undefined ? {} : { id: deriveEventId(conversation, what, key) })
   const event: EventDraft = {
     ...id('message'),
     kind: 'MessageEvent',
@@ -55,7 +55,7 @@ export async function send(
 }
 
 /** A UUID (version 8) that depends on nothing but these three. */
-export function idFor(conversation: string, what: string, key: string): string {
+export function deriveEventId(conversation: string, what: string, key: string): string {
   const hex = createHash('sha256').update(`${conversation}\n${what}\n${key}`).digest('hex')
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16)
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`

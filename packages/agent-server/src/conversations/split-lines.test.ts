@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { LineTooLong, lines } from './split-lines.ts'
+import { LineTooLongError, splitLines } from './split-lines.ts'
 
-async function* chunked(bytes: Buffer, cuts: readonly number[]): AsyncGenerator<Buffer> {
+async function* chunksOf(bytes: Buffer, cuts: readonly number[]): AsyncGenerator<Buffer> {
   let start = 0
   for (const cut of [...cuts, bytes.length].sort((a, b) => a - b)) {
     yield bytes.subarray(start, cut)
@@ -10,9 +10,9 @@ async function* chunked(bytes: Buffer, cuts: readonly number[]): AsyncGenerator<
   }
 }
 
-async function split(bytes: Buffer, cuts: readonly number[] = [], maxBytes = 1000) {
+async function collectLines(bytes: Buffer, cuts: readonly number[] = [], maxBytes = 1000) {
   const found: [number, string][] = []
-  for await (const batch of lines(chunked(bytes, cuts), maxBytes)) {
+  for await (const batch of splitLines(chunksOf(bytes, cuts), maxBytes)) {
     for (const line of batch) found.push([line.number, line.bytes.toString()])
   }
   return found
@@ -30,7 +30,7 @@ test('lines are the same wherever the chunks are cut', async () => {
         .map((line, index): [number, string] => [index + 1, line])
         .filter(([, line]) => /[^\r\t ]/.test(line))
       expect(
-        await split(
+        await collectLines(
           bytes,
           cuts.map((cut) => Math.min(cut, bytes.length)),
         ),
@@ -40,6 +40,6 @@ test('lines are the same wherever the chunks are cut', async () => {
 })
 
 test('a line over the limit is refused with its number, also before its end has come', async () => {
-  await expect(split(Buffer.from('ab\nabcdef\n'), [], 5)).rejects.toEqual(new LineTooLong(2))
-  await expect(split(Buffer.from('ab\nabcdef'), [4, 6], 5)).rejects.toEqual(new LineTooLong(2))
+  await expect(collectLines(Buffer.from('ab\nabcdef\n'), [], 5)).rejects.toEqual(new LineTooLongError(2))
+  await expect(collectLines(Buffer.from('ab\nabcdef'), [4, 6], 5)).rejects.toEqual(new LineTooLongError(2))
 })

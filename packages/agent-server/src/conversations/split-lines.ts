@@ -6,7 +6,7 @@ export interface Line {
 }
 
 /** A line was longer than allowed. */
-export class LineTooLong extends Error {
+export class LineTooLongError extends Error {
   readonly line: number
   constructor(line: number) {
     super(`line ${line} is too long`)
@@ -18,38 +18,38 @@ export class LineTooLong extends Error {
  * Splits a stream of bytes at LF, in batches: all the lines that one chunk completes. Holds at most one line of
  * `maxBytes` and one chunk. Lines of blanks only are passed over but counted; a last line needs no LF.
  */
-export async function* lines(
+export async function* splitLines(
   stream: AsyncIterable<Buffer>,
   maxBytes: number,
 ): AsyncGenerator<readonly Line[]> {
   let number = 0
   let pieces: Buffer[] = []
-  let held = 0
-  const finish = (piece: Buffer): Line | undefined => {
+  let heldBytes = 0
+  const finishLine = (piece: Buffer): Line | undefined => {
     number += 1
     const bytes = pieces.length === 0 ? piece : Buffer.concat([...pieces, piece])
     pieces = []
-    held = 0
-    if (bytes.length > maxBytes) throw new LineTooLong(number)
+    heldBytes = 0
+    if (bytes.length > maxBytes) throw new LineTooLongError(number)
     return isBlank(bytes) ? undefined : { number, bytes }
   }
   for await (const chunk of stream) {
     const batch: Line[] = []
     let start = 0
     for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {
-      const line = finish(chunk.subarray(start, end))
+      const line = finishLine(chunk.subarray(start, end))
       if (line !== undefined) batch.push(line)
       start = end + 1
     }
     if (start < chunk.length) {
       pieces.push(chunk.subarray(start))
-      held += chunk.length - start
-      if (held > maxBytes) throw new LineTooLong(number + 1)
+      heldBytes += chunk.length - start
+      if (heldBytes > maxBytes) throw new LineTooLongError(number + 1)
     }
     if (batch.length > 0) yield batch
   }
-  if (held === 0) return
-  const last = finish(Buffer.alloc(0))
+  if (heldBytes === 0) return
+  const last = finishLine(Buffer.alloc(0))
   if (last !== undefined) yield [last]
 }
 

@@ -6,43 +6,43 @@ import { startConversationRequest } from '@slipway/protocol'
 import { Cipher, openStorage } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ActiveModel } from '../profiles/active-profile.ts'
-import { Profiles } from '../profiles/llm-profiles.ts'
-import { exposed, mask } from '../secrets/expose-secrets.ts'
+import { SettingsActiveProfile } from '../profiles/active-profile.ts'
+import { LlmProfiles } from '../profiles/llm-profiles.ts'
+import { exposeSecrets, redactedText } from '../secrets/expose-secrets.ts'
 import { sealText } from '../secrets/sealed-text.ts'
 import { ServerSecrets } from '../secrets/server-secrets.ts'
-import { agentJson, ServerSettings } from '../settings/server-settings.ts'
-import { creating, openAgents, temporary } from '../testing/fixtures.ts'
+import { toAgentSettingsJson, ServerSettings } from '../settings/server-settings.ts'
+import { openCreateDeps, openRegistry, temporaryDirectory } from '../testing/fixtures.ts'
 import { createConversation } from './create.ts'
 import { forkConversation } from './fork.ts'
 
 /** What creates conversations in a directory of its own. */
-async function opened() {
-  const place = temporary()
+async function openDeps() {
+  const place = temporaryDirectory()
   const directory = place.path
   const storage = await openStorage({ directory })
   const cipher = await Cipher.open({ directory, secretKey: undefined })
   const secrets = new ServerSecrets({ directory, cipher })
-  const agents = await openAgents(storage, directory, 60_000, secrets)
-  const parts = await creating(storage, agents, directory)
+  const registry = await openRegistry(storage, directory, 60_000, secrets)
+  const parts = await openCreateDeps(storage, registry, directory)
   const settings = new ServerSettings({ directory, cipher })
   const workspace = { working_dir: join(directory, 'missing', 'workspace') }
   const create = async (request: object) => {
     const parsed = startConversationRequest.parse({ workspace, autotitle: false, ...request })
     const { record } = await createConversation(parts, parsed)
-    return { record, kept: await agents.settings(record), info: JSON.parse(record.request ?? '') }
+    return { record, kept: await registry.getSettings(record), info: JSON.parse(record.request ?? '') }
   }
   const events = async (id: string) =>
     (await storage.log.read(id, 0, 1000)).map(({ bytes }) => bytes.toString()).join('\n')
   const close = async () => {
-    await agents[Symbol.asyncDispose]()
+    await registry[Symbol.asyncDispose]()
     await storage[Symbol.asyncDispose]()
     place[Symbol.dispose]()
   }
   return {
     directory,
     storage,
-    agents,
+    registry,
     cipher,
     parts,
     settings,
@@ -56,7 +56,7 @@ async function opened() {
 const scripted = (...script: object[]) => ({ model: 'scripted/x', script })
 
 test('a request as the web client makes it of sealed settings runs, with the secrets of the server, and shows none', async () => {
-  await using server = await opened()
+  await using server = await openDeps()
   const { settings, secrets, cipher, directory } = server
   await secrets.save('TOKEN_A', { value: 'canary-secret-a' })
   const command = 'echo "value=$TOKEN_A"; printf %s "$TOKEN_A" > printed'
@@ -72,7 +72,7 @@ test('a request as the web client makes it of sealed settings runs, with the sec
     active_agent_profile_id: undefined,
   })
   const { agent_settings } = await settings.read()
-  const sealed = exposed(agentJson(agent_settings), 'encrypted', { cipher, stars: mask })
+  const sealed = exposeSecrets(toAgentSettingsJson(agent_settings), 'encrypted', { cipher, placeholder: redactedText })
   expect(JSON.stringify(sealed)).not.toContain('canary')
   const { record, kept, info } = await server.create({
     conversation_id: randomUUID(),
@@ -92,7 +92,7 @@ test('a request as the web client makes it of sealed settings runs, with the sec
     initial_message: { role: 'user', content: [{ type: 'text', text: 'Begin.' }], run: true },
     observability_tags: ['x'],
   })
-  await (await server.agents.get(record.id)).settled()
+  await (await server.registry.get(record.id)).waitUntilIdle()
   expect(kept.agent.llm.api_key).toBe('canary-key')
   const log = await server.events(record.id)
   expect(log).toContain('value=<secret-hidden>')
@@ -106,7 +106,7 @@ test('a request as the web client makes it of sealed settings runs, with the sec
 })
 
 test('a secret of the server that was changed is the new one at once, and the old one stays hidden', async () => {
-  await using server = await opened()
+  await using server = await openDeps()
   await server.secrets.save('TOKEN', { value: 'canary-one' })
   const say = (command: string) => ({ tool_calls: [{ name: 'terminal', arguments: { command } }] })
   const { record } = await server.create({
@@ -119,11 +119,11 @@ test('a secret of the server that was changed is the new one at once, and the ol
     secrets: { TOKEN: { url: '/api/settings/secrets/TOKEN' } },
     initial_message: { content: 'Begin.' },
   })
-  const conversation = await server.agents.get(record.id)
-  await conversation.settled()
+  const conversation = await server.registry.get(record.id)
+  await conversation.waitUntilIdle()
   await server.secrets.save('TOKEN', { value: 'canary-two' })
   await conversation.send({ ...message, run: true })
-  await conversation.settled()
+  await conversation.waitUntilIdle()
   const workspace = join(server.directory, 'missing', 'workspace')
   expect(readFileSync(join(workspace, '2'), 'utf8')).toBe('canary-two\n')
   expect(await server.events(record.id)).not.toContain('canary')
@@ -137,7 +137,7 @@ const message = {
 }
 
 test('sealed secrets are opened without being announced, wherever they stand', async () => {
-  await using server = await opened()
+  await using server = await openDeps()
   const seal = (text: string) => sealText(server.cipher, text)
   const llm = {
     ...scripted({ text: 'x' }),
@@ -149,7 +149,7 @@ test('sealed secrets are opened without being announced, wherever they stand', a
       llm,
       condenser: { kind: 'LLMSummarizingCondenser', llm: { ...llm, usage_id: 'c' } },
       mcp_config: {
-        a: { command: 'x', env: { K: seal('canary-3'), L: mask }, args: ['--token', seal('canary-4')] },
+        a: { command: 'x', env: { K: seal('canary-3'), L: redactedText }, args: ['--token', seal('canary-4')] },
       },
       agent_context: { secrets: { S: { value: seal('canary-5') } } },
       critic: { kind: 'APIBasedCritic', server_url: 'https://x.example', api_key: seal('canary-6') },
@@ -169,8 +169,8 @@ test('sealed secrets are opened without being announced, wherever they stand', a
 })
 
 test('what cannot be followed is refused with its place', async () => {
-  await using server = await opened()
-  await using other = await opened()
+  await using server = await openDeps()
+  await using other = await openDeps()
   const llm = scripted({ text: 'x' })
   const token = sealText(other.cipher, 'canary')
   const lookup = (url: string) => ({ agent: { llm }, secrets: { S: { url } } })
@@ -206,10 +206,10 @@ test('what cannot be followed is refused with its place', async () => {
 })
 
 test('a model that names a connection is asked with its key', async () => {
-  await using server = await opened()
+  await using server = await openDeps()
   const { directory, cipher } = server
-  const connection = async (id: string) => (id === 'c' ? { api_key: 'canary-of-connection' } : undefined)
-  const profiles = new Profiles({ directory: join(directory, 'profiles'), cipher, connection })
+  const findConnection = async (id: string) => (id === 'c' ? { api_key: 'canary-of-connection' } : undefined)
+  const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, findConnection })
   const request = startConversationRequest.parse({
     agent: {
       llm: { ...scripted({ text: 'x' }), provider_connection_id: 'c' },
@@ -223,8 +223,8 @@ test('a model that names a connection is asked with its key', async () => {
     },
     workspace: { working_dir: directory },
   })
-  const { record } = await createConversation({ ...server.parts, profiles }, request)
-  expect((await server.agents.settings(record)).agent).toMatchObject({
+  const { record } = await createConversation({ ...server.parts, llmProfiles }, request)
+  expect((await server.registry.getSettings(record)).agent).toMatchObject({
     llm: { api_key: 'canary-of-connection' },
     condenser: { condensers: [{}, { llm: { api_key: 'canary-of-connection' } }] },
   })
@@ -232,15 +232,15 @@ test('a model that names a connection is asked with its key', async () => {
 })
 
 test('the profile of an agent is followed, and remembered with its revision', async () => {
-  await using server = await opened()
+  await using server = await openDeps()
   const { directory, cipher, parts, settings } = server
-  const active = new ActiveModel(settings)
-  const profiles = new Profiles({ directory: join(directory, 'profiles'), cipher, active })
+  const active = new SettingsActiveProfile(settings)
+  const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, active })
   const { llm } = await import('@slipway/protocol')
   const launched = { agent_profile_id: randomUUID(), revision: 3 }
   await profiles.save('p', llm.parse(scripted({ text: 'Done.' })))
   const agentProfiles = {
-    resolve: async () => ({ agentSettings: { llm: await profiles.usable('p'), tools: [] }, launched }),
+    resolve: async () => ({ agentSettings: { llm: await profiles.resolve('p'), tools: [] }, profileReference: launched }),
   }
   const request = startConversationRequest.parse({
     agent_profile_id: launched.agent_profile_id,
@@ -253,7 +253,7 @@ test('the profile of an agent is followed, and remembered with its revision', as
     return JSON.parse(now?.request ?? '{}').launched_agent_profile
   }
   expect(await known()).toEqual(launched)
-  const conversation = await server.agents.get(record.id)
+  const conversation = await server.registry.get(record.id)
   await conversation.switchModel(llm.parse(scripted({ text: 'y' })))
   expect(await known()).toEqual(launched)
   const fork = await forkConversation(server, record, { reset_metrics: true })
@@ -263,7 +263,7 @@ test('the profile of an agent is followed, and remembered with its revision', as
 })
 
 test('a worktree is made where there is a commit, also when it was made before a crash; elsewhere the folder is used', async () => {
-  await using server = await opened()
+  await using server = await openDeps()
   const project = join(server.directory, 'project')
   mkdirSync(project)
   execFileSync('git', ['init', '-q'], { cwd: project })
@@ -292,7 +292,7 @@ test('a worktree is made where there is a commit, also when it was made before a
 })
 
 test('settings that went out sealed come back as they were', async () => {
-  await using server = await opened()
+  await using server = await openDeps()
   const { settings, cipher } = server
   const text = fc
     .string({ unit: 'grapheme', minLength: 1 })
@@ -335,12 +335,12 @@ test('settings that went out sealed come back as they were', async () => {
     fc.dictionary(name, source),
     async (model, servers, sources) => {
       const diff = { llm: model, mcp_config: servers, agent_context: { secrets: sources } }
-      await settings.change((kept) => ({ ...kept, agent_settings: JSON.parse(JSON.stringify(diff)) }))
-      const before = agentJson((await settings.read()).agent_settings)
+      await settings.modify((kept) => ({ ...kept, agent_settings: JSON.parse(JSON.stringify(diff)) }))
+      const before = toAgentSettingsJson((await settings.read()).agent_settings)
       for (const exposure of ['encrypted', 'masked', 'plaintext'] as const) {
-        const sent = JSON.parse(JSON.stringify(exposed(before, exposure, { cipher, stars: mask })))
+        const sent = JSON.parse(JSON.stringify(exposeSecrets(before, exposure, { cipher, placeholder: redactedText })))
         await settings.update({ ...nothing, agent_settings_diff: sent })
-        expect(agentJson((await settings.read()).agent_settings)).toEqual(before)
+        expect(toAgentSettingsJson((await settings.read()).agent_settings)).toEqual(before)
       }
     },
   )
@@ -355,7 +355,7 @@ const nothing = {
   active_agent_profile_id: undefined,
 }
 test('the key file itself opens what it sealed after a restart', async () => {
-  using place = temporary()
+  using place = temporaryDirectory()
   const directory = place.path
   const first = await Cipher.open({ directory, secretKey: undefined })
   await new ServerSettings({ directory, cipher: first }).update({
@@ -363,5 +363,5 @@ test('the key file itself opens what it sealed after a restart', async () => {
     agent_settings_diff: { llm: { api_key: 'canary' } },
   })
   const again = await Cipher.open({ directory, secretKey: undefined })
-  expect((await new ServerSettings({ directory, cipher: again }).agent()).llm.api_key).toBe('canary')
+  expect((await new ServerSettings({ directory, cipher: again }).getAgentSettings()).llm.api_key).toBe('canary')
 })

@@ -1,26 +1,26 @@
 import { resolve } from 'node:path'
-import { findTool, readSource, type Settings, toolNames } from '@slipway/agent'
+import { findTool, parseSource, type ResolvedSettings, toolNames } from '@slipway/agent'
 import {
   type Agent,
   agent as agentSchema,
-  invalid,
+  invalidInput,
   type SecretSource,
   type StartConversationRequest,
-  secretTexts,
+  findSecretTexts,
   startConversationRequest,
-  validated,
-  type Wire,
+  parseOrThrow,
+  type WireVersion,
 } from '@slipway/protocol'
-import { masked } from '../secrets/expose-secrets.ts'
+import { redactSecrets } from '../secrets/expose-secrets.ts'
 
 /** Where a conversation and its agent come from. */
-export interface Origin {
+export interface ConversationOrigin {
   readonly forked_from_conversation_id?: string
   readonly forked_from_event_id?: string
   /** The task that it does for another conversation, and how deep in tasks of tasks it is. */
   readonly task?: { readonly id: string; readonly subagent: string; readonly depth: number }
   /** Which members and kinds its events have; `seed` unless given. */
-  readonly wire?: Wire
+  readonly wire?: WireVersion
   /** The profile that the agent was made from, as it was then. */
   readonly launched_agent_profile?: { readonly agent_profile_id: string; readonly revision: number }
 }
@@ -29,93 +29,93 @@ export interface Origin {
  * What a create request says, as far as it is kept in clear: of secrets only their names and descriptions. It is read for each
  * conversation of a list, so what no list shows is not in it.
  */
-export type KeptRequest = Partial<Omit<Settings, 'secrets' | 'initial_message' | 'agent_definitions'>> &
-  Origin & {
+export type StoredRequest = Partial<Omit<ResolvedSettings, 'secrets' | 'initial_message' | 'agent_definitions'>> &
+  ConversationOrigin & {
     readonly secret_sources?: Readonly<Record<string, Record<string, unknown>>>
     readonly has_initial_message?: boolean
   }
 
 /** The tools of an agent that is given by its settings and names none (wire 8.5). */
 const defaultTools = ['terminal', 'file_editor', 'task_tracker']
-const subAgents = 'task_tool_set'
+const subAgentToolSet = 'task_tool_set'
 
 /**
  * What a conversation is started with: the request with its agent resolved and its working directory absolute; `place` is the member
  * that the agent comes from. A Problem `invalid` names what this server cannot do.
  */
-export function settingsOf(request: Omit<StartConversationRequest, 'agent_profile_id'>): {
-  readonly settings: Settings
+export function buildStartSettings(request: Omit<StartConversationRequest, 'agent_profile_id'>): {
+  readonly settings: ResolvedSettings
   readonly place: 'agent' | 'agent_settings'
 } {
-  const { agent: given, agent_settings, ...rest } = request
-  const agent = given ?? agentOf(agent_settings ?? {})
-  const place = given === undefined ? 'agent_settings' : 'agent'
-  mustBeUsable(agent, place)
+  const { agent: requestAgent, agent_settings, ...rest } = request
+  const agent = requestAgent ?? agentFromSettings(agent_settings ?? {})
+  const place = requestAgent === undefined ? 'agent_settings' : 'agent'
+  assertAgentUsable(agent, place)
   for (const [index, { name }] of (rest.client_tools ?? []).entries()) {
     if (findTool(name) === undefined) continue
-    throw invalid(['body', 'client_tools', index, 'name'], `The server has a tool '${name}' of its own`)
+    throw invalidInput(['body', 'client_tools', index, 'name'], `The server has a tool '${name}' of its own`)
   }
   for (const [index, plugin] of (rest.plugins ?? []).entries()) {
-    const source = readSource(plugin)
-    if ('fault' in source) throw invalid(['body', 'plugins', index, source.member], source.fault)
+    const source = parseSource(plugin)
+    if ('issue' in source) throw invalidInput(['body', 'plugins', index, source.member], source.issue)
   }
   const working_dir = resolve(rest.workspace.working_dir)
   const workspace = { ...rest.workspace, working_dir, kind: 'LocalWorkspace' }
   return { settings: { ...rest, agent, workspace }, place }
 }
 
-function mustBeUsable(agent: Agent, place: string): void {
+function assertAgentUsable(agent: Agent, place: string): void {
   for (const [index, { name }] of agent.tools.entries()) {
     if (findTool(name) !== undefined) continue
-    const known = toolNames().join(', ')
-    throw invalid(['body', place, 'tools', index, 'name'], `Unknown tool '${name}'. Known tools: ${known}`)
+    const toolList = toolNames().join(', ')
+    throw invalidInput(['body', place, 'tools', index, 'name'], `Unknown tool '${name}'. Known tools: ${toolList}`)
   }
   for (const [index, name] of agent.include_default_tools.entries()) {
     if (findTool(name) !== undefined) continue
-    throw invalid(['body', place, 'include_default_tools', index], `Unknown tool '${name}'`)
+    throw invalidInput(['body', place, 'include_default_tools', index], `Unknown tool '${name}'`)
   }
   if (agent.filter_tools_regex === undefined) return
   try {
     new RegExp(agent.filter_tools_regex)
   } catch {
-    throw invalid(['body', place, 'filter_tools_regex'], 'It is not a regular expression')
+    throw invalidInput(['body', place, 'filter_tools_regex'], 'It is not a regular expression')
   }
 }
 
 /** The agent that settings describe (wire 8.5). */
-function agentOf(settings: Readonly<Record<string, unknown>>): Agent {
+function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
   if (settings.agent_kind === 'acp') {
-    throw invalid(['body', 'agent_settings', 'agent_kind'], 'This server runs no agents of kind acp')
+    throw invalidInput(['body', 'agent_settings', 'agent_kind'], 'This server runs no agents of kind acp')
   }
   const { llm, tools, mcp_config, agent_context, tool_concurrency_limit } = settings
   const agent = {
     kind: 'Agent',
     llm,
-    tools: tools ?? toolsOf(settings.enable_sub_agents === true),
+    tools: tools ?? defaultToolSpecs(settings.enable_sub_agents === true),
     mcp_config,
     agent_context,
     tool_concurrency_limit: tool_concurrency_limit ?? undefined,
-    condenser: condenserOf(settings.condenser),
-    critic: criticOf(settings.verification),
+    condenser: condenserFromSettings(settings.condenser),
+    critic: criticFromSettings(settings.verification),
   }
-  return validated(agentSchema, agent, ['body', 'agent_settings'], 'The settings describe no agent')
+  return parseOrThrow(agentSchema, agent, ['body', 'agent_settings'], 'The settings describe no agent')
 }
 
 /** What delegates to agents of its own is there where the server has it. */
-function toolsOf(hasSubAgents: boolean): readonly { readonly name: string }[] {
+function defaultToolSpecs(hasSubAgents: boolean): readonly { readonly name: string }[] {
   const names =
-    hasSubAgents && findTool(subAgents) !== undefined ? [...defaultTools, subAgents] : defaultTools
+    hasSubAgents && findTool(subAgentToolSet) !== undefined ? [...defaultTools, subAgentToolSet] : defaultTools
   return names.map((name) => ({ name }))
 }
 
-function condenserOf(value: unknown): unknown {
+function condenserFromSettings(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return { kind: 'LLMSummarizingCondenser' }
   const { condenser_kind, enabled, ...members }: Record<string, unknown> = { ...value }
   if (enabled === false || condenser_kind === 'no_op') return { kind: 'NoOpCondenser' }
   return { ...members, kind: 'LLMSummarizingCondenser' }
 }
 
-function criticOf(value: unknown): unknown {
+function criticFromSettings(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return undefined
   const verification: Record<string, unknown> = { ...value }
   const { critic_enabled, critic_server_url, critic_api_key, critic_model_name, critic_mode } = verification
@@ -135,66 +135,66 @@ function criticOf(value: unknown): unknown {
 }
 
 /** The settings as they are kept in clear: what could be a secret is null or hidden, wherever it stands. */
-export function keptRequest(settings: Settings, origin: Origin = {}): KeptRequest {
+export function toStoredRequest(settings: ResolvedSettings, origin: ConversationOrigin = {}): StoredRequest {
   const { initial_message, agent_definitions: _, agent, ...rest } = settings
   const { agent_context: context } = agent
-  const small = context === undefined ? agent : { ...agent, agent_context: { ...context, skills: [] } }
-  const kept = hidden({ ...rest, agent: small } as Settings, settings, origin) // what is left out is optional
-  return initial_message === undefined ? kept : { ...kept, has_initial_message: true }
+  const agentWithoutSkills = context === undefined ? agent : { ...agent, agent_context: { ...context, skills: [] } }
+  const stored = redactSettings({ ...rest, agent: agentWithoutSkills } as ResolvedSettings, settings, origin) // what is left out is optional
+  return initial_message === undefined ? stored : { ...stored, has_initial_message: true }
 }
 
 /** The skills that the agent was given, as they may be shown. */
-export function shownSkills(settings: Settings): unknown {
-  return hidden(settings, settings, {}).agent?.agent_context?.skills
+export function redactedSkills(settings: ResolvedSettings): unknown {
+  return redactSettings(settings, settings, {}).agent?.agent_context?.skills
 }
 
 /** `settings`, or a part of them, without what is a secret of the `whole`. */
-function hidden(settings: Settings, whole: Settings, origin: Origin): KeptRequest {
+function redactSettings(settings: ResolvedSettings, whole: ResolvedSettings, origin: ConversationOrigin): StoredRequest {
   const { secrets = {}, client_tools, ...rest } = settings
   // What these answer has the shape of what they were given, with null for what they hide.
-  const kept = withoutValues(masked(rest, null), valuesOf(whole)) as KeptRequest
+  const redacted = redactValues(redactSecrets(rest, null), secretValuePattern(whole)) as StoredRequest
   // A schema describes values and holds none: a parameter that is called `token` is no secret.
-  return { ...withSources(kept, settings), client_tools, secret_sources: sourcesOf(secrets), ...origin }
+  return { ...redactContextSecrets(redacted, settings), client_tools, secret_sources: redactSecretSources(secrets), ...origin }
 }
 
 /** The secrets of the agent's context are shown like those of the conversation. */
-function withSources(kept: KeptRequest, { agent }: Settings): KeptRequest {
+function redactContextSecrets(stored: StoredRequest, { agent }: ResolvedSettings): StoredRequest {
   const secrets = agent.agent_context?.secrets
-  const context = kept.agent?.agent_context
-  if (secrets === undefined || kept.agent === undefined || context === undefined) return kept
-  const shown = { ...context, secrets: sourcesOf(secrets) }
-  return { ...kept, agent: { ...kept.agent, agent_context: shown } as Agent } // null where values stood
+  const context = stored.agent?.agent_context
+  if (secrets === undefined || stored.agent === undefined || context === undefined) return stored
+  const redactedContext = { ...context, secrets: redactSecretSources(secrets) }
+  return { ...stored, agent: { ...stored.agent, agent_context: redactedContext } as Agent } // null where values stood
 }
 
 /** Shorter ones would be words of other texts too. */
-const minLength = 8
+const minSecretLength = 8
 /** Names whose texts are words of the contract. */
-const wordNames = ['kind', 'type', 'role', 'name', 'model', 'usage_id']
+const contractWordMembers = ['kind', 'type', 'role', 'name', 'model', 'usage_id']
 
-function valuesOf({ secrets = {}, ...rest }: Settings): RegExp | undefined {
+function secretValuePattern({ secrets = {}, ...rest }: ResolvedSettings): RegExp | undefined {
   const sources = [...Object.values(secrets), ...Object.values(rest.agent.agent_context?.secrets ?? {})]
-  const given = sources.map((source) => (source.kind === 'StaticSecret' ? source.value : undefined))
-  const named = secretTexts(rest).flatMap(({ text, isNamed }) => (isNamed || /\d/.test(text) ? [text] : []))
-  const all = [...new Set([...given, ...named])].filter((value) => value !== undefined)
-  const values = all.filter((value) => value.length >= minLength).sort((a, b) => b.length - a.length)
+  const staticValues = sources.map((source) => (source.kind === 'StaticSecret' ? source.value : undefined))
+  const foundValues = findSecretTexts(rest).flatMap(({ text, isNamed }) => (isNamed || /\d/.test(text) ? [text] : []))
+  const all = [...new Set([...staticValues, ...foundValues])].filter((value) => value !== undefined)
+  const values = all.filter((value) => value.length >= minSecretLength).sort((a, b) => b.length - a.length)
   return values.length === 0 ? undefined : new RegExp(values.map(RegExp.escape).join('|'), 'g')
 }
 
-function withoutValues(value: unknown, values: RegExp | undefined): unknown {
+function redactValues(value: unknown, values: RegExp | undefined): unknown {
   if (typeof value === 'string') {
     return values === undefined ? value : value.replace(values, '<secret-hidden>')
   }
-  if (Array.isArray(value)) return value.map((item) => withoutValues(item, values))
+  if (Array.isArray(value)) return value.map((item) => redactValues(item, values))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
       name,
-      typeof member === 'string' && wordNames.includes(name) ? member : withoutValues(member, values),
+      typeof member === 'string' && contractWordMembers.includes(name) ? member : redactValues(member, values),
     ]),
   )
 }
 
-function sourcesOf(secrets: Readonly<Record<string, SecretSource>>) {
+function redactSecretSources(secrets: Readonly<Record<string, SecretSource>>) {
   return Object.fromEntries(
     Object.entries(secrets).map(([name, source]) => {
       const description = source.description ?? null
@@ -202,28 +202,28 @@ function sourcesOf(secrets: Readonly<Record<string, SecretSource>>) {
         name,
         source.kind === 'StaticSecret'
           ? { description, value: null, kind: source.kind }
-          : { description, url: withoutQuery(source.url), headers: {}, kind: source.kind },
+          : { description, url: stripUrlSecrets(source.url), headers: {}, kind: source.kind },
       ]
     }),
   )
 }
 
 /** An address without what could be a key in it. */
-function withoutQuery(url: string): string {
+function stripUrlSecrets(url: string): string {
   return url.replace(/[?#].*$/s, '').replace(/\/\/[^/@]*@/, '//')
 }
 
 /** The settings as they were written, in the present shape. */
-export function readSettings(text: string): Settings {
-  return parsed(JSON.parse(text))
+export function parseSettings(text: string): ResolvedSettings {
+  return toSettings(JSON.parse(text))
 }
 
 /** The settings as they were kept in clear: without what is hidden there. */
-export function readKept(text: string): Settings {
-  return parsed(withoutNulls(JSON.parse(text)))
+export function parseStoredRequest(text: string): ResolvedSettings {
+  return toSettings(withoutNulls(JSON.parse(text)))
 }
 
-function parsed(value: unknown): Settings {
+function toSettings(value: unknown): ResolvedSettings {
   const { agent, agent_settings: _, agent_profile_id: __, ...rest } = startConversationRequest.parse(value)
   if (agent === undefined) throw new Error('kept settings have no agent')
   return { ...rest, agent }
@@ -238,7 +238,7 @@ export function withoutNulls(value: unknown): unknown {
 }
 
 /** Which members and kinds the events of a conversation have. */
-export function wireOf({ request }: { readonly request: string | null }): Wire {
-  const kept: KeptRequest = JSON.parse(request ?? '{}')
-  return kept.wire ?? 'seed'
+export function readWireVersion({ request }: { readonly request: string | null }): WireVersion {
+  const stored: StoredRequest = JSON.parse(request ?? '{}')
+  return stored.wire ?? 'seed'
 }

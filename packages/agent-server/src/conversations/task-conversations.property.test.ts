@@ -3,8 +3,8 @@ import type { Conversation } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { temporary } from '../testing/fixtures.ts'
-import { bash, definition, finish, TaskScene, tasks } from '../testing/task-fixture.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { terminalCall, agentDefinition, finishCall, TaskFixture, taskCalls } from '../testing/task-fixture.ts'
 
 type Verb = 'run' | 'pause' | 'interrupt' | 'ask' | 'trust' | 'accept' | 'reject' | 'restart'
 interface Step {
@@ -27,8 +27,8 @@ const policies = {
 const results = ['ObservationEvent', 'UserRejectObservation', 'AgentErrorEvent']
 
 /** Each call has one result at most, and exactly one when nothing waits. */
-async function faultsOf(scene: TaskScene, conversation: Conversation): Promise<string[]> {
-  const events = await scene.events(conversation.id)
+async function findResultMismatches(scene: TaskFixture, conversation: Conversation): Promise<string[]> {
+  const events = await scene.readEvents(conversation.id)
   const callsOf = (kinds: readonly string[]) =>
     events
       .filter(({ kind }) => kinds.includes(kind))
@@ -41,13 +41,13 @@ async function faultsOf(scene: TaskScene, conversation: Conversation): Promise<s
   })
 }
 
-async function tell(scene: TaskScene, id: string, verb: Verb): Promise<void> {
+async function applyCommand(scene: TaskFixture, id: string, verb: Verb): Promise<void> {
   if (verb === 'restart') return await scene.restart()
-  const parent = await scene.agents.get(id)
+  const parent = await scene.registry.get(id)
   const all = [parent]
-  for (const child of await scene.children(id)) all.push(await scene.agents.get(child))
-  const answer = { accept: verb === 'accept', reason: 'No.' }
-  if (verb === 'accept' || verb === 'reject') for (const one of all) await one.respond(answer)
+  for (const child of await scene.listChildren(id)) all.push(await scene.registry.get(child))
+  const response = { accept: verb === 'accept', reason: 'No.' }
+  if (verb === 'accept' || verb === 'reject') for (const one of all) await one.resolveConfirmation(response)
   else if (verb === 'ask' || verb === 'trust') await parent.setPolicy(policies[verb])
   else
     await parent[verb]().catch((error: unknown) => {
@@ -59,34 +59,34 @@ async function tell(scene: TaskScene, id: string, verb: Verb): Promise<void> {
 test('whatever is done to a conversation and when, no task outlives it, and no call has two results', async () => {
   await fc.assert(
     fc.asyncProperty(steps, async (walk: readonly Step[]) => {
-      using place = temporary()
-      await using scene = await TaskScene.open(place.path)
-      const work = ['1', '2', '3', '4'].map((at) => bash(`echo ${at} >> done; sleep 0.02`))
+      using place = temporaryDirectory()
+      await using scene = await TaskFixture.open(place.path)
+      const work = ['1', '2', '3', '4'].map((at) => terminalCall(`echo ${at} >> done; sleep 0.02`))
       for (const name of ['left', 'right'])
-        await scene.model(name, [...work, finish(`It is ${name}.`), ...work])
-      const both = tasks({ prompt: 'x', subagent_type: 'left' }, { prompt: 'x', subagent_type: 'right' })
-      const { id } = await scene.begin(
-        [both, tasks({ prompt: 'x', resume: 'task_00000001' }), both, finish('Done.')],
+        await scene.saveScriptedModel(name, [...work, finishCall(`It is ${name}.`), ...work])
+      const both = taskCalls({ prompt: 'x', subagent_type: 'left' }, { prompt: 'x', subagent_type: 'right' })
+      const { id } = await scene.startConversation(
+        [both, taskCalls({ prompt: 'x', resume: 'task_00000001' }), both, finishCall('Done.')],
         {
           agent: { tool_concurrency_limit: 2 },
-          agent_definitions: [definition('left'), definition('right')],
+          agent_definitions: [agentDefinition('left'), agentDefinition('right')],
         },
       )
       for (const { verb, afterMs } of walk) {
         await sleep(afterMs)
-        await tell(scene, id, verb)
+        await applyCommand(scene, id, verb)
       }
-      const parent = await scene.agents.get(id)
+      const parent = await scene.registry.get(id)
       await parent.interrupt()
-      await parent.settled()
+      await parent.waitUntilIdle()
       expect(parent.state.status).not.toBe('running')
-      expect(await faultsOf(scene, parent)).toEqual([])
-      const children = await scene.children(id)
+      expect(await findResultMismatches(scene, parent)).toEqual([])
+      const children = await scene.listChildren(id)
       for (const one of children) {
-        const child = await scene.agents.get(one)
-        await child.settled()
+        const child = await scene.registry.get(one)
+        await child.waitUntilIdle()
         expect(child.state.status).not.toBe('running')
-        expect(await faultsOf(scene, child)).toEqual([])
+        expect(await findResultMismatches(scene, child)).toEqual([])
       }
       const records = await scene.storage.conversations.get(children)
       const numbers = records.map((record) => record?.tags.task)

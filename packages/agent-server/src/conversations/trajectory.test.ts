@@ -6,11 +6,11 @@ import { formatInstant } from '@slipway/protocol'
 import { Cipher, openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { sealText } from '../secrets/sealed-text.ts'
-import { temporary } from '../testing/fixtures.ts'
-import { maskedEvent, trajectory } from './trajectory.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { redactEvent, zipTrajectory } from './trajectory.ts'
 
 /** The files of a zip as the machine's own program reads them, by name. */
-function unpacked(zip: Buffer, directory: string): Map<string, string> {
+function extractZip(zip: Buffer, directory: string): Map<string, string> {
   const path = join(directory, `${randomUUID()}.zip`)
   const to = join(directory, randomUUID())
   writeFileSync(path, zip)
@@ -24,7 +24,7 @@ function unpacked(zip: Buffer, directory: string): Map<string, string> {
   )
 }
 
-async function collected(chunks: AsyncIterable<Buffer>): Promise<Buffer> {
+async function collectChunks(chunks: AsyncIterable<Buffer>): Promise<Buffer> {
   const all: Buffer[] = []
   for await (const chunk of chunks) all.push(chunk)
   return Buffer.concat(all)
@@ -33,7 +33,7 @@ async function collected(chunks: AsyncIterable<Buffer>): Promise<Buffer> {
 const instant = 1_772_359_200_000_000
 
 test('a zip has what is known of the conversation, and each event as it is stored', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   const id = randomUUID()
   await storage.conversations.create({ id, title: 'Größe ✓' })
@@ -60,7 +60,7 @@ test('a zip has what is known of the conversation, and each event as it is store
     updatedAt: instant,
   }
   await storage.log.append(id, [{ kind: 'PauseEvent', source: 'user' }])
-  const files = unpacked(await collected(trajectory(options)), directory.path)
+  const files = extractZip(await collectChunks(zipTrajectory(options)), directory.path)
   expect([...files.keys()]).toEqual([
     'events/event-00000-a.json',
     'events/event-00001-..-..-etc---.json',
@@ -69,13 +69,13 @@ test('a zip has what is known of the conversation, and each event as it is store
   ])
   expect([...files.values()].slice(0, 3)).toEqual(lines)
   expect(JSON.parse(files.get('meta.json') ?? '')).toEqual({ id, title: 'T' })
-  expect([...unpacked(await collected(trajectory({ ...options, head: 0 })), directory.path).keys()]).toEqual([
+  expect([...extractZip(await collectChunks(zipTrajectory({ ...options, head: 0 })), directory.path).keys()]).toEqual([
     'meta.json',
   ])
 })
 
 test('a long log is read while it is sent, and leaving early lets go', { timeout: 60_000 }, async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   const id = randomUUID()
   await storage.conversations.create({ id })
@@ -85,17 +85,17 @@ test('a long log is read while it is sent, and leaving early lets go', { timeout
     await storage.log.append(id, drafts)
   }
   const options = { log: storage.log, id, head: 1_500, meta: {}, updatedAt: instant }
-  for await (const chunk of trajectory(options)) {
+  for await (const chunk of zipTrajectory(options)) {
     expect(chunk.subarray(0, 2).toString()).toBe('PK')
     break
   }
-  expect(unpacked(await collected(trajectory(options)), directory.path).size).toBe(1_501)
-  const cut = collected(trajectory({ ...options, head: 1_501 }))
+  expect(extractZip(await collectChunks(zipTrajectory(options)), directory.path).size).toBe(1_501)
+  const cut = collectChunks(zipTrajectory({ ...options, head: 1_501 }))
   await expect(cut).rejects.toThrow('deleted')
 })
 
 test('secrets of models and sealed texts are stars, wherever they stand', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const sealed = sealText(cipher, 'canary')
   const fernet = `gAAAAAB${'Zm9v'.repeat(24)}==`
@@ -111,7 +111,7 @@ test('secrets of models and sealed texts are stars, wherever they stand', async 
       api_key: null,
     },
   }
-  const text = maskedEvent(Buffer.from(JSON.stringify(event))).toString()
+  const text = redactEvent(Buffer.from(JSON.stringify(event))).toString()
   expect(JSON.parse(text)).toEqual({
     ...event,
     value: {
@@ -124,7 +124,7 @@ test('secrets of models and sealed texts are stars, wherever they stand', async 
     },
   })
   const escaped = '{"id":"e","\\u0061pi_key":"sk-canary"}'
-  expect(maskedEvent(Buffer.from(escaped)).toString()).not.toContain('canary')
+  expect(redactEvent(Buffer.from(escaped)).toString()).not.toContain('canary')
 })
 
 test('an event without secrets is the stored bytes, also where it speaks of them', () => {
@@ -134,6 +134,6 @@ test('an event without secrets is the stored bytes, also where it speaks of them
     '{"id":"e", "plain": "gAAAA short"}',
   ]) {
     const bytes = Buffer.from(text)
-    expect(maskedEvent(bytes)).toBe(bytes)
+    expect(redactEvent(bytes)).toBe(bytes)
   }
 })

@@ -1,6 +1,6 @@
-import { type EventLog, zippedConversation } from '@slipway/storage'
+import { type EventLog, zipConversation } from '@slipway/storage'
 
-const stars = '**********'
+const redactedText = '**********'
 
 export interface TrajectoryOptions {
   readonly log: EventLog
@@ -16,38 +16,38 @@ export interface TrajectoryOptions {
  * A conversation as a zip file: `meta.json`, and `events/event-<index>-<id>.json` for each event, where the index begins with 0 and has
  * five digits or more. Secrets of models and sealed texts are stars in it; events without such are the stored bytes.
  */
-export function trajectory(options: TrajectoryOptions): AsyncGenerator<Buffer> {
-  return zippedConversation({
+export function zipTrajectory(options: TrajectoryOptions): AsyncGenerator<Buffer> {
+  return zipConversation({
     ...options,
-    meta: masked(options.meta),
-    path: ({ position, name }) => `events/event-${String(position - 1).padStart(5, '0')}-${name}`,
-    shown: maskedEvent,
+    meta: redactValue(options.meta),
+    entryPath: ({ position, name }) => `events/event-${String(position - 1).padStart(5, '0')}-${name}`,
+    transformEvent: redactEvent,
   })
 }
 
 /** Tokens that this server or others of its interface have made of a secret. */
-const sealed = /slipway-sealed-[\w-]+|gAAAA[\w-]{60,}={0,2}/g
+const sealedTokenPattern = /slipway-sealed-[\w-]+|gAAAA[\w-]{60,}={0,2}/g
 const secretMember = /^(?:api_key|aws_(?:access_key_id|secret_access_key|session_token))$/
 /** Cheap, and a little too wide: names may be spelled with escapes. */
-const suspicious = /slipway-sealed-|gAAAA|api_key|aws_|\\u00/
+const possibleSecretPattern = /slipway-sealed-|gAAAA|api_key|aws_|\\u00/
 
 /** The stored bytes, unless something has to be hidden in them. */
-export function maskedEvent(bytes: Buffer): Buffer {
+export function redactEvent(bytes: Buffer): Buffer {
   const text = bytes.toString()
-  if (!suspicious.test(text)) return bytes
-  const before: unknown = JSON.parse(text)
-  const after = JSON.stringify(masked(before))
-  return after === JSON.stringify(before) ? bytes : Buffer.from(after)
+  if (!possibleSecretPattern.test(text)) return bytes
+  const original: unknown = JSON.parse(text)
+  const redacted = JSON.stringify(redactValue(original))
+  return redacted === JSON.stringify(original) ? bytes : Buffer.from(redacted)
 }
 
-function masked(value: unknown): unknown {
-  if (typeof value === 'string') return value.replaceAll(sealed, stars)
-  if (Array.isArray(value)) return value.map(masked)
+function redactValue(value: unknown): unknown {
+  if (typeof value === 'string') return value.replaceAll(sealedTokenPattern, redactedText)
+  if (Array.isArray(value)) return value.map(redactValue)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
       name,
-      secretMember.test(name) && typeof member === 'string' && member !== '' ? stars : masked(member),
+      secretMember.test(name) && typeof member === 'string' && member !== '' ? redactedText : redactValue(member),
     ]),
   )
 }

@@ -1,9 +1,9 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Problem } from '@slipway/protocol'
-import { type Cipher, codeOf, writeFileDurably } from '@slipway/storage'
+import { type Cipher, errorCode, writeFileAtomic } from '@slipway/storage'
 
-interface Options<T> {
+interface JsonFileOptions<T> {
   readonly path: string
   /** What the file stands for while it is not there. */
   readonly empty: T
@@ -18,36 +18,36 @@ interface Options<T> {
  * promise of a change resolves. The caller is the only process that uses it, and never changes a value that it was given. A file
  * that is damaged, or was sealed with another key, is a Problem `conflict` and is never written over.
  */
-export class KeptFile<T> {
-  readonly #options: Options<T>
-  #known: Promise<T> | undefined
-  #last: Promise<unknown> = Promise.resolve()
+export class JsonFile<T> {
+  readonly #options: JsonFileOptions<T>
+  #value: Promise<T> | undefined
+  #queue: Promise<unknown> = Promise.resolve()
 
   /** Its directory is made with the first change. */
-  constructor(options: Options<T>) {
+  constructor(options: JsonFileOptions<T>) {
     this.#options = options
   }
 
   async read(): Promise<T> {
-    this.#known ??= this.#load()
+    this.#value ??= this.#load()
     try {
-      return await this.#known
+      return await this.#value
     } catch (error) {
-      this.#known = undefined
+      this.#value = undefined
       throw error
     }
   }
 
   /** Writes what `work` makes of the value as it is when nobody else is changing it, and answers it. The same value is not written. */
-  async change(work: (value: T) => T | Promise<T>): Promise<T> {
-    const done = this.#last.then(async () => {
+  async update(transform: (value: T) => T | Promise<T>): Promise<T> {
+    const result = this.#queue.then(async () => {
       const before = await this.read()
-      const after = await work(before)
+      const after = await transform(before)
       if (after !== before) await this.#save(after)
       return after
     })
-    this.#last = done.catch(() => {})
-    return await done
+    this.#queue = result.catch(() => {})
+    return await result
   }
 
   async #load(): Promise<T> {
@@ -56,17 +56,17 @@ export class KeptFile<T> {
     try {
       text = await readFile(path, 'utf8')
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return empty
+      if (errorCode(error) === 'ENOENT') return empty
       throw error
     }
     try {
-      return parse(JSON.parse(this.#open(text)))
+      return parse(JSON.parse(this.#unseal(text)))
     } catch {
       throw new Problem('conflict', 'What is stored here is damaged or was sealed with another key.')
     }
   }
 
-  #open(text: string): string {
+  #unseal(text: string): string {
     const { cipher } = this.#options
     if (cipher === undefined) return text
     const opened = cipher.open(Buffer.from(text.trim(), 'base64'))
@@ -78,7 +78,7 @@ export class KeptFile<T> {
     const { path, cipher } = this.#options
     const text = JSON.stringify(value, null, 2)
     await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-    await writeFileDurably(path, `${cipher === undefined ? text : cipher.seal(text).toString('base64')}\n`)
-    this.#known = Promise.resolve(value)
+    await writeFileAtomic(path, `${cipher === undefined ? text : cipher.seal(text).toString('base64')}\n`)
+    this.#value = Promise.resolve(value)
   }
 }

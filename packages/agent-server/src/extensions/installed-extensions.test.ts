@@ -6,36 +6,36 @@ import { dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { extensionReaders } from '@slipway/agent'
 import { expect, onTestFinished, test } from 'vitest'
-import { temporary } from '../testing/fixtures.ts'
-import { Installed } from './installed-extensions.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { InstalledExtensions } from './installed-extensions.ts'
 
 const never = new AbortController().signal
 
 /** A directory of skills that are installed, and another for their sources. */
-function places() {
-  const directory = temporary()
+function createDirectories() {
+  const directory = temporaryDirectory()
   onTestFinished(() => directory[Symbol.dispose]())
   const data = join(directory.path, 'data')
-  return { data, sources: join(directory.path, 'sources'), open: () => opened(data) }
+  return { data, sources: join(directory.path, 'sources'), open: () => openInstalled(data) }
 }
 
-function opened(directory: string): Installed {
-  return new Installed({
+function openInstalled(directory: string): InstalledExtensions {
+  return new InstalledExtensions({
     directory,
-    what: 'skill',
+    kind: 'skill',
     environment: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
     describe: async (folder) => await (await extensionReaders()).describeSkill(folder),
   })
 }
 
-function put(path: string, text: string): void {
+function writeFileAt(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true })
   writeFileSync(path, text)
 }
 
 const text = (name: string, more = '') =>
   `---\nname: ${name}\ndescription: About ${name}.\n${more}---\nDo it.\n`
-const given = (source: string, more: { ref?: string; repo_path?: string; force?: boolean } = {}) => ({
+const installRequest = (source: string, more: { ref?: string; repo_path?: string; force?: boolean } = {}) => ({
   source,
   ref: more.ref,
   repo_path: more.repo_path,
@@ -50,16 +50,16 @@ function git(directory: string, ...args: string[]): string {
 }
 
 /** The folders that hold something, those that the index does not name too. */
-async function trees(data: string): Promise<string[]> {
+async function listTrees(data: string): Promise<string[]> {
   return (await readdir(data)).filter((name) => name !== 'installed.json')
 }
 
 test('a skill of a directory is installed, shown, disabled and removed', async () => {
-  const { data, sources, open } = places()
-  put(join(sources, 'pdf/SKILL.md'), text('pdf', 'metadata:\n  version: "2.1"\n'))
-  put(join(sources, 'pdf/scripts/run.sh'), 'true')
+  const { data, sources, open } = createDirectories()
+  writeFileAt(join(sources, 'pdf/SKILL.md'), text('pdf', 'metadata:\n  version: "2.1"\n'))
+  writeFileAt(join(sources, 'pdf/scripts/run.sh'), 'true')
   const installed = open()
-  const shown = await installed.install(given(join(sources, 'pdf')), never)
+  const shown = await installed.install(installRequest(join(sources, 'pdf')), never)
   expect(shown).toEqual({
     name: 'pdf',
     version: '2.1',
@@ -72,29 +72,29 @@ test('a skill of a directory is installed, shown, disabled and removed', async (
     install_path: expect.stringMatching(/\/pdf$/),
   })
   expect(await readFile(join(shown.install_path, 'scripts/run.sh'), 'utf8')).toBe('true')
-  await installed.enable('pdf', false)
+  await installed.setEnabled('pdf', false)
   expect(await open().list()).toEqual([{ ...shown, enabled: false }])
   expect(await open().get('pdf')).toEqual({ ...shown, enabled: false })
   for (const name of ['other', '__proto__', 'constructor', '../pdf', '']) {
     await expect(installed.get(name)).rejects.toMatchObject({ code: 'not_found' })
-    await expect(installed.enable(name, true)).rejects.toMatchObject({ code: 'not_found' })
+    await expect(installed.setEnabled(name, true)).rejects.toMatchObject({ code: 'not_found' })
     await expect(installed.remove(name)).rejects.toMatchObject({ code: 'not_found' })
     await expect(installed.refresh(name, never)).rejects.toMatchObject({ code: 'not_found' })
   }
   await installed.remove('pdf')
   expect(await open().list()).toEqual([])
-  expect(await trees(data)).toEqual([])
+  expect(await listTrees(data)).toEqual([])
 })
 
 test('a skill of a repository is fetched again at its ref, and stays as it was when that fails', async () => {
-  const { data, sources, open } = places()
-  put(join(sources, 'skills/a/SKILL.md'), text('a', 'version: 1\n'))
+  const { data, sources, open } = createDirectories()
+  writeFileAt(join(sources, 'skills/a/SKILL.md'), text('a', 'version: 1\n'))
   git(sources, 'init', '-q')
   git(sources, 'add', '-A')
   git(sources, 'commit', '-q', '-m', 'one')
   const first = git(sources, 'rev-parse', 'HEAD')
   const installed = open()
-  const asked = given(`file://${sources}`, { ref: 'main', repo_path: 'skills/a' })
+  const asked = installRequest(`file://${sources}`, { ref: 'main', repo_path: 'skills/a' })
   expect(await installed.install(asked, never)).toMatchObject({
     name: 'a',
     version: '1',
@@ -102,8 +102,8 @@ test('a skill of a repository is fetched again at its ref, and stays as it was w
     repo_path: 'skills/a',
     source: `file://${sources}`,
   })
-  await installed.enable('a', false)
-  put(join(sources, 'skills/a/SKILL.md'), text('a', 'version: 2\n'))
+  await installed.setEnabled('a', false)
+  writeFileAt(join(sources, 'skills/a/SKILL.md'), text('a', 'version: 2\n'))
   git(sources, 'commit', '-q', '-a', '-m', 'two')
   const second = git(sources, 'rev-parse', 'HEAD')
   const old = await installed.get('a')
@@ -113,7 +113,7 @@ test('a skill of a repository is fetched again at its ref, and stays as it was w
     enabled: false,
   })
   expect(existsSync(old.install_path)).toBe(true)
-  put(join(sources, 'skills/a/SKILL.md'), text('b'))
+  writeFileAt(join(sources, 'skills/a/SKILL.md'), text('b'))
   git(sources, 'commit', '-q', '-a', '-m', 'three')
   await expect(installed.refresh('a', never)).rejects.toMatchObject({ code: 'bad_request' })
   await cp(join(sources, '.git'), join(sources, 'away'), { recursive: true })
@@ -122,26 +122,26 @@ test('a skill of a repository is fetched again at its ref, and stays as it was w
   const kept = await installed.get('a')
   expect(kept).toMatchObject({ version: '2', resolved_ref: second })
   expect(await readFile(join(kept.install_path, 'SKILL.md'), 'utf8')).toContain('version: 2')
-  expect(await trees(data)).toHaveLength(2)
+  expect(await listTrees(data)).toHaveLength(2)
   const later = open()
-  await later.install(given(join(sources, 'skills/a')), never)
-  expect(await trees(data)).toHaveLength(2)
+  await later.install(installRequest(join(sources, 'skills/a')), never)
+  expect(await listTrees(data)).toHaveLength(2)
   expect((await later.list()).map(({ name }) => name)).toEqual(['a', 'b'])
 })
 
 test('what is installed is not replaced unless it is forced, and of many at once one comes first', async () => {
-  const { data, sources, open } = places()
-  put(join(sources, 'a/SKILL.md'), text('a', 'version: old\n'))
+  const { data, sources, open } = createDirectories()
+  writeFileAt(join(sources, 'a/SKILL.md'), text('a', 'version: old\n'))
   const installed = open()
   const results = await Promise.allSettled(
-    Array.from({ length: 6 }, () => installed.install(given(join(sources, 'a')), never)),
+    Array.from({ length: 6 }, () => installed.install(installRequest(join(sources, 'a')), never)),
   )
   expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   for (const result of results)
     if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'conflict' })
-  expect(await trees(data)).toHaveLength(1)
-  put(join(sources, 'a/SKILL.md'), text('a', 'version: new\n'))
-  expect(await installed.install(given(join(sources, 'a'), { force: true }), never)).toMatchObject({
+  expect(await listTrees(data)).toHaveLength(1)
+  writeFileAt(join(sources, 'a/SKILL.md'), text('a', 'version: new\n'))
+  expect(await installed.install(installRequest(join(sources, 'a'), { force: true }), never)).toMatchObject({
     version: 'new',
   })
 })
@@ -154,45 +154,45 @@ test.each([
   ['BADNAME', 'invalid'],
   ['BROKEN', 'invalid'],
 ])('the source %s is refused, and nothing is left', async (source, code) => {
-  const { data, sources, open } = places()
+  const { data, sources, open } = createDirectories()
   mkdirSync(join(sources, 'EMPTY'), { recursive: true })
-  put(join(sources, 'BADNAME/SKILL.md'), text('../x'))
-  put(join(sources, 'BROKEN/SKILL.md'), '---\nname: [\n---\n')
+  writeFileAt(join(sources, 'BADNAME/SKILL.md'), text('../x'))
+  writeFileAt(join(sources, 'BROKEN/SKILL.md'), '---\nname: [\n---\n')
   const path = /^[A-Z]/.test(source) ? join(sources, source) : source
-  await expect(open().install(given(path), never)).rejects.toMatchObject({ code })
-  expect(await trees(data).catch(() => [])).toEqual([])
+  await expect(open().install(installRequest(path), never)).rejects.toMatchObject({ code })
+  expect(await listTrees(data).catch(() => [])).toEqual([])
 })
 
 test('a skill without a name is called as its folder', async () => {
-  const { sources, open } = places()
-  put(join(sources, 'no-name/SKILL.md'), '---\ndescription: x\n---\nDo it.\n')
-  expect(await open().install(given(join(sources, 'no-name')), never)).toMatchObject({ name: 'no-name' })
+  const { sources, open } = createDirectories()
+  writeFileAt(join(sources, 'no-name/SKILL.md'), '---\ndescription: x\n---\nDo it.\n')
+  expect(await open().install(installRequest(join(sources, 'no-name')), never)).toMatchObject({ name: 'no-name' })
 })
 
 test('credentials of an address are in no file and in no error', async () => {
-  const { data, open } = places()
+  const { data, open } = createDirectories()
   const source = 'https://user:s3cret-canary@127.0.0.1:1/skill.git'
   const error: unknown = await open()
-    .install(given(source), never)
+    .install(installRequest(source), never)
     .catch((error: unknown) => error)
   expect(error).toMatchObject({ code: 'bad_request' })
   expect(String(error)).not.toContain('s3cret')
-  expect(await trees(data).catch(() => [])).toEqual([])
+  expect(await listTrees(data).catch(() => [])).toEqual([])
 })
 
 test('an index that is damaged is said so and never written over', async () => {
-  const { data, sources, open } = places()
-  put(join(data, 'installed.json'), '{"broken')
-  put(join(sources, 'a/SKILL.md'), text('a'))
+  const { data, sources, open } = createDirectories()
+  writeFileAt(join(data, 'installed.json'), '{"broken')
+  writeFileAt(join(sources, 'a/SKILL.md'), text('a'))
   await expect(open().list()).rejects.toMatchObject({ code: 'conflict' })
-  await expect(open().install(given(join(sources, 'a')), never)).rejects.toMatchObject({ code: 'conflict' })
+  await expect(open().install(installRequest(join(sources, 'a')), never)).rejects.toMatchObject({ code: 'conflict' })
   expect(readFileSync(join(data, 'installed.json'), 'utf8')).toBe('{"broken')
 })
 
 test('killed at any moment, the old one is there or the new one, whole, and leftovers go', async () => {
-  const { data, sources, open } = places()
+  const { data, sources, open } = createDirectories()
   const script = join(dirname(data), 'install.mjs')
-  put(
+  writeFileAt(
     script,
     `import { Installed } from ${JSON.stringify(resolve(import.meta.dirname, 'installed-extensions.ts'))}
 import { extensionReaders } from ${JSON.stringify(import.meta.resolve('@slipway/agent'))}
@@ -206,8 +206,8 @@ for (;;) await installed.install({ source, force: true }, new AbortController().
   const versions = 3
   for (let version = 0; version < versions; version++) {
     const source = join(sources, `v${version}`)
-    put(join(source, 'SKILL.md'), text('a', `version: v${version}\n`))
-    for (let file = 0; file < 20; file++) put(join(source, `f${file}`), `v${version}`.repeat(100))
+    writeFileAt(join(source, 'SKILL.md'), text('a', `version: v${version}\n`))
+    for (let file = 0; file < 20; file++) writeFileAt(join(source, `f${file}`), `v${version}`.repeat(100))
   }
   for (let round = 0; round < 6; round++) {
     const child = spawn(process.execPath, [script, data, join(sources, `v${round % versions}`)], {
@@ -231,7 +231,7 @@ for (;;) await installed.install({ source, force: true }, new AbortController().
     }
   }
   const last = open()
-  await last.install(given(join(sources, 'v0'), { force: true }), never)
+  await last.install(installRequest(join(sources, 'v0'), { force: true }), never)
   expect(await last.list()).toHaveLength(1)
-  expect((await trees(data)).length).toBeLessThanOrEqual(2)
+  expect((await listTrees(data)).length).toBeLessThanOrEqual(2)
 }, 120_000)

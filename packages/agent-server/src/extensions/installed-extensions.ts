@@ -1,21 +1,21 @@
 import { randomUUID } from 'node:crypto'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { extensionReaders, readSource, type Source, shownSource } from '@slipway/agent'
+import { extensionReaders, parseSource, type Source, publicSource } from '@slipway/agent'
 import {
   type ExtensionSource,
   type InstalledSkill,
   type InstallRequest,
-  invalid,
+  invalidInput,
   Problem,
 } from '@slipway/protocol'
-import { codeOf, syncDirectory } from '@slipway/storage'
-import { KeptFile } from '../documents/json-file.ts'
+import { errorCode, syncDirectory } from '@slipway/storage'
+import { JsonFile } from '../documents/json-file.ts'
 
 const maxInstalled = 500
-const treeName = /^[0-9a-f]{8}-[0-9a-f-]{27}$/
+const treeNamePattern = /^[0-9a-f]{8}-[0-9a-f-]{27}$/
 
-interface Row {
+interface InstalledRow {
   readonly name: string
   readonly version: string
   readonly description: string
@@ -30,15 +30,15 @@ interface Row {
 }
 
 /** What a folder says of itself; a fault is a sentence that begins with a verb. */
-export type Described =
+export type ExtensionDescription =
   | { readonly name: string; readonly version: string; readonly description: string }
   | { readonly fault: string }
 
-interface Options {
+interface InstalledExtensionsOptions {
   readonly directory: string
-  readonly what: 'skill' | 'plugin'
+  readonly kind: 'skill' | 'plugin'
   readonly environment: Readonly<Record<string, string>>
-  readonly describe: (directory: string, signal: AbortSignal) => Promise<Described>
+  readonly describe: (directory: string, signal: AbortSignal) => Promise<ExtensionDescription>
   readonly now?: () => Date
 }
 
@@ -47,29 +47,29 @@ interface Options {
  * which of them count, and it is written last: whatever happens on the way, the old one is there or the new one, whole. An
  * address is kept without its credentials. What the last change replaced stays on the disk until the next, for whoever uses it.
  */
-export class Installed {
-  readonly #options: Options
-  readonly #index: KeptFile<readonly Row[]>
-  #swept: Promise<void> | undefined
-  #replaced: string | undefined
+export class InstalledExtensions {
+  readonly #options: InstalledExtensionsOptions
+  readonly #index: JsonFile<readonly InstalledRow[]>
+  #cleanup: Promise<void> | undefined
+  #replacedTree: string | undefined
 
-  constructor(options: Options) {
+  constructor(options: InstalledExtensionsOptions) {
     this.#options = options
-    this.#index = new KeptFile({ path: join(options.directory, 'installed.json'), empty: [], parse: rowsIn })
+    this.#index = new JsonFile({ path: join(options.directory, 'installed.json'), empty: [], parse: parseRows })
   }
 
   /** In order of name. */
   async list(): Promise<readonly InstalledSkill[]> {
     const rows = await this.#index.read()
-    return rows.map((row) => this.#shown(row)).sort((a, b) => (a.name < b.name ? -1 : 1))
+    return rows.map((row) => this.#toPublic(row)).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
   /** A Problem `not_found` when there is none. */
   async get(name: string): Promise<InstalledSkill> {
-    return this.#shown(this.#mustFind(await this.#index.read(), name))
+    return this.#toPublic(this.#getRow(await this.#index.read(), name))
   }
 
-  async isInstalled(): Promise<(name: string) => boolean> {
+  async getInstalledCheck(): Promise<(name: string) => boolean> {
     const names = new Set((await this.#index.read()).map(({ name }) => name))
     return (name) => names.has(name)
   }
@@ -80,146 +80,146 @@ export class Installed {
    */
   async install(request: InstallRequest, signal: AbortSignal): Promise<InstalledSkill> {
     const { force, ...source } = request
-    return await this.#fetch(source, signal, (rows, { name }) => {
-      const isTaken = rows.some((row) => row.name === name)
-      if (isTaken && !force)
-        throw new Problem('conflict', `The ${this.#options.what} ${name} is installed already`)
-      if (!isTaken && rows.length >= maxInstalled)
+    return await this.#fetchAndCommit(source, signal, (rows, { name }) => {
+      const isPresent = rows.some((row) => row.name === name)
+      if (isPresent && !force)
+        throw new Problem('conflict', `The ${this.#options.kind} ${name} is installed already`)
+      if (!isPresent && rows.length >= maxInstalled)
         throw new Problem('conflict', `No more than ${maxInstalled} may be installed`)
     })
   }
 
   /** Fetches it again from where it came; whether it is enabled stays. Problems as of `install`. */
   async refresh(name: string, signal: AbortSignal): Promise<InstalledSkill> {
-    const { source, ref, repo_path } = this.#mustFind(await this.#index.read(), name)
-    const given = { source, ref: ref ?? undefined, repo_path: repo_path ?? undefined }
-    return await this.#fetch(given, signal, (rows, found) => {
-      this.#mustFind(rows, name)
+    const { source, ref, repo_path } = this.#getRow(await this.#index.read(), name)
+    const request = { source, ref: ref ?? undefined, repo_path: repo_path ?? undefined }
+    return await this.#fetchAndCommit(request, signal, (rows, found) => {
+      this.#getRow(rows, name)
       if (found.name !== name)
         throw new Problem('bad_request', `What is there now is called ${found.name}, so it was not taken`)
     })
   }
 
-  async enable(name: string, enabled: boolean): Promise<void> {
-    await this.#index.change((rows) => {
-      const found = this.#mustFind(rows, name)
+  async setEnabled(name: string, enabled: boolean): Promise<void> {
+    await this.#index.update((rows) => {
+      const found = this.#getRow(rows, name)
       return found.enabled === enabled ? rows : rows.map((row) => (row === found ? { ...row, enabled } : row))
     })
   }
 
   async remove(name: string): Promise<void> {
     let tree: string | undefined
-    await this.#index.change((rows) => {
-      const found = this.#mustFind(rows, name)
+    await this.#index.update((rows) => {
+      const found = this.#getRow(rows, name)
       tree = found.tree
       return rows.filter((row) => row !== found)
     })
-    if (tree !== undefined) await this.#drop(tree)
+    if (tree !== undefined) await this.#removeTree(tree)
   }
 
-  async #fetch(
-    given: ExtensionSource,
+  async #fetchAndCommit(
+    request: ExtensionSource,
     signal: AbortSignal,
-    check: (rows: readonly Row[], found: { readonly name: string }) => void,
+    check: (rows: readonly InstalledRow[], found: { readonly name: string }) => void,
   ): Promise<InstalledSkill> {
-    const source = readSource(given)
-    if ('fault' in source) throw invalid(['body', source.member], source.fault)
-    this.#swept ??= this.#sweep()
-    await this.#swept
-    const { directory, environment, what } = this.#options
+    const source = parseSource(request)
+    if ('issue' in source) throw invalidInput(['body', source.member], source.issue)
+    this.#cleanup ??= this.#removeLeftovers()
+    await this.#cleanup
+    const { directory, environment, kind } = this.#options
     const { fetchSource } = await extensionReaders()
     const tree = randomUUID()
-    const into = join(directory, tree, nameIn(source))
-    let mustStay = false
+    const into = join(directory, tree, defaultName(source))
+    let mustKeepTree = false
     try {
       const fetched = await fetchSource(source, { into, environment }, signal)
       if ('fault' in fetched) throw new Problem('bad_request', `The source ${fetched.fault}`)
       const found = await this.#options.describe(into, signal)
-      if ('fault' in found) throw invalid(['body', 'source'], `The ${what} ${found.fault}`)
-      await settle(into, found.name)
-      const row = { ...this.#rowOf(given, found), resolved_ref: fetched.commit ?? null, tree }
+      if ('fault' in found) throw invalidInput(['body', 'source'], `The ${kind} ${found.fault}`)
+      await moveToName(into, found.name)
+      const row = { ...this.#toRow(request, found), resolved_ref: fetched.commit ?? null, tree }
       // Unless the index was surely not written, what it may name stays.
-      mustStay = true
+      mustKeepTree = true
       return await this.#commit(row, check)
     } catch (error) {
-      if (!mustStay || error instanceof Problem) await this.#drop(tree)
+      if (!mustKeepTree || error instanceof Problem) await this.#removeTree(tree)
       throw error
     }
   }
 
   async #commit(
-    row: Row,
-    check: (rows: readonly Row[], found: { readonly name: string }) => void,
+    row: InstalledRow,
+    check: (rows: readonly InstalledRow[], found: { readonly name: string }) => void,
   ): Promise<InstalledSkill> {
-    let before: Row | undefined
-    const rows = await this.#index.change((rows) => {
+    let previous: InstalledRow | undefined
+    const rows = await this.#index.update((rows) => {
       check(rows, row)
-      before = rows.find(({ name }) => name === row.name)
-      const { enabled = true } = before ?? {}
-      return [...rows.filter((other) => other !== before), { ...row, enabled }]
+      previous = rows.find(({ name }) => name === row.name)
+      const { enabled = true } = previous ?? {}
+      return [...rows.filter((other) => other !== previous), { ...row, enabled }]
     })
-    if (before !== undefined) {
-      if (this.#replaced !== undefined) await this.#drop(this.#replaced)
-      this.#replaced = before.tree
+    if (previous !== undefined) {
+      if (this.#replacedTree !== undefined) await this.#removeTree(this.#replacedTree)
+      this.#replacedTree = previous.tree
     }
-    return this.#shown(this.#mustFind(rows, row.name))
+    return this.#toPublic(this.#getRow(rows, row.name))
   }
 
   /** Of what was found only what clients are shown: a plugin may say more of itself than that. */
-  #rowOf(given: ExtensionSource, found: { name: string; version: string; description: string }) {
-    const { source, ref = null, repo_path = null } = shownSource(given)
+  #toRow(request: ExtensionSource, found: { name: string; version: string; description: string }) {
+    const { source, ref = null, repo_path = null } = publicSource(request)
     const { name, version, description } = found
     const installed_at = (this.#options.now?.() ?? new Date()).toISOString()
     return { name, version, description, enabled: true, source, ref, repo_path, installed_at }
   }
 
-  #mustFind(rows: readonly Row[], name: string): Row {
+  #getRow(rows: readonly InstalledRow[], name: string): InstalledRow {
     const found = rows.find((row) => row.name === name)
     if (found !== undefined) return found
-    throw new Problem('not_found', `No ${this.#options.what} of this name is installed`)
+    throw new Problem('not_found', `No ${this.#options.kind} of this name is installed`)
   }
 
-  #shown(row: Row): InstalledSkill {
+  #toPublic(row: InstalledRow): InstalledSkill {
     const { tree, ref: _, ...rest } = row
     return { ...rest, install_path: join(this.#options.directory, tree, row.name) }
   }
 
-  async #drop(tree: string): Promise<void> {
+  async #removeTree(tree: string): Promise<void> {
     await rm(join(this.#options.directory, tree), { recursive: true, force: true }).catch(() => undefined)
   }
 
   /** What a process left behind that died on the way. */
-  async #sweep(): Promise<void> {
-    const kept = new Set((await this.#index.read()).map(({ tree }) => tree))
+  async #removeLeftovers(): Promise<void> {
+    const currentTrees = new Set((await this.#index.read()).map(({ tree }) => tree))
     const names = await readdir(this.#options.directory).catch((error: unknown) => {
-      if (codeOf(error) === 'ENOENT') return []
+      if (errorCode(error) === 'ENOENT') return []
       throw error
     })
-    for (const name of names) if (treeName.test(name) && !kept.has(name)) await this.#drop(name)
+    for (const name of names) if (treeNamePattern.test(name) && !currentTrees.has(name)) await this.#removeTree(name)
   }
 }
 
 /** What a skill without a name is called: as the folder that it comes from. */
-function nameIn(source: Source): string {
-  const place = source.folder ?? (source.kind === 'git' ? source.url : source.path)
-  const name = basename(place).replace(/\.git$/, '')
+function defaultName(source: Source): string {
+  const path = source.folder ?? (source.kind === 'git' ? source.url : source.path)
+  const name = basename(path).replace(/\.git$/, '')
   return /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name) ? name.slice(0, 64) : 'unnamed'
 }
 
 /** Gives what was fetched its name, for good. */
-async function settle(fetched: string, name: string): Promise<void> {
+async function moveToName(fetched: string, name: string): Promise<void> {
   const folder = dirname(fetched)
   if (basename(fetched) !== name) await rename(fetched, join(folder, name))
   await syncDirectory(folder)
   await syncDirectory(dirname(folder))
 }
 
-function rowsIn(value: unknown): readonly Row[] {
-  if (!Array.isArray(value) || !value.every(isRow)) throw new Error('no list of what is installed')
+function parseRows(value: unknown): readonly InstalledRow[] {
+  if (!Array.isArray(value) || !value.every(isInstalledRow)) throw new Error('no list of what is installed')
   return value
 }
 
-function isRow(value: unknown): value is Row {
+function isInstalledRow(value: unknown): value is InstalledRow {
   if (typeof value !== 'object' || value === null) return false
   const row: Record<string, unknown> = { ...value }
   const texts = ['name', 'version', 'description', 'source', 'installed_at', 'tree']
@@ -228,6 +228,6 @@ function isRow(value: unknown): value is Row {
     texts.every((name) => typeof row[name] === 'string') &&
     optional.every((name) => row[name] === null || typeof row[name] === 'string') &&
     typeof row.enabled === 'boolean' &&
-    treeName.test(String(row.tree))
+    treeNamePattern.test(String(row.tree))
   )
 }

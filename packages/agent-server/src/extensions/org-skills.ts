@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { extensionReaders, type LoadedSkill, readSource } from '@slipway/agent'
-import { type Log, type OrgConfig, redactText } from '@slipway/protocol'
+import { extensionReaders, type LoadedSkill, parseSource } from '@slipway/agent'
+import { type LogFunction, type OrgConfig, redactText } from '@slipway/protocol'
 
-interface Options {
+interface OrgSkillsOptions {
   /** Where repositories are while they are read. */
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
-  readonly log: Log
+  readonly log: LogFunction
 }
 
 /**
@@ -16,30 +16,30 @@ interface Options {
  * address nor the files stay.
  */
 export class OrgSkills {
-  readonly #options: Options
+  readonly #options: OrgSkillsOptions
 
-  constructor(options: Options) {
+  constructor(options: OrgSkillsOptions) {
     this.#options = options
   }
 
   /** What cannot be fetched brings nothing. Rejects only when aborted, and when the disk fails. */
-  async skills(configs: readonly OrgConfig[], signal: AbortSignal): Promise<readonly LoadedSkill[]> {
-    const all = await Promise.all(configs.map((config) => this.#skillsOf(config, signal)))
+  async load(configs: readonly OrgConfig[], signal: AbortSignal): Promise<readonly LoadedSkill[]> {
+    const all = await Promise.all(configs.map((config) => this.#loadOrganization(config, signal)))
     return all.flat()
   }
 
-  async #skillsOf(
+  async #loadOrganization(
     { org_repo_url, org_name = '' }: OrgConfig,
     signal: AbortSignal,
   ): Promise<readonly LoadedSkill[]> {
     const { directory, environment } = this.#options
-    const source = readSource({ source: org_repo_url, ref: undefined, repo_path: undefined })
-    if ('fault' in source) return this.#passOver(org_name, source.fault)
+    const source = parseSource({ source: org_repo_url, ref: undefined, repo_path: undefined })
+    if ('issue' in source) return this.#logSkipped(org_name, source.issue)
     const { fetchSource, loadCollection } = await extensionReaders()
     const into = join(directory, randomUUID())
     try {
       const fetched = await fetchSource(source, { into, environment }, signal)
-      if ('fault' in fetched) return this.#passOver(org_name, fetched.fault)
+      if ('fault' in fetched) return this.#logSkipped(org_name, fetched.fault)
       const { skills } = await loadCollection(into, 'organisation', signal)
       // There is no file any more by which the model could read it.
       return skills.map((skill) => ({ ...skill, file: undefined, resources: undefined }))
@@ -48,7 +48,7 @@ export class OrgSkills {
     }
   }
 
-  #passOver(name: string, reason: string): readonly LoadedSkill[] {
+  #logSkipped(name: string, reason: string): readonly LoadedSkill[] {
     this.#options.log('warn', 'the skills of an organisation were passed over', {
       name: redactText(name),
       reason,

@@ -4,42 +4,42 @@ import { extensionReaders, type Plugin } from '@slipway/agent'
 import type {
   InstalledPlugin,
   InstalledSkill,
-  Log,
+  LogFunction,
   MarketplacePlugin,
   MarketplaceSkill,
   PluginInfo,
 } from '@slipway/protocol'
-import type { Installed } from './installed-extensions.ts'
-import { type Marketplaces, type OpenMarketplace, shownOffer, shownText } from './marketplaces.ts'
+import type { InstalledExtensions } from './installed-extensions.ts'
+import { type Marketplaces, type OpenMarketplace, publicOfferSource, offerInstallSource } from './marketplaces.ts'
 
-const places = ['.agents/plugins', '.openhands/plugins']
+const pluginDirectories = ['.agents/plugins', '.openhands/plugins']
 const maxFolders = 200
 
-interface Options {
-  readonly home: string | undefined
-  readonly installed: Installed
+interface PluginListOptions {
+  readonly homeDirectory: string | undefined
+  readonly installed: InstalledExtensions
   readonly marketplaces: Marketplaces
-  readonly log: Log
+  readonly log: LogFunction
 }
 
 /** Plugins as clients see them. Files are what somebody else wrote: bad ones are passed over and logged. */
 export class PluginList {
-  readonly #options: Options
+  readonly #options: PluginListOptions
 
-  constructor(options: Options) {
+  constructor(options: PluginListOptions) {
     this.#options = options
   }
 
   /** Those in folders of a project and of the user, by name; of two of one name the project's. */
-  async plugins(
-    wanted: { readonly isUser: boolean; readonly project: string | undefined },
+  async list(
+    query: { readonly isUser: boolean; readonly project: string | undefined },
     signal: AbortSignal,
   ): Promise<PluginInfo[]> {
-    const bases = [wanted.project, wanted.isUser ? this.#options.home : undefined]
+    const bases = [query.project, query.isUser ? this.#options.homeDirectory : undefined]
     const found = new Map<string, PluginInfo>()
     for (const base of bases.filter((one) => one !== undefined)) {
-      for (const plugin of await this.#below(base, signal)) {
-        if (!found.has(plugin.name)) found.set(plugin.name, infoOf(plugin))
+      for (const plugin of await this.#readPluginsBelow(base, signal)) {
+        if (!found.has(plugin.name)) found.set(plugin.name, toPluginInfo(plugin))
       }
     }
     return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -50,75 +50,75 @@ export class PluginList {
     const { readPlugin } = await extensionReaders()
     const plugin = await readPlugin(installed.install_path, signal)
     if ('fault' in plugin) return { ...installed, skills: null, files: null }
-    const { skills, files } = infoOf(plugin)
+    const { skills, files } = toPluginInfo(plugin)
     return { ...installed, skills, files }
   }
 
   /** What the marketplaces of this server offer. */
-  async catalogue(signal: AbortSignal): Promise<MarketplacePlugin[]> {
+  async listMarketplacePlugins(signal: AbortSignal): Promise<MarketplacePlugin[]> {
     const { marketplaces, installed } = this.#options
-    const isInstalled = await installed.isInstalled()
-    const open = await marketplaces.opened(marketplaces.all(), signal)
-    const found: MarketplacePlugin[] = []
-    for (const one of open) {
+    const isInstalled = await installed.getInstalledCheck()
+    const openMarketplaces = await marketplaces.openAll(marketplaces.listRegistrations(), signal)
+    const plugins: MarketplacePlugin[] = []
+    for (const one of openMarketplaces) {
       for (const offer of one.offers.filter(({ isPlugin }) => isPlugin)) {
-        const { source, ref = null, repo_path = null } = shownOffer(one, offer)
+        const { source, ref = null, repo_path = null } = publicOfferSource(one, offer)
         const { name, description = null } = offer
-        const contents = await this.#contents(one, offer.folder, signal)
-        found.push({ name, description, source, ref, repo_path, installed: isInstalled(name), ...contents })
+        const contents = await this.#readContents(one, offer.folder, signal)
+        plugins.push({ name, description, source, ref, repo_path, installed: isInstalled(name), ...contents })
       }
     }
-    return found
+    return plugins
   }
 
   /** The skills among it, which are of no plugin. */
-  async skillCatalogue(
+  async listMarketplaceSkills(
     isInstalled: (name: string) => boolean,
     signal: AbortSignal,
   ): Promise<MarketplaceSkill[]> {
     const { marketplaces } = this.#options
-    const open = await marketplaces.opened(marketplaces.all(), signal)
-    return open.flatMap((one) =>
+    const openMarketplaces = await marketplaces.openAll(marketplaces.listRegistrations(), signal)
+    return openMarketplaces.flatMap((one) =>
       one.offers
         .filter(({ isPlugin }) => !isPlugin)
         .map((offer) => ({
           name: offer.name,
           description: offer.description ?? null,
-          source: shownText(one, offer),
+          source: offerInstallSource(one, offer),
           installed: isInstalled(offer.name),
         })),
     )
   }
 
   /** Of a plugin that lies in the marketplace itself. */
-  async #contents({ directory, commit }: OpenMarketplace, folder: string | undefined, signal: AbortSignal) {
+  async #readContents({ directory, commit }: OpenMarketplace, folder: string | undefined, signal: AbortSignal) {
     const none = { path: null, skills: null, files: null }
     if (folder === undefined) return none
     const { readPlugin } = await extensionReaders()
     const path = join(directory, folder)
     const plugin = await readPlugin(path, signal)
     if ('fault' in plugin) return none
-    const { skills, files } = infoOf(plugin)
+    const { skills, files } = toPluginInfo(plugin)
     return { path: commit === undefined ? path : null, skills, files }
   }
 
-  async #below(base: string, signal: AbortSignal): Promise<Plugin[]> {
+  async #readPluginsBelow(base: string, signal: AbortSignal): Promise<Plugin[]> {
     const { readPlugin } = await extensionReaders()
-    const found: Plugin[] = []
-    for (const place of places) {
-      const folders = await readdir(join(base, place), { withFileTypes: true }).catch(() => [])
+    const plugins: Plugin[] = []
+    for (const directory of pluginDirectories) {
+      const folders = await readdir(join(base, directory), { withFileTypes: true }).catch(() => [])
       for (const { name } of folders.filter((entry) => entry.isDirectory()).slice(0, maxFolders)) {
-        const plugin = await readPlugin(join(base, place, name), signal)
+        const plugin = await readPlugin(join(base, directory, name), signal)
         if ('fault' in plugin)
           this.#options.log('warn', 'a plugin was passed over', { folder: name, fault: plugin.fault })
-        else found.push(plugin)
+        else plugins.push(plugin)
       }
     }
-    return found
+    return plugins
   }
 }
 
-function infoOf({ name, version, description, directory, skills, files }: Plugin): PluginInfo {
+function toPluginInfo({ name, version, description, directory, skills, files }: Plugin): PluginInfo {
   return {
     name,
     version,

@@ -1,98 +1,98 @@
 import { dirname, join, relative } from 'node:path'
-import { extensionReaders, type LoadedSkill, readSource, shownSource, sourceOfFolder } from '@slipway/agent'
-import type { ExtensionSource, Log, MarketplaceSkill } from '@slipway/protocol'
-import type { Fetched } from './source-cache.ts'
+import { extensionReaders, type LoadedSkill, parseSource, publicSource, subfolderSource } from '@slipway/agent'
+import type { ExtensionSource, LogFunction, MarketplaceSkill } from '@slipway/protocol'
+import type { SourceCache } from './source-cache.ts'
 
 /** Older files are fetched again when somebody asks. */
-const freshMs = 3_600_000
+const refreshAfterMs = 3_600_000
 
-interface Options {
+interface PublicSkillsOptions {
   /** Undefined: this server has no collection. */
   readonly source: string | undefined
-  readonly fetched: Fetched
-  readonly log: Log
+  readonly sourceCache: SourceCache
+  readonly log: LogFunction
 }
 
 /** The collection of skills that is there for everybody, if the server's settings name one. */
 export class PublicSkills {
-  readonly #options: Options
+  readonly #options: PublicSkillsOptions
 
-  constructor(options: Options) {
+  constructor(options: PublicSkillsOptions) {
     this.#options = options
   }
 
-  get isThere(): boolean {
+  get isConfigured(): boolean {
     return this.#options.source !== undefined
   }
 
   /** `marketplacePath`: only those that this file of the collection names; where it is not there, all. Rejects only when aborted. */
-  async skills(marketplacePath: string | undefined, signal: AbortSignal): Promise<readonly LoadedSkill[]> {
-    const files = await this.#files(freshMs, signal)
+  async load(marketplacePath: string | undefined, signal: AbortSignal): Promise<readonly LoadedSkill[]> {
+    const files = await this.#fetchFiles(refreshAfterMs, signal)
     if (files === undefined) return []
-    const skills = await this.#skillsIn(files.directory, signal)
+    const skills = await this.#loadFrom(files.directory, signal)
     if (marketplacePath === undefined) return skills
     const { readMarketplace } = await extensionReaders()
-    const chosen = await readMarketplace(files.directory, marketplacePath)
-    if ('fault' in chosen) {
-      this.#report([`the collection ${chosen.fault}`])
+    const marketplace = await readMarketplace(files.directory, marketplacePath)
+    if ('fault' in marketplace) {
+      this.#logIssues([`the collection ${marketplace.fault}`])
       return skills
     }
-    const names = new Set(chosen.offers.map(({ name }) => name))
+    const names = new Set(marketplace.offers.map(({ name }) => name))
     return skills.filter(({ name }) => names.has(name))
   }
 
   /** With what an installation names each by. */
-  async catalogue(isInstalled: (name: string) => boolean, signal: AbortSignal): Promise<MarketplaceSkill[]> {
+  async listMarketplaceSkills(isInstalled: (name: string) => boolean, signal: AbortSignal): Promise<MarketplaceSkill[]> {
     const { source } = this.#options
-    const files = await this.#files(freshMs, signal)
+    const files = await this.#fetchFiles(refreshAfterMs, signal)
     if (files === undefined || source === undefined) return []
-    const skills = await this.#skillsIn(files.directory, signal)
-    const shown = shownSource(placeOf(source))
+    const skills = await this.#loadFrom(files.directory, signal)
+    const sourceName = publicSource(toExtensionSource(source))
     return skills.flatMap(({ name, description = null, file, isAgentSkill }) => {
       if (file === undefined || !isAgentSkill) return []
       const folder = relative(files.directory, dirname(file))
-      const place = files.commit === undefined ? join(files.directory, folder) : sourceOfFolder(shown, folder)
-      return [{ name, description, source: place, installed: isInstalled(name) }]
+      const installSource = files.commit === undefined ? join(files.directory, folder) : subfolderSource(sourceName, folder)
+      return [{ name, description, source: installSource, installed: isInstalled(name) }]
     })
   }
 
   /** Fetches it again. A fault is a sentence that begins with a verb. */
   async sync(signal: AbortSignal): Promise<{ readonly count: number } | { readonly fault: string }> {
-    const { source, fetched } = this.#options
+    const { source, sourceCache } = this.#options
     if (source === undefined) return { fault: 'is not configured' }
-    const read = readSource(placeOf(source))
-    if ('fault' in read) return { fault: `has a bad source: ${read.fault}` }
-    const files = await fetched.refresh(read, signal)
+    const read = parseSource(toExtensionSource(source))
+    if ('issue' in read) return { fault: `has a bad source: ${read.issue}` }
+    const files = await sourceCache.refresh(read, signal)
     if ('fault' in files) return files
     const { loadCollection } = await extensionReaders()
     return { count: (await loadCollection(files.directory, 'public', signal)).skills.length }
   }
 
-  async #skillsIn(directory: string, signal: AbortSignal): Promise<readonly LoadedSkill[]> {
+  async #loadFrom(directory: string, signal: AbortSignal): Promise<readonly LoadedSkill[]> {
     const { loadCollection } = await extensionReaders()
-    const { skills, faults } = await loadCollection(directory, 'public', signal)
-    this.#report(faults)
+    const { skills, issues } = await loadCollection(directory, 'public', signal)
+    this.#logIssues(issues)
     return skills
   }
 
-  async #files(maxAgeMs: number, signal: AbortSignal) {
-    const { source, fetched } = this.#options
+  async #fetchFiles(maxAgeMs: number, signal: AbortSignal) {
+    const { source, sourceCache } = this.#options
     if (source === undefined) return undefined
-    const read = readSource(placeOf(source))
+    const read = parseSource(toExtensionSource(source))
     const files =
-      'fault' in read
-        ? { fault: `has a bad source: ${read.fault}` }
-        : await fetched.get(read, maxAgeMs, signal)
+      'issue' in read
+        ? { fault: `has a bad source: ${read.issue}` }
+        : await sourceCache.get(read, maxAgeMs, signal)
     if (!('fault' in files)) return files
-    this.#report([`the collection ${files.fault}`])
+    this.#logIssues([`the collection ${files.fault}`])
     return undefined
   }
 
-  #report(faults: readonly string[]): void {
-    for (const fault of faults) this.#options.log('warn', 'public skills were passed over', { fault })
+  #logIssues(issues: readonly string[]): void {
+    for (const issue of issues) this.#options.log('warn', 'public skills were passed over', { fault: issue })
   }
 }
 
-function placeOf(source: string): ExtensionSource {
+function toExtensionSource(source: string): ExtensionSource {
   return { source, ref: undefined, repo_path: undefined }
 }

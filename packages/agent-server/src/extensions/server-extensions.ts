@@ -1,12 +1,12 @@
 import { join } from 'node:path'
 import {
   type CommonExtensions,
-  type Extensions,
+  type ExtensionProvider,
   extensionReaders,
   type LoadedSkill,
   type Plugin,
-  readSource,
-  shownSource,
+  parseSource,
+  publicSource,
 } from '@slipway/agent'
 import {
   type AgentContext,
@@ -14,91 +14,91 @@ import {
   type MarketplaceRegistration,
   Problem,
 } from '@slipway/protocol'
-import { codeOf } from '@slipway/storage'
-import type { Installed } from './installed-extensions.ts'
-import { isLoaded, type Marketplaces, sourceOf } from './marketplaces.ts'
+import { errorCode } from '@slipway/storage'
+import type { InstalledExtensions } from './installed-extensions.ts'
+import { isAutoLoaded, type Marketplaces, offerSource } from './marketplaces.ts'
 import type { PublicSkills } from './public-skills.ts'
-import type { Fetched } from './source-cache.ts'
+import type { SourceCache } from './source-cache.ts'
 
 /** A plugin that is asked for by a branch is looked for anew after this. */
-const freshMs = 60_000
+const maxPluginAgeMs = 60_000
 
-interface Options {
-  readonly skills: Installed
-  readonly plugins: Installed
+interface ServerExtensionsOptions {
+  readonly skills: InstalledExtensions
+  readonly plugins: InstalledExtensions
   readonly marketplaces: Marketplaces
   readonly publicSkills: PublicSkills
   /** The files of plugins that conversations have; they stay. */
-  readonly fetched: Fetched
+  readonly sourceCache: SourceCache
 }
 
 /** What this server brings to conversations: what is installed, what marketplaces load, public skills, and plugins on demand. */
-export class ServerExtensions implements Extensions {
-  readonly #options: Options
+export class ServerExtensions implements ExtensionProvider {
+  readonly #options: ServerExtensionsOptions
 
-  constructor(options: Options) {
+  constructor(options: ServerExtensionsOptions) {
     this.#options = options
   }
 
-  async common(context: AgentContext | undefined, signal: AbortSignal): Promise<CommonExtensions> {
+  async loadCommon(context: AgentContext | undefined, signal: AbortSignal): Promise<CommonExtensions> {
     const { publicSkills } = this.#options
-    const hasPublic = publicSkills.isThere
-    const [skills, installed, market, others] = [
-      await this.installedSkills(),
-      await this.installedPlugins(signal),
-      await this.autoLoaded(context?.registered_marketplaces ?? [], signal),
-      context?.load_public_skills ? await publicSkills.skills(context.marketplace_path, signal) : [],
+    const hasPublic = publicSkills.isConfigured
+    const [skills, installed, marketplace, others] = [
+      await this.loadInstalledSkills(),
+      await this.loadInstalledPlugins(signal),
+      await this.loadMarketplaceExtensions(context?.registered_marketplaces ?? [], signal),
+      context?.load_public_skills ? await publicSkills.load(context.marketplace_path, signal) : [],
     ]
     return {
-      plugins: [...installed.plugins, ...market.plugins],
+      plugins: [...installed.plugins, ...marketplace.plugins],
       installed: skills.skills,
-      others: [...others, ...market.skills],
+      others: [...others, ...marketplace.skills],
       hasPublic,
-      faults: [...skills.faults, ...installed.faults, ...market.faults],
+      issues: [...skills.faults, ...installed.faults, ...marketplace.faults],
     }
   }
 
-  async plugin(
-    given: ExtensionSource,
+  async loadPlugin(
+    requested: ExtensionSource,
     signal: AbortSignal,
   ): Promise<{ readonly plugin: Plugin; readonly pinned: ExtensionSource }> {
-    const { PluginFailure, readPlugin } = await extensionReaders()
-    const shown = shownSource(given)
-    const fail = (fault: string) => new PluginFailure(`The plugin ${shown.source} ${fault}`)
-    const source = readSource(given)
-    if ('fault' in source) throw fail(`has a bad ${source.member}: ${source.fault}`)
-    const files = await this.#options.fetched.get(source, freshMs, signal).catch((error: unknown) => {
+    const { PluginLoadError, readPlugin } = await extensionReaders()
+    const redactedSource = publicSource(requested)
+    const failure = (fault: string) => new PluginLoadError(`The plugin ${redactedSource.source} ${fault}`)
+    const source = parseSource(requested)
+    if ('issue' in source) throw failure(`has a bad ${source.member}: ${source.issue}`)
+    const files = await this.#options.sourceCache.get(source, maxPluginAgeMs, signal).catch((error: unknown) => {
       signal.throwIfAborted()
-      return { fault: `cannot be kept (${error instanceof Problem ? error.message : codeOf(error)})` }
+      return { fault: `cannot be kept (${error instanceof Problem ? error.message : errorCode(error)})` }
     })
-    if ('fault' in files) throw fail(files.fault)
+    if ('fault' in files) throw failure(files.fault)
     const plugin = await readPlugin(files.directory, signal)
-    if ('fault' in plugin) throw fail(plugin.fault)
-    return { plugin, pinned: { ...shown, ref: files.commit ?? given.ref } }
+    if ('fault' in plugin) throw failure(plugin.fault)
+    return { plugin, pinned: { ...redactedSource, ref: files.commit ?? requested.ref } }
   }
 
   /** Those that are enabled. */
-  async installedSkills(): Promise<{
+  async loadInstalledSkills(): Promise<{
     readonly skills: readonly LoadedSkill[]
     readonly faults: readonly string[]
   }> {
     const { loadSkillFolder } = await extensionReaders()
-    const { enabled, faults } = await enabledIn(this.#options.skills)
+    const { enabled, faults } = await listEnabled(this.#options.skills)
     const loaded = await Promise.all(
       enabled.map(async ({ install_path }) => await loadSkillFolder(install_path, 'installed')),
     )
     return {
       skills: loaded.flatMap(({ skills }) => skills),
-      faults: [...faults, ...loaded.flatMap(({ faults }) => faults)],
+      faults: [...faults, ...loaded.flatMap(({ issues }) => issues)],
     }
   }
 
   /** Those that are enabled. */
-  async installedPlugins(
+  async loadInstalledPlugins(
     signal: AbortSignal,
   ): Promise<{ readonly plugins: readonly Plugin[]; readonly faults: readonly string[] }> {
     const { readPlugin } = await extensionReaders()
-    const { enabled, faults } = await enabledIn(this.#options.plugins)
+    const { enabled, faults } = await listEnabled(this.#options.plugins)
     const read = await Promise.all(
       enabled.map(async ({ name, install_path }) => ({ name, read: await readPlugin(install_path, signal) })),
     )
@@ -112,7 +112,7 @@ export class ServerExtensions implements Extensions {
   }
 
   /** What the marketplaces of the server, and others, load for every conversation. */
-  async autoLoaded(
+  async loadMarketplaceExtensions(
     others: readonly MarketplaceRegistration[],
     signal: AbortSignal,
   ): Promise<{
@@ -121,23 +121,23 @@ export class ServerExtensions implements Extensions {
     readonly faults: readonly string[]
   }> {
     const { marketplaces } = this.#options
-    const wanted = marketplaces.all(others).filter(({ auto_load }) => auto_load !== false)
+    const registrations = marketplaces.listRegistrations(others).filter(({ auto_load }) => auto_load !== false)
     const plugins: Plugin[] = []
     const skills: LoadedSkill[] = []
     const faults: string[] = []
-    const { loadSkillFolder, PluginFailure } = await extensionReaders()
-    for (const open of await marketplaces.opened(wanted, signal)) {
-      for (const offer of open.offers.filter((one) => isLoaded(open.registration, one))) {
+    const { loadSkillFolder, PluginLoadError } = await extensionReaders()
+    for (const marketplace of await marketplaces.openAll(registrations, signal)) {
+      for (const offer of marketplace.offers.filter((one) => isAutoLoaded(marketplace.registration, one))) {
         if (!offer.isPlugin) {
-          const loaded = await loadSkillFolder(join(open.directory, offer.folder ?? ''), 'marketplace')
+          const loaded = await loadSkillFolder(join(marketplace.directory, offer.folder ?? ''), 'marketplace')
           skills.push(...loaded.skills)
-          faults.push(...loaded.faults)
+          faults.push(...loaded.issues)
           continue
         }
-        await this.plugin(sourceOf(open, offer), signal).then(
+        await this.loadPlugin(offerSource(marketplace, offer), signal).then(
           ({ plugin }) => plugins.push(plugin),
           (error: unknown) => {
-            if (!(error instanceof PluginFailure)) throw error
+            if (!(error instanceof PluginLoadError)) throw error
             faults.push(error.message)
           },
         )
@@ -148,11 +148,11 @@ export class ServerExtensions implements Extensions {
 }
 
 /** An index that cannot be read keeps nobody from a conversation. */
-async function enabledIn(installed: Installed) {
+async function listEnabled(installed: InstalledExtensions) {
   try {
     return { enabled: (await installed.list()).filter((one) => one.enabled), faults: [] }
   } catch (error) {
-    const reason = error instanceof Problem ? error.message : String(codeOf(error))
+    const reason = error instanceof Problem ? error.message : String(errorCode(error))
     return { enabled: [], faults: [`the list of what is installed: ${reason}`] }
   }
 }

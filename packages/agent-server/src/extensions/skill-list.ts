@@ -1,13 +1,13 @@
 import { type ListedSkills, type LoadedSkill, listSkills, loadHooks, type SkillOrigin } from '@slipway/agent'
-import type { ExposedUrl, HookConfig, ListSkillsRequest, Log, SkillInfo } from '@slipway/protocol'
+import type { ExposedUrl, HookConfig, ListSkillsRequest, LogFunction, SkillInfo } from '@slipway/protocol'
 import type { OrgSkills } from './org-skills.ts'
 import type { PublicSkills } from './public-skills.ts'
 import type { ServerExtensions } from './server-extensions.ts'
 
-type Loaded = ListedSkills['skills'][number]
+type ListedSkill = ListedSkills['skills'][number]
 
 /** The sources as clients know them, and who brings what of each. */
-const origins: Readonly<Record<string, readonly SkillOrigin[]>> = {
+const originsBySource: Readonly<Record<string, readonly SkillOrigin[]>> = {
   sandbox: ['sandbox'],
   registered_marketplaces: ['marketplace'],
   sdk_base: ['public', 'user', 'installed', 'plugin'],
@@ -17,20 +17,20 @@ const origins: Readonly<Record<string, readonly SkillOrigin[]>> = {
 
 /** What a user and a project have for an agent. Files are what somebody else wrote: bad ones are passed over and logged. */
 export class SkillList {
-  readonly #home: string | undefined
-  readonly #log: Log
+  readonly #homeDirectory: string | undefined
+  readonly #log: LogFunction
   readonly #extensions: ServerExtensions
   readonly #publicSkills: PublicSkills
   readonly #orgSkills: OrgSkills
 
   constructor(options: {
     readonly home: string | undefined
-    readonly log: Log
+    readonly log: LogFunction
     readonly extensions: ServerExtensions
     readonly publicSkills: PublicSkills
     readonly orgSkills: OrgSkills
   }) {
-    this.#home = options.home
+    this.#homeDirectory = options.home
     this.#log = options.log
     this.#extensions = options.extensions
     this.#publicSkills = options.publicSkills
@@ -41,61 +41,61 @@ export class SkillList {
    * In order of name. Of two of one name that of the later source is listed: sandbox, marketplaces, public, user, installed,
    * organisation, project. A source that cannot be reached brings nothing.
    */
-  async skills(
-    wanted: ListSkillsRequest & { readonly project: string | undefined },
+  async list(
+    query: ListSkillsRequest & { readonly project: string | undefined },
     signal: AbortSignal,
   ): Promise<{ readonly skills: SkillInfo[]; readonly sources: Record<string, number> }> {
-    const home = wanted.load_user ? this.#home : undefined
-    const additions = await this.#additions(wanted, signal)
-    const { skills, faults } = await listSkills({ project: wanted.project, home, additions }, signal)
-    this.#report(faults)
-    const counts = Object.entries(origins).map(([source, from]) => [
+    const homeDirectory = query.load_user ? this.#homeDirectory : undefined
+    const additions = await this.#loadAdditions(query, signal)
+    const { skills, issues } = await listSkills({ project: query.project, home: homeDirectory, additions }, signal)
+    this.#logIssues(issues)
+    const counts = Object.entries(originsBySource).map(([source, from]) => [
       source,
       skills.filter(({ origin }) => from.includes(origin)).length,
     ])
     return {
-      skills: skills.map(infoOf).sort((a, b) => (a.name < b.name ? -1 : 1)),
+      skills: skills.map(toSkillInfo).sort((a, b) => (a.name < b.name ? -1 : 1)),
       sources: Object.fromEntries(counts),
     }
   }
 
   async hooks(project: string | undefined): Promise<HookConfig | null> {
-    const directories = [project, this.#home].filter((directory) => directory !== undefined)
+    const directories = [project, this.#homeDirectory].filter((directory) => directory !== undefined)
     const [first, second] = directories
     if (first === undefined) return null
-    const { config, faults } = await loadHooks(first, second)
-    this.#report(faults)
+    const { config, issues } = await loadHooks(first, second)
+    this.#logIssues(issues)
     return config ?? null
   }
 
-  async #additions(wanted: ListSkillsRequest, signal: AbortSignal) {
-    const { load_org, load_public, load_user, org_config, org_configs, marketplace_path } = wanted
+  async #loadAdditions(query: ListSkillsRequest, signal: AbortSignal) {
+    const { load_org, load_public, load_user, org_config, org_configs, marketplace_path } = query
     const configs = load_org ? (org_configs ?? (org_config === undefined ? [] : [org_config])) : []
-    const org = await this.#orgSkills.skills(configs, signal)
-    const installed = load_user ? await this.#extensions.installedSkills() : { skills: [], faults: [] }
-    const plugins = load_user ? await this.#extensions.installedPlugins(signal) : { plugins: [], faults: [] }
-    const market = await this.#extensions.autoLoaded(wanted.registered_marketplaces, signal)
-    const others = load_public ? await this.#publicSkills.skills(marketplace_path, signal) : []
-    const fromMarket = [...market.skills, ...market.plugins.flatMap(({ skills }) => skills)]
-    this.#report([...installed.faults, ...plugins.faults, ...market.faults])
+    const orgSkills = await this.#orgSkills.load(configs, signal)
+    const installed = load_user ? await this.#extensions.loadInstalledSkills() : { skills: [], faults: [] }
+    const plugins = load_user ? await this.#extensions.loadInstalledPlugins(signal) : { plugins: [], faults: [] }
+    const marketplace = await this.#extensions.loadMarketplaceExtensions(query.registered_marketplaces, signal)
+    const others = load_public ? await this.#publicSkills.load(marketplace_path, signal) : []
+    const fromMarket = [...marketplace.skills, ...marketplace.plugins.flatMap(({ skills }) => skills)]
+    this.#logIssues([...installed.faults, ...plugins.faults, ...marketplace.faults])
     return {
       plugins: [],
-      installed: [...org, ...installed.skills, ...plugins.plugins.flatMap(({ skills }) => skills)],
+      installed: [...orgSkills, ...installed.skills, ...plugins.plugins.flatMap(({ skills }) => skills)],
       others: [
         ...others,
         ...fromMarket.map((skill) => ({ ...skill, origin: 'marketplace' as const })),
-        ...sandboxSkill(wanted.sandbox_config?.exposed_urls ?? []),
+        ...sandboxSkill(query.sandbox_config?.exposed_urls ?? []),
       ],
       hasPublic: true,
     }
   }
 
-  #report(faults: readonly string[]): void {
-    for (const fault of faults) this.#log('warn', 'a file of the project was passed over', { fault })
+  #logIssues(issues: readonly string[]): void {
+    for (const issue of issues) this.#log('warn', 'a file of the project was passed over', { fault: issue })
   }
 }
 
-function infoOf(skill: Loaded): SkillInfo {
+function toSkillInfo(skill: ListedSkill): SkillInfo {
   const triggers = [...skill.keywords, ...skill.commands, ...skill.paths]
   const type = skill.isAgentSkill ? 'agentskills' : triggers.length > 0 ? 'knowledge' : 'repo'
   return {

@@ -2,26 +2,26 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { readSource, type Source } from '@slipway/agent'
+import { parseSource, type Source } from '@slipway/agent'
 import { expect, onTestFinished, test } from 'vitest'
-import { temporary } from '../testing/fixtures.ts'
-import { Fetched } from './source-cache.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { SourceCache } from './source-cache.ts'
 
 const never = new AbortController().signal
 
-function put(path: string, text: string): void {
+function writeFileAt(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true })
   writeFileSync(path, text)
 }
 
 /** A repository, a cache, and a git that notes each fetch. */
-function places() {
-  const directory = temporary()
+function createDirectories() {
+  const directory = temporaryDirectory()
   onTestFinished(() => directory[Symbol.dispose]())
   const at = (path: string) => join(directory.path, path)
   const real = execFileSync('/bin/sh', ['-c', 'command -v git']).toString().trim()
   const counted = at('count')
-  put(
+  writeFileAt(
     at('bin/git'),
     `#!/bin/sh\ncase "$1" in fetch) echo . >> '${counted}'; [ -e '${at('slow')}' ] && sleep 1;; esac\nexec '${real}' "$@"\n`,
   )
@@ -36,17 +36,17 @@ function places() {
   mkdirSync(at('repository'))
   git('init', '-q')
   const commit = (text: string) => {
-    put(at('repository/file'), text)
+    writeFileAt(at('repository/file'), text)
     git('add', '-A')
     git('commit', '-q', '-m', text)
     return git('rev-parse', 'HEAD')
   }
   let clock = 1_000_000
   const open = (more: { keepsAll?: boolean; retryMs?: number } = {}) => {
-    const fetched = new Fetched({
+    const fetched = new SourceCache({
       directory: at('cache'),
       environment: { PATH: `${at('bin')}:${process.env.PATH ?? ''}`, HOME: at('home') },
-      keepsAll: more.keepsAll ?? true,
+      keepsAllCommits: more.keepsAll ?? true,
       retryMs: more.retryMs ?? 0,
       log: () => {},
       now: () => clock,
@@ -68,18 +68,18 @@ function places() {
 }
 
 function sourceOf(source: string, ref?: string): Source {
-  const read = readSource({ source, ref, repo_path: undefined })
-  if ('fault' in read) throw new Error(read.fault)
+  const read = parseSource({ source, ref, repo_path: undefined })
+  if ('issue' in read) throw new Error(read.issue)
   return read
 }
 
-async function textIn(files: Awaited<ReturnType<Fetched['get']>>): Promise<string> {
+async function readSkillText(files: Awaited<ReturnType<SourceCache['get']>>): Promise<string> {
   if ('fault' in files) return files.fault
   return await readFile(join(files.directory, 'file'), 'utf8')
 }
 
 test('files are fetched once for all who want them at once, and again when they are too old', async () => {
-  const { commit, open, source, pass, fetches } = places()
+  const { commit, open, source, pass, fetches } = createDirectories()
   const first = commit('one')
   const fetched = open()
   const all = await Promise.all(Array.from({ length: 5 }, () => fetched.get(source(), 1000, never)))
@@ -88,29 +88,29 @@ test('files are fetched once for all who want them at once, and again when they 
   expect(fetches()).toBe(1)
   commit('two')
   pass(1000)
-  expect(await textIn(await fetched.get(source(), 1000, never))).toBe('one')
+  expect(await readSkillText(await fetched.get(source(), 1000, never))).toBe('one')
   pass(1)
-  expect(await textIn(await fetched.get(source(), 1000, never))).toBe('two')
-  expect(await textIn(await fetched.get(source(first), 0, never))).toBe('one')
+  expect(await readSkillText(await fetched.get(source(), 1000, never))).toBe('two')
+  expect(await readSkillText(await fetched.get(source(first), 0, never))).toBe('one')
   expect(fetches()).toBe(2)
-  expect(await textIn(await open().get(source(), 1000, never))).toBe('two')
+  expect(await readSkillText(await open().get(source(), 1000, never))).toBe('two')
   expect(fetches()).toBe(2)
 })
 
 test('when they cannot be fetched again the old ones are there; a refresh says so', async () => {
-  const { at, commit, open, source, pass } = places()
+  const { at, commit, open, source, pass } = createDirectories()
   commit('one')
   const fetched = open()
   await fetched.get(source(), 0, never)
   await rm(at('repository'), { recursive: true })
   pass(10)
-  expect(await textIn(await fetched.get(source(), 0, never))).toBe('one')
+  expect(await readSkillText(await fetched.get(source(), 0, never))).toBe('one')
   expect(await fetched.refresh(source(), never)).toMatchObject({ fault: expect.any(String) })
   expect(await fetched.get(source('other'), 0, never)).toMatchObject({ fault: expect.any(String) })
 })
 
 test('a source that failed is not tried again at once, but a refresh tries', async () => {
-  const { open, source, pass, fetches, commit } = places()
+  const { open, source, pass, fetches, commit } = createDirectories()
   const fetched = open({ retryMs: 500 })
   for (let count = 0; count < 3; count++)
     expect(await fetched.get(source(), 0, never)).toHaveProperty('fault')
@@ -118,12 +118,12 @@ test('a source that failed is not tried again at once, but a refresh tries', asy
   commit('one')
   expect(await fetched.get(source(), 0, never)).toHaveProperty('fault')
   pass(500)
-  expect(await textIn(await fetched.get(source(), 0, never))).toBe('one')
+  expect(await readSkillText(await fetched.get(source(), 0, never))).toBe('one')
 })
 
 test('old commits go unless all are to be kept, but for the one before', async () => {
   for (const keepsAll of [true, false]) {
-    const { at, commit, open, source } = places()
+    const { at, commit, open, source } = createDirectories()
     const fetched = open({ keepsAll })
     const commits: string[] = []
     for (const text of ['one', 'two', 'three', 'four']) {
@@ -137,29 +137,29 @@ test('old commits go unless all are to be kept, but for the one before', async (
 })
 
 test('one who does not wait any longer takes nothing from the others', async () => {
-  const { at, commit, open, source } = places()
+  const { at, commit, open, source } = createDirectories()
   commit('one')
-  put(at('slow'), '')
+  writeFileAt(at('slow'), '')
   const fetched = open()
   const abort = new AbortController()
   const [gone, waiting] = [fetched.get(source(), 0, abort.signal), fetched.get(source(), 0, never)]
   abort.abort()
   await expect(gone).rejects.toThrow(/abort/i)
-  expect(await textIn(await waiting)).toBe('one')
+  expect(await readSkillText(await waiting)).toBe('one')
 })
 
 test('leftovers of a process that died go, and a list that is damaged is made anew', async () => {
-  const { at, commit, open, source } = places()
-  put(at('cache/.fetching/left/over'), 'x')
-  put(at('cache/fetched.json'), '{"broken')
+  const { at, commit, open, source } = createDirectories()
+  writeFileAt(at('cache/.fetching/left/over'), 'x')
+  writeFileAt(at('cache/fetched.json'), '{"broken')
   commit('one')
-  expect(await textIn(await open().get(source(), 1000, never))).toBe('one')
+  expect(await readSkillText(await open().get(source(), 1000, never))).toBe('one')
   expect(existsSync(at('cache/.fetching/left'))).toBe(false)
   expect(JSON.parse(readFileSync(at('cache/fetched.json'), 'utf8'))).toHaveLength(1)
 })
 
 test('a directory is used where it is', async () => {
-  const { at, commit, open, fetches } = places()
+  const { at, commit, open, fetches } = createDirectories()
   commit('one')
   const files = await open().get(sourceOf(at('repository')), 0, never)
   expect(files).toEqual({ directory: at('repository'), commit: undefined })

@@ -1,17 +1,17 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { extensionReaders, type Source, unlessAborted } from '@slipway/agent'
-import { type Log, Problem } from '@slipway/protocol'
-import { codeOf } from '@slipway/storage'
-import { KeptFile } from '../documents/json-file.ts'
+import { extensionReaders, type Source, raceAbort } from '@slipway/agent'
+import { type LogFunction, Problem } from '@slipway/protocol'
+import { errorCode } from '@slipway/storage'
+import { JsonFile } from '../documents/json-file.ts'
 
 const maxKnown = 2_000
-const scratch = '.fetching'
-const index = 'fetched.json'
-const wholeCommit = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/
+const scratchDirectory = '.fetching'
+const indexFile = 'fetched.json'
+const fullCommitIdPattern = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/
 
-interface Known {
+interface CacheEntry {
   /** Of the address and the folder. */
   readonly key: string
   readonly ref: string
@@ -20,19 +20,19 @@ interface Known {
   readonly fetchedAt: number
 }
 
-interface Options {
+interface SourceCacheOptions {
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
   /** Files of a commit stay when a newer one was fetched; else those that were used before the last stay. */
-  readonly keepsAll: boolean
+  readonly keepsAllCommits: boolean
   /** A source that could not be fetched is not tried again before this. */
   readonly retryMs: number
-  readonly log: Log
+  readonly log: LogFunction
   readonly now?: () => number
 }
 
 /** A directory with the files of a source. Nobody writes into it. */
-export type Files =
+export type SourceFiles =
   | { readonly directory: string; readonly commit: string | undefined }
   | { readonly fault: string }
 
@@ -42,41 +42,41 @@ type GitSource = Extract<Source, { kind: 'git' }>
  * Sources that were fetched from git, one folder for each commit, for as long as they are needed; a source that is a directory
  * of this machine is used where it is. A folder is there whole or not at all, also after a crash. Credentials are not kept.
  */
-export class Fetched implements AsyncDisposable {
-  readonly #options: Options
-  readonly #known: KeptFile<readonly Known[]>
-  readonly #fetching = new Map<string, Promise<Files>>()
+export class SourceCache implements AsyncDisposable {
+  readonly #options: SourceCacheOptions
+  readonly #index: JsonFile<readonly CacheEntry[]>
+  readonly #fetching = new Map<string, Promise<SourceFiles>>()
   readonly #failed = new Map<string, { readonly at: number; readonly fault: string }>()
   readonly #closing = new AbortController()
-  #swept: Promise<void> | undefined
+  #cleanup: Promise<void> | undefined
 
-  constructor(options: Options) {
+  constructor(options: SourceCacheOptions) {
     this.#options = options
-    this.#known = new KeptFile({ path: join(options.directory, index), empty: [], parse: knownIn })
+    this.#index = new JsonFile({ path: join(options.directory, indexFile), empty: [], parse: parseEntries })
   }
 
   /**
    * The files of a source, not older than `maxAgeMs`. When they cannot be fetched again the old ones are answered. A whole
    * commit id names the same files for ever. Rejects only when aborted, and when the disk fails.
    */
-  async get(source: Source, maxAgeMs: number, signal: AbortSignal): Promise<Files> {
-    if (source.kind === 'directory') return await local(source)
-    const found = await this.#find(source)
-    if (found !== undefined && this.#now() - found.fetchedAt <= maxAgeMs) return found
-    const fetched = await unlessAborted(this.#fetchOnce(source), signal)
-    if (!('fault' in fetched) || found === undefined) return fetched
+  async get(source: Source, maxAgeMs: number, signal: AbortSignal): Promise<SourceFiles> {
+    if (source.kind === 'directory') return await localFiles(source)
+    const cached = await this.#findCached(source)
+    if (cached !== undefined && this.#now() - cached.fetchedAt <= maxAgeMs) return cached
+    const fetched = await raceAbort(this.#fetchOnce(source), signal)
+    if (!('fault' in fetched) || cached === undefined) return fetched
     this.#options.log('warn', 'files could not be fetched again', {
       source: source.url,
       reason: fetched.fault,
     })
-    return found
+    return cached
   }
 
   /** Fetches a source now, whatever is there. What cannot be fetched is a fault. */
-  async refresh(source: Source, signal: AbortSignal): Promise<Files> {
-    if (source.kind === 'directory') return await local(source)
-    this.#failed.delete(nameOf(source))
-    return await unlessAborted(this.#fetchOnce(source), signal)
+  async refresh(source: Source, signal: AbortSignal): Promise<SourceFiles> {
+    if (source.kind === 'directory') return await localFiles(source)
+    this.#failed.delete(cacheName(source))
+    return await raceAbort(this.#fetchOnce(source), signal)
   }
 
   /** Ends what is being fetched. */
@@ -85,32 +85,32 @@ export class Fetched implements AsyncDisposable {
     await Promise.allSettled(this.#fetching.values())
   }
 
-  async #find(
+  async #findCached(
     source: GitSource,
   ): Promise<{ directory: string; commit: string; fetchedAt: number } | undefined> {
-    const key = keyOf(source)
+    const key = cacheKey(source)
     const ref = source.ref ?? 'HEAD'
-    const all = await this.#known.read().catch(notDamaged)
-    const known = all.find((one) => one.key === key && one.ref === ref)
-    const commit = wholeCommit.test(ref) ? ref : known?.commit
+    const entries = await this.#index.read().catch(emptyIfDamaged)
+    const entry = entries.find((one) => one.key === key && one.ref === ref)
+    const commit = fullCommitIdPattern.test(ref) ? ref : entry?.commit
     if (commit === undefined) return undefined
     const directory = join(this.#options.directory, key, commit)
     if (!(await isDirectory(directory))) return undefined
     return {
       directory,
       commit,
-      fetchedAt: commit === ref ? Number.POSITIVE_INFINITY : (known?.fetchedAt ?? 0),
+      fetchedAt: commit === ref ? Number.POSITIVE_INFINITY : (entry?.fetchedAt ?? 0),
     }
   }
 
   /** Those who want the same source wait for one fetch. */
-  #fetchOnce(source: GitSource): Promise<Files> {
-    const name = nameOf(source)
+  #fetchOnce(source: GitSource): Promise<SourceFiles> {
+    const name = cacheName(source)
     const failed = this.#failed.get(name)
     if (failed !== undefined && this.#now() - failed.at < this.#options.retryMs)
       return Promise.resolve({ fault: failed.fault })
-    const known = this.#fetching.get(name)
-    if (known !== undefined) return known
+    const pending = this.#fetching.get(name)
+    if (pending !== undefined) return pending
     const fetching = this.#fetch(source).then((files) => {
       if ('fault' in files) this.#failed.set(name, { at: this.#now(), fault: files.fault })
       else this.#failed.delete(name)
@@ -122,42 +122,42 @@ export class Fetched implements AsyncDisposable {
     return fetching
   }
 
-  async #fetch(source: GitSource): Promise<Files> {
-    this.#swept ??= rm(join(this.#options.directory, scratch), { recursive: true, force: true })
-    await this.#swept
+  async #fetch(source: GitSource): Promise<SourceFiles> {
+    this.#cleanup ??= rm(join(this.#options.directory, scratchDirectory), { recursive: true, force: true })
+    await this.#cleanup
     const { directory, environment } = this.#options
     const { fetchSource } = await extensionReaders()
-    const into = join(directory, scratch, randomUUID())
+    const into = join(directory, scratchDirectory, randomUUID())
     const fetched = await fetchSource(source, { into, environment }, this.#closing.signal)
     if ('fault' in fetched) return fetched
     const { commit = '' } = fetched
-    const key = keyOf(source)
-    const place = join(directory, key, commit)
+    const key = cacheKey(source)
+    const target = join(directory, key, commit)
     await mkdir(join(directory, key), { recursive: true, mode: 0o700 })
-    await rename(into, place).catch(async (error: unknown) => {
+    await rename(into, target).catch(async (error: unknown) => {
       // The same commit is there already.
-      if (!['ENOTEMPTY', 'EEXIST'].includes(codeOf(error) ?? '')) throw error
+      if (!['ENOTEMPTY', 'EEXIST'].includes(errorCode(error) ?? '')) throw error
       await rm(into, { recursive: true, force: true })
     })
-    await this.#keep({ key, ref: source.ref ?? 'HEAD', commit, fetchedAt: this.#now() })
-    return { directory: place, commit }
+    await this.#recordFetch({ key, ref: source.ref ?? 'HEAD', commit, fetchedAt: this.#now() })
+    return { directory: target, commit }
   }
 
-  async #keep(fetched: Known): Promise<void> {
-    let before: string | undefined
+  async #recordFetch(entry: CacheEntry): Promise<void> {
+    let previousCommit: string | undefined
     // What is damaged says nothing that could not be found out again.
-    if ((await this.#known.read().catch(notDamaged)).length === 0)
-      await rm(join(this.#options.directory, index), { force: true })
-    const known = await this.#known.change((all) => {
-      const isOther = (one: Known) => one.key !== fetched.key || one.ref !== fetched.ref
-      before = all.find((one) => !isOther(one))?.commit
-      return [...all.filter(isOther), fetched].slice(-maxKnown)
+    if ((await this.#index.read().catch(emptyIfDamaged)).length === 0)
+      await rm(join(this.#options.directory, indexFile), { force: true })
+    const entries = await this.#index.update((all) => {
+      const isOther = (one: CacheEntry) => one.key !== entry.key || one.ref !== entry.ref
+      previousCommit = all.find((one) => !isOther(one))?.commit
+      return [...all.filter(isOther), entry].slice(-maxKnown)
     })
-    if (this.#options.keepsAll) return
-    const kept = new Set(known.filter(({ key }) => key === fetched.key).map(({ commit }) => commit))
-    const folder = join(this.#options.directory, fetched.key)
+    if (this.#options.keepsAllCommits) return
+    const currentCommits = new Set(entries.filter(({ key }) => key === entry.key).map(({ commit }) => commit))
+    const folder = join(this.#options.directory, entry.key)
     for (const commit of await readdir(folder)) {
-      if (!kept.has(commit) && commit !== before)
+      if (!currentCommits.has(commit) && commit !== previousCommit)
         await rm(join(folder, commit), { recursive: true, force: true })
     }
   }
@@ -167,18 +167,18 @@ export class Fetched implements AsyncDisposable {
   }
 }
 
-function nameOf(source: GitSource): string {
-  return `${keyOf(source)} ${source.ref ?? 'HEAD'}`
+function cacheName(source: GitSource): string {
+  return `${cacheKey(source)} ${source.ref ?? 'HEAD'}`
 }
 
-function keyOf({ url, folder = '' }: GitSource): string {
+function cacheKey({ url, folder = '' }: GitSource): string {
   return createHash('sha256')
     .update(JSON.stringify([url, folder]))
     .digest('hex')
     .slice(0, 32)
 }
 
-async function local({ path, folder = '' }: Extract<Source, { kind: 'directory' }>): Promise<Files> {
+async function localFiles({ path, folder = '' }: Extract<Source, { kind: 'directory' }>): Promise<SourceFiles> {
   const directory = await realpath(join(path, folder)).catch(() => undefined)
   if (directory === undefined || !(await isDirectory(directory))) return { fault: 'is no directory' }
   return { directory, commit: undefined }
@@ -191,21 +191,21 @@ async function isDirectory(path: string): Promise<boolean> {
   )
 }
 
-function notDamaged(error: unknown): readonly Known[] {
+function emptyIfDamaged(error: unknown): readonly CacheEntry[] {
   if (error instanceof Problem && error.code === 'conflict') return []
   throw error
 }
 
-function knownIn(value: unknown): readonly Known[] {
+function parseEntries(value: unknown): readonly CacheEntry[] {
   if (!Array.isArray(value)) throw new Error('no list')
-  return value.filter(isKnown)
+  return value.filter(isCacheEntry)
 }
 
-function isKnown(value: unknown): value is Known {
+function isCacheEntry(value: unknown): value is CacheEntry {
   if (typeof value !== 'object' || value === null) return false
   const { key, ref, commit, fetchedAt }: Record<string, unknown> = { ...value }
   const isText = [key, ref, commit].every((text) => typeof text === 'string')
   return (
-    isText && typeof fetchedAt === 'number' && wholeCommit.test(String(commit)) && /^\w+$/.test(String(key))
+    isText && typeof fetchedAt === 'number' && fullCommitIdPattern.test(String(commit)) && /^\w+$/.test(String(key))
   )
 }

@@ -1,19 +1,19 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { temporary } from '../testing/fixtures.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
 import { SubAgentList } from './sub-agent-list.ts'
 
-function put(directory: string, name: string, text: string): void {
+function writeAgentFile(directory: string, name: string, text: string): void {
   mkdirSync(join(directory, '.agents/agents'), { recursive: true })
   writeFileSync(join(directory, '.agents/agents', name), text)
 }
 
 test('agents are listed with all their members, values of servers and hooks hidden, and bad files are logged', async () => {
-  using home = temporary()
-  using project = temporary()
-  put(project.path, 'bad.md', '---\ntools: 7\n---\n')
-  put(
+  using home = temporaryDirectory()
+  using project = temporaryDirectory()
+  writeAgentFile(project.path, 'bad.md', '---\ntools: 7\n---\n')
+  writeAgentFile(
     project.path,
     'good.md',
     `---
@@ -26,10 +26,10 @@ condenser: { kind: LLMSummarizingCondenser, llm: { model: m, api_key: canary-mod
 You are good.
 `,
   )
-  put(home.path, 'mine.md', 'Mine.')
+  writeAgentFile(home.path, 'mine.md', 'Mine.')
   const lines: string[] = []
   const list = new SubAgentList({ home: home.path, log: (...line) => void lines.push(JSON.stringify(line)) })
-  const agents = await list.agents({ project: project.path, isUser: true, isBuiltin: true })
+  const agents = await list.list({ project: project.path, isUser: true, isBuiltin: true })
   expect(agents.map(({ name, level, is_builtin }) => [name, level, is_builtin])).toEqual([
     ['good', 'project', false],
     ['mine', 'user', false],
@@ -52,5 +52,5 @@ You are good.
   expect(JSON.stringify(agents)).not.toContain('canary')
   expect(lines).toEqual([expect.stringContaining('bad.md: has a bad member tools')])
   expect(lines.join()).not.toContain('canary')
-  expect(await list.agents({ project: undefined, isUser: false, isBuiltin: false })).toEqual([])
+  expect(await list.list({ project: undefined, isUser: false, isBuiltin: false })).toEqual([])
 })

@@ -1,33 +1,33 @@
 import { findAgents } from '@slipway/agent'
-import { type AgentDefinition, type Log, redact, type SubAgentInfo } from '@slipway/protocol'
+import { type AgentDefinition, type LogFunction, redact, type SubAgentInfo } from '@slipway/protocol'
 
 /** The agents that tasks can be given to. Files are what somebody else wrote: bad ones are passed over and logged. */
 export class SubAgentList {
-  readonly #home: string | undefined
-  readonly #log: Log
+  readonly #homeDirectory: string | undefined
+  readonly #log: LogFunction
 
-  constructor(options: { readonly home: string | undefined; readonly log: Log }) {
-    this.#home = options.home
+  constructor(options: { readonly home: string | undefined; readonly log: LogFunction }) {
+    this.#homeDirectory = options.home
     this.#log = options.log
   }
 
   /** Those of the project first, then the user's, then those that come with the server; each name once. */
-  async agents(wanted: {
+  async list(query: {
     readonly project: string | undefined
     readonly isUser: boolean
     readonly isBuiltin: boolean
   }): Promise<SubAgentInfo[]> {
-    const { project, isUser, isBuiltin } = wanted
-    const { agents, faults } = await findAgents({ project, home: isUser ? this.#home : undefined, isBuiltin })
-    for (const fault of faults) this.#log('warn', 'an agent was passed over', { fault })
-    return agents.map(infoOf)
+    const { project, isUser, isBuiltin } = query
+    const { agents, issues } = await findAgents({ project, home: isUser ? this.#homeDirectory : undefined, isBuiltin })
+    for (const fault of issues) this.#log('warn', 'an agent was passed over', { fault })
+    return agents.map(toSubAgentInfo)
   }
 }
 
-function infoOf(agent: AgentDefinition): SubAgentInfo {
+function toSubAgentInfo(agent: AgentDefinition): SubAgentInfo {
   // What stands where a secret may stand is hidden, in servers as in hooks and models of condensers.
-  const shown = redact(agent, '**********') as AgentDefinition // a copy of it
-  const mcp_config = shown.mcp_config ?? null
+  const redacted = redact(agent, '**********') as AgentDefinition // a copy of it
+  const mcp_config = redacted.mcp_config ?? null
   return {
     name: agent.name,
     description: agent.description,
@@ -40,14 +40,14 @@ function infoOf(agent: AgentDefinition): SubAgentInfo {
     level: agent.level ?? null,
     is_builtin: agent.level === 'builtin',
     when_to_use_examples: agent.when_to_use_examples,
-    hooks: shown.hooks ?? null,
+    hooks: redacted.hooks ?? null,
     permission_mode: agent.permission_mode ?? null,
     max_iteration_per_run: agent.max_iteration_per_run ?? null,
     max_budget_per_run: agent.max_budget_per_run ?? null,
     mcp_config,
     mcp_servers: mcp_config,
     profile_store_dir: agent.profile_store_dir ?? null,
-    condenser: shown.condenser ?? null,
-    metadata: shown.metadata,
+    condenser: redacted.condenser ?? null,
+    metadata: redacted.metadata,
   }
 }

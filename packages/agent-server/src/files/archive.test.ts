@@ -3,13 +3,13 @@ import { mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeF
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { temporary } from '../testing/fixtures.ts'
-import { type Archive, patchOf, tarOf } from './archive.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { type Archive, createPatch, createTarArchive } from './archive.ts'
 
 const secret = 'canary-of-a-credential'
 
-function workspace() {
-  const directory = temporary()
+function createWorkspace() {
+  const directory = temporaryDirectory()
   const root = join(directory.path, 'my räpo')
   // The machine's directory of temporary files may be in a repository.
   const env = { PATH: process.env.PATH ?? '', HOME: directory.path, GIT_CEILING_DIRECTORIES: tmpdir() }
@@ -27,8 +27,8 @@ function workspace() {
   return { path: directory.path, root, env, git, write, [Symbol.dispose]: () => directory[Symbol.dispose]() }
 }
 
-function committed() {
-  const it = workspace()
+function createCommittedWorkspace() {
+  const it = createWorkspace()
   it.git('init', '-q', '-b', 'main')
   it.write('kept.txt', 'one\n')
   it.write('gone.txt', 'gone\n')
@@ -38,7 +38,7 @@ function committed() {
   return it
 }
 
-async function saved({ chunks }: Archive, path: string): Promise<string> {
+async function saveArchive({ chunks }: Archive, path: string): Promise<string> {
   const all: Buffer[] = []
   for await (const chunk of chunks) all.push(chunk)
   writeFileSync(path, Buffer.concat(all))
@@ -46,7 +46,7 @@ async function saved({ chunks }: Archive, path: string): Promise<string> {
 }
 
 /** Names and contents of what a tar file has. */
-function unpacked(file: string, to: string): Record<string, string> {
+function extractArchive(file: string, to: string): Record<string, string> {
   mkdirSync(to)
   execFileSync('tar', ['-xzf', file, '-C', to])
   const entries = readdirSync(to, { recursive: true, withFileTypes: true })
@@ -58,9 +58,9 @@ function unpacked(file: string, to: string): Record<string, string> {
   return Object.fromEntries(contents)
 }
 
-const asked = (it: { root: string; env: Record<string, string> }) => ({
+const archiveOptions = (it: { root: string; env: Record<string, string> }) => ({
   path: it.root,
-  kept: '/nonexistent/data',
+  dataDirectory: '/nonexistent/data',
   env: it.env,
   useDefaultExcludes: true,
   exclude: [] as string[],
@@ -68,7 +68,7 @@ const asked = (it: { root: string; env: Record<string, string> }) => ({
 })
 
 test('a directory comes as a tar file, without credentials and without what can be made again', async () => {
-  using it = committed()
+  using it = createCommittedWorkspace()
   it.write('node_modules/a/index.js', 'x')
   it.write('deep/.venv/x', 'x')
   it.write('deep/übung [1].txt', 'deep')
@@ -77,7 +77,7 @@ test('a directory comes as a tar file, without credentials and without what can 
   it.write('big.bin', 'x')
   symlinkSync('kept.txt', join(it.root, 'link'))
   symlinkSync('/etc/hostname', join(it.root, 'outside'))
-  const archive = await tarOf({ ...asked(it), exclude: ['*.bin', '/deep/nothing/'] })
+  const archive = await createTarArchive({ ...archiveOptions(it), exclude: ['*.bin', '/deep/nothing/'] })
   expect(archive.filename).toBe('my räpo.tar.gz')
   expect(archive.headers).toEqual({
     'x-archive-repo-remote': encodeURIComponent('https://****@git.example/x.git'),
@@ -85,7 +85,7 @@ test('a directory comes as a tar file, without credentials and without what can 
     'x-archive-repo-head-commit': it.git('rev-parse', 'HEAD').trim(),
     'x-archive-repo-root': encodeURIComponent(it.root),
   })
-  const files = unpacked(await saved(archive, join(it.path, 'a.tar.gz')), join(it.path, 'out'))
+  const files = extractArchive(await saveArchive(archive, join(it.path, 'a.tar.gz')), join(it.path, 'out'))
   const visible = Object.fromEntries(Object.entries(files).filter(([name]) => !name.startsWith('.git/')))
   expect(visible).toEqual({
     'kept.txt': 'one\n',
@@ -96,25 +96,25 @@ test('a directory comes as a tar file, without credentials and without what can 
   })
   expect(Object.keys(files)).toContain('.git/HEAD')
   expect(JSON.stringify(files)).not.toContain(secret)
-  const all = await tarOf({ ...asked(it), useDefaultExcludes: false })
-  const more = unpacked(await saved(all, join(it.path, 'b.tar.gz')), join(it.path, 'more'))
+  const all = await createTarArchive({ ...archiveOptions(it), useDefaultExcludes: false })
+  const more = extractArchive(await saveArchive(all, join(it.path, 'b.tar.gz')), join(it.path, 'more'))
   expect(Object.keys(more)).toEqual(expect.arrayContaining(['node_modules/a/index.js', 'big.bin']))
   expect(JSON.stringify(more)).not.toContain(secret)
 })
 
 test('a directory without a repository comes as a tar file too, an empty one and one with an odd name', async () => {
-  using it = workspace()
+  using it = createWorkspace()
   it.write('-rf/x', 'x')
-  const archive = await tarOf({ ...asked(it), path: join(it.root, '-rf') })
+  const archive = await createTarArchive({ ...archiveOptions(it), path: join(it.root, '-rf') })
   expect(archive.headers).toEqual({})
-  expect(unpacked(await saved(archive, join(it.path, 'a')), join(it.path, 'out'))).toEqual({ x: 'x' })
+  expect(extractArchive(await saveArchive(archive, join(it.path, 'a')), join(it.path, 'out'))).toEqual({ x: 'x' })
   mkdirSync(join(it.root, 'empty'))
-  const empty = await tarOf({ ...asked(it), path: join(it.root, 'empty') })
-  expect(unpacked(await saved(empty, join(it.path, 'b')), join(it.path, 'none'))).toEqual({})
+  const empty = await createTarArchive({ ...archiveOptions(it), path: join(it.root, 'empty') })
+  expect(extractArchive(await saveArchive(empty, join(it.path, 'b')), join(it.path, 'none'))).toEqual({})
 })
 
 test('a patch has changed, new, removed and binary files, and leaves the repository as it was', async () => {
-  using it = committed()
+  using it = createCommittedWorkspace()
   it.write('kept.txt', 'two\n')
   execFileSync('rm', [join(it.root, 'gone.txt')])
   it.write('new/übung.txt', 'new\n')
@@ -126,14 +126,14 @@ test('a patch has changed, new, removed and binary files, and leaves the reposit
   it.write('node_modules/x.js', 'x')
   it.write('skip.bin', 'x')
   const before = it.git('status', '--porcelain=v2', '-z')
-  const archive = await patchOf({ ...asked(it), exclude: ['*.bin'], baseRef: undefined })
+  const archive = await createPatch({ ...archiveOptions(it), exclude: ['*.bin'], baseRef: undefined })
   expect(archive.filename).toBe('my räpo.patch')
   expect(archive.headers).toMatchObject({
     'x-archive-base-commit': it.git('rev-parse', 'HEAD').trim(),
     'x-archive-repo-branch': 'main',
   })
   expect(it.git('status', '--porcelain=v2', '-z')).toBe(before)
-  const patch = await saved(archive, join(it.path, 'a.patch'))
+  const patch = await saveArchive(archive, join(it.path, 'a.patch'))
   expect(readFileSync(patch, 'utf8')).not.toMatch(new RegExp(`${secret}|node_modules|skip.bin|ignored"`))
   const clone = join(it.path, 'clone')
   execFileSync('git', ['clone', '-q', it.root, clone], { env: it.env })
@@ -144,60 +144,60 @@ test('a patch has changed, new, removed and binary files, and leaves the reposit
 })
 
 test('a patch against another commit, an empty one, and one of a repository without commits', async () => {
-  using it = committed()
-  const nothing = await patchOf({ ...asked(it), baseRef: 'HEAD' })
+  using it = createCommittedWorkspace()
+  const nothing = await createPatch({ ...archiveOptions(it), baseRef: 'HEAD' })
   expect(nothing.headers['x-archive-base-ref']).toBe('HEAD')
-  expect(readFileSync(await saved(nothing, join(it.path, 'a')), 'utf8')).toBe('')
+  expect(readFileSync(await saveArchive(nothing, join(it.path, 'a')), 'utf8')).toBe('')
   it.git('rm', '-q', 'gone.txt')
   it.git('commit', '-qm', 'second')
-  const patch = await patchOf({ ...asked(it), baseRef: 'HEAD~1' })
-  expect(readFileSync(await saved(patch, join(it.path, 'b')), 'utf8')).toContain('deleted file mode')
-  using fresh = workspace()
+  const patch = await createPatch({ ...archiveOptions(it), baseRef: 'HEAD~1' })
+  expect(readFileSync(await saveArchive(patch, join(it.path, 'b')), 'utf8')).toContain('deleted file mode')
+  using fresh = createWorkspace()
   fresh.git('init', '-q')
   fresh.write('a.txt', 'a\n')
-  const first = await patchOf({ ...asked(fresh), baseRef: undefined })
-  expect(readFileSync(await saved(first, join(fresh.path, 'c')), 'utf8')).toContain('+a')
+  const first = await createPatch({ ...archiveOptions(fresh), baseRef: undefined })
+  expect(readFileSync(await saveArchive(first, join(fresh.path, 'c')), 'utf8')).toContain('+a')
 })
 
 test('what the server keeps for itself is in no archive of a directory around it', async () => {
-  using it = committed()
+  using it = createCommittedWorkspace()
   for (const name of ['.slip[w]*y', 'deep/data']) {
     it.write(`${name}/secret.key`, secret)
     it.write(`${name}/log.db`, 'log')
     it.write(`${name}-beside/plain.txt`, 'plain')
-    const kept = join(it.root, name)
+    const dataDirectory = join(it.root, name)
     const file = join(it.path, 'x')
     const out = join(it.path, name.replace('/', '-'))
-    const files = unpacked(await saved(await tarOf({ ...asked(it), kept }), file), out)
+    const files = extractArchive(await saveArchive(await createTarArchive({ ...archiveOptions(it), dataDirectory }), file), out)
     expect(Object.keys(files)).toContain(`${name}-beside/plain.txt`)
     expect(JSON.stringify(files)).not.toContain(secret)
-    const patch = await patchOf({ ...asked(it), kept, baseRef: undefined })
-    const text = readFileSync(await saved(patch, file), 'utf8')
+    const patch = await createPatch({ ...archiveOptions(it), dataDirectory, baseRef: undefined })
+    const text = readFileSync(await saveArchive(patch, file), 'utf8')
     expect(text).toContain('plain')
     expect(text).not.toContain(secret)
-    const inside = unpacked(
-      await saved(await tarOf({ ...asked(it), path: kept, kept }), file),
+    const inside = extractArchive(
+      await saveArchive(await createTarArchive({ ...archiveOptions(it), path: dataDirectory, dataDirectory }), file),
       `${out}-inside`,
     )
     expect(Object.keys(inside)).toEqual(['log.db'])
-    execFileSync('rm', ['-r', kept])
+    execFileSync('rm', ['-r', dataDirectory])
   }
 })
 
 test('what cannot be archived is refused in words', async () => {
-  using it = committed()
+  using it = createCommittedWorkspace()
   const problem = (promise: Promise<unknown>) =>
     promise.then(
       () => 'done',
       ({ code, message }) => `${code}: ${message}`,
     )
-  const patch = (more: object) => problem(patchOf({ ...asked(it), baseRef: undefined, ...more }))
+  const patch = (more: object) => problem(createPatch({ ...archiveOptions(it), baseRef: undefined, ...more }))
   expect(await patch({ baseRef: '--output=/x' })).toBe('bad_request: The base ref names no commit')
   expect(await patch({ baseRef: 'nowhere' })).toBe('bad_request: The ref names no commit')
   expect(await patch({ path: it.path })).toMatch(/^bad_request: .*no git repository/)
   for (const make of [
     (path: string) => patch({ path }),
-    (path: string) => problem(tarOf({ ...asked(it), path })),
+    (path: string) => problem(createTarArchive({ ...archiveOptions(it), path })),
   ]) {
     expect(await make('relative')).toBe('bad_request: Path must be absolute')
     expect(await make(join(it.root, 'missing'))).toMatch(/^not_found/)
@@ -205,29 +205,29 @@ test('what cannot be archived is refused in words', async () => {
     expect(await make('/a\0b')).toMatch(/^bad_request/)
   }
   expect(await patch({ exclude: ['a', 'b\0'] })).toMatch(/^invalid/)
-  expect(await problem(tarOf({ ...asked(it), exclude: ['b\0'] }))).toMatch(/^invalid/)
+  expect(await problem(createTarArchive({ ...archiveOptions(it), exclude: ['b\0'] }))).toMatch(/^invalid/)
 })
 
 test('without tar, and for what may not be read, the answer is not taken for whole', async () => {
-  using it = workspace()
+  using it = createWorkspace()
   const bin = join(it.path, 'bin')
   mkdirSync(bin)
   symlinkSync(execFileSync('which', ['git']).toString().trim(), join(bin, 'git'))
-  const archive = await tarOf({ ...asked(it), env: { PATH: bin, HOME: it.path } })
-  await expect(saved(archive, join(it.path, 'x'))).rejects.toThrow('tar is not installed')
+  const archive = await createTarArchive({ ...archiveOptions(it), env: { PATH: bin, HOME: it.path } })
+  await expect(saveArchive(archive, join(it.path, 'x'))).rejects.toThrow('tar is not installed')
   writeFileSync(join(bin, 'tar'), '#!/bin/sh\nprintf half\nexit 2\n', { mode: 0o755 })
-  const half = await tarOf({ ...asked(it), env: { PATH: bin, HOME: it.path } })
-  await expect(saved(half, join(it.path, 'x'))).rejects.toThrow('could not be read to its end')
+  const half = await createTarArchive({ ...archiveOptions(it), env: { PATH: bin, HOME: it.path } })
+  await expect(saveArchive(half, join(it.path, 'x'))).rejects.toThrow('could not be read to its end')
 })
 
 test('who leaves early ends tar', async () => {
-  using it = workspace()
+  using it = createWorkspace()
   const pid = join(it.path, 'pid')
   const bin = join(it.path, 'bin')
   mkdirSync(bin)
   writeFileSync(join(bin, 'tar'), `#!/bin/sh\necho $$ > '${pid}'\nexec yes\n`, { mode: 0o755 })
   const env = { PATH: `${bin}:${process.env.PATH}`, HOME: it.path }
-  const archive = await tarOf({ ...asked(it), env })
+  const archive = await createTarArchive({ ...archiveOptions(it), env })
   for await (const chunk of archive.chunks) {
     expect(chunk.toString()).toContain('y')
     break

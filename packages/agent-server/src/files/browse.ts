@@ -1,7 +1,7 @@
 import type { Dirent } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { absolute, refusalOf } from './file-access.ts'
+import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 
 export interface Subdirectory {
   readonly name: string
@@ -11,13 +11,13 @@ export interface Subdirectory {
 const maxFavorites = 50
 
 /** The directories of a home directory, some of them, and where a search may begin. */
-export async function homePlaces(home: string, includeHidden: boolean) {
-  const favorites = await subdirectories(home, { limit: maxFavorites, includeHidden }).catch(() => undefined)
+export async function listHomeLocations(homeDirectory: string, includeHidden: boolean) {
+  const favorites = await listSubdirectories(homeDirectory, { limit: maxFavorites, includeHidden }).catch(() => undefined)
   return {
-    home,
+    home: homeDirectory,
     favorites: (favorites?.items ?? []).map(({ name, path }) => ({ label: name, path })),
     locations: [
-      { label: 'Home', path: home },
+      { label: 'Home', path: homeDirectory },
       { label: 'Root', path: '/' },
     ],
   }
@@ -28,7 +28,7 @@ export async function homePlaces(home: string, includeHidden: boolean) {
  * the lower-cased name at which the page begins, with `/` and the name itself where that is not clear. What the system refuses
  * is a Problem.
  */
-export async function subdirectories(
+export async function listSubdirectories(
   path: string,
   {
     limit,
@@ -36,47 +36,47 @@ export async function subdirectories(
     pageId,
   }: { readonly limit: number; readonly includeHidden: boolean; readonly pageId?: string | undefined },
 ): Promise<{ items: Subdirectory[]; next_page_id: string | null }> {
-  const directory = absolute(path)
-  const start = keyOf(pageId ?? '')
-  const candidates = (await entriesOf(directory))
+  const directory = assertAbsolutePath(path)
+  const start = parsePageId(pageId ?? '')
+  const candidates = (await listCandidates(directory))
     .filter(({ name }) => includeHidden || !name.startsWith('.'))
     .map((entry) => ({ entry, key: [entry.name.toLowerCase(), entry.name] as const }))
-    .filter(({ key }) => compare(key, start) >= 0)
-    .sort((a, b) => compare(a.key, b.key))
+    .filter(({ key }) => compareKeys(key, start) >= 0)
+    .sort((a, b) => compareKeys(a.key, b.key))
   const items: Subdirectory[] = []
-  for (const [at, { entry, key }] of candidates.entries()) {
+  for (const [index, { entry, key }] of candidates.entries()) {
     const path = join(directory, entry.name)
     if (!entry.isDirectory() && !(await isDirectory(path))) continue
     if (items.length === limit) {
-      const isClear = candidates[at - 1]?.key[0] !== key[0]
-      return { items, next_page_id: isClear ? key[0] : key.join('/') }
+      const isUnambiguous = candidates[index - 1]?.key[0] !== key[0]
+      return { items, next_page_id: isUnambiguous ? key[0] : key.join('/') }
     }
     items.push({ name: entry.name, path })
   }
   return { items, next_page_id: null }
 }
 
-type Key = readonly [lower: string, name: string]
+type SortKey = readonly [lower: string, name: string]
 
 /** No name has a slash in it. */
-function keyOf(pageId: string): Key {
+function parsePageId(pageId: string): SortKey {
   const [lower = '', name = ''] = pageId.split('/', 2)
   return [lower, name]
 }
 
-function compare(a: Key, b: Key): number {
-  const at = a[0] === b[0] ? 1 : 0
-  if (a[at] === b[at]) return 0
-  return a[at] < b[at] ? -1 : 1
+function compareKeys(a: SortKey, b: SortKey): number {
+  const index = a[0] === b[0] ? 1 : 0
+  if (a[index] === b[index]) return 0
+  return a[index] < b[index] ? -1 : 1
 }
 
 /** Directories, and links, which may lead to some. */
-async function entriesOf(directory: string): Promise<Dirent[]> {
+async function listCandidates(directory: string): Promise<Dirent[]> {
   try {
     const entries = await readdir(directory, { withFileTypes: true })
     return entries.filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
   } catch (error) {
-    throw refusalOf(error, 'not_found')
+    throw toFileProblem(error, 'not_found')
   }
 }
 

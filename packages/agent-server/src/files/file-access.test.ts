@@ -16,10 +16,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { homePlaces, subdirectories } from './browse.ts'
-import { attachment, fileSize, makeDirectory, readFileBytes, saveFile } from './file-access.ts'
+import { listHomeLocations, listSubdirectories } from './browse.ts'
+import { contentDisposition, getFileSize, createDirectory, readFileBytes, saveFile } from './file-access.ts'
 
-function temporary() {
+function temporaryDirectory() {
   const path = mkdtempSync(join(tmpdir(), 'slipway-files-'))
   return {
     path,
@@ -28,7 +28,7 @@ function temporary() {
   }
 }
 
-async function* bytesOf(...parts: (string | Error)[]): AsyncGenerator<Buffer> {
+async function* chunksOf(...parts: (string | Error)[]): AsyncGenerator<Buffer> {
   for (const part of parts) {
     if (typeof part !== 'string') throw part
     yield Buffer.from(part)
@@ -37,33 +37,33 @@ async function* bytesOf(...parts: (string | Error)[]): AsyncGenerator<Buffer> {
 
 async function read(path: string): Promise<string> {
   const blocks: Buffer[] = []
-  for await (const block of readFileBytes(path, await fileSize(path))) blocks.push(block)
+  for await (const block of readFileBytes(path, await getFileSize(path))) blocks.push(block)
   return Buffer.concat(blocks).toString()
 }
 
 test('a file is saved with the directories on the way to it, and read again', async () => {
-  using it = temporary()
+  using it = temporaryDirectory()
   const path = it.at('a', 'b', 'größe ✓.txt')
-  await saveFile(path, bytesOf('one ', 'two'))
+  await saveFile(path, chunksOf('one ', 'two'))
   expect(readFileSync(path, 'utf8')).toBe('one two')
   expect(await read(path)).toBe('one two')
-  await saveFile(it.at('empty'), bytesOf())
+  await saveFile(it.at('empty'), chunksOf())
   expect(await read(it.at('empty'))).toBe('')
   expect(readdirSync(it.at('a', 'b'))).toHaveLength(1)
 })
 
 test('what breaks off leaves nothing: neither a draft, nor directories, nor another file', async () => {
-  using it = temporary()
+  using it = temporaryDirectory()
   writeFileSync(it.at('old'), 'old')
   const cut = new Error('gone')
   for (const path of [it.at('old'), it.at('new'), it.at('x', 'y', 'new')])
-    await expect(saveFile(path, bytesOf('half', cut))).rejects.toBe(cut)
+    await expect(saveFile(path, chunksOf('half', cut))).rejects.toBe(cut)
   expect(readdirSync(it.path)).toEqual(['old'])
   expect(readFileSync(it.at('old'), 'utf8')).toBe('old')
 })
 
 test('directories that somebody else uses by now stay when an upload breaks off', async () => {
-  using it = temporary()
+  using it = temporaryDirectory()
   async function* bytes() {
     yield Buffer.from('x')
     writeFileSync(it.at('x', 'other'), '')
@@ -75,21 +75,21 @@ test('directories that somebody else uses by now stay when an upload breaks off'
 })
 
 test('a replaced file keeps its mode, and a link leads to what it names', async () => {
-  using it = temporary()
+  using it = temporaryDirectory()
   writeFileSync(it.at('script'), '')
   chmodSync(it.at('script'), 0o751)
   symlinkSync('script', it.at('link'))
-  await saveFile(it.at('link'), bytesOf('new'))
+  await saveFile(it.at('link'), chunksOf('new'))
   expect(readFileSync(it.at('script'), 'utf8')).toBe('new')
   expect(statSync(it.at('script')).mode & 0o7777).toBe(0o751)
   expect(readdirSync(it.path).sort()).toEqual(['link', 'script'])
 })
 
 test('readers see the old file or the new one, never a part', async () => {
-  using it = temporary()
+  using it = temporaryDirectory()
   const [a, b] = ['a'.repeat(300_000), 'b'.repeat(300_000)]
   writeFileSync(it.at('f'), a)
-  const pieces = (text: string) => bytesOf(...(text.match(/.{1,30000}/g) ?? []))
+  const pieces = (text: string) => chunksOf(...(text.match(/.{1,30000}/g) ?? []))
   const seen = new Set<string>()
   let isOver = false
   const reading = (async () => {
@@ -109,14 +109,14 @@ test.each([
   ['very long', `/tmp${'/x'.repeat(5_000)}`, 'bad_request', 'too long'],
 ])('a path that is %s is refused everywhere', async (_, path, code, text) => {
   const refused = { code, message: expect.stringContaining(text) }
-  await expect(saveFile(path, bytesOf('x'))).rejects.toMatchObject(refused)
-  await expect(fileSize(path)).rejects.toMatchObject(refused)
-  await expect(makeDirectory(path)).rejects.toMatchObject(refused)
-  await expect(subdirectories(path, { limit: 5, includeHidden: false })).rejects.toMatchObject(refused)
+  await expect(saveFile(path, chunksOf('x'))).rejects.toMatchObject(refused)
+  await expect(getFileSize(path)).rejects.toMatchObject(refused)
+  await expect(createDirectory(path)).rejects.toMatchObject(refused)
+  await expect(listSubdirectories(path, { limit: 5, includeHidden: false })).rejects.toMatchObject(refused)
 })
 
 test('what is no regular file is neither read nor replaced, and nobody waits for it', async () => {
-  using it = temporary()
+  using it = temporaryDirectory()
   execFileSync('mkfifo', [it.at('pipe')])
   mkdirSync(it.at('directory'))
   symlinkSync('loop', it.at('loop'))
@@ -129,18 +129,18 @@ test('what is no regular file is neither read nor replaced, and nobody waits for
     it.at('loop'),
     it.at('file', 'x'),
   ]) {
-    await expect(fileSize(path)).rejects.toMatchObject({ code: 'bad_request' })
-    await expect(saveFile(path, bytesOf('x'))).rejects.toMatchObject({ code: 'bad_request' })
+    await expect(getFileSize(path)).rejects.toMatchObject({ code: 'bad_request' })
+    await expect(saveFile(path, chunksOf('x'))).rejects.toMatchObject({ code: 'bad_request' })
     const reading = readFileBytes(path, 0).next()
     await expect(reading).rejects.toMatchObject({ code: 'bad_request' })
   }
   expect(statSync('/dev/null').isCharacterDevice()).toBe(true)
   expect(statSync(it.at('pipe')).isFIFO()).toBe(true)
-  await expect(fileSize(it.at('missing'))).rejects.toMatchObject({ code: 'not_found' })
+  await expect(getFileSize(it.at('missing'))).rejects.toMatchObject({ code: 'not_found' })
 })
 
 test('a file that becomes shorter while it is read is a failure, one that becomes longer is cut at what was announced', async () => {
-  using it = temporary()
+  using it = temporaryDirectory()
   writeFileSync(it.at('f'), 'x'.repeat(1_000_000))
   const reading = readFileBytes(it.at('f'), 1_000_000)
   await reading.next()
@@ -155,20 +155,20 @@ test('files of the system that say they are empty are read', async () => {
 })
 
 test('a directory is made once and again, and not where a file is', async () => {
-  using it = temporary()
-  for (let n = 0; n < 2; n++) await makeDirectory(it.at('a', 'b'))
+  using it = temporaryDirectory()
+  for (let n = 0; n < 2; n++) await createDirectory(it.at('a', 'b'))
   expect(statSync(it.at('a', 'b')).isDirectory()).toBe(true)
   writeFileSync(it.at('f'), '')
   symlinkSync('f', it.at('link'))
   for (const path of [it.at('f'), it.at('link')])
-    await expect(makeDirectory(path)).rejects.toThrow('Path exists and is not a directory')
-  await expect(makeDirectory(it.at('f', 'x'))).rejects.toMatchObject({ code: 'bad_request' })
+    await expect(createDirectory(path)).rejects.toThrow('Path exists and is not a directory')
+  await expect(createDirectory(it.at('f', 'x'))).rejects.toMatchObject({ code: 'bad_request' })
 })
 
 test('the name of a download survives in a header, whatever it is', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', minLength: 1 }), (name) => {
-      const value = attachment(`/tmp/${name.replaceAll('/', '')}`)
+      const value = contentDisposition(`/tmp/${name.replaceAll('/', '')}`)
       expect(value).toMatch(/^attachment; filename="[ !#-[\]-~]*"; filename\*=UTF-8''[\w!#$&+.^`|~%-]*$/)
       const encoded = value.slice(value.indexOf("''") + 2)
       expect(decodeURIComponent(encoded)).toBe(name.replaceAll('/', '').toWellFormed())
@@ -177,7 +177,7 @@ test('the name of a download survives in a header, whatever it is', () => {
 })
 
 test('directories are listed in pages that come to the whole, whatever their names', async () => {
-  using it = temporary()
+  using it = temporaryDirectory()
   const names = ['a', 'A', 'a b', 'B', 'b', 'ab', 'ÄÖ', 'z%', '.hidden', '😀', 'a.b']
   for (const name of names) mkdirSync(it.at(name))
   writeFileSync(it.at('file'), '')
@@ -190,7 +190,7 @@ test('directories are listed in pages that come to the whole, whatever their nam
       const found: string[] = []
       let pageId: string | undefined
       do {
-        const page = await subdirectories(it.path, { limit, includeHidden, pageId })
+        const page = await listSubdirectories(it.path, { limit, includeHidden, pageId })
         found.push(...page.items.map(({ name }) => name))
         pageId = page.next_page_id ?? undefined
       } while (pageId !== undefined)
@@ -202,11 +202,11 @@ test('directories are listed in pages that come to the whole, whatever their nam
 })
 
 test('a home directory without rights or not there has no favorites', async () => {
-  using it = temporary()
+  using it = temporaryDirectory()
   mkdirSync(it.at('src'))
-  expect(await homePlaces(it.path, false)).toMatchObject({
+  expect(await listHomeLocations(it.path, false)).toMatchObject({
     favorites: [{ label: 'src', path: it.at('src') }],
   })
-  expect(await homePlaces(it.at('missing'), false)).toMatchObject({ home: it.at('missing'), favorites: [] })
+  expect(await listHomeLocations(it.at('missing'), false)).toMatchObject({ home: it.at('missing'), favorites: [] })
   expect(existsSync(it.at('missing'))).toBe(false)
 })

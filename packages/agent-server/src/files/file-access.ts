@@ -3,12 +3,12 @@ import { constants, type Stats } from 'node:fs'
 import { mkdir, open, realpath, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
-import { codeOf } from '@slipway/storage'
+import { errorCode } from '@slipway/storage'
 
 const blockBytes = 256 * 1024
 
 /** The path; a Problem `bad_request` when it is not absolute, or can be nobody's. */
-export function absolute(path: string): string {
+export function assertAbsolutePath(path: string): string {
   if (!isAbsolute(path)) throw new Problem('bad_request', 'Path must be absolute')
   if (path.includes('\0')) throw new Problem('bad_request', 'The path contains a NUL byte')
   return path
@@ -19,32 +19,32 @@ export function absolute(path: string): string {
  * file that is there is replaced and keeps its mode; a link leads to what it names. What the system refuses is a Problem.
  */
 export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Promise<void> {
-  const asked = absolute(path)
+  const requestedPath = assertAbsolutePath(path)
   try {
-    const target = await realpath(asked).catch(() => resolve(asked))
-    const old = await replaceable(target)
-    const made = await mkdir(dirname(target), { recursive: true })
-    const draft = join(dirname(target), `.slipway-${randomBytes(8).toString('hex')}.upload`)
+    const target = await realpath(requestedPath).catch(() => resolve(requestedPath))
+    const existing = await statReplaceable(target)
+    const firstCreatedDirectory = await mkdir(dirname(target), { recursive: true })
+    const temporaryPath = join(dirname(target), `.slipway-${randomBytes(8).toString('hex')}.upload`)
     try {
-      await write(draft, bytes, old)
-      await rename(draft, target)
+      await writeTemporaryFile(temporaryPath, bytes, existing)
+      await rename(temporaryPath, target)
     } catch (error) {
-      await rm(draft, { force: true }).catch(() => {})
-      if (made !== undefined) await removeEmpty(dirname(target), made)
+      await rm(temporaryPath, { force: true }).catch(() => {})
+      if (firstCreatedDirectory !== undefined) await removeEmptyDirectories(dirname(target), firstCreatedDirectory)
       throw error
     }
   } catch (error) {
-    throw refusalOf(error, 'bad_request')
+    throw toFileProblem(error, 'bad_request')
   }
 }
 
 /** The size of a regular file; a Problem for anything else: a pipe or a device may never end. */
-export async function fileSize(path: string): Promise<number> {
+export async function getFileSize(path: string): Promise<number> {
   try {
-    const { size } = mustBeFile(await stat(absolute(path)))
+    const { size } = assertRegularFile(await stat(assertAbsolutePath(path)))
     return size
   } catch (error) {
-    throw refusalOf(error, 'not_found')
+    throw toFileProblem(error, 'not_found')
   }
 }
 
@@ -56,35 +56,35 @@ export async function* readFileBytes(path: string, announcedBytes: number): Asyn
   const limit = announcedBytes === 0 ? Number.POSITIVE_INFINITY : announcedBytes
   try {
     // Opened so, a pipe that has come in its place does not wait for a writer.
-    await using file = await open(absolute(path), constants.O_RDONLY | constants.O_NONBLOCK)
-    mustBeFile(await file.stat())
-    let at = 0
-    while (at < limit) {
-      const block = Buffer.allocUnsafe(Math.min(blockBytes, limit - at))
+    await using file = await open(assertAbsolutePath(path), constants.O_RDONLY | constants.O_NONBLOCK)
+    assertRegularFile(await file.stat())
+    let offset = 0
+    while (offset < limit) {
+      const block = Buffer.allocUnsafe(Math.min(blockBytes, limit - offset))
       const { bytesRead } = await file.read(block, 0, block.length)
       if (bytesRead === 0) break
-      at += bytesRead
+      offset += bytesRead
       yield block.subarray(0, bytesRead)
     }
-    if (at < announcedBytes) throw new Problem('conflict', 'The file became shorter while it was read')
+    if (offset < announcedBytes) throw new Problem('conflict', 'The file became shorter while it was read')
   } catch (error) {
-    throw refusalOf(error, 'not_found')
+    throw toFileProblem(error, 'not_found')
   }
 }
 
 /** Makes a directory and those on the way to it; nothing happens when it is there. */
-export async function makeDirectory(path: string): Promise<void> {
-  const asked = absolute(path)
+export async function createDirectory(path: string): Promise<void> {
+  const directory = assertAbsolutePath(path)
   try {
-    await mkdir(asked, { recursive: true })
+    await mkdir(directory, { recursive: true })
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') throw new Problem('bad_request', 'Path exists and is not a directory')
-    throw refusalOf(error, 'bad_request')
+    if (errorCode(error) === 'EEXIST') throw new Problem('bad_request', 'Path exists and is not a directory')
+    throw toFileProblem(error, 'bad_request')
   }
 }
 
 /** The value of a Content-Disposition header with the last name of a path, of any characters (RFC 6266). */
-export function attachment(path: string): string {
+export function contentDisposition(path: string): string {
   const name = path.slice(path.lastIndexOf('/') + 1).toWellFormed()
   const plain = name.replaceAll(/[^ !#-$&-[\]-~]/g, '_')
   const encoded = encodeURIComponent(name).replaceAll(
@@ -94,7 +94,7 @@ export function attachment(path: string): string {
   return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`
 }
 
-const refusals: Readonly<
+const problemsByCode: Readonly<
   Record<string, readonly ['forbidden' | 'bad_request' | 'storage_full' | 'unavailable', string]>
 > = {
   EACCES: ['forbidden', 'Permission denied'],
@@ -112,40 +112,40 @@ const refusals: Readonly<
 }
 
 /** What the system refuses as a Problem; an error of another kind as it is. `missing` is the code for a path that is not there. */
-export function refusalOf(error: unknown, missing: 'not_found' | 'bad_request'): unknown {
+export function toFileProblem(error: unknown, missingCode: 'not_found' | 'bad_request'): unknown {
   if (error instanceof Problem || !(error instanceof Error) || !('syscall' in error)) return error
-  const code = codeOf(error) ?? ''
-  if (code === 'ENOENT') return new Problem(missing, 'There is no such file or directory')
-  const [problem, text] = refusals[code] ?? ['bad_request', `The path cannot be used so (${code})`]
+  const code = errorCode(error) ?? ''
+  if (code === 'ENOENT') return new Problem(missingCode, 'There is no such file or directory')
+  const [problem, text] = problemsByCode[code] ?? ['bad_request', `The path cannot be used so (${code})`]
   return new Problem(problem, text)
 }
 
-function mustBeFile(stats: Stats): Stats {
+function assertRegularFile(stats: Stats): Stats {
   if (!stats.isFile()) throw new Problem('bad_request', 'Path is not a file')
   return stats
 }
 
 /** What is there now; a Problem when it is no regular file: to replace a device would be to remove it. */
-async function replaceable(path: string): Promise<Stats | undefined> {
+async function statReplaceable(path: string): Promise<Stats | undefined> {
   try {
-    return mustBeFile(await stat(path))
+    return assertRegularFile(await stat(path))
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
+    if (errorCode(error) === 'ENOENT') return undefined
     throw error
   }
 }
 
-async function write(path: string, bytes: AsyncIterable<Buffer>, old: Stats | undefined): Promise<void> {
-  await using file = await open(path, 'wx', old === undefined ? 0o666 : old.mode & 0o777)
+async function writeTemporaryFile(path: string, bytes: AsyncIterable<Buffer>, existing: Stats | undefined): Promise<void> {
+  await using file = await open(path, 'wx', existing === undefined ? 0o666 : existing.mode & 0o777)
   for await (const block of bytes) await file.writeFile(block)
-  if (old === undefined) return
+  if (existing === undefined) return
   // Only a privileged server may give a file away.
-  await file.chown(old.uid, old.gid).catch(() => {})
-  await file.chmod(old.mode & 0o7777)
+  await file.chown(existing.uid, existing.gid).catch(() => {})
+  await file.chmod(existing.mode & 0o7777)
 }
 
 /** Removes directories that were made on the way, as far as nobody has put something into them. */
-async function removeEmpty(from: string, to: string): Promise<void> {
+async function removeEmptyDirectories(from: string, to: string): Promise<void> {
   for (let path = from; path.length >= to.length; path = dirname(path)) {
     try {
       await rmdir(path)

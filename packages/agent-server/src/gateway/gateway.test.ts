@@ -3,64 +3,64 @@ import { chatRequest, llm } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { creating, openAgents, temporary } from '../testing/fixtures.ts'
+import { openCreateDeps, openRegistry, temporaryDirectory } from '../testing/fixtures.ts'
 import { Gateway } from './gateway.ts'
-import { promptOf } from './prompt.ts'
+import { parsePrompt } from './prompt.ts'
 
 function request(more: object = {}) {
   return chatRequest.parse({ model: 'openhands_x', messages: [{ role: 'user', content: 'Hello.' }], ...more })
 }
 
 /** A gateway with one profile, whose model plays a script. */
-async function open(script: readonly unknown[], timeoutMs: number) {
+async function openGateway(script: readonly unknown[], timeoutMs: number) {
   const stack = new AsyncDisposableStack()
-  const place = stack.use(temporary())
+  const place = stack.use(temporaryDirectory())
   const storage = stack.use(await openStorage({ directory: place.path }))
-  const agents = stack.use(await openAgents(storage, place.path, 60_000))
-  const create = await creating(storage, agents, place.path)
+  const agents = stack.use(await openRegistry(storage, place.path, 60_000))
+  const createDeps = await openCreateDeps(storage, agents, place.path)
   const model = llm.parse({ model: 'scripted/x', script })
-  const profiles = {
+  const llmProfiles = {
     list: async () => [],
-    usable: async (name: string) => (name === 'x' ? model : undefined),
+    resolve: async (name: string) => (name === 'x' ? model : undefined),
   }
-  const gateway = new Gateway({ create, profiles, directory: join(place.path, 'gateway'), timeoutMs })
+  const gateway = new Gateway({ createDeps, llmProfiles, directory: join(place.path, 'gateway'), timeoutMs })
   return { gateway, agents, storage, [Symbol.asyncDispose]: () => stack.disposeAsync() }
 }
 
 const never = new AbortController().signal
 
 test('a run that takes too long is a timeout, goes on, and until it rests the conversation is busy', async () => {
-  await using at = await open([{ text: 'At last.', delay_ms: 700 }, { text: 'Again.' }], 100)
-  const { id, turn } = await at.gateway.turn(request(), undefined, never)
-  await expect(turn.answer()).rejects.toMatchObject({ code: 'timeout' })
-  await expect(at.gateway.turn(request(), id, never)).rejects.toMatchObject({ code: 'conflict' })
-  await (await at.agents.get(id)).settled()
-  const next = await at.gateway.turn(request(), id, never)
-  expect(await next.turn.answer()).toMatchObject({ text: 'Again.' })
+  await using at = await openGateway([{ text: 'At last.', delay_ms: 700 }, { text: 'Again.' }], 100)
+  const { id, turn } = await at.gateway.startTurn(request(), undefined, never)
+  await expect(turn.complete()).rejects.toMatchObject({ code: 'timeout' })
+  await expect(at.gateway.startTurn(request(), id, never)).rejects.toMatchObject({ code: 'conflict' })
+  await (await at.agents.get(id)).waitUntilIdle()
+  const next = await at.gateway.startTurn(request(), id, never)
+  expect(await next.turn.complete()).toMatchObject({ text: 'Again.' })
   const messages = await at.storage.log.count(id, { kind: 'MessageEvent', source: 'agent' })
   expect(messages).toBe(2)
 })
 
 test('whoever waits is one at a time, and who has left is in nobody’s way', async () => {
-  await using at = await open([{ text: 'One.' }, { text: 'Two.', delay_ms: 200 }, { text: 'Three.' }], 30_000)
-  const first = await at.gateway.turn(request(), undefined, never)
-  expect(await first.turn.answer()).toMatchObject({ text: 'One.' })
+  await using at = await openGateway([{ text: 'One.' }, { text: 'Two.', delay_ms: 200 }, { text: 'Three.' }], 30_000)
+  const first = await at.gateway.startTurn(request(), undefined, never)
+  expect(await first.turn.complete()).toMatchObject({ text: 'One.' })
   const leave = new AbortController()
-  const second = await at.gateway.turn(request(), first.id, leave.signal)
-  await expect(at.gateway.turn(request(), first.id, never)).rejects.toMatchObject({ code: 'conflict' })
-  const answer = second.turn.answer()
+  const second = await at.gateway.startTurn(request(), first.id, leave.signal)
+  await expect(at.gateway.startTurn(request(), first.id, never)).rejects.toMatchObject({ code: 'conflict' })
+  const answer = second.turn.complete()
   leave.abort(new Error('left'))
   await expect(answer).rejects.toThrow('left')
-  await (await at.agents.get(first.id)).settled()
-  const third = await at.gateway.turn(request(), first.id, never)
-  expect(await third.turn.answer()).toMatchObject({ text: 'Three.' })
+  await (await at.agents.get(first.id)).waitUntilIdle()
+  const third = await at.gateway.startTurn(request(), first.id, never)
+  expect(await third.turn.complete()).toMatchObject({ text: 'Three.' })
 })
 
 test('the pieces of an answer are the answer, however they come', async () => {
-  await using at = await open([{ text: 'Ein  langer\n\nText – mit Ümläuten. ', delta_ms: 5 }], 30_000)
-  const { turn } = await at.gateway.turn(request(), undefined, never)
+  await using at = await openGateway([{ text: 'Ein  langer\n\nText – mit Ümläuten. ', delta_ms: 5 }], 30_000)
+  const { turn } = await at.gateway.startTurn(request(), undefined, never)
   const pieces: string[] = []
-  const all = turn.pieces(10_000)
+  const all = turn.stream(10_000)
   for (;;) {
     const { done, value } = await all.next()
     if (typeof value === 'string') pieces.push(value)
@@ -72,13 +72,13 @@ test('the pieces of an answer are the answer, however they come', async () => {
 })
 
 test('a request that fails before it begins leaves the conversation free', async () => {
-  await using at = await open([{ text: 'One.' }, { text: 'Two.' }], 30_000)
-  const { id, turn } = await at.gateway.turn(request(), undefined, never)
-  await turn.answer()
+  await using at = await openGateway([{ text: 'One.' }, { text: 'Two.' }], 30_000)
+  const { id, turn } = await at.gateway.startTurn(request(), undefined, never)
+  await turn.complete()
   const wrong = request({ model: 'openhands_y' })
-  await expect(at.gateway.turn(wrong, id, never)).rejects.toMatchObject({ code: 'not_found' })
-  const again = await at.gateway.turn(request(), id, never)
-  expect(await again.turn.answer()).toMatchObject({ text: 'Two.' })
+  await expect(at.gateway.startTurn(wrong, id, never)).rejects.toMatchObject({ code: 'not_found' })
+  const again = await at.gateway.startTurn(request(), id, never)
+  expect(await again.turn.complete()).toMatchObject({ text: 'Two.' })
 })
 
 test('a prompt of any messages holds the last one whole, and refuses only what has none of a user', () => {
@@ -91,9 +91,9 @@ test('a prompt of any messages holds the last one whole, and refuses only what h
       fc.string({ minLength: 1 }),
       (before, text) => {
         const messages = [...before, { role: 'user', content: text }]
-        const prompt = promptOf(request({ messages }))
+        const prompt = parsePrompt(request({ messages }))
         expect(prompt.message).toEqual([{ type: 'text', text, cache_prompt: false }])
-        expect(prompt.whole.at(-1)).toEqual(prompt.message[0])
+        expect(prompt.messageWithHistory.at(-1)).toEqual(prompt.message[0])
       },
     ),
   )

@@ -2,19 +2,19 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Conversation } from '@slipway/agent'
 import { type ChatRequest, type Llm, Problem, startConversationRequest } from '@slipway/protocol'
-import { findRecord } from '../conversations/conversation-info.ts'
-import { type CreateParts, createConversation } from '../conversations/create.ts'
-import type { Profiles } from '../profiles/llm-profiles.ts'
-import { promptOf } from './prompt.ts'
+import { getConversationRecord } from '../conversations/conversation-info.ts'
+import { type CreateConversationDeps, createConversation } from '../conversations/create.ts'
+import type { LlmProfiles } from '../profiles/llm-profiles.ts'
+import { parsePrompt } from './prompt.ts'
 import { GatewayTurn } from './turn.ts'
 
-const prefix = 'openhands_'
+const modelPrefix = 'openhands_'
 /** The tag by which a conversation tells the profile that it was begun or gone on with. */
 const profileTag = 'gateway'
 
-interface Options {
-  readonly create: CreateParts
-  readonly profiles: Pick<Profiles, 'list' | 'usable'>
+interface GatewayOptions {
+  readonly createDeps: CreateConversationDeps
+  readonly llmProfiles: Pick<LlmProfiles, 'list' | 'resolve'>
   /** Each conversation that begins here works in a directory of its own below it. */
   readonly directory: string
   /** How long an answer is waited for; 120 s unless given (wire 1.22). */
@@ -23,19 +23,19 @@ interface Options {
 
 /** Conversations for programs that know models and messages, and no agents. */
 export class Gateway {
-  readonly #options: Options
+  readonly #options: GatewayOptions
   /** Conversations that somebody waits for here. */
-  readonly #busy = new Set<string>()
+  readonly #inUse = new Set<string>()
   readonly #startedAt = Math.floor(Date.now() / 1000)
 
-  constructor(options: Options) {
+  constructor(options: GatewayOptions) {
     this.#options = options
   }
 
-  async models() {
-    const profiles = await this.#options.profiles.list()
-    const data = profiles.map(({ name }) => {
-      return { id: prefix + name, object: 'model', created: this.#startedAt, owned_by: 'slipway' } as const
+  async listModels() {
+    const summaries = await this.#options.llmProfiles.list()
+    const data = summaries.map(({ name }) => {
+      return { id: modelPrefix + name, object: 'model', created: this.#startedAt, owned_by: 'slipway' } as const
     })
     return { object: 'list', data } as const
   }
@@ -44,43 +44,43 @@ export class Gateway {
    * The conversation that a request goes on with, or a new one, and the turn that answers it, which must be asked for its answer.
    * Problems: `invalid`, `not_found`, and `conflict` while it runs.
    */
-  async turn(
+  async startTurn(
     request: ChatRequest,
-    given: string | undefined,
+    conversationId: string | undefined,
     signal: AbortSignal,
   ): Promise<{ readonly id: string; readonly turn: GatewayTurn }> {
-    const prompt = promptOf(request)
-    const model = await this.#model(request.model)
-    const id = given ?? randomUUID()
-    if (this.#busy.has(id)) throw running()
-    this.#busy.add(id)
+    const prompt = parsePrompt(request)
+    const model = await this.#resolveModel(request.model)
+    const id = conversationId ?? randomUUID()
+    if (this.#inUse.has(id)) throw runningProblem()
+    this.#inUse.add(id)
     try {
       const conversation =
-        given === undefined ? await this.#begin(id, model, prompt.system) : await this.#find(given, model)
-      const message = given === undefined ? prompt.whole : prompt.message
-      const { create, timeoutMs = 120_000 } = this.#options
-      const { log } = create.storage
-      const over = () => void this.#busy.delete(id)
-      return { id, turn: new GatewayTurn(conversation, { log, message, timeoutMs, signal, over }) }
+        conversationId === undefined ? await this.#createConversation(id, model, prompt.system) : await this.#continueConversation(conversationId, model)
+      const message = conversationId === undefined ? prompt.messageWithHistory : prompt.message
+      const { createDeps, timeoutMs = 120_000 } = this.#options
+      const { log } = createDeps.storage
+      const release = () => void this.#inUse.delete(id)
+      return { id, turn: new GatewayTurn(conversation, { log, message, timeoutMs, signal, onEnd: release }) }
     } catch (error) {
-      this.#busy.delete(id)
+      this.#inUse.delete(id)
       throw error
     }
   }
 
-  async #model(id: string): Promise<{ readonly name: string; readonly llm: Llm }> {
-    const name = id.startsWith(prefix) ? id.slice(prefix.length) : ''
-    const llm = await this.#options.profiles.usable(name)
+  async #resolveModel(id: string): Promise<{ readonly name: string; readonly llm: Llm }> {
+    const name = id.startsWith(modelPrefix) ? id.slice(modelPrefix.length) : ''
+    const llm = await this.#options.llmProfiles.resolve(name)
     if (llm === undefined) throw new Problem('not_found', 'There is no such model')
     return { name, llm }
   }
 
-  async #begin(
+  async #createConversation(
     id: string,
     { name, llm }: { readonly name: string; readonly llm: Llm },
     system: string | undefined,
   ): Promise<Conversation> {
-    const { create, directory } = this.#options
+    const { createDeps, directory } = this.#options
     const request = startConversationRequest.parse({
       conversation_id: id,
       agent_settings: { llm },
@@ -88,19 +88,19 @@ export class Gateway {
       tags: { [profileTag]: name },
       ...(system === undefined ? {} : { agent_launch_additions: { system_message_suffix_append: system } }),
     })
-    await createConversation(create, request)
-    return await create.agents.get(id)
+    await createConversation(createDeps, request)
+    return await createDeps.registry.get(id)
   }
 
   /** A conversation that was begun here goes on with the model that is asked for; any other one with its own. */
-  async #find(
+  async #continueConversation(
     id: string,
     { name, llm }: { readonly name: string; readonly llm: Llm },
   ): Promise<Conversation> {
-    const { storage, agents } = this.#options.create
-    const { tags } = await findRecord(storage.conversations, id)
-    const conversation = await agents.get(id)
-    if (conversation.isRunning) throw running()
+    const { storage, registry } = this.#options.createDeps
+    const { tags } = await getConversationRecord(storage.conversations, id)
+    const conversation = await registry.get(id)
+    if (conversation.isRunning) throw runningProblem()
     if (tags[profileTag] !== undefined && tags[profileTag] !== name) {
       await conversation.switchModel(llm)
       await storage.conversations.patch(id, { tags: { ...tags, [profileTag]: name } })
@@ -109,6 +109,6 @@ export class Gateway {
   }
 }
 
-function running(): Problem {
+function runningProblem(): Problem {
   return new Problem('conflict', 'The conversation is running. Ask again when it rests.')
 }

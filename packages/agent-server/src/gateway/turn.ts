@@ -1,7 +1,7 @@
-import { type Conversation, combinedMetrics, finalResponse, unlessAborted } from '@slipway/agent'
+import { type Conversation, combineMetrics, finalResponse, raceAbort } from '@slipway/agent'
 import { Problem, type SendMessageRequest } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
-import { Bell } from '../streams/event-frames.ts'
+import { Signal } from '../streams/event-frames.ts'
 
 export interface TurnUsage {
   readonly prompt_tokens: number
@@ -9,41 +9,41 @@ export interface TurnUsage {
   readonly total_tokens: number
 }
 
-export interface TurnAnswer {
+export interface TurnResult {
   readonly text: string
   readonly usage: TurnUsage
 }
 
-interface TurnOptions {
+interface GatewayTurnOptions {
   readonly log: EventLog
   readonly message: SendMessageRequest['content']
   readonly timeoutMs: number
   readonly signal: AbortSignal
   /** Called when nobody waits for the answer any more. */
-  readonly over: () => void
+  readonly onEnd: () => void
 }
 
 /** One message to a conversation and what its run says until it rests. The run goes on when nobody waits any more. */
 export class GatewayTurn {
   readonly #conversation: Conversation
-  readonly #options: TurnOptions
-  readonly #bell = new Bell()
-  readonly #end: () => void
-  #said: string[] = []
+  readonly #options: GatewayTurnOptions
+  readonly #wakeUp = new Signal()
+  readonly #unsubscribe: () => void
+  #pendingText: string[] = []
   /** What was said of one answer of the model, and where the log was when that began. */
   #segment = ''
-  #begunAt = 0
+  #segmentStart = 0
   /** Something was said before. */
-  #isLater = false
+  #hasText = false
   #isNewSegment = true
 
-  constructor(conversation: Conversation, options: TurnOptions) {
+  constructor(conversation: Conversation, options: GatewayTurnOptions) {
     this.#conversation = conversation
     this.#options = options
-    this.#end = conversation.hints.listen((hint, position) => {
+    this.#unsubscribe = conversation.transientUpdates.subscribe((update, position) => {
       // An answer is counted when its events are written; a title, which is counted too, has none.
-      if (hint.kind === 'stats' && position > this.#begunAt) this.#isNewSegment = true
-      if (hint.kind === 'delta' && hint.content !== undefined) this.#say(hint.content, position)
+      if (update.kind === 'stats' && position > this.#segmentStart) this.#isNewSegment = true
+      if (update.kind === 'delta' && update.content !== undefined) this.#appendText(update.content, position)
     })
   }
 
@@ -51,24 +51,24 @@ export class GatewayTurn {
    * Sends the message and waits for the end of the run; to be called once, also by `pieces`. Problems: `timeout`, `run_failed` when it ended in an error or is stuck, and
    * `conflict` when it was paused or waits for a confirmation. Rejects with the reason of the signal.
    */
-  async answer(): Promise<TurnAnswer> {
+  async complete(): Promise<TurnResult> {
     try {
-      return await this.#answer()
+      return await this.#run()
     } finally {
-      this.#end()
-      this.#options.over()
+      this.#unsubscribe()
+      this.#options.onEnd()
     }
   }
 
-  async #answer(): Promise<TurnAnswer> {
+  async #run(): Promise<TurnResult> {
     const { log, message, timeoutMs, signal } = this.#options
-    const before = tokensOf(this.#conversation)
-    const send = { role: 'user', content: message, run: true } as const
-    await this.#conversation.send({ ...send, sender: undefined, extended_content: undefined })
-    await within(this.#conversation.settled(), timeoutMs, signal)
+    const tokensBefore = tokenCounts(this.#conversation)
+    const request = { role: 'user', content: message, run: true } as const
+    await this.#conversation.send({ ...request, sender: undefined, extended_content: undefined })
+    await withTimeout(this.#conversation.waitUntilIdle(), timeoutMs, signal)
     const { id, state } = this.#conversation
-    if (state.status !== 'finished') throw await unfinished(log, id, state.status)
-    const [prompt, completion] = tokensOf(this.#conversation).map((count, at) => count - (before[at] ?? 0))
+    if (state.status !== 'finished') throw await unfinishedProblem(log, id, state.status)
+    const [prompt, completion] = tokenCounts(this.#conversation).map((count, at) => count - (tokensBefore[at] ?? 0))
     const usage = { prompt_tokens: prompt ?? 0, completion_tokens: completion ?? 0 }
     return {
       text: await finalResponse(log, id, signal),
@@ -77,75 +77,75 @@ export class GatewayTurn {
   }
 
   /** The same in pieces, as the agent says them; `undefined` after `beatMs` without one. The last one ends the answer. */
-  async *pieces(beatMs: number): AsyncGenerator<string | undefined, TurnAnswer> {
-    let outcome: { answer: TurnAnswer } | { error: unknown } | undefined
-    void this.answer()
+  async *stream(heartbeatMs: number): AsyncGenerator<string | undefined, TurnResult> {
+    let outcome: { answer: TurnResult } | { error: unknown } | undefined
+    void this.complete()
       .then(
-        (answer) => {
-          outcome = { answer }
+        (result) => {
+          outcome = { answer: result }
         },
         (error: unknown) => {
           outcome = { error }
         },
       )
-      .then(() => this.#bell.ring())
+      .then(() => this.#wakeUp.notify())
     for (;;) {
-      const isRung = await this.#bell.heard(beatMs)
-      const said = this.#said.join('')
-      this.#said = []
-      if (said !== '') yield said
-      else if (!isRung) yield undefined
-      if (outcome === undefined || this.#said.length > 0) continue
+      const isNotified = await this.#wakeUp.wait(heartbeatMs)
+      const text = this.#pendingText.join('')
+      this.#pendingText = []
+      if (text !== '') yield text
+      else if (!isNotified) yield undefined
+      if (outcome === undefined || this.#pendingText.length > 0) continue
       if ('error' in outcome) throw outcome.error
-      const rest = this.#rest(outcome.answer.text)
-      if (rest !== '') yield rest
+      const remaining = this.#remainingText(outcome.answer.text)
+      if (remaining !== '') yield remaining
       return outcome.answer
     }
   }
 
-  #say(content: string, position: number): void {
+  #appendText(content: string, position: number): void {
     if (this.#isNewSegment) {
-      if (this.#isLater) this.#said.push('\n\n')
+      if (this.#hasText) this.#pendingText.push('\n\n')
       this.#segment = ''
-      this.#begunAt = position
+      this.#segmentStart = position
     }
     this.#isNewSegment = false
-    this.#isLater = true
+    this.#hasText = true
     this.#segment += content
-    this.#said.push(content)
-    this.#bell.ring()
+    this.#pendingText.push(content)
+    this.#wakeUp.notify()
   }
 
   /** What of the answer was not said yet: the message of a `finish` call comes in no pieces. */
-  #rest(answer: string): string {
+  #remainingText(answer: string): string {
     if (answer.startsWith(this.#segment)) return answer.slice(this.#segment.length)
-    return this.#isLater ? `\n\n${answer}` : answer
+    return this.#hasText ? `\n\n${answer}` : answer
   }
 }
 
 /** Prompt and completion. */
-function tokensOf({ stats }: Conversation): number[] {
+function tokenCounts({ stats }: Conversation): number[] {
   const { accumulated_token_usage: usage }: { accumulated_token_usage?: unknown } =
-    combinedMetrics(stats) ?? {}
+    combineMetrics(stats) ?? {}
   const { prompt_tokens, completion_tokens }: { prompt_tokens?: unknown; completion_tokens?: unknown } =
     Object(usage)
   return [Number(prompt_tokens ?? 0), Number(completion_tokens ?? 0)]
 }
 
-async function within(work: Promise<void>, timeoutMs: number, signal: AbortSignal): Promise<void> {
-  const late = new AbortController()
+async function withTimeout(work: Promise<void>, timeoutMs: number, signal: AbortSignal): Promise<void> {
+  const timeout = new AbortController()
   const seconds = Math.round(timeoutMs / 1000)
   const problem = new Problem('timeout', `The run has not ended after ${seconds} seconds. It goes on.`)
-  const timer = setTimeout(() => late.abort(problem), timeoutMs)
+  const timer = setTimeout(() => timeout.abort(problem), timeoutMs)
   try {
-    await unlessAborted(work, AbortSignal.any([signal, late.signal]))
+    await raceAbort(work, AbortSignal.any([signal, timeout.signal]))
   } finally {
     clearTimeout(timer)
   }
 }
 
-async function unfinished(log: EventLog, id: string, status: string): Promise<Problem> {
-  if (status === 'error') return new Problem('run_failed', await failureOf(log, id))
+async function unfinishedProblem(log: EventLog, id: string, status: string): Promise<Problem> {
+  if (status === 'error') return new Problem('run_failed', await readRunFailure(log, id))
   if (status === 'stuck') return new Problem('run_failed', 'The agent is stuck: it repeats itself.')
   if (status === 'paused') return new Problem('conflict', 'The run was paused.')
   if (status === 'waiting_for_confirmation')
@@ -155,7 +155,7 @@ async function unfinished(log: EventLog, id: string, status: string): Promise<Pr
 }
 
 /** What the conversation itself says of the error. */
-async function failureOf(log: EventLog, id: string): Promise<string> {
+async function readRunFailure(log: EventLog, id: string): Promise<string> {
   const query = { kind: 'ConversationErrorEvent', limit: 1, sort_order: 'TIMESTAMP_DESC' } as const
   const [item] = (await log.search(id, query)).items
   const { code, detail }: { code?: unknown; detail?: unknown } = JSON.parse(item?.bytes.toString() ?? '{}')

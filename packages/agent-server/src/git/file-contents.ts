@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { lstat, open, readlink } from 'node:fs/promises'
-import type { Repository } from './repository.ts'
+import type { GitRepository } from './repository.ts'
 
 /** Of a larger file its size is told: pages show a note better than a failure. */
 const maxBytes = 1024 * 1024
@@ -8,17 +8,17 @@ const maxBytes = 1024 * 1024
 const sampleBytes = 8000
 
 /** What a repository keeps under a name like `HEAD:./a.txt`; null when there is no file of it. */
-export async function readStored(repository: Repository, name: string): Promise<string | null> {
-  const size = Number(await repository.ask(['cat-file', '-s', name]))
-  const bytes = await repository.bytes(['cat-file', 'blob', name], maxBytes + 1)
-  return bytes === undefined ? null : shown(bytes, Math.max(size || 0, bytes.length))
+export async function readCommittedFile(repository: GitRepository, name: string): Promise<string | null> {
+  const size = Number(await repository.runText(['cat-file', '-s', name]))
+  const bytes = await repository.runBytes(['cat-file', 'blob', name], maxBytes + 1)
+  return bytes === undefined ? null : toDisplayText(bytes, Math.max(size || 0, bytes.length))
 }
 
 /** A file as it stands in the working tree, a link as the text that it is to git; null when there is none. */
-export async function readSide(path: string): Promise<string | null> {
-  const found = await lstat(path).catch(() => undefined)
-  if (found?.isSymbolicLink()) return await readlink(path).catch(() => null)
-  if (found === undefined || !found.isFile()) return null
+export async function readWorkingFile(path: string): Promise<string | null> {
+  const stats = await lstat(path).catch(() => undefined)
+  if (stats?.isSymbolicLink()) return await readlink(path).catch(() => null)
+  if (stats === undefined || !stats.isFile()) return null
   // It may be something else by now; a pipe would never open.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   await using file = await open(path, flags).catch(() => undefined)
@@ -26,10 +26,10 @@ export async function readSide(path: string): Promise<string | null> {
   const { size } = await file.stat()
   const bytes = Buffer.alloc(Math.min(size, maxBytes + 1))
   const { bytesRead } = await file.read(bytes, 0, bytes.length, 0)
-  return shown(bytes.subarray(0, bytesRead), size)
+  return toDisplayText(bytes.subarray(0, bytesRead), size)
 }
 
-function shown(bytes: Buffer, sizeBytes: number): string {
+function toDisplayText(bytes: Buffer, sizeBytes: number): string {
   if (bytes.subarray(0, sampleBytes).includes(0)) return `[This is no text: ${sizeBytes} bytes.]`
   if (sizeBytes > maxBytes) return `[This file is larger than 1 MiB: ${sizeBytes} bytes.]`
   return bytes.toString()

@@ -15,15 +15,15 @@ import { dirname, join } from 'node:path'
 import type { GitChange } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { temporary } from '../testing/fixtures.ts'
-import { Git } from './git-reader.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { GitReader } from './git-reader.ts'
 
 const { PATH = '' } = process.env
-const quiet = new AbortController().signal
+const neverAborted = new AbortController().signal
 
 /** A directory with a repository in it, and what reads it. */
-function repository(name = '.') {
-  const directory = temporary()
+function createRepository(name = '.') {
+  const directory = temporaryDirectory()
   const root = join(directory.path, name)
   // The machine's directory of temporary files may be in a repository.
   const env = { PATH, HOME: directory.path, GIT_CEILING_DIRECTORIES: tmpdir() }
@@ -44,27 +44,27 @@ function repository(name = '.') {
   }
   mkdirSync(root, { recursive: true })
   git('init', '-q', '-b', 'main')
-  const reader = new Git(env)
+  const reader = new GitReader(env)
   return {
     root,
     git,
     write,
     commit,
     outer: directory.path,
-    changes: (path = root, ref?: string) => reader.changes(path, ref, quiet),
+    changes: (path = root, ref?: string) => reader.changes(path, ref, neverAborted),
     diff: (path: string, base: { ref?: string; commit?: string } = {}) =>
-      reader.diff(join(root, path), base, quiet),
-    commits: (limit = 50) => reader.commits(root, limit, quiet),
-    commitChanges: (sha: string) => reader.commitChanges(root, sha, quiet),
+      reader.diff(join(root, path), base, neverAborted),
+    commits: (limit = 50) => reader.commits(root, limit, neverAborted),
+    commitChanges: (sha: string) => reader.commitChanges(root, sha, neverAborted),
     [Symbol.dispose]: () => directory[Symbol.dispose](),
   }
 }
 
-const named = (status: GitChange['status'], ...paths: string[]) => paths.map((path) => ({ status, path }))
-const refused = { code: 'bad_request' }
+const changesWith = (status: GitChange['status'], ...paths: string[]) => paths.map((path) => ({ status, path }))
+const badRequest = { code: 'bad_request' }
 
 test('changed, new, deleted, renamed and ignored files, by path, with whatever names they have', async () => {
-  using at = repository()
+  using at = createRepository()
   const names = [
     'a b.txt',
     'ä/ö ü.txt',
@@ -85,9 +85,9 @@ test('changed, new, deleted, renamed and ignored files, by path, with whatever n
   at.write('new dir/untracked file')
   expect(await at.changes()).toEqual(
     [
-      ...named('UPDATED', ...names),
-      ...named('DELETED', 'gone.txt', 'old.txt'),
-      ...named('ADDED', 'new dir/untracked file', 'renamed to.txt'),
+      ...changesWith('UPDATED', ...names),
+      ...changesWith('DELETED', 'gone.txt', 'old.txt'),
+      ...changesWith('ADDED', 'new dir/untracked file', 'renamed to.txt'),
     ].sort((a, b) => (a.path < b.path ? -1 : 1)),
   )
   expect(await at.diff('line\nfeed')).toEqual({ original: 'line\nfeed', modified: 'changed' })
@@ -118,7 +118,7 @@ test('for any work on any names, the changes are what differs between the commit
       fc.array(step, { maxLength: 6 }),
       fc.array(step, { maxLength: 6 }),
       async (before, after) => {
-        using at = repository()
+        using at = createRepository()
         const files = new Map<string, string>()
         const apply = ({ path, deed, content }: (typeof before)[number]) => {
           const parts = path.split('/')
@@ -144,7 +144,7 @@ test('for any work on any names, the changes are what differs between the commit
         const expected = paths.flatMap((path) => {
           const [was, is] = [old.get(path), files.get(path)]
           if (was === is) return []
-          return named(was === undefined ? 'ADDED' : is === undefined ? 'DELETED' : 'UPDATED', path)
+          return changesWith(was === undefined ? 'ADDED' : is === undefined ? 'DELETED' : 'UPDATED', path)
         })
         expect(await at.changes()).toEqual(expected)
         for (const { path, status } of expected) {
@@ -158,32 +158,32 @@ test('for any work on any names, the changes are what differs between the commit
 }, 180_000)
 
 test('where there is no repository, nothing has changed; a file is no directory', async () => {
-  using directory = temporary()
-  const git = new Git({ PATH, HOME: directory.path, GIT_CEILING_DIRECTORIES: tmpdir() })
+  using directory = temporaryDirectory()
+  const git = new GitReader({ PATH, HOME: directory.path, GIT_CEILING_DIRECTORIES: tmpdir() })
   writeFileSync(join(directory.path, 'file'), 'x')
-  expect(await git.changes(directory.path, undefined, quiet)).toEqual([])
-  expect(await git.changes(join(directory.path, 'missing'), 'HEAD', quiet)).toEqual([])
-  expect(await git.diff(join(directory.path, 'file'), {}, quiet)).toEqual({ modified: null, original: null })
-  expect(await git.commits(directory.path, 5, quiet)).toEqual({ commits: [], has_more: false })
-  await expect(git.changes(join(directory.path, 'file'), undefined, quiet)).rejects.toMatchObject(refused)
-  await expect(git.changes('a\0b', undefined, quiet)).rejects.toMatchObject(refused)
-  await expect(git.commitChanges(directory.path, 'abcd', quiet)).rejects.toMatchObject(refused)
+  expect(await git.changes(directory.path, undefined, neverAborted)).toEqual([])
+  expect(await git.changes(join(directory.path, 'missing'), 'HEAD', neverAborted)).toEqual([])
+  expect(await git.diff(join(directory.path, 'file'), {}, neverAborted)).toEqual({ modified: null, original: null })
+  expect(await git.commits(directory.path, 5, neverAborted)).toEqual({ commits: [], has_more: false })
+  await expect(git.changes(join(directory.path, 'file'), undefined, neverAborted)).rejects.toMatchObject(badRequest)
+  await expect(git.changes('a\0b', undefined, neverAborted)).rejects.toMatchObject(badRequest)
+  await expect(git.commitChanges(directory.path, 'abcd', neverAborted)).rejects.toMatchObject(badRequest)
 })
 
 test('in a repository without a commit everything is new', async () => {
-  using at = repository()
+  using at = createRepository()
   at.write('staged')
   at.git('add', '-A')
   at.write('loose')
-  expect(await at.changes()).toEqual(named('ADDED', 'loose', 'staged'))
-  expect(await at.changes(at.root, 'HEAD')).toEqual(named('ADDED', 'loose', 'staged'))
+  expect(await at.changes()).toEqual(changesWith('ADDED', 'loose', 'staged'))
+  expect(await at.changes(at.root, 'HEAD')).toEqual(changesWith('ADDED', 'loose', 'staged'))
   expect(await at.diff('loose', { ref: 'HEAD' })).toEqual({ original: null, modified: 'loose' })
   expect(await at.commits()).toEqual({ commits: [], has_more: false })
-  await expect(at.changes(at.root, 'main')).rejects.toMatchObject(refused)
+  await expect(at.changes(at.root, 'main')).rejects.toMatchObject(badRequest)
 })
 
 test('without a ref the work is compared with where it left the default branch of the remote', async () => {
-  using at = repository('origin')
+  using at = createRepository('origin')
   at.write('base')
   at.commit('base')
   const clone = join(at.outer, 'clone')
@@ -196,18 +196,18 @@ test('without a ref the work is compared with where it left the default branch o
   at.write('later')
   at.commit('later')
   git('fetch', '-q')
-  expect(await at.changes(clone)).toEqual(named('ADDED', 'committed'))
+  expect(await at.changes(clone)).toEqual(changesWith('ADDED', 'committed'))
   expect(await at.changes(clone, 'HEAD')).toEqual([])
   expect(await at.changes(clone, 'origin/main')).toEqual([
-    ...named('ADDED', 'committed'),
-    ...named('DELETED', 'later'),
+    ...changesWith('ADDED', 'committed'),
+    ...changesWith('DELETED', 'later'),
   ])
   git('checkout', '-q', '--detach', 'HEAD')
-  expect(await at.changes(clone)).toEqual(named('ADDED', 'committed'))
+  expect(await at.changes(clone)).toEqual(changesWith('ADDED', 'committed'))
 })
 
 test('a ref that names no commit is refused, whatever it is', async () => {
-  using at = repository()
+  using at = createRepository()
   at.write('a')
   at.commit()
   for (const ref of [
@@ -221,19 +221,19 @@ test('a ref that names no commit is refused, whatever it is', async () => {
     '\0',
     '$(touch x)',
   ]) {
-    await expect(at.changes(at.root, ref), ref).rejects.toMatchObject(refused)
-    await expect(at.diff('a', { ref }), ref).rejects.toMatchObject(refused)
+    await expect(at.changes(at.root, ref), ref).rejects.toMatchObject(badRequest)
+    await expect(at.diff('a', { ref }), ref).rejects.toMatchObject(badRequest)
   }
-  await expect(at.diff('a', { ref: 'HEAD', commit: 'abcd' })).rejects.toMatchObject(refused)
+  await expect(at.diff('a', { ref: 'HEAD', commit: 'abcd' })).rejects.toMatchObject(badRequest)
   for (const commit of ['HEAD', 'abc', 'f'.repeat(65), 'ffff', '--all']) {
-    await expect(at.diff('a', { commit }), commit).rejects.toMatchObject(refused)
-    await expect(at.commitChanges(commit), commit).rejects.toMatchObject(refused)
+    await expect(at.diff('a', { commit }), commit).rejects.toMatchObject(badRequest)
+    await expect(at.commitChanges(commit), commit).rejects.toMatchObject(badRequest)
   }
-  await expect(at.diff('missing')).rejects.toMatchObject(refused)
+  await expect(at.diff('missing')).rejects.toMatchObject(badRequest)
 })
 
 test('type changes, links and directories', async () => {
-  using at = repository()
+  using at = createRepository()
   at.write('file')
   at.write('becomes a directory')
   symlinkSync('target', join(at.root, 'link'))
@@ -245,9 +245,9 @@ test('type changes, links and directories', async () => {
   rmSync(join(at.root, 'becomes a directory'))
   at.write('becomes a directory/inner')
   expect(await at.changes()).toEqual([
-    ...named('DELETED', 'becomes a directory'),
-    ...named('ADDED', 'becomes a directory/inner'),
-    ...named('UPDATED', 'file', 'link'),
+    ...changesWith('DELETED', 'becomes a directory'),
+    ...changesWith('ADDED', 'becomes a directory/inner'),
+    ...changesWith('UPDATED', 'file', 'link'),
   ])
   expect(await at.diff('file')).toEqual({ original: 'file', modified: '/etc/hostname' })
   expect(await at.diff('link')).toEqual({ original: 'target', modified: 'now a file' })
@@ -255,7 +255,7 @@ test('type changes, links and directories', async () => {
 })
 
 test('repositories right below are included with their names, and hide nothing that only begins like them', async () => {
-  using at = repository()
+  using at = createRepository()
   at.write('app-notes/x')
   at.commit()
   at.write('app-notes/x', 'changed')
@@ -265,7 +265,7 @@ test('repositories right below are included with their names, and hide nothing t
   }
   mkdirSync(join(at.root, 'broken/.git'), { recursive: true })
   expect(await at.changes()).toEqual(
-    [...named('UPDATED', 'app-notes/x'), ...named('ADDED', 'app/inner')].sort((a, b) =>
+    [...changesWith('UPDATED', 'app-notes/x'), ...changesWith('ADDED', 'app/inner')].sort((a, b) =>
       a.path < b.path ? -1 : 1,
     ),
   )
@@ -274,7 +274,7 @@ test('repositories right below are included with their names, and hide nothing t
 })
 
 test('submodules are one change, and what is in them stands below their name', async () => {
-  using at = repository('outer')
+  using at = createRepository('outer')
   const library = join(at.outer, 'library')
   mkdirSync(library)
   const git = (...args: string[]) =>
@@ -286,11 +286,11 @@ test('submodules are one change, and what is in them stands below their name', a
   at.git('-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', library, 'sub')
   at.commit()
   writeFileSync(join(at.root, 'sub/code'), 'changed')
-  expect(await at.changes()).toEqual(named('UPDATED', 'sub/code'))
+  expect(await at.changes()).toEqual(changesWith('UPDATED', 'sub/code'))
 })
 
 test('a directory in a repository is seen from itself', async () => {
-  using at = repository()
+  using at = createRepository()
   at.write('outside')
   at.write('in/side')
   at.commit()
@@ -298,13 +298,13 @@ test('a directory in a repository is seen from itself', async () => {
   at.write('in/side', 'changed')
   at.write('in/new')
   expect(await at.changes(join(at.root, 'in'))).toEqual([
-    ...named('ADDED', 'new'),
-    ...named('UPDATED', 'side'),
+    ...changesWith('ADDED', 'new'),
+    ...changesWith('UPDATED', 'side'),
   ])
 })
 
 test('files that are no text are told of in their place, and other encodings are read', async () => {
-  using at = repository()
+  using at = createRepository()
   at.write('binary', Buffer.from([1, 0, 2]))
   at.write('latin', Buffer.from('caf\xe9', 'latin1'))
   at.write('empty', '')
@@ -320,7 +320,7 @@ test('files that are no text are told of in their place, and other encodings are
 })
 
 test('a file larger than 1 MiB is told of in its place, one of just as much is shown', async () => {
-  using at = repository()
+  using at = createRepository()
   const largest = 'x'.repeat(1024 * 1024)
   at.write('was', `${largest}x`)
   at.write('just', 'small')
@@ -335,7 +335,7 @@ test('a file larger than 1 MiB is told of in its place, one of just as much is s
 })
 
 test('commits are listed newest first with a word whether there are more, and each says what it changed', async () => {
-  using at = repository()
+  using at = createRepository()
   at.write('first')
   const root = at.commit('first\n\nwith a body')
   at.git('checkout', '-qb', 'side')
@@ -353,13 +353,13 @@ test('commits are listed newest first with a word whether there are more, and ea
   expect(all.commits[0]?.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-Z]/)
   expect(await at.commits(2)).toEqual({ commits: all.commits.slice(0, 2), has_more: true })
   expect(await at.commits(4)).toEqual(all)
-  expect(await at.commitChanges(root)).toEqual(named('ADDED', 'first'))
-  expect(await at.commitChanges(all.commits[0]?.sha ?? '')).toEqual(named('ADDED', 'on the side'))
+  expect(await at.commitChanges(root)).toEqual(changesWith('ADDED', 'first'))
+  expect(await at.commitChanges(all.commits[0]?.sha ?? '')).toEqual(changesWith('ADDED', 'on the side'))
   expect(await at.diff('first', { commit: root.slice(0, 8) })).toEqual({ original: null, modified: 'first' })
 })
 
 test('nothing that a repository names is run, and nothing in it is written', async () => {
-  using at = repository('repository')
+  using at = createRepository('repository')
   at.write('.gitattributes', '* filter=evil diff=evil\n')
   at.write('a')
   at.write('touched')
@@ -412,7 +412,7 @@ test('nothing that a repository names is run, and nothing in it is written', asy
   at.write('a', 'b')
   at.write('new')
   const index = await stat(join(at.root, '.git/index'))
-  expect(await at.changes()).toEqual([...named('UPDATED', 'a'), ...named('ADDED', 'new')])
+  expect(await at.changes()).toEqual([...changesWith('UPDATED', 'a'), ...changesWith('ADDED', 'new')])
   expect(await at.diff('a')).toEqual({ original: 'a', modified: 'b' })
   const { commits } = await at.commits()
   await at.commitChanges(commits[0]?.sha ?? '')
@@ -423,7 +423,7 @@ test('nothing that a repository names is run, and nothing in it is written', asy
 })
 
 test('a partial clone is not completed by running what its remote names', async () => {
-  using at = repository('origin')
+  using at = createRepository('origin')
   at.write('a')
   at.commit()
   at.write('a', 'second')
@@ -435,8 +435,8 @@ test('a partial clone is not completed by running what its remote names', async 
   })
   const trace = join(at.outer, 'trace')
   execFileSync('git', ['-C', clone, 'config', 'remote.origin.uploadpack', `touch ${trace}; git-upload-pack`])
-  const git = new Git({ PATH, HOME: at.outer, GIT_CEILING_DIRECTORIES: tmpdir() })
-  await git.diff(join(clone, 'a'), { ref: 'HEAD~1' }, quiet).catch(() => undefined)
-  await git.changes(clone, 'HEAD~1', quiet).catch(() => undefined)
+  const git = new GitReader({ PATH, HOME: at.outer, GIT_CEILING_DIRECTORIES: tmpdir() })
+  await git.diff(join(clone, 'a'), { ref: 'HEAD~1' }, neverAborted).catch(() => undefined)
+  await git.changes(clone, 'HEAD~1', neverAborted).catch(() => undefined)
   expect(existsSync(trace)).toBe(false)
 })

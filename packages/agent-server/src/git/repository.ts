@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { Problem, redact } from '@slipway/protocol'
-import { codeOf } from '@slipway/storage'
+import { errorCode } from '@slipway/storage'
 
-type Exit = Awaited<ReturnType<Workspace['run']>>
+type GitResult = Awaited<ReturnType<Workspace['run']>>
 
 const timeoutMs = 30_000
 const maxListBytes = 64 * 1024 * 1024
@@ -14,7 +14,7 @@ const maxListBytes = 64 * 1024 * 1024
  * Nothing that a repository names may run: it may come from anybody. Paths are given as they are, nobody is asked for a
  * password, nothing is fetched (a partial clone would), and no file of the repository is locked or written.
  */
-const settings: readonly (readonly [string, string])[] = [
+const gitSettings: readonly (readonly [string, string])[] = [
   ['core.quotepath', 'off'],
   ['core.fsmonitor', 'false'],
   ['core.hooksPath', '/dev/null'],
@@ -24,7 +24,7 @@ const settings: readonly (readonly [string, string])[] = [
   ['safe.directory', '*'],
   ['diff.ignoreSubmodules', 'dirty'],
 ]
-const surroundings: Readonly<Record<string, string>> = {
+const gitEnvironment: Readonly<Record<string, string>> = {
   LC_ALL: 'C',
   GIT_OPTIONAL_LOCKS: '0',
   GIT_TERMINAL_PROMPT: '0',
@@ -33,7 +33,7 @@ const surroundings: Readonly<Record<string, string>> = {
 }
 
 /** One repository as it is seen from a directory in it. Reading only; a Problem `bad_request` when git fails. */
-export class Repository implements AsyncDisposable {
+export class GitRepository implements AsyncDisposable {
   /** Real path of the directory that it is seen from. */
   readonly directory: string
   readonly #workspace: Workspace
@@ -50,49 +50,49 @@ export class Repository implements AsyncDisposable {
   }
 
   /** Undefined when the directory is in no working tree, or is not there. */
-  static async find(
+  static async open(
     directory: string,
     env: Readonly<Record<string, string>>,
     signal: AbortSignal,
-  ): Promise<Repository | undefined> {
-    const workspace = await Workspace.open({ directory, env: { ...env, ...surroundings } }).catch(
+  ): Promise<GitRepository | undefined> {
+    const workspace = await Workspace.open({ directory, env: { ...env, ...gitEnvironment } }).catch(
       () => undefined,
     )
     if (workspace === undefined) return undefined
-    const bare = new Repository(workspace, configured(settings), signal)
-    const inside = await bare.#run(['rev-parse', '--is-inside-work-tree'])
-    if (inside.exitCode === 127) throw new Problem('bad_request', 'git is not installed')
-    if (inside.exitCode !== 0 || text(inside) !== 'true') {
-      await bare[Symbol.asyncDispose]()
+    const unconfigured = new GitRepository(workspace, gitConfigEnvironment(gitSettings), signal)
+    const result = await unconfigured.#run(['rev-parse', '--is-inside-work-tree'])
+    if (result.exitCode === 127) throw new Problem('bad_request', 'git is not installed')
+    if (result.exitCode !== 0 || outputText(result) !== 'true') {
+      await unconfigured[Symbol.asyncDispose]()
       return undefined
     }
-    return new Repository(workspace, configured([...settings, ...(await bare.#filters())]), signal)
+    return new GitRepository(workspace, gitConfigEnvironment([...gitSettings, ...(await unconfigured.#disabledFilterSettings())]), signal)
   }
 
   /** What git prints, without the line feed at the end; undefined when it says no. */
-  async ask(args: readonly string[]): Promise<string | undefined> {
+  async runText(args: readonly string[]): Promise<string | undefined> {
     const exit = await this.#run(args)
-    return exit.exitCode === 0 ? text(exit) : undefined
+    return exit.exitCode === 0 ? outputText(exit) : undefined
   }
 
   /** The fields of what git prints with `-z`. */
-  async list(args: readonly string[], options: { readonly comparesFiles?: boolean } = {}): Promise<string[]> {
-    const env = options.comparesFiles ? { GIT_INDEX_FILE: await this.#indexCopy() } : {}
+  async runFields(args: readonly string[], options: { readonly comparesFiles?: boolean } = {}): Promise<string[]> {
+    const env = options.comparesFiles ? { GIT_INDEX_FILE: await this.#getIndexCopy() } : {}
     const exit = await this.#run(args, { env, maxBytes: maxListBytes })
-    if (exit.exitCode !== 0) throw failed(exit)
-    if (exit.isCut) throw new Problem('bad_request', 'There are too many files to list')
+    if (exit.exitCode !== 0) throw gitProblem(exit)
+    if (exit.isTruncated) throw new Problem('bad_request', 'There are too many files to list')
     const fields = exit.stdout.toString().split('\0')
     fields.pop()
     return fields
   }
 
   /** The first bytes of what git prints, and whether that is all; undefined when it says no. */
-  async bytes(
+  async runBytes(
     args: readonly string[],
     maxBytes: number,
     options: { readonly comparesFiles?: boolean } = {},
   ): Promise<Buffer | undefined> {
-    const env = options.comparesFiles ? { GIT_INDEX_FILE: await this.#indexCopy() } : {}
+    const env = options.comparesFiles ? { GIT_INDEX_FILE: await this.#getIndexCopy() } : {}
     const exit = await this.#run(args, { env, maxBytes })
     return exit.exitCode === 0 ? exit.stdout : undefined
   }
@@ -106,7 +106,7 @@ export class Repository implements AsyncDisposable {
   async #run(
     args: readonly string[],
     options: { readonly env?: Readonly<Record<string, string>>; readonly maxBytes?: number } = {},
-  ): Promise<Exit> {
+  ): Promise<GitResult> {
     const env = { ...this.#config, ...options.env }
     const more = options.maxBytes === undefined ? {} : { maxBytes: options.maxBytes }
     const exit = await this.#workspace.run(
@@ -121,7 +121,7 @@ export class Repository implements AsyncDisposable {
   }
 
   /** Programs that the repository's own settings would run on the contents of files are taken away. */
-  async #filters(): Promise<(readonly [string, string])[]> {
+  async #disabledFilterSettings(): Promise<(readonly [string, string])[]> {
     const exit = await this.#run([
       'config',
       '-z',
@@ -131,12 +131,12 @@ export class Repository implements AsyncDisposable {
       '^filter\\.',
     ])
     const fields = exit.exitCode === 0 ? exit.stdout.toString().split('\0') : []
-    const own = new Set<string>()
-    for (let at = 0; at + 1 < fields.length; at += 2) {
-      const [scope, name = ''] = fields.slice(at, at + 2)
-      if (scope === 'local' || scope === 'worktree') own.add(name.slice(0, name.lastIndexOf('.')))
+    const localFilters = new Set<string>()
+    for (let index = 0; index + 1 < fields.length; index += 2) {
+      const [scope, name = ''] = fields.slice(index, index + 2)
+      if (scope === 'local' || scope === 'worktree') localFilters.add(name.slice(0, name.lastIndexOf('.')))
     }
-    return [...own].flatMap((filter) => [
+    return [...localFilters].flatMap((filter) => [
       [`${filter}.clean`, ''] as const,
       [`${filter}.smudge`, ''] as const,
       [`${filter}.process`, ''] as const,
@@ -144,26 +144,26 @@ export class Repository implements AsyncDisposable {
     ])
   }
 
-  #indexCopy(): Promise<string> {
+  #getIndexCopy(): Promise<string> {
     this.#index ??= this.#copyIndex()
     return this.#index
   }
 
   async #copyIndex(): Promise<string> {
-    const path = await this.ask(['rev-parse', '--git-path', 'index'])
+    const path = await this.runText(['rev-parse', '--git-path', 'index'])
     const copy = join(await mkdtemp(join(tmpdir(), 'slipway-git-')), 'index')
     try {
-      if (path !== undefined) await copyWithTime(resolve(this.directory, path), copy)
+      if (path !== undefined) await copyWithMtime(resolve(this.directory, path), copy)
     } catch (error) {
       // A repository in which nothing was ever added has none.
-      if (codeOf(error) !== 'ENOENT') throw new Problem('bad_request', 'The index cannot be read')
+      if (errorCode(error) !== 'ENOENT') throw new Problem('bad_request', 'The index cannot be read')
     }
     return copy
   }
 }
 
 /** Settings for one call; names may hold what a command line could not say. */
-function configured(pairs: readonly (readonly [string, string])[]): Record<string, string> {
+function gitConfigEnvironment(pairs: readonly (readonly [string, string])[]): Record<string, string> {
   const entries = pairs.flatMap(([name, value], index) => [
     [`GIT_CONFIG_KEY_${index}`, name],
     [`GIT_CONFIG_VALUE_${index}`, value],
@@ -171,18 +171,18 @@ function configured(pairs: readonly (readonly [string, string])[]): Record<strin
   return { GIT_CONFIG_COUNT: String(pairs.length), ...Object.fromEntries(entries) }
 }
 
-function text({ stdout }: Exit): string {
+function outputText({ stdout }: GitResult): string {
   return stdout.toString().replace(/\n$/, '')
 }
 
 /** What git said, without what an address in it may hold. */
-function failed({ stderr }: Exit): Problem {
+function gitProblem({ stderr }: GitResult): Problem {
   const [line = ''] = stderr.toString().split('\n')
   return new Problem('bad_request', `git failed: ${String(redact(line)).slice(0, 500)}`)
 }
 
 /** A file that changed in the moment when the index was written is known by that moment, so the copy must not be younger. */
-async function copyWithTime(from: string, to: string): Promise<void> {
+async function copyWithMtime(from: string, to: string): Promise<void> {
   const { atime, mtimeMs } = await stat(from)
   await copyFile(from, to)
   await utimes(to, atime, Math.floor(mtimeMs) / 1000)

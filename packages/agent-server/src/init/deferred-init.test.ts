@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest'
 import { readConfig } from '../config/config.ts'
-import { Init } from './deferred-init.ts'
+import { DeferredInit } from './deferred-init.ts'
 
 /** An init whose parts are opened by hand. */
-function waiting(options: { readonly isExposed?: boolean } = {}) {
+function openDormant(options: { readonly isExposed?: boolean } = {}) {
   const opening: PromiseWithResolvers<void>[] = []
   let closed = 0
   const lines: string[] = []
-  const init = new Init({
+  const init = new DeferredInit({
     config: readConfig({ SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: 'init' }),
     isExposed: options.isExposed ?? false,
     log: (...line) => void lines.push(JSON.stringify(line)),
-    async open(config) {
+    async openServices(config) {
       const one = Promise.withResolvers<void>()
       opening.push(one)
       await one.promise
@@ -32,47 +32,47 @@ const nothing = {
 }
 
 test('the state goes from dormant over initializing to ready, and nobody gets in before', async () => {
-  const { init, opening, closed } = waiting()
+  const { init, opening, closed } = openDormant()
   expect([init.state, init.keys]).toEqual(['dormant', undefined])
-  const given = init.give({ ...nothing, session_api_keys: ['one'] })
+  const given = init.initialize({ ...nothing, session_api_keys: ['one'] })
   expect([init.state, init.keys]).toEqual(['initializing', undefined])
-  expect(() => init.gate('/api/profiles')).toThrow('waits')
+  expect(() => init.assertReady('/api/profiles')).toThrow('waits')
   for (const path of ['/', '/ready', '/ready/', '/api/init', '/api/init/'])
-    expect(() => init.gate(path)).not.toThrow()
+    expect(() => init.assertReady(path)).not.toThrow()
   opening[0]?.resolve()
   await given
   expect(init.status).toEqual({ state: 'ready' })
-  expect(init.keys?.map((key) => key.open())).toEqual(['one'])
-  expect(() => init.gate('/api/profiles')).not.toThrow()
-  expect(init.parts.config.secrets.map((secret) => secret.open())).toContain('one')
+  expect(init.keys?.map((key) => key.reveal())).toEqual(['one'])
+  expect(() => init.assertReady('/api/profiles')).not.toThrow()
+  expect(init.services.config.secrets.map((secret) => secret.reveal())).toContain('one')
   await init[Symbol.asyncDispose]()
   expect(closed()).toBe(1)
 })
 
 test('when nothing can be made of the settings everybody who gave them is told, and others may come', async () => {
-  const { init, opening, lines } = waiting()
-  const [a, b] = [init.give(nothing), init.give(nothing)]
+  const { init, opening, lines } = openDormant()
+  const [a, b] = [init.initialize(nothing), init.initialize(nothing)]
   opening[0]?.reject(new Error('no disk'))
   for (const given of [a, b]) await expect(given).rejects.toMatchObject({ code: 'unavailable' })
   expect(init.status).toEqual({ state: 'dormant', error: expect.not.stringContaining('no disk') })
   expect(lines.join()).toContain('no disk')
-  const again = init.give({ ...nothing, max_concurrent_runs: 7 })
+  const again = init.initialize({ ...nothing, max_concurrent_runs: 7 })
   opening[1]?.resolve()
   await again
   expect(init.status).toEqual({ state: 'ready' })
-  expect(init.parts.config.maxConcurrentRuns).toBe(7)
+  expect(init.services.config.maxConcurrentRuns).toBe(7)
 })
 
 test('where other machines reach the server it does not open without a key', async () => {
-  const { init, opening } = waiting({ isExposed: true })
-  await expect(init.give(nothing)).rejects.toMatchObject({ code: 'invalid' })
-  await expect(init.give({ ...nothing, session_api_keys: [] })).rejects.toMatchObject({ code: 'invalid' })
+  const { init, opening } = openDormant({ isExposed: true })
+  await expect(init.initialize(nothing)).rejects.toMatchObject({ code: 'invalid' })
+  await expect(init.initialize({ ...nothing, session_api_keys: [] })).rejects.toMatchObject({ code: 'invalid' })
   expect([init.state, opening.length]).toEqual(['dormant', 0])
 })
 
 test('a stop in the middle waits for the parts and lets them go', async () => {
-  const { init, opening, closed } = waiting()
-  const given = init.give(nothing)
+  const { init, opening, closed } = openDormant()
+  const given = init.initialize(nothing)
   const disposed = init[Symbol.asyncDispose]()
   opening[0]?.resolve()
   await Promise.all([given, disposed])

@@ -1,27 +1,27 @@
 import { type InitRequest, Secret } from '@slipway/protocol'
-import { type Config, secretValues } from '../config/config.ts'
-import { secretsOf } from '../config/webhooks.ts'
+import { type Config, findSecretValues } from '../config/config.ts'
+import { findWebhookSecrets } from '../config/webhooks.ts'
 
 /** The settings with what was given later: lists and variables are added, the rest goes before what was there. */
-export function withInit(config: Config, request: InitRequest): Config {
-  const keys = request.session_api_keys?.map((key) => new Secret(key)) ?? config.keys
+export function mergeInitRequest(config: Config, request: InitRequest): Config {
+  const sessionKeys = request.session_api_keys?.map((key) => new Secret(key)) ?? config.sessionKeys
   const secretKey = request.secret_key === undefined ? config.secretKey : new Secret(request.secret_key)
   const env = request.env ?? {}
-  const page = request.web_url === undefined ? [] : [new URL(request.web_url).origin]
+  const webOrigins = request.web_url === undefined ? [] : [new URL(request.web_url).origin]
   return {
     ...config,
-    keys,
+    sessionKeys,
     secretKey,
-    allowedOrigins: [...config.allowedOrigins, ...(request.allow_cors_origins ?? []), ...page],
+    allowedOrigins: [...config.allowedOrigins, ...(request.allow_cors_origins ?? []), ...webOrigins],
     maxConcurrentRuns: request.max_concurrent_runs ?? config.maxConcurrentRuns,
     toolEnvironment: { ...config.toolEnvironment, ...env },
     webhooks: [...config.webhooks, ...(request.webhooks ?? [])],
     secrets: [
       ...config.secrets,
-      ...keys,
+      ...sessionKeys,
       ...(secretKey === undefined ? [] : [secretKey]),
-      ...secretValues(env),
-      ...(request.webhooks ?? []).flatMap(secretsOf),
+      ...findSecretValues(env),
+      ...(request.webhooks ?? []).flatMap(findWebhookSecrets),
     ],
   }
 }

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { providerOf, WorkNumbers } from './work-metrics.ts'
+import { modelProvider, WorkMetrics } from './work-metrics.ts'
 
 test('whatever models are called, the providers are a closed set', () => {
   const seen = new Set<string>()
-  fc.assert(fc.property(fc.string(), (model) => void seen.add(providerOf(model))))
-  for (const name of ['x/y', '/y', 'anthropic', 'sk-secret/openai', 'openai /x']) seen.add(providerOf(name))
+  fc.assert(fc.property(fc.string(), (model) => void seen.add(modelProvider(model))))
+  for (const name of ['x/y', '/y', 'anthropic', 'sk-secret/openai', 'openai /x']) seen.add(modelProvider(name))
   expect([...seen]).toEqual(['other'])
-  expect(['openai/gpt', 'anthropic/claude', 'scripted/x'].map(providerOf)).toEqual([
+  expect(['openai/gpt', 'anthropic/claude', 'scripted/x'].map(modelProvider)).toEqual([
     'openai',
     'anthropic',
     'scripted',
@@ -15,13 +15,13 @@ test('whatever models are called, the providers are a closed set', () => {
 })
 
 test('work is counted when it ends, a model with what it used', () => {
-  const numbers = new WorkNumbers(undefined)
+  const numbers = new WorkMetrics(undefined)
   const value = (name: string) =>
     numbers
-      .families()
+      .metricFamilies()
       .find((family) => family.name === `slipway_${name}`)
       ?.samples.map((sample) => sample)
-  const watching = numbers.watch({ kind: 'model', model: 'openai/gpt' })
+  const watching = numbers.monitor({ kind: 'model', model: 'openai/gpt' })
   expect(watching.within(() => 5)).toBe(5)
   expect(value('model_calls_total')).toEqual([])
   const usage = {
@@ -35,10 +35,10 @@ test('work is counted when it ends, a model with what it used', () => {
     per_turn_token: 12,
     response_id: 'secret-id',
   }
-  watching.end({ outcome: 'ok', isFailure: false, used: { usage, cost: 0.5 } })
-  numbers.watch({ kind: 'tool', tool: 'TerminalTool' }).end({ outcome: 'error', isFailure: true })
-  numbers.watch({ kind: 'run' }).end({ outcome: 'stuck', isFailure: true })
-  numbers.watch({ kind: 'condensation' }).end({ outcome: 'ok', isFailure: false })
+  watching.end({ outcome: 'ok', isFailure: false, modelUsage: { usage, cost: 0.5 } })
+  numbers.monitor({ kind: 'tool', tool: 'TerminalTool' }).end({ outcome: 'error', isFailure: true })
+  numbers.monitor({ kind: 'run' }).end({ outcome: 'stuck', isFailure: true })
+  numbers.monitor({ kind: 'condensation' }).end({ outcome: 'ok', isFailure: false })
   expect(value('model_calls_total')).toEqual([{ labels: { provider: 'openai', outcome: 'ok' }, value: 1 }])
   expect(value('model_tokens_total')).toContainEqual({
     labels: { provider: 'openai', kind: 'prompt' },
@@ -50,5 +50,5 @@ test('work is counted when it ends, a model with what it used', () => {
   ])
   expect(value('runs_total')).toEqual([{ labels: { outcome: 'stuck' }, value: 1 }])
   expect(value('condensations_total')).toEqual([{ labels: { outcome: 'ok' }, value: 1 }])
-  expect(JSON.stringify(numbers.families())).not.toContain('secret-id')
+  expect(JSON.stringify(numbers.metricFamilies())).not.toContain('secret-id')
 })

@@ -1,16 +1,16 @@
 import { type Llm, Problem } from '@slipway/protocol'
-import { type ServerSettings, withModel } from '../settings/server-settings.ts'
-import type { ActiveProfile } from './llm-profiles.ts'
+import { type ServerSettings, withAgentLlm } from '../settings/server-settings.ts'
+import type { ActiveProfileStore } from './llm-profiles.ts'
 
 /** Keeps which profile is active in the settings, so that it changes in one step with the model that it brings there. */
-export class ActiveModel implements ActiveProfile {
+export class SettingsActiveProfile implements ActiveProfileStore {
   readonly #settings: ServerSettings
 
   constructor(settings: ServerSettings) {
     this.#settings = settings
   }
 
-  async profile(): Promise<string | undefined> {
+  async getName(): Promise<string | undefined> {
     try {
       return (await this.#settings.read()).active_profile
     } catch (error) {
@@ -21,15 +21,15 @@ export class ActiveModel implements ActiveProfile {
   }
 
   async activate(name: string | undefined, model?: Llm): Promise<void> {
-    await this.#settings.change((kept) => {
-      const next = model === undefined ? kept : withModel(kept, model)
-      return next.active_profile === name ? next : { ...next, active_profile: name }
+    await this.#settings.modify((current) => {
+      const updated = model === undefined ? current : withAgentLlm(current, model)
+      return updated.active_profile === name ? updated : { ...updated, active_profile: name }
     })
   }
 
   async rename(name: string, newName: string): Promise<void> {
-    await this.#settings.change((kept) =>
-      kept.active_profile === name ? { ...kept, active_profile: newName } : kept,
+    await this.#settings.modify((current) =>
+      current.active_profile === name ? { ...current, active_profile: newName } : current,
     )
   }
 }

@@ -5,32 +5,32 @@ import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ServerSettings } from '../settings/server-settings.ts'
-import { temporary } from '../testing/fixtures.ts'
-import { ActiveModel } from './active-profile.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { SettingsActiveProfile } from './active-profile.ts'
 import { AgentProfiles } from './agent-profiles.ts'
-import { Profiles } from './llm-profiles.ts'
+import { LlmProfiles } from './llm-profiles.ts'
 import { ProviderConnections } from './provider-connections.ts'
 
 const never = new AbortController().signal
-const of = (model: string, more: object = {}) =>
+const openHandsProfile = (model: string, more: object = {}) =>
   agentProfile.parse({ agent_kind: 'openhands', llm_profile_ref: model, ...more })
 const acp = agentProfile.parse({ agent_kind: 'acp', acp_server: 'codex' })
-const problem = (code: string) => expect.objectContaining({ name: 'Problem', code })
+const problemWith = (code: string) => expect.objectContaining({ name: 'Problem', code })
 
 /** The stores of a server, on a directory of their own. */
-async function opened(max?: number) {
-  const directory = temporary()
+async function openStores(max?: number) {
+  const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'agent-profiles.sealed')
   const settings = new ServerSettings({ directory: directory.path, cipher })
   const modelOptions = { directory: join(directory.path, 'profiles'), cipher }
-  const models: Profiles = new Profiles({
+  const llmProfiles: LlmProfiles = new LlmProfiles({
     ...modelOptions,
-    active: new ActiveModel(settings),
-    connection: (id) => connections.resolve(id),
+    active: new SettingsActiveProfile(settings),
+    findConnection: (id) => connections.resolve(id),
     references: {
-      refersTo: (name) => profiles.refersTo(name),
-      renamed: (name, newName) => profiles.renamed(name, newName),
+      findReferences: (name) => profiles.findReferences(name),
+      renameReferences: (name, newName) => profiles.renameReferences(name, newName),
     },
   })
   const connections = new ProviderConnections({
@@ -38,21 +38,21 @@ async function opened(max?: number) {
     cipher,
     isUsed: async () => false,
   })
-  const skills = async () => [{ name: 'one' }, { name: 'two' }]
+  const listUserSkills = async () => [{ name: 'one' }, { name: 'two' }]
   const open = () =>
     new AgentProfiles({
       path,
       cipher,
-      models,
+      llmProfiles,
       settings,
-      skills,
+      listUserSkills,
       ...(max === undefined ? {} : { max }),
     })
   const profiles = open()
   return {
     path,
     settings,
-    models,
+    models: llmProfiles,
     modelOptions,
     connections,
     profiles,
@@ -62,7 +62,7 @@ async function opened(max?: number) {
 }
 
 test('an empty list gets the profile default, once, which uses the active model and is active itself', async () => {
-  using server = await opened()
+  using server = await openStores()
   const { profiles, models } = server
   await models.save('mine', llm.parse({ model: 'openai/m' }))
   await models.activate('mine')
@@ -77,66 +77,66 @@ test('an empty list gets the profile default, once, which uses the active model 
     llm_profile_ref: 'mine',
     mcp_server_refs: null,
   })
-  expect(await profiles.active()).toBe(first?.id)
+  expect(await profiles.getActiveId()).toBe(first?.id)
   expect(await server.open().list()).toEqual([first])
 })
 
 test('saving again keeps the id and counts the revisions, whatever the profile says of itself', async () => {
-  using server = await opened()
+  using server = await openStores()
   const { profiles } = server
-  await profiles.save('a', of('m', { revision: 77, name: 'other', id: crypto.randomUUID() }))
+  await profiles.save('a', openHandsProfile('m', { revision: 77, name: 'other', id: crypto.randomUUID() }))
   const first = await profiles.get('a')
   await profiles.save('a', acp)
   const second = await profiles.get('a')
   expect(first).toMatchObject({ name: 'a', revision: 1, agent_kind: 'openhands' })
   expect(second).toMatchObject({ name: 'a', revision: 2, agent_kind: 'acp', id: first?.id })
-  await Promise.all(Array.from({ length: 10 }, () => profiles.save('a', of('m'))))
+  await Promise.all(Array.from({ length: 10 }, () => profiles.save('a', openHandsProfile('m'))))
   expect(await profiles.get('a')).toMatchObject({ revision: 12, id: first?.id })
   expect((await profiles.list()).map(({ name }) => name)).toEqual(['a'])
   expect(await server.open().get('a')).toEqual(await profiles.get('a'))
 })
 
 test('there are no more than the limit, and one of them can be replaced', async () => {
-  using server = await opened(2)
+  using server = await openStores(2)
   const { profiles } = server
-  const saves = ['a', 'b', 'c'].map((name) => profiles.save(name, of('m')))
+  const saves = ['a', 'b', 'c'].map((name) => profiles.save(name, openHandsProfile('m')))
   const results = await Promise.allSettled(saves)
   expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'fulfilled', 'rejected'])
-  expect(results.find(({ status }) => status === 'rejected')).toMatchObject({ reason: problem('conflict') })
-  await profiles.save('a', of('n'))
+  expect(results.find(({ status }) => status === 'rejected')).toMatchObject({ reason: problemWith('conflict') })
+  await profiles.save('a', openHandsProfile('n'))
   expect(await profiles.list()).toHaveLength(2)
 })
 
 test('a profile keeps its id under a new name, and is active by its id', async () => {
-  using server = await opened()
+  using server = await openStores()
   const { profiles } = server
-  await profiles.save('a', of('m'))
-  await profiles.save('b', of('m'))
+  await profiles.save('a', openHandsProfile('m'))
+  await profiles.save('b', openHandsProfile('m'))
   const id = (await profiles.get('a'))?.id ?? ''
   await profiles.activate(id)
-  await expect(profiles.rename('a', 'b')).rejects.toEqual(problem('conflict'))
-  await expect(profiles.rename('none', 'c')).rejects.toEqual(problem('not_found'))
+  await expect(profiles.rename('a', 'b')).rejects.toEqual(problemWith('conflict'))
+  await expect(profiles.rename('none', 'c')).rejects.toEqual(problemWith('not_found'))
   await profiles.rename('a', 'a')
   await profiles.rename('a', 'c')
   expect(await profiles.get('a')).toBeUndefined()
   expect(await profiles.get('c')).toMatchObject({ id, revision: 1 })
-  expect(await profiles.active()).toBe(id)
-  await expect(profiles.activate(crypto.randomUUID())).rejects.toEqual(problem('not_found'))
-  expect(await profiles.active()).toBe(id)
+  expect(await profiles.getActiveId()).toBe(id)
+  await expect(profiles.activate(crypto.randomUUID())).rejects.toEqual(problemWith('not_found'))
+  expect(await profiles.getActiveId()).toBe(id)
   expect(await profiles.remove('b')).toBe(true)
-  expect(await profiles.active()).toBe(id)
+  expect(await profiles.getActiveId()).toBe(id)
   expect(await profiles.remove('c')).toBe(true)
   expect(await profiles.remove('c')).toBe(false)
   expect((await server.settings.read()).active_agent_profile_id).toBeUndefined()
 })
 
 test('an LLM profile that is referred to is not deleted, and takes its references along when it is renamed', async () => {
-  using server = await opened()
+  using server = await openStores()
   const { profiles, models } = server
   await models.save('m', llm.parse({ model: 'openai/m' }))
-  await profiles.save('a', of('m'))
-  await profiles.save('b', of('other'))
-  await expect(models.remove('m')).rejects.toEqual(problem('conflict'))
+  await profiles.save('a', openHandsProfile('m'))
+  await profiles.save('b', openHandsProfile('other'))
+  await expect(models.remove('m')).rejects.toEqual(problemWith('conflict'))
   await models.rename('m', 'n')
   expect(await profiles.get('a')).toMatchObject({ llm_profile_ref: 'n', revision: 1 })
   expect(await profiles.get('b')).toMatchObject({ llm_profile_ref: 'other' })
@@ -145,15 +145,15 @@ test('an LLM profile that is referred to is not deleted, and takes its reference
 })
 
 test('a rename that cannot be followed everywhere does not happen', async () => {
-  using server = await opened()
+  using server = await openStores()
   const { models, profiles } = server
   await models.save('m', llm.parse({ model: 'openai/m' }))
-  await profiles.save('a', of('m'))
+  await profiles.save('a', openHandsProfile('m'))
   const kept = await readFile(server.path)
   await writeFile(server.path, 'bm90IG91cnM=')
   const again = server.open()
-  const other = new Profiles({ ...server.modelOptions, references: again })
-  await expect(other.rename('m', 'n')).rejects.toEqual(problem('conflict'))
+  const other = new LlmProfiles({ ...server.modelOptions, references: again })
+  await expect(other.rename('m', 'n')).rejects.toEqual(problemWith('conflict'))
   expect((await other.list()).map(({ name }) => name)).toEqual(['m'])
   await writeFile(server.path, kept)
   await other.rename('m', 'n')
@@ -167,7 +167,7 @@ const servers = {
 }
 
 test('a profile stands for settings: its model with the key, and the servers that it names', async () => {
-  using server = await opened()
+  using server = await openStores()
   const { profiles, models, settings, connections } = server
   const { id: connection } = await connections.add({
     display_name: 'c',
@@ -177,10 +177,10 @@ test('a profile stands for settings: its model with the key, and the servers tha
   })
   await models.save('m', llm.parse({ model: 'openai/m', provider_connection_id: connection }))
   const verification = { critic_api_key: 'sk-canary-12345678' }
-  await settings.change((kept) => ({ ...kept, agent_settings: { mcp_config: servers, verification } }))
+  await settings.modify((kept) => ({ ...kept, agent_settings: { mcp_config: servers, verification } }))
   await profiles.save(
     'a',
-    of('m', {
+    openHandsProfile('m', {
       mcp_server_refs: ['two'],
       system_message_suffix: 'Be brief.',
       disabled_skills: ['one'],
@@ -192,8 +192,8 @@ test('a profile stands for settings: its model with the key, and the servers tha
     }),
   )
   const { id = '' } = (await profiles.get('a')) ?? {}
-  const { agentSettings, launched } = await profiles.resolve(id)
-  expect(launched).toEqual({ agent_profile_id: id, revision: 1 })
+  const { agentSettings, profileReference } = await profiles.resolve(id)
+  expect(profileReference).toEqual({ agent_profile_id: id, revision: 1 })
   expect(agentSettings).toMatchObject({
     agent_kind: 'openhands',
     llm: { model: 'openai/m', api_key: 'sk-canary-12345678' },
@@ -230,12 +230,12 @@ test('a profile stands for settings: its model with the key, and the servers tha
 })
 
 test('no reference means all servers, an empty list none', async () => {
-  using server = await opened()
+  using server = await openStores()
   const { profiles, models, settings } = server
   await models.save('m', llm.parse({ model: 'openai/m' }))
-  await settings.change((kept) => ({ ...kept, agent_settings: { mcp_config: servers } }))
+  await settings.modify((kept) => ({ ...kept, agent_settings: { mcp_config: servers } }))
   const keys = async (more: object) => {
-    await profiles.save('a', of('m', more))
+    await profiles.save('a', openHandsProfile('m', more))
     const { agentSettings } = await profiles.resolve((await profiles.get('a'))?.id ?? '')
     return Object.keys(agentSettings.mcp_config ?? {})
   }
@@ -245,9 +245,9 @@ test('no reference means all servers, an empty list none', async () => {
 })
 
 test('what is missing is told by the diagnosis, and refused at the start of a conversation', async () => {
-  using server = await opened()
+  using server = await openStores()
   const { profiles, models } = server
-  await profiles.save('a', of('gone', { mcp_server_refs: ['x', 'toString'], tools: [{ name: 'nothing' }] }))
+  await profiles.save('a', openHandsProfile('gone', { mcp_server_refs: ['x', 'toString'], tools: [{ name: 'nothing' }] }))
   const { id = '' } = (await profiles.get('a')) ?? {}
   expect(await profiles.diagnose('a', never)).toMatchObject({
     valid: false,
@@ -262,19 +262,19 @@ test('what is missing is told by the diagnosis, and refused at the start of a co
     dangling_mcp_server_refs: ['x', 'toString'],
     resolved_settings: null,
   })
-  await expect(profiles.resolve(id)).rejects.toEqual(problem('not_found'))
+  await expect(profiles.resolve(id)).rejects.toEqual(problemWith('not_found'))
   await models.save('gone', llm.parse({ model: 'openai/m' }))
   await expect(profiles.resolve(id)).rejects.toMatchObject({
     code: 'invalid',
     faults: undefined,
     members: { dangling_mcp_server_refs: ['x', 'toString'] },
   })
-  await expect(profiles.resolve(crypto.randomUUID())).rejects.toEqual(problem('not_found'))
-  await expect(profiles.diagnose('none', never)).rejects.toEqual(problem('not_found'))
+  await expect(profiles.resolve(crypto.randomUUID())).rejects.toEqual(problemWith('not_found'))
+  await expect(profiles.diagnose('none', never)).rejects.toEqual(problemWith('not_found'))
 })
 
 test('an agent of another kind is kept and not run', async () => {
-  using server = await opened()
+  using server = await openStores()
   const { profiles } = server
   await profiles.save('a', acp)
   const { id = '' } = (await profiles.get('a')) ?? {}
@@ -285,14 +285,14 @@ test('an agent of another kind is kept and not run', async () => {
     llm_profile_ref: null,
     resolved_settings: null,
   })
-  await expect(profiles.resolve(id)).rejects.toEqual(problem('invalid'))
+  await expect(profiles.resolve(id)).rejects.toEqual(problemWith('invalid'))
 })
 
 test('a model that cannot be used is a fault of the profile', async () => {
-  using server = await opened()
+  using server = await openStores()
   const { profiles, models } = server
   await models.save('m', llm.parse({ model: 'openai/m', provider_connection_id: 'none' }))
-  await profiles.save('a', of('m'))
+  await profiles.save('a', openHandsProfile('m'))
   const told = await profiles.diagnose('a', never)
   expect(told).toMatchObject({ valid: false, llm_profile_resolved: false })
   expect(told.errors).toHaveLength(1)
@@ -300,21 +300,21 @@ test('a model that cannot be used is a fault of the profile', async () => {
 })
 
 test('a file that another key has sealed is a conflict and stays as it is', async () => {
-  using server = await opened()
+  using server = await openStores()
   await writeFile(server.path, 'bm90IG91cnM=\n')
   const { profiles } = server
   for (const work of [
     () => profiles.list(),
-    () => profiles.save('a', of('m')),
+    () => profiles.save('a', openHandsProfile('m')),
     () => profiles.remove('a'),
-    () => profiles.refersTo('m'),
+    () => profiles.findReferences('m'),
   ])
-    await expect(work()).rejects.toEqual(problem('conflict'))
-  await expect(server.open().list()).rejects.toEqual(problem('conflict'))
+    await expect(work()).rejects.toEqual(problemWith('conflict'))
+  await expect(server.open().list()).rejects.toEqual(problemWith('conflict'))
 })
 
 /** What a store of profiles is, without files. */
-class Naive {
+class ReferenceModel {
   readonly all = new Map<string, { model: string; revision: number }>()
   save(name: string, model: string): void {
     this.all.set(name, { model, revision: (this.all.get(name)?.revision ?? 0) + 1 })
@@ -342,18 +342,18 @@ test('any sequence of changes comes to what it says, also for who opens the file
   })
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {
-      using server = await opened()
+      using server = await openStores()
       const { profiles } = server
-      const naive = new Naive()
+      const naive = new ReferenceModel()
       for (const { verb, one, two } of steps) {
         if (verb === 'save') {
           naive.save(one, two)
-          await profiles.save(one, of(two))
+          await profiles.save(one, openHandsProfile(two))
         } else if (verb === 'remove') {
           expect(await profiles.remove(one)).toBe(naive.all.delete(one))
         } else if (verb === 'follow') {
           naive.follow(one, two)
-          await profiles.renamed(one, two)
+          await profiles.renameReferences(one, two)
         } else if (naive.all.size > 0) {
           naive.rename(one, two)
           await profiles.rename(one, two).catch(() => {})

@@ -5,24 +5,24 @@ import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ServerSettings } from '../settings/server-settings.ts'
-import { temporary } from '../testing/fixtures.ts'
-import { ActiveModel } from './active-profile.ts'
-import { type ProfileReferences, Profiles } from './llm-profiles.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { SettingsActiveProfile } from './active-profile.ts'
+import { type ProfileReferences, LlmProfiles } from './llm-profiles.ts'
 
-type Connect = NonNullable<ConstructorParameters<typeof Profiles>[0]['connection']>
+type Connect = NonNullable<ConstructorParameters<typeof LlmProfiles>[0]['findConnection']>
 
-async function opened(max?: number) {
-  const directory = temporary()
+async function openProfiles(max?: number) {
+  const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'profiles')
   const open = (more: { readonly connection?: Connect; readonly references?: ProfileReferences } = {}) => {
-    const active = new ActiveModel(new ServerSettings({ directory: directory.path, cipher }))
-    return new Profiles({ directory: path, cipher, active, ...more, ...(max === undefined ? {} : { max }) })
+    const active = new SettingsActiveProfile(new ServerSettings({ directory: directory.path, cipher }))
+    return new LlmProfiles({ directory: path, cipher, active, ...more, ...(max === undefined ? {} : { max }) })
   }
   return { path, open, profiles: open(), [Symbol.dispose]: () => directory[Symbol.dispose]() }
 }
 
-function model(members: Record<string, unknown> = {}): Llm {
+function createLlm(members: Record<string, unknown> = {}): Llm {
   return llm.parse({ model: 'openai/m', api_key: 'sk-secret', base_url: 'https://x.example/v1', ...members })
 }
 
@@ -35,7 +35,7 @@ const summary = {
 }
 
 test('a profile is kept with its secrets, and no secret stands in its file', async () => {
-  using store = await opened()
+  using store = await openProfiles()
   const secrets = {
     aws_secret_access_key: 'secret-1',
     aws_access_key_id: 'secret-2',
@@ -44,18 +44,18 @@ test('a profile is kept with its secrets, and no secret stands in its file', asy
     litellm_extra_body: { token: 'secret-5', password: 987654321, count: 3, visible: 'plain' },
     base_url: 'https://secret-6:secret-7@x.example/v1',
   }
-  await store.profiles.save('p', model(secrets))
+  await store.profiles.save('p', createLlm(secrets))
   const file = join(store.path, 'p.json')
   const text = readFileSync(file, 'utf8')
   expect(text).not.toMatch(/secret-|987654321/)
   expect(text).toContain('"visible": "plain"')
   expect(statSync(file).mode & 0o777).toBe(0o600)
-  expect(await store.open().get('p')).toEqual(model(secrets))
+  expect(await store.open().get('p')).toEqual(createLlm(secrets))
   expect(await store.open().list()).toEqual([{ name: 'p', ...summary, base_url: null }])
 })
 
 test('whatever a model has comes back as it was', async () => {
-  using store = await opened()
+  using store = await openProfiles()
   const name = fc.constantFrom('api_key', 'extra', 'token', '$sealed', 'sealed', 'headers', 'x', '__proto__')
   const { value } = fc.letrec((tie) => ({
     value: fc.oneof(
@@ -69,7 +69,7 @@ test('whatever a model has comes back as it was', async () => {
   }))
   const property = fc.asyncProperty(fc.dictionary(name, value), async (extra) => {
     // What JSON makes of it: a key named __proto__ is a key like any other.
-    const wanted = model({ litellm_extra_body: JSON.parse(JSON.stringify(extra)) })
+    const wanted = createLlm({ litellm_extra_body: JSON.parse(JSON.stringify(extra)) })
     await store.profiles.save('p', wanted)
     expect(await store.profiles.get('p')).toEqual(wanted)
     expect(await store.profiles.list()).toEqual([{ name: 'p', ...summary }])
@@ -78,8 +78,8 @@ test('whatever a model has comes back as it was', async () => {
 })
 
 test('a file that cannot be read is left out of the list, and refused when it is asked for', async () => {
-  using store = await opened()
-  await store.profiles.save('good', model({ api_key: undefined }))
+  using store = await openProfiles()
+  await store.profiles.save('good', createLlm({ api_key: undefined }))
   const broken = {
     cut: '{"schema_version":1,"llm":{',
     later: '{"schema_version":2,"llm":{"model":"m"}}',
@@ -93,31 +93,31 @@ test('a file that cannot be read is left out of the list, and refused when it is
     await expect(store.profiles.get(name)).rejects.toMatchObject({ code: 'bad_request' })
     await expect(store.profiles.activate(name)).rejects.toMatchObject({ code: 'bad_request' })
   }
-  await store.profiles.save('cut', model())
-  expect(await store.profiles.get('cut')).toEqual(model())
+  await store.profiles.save('cut', createLlm())
+  expect(await store.profiles.get('cut')).toEqual(createLlm())
 })
 
 test('a profile of another key stands in the list, and is refused when it is asked for', async () => {
-  using store = await opened()
-  using elsewhere = temporary()
-  await store.profiles.save('p', model())
+  using store = await openProfiles()
+  using elsewhere = temporaryDirectory()
+  await store.profiles.save('p', createLlm())
   const cipher = await Cipher.open({ directory: elsewhere.path, secretKey: undefined })
-  const profiles = new Profiles({ directory: store.path, cipher })
+  const profiles = new LlmProfiles({ directory: store.path, cipher })
   expect(await profiles.list()).toEqual([{ name: 'p', ...summary }])
   await expect(profiles.get('p')).rejects.toMatchObject({ code: 'bad_request' })
 })
 
 test('a file that people wrote is read, its secrets in plain text too', async () => {
-  using store = await opened()
-  await store.profiles.save('any', model())
+  using store = await openProfiles()
+  await store.profiles.save('any', createLlm())
   writeFileSync(join(store.path, 'own.json'), '{"schema_version":1,"llm":{"model":"m","api_key":"k"}}')
   expect(await store.profiles.get('own')).toMatchObject({ model: 'm', api_key: 'k' })
 })
 
 test('one profile too many is refused, a known one can be replaced, also when all come at once', async () => {
-  using store = await opened(3)
+  using store = await openProfiles(3)
   const outcomes = await Promise.allSettled(
-    ['a', 'b', 'a', 'c', 'd', 'b', 'e'].map((name) => store.profiles.save(name, model())),
+    ['a', 'b', 'a', 'c', 'd', 'b', 'e'].map((name) => store.profiles.save(name, createLlm())),
   )
   expect(outcomes.map(({ status }) => status === 'fulfilled')).toEqual([
     true,
@@ -132,68 +132,68 @@ test('one profile too many is refused, a known one can be replaced, also when al
   expect((await store.profiles.list()).map(({ name }) => name)).toEqual(['a', 'b', 'c'])
   expect(await store.profiles.remove('b')).toBe(true)
   expect(await store.profiles.remove('b')).toBe(false)
-  await store.profiles.save('d', model())
+  await store.profiles.save('d', createLlm())
   expect(readdirSync(store.path).sort()).toEqual(['a.json', 'c.json', 'd.json'])
 })
 
 test('the active profile follows a new name, and is none after its removal', async () => {
-  using store = await opened()
+  using store = await openProfiles()
   const { profiles } = store
-  expect([await profiles.active(), await profiles.list()]).toEqual([undefined, []])
+  expect([await profiles.getActiveName(), await profiles.list()]).toEqual([undefined, []])
   await expect(profiles.activate('a')).rejects.toMatchObject({ code: 'not_found' })
-  await profiles.save('a', model())
-  await profiles.save('b', model({ model: 'other' }))
-  expect(await profiles.activate('a')).toEqual(model())
+  await profiles.save('a', createLlm())
+  await profiles.save('b', createLlm({ model: 'other' }))
+  expect(await profiles.activate('a')).toEqual(createLlm())
   await expect(profiles.rename('a', 'b')).rejects.toMatchObject({ code: 'conflict' })
   await expect(profiles.rename('nobody', 'c')).rejects.toMatchObject({ code: 'not_found' })
   await profiles.rename('a', 'a')
   await profiles.rename('a', 'c')
-  expect(await store.open().active()).toBe('c')
+  expect(await store.open().getActiveName()).toBe('c')
   expect(await profiles.get('a')).toBeUndefined()
-  expect(await profiles.get('c')).toEqual(model())
+  expect(await profiles.get('c')).toEqual(createLlm())
   await profiles.rename('b', 'a')
-  expect(await profiles.active()).toBe('c')
+  expect(await profiles.getActiveName()).toBe('c')
   await profiles.remove('c')
-  expect(await store.open().active()).toBeUndefined()
-  await profiles.save('c', model())
-  expect(await profiles.active()).toBeUndefined()
+  expect(await store.open().getActiveName()).toBeUndefined()
+  await profiles.save('c', createLlm())
+  expect(await profiles.getActiveName()).toBeUndefined()
 })
 
 test.each(['', '.hidden', '../up', 'a/b', 'a\0', 'x'.repeat(65), '-a', 'ä', 'a\n'])(
   'the name %j leads to no file',
   async (name) => {
-    using store = await opened()
-    await store.profiles.save('a', model())
+    using store = await openProfiles()
+    await store.profiles.save('a', createLlm())
     expect(await store.profiles.get(name)).toBeUndefined()
     expect(await store.profiles.remove(name)).toBe(false)
     await expect(store.profiles.activate(name)).rejects.toMatchObject({ code: 'not_found' })
-    await expect(store.profiles.save(name, model())).rejects.toMatchObject({ code: 'invalid' })
+    await expect(store.profiles.save(name, createLlm())).rejects.toMatchObject({ code: 'invalid' })
     await expect(store.profiles.rename('a', name)).rejects.toMatchObject({ code: 'invalid' })
     expect(readdirSync(store.path)).toEqual(['a.json'])
   },
 )
 
 test('a save that fails leaves the old profile, and the next one is not held up', async () => {
-  using store = await opened()
-  await store.profiles.save('a', model())
+  using store = await openProfiles()
+  await store.profiles.save('a', createLlm())
   const inTheWay = join(store.path, '.a.json.draft')
   mkdirSync(inTheWay)
-  await expect(store.profiles.save('a', model({ model: 'new' }))).rejects.toThrow()
-  expect(await store.profiles.get('a')).toEqual(model())
+  await expect(store.profiles.save('a', createLlm({ model: 'new' }))).rejects.toThrow()
+  expect(await store.profiles.get('a')).toEqual(createLlm())
   rmdirSync(inTheWay)
-  await store.profiles.save('a', model({ model: 'new' }))
+  await store.profiles.save('a', createLlm({ model: 'new' }))
   expect(await store.profiles.get('a')).toMatchObject({ model: 'new' })
 })
 
 test('a profile that names a connection has its key and address when it is used, and tells when it is gone', async () => {
-  using store = await opened()
+  using store = await openProfiles()
   const connections = new Map([['c', { api_key: 'key-of-c', base_url: 'https://c.example/v1' }]])
   const profiles = store.open({ connection: async (id) => connections.get(id) })
   await profiles.save('p', llm.parse({ model: 'openai/m', provider_connection_id: 'c' }))
-  await profiles.save('own', model({ provider_connection_id: 'c' }))
-  expect(await profiles.usable('p')).toMatchObject({ api_key: 'key-of-c', base_url: 'https://c.example/v1' })
+  await profiles.save('own', createLlm({ provider_connection_id: 'c' }))
+  expect(await profiles.resolve('p')).toMatchObject({ api_key: 'key-of-c', base_url: 'https://c.example/v1' })
   // The address of its own goes before that of the connection; the key is what the connection is for.
-  expect(await profiles.usable('own')).toMatchObject({
+  expect(await profiles.resolve('own')).toMatchObject({
     api_key: 'key-of-c',
     base_url: 'https://x.example/v1',
   })
@@ -202,18 +202,18 @@ test('a profile that names a connection has its key and address when it is used,
   expect(await profiles.list()).toMatchObject([{ name: 'own' }, { name: 'p', ...named }])
   connections.clear()
   expect((await profiles.list())[1]).toMatchObject({ provider_connection_broken: true, api_key_set: false })
-  await expect(profiles.usable('p')).rejects.toMatchObject({ code: 'bad_request' })
-  expect(await profiles.usable('none')).toBeUndefined()
+  await expect(profiles.resolve('p')).rejects.toMatchObject({ code: 'bad_request' })
+  expect(await profiles.resolve('none')).toBeUndefined()
 })
 
 test('without readable settings profiles are listed, renamed and removed, and none is active', async () => {
-  using store = await opened()
+  using store = await openProfiles()
   const { profiles } = store
-  await profiles.save('a', model())
+  await profiles.save('a', createLlm())
   await profiles.activate('a')
   writeFileSync(join(store.path, '..', 'settings.sealed'), 'bm90IGl0')
   const blind = store.open()
-  expect(await blind.active()).toBeUndefined()
+  expect(await blind.getActiveName()).toBeUndefined()
   await blind.rename('a', 'b')
   expect(await blind.list()).toEqual([{ name: 'b', ...summary }])
   await expect(blind.activate('b')).rejects.toMatchObject({ code: 'conflict' })
@@ -221,33 +221,33 @@ test('without readable settings profiles are listed, renamed and removed, and no
 })
 
 test('a rename whose references cannot follow leaves everything as it was', async () => {
-  using store = await opened()
+  using store = await openProfiles()
   const references = {
-    refersTo: async () => ['coder'],
-    renamed: async () => {
+    findReferences: async () => ['coder'],
+    renameReferences: async () => {
       throw new Error('on purpose')
     },
   }
   const profiles = store.open({ references })
-  await profiles.save('a', model())
+  await profiles.save('a', createLlm())
   await profiles.activate('a')
   await expect(profiles.rename('a', 'b')).rejects.toThrow('on purpose')
   expect(await profiles.list()).toEqual([{ name: 'a', ...summary }])
-  expect(await profiles.active()).toBe('a')
+  expect(await profiles.getActiveName()).toBe('a')
 })
 
 test('who names a profile follows its new name, and keeps it from being deleted', async () => {
-  using store = await opened()
+  using store = await openProfiles()
   const users = new Map([['coder', 'a']])
   const profiles = store.open({
     references: {
-      refersTo: async (name) => [...users].filter(([, used]) => used === name).map(([user]) => user),
-      renamed: async (name, newName) => {
+      findReferences: async (name) => [...users].filter(([, used]) => used === name).map(([user]) => user),
+      renameReferences: async (name, newName) => {
         for (const [user, used] of users) if (used === name) users.set(user, newName)
       },
     },
   })
-  await profiles.save('a', model())
+  await profiles.save('a', createLlm())
   await profiles.rename('a', 'b')
   expect(users.get('coder')).toBe('b')
   await expect(profiles.remove('b')).rejects.toMatchObject({

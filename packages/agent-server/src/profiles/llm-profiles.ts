@@ -1,27 +1,27 @@
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { invalid, type Llm, llm, must, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
-import { type Cipher, codeOf, syncDirectory, writeFileDurably } from '@slipway/storage'
+import { invalidInput, type Llm, llm, must, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
+import { type Cipher, errorCode, syncDirectory, writeFileAtomic } from '@slipway/storage'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
 
 const schemaVersion = 1
-const suffix = '.json'
+const fileSuffix = '.json'
 /** Stands where a list does not look. */
-const sealedText = 'sealed'
-const summarised = llm
+const sealedPlaceholder = 'sealed'
+const summarySchema = llm
   .pick({ model: true, base_url: true, api_key: true })
   .extend({ provider_connection_id: llm.shape.model.nullish().catch(undefined) })
 
 /** What a connection to a provider brings into a model that names it. */
-export interface Connection {
+export interface ConnectionCredentials {
   readonly api_key: string
   readonly base_url?: string | undefined
 }
 
 /** Keeps which profile is the active one. */
-export interface ActiveProfile {
+export interface ActiveProfileStore {
   /** The name of the one that was activated last; undefined also when that cannot be read. */
-  profile(): Promise<string | undefined>
+  getName(): Promise<string | undefined>
   /** The model, when given, becomes that of the settings in the same step; no name: none is active. */
   activate(name: string | undefined, model?: Llm): Promise<void>
   /** What was active by its old name is active by its new one. */
@@ -31,18 +31,18 @@ export interface ActiveProfile {
 /** Others that name profiles. */
 export interface ProfileReferences {
   /** The names of those who do. */
-  refersTo(name: string): Promise<readonly string[]>
-  renamed(name: string, newName: string): Promise<void>
+  findReferences(name: string): Promise<readonly string[]>
+  renameReferences(name: string, newName: string): Promise<void>
 }
 
-interface Options {
+interface LlmProfilesOptions {
   readonly directory: string
   readonly cipher: Cipher
   readonly max?: number
   /** Keeps which one is active; without it that is forgotten with the process. */
-  readonly active?: ActiveProfile
+  readonly active?: ActiveProfileStore
   /** The connection of an id; undefined when there is none. */
-  readonly connection?: (id: string) => Promise<Connection | undefined>
+  readonly findConnection?: (id: string) => Promise<ConnectionCredentials | undefined>
   readonly references?: ProfileReferences
 }
 
@@ -51,37 +51,37 @@ interface Options {
  * resolves, and happen one after another. A name that is none is a Problem `invalid` where something would be written, and
  * unknown elsewhere.
  */
-export class Profiles {
+export class LlmProfiles {
   readonly #directory: string
   readonly #cipher: Cipher
   readonly #max: number
-  readonly #active: ActiveProfile
-  readonly #connection: (id: string) => Promise<Connection | undefined>
+  readonly #activeProfile: ActiveProfileStore
+  readonly #findConnection: (id: string) => Promise<ConnectionCredentials | undefined>
   readonly #references: ProfileReferences | undefined
-  #last: Promise<unknown> = Promise.resolve()
+  #queue: Promise<unknown> = Promise.resolve()
 
   /** The directory is made with the first profile. */
-  constructor(options: Options) {
+  constructor(options: LlmProfilesOptions) {
     this.#directory = options.directory
     this.#cipher = options.cipher
     this.#max = options.max ?? 50
-    this.#active = options.active ?? new Remembered()
-    this.#connection = options.connection ?? (async () => undefined)
+    this.#activeProfile = options.active ?? new InMemoryActiveProfile()
+    this.#findConnection = options.findConnection ?? (async () => undefined)
     this.#references = options.references
   }
 
   /** In order of name. No secret is opened; what cannot be read is left out. */
   async list(): Promise<ProfileSummary[]> {
-    const summaries = await Promise.all((await this.#names()).map((name) => this.#summary(name)))
+    const summaries = await Promise.all((await this.#listNames()).map((name) => this.#readSummary(name)))
     return summaries.filter((summary) => summary !== undefined)
   }
 
   /** With its secrets. A Problem `bad_request` when the file is damaged or was sealed with another key. */
   async get(name: string): Promise<Llm | undefined> {
-    const text = await this.#read(name)
+    const text = await this.#readFile(name)
     if (text === undefined) return undefined
     let isOpened = true
-    const value = openSecrets(storedIn(text), (sealed) => {
+    const value = openSecrets(parseStoredLlm(text), (sealed) => {
       const secret = this.#cipher.open(Buffer.from(sealed, 'base64'))
       isOpened &&= secret !== undefined
       return secret === undefined ? undefined : JSON.parse(secret)
@@ -93,9 +93,9 @@ export class Profiles {
 
   /** A Problem `conflict` when it is one too many. */
   async save(name: string, model: Llm): Promise<void> {
-    mustBeName(name, 'name')
-    await this.#alone(async () => {
-      const names = await this.#names()
+    assertProfileName(name, 'name')
+    await this.#runExclusive(async () => {
+      const names = await this.#listNames()
       if (!names.includes(name) && names.length >= this.#max)
         throw new Problem(
           'conflict',
@@ -104,7 +104,7 @@ export class Profiles {
       const sealed = sealSecrets(model, (text) => this.#cipher.seal(text).toString('base64'))
       await mkdir(this.#directory, { recursive: true, mode: 0o700 })
       const file = { schema_version: schemaVersion, llm: sealed }
-      await writeFileDurably(this.#path(name), `${JSON.stringify(file, null, 2)}\n`)
+      await writeFileAtomic(this.#path(name), `${JSON.stringify(file, null, 2)}\n`)
     })
   }
 
@@ -112,20 +112,20 @@ export class Profiles {
    * The same, ready to be asked: with the key and the address of the connection that it names. A Problem `bad_request` besides when
    * there is no such connection.
    */
-  async usable(name: string): Promise<Llm | undefined> {
+  async resolve(name: string): Promise<Llm | undefined> {
     const model = await this.get(name)
     if (model === undefined) return undefined
-    const connected = await this.connected(model)
+    const connected = await this.applyConnection(model)
     if (connected === undefined)
       throw new Problem('bad_request', `The provider connection of the profile ${name} is gone`)
     return connected
   }
 
   /** A model with what the connection that it names brings; undefined when there is no such connection. */
-  async connected(model: Llm): Promise<Llm | undefined> {
+  async applyConnection(model: Llm): Promise<Llm | undefined> {
     const { provider_connection_id: id } = model
     if (typeof id !== 'string') return model
-    const connection = await this.#connection(id)
+    const connection = await this.#findConnection(id)
     if (connection === undefined) return undefined
     const { base_url = connection.base_url } = model
     return { ...model, api_key: connection.api_key, base_url }
@@ -133,7 +133,7 @@ export class Profiles {
 
   /** Whether a model has a key, be it that of its connection. */
   async hasKey(model: Llm): Promise<boolean> {
-    return (await this.connected(model))?.api_key !== undefined
+    return (await this.applyConnection(model))?.api_key !== undefined
   }
 
   /**
@@ -141,23 +141,23 @@ export class Profiles {
    * name is taken.
    */
   async rename(name: string, newName: string): Promise<void> {
-    mustBeName(newName, 'new_name')
-    await this.#alone(async () => {
-      const names = await this.#names()
-      if (!names.includes(name)) throw unknown(name)
+    assertProfileName(newName, 'new_name')
+    await this.#runExclusive(async () => {
+      const names = await this.#listNames()
+      if (!names.includes(name)) throw profileNotFound(name)
       if (name === newName) return
       if (names.includes(newName)) throw new Problem('conflict', `There is a profile ${newName} already`)
       // Asked before anything is done, because the settings may not be readable.
-      const isActive = (await this.#active.profile()) === name
+      const isActive = (await this.#activeProfile.getName()) === name
       // It has both names until nobody uses the old one: what ends on the way leaves no reference to nothing.
-      await writeFileDurably(this.#path(newName), must(await this.#read(name), 'a listed profile'))
+      await writeFileAtomic(this.#path(newName), must(await this.#readFile(name), 'a listed profile'))
       try {
-        await this.#references?.renamed(name, newName)
+        await this.#references?.renameReferences(name, newName)
       } catch (error) {
         await rm(this.#path(newName), { force: true })
         throw error
       }
-      if (isActive) await this.#active.rename(name, newName)
+      if (isActive) await this.#activeProfile.rename(name, newName)
       await rm(this.#path(name), { force: true })
       await syncDirectory(this.#directory)
     })
@@ -165,12 +165,12 @@ export class Profiles {
 
   /** False when there was none. An active one leaves none active. A Problem `conflict` when something refers to it. */
   async remove(name: string): Promise<boolean> {
-    return await this.#alone(async () => {
-      if (!(await this.#names()).includes(name)) return false
-      const [user] = (await this.#references?.refersTo(name)) ?? []
-      if (user !== undefined)
-        throw new Problem('conflict', `The agent profile ${user} uses the profile ${name}`)
-      if ((await this.#active.profile()) === name) await this.#active.activate(undefined)
+    return await this.#runExclusive(async () => {
+      if (!(await this.#listNames()).includes(name)) return false
+      const [referencing] = (await this.#references?.findReferences(name)) ?? []
+      if (referencing !== undefined)
+        throw new Problem('conflict', `The agent profile ${referencing} uses the profile ${name}`)
+      if ((await this.#activeProfile.getName()) === name) await this.#activeProfile.activate(undefined)
       await rm(this.#path(name), { force: true })
       await syncDirectory(this.#directory)
       return true
@@ -178,69 +178,69 @@ export class Profiles {
   }
 
   /** The name of the active profile, undefined when there is none. */
-  async active(): Promise<string | undefined> {
-    const name = await this.#active.profile()
-    return name !== undefined && (await this.#names()).includes(name) ? name : undefined
+  async getActiveName(): Promise<string | undefined> {
+    const name = await this.#activeProfile.getName()
+    return name !== undefined && (await this.#listNames()).includes(name) ? name : undefined
   }
 
   /** Its model becomes that of the settings. Answers the profile. Problems: `not_found`, and `bad_request` as with `get`. */
   async activate(name: string): Promise<Llm> {
-    return await this.#alone(async () => {
+    return await this.#runExclusive(async () => {
       const model = await this.get(name)
-      if (model === undefined) throw unknown(name)
-      await this.#active.activate(name, model)
+      if (model === undefined) throw profileNotFound(name)
+      await this.#activeProfile.activate(name, model)
       return model
     })
   }
 
-  #alone<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(work)
-    this.#last = done.catch(() => {})
-    return done
+  #runExclusive<T>(task: () => Promise<T>): Promise<T> {
+    const result = this.#queue.then(task)
+    this.#queue = result.catch(() => {})
+    return result
   }
 
-  async #names(): Promise<string[]> {
+  async #listNames(): Promise<string[]> {
     try {
       const files = await readdir(this.#directory)
-      const names = files.filter((file) => file.endsWith(suffix)).map((file) => file.slice(0, -suffix.length))
-      return names.filter(isName).sort()
+      const names = files.filter((file) => file.endsWith(fileSuffix)).map((file) => file.slice(0, -fileSuffix.length))
+      return names.filter(isProfileName).sort()
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return []
+      if (errorCode(error) === 'ENOENT') return []
       throw error
     }
   }
 
-  async #summary(name: string): Promise<ProfileSummary | undefined> {
-    const value = openSecrets(storedIn((await this.#read(name)) ?? ''), () => sealedText)
-    const result = summarised.safeParse(value)
+  async #readSummary(name: string): Promise<ProfileSummary | undefined> {
+    const value = openSecrets(parseStoredLlm((await this.#readFile(name)) ?? ''), () => sealedPlaceholder)
+    const result = summarySchema.safeParse(value)
     if (!result.success) return undefined
     const { model, base_url, api_key, provider_connection_id } = result.data
     const connection =
-      provider_connection_id == null ? undefined : await this.#connection(provider_connection_id)
+      provider_connection_id == null ? undefined : await this.#findConnection(provider_connection_id)
     return {
       name,
       model,
-      base_url: base_url === undefined || base_url === sealedText ? null : base_url,
+      base_url: base_url === undefined || base_url === sealedPlaceholder ? null : base_url,
       provider_connection_id: provider_connection_id ?? null,
       provider_connection_broken: provider_connection_id != null && connection === undefined,
       api_key_set: (api_key ?? connection?.api_key) !== undefined,
     }
   }
 
-  async #read(name: string): Promise<string | undefined> {
-    return isName(name) ? await readIfThere(this.#path(name)) : undefined
+  async #readFile(name: string): Promise<string | undefined> {
+    return isProfileName(name) ? await readFileIfExists(this.#path(name)) : undefined
   }
 
   #path(name: string): string {
-    return join(this.#directory, `${name}${suffix}`)
+    return join(this.#directory, `${name}${fileSuffix}`)
   }
 }
 
 /** Keeps which profile is active for as long as the process lives. */
-class Remembered implements ActiveProfile {
+class InMemoryActiveProfile implements ActiveProfileStore {
   #name: string | undefined
 
-  async profile(): Promise<string | undefined> {
+  async getName(): Promise<string | undefined> {
     return this.#name
   }
 
@@ -254,7 +254,7 @@ class Remembered implements ActiveProfile {
 }
 
 /** What a file keeps of a model, as it stands there; undefined when it is damaged or of a later version. */
-function storedIn(text: string): unknown {
+function parseStoredLlm(text: string): unknown {
   try {
     const file: unknown = JSON.parse(text)
     if (typeof file !== 'object' || file === null) return undefined
@@ -264,24 +264,24 @@ function storedIn(text: string): unknown {
   }
 }
 
-async function readIfThere(path: string): Promise<string | undefined> {
+async function readFileIfExists(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8')
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
+    if (errorCode(error) === 'ENOENT') return undefined
     throw error
   }
 }
 
-function isName(name: string): boolean {
+function isProfileName(name: string): boolean {
   return profileName.safeParse(name).success
 }
 
-function mustBeName(name: string, member: string): void {
-  if (!isName(name))
-    throw invalid(['body', member], 'This is no name of a profile', 'string_pattern_mismatch')
+function assertProfileName(name: string, member: string): void {
+  if (!isProfileName(name))
+    throw invalidInput(['body', member], 'This is no name of a profile', 'string_pattern_mismatch')
 }
 
-function unknown(name: string): Problem {
+function profileNotFound(name: string): Problem {
   return new Problem('not_found', `Profile not found: ${name}`)
 }

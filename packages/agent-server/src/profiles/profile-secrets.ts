@@ -3,18 +3,18 @@ import { type Llm, llm, redact } from '@slipway/protocol'
 /**
  * A profile's model as it may be shown: null where a secret stands, stars where an address carries a user and a password.
  */
-export function shown(value: Readonly<Record<string, unknown>>): Record<string, unknown> {
+export function redactLlm(value: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return redact(value) as Record<string, unknown> // a map of a record is a record
 }
 
 /** The same model without what `shown` would hide. */
 export function withoutSecrets(model: Llm): Llm {
-  return llm.parse(copy(model, shown(model), () => undefined))
+  return llm.parse(replaceSecrets(model, redactLlm(model), () => undefined))
 }
 
 /** A copy in which every secret is an object with the member `$sealed`. */
 export function sealSecrets(model: Llm, seal: (text: string) => string): unknown {
-  return copy(model, shown(model), (value) => ({ $sealed: seal(JSON.stringify(value)) }))
+  return replaceSecrets(model, redactLlm(model), (value) => ({ $sealed: seal(JSON.stringify(value)) }))
 }
 
 /** What was sealed, with what `open` makes of each secret. */
@@ -29,14 +29,14 @@ export function openSecrets(value: unknown, open: (sealed: string) => unknown): 
  * A copy with another value for each text and number that is shown otherwise, and for what would be taken for sealed. Members that
  * are undefined are left out.
  */
-function copy(value: unknown, visible: unknown, replace: (value: unknown) => unknown): unknown {
+function replaceSecrets(value: unknown, redacted: unknown, replace: (value: unknown) => unknown): unknown {
   if (typeof value === 'string' || typeof value === 'number')
-    return value === visible ? value : replace(value)
+    return value === redacted ? value : replace(value)
   if (typeof value !== 'object' || value === null) return value
   if ('$sealed' in value) return replace(value)
-  const inner = (name: string | number, member: unknown) =>
-    copy(member, typeof visible === 'object' && visible !== null ? Reflect.get(visible, name) : null, replace)
-  if (Array.isArray(value)) return value.map((item, i) => inner(i, item)).filter((item) => item !== undefined)
-  const members = Object.entries(value).map(([name, member]) => [name, inner(name, member)] as const)
+  const replaceMember = (name: string | number, member: unknown) =>
+    replaceSecrets(member, typeof redacted === 'object' && redacted !== null ? Reflect.get(redacted, name) : null, replace)
+  if (Array.isArray(value)) return value.map((item, i) => replaceMember(i, item)).filter((item) => item !== undefined)
+  const members = Object.entries(value).map(([name, member]) => [name, replaceMember(name, member)] as const)
   return Object.fromEntries(members.filter(([, member]) => member !== undefined))
 }

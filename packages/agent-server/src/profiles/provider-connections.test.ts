@@ -7,21 +7,21 @@ import { expect, test } from 'vitest'
 import { providerConnectionHandlers } from '../handlers/profiles/provider-connections.ts'
 import { sealText } from '../secrets/sealed-text.ts'
 import { ServerSettings } from '../settings/server-settings.ts'
-import { served } from '../testing/test-server.ts'
-import { Profiles } from './llm-profiles.ts'
+import { openTestServer } from '../testing/test-server.ts'
+import { LlmProfiles } from './llm-profiles.ts'
 import { isConnectionUsed, ProviderConnections } from './provider-connections.ts'
 
 const path = '/api/llm/provider-connections'
 const canary = 'sk-canary-4711-4711'
-const given = { display_name: 'Mine', provider: 'openai', api_key: canary, base_url: 'https://x.example/v1' }
+const newConnection = { display_name: 'Mine', provider: 'openai', api_key: canary, base_url: 'https://x.example/v1' }
 
 /** The routes with the profiles and the settings that may name connections. */
-async function opened(max?: number) {
+async function openServer(max?: number) {
   let at = 1_000_000
-  const stores: { connections?: ProviderConnections; profiles?: Profiles; settings?: ServerSettings } = {}
-  const server = await served(providerConnectionRoutes, ({ directory, cipher }) => {
+  const stores: { connections?: ProviderConnections; profiles?: LlmProfiles; settings?: ServerSettings } = {}
+  const server = await openTestServer(providerConnectionRoutes, ({ directory, cipher }) => {
     const settings = new ServerSettings({ directory, cipher })
-    const profiles = new Profiles({ directory: join(directory, 'profiles'), cipher })
+    const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher })
     const connections = new ProviderConnections({
       path: join(directory, 'connections.sealed'),
       cipher,
@@ -38,7 +38,7 @@ async function opened(max?: number) {
   const { connections, profiles, settings } = stores
   if (connections === undefined || profiles === undefined || settings === undefined) throw new Error()
   const add = async (body: object = {}) => {
-    const { json } = await server.call('POST', path, { ...given, ...body })
+    const { json } = await server.call('POST', path, { ...newConnection, ...body })
     return String(Object(json).id)
   }
   return {
@@ -53,11 +53,11 @@ async function opened(max?: number) {
 }
 
 test('a connection is made, listed, changed and deleted, and its key is in no answer, log or file', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call } = server
   expect(await call('GET', path)).toEqual({ status: 200, json: [] })
-  const made = await call('POST', path, given)
-  const { api_key: _, ...shown } = given
+  const made = await call('POST', path, newConnection)
+  const { api_key: _, ...shown } = newConnection
   const times = { created_at: expect.any(Number), updated_at: expect.any(Number) }
   expect(made).toEqual({
     status: 201,
@@ -82,29 +82,29 @@ test('a connection is made, listed, changed and deleted, and its key is in no an
     expect(await call(method, `${path}/${id}`, body)).toMatchObject({ status: 404 })
   expect(await server.connections.resolve(id)).toBeUndefined()
   expect(await call('GET', path)).toMatchObject({ json: [{ display_name: 'Second' }] })
-  expect(await server.traces()).not.toMatch(/canary|sk-other/)
+  expect(await server.collectOutput()).not.toMatch(/canary|sk-other/)
 })
 
 test('a key is replaced, also by one that is sealed for this server, and never taken away', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call, cipher, connections } = server
   const id = await server.add()
   await call('PATCH', `${path}/${id}`, { api_key: sealText(cipher, 'sk-new-1') })
-  expect(await connections.resolve(id)).toEqual({ api_key: 'sk-new-1', base_url: given.base_url })
+  expect(await connections.resolve(id)).toEqual({ api_key: 'sk-new-1', base_url: newConnection.base_url })
   const sealed = await server.add({ api_key: sealText(cipher, canary) })
   expect(await connections.resolve(sealed)).toMatchObject({ api_key: canary })
   for (const api_key of [null, '', '  ', '**********', '<redacted>', 'slipway-sealed-AAAA', 5, [canary]]) {
     const refused = await call('PATCH', `${path}/${id}`, { api_key })
     expect(refused).toMatchObject({ status: 422, json: { detail: [{ loc: ['body', 'api_key'] }] } })
-    expect(await call('POST', path, { ...given, api_key })).toMatchObject({ status: 422 })
+    expect(await call('POST', path, { ...newConnection, api_key })).toMatchObject({ status: 422 })
   }
   expect(await connections.resolve(id)).toMatchObject({ api_key: 'sk-new-1' })
   expect(await connections.list()).toHaveLength(2)
-  expect(await server.traces()).not.toMatch(/canary|sk-new/)
+  expect(await server.collectOutput()).not.toMatch(/canary|sk-new/)
 })
 
 test('members that are wrong or unknown are refused with their place, and nothing changes', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call } = server
   const id = await server.add()
   const before = await readFile(server.file)
@@ -124,7 +124,7 @@ test('members that are wrong or unknown are refused with their place, and nothin
   ]
   for (const [members, loc] of bad) {
     for (const answer of [
-      await call('POST', path, { ...given, ...members }),
+      await call('POST', path, { ...newConnection, ...members }),
       await call('PATCH', `${path}/${id}`, members),
     ])
       expect([members, answer]).toMatchObject([members, { status: 422, json: { detail: [{ loc }] } }])
@@ -133,42 +133,42 @@ test('members that are wrong or unknown are refused with their place, and nothin
     expect(await call('PATCH', `${path}/${id}`, body)).toMatchObject({ status: 422 })
     expect(await call('POST', path, body)).toMatchObject({ status: 422 })
   }
-  expect(await server.raw('POST', path, `{"api_key": "${canary}`)).toMatchObject({ status: 422 })
+  expect(await server.callRaw('POST', path, `{"api_key": "${canary}`)).toMatchObject({ status: 422 })
   expect(await readFile(server.file)).toEqual(before)
-  expect(await server.traces()).not.toContain('canary')
+  expect(await server.collectOutput()).not.toContain('canary')
 })
 
 test('there are no more connections than the limit, however many are made at once', async () => {
-  await using server = await opened(3)
-  const answers = await Promise.all(Array.from({ length: 8 }, () => server.call('POST', path, given)))
+  await using server = await openServer(3)
+  const answers = await Promise.all(Array.from({ length: 8 }, () => server.call('POST', path, newConnection)))
   expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 409, 409, 409, 409, 409])
   expect(await server.connections.list()).toHaveLength(3)
 })
 
 test('a connection that a profile or the settings name is not deleted, and gives them its key and address', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call, profiles, settings } = server
   const [one, two] = [await server.add(), await server.add()]
   await profiles.save('p', llm.parse({ model: 'openai/m', provider_connection_id: one }))
-  await settings.change((kept) => ({
+  await settings.modify((kept) => ({
     ...kept,
     agent_settings: { llm: { model: 'openai/m', provider_connection_id: two } },
   }))
   for (const id of [one, two]) expect(await call('DELETE', `${path}/${id}`)).toMatchObject({ status: 409 })
   await profiles.remove('p')
-  await settings.change((kept) => ({ ...kept, agent_settings: {} }))
+  await settings.modify((kept) => ({ ...kept, agent_settings: {} }))
   for (const id of [one, two]) expect(await call('DELETE', `${path}/${id}`)).toMatchObject({ status: 200 })
 })
 
 test('of two who delete a connection at once one is told that it is gone', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const id = await server.add()
   const answers = await Promise.all([1, 2, 3].map(() => server.call('DELETE', `${path}/${id}`)))
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 404, 404])
 })
 
 test('a key in the parameters of an address is not shown', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const id = await server.add({ base_url: `https://x.example/v1?api_key=${canary}` })
   expect(await server.call('GET', path)).toMatchObject({
     json: [{ base_url: 'https://x.example/v1?api_key=****' }],
@@ -179,7 +179,7 @@ test('a key in the parameters of an address is not shown', async () => {
 })
 
 test('what was acknowledged is there for who opens the file anew; another key makes a conflict of it', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const id = await server.add()
   const options = { path: server.file, isUsed: async () => false }
   const again = new ProviderConnections({ ...options, cipher: server.cipher })
@@ -188,16 +188,16 @@ test('what was acknowledged is there for who opens the file anew; another key ma
   const cipher = await Cipher.open({ directory: server.directory, secretKey: undefined })
   const closed = new ProviderConnections({ ...options, cipher })
   await expect(closed.list()).rejects.toMatchObject({ code: 'conflict' })
-  await expect(closed.add({ ...given })).rejects.toMatchObject({ code: 'conflict' })
+  await expect(closed.add({ ...newConnection })).rejects.toMatchObject({ code: 'conflict' })
   expect(await again.list()).toHaveLength(1)
 })
 
 test('any text is a name, and any JSON is an answer below 500', { timeout: 60_000 }, async () => {
-  await using server = await opened(10_000)
+  await using server = await openServer(10_000)
   const text = fc.string({ minLength: 1, maxLength: 128, unit: 'binary' }).filter((t) => t.trim() !== '')
   await fc.assert(
     fc.asyncProperty(text, fc.jsonValue(), fc.string(), async (name, body, id) => {
-      const made = await server.call('POST', path, { ...given, display_name: name })
+      const made = await server.call('POST', path, { ...newConnection, display_name: name })
       expect(made).toMatchObject({ status: 201, json: { display_name: name } })
       expect((await server.call('POST', path, body)).status).toBeLessThan(500)
       const other = `${path}/${encodeURIComponent(id) || 'x'}`

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import {
-  invalid,
+  invalidInput,
   must,
   type NewProviderConnection,
   Problem,
@@ -10,14 +10,14 @@ import {
   redact,
 } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import { KeptFile } from '../documents/json-file.ts'
-import { openTexts } from '../secrets/sealed-text.ts'
+import { JsonFile } from '../documents/json-file.ts'
+import { openSealedTexts } from '../secrets/sealed-text.ts'
 import type { ServerSettings } from '../settings/server-settings.ts'
-import type { Connection, Profiles } from './llm-profiles.ts'
+import type { ConnectionCredentials, LlmProfiles } from './llm-profiles.ts'
 
-type Kept = Omit<ProviderConnection, 'api_key_set'> & { readonly api_key: string }
+type StoredConnection = Omit<ProviderConnection, 'api_key_set'> & { readonly api_key: string }
 
-interface Options {
+interface ProviderConnectionsOptions {
   readonly path: string
   readonly cipher: Cipher
   /** Whether an LLM profile or the settings name this connection. */
@@ -32,54 +32,54 @@ interface Options {
  * disk when their promise resolves. A file that cannot be read is a Problem `conflict` of every method.
  */
 export class ProviderConnections {
-  readonly #options: Options
+  readonly #options: ProviderConnectionsOptions
   readonly #max: number
-  readonly #file: KeptFile<readonly Kept[]>
+  readonly #file: JsonFile<readonly StoredConnection[]>
 
   /** The file is made with the first connection. */
-  constructor(options: Options) {
+  constructor(options: ProviderConnectionsOptions) {
     this.#options = options
     this.#max = options.max ?? 64
-    this.#file = new KeptFile({ path: options.path, empty: [], parse: parsed, cipher: options.cipher })
+    this.#file = new JsonFile({ path: options.path, empty: [], parse: parseConnections, cipher: options.cipher })
   }
 
   /** The oldest first. */
   async list(): Promise<ProviderConnection[]> {
-    return (await this.#file.read()).map(shown)
+    return (await this.#file.read()).map(toPublicConnection)
   }
 
   /** What a model that names this connection is reached with; undefined when there is none of this id. */
-  async resolve(id: string): Promise<Connection | undefined> {
+  async resolve(id: string): Promise<ConnectionCredentials | undefined> {
     const found = (await this.#file.read()).find((one) => one.id === id)
     return found === undefined ? undefined : { api_key: found.api_key, base_url: found.base_url ?? undefined }
   }
 
   /** Problems: `conflict` when it is one too many, `invalid` for a key that is none. */
   async add(connection: NewProviderConnection): Promise<ProviderConnection> {
-    const api_key = this.#key(connection.api_key)
-    const at = this.#seconds()
-    const added = { ...connection, api_key, id: randomUUID(), created_at: at, updated_at: at }
-    await this.#file.change((all) => {
+    const api_key = this.#parseKey(connection.api_key)
+    const now = this.#nowSeconds()
+    const connectionRow = { ...connection, api_key, id: randomUUID(), created_at: now, updated_at: now }
+    await this.#file.update((all) => {
       if (all.length >= this.#max)
         throw new Problem(
           'conflict',
           `There are ${all.length} connections, and no more than ${this.#max} may be`,
         )
-      return [...all, added]
+      return [...all, connectionRow]
     })
-    return shown(added)
+    return toPublicConnection(connectionRow)
   }
 
   /** Members that are not given stay. Problems: `not_found`, `invalid` for a key that is none. */
-  async change(id: string, change: ProviderConnectionChange): Promise<ProviderConnection> {
-    const given = change.api_key === undefined ? change : { ...change, api_key: this.#key(change.api_key) }
-    const all = await this.#file.change((all) => {
-      if (!all.some((one) => one.id === id)) throw unknown(id)
+  async update(id: string, change: ProviderConnectionChange): Promise<ProviderConnection> {
+    const resolvedChange = change.api_key === undefined ? change : { ...change, api_key: this.#parseKey(change.api_key) }
+    const all = await this.#file.update((all) => {
+      if (!all.some((one) => one.id === id)) throw connectionNotFound(id)
       return all.map((one) =>
-        one.id === id ? { ...one, ...withoutUndefined(given), updated_at: this.#seconds() } : one,
+        one.id === id ? { ...one, ...definedMembers(resolvedChange), updated_at: this.#nowSeconds() } : one,
       )
     })
-    return shown(
+    return toPublicConnection(
       must(
         all.find((one) => one.id === id),
         'the changed connection',
@@ -89,26 +89,26 @@ export class ProviderConnections {
 
   /** Answers what it was. Problems: `not_found`, and `conflict` while something names it. */
   async remove(id: string): Promise<ProviderConnection> {
-    let removed: Kept | undefined
-    await this.#file.change(async (all) => {
+    let removed: StoredConnection | undefined
+    await this.#file.update(async (all) => {
       removed = all.find((one) => one.id === id)
-      if (removed === undefined) throw unknown(id)
+      if (removed === undefined) throw connectionNotFound(id)
       if (await this.#options.isUsed(id))
         throw new Problem('conflict', 'An LLM profile or the settings use this connection')
       return all.filter((one) => one !== removed)
     })
-    return shown(must(removed, 'the removed connection'))
+    return toPublicConnection(must(removed, 'the removed connection'))
   }
 
   /** A key in clear, of one that was given in clear or sealed. A mask and a blank are none. */
-  #key(given: string): string {
-    const place = ['body', 'api_key']
-    const key = String(openTexts(this.#options.cipher, given, place)).trim()
+  #parseKey(input: string): string {
+    const loc = ['body', 'api_key']
+    const key = String(openSealedTexts(this.#options.cipher, input, loc)).trim()
     if (key !== '' && !/^\*+$/.test(key) && key !== '<redacted>') return key
-    throw invalid(place, 'A connection has a key: this is none')
+    throw invalidInput(loc, 'A connection has a key: this is none')
   }
 
-  #seconds(): number {
+  #nowSeconds(): number {
     return Math.floor((this.#options.now?.() ?? Date.now()) / 1000)
   }
 }
@@ -116,29 +116,29 @@ export class ProviderConnections {
 /** Whether an LLM profile that can be read, or the model of the settings, names a connection. */
 export async function isConnectionUsed(
   id: string,
-  by: { readonly profiles: Pick<Profiles, 'list'>; readonly settings: Pick<ServerSettings, 'agent'> },
+  by: { readonly profiles: Pick<LlmProfiles, 'list'>; readonly settings: Pick<ServerSettings, 'getAgentSettings'> },
 ): Promise<boolean> {
   if ((await by.profiles.list()).some((profile) => profile.provider_connection_id === id)) return true
-  return (await by.settings.agent()).llm.provider_connection_id === id
+  return (await by.settings.getAgentSettings()).llm.provider_connection_id === id
 }
 
-function parsed(value: unknown): readonly Kept[] {
+function parseConnections(value: unknown): readonly StoredConnection[] {
   if (!Array.isArray(value)) throw new Error('a list of connections is expected')
   return value.map((item: unknown) => {
     const api_key: unknown = Object(item).api_key
     if (typeof api_key !== 'string') throw new Error('a connection has no key')
-    const { api_key_set: _, ...kept } = providerConnection.parse({ ...Object(item), api_key_set: true })
-    return { ...kept, api_key }
+    const { api_key_set: _, ...connection } = providerConnection.parse({ ...Object(item), api_key_set: true })
+    return { ...connection, api_key }
   })
 }
 
-function shown({ api_key: _, ...connection }: Kept): ProviderConnection {
+function toPublicConnection({ api_key: _, ...connection }: StoredConnection): ProviderConnection {
   // An address may carry a key among its parameters.
   const base_url = connection.base_url === null ? null : String(redact(connection.base_url))
   return { ...connection, base_url, api_key_set: true }
 }
 
-function withoutUndefined(change: ProviderConnectionChange) {
+function definedMembers(change: ProviderConnectionChange) {
   const { display_name, provider, api_key, base_url } = change
   return {
     ...(display_name === undefined ? {} : { display_name }),
@@ -148,6 +148,6 @@ function withoutUndefined(change: ProviderConnectionChange) {
   }
 }
 
-function unknown(id: string): Problem {
+function connectionNotFound(id: string): Problem {
   return new Problem('not_found', `Provider connection not found: ${id.slice(0, 100)}`)
 }

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { validate } from './validate-llm.ts'
+import { validateLlm } from './validate-llm.ts'
 
 test('a provider that takes the question and never answers is given up after the limit, which is no fault of the settings', async () => {
   let asked = 0
@@ -20,8 +20,8 @@ test('a provider that takes the question and never answers is given up after the
     num_retries: 9,
   })
   const { signal } = new AbortController()
-  expect(await validate(model, signal, { limitMs: 300 })).toEqual({ valid: true, error: null })
+  expect(await validateLlm(model, signal, { limitMs: 300 })).toEqual({ valid: true, error: null })
   expect(asked).toBe(1)
-  expect(await validate(model, AbortSignal.abort())).toEqual({ valid: true, error: null })
+  expect(await validateLlm(model, AbortSignal.abort())).toEqual({ valid: true, error: null })
   silent.close()
 })

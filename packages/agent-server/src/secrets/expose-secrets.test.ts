@@ -1,8 +1,8 @@
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { temporary } from '../testing/fixtures.ts'
-import { exposed, mask, masked } from './expose-secrets.ts'
-import { openTexts, sealText } from './sealed-text.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { exposeSecrets, redactedText, redactSecrets } from './expose-secrets.ts'
+import { openSealedTexts, sealText } from './sealed-text.ts'
 
 const value = {
   text: 'plain',
@@ -24,28 +24,28 @@ const value = {
 }
 
 test('what says which kind of secret stands in a place is shown, and nothing else of it', () => {
-  expect(masked(value, mask)).toEqual({
+  expect(redactSecrets(value, redactedText)).toEqual({
     text: 'plain',
-    api_key: mask,
+    api_key: redactedText,
     count: 5,
-    env: { PASSWORD: mask, ON: true, NAME: mask },
+    env: { PASSWORD: redactedText, ON: true, NAME: redactedText },
     auth: {
       strategy: 'oauth2',
       type: 'oauth',
       scopes: ['a'],
-      client_secret: mask,
-      state: { tokens: { x: mask } },
+      client_secret: redactedText,
+      state: { tokens: { x: redactedText } },
     },
     secrets: {
-      A: { kind: 'StaticSecret', value: mask, description: 'd' },
-      B: { kind: 'LookupSecret', url: 'https://****@h/?key=****', headers: { H: mask } },
-      C: mask,
+      A: { kind: 'StaticSecret', value: redactedText, description: 'd' },
+      B: { kind: 'LookupSecret', url: 'https://****@h/?key=****', headers: { H: redactedText } },
+      C: redactedText,
     },
   })
 })
 
 test('sealed secrets come back as they were: numbers as numbers, halves of characters, what looks sealed', async () => {
-  using place = temporary()
+  using place = temporaryDirectory()
   const cipher = await Cipher.open({ directory: place.path, secretKey: undefined })
   const odd = {
     ...value,
@@ -54,13 +54,13 @@ test('sealed secrets come back as they were: numbers as numbers, halves of chara
     looks: 'slipway-sealed-x',
     list: ['slipway-sealed-'],
   }
-  const sent = exposed(odd, 'encrypted', { cipher, stars: null })
+  const sent = exposeSecrets(odd, 'encrypted', { cipher, placeholder: null })
   expect(sent.env).toMatchObject({ PASSWORD: expect.stringMatching(/^slipway-sealed-/), ON: true })
-  expect(openTexts(cipher, JSON.parse(JSON.stringify(sent)), [])).toEqual(odd)
+  expect(openSealedTexts(cipher, JSON.parse(JSON.stringify(sent)), [])).toEqual(odd)
 })
 
 test('a token that was cut or changed is refused with its place, and so is none', async () => {
-  using place = temporary()
+  using place = temporaryDirectory()
   const cipher = await Cipher.open({ directory: place.path, secretKey: undefined })
   const token = sealText(cipher, 'x')
   const cases = [
@@ -70,7 +70,7 @@ test('a token that was cut or changed is refused with its place, and so is none'
     'slipway-sealed-é',
   ]
   for (const text of cases)
-    expect(() => openTexts(cipher, { a: [text] }, ['body'])).toThrowError(
+    expect(() => openSealedTexts(cipher, { a: [text] }, ['body'])).toThrowError(
       expect.objectContaining({ faults: [expect.objectContaining({ loc: ['body', 'a', 0] })] }),
     )
 })

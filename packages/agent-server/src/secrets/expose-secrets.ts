@@ -1,81 +1,81 @@
 import { Problem, redact } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import { looksSealed, sealText } from './sealed-text.ts'
+import { isSealedText, sealText } from './sealed-text.ts'
 
 /** How secrets leave the server: not at all, as opaque tokens that it takes back, or as they are. */
 export type Exposure = 'masked' | 'encrypted' | 'plaintext'
 
 /** What stands where a secret's value stands. */
-export const mask = '**********'
+export const redactedText = '**********'
 
-const exposures: Readonly<Record<string, Exposure>> = {
+const exposureByHeader: Readonly<Record<string, Exposure>> = {
   encrypted: 'encrypted',
   true: 'encrypted',
   plaintext: 'plaintext',
 }
 
 /** What the header `X-Expose-Secrets` asks for; a Problem `bad_request` when that is nothing that is known. */
-export function exposureOf(header: string | undefined): Exposure {
-  const word = header?.trim().toLowerCase() ?? ''
-  const exposure = word === '' ? 'masked' : Object.hasOwn(exposures, word) ? exposures[word] : undefined
+export function parseExposure(header: string | undefined): Exposure {
+  const value = header?.trim().toLowerCase() ?? ''
+  const exposure = value === '' ? 'masked' : Object.hasOwn(exposureByHeader, value) ? exposureByHeader[value] : undefined
   if (exposure !== undefined) return exposure
   throw new Problem('bad_request', 'X-Expose-Secrets is one of encrypted, plaintext and true')
 }
 
-type Json = Readonly<Record<string, unknown>>
+type JsonObject = Readonly<Record<string, unknown>>
 
 /** A copy for a caller. `stars` is what a masked secret looks like. */
-export function exposed(
-  value: Json,
+export function exposeSecrets(
+  value: JsonObject,
   exposure: Exposure,
-  { cipher, stars }: { readonly cipher: Cipher; readonly stars: string | null },
+  { cipher, placeholder }: { readonly cipher: Cipher; readonly placeholder: string | null },
 ): Record<string, unknown> {
   if (exposure === 'plaintext') return { ...value }
-  const visible = masked(value, stars)
-  if (exposure === 'masked') return visible
-  return sealed(value, visible, cipher) as Record<string, unknown> // a map stays one
+  const redacted = redactSecrets(value, placeholder)
+  if (exposure === 'masked') return redacted
+  return sealRedacted(value, redacted, cipher) as Record<string, unknown> // a map stays one
 }
 
 /** A copy without secrets: what `redact` hides, except the words in such places that say what kind of secret stands there. */
-export function masked(value: Json, stars: string | null): Record<string, unknown> {
-  return withWords(redact(value, stars), value, '') as Record<string, unknown> // a map stays one
+export function redactSecrets(value: JsonObject, placeholder: string | null): Record<string, unknown> {
+  return restoreDescriptiveMembers(redact(value, placeholder), value, '') as Record<string, unknown> // a map stays one
 }
 
 /** How a server is told who is calling, without what it is told. */
-const authWords = ['strategy', 'type', 'header_name', 'client_auth_method', 'scopes']
+const descriptiveAuthMembers = ['strategy', 'type', 'header_name', 'client_auth_method', 'scopes']
 
-function withWords(visible: unknown, value: unknown, name: string): unknown {
-  if (Array.isArray(value)) return value.map((item, at) => withWords(below(visible, at), item, ''))
-  if (typeof value !== 'object' || value === null) return visible
+function restoreDescriptiveMembers(redacted: unknown, value: unknown, name: string): unknown {
+  if (Array.isArray(value)) return value.map((item, at) => restoreDescriptiveMembers(getMember(redacted, at), item, ''))
+  if (typeof value !== 'object' || value === null) return redacted
   const isSource = name === 'secrets'
   const members = Object.entries(value).map(([member, inner]) => {
-    const shown = below(visible, member)
-    if (name === 'auth' && authWords.includes(member)) return [member, inner]
-    return [member, isSource ? source(shown, inner) : withWords(shown, inner, member)]
+    const redactedMember = getMember(redacted, member)
+    if (name === 'auth' && descriptiveAuthMembers.includes(member)) return [member, inner]
+    return [member, isSource ? redactSecretSource(redactedMember, inner) : restoreDescriptiveMembers(redactedMember, inner, member)]
   })
   return Object.fromEntries(members)
 }
 
 /** Of where a secret comes from only the value, the headers and what is secret in the address are hidden. */
-function source(visible: unknown, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || !('kind' in value)) return visible
+function redactSecretSource(redacted: unknown, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || !('kind' in value)) return redacted
   const { kind, description, url } = { description: undefined, url: undefined, ...value }
-  const words = Object.entries({ kind, description, ...(redact({ url }, null) as object) })
-  return { ...Object(visible), ...Object.fromEntries(words.filter(([, word]) => word !== undefined)) }
+  const descriptiveMembers = Object.entries({ kind, description, ...(redact({ url }, null) as object) })
+  return { ...Object(redacted), ...Object.fromEntries(descriptiveMembers.filter(([, word]) => word !== undefined)) }
 }
 
-function below(value: unknown, name: string | number): unknown {
+function getMember(value: unknown, name: string | number): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 
 /** What is shown otherwise than it is, sealed; and what would be taken for sealed when it comes back. */
-function sealed(value: unknown, visible: unknown, cipher: Cipher): unknown {
+function sealRedacted(value: unknown, redacted: unknown, cipher: Cipher): unknown {
   if (typeof value === 'string')
-    return value === visible && !looksSealed(value) ? value : sealText(cipher, value)
-  if (typeof value === 'number') return value === visible ? value : sealText(cipher, value)
-  if (Array.isArray(value)) return value.map((item, at) => sealed(item, below(visible, at), cipher))
+    return value === redacted && !isSealedText(value) ? value : sealText(cipher, value)
+  if (typeof value === 'number') return value === redacted ? value : sealText(cipher, value)
+  if (Array.isArray(value)) return value.map((item, at) => sealRedacted(item, getMember(redacted, at), cipher))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, sealed(member, below(visible, name), cipher)]),
+    Object.entries(value).map(([name, member]) => [name, sealRedacted(member, getMember(redacted, name), cipher)]),
   )
 }

@@ -1,31 +1,31 @@
 import { join } from 'node:path'
 import { Problem, type SecretItem, secretName } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import { KeptFile } from '../documents/json-file.ts'
+import { JsonFile } from '../documents/json-file.ts'
 
-interface Kept {
+interface StoredSecret {
   readonly value: string
   readonly description?: string | undefined
 }
-type All = Readonly<Record<string, Kept>>
+type StoredSecrets = Readonly<Record<string, StoredSecret>>
 
 const maxSecrets = 1_000
 /** All together are in memory, and written as a whole. */
 const maxCharacters = 4_000_000
-const path = /^\/api\/settings\/secrets\/([^/?#]+)$/
+const secretPathPattern = /^\/api\/settings\/secrets\/([^/?#]+)$/
 
 /**
  * The secrets of the server's user by name: one sealed file. A change is on the disk when its promise resolves. What is damaged or was
  * sealed with another key is a Problem `conflict`.
  */
 export class ServerSecrets {
-  readonly #file: KeptFile<All>
+  readonly #file: JsonFile<StoredSecrets>
 
   constructor({ directory, cipher }: { readonly directory: string; readonly cipher: Cipher }) {
-    this.#file = new KeptFile({
+    this.#file = new JsonFile({
       path: join(directory, 'secrets.sealed'),
       empty: {},
-      parse: secretsOf,
+      parse: parseSecrets,
       cipher,
     })
   }
@@ -36,14 +36,14 @@ export class ServerSecrets {
     return all.map(([name, { description = null }]) => ({ name, description }))
   }
 
-  async value(name: string): Promise<string | undefined> {
+  async getValue(name: string): Promise<string | undefined> {
     const all = await this.#file.read()
     return Object.hasOwn(all, name) ? all[name]?.value : undefined
   }
 
   /** One of the same name is replaced. Problems: `conflict` when it is one too many, `too_large`. */
-  async save(name: string, secret: Kept): Promise<void> {
-    await this.#file.change((all) => {
+  async save(name: string, secret: StoredSecret): Promise<void> {
+    await this.#file.update((all) => {
       if (!Object.hasOwn(all, name) && Object.keys(all).length >= maxSecrets)
         throw new Problem('conflict', `There are ${maxSecrets} secrets, and no more may be`)
       const next = { ...all, [name]: secret }
@@ -55,24 +55,24 @@ export class ServerSecrets {
 
   /** False when there was none. */
   async remove(name: string): Promise<boolean> {
-    let wasThere = false
-    await this.#file.change((all) => {
-      wasThere = Object.hasOwn(all, name)
-      return wasThere ? Object.fromEntries(Object.entries(all).filter(([other]) => other !== name)) : all
+    let existed = false
+    await this.#file.update((all) => {
+      existed = Object.hasOwn(all, name)
+      return existed ? Object.fromEntries(Object.entries(all).filter(([other]) => other !== name)) : all
     })
-    return wasThere
+    return existed
   }
 }
 
 /** The name of the secret that an address on this server stands for: `/api/settings/secrets/NAME`. */
-export function secretOfPath(url: string): string | undefined {
-  const [, encoded] = path.exec(url) ?? []
+export function parseSecretPath(url: string): string | undefined {
+  const [, encoded] = secretPathPattern.exec(url) ?? []
   if (encoded === undefined) return undefined
-  const name = decoded(encoded)
+  const name = decodeOrEmpty(encoded)
   return secretName.safeParse(name).success ? name : undefined
 }
 
-function decoded(text: string): string {
+function decodeOrEmpty(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
@@ -80,9 +80,9 @@ function decoded(text: string): string {
   }
 }
 
-function secretsOf(value: unknown): All {
+function parseSecrets(value: unknown): StoredSecrets {
   if (typeof value !== 'object' || value === null) throw new Error('these are no secrets')
-  const entries = Object.entries(value).map(([name, secret]): [string, Kept] => {
+  const entries = Object.entries(value).map(([name, secret]): [string, StoredSecret] => {
     const { value: text, description }: Record<string, unknown> = { ...secret }
     if (typeof text !== 'string') throw new Error('this is no secret')
     return [name, { value: text, ...(typeof description === 'string' ? { description } : {}) }]

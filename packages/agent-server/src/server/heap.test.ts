@@ -1,23 +1,23 @@
 import { expect, test } from 'vitest'
-import { giveBack, giveBackWhenCalm } from './heap.ts'
+import { collectGarbage, shrinkHeapWhenIdle } from './heap.ts'
 
-function garbage(): number {
+function createGarbage(): number {
   const held = Array.from({ length: 400_000 }, (_, i) => ({ text: `number ${i}`, more: [i] }))
   return held.length
 }
 
 test('memory that is needed no more is given back', () => {
-  garbage()
+  createGarbage()
   const before = process.memoryUsage()
-  giveBack()
+  collectGarbage()
   const after = process.memoryUsage()
   expect(after.heapUsed).toBeLessThan(before.heapUsed)
   expect(after.heapTotal).toBeLessThan(before.heapTotal)
 })
 
 test('it happens by itself in a calm second', async () => {
-  garbage()
+  createGarbage()
   const before = process.memoryUsage().heapTotal
-  using _ = giveBackWhenCalm()
+  using _ = shrinkHeapWhenIdle()
   await expect.poll(() => process.memoryUsage().heapTotal, { timeout: 20_000 }).toBeLessThan(before)
 })

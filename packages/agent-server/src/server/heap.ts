@@ -2,15 +2,15 @@ import { performance } from 'node:perf_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-const lookEveryMs = 1_000
+const checkIntervalMs = 1_000
 /** Of a second in which nobody is kept waiting by a short stop. */
-const calmShare = 0.05
+const maxIdleUtilization = 0.05
 
 /**
  * Lets the heap double before all of it is looked through again: V8 lets a small one grow by a fraction, and the buffers of pages, which are
  * outside of it, count. To be called before anything is loaded.
  */
-export function growFreely(): void {
+export function relaxHeapGrowth(): void {
   setFlagsFromString('--heap-growing-percent=100')
 }
 
@@ -20,23 +20,23 @@ export function growFreely(): void {
  * found by looking at little, and grows when what is made lives longer. The process stands still for about a tenth of a second. Ends
  * by itself and keeps no process alive.
  */
-export function giveBackWhenCalm(): Disposable {
-  let before = performance.eventLoopUtilization()
+export function shrinkHeapWhenIdle(): Disposable {
+  let previous = performance.eventLoopUtilization()
   const timer = setInterval(() => {
-    const now = performance.eventLoopUtilization()
-    const { utilization } = performance.eventLoopUtilization(now, before)
-    before = now
-    if (utilization > calmShare) return
+    const current = performance.eventLoopUtilization()
+    const { utilization } = performance.eventLoopUtilization(current, previous)
+    previous = current
+    if (utilization > maxIdleUtilization) return
     clearInterval(timer)
-    giveBack()
-  }, lookEveryMs).unref()
+    collectGarbage()
+  }, checkIntervalMs).unref()
   return { [Symbol.dispose]: () => clearInterval(timer) }
 }
 
 /** The thorough collection that V8 does before it gives up; only a flag shows it to programs. */
-export function giveBack(): void {
+export function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
-  const collect: unknown = runInNewContext('gc')
+  const gc: unknown = runInNewContext('gc')
   setFlagsFromString('--no-expose-gc')
-  if (typeof collect === 'function') collect({ type: 'major', flavor: 'last-resort' })
+  if (typeof gc === 'function') gc({ type: 'major', flavor: 'last-resort' })
 }

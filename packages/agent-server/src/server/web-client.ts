@@ -1,13 +1,13 @@
-import { asksForPage, type Reply, Site } from '@slipway/http'
+import { acceptsHtml, type Reply, Site } from '@slipway/http'
 
-const asksForKey = 'window.__AGENT_CANVAS_AUTH_REQUIRED__=true'
+const keyRequiredScript = 'window.__AGENT_CANVAS_AUTH_REQUIRED__=true'
 /** The client enters the server of its own address by itself when it has a key for it. This one opens nothing: no key is asked for. */
-const asksForNone = "window.__AGENT_CANVAS_SESSION_API_KEY__='none'"
+const noKeyScript = "window.__AGENT_CANVAS_SESSION_API_KEY__='none'"
 /** A server of one's own tells nobody who uses it. */
-const untracked = 'window.__AGENT_CANVAS_DO_NOT_TRACK__=true'
+const doNotTrackScript = 'window.__AGENT_CANVAS_DO_NOT_TRACK__=true'
 
 /** The page of a web client that this server shows at its own address, and its files. */
-export interface Web {
+export interface WebClient {
   readonly site: Site
   /** For `GET /`: the page when a browser asks, else undefined. */
   root(header: (name: string) => string | undefined): Promise<Reply> | undefined
@@ -17,8 +17,8 @@ export interface Web {
  * Opens an unpacked web client: the directory of its page, or that of its package. Its page is told whether it has to ask for a key,
  * never a key. Rejects with an Error for people when there is no page.
  */
-export async function openWeb(directory: string, isKeyNeeded: () => boolean): Promise<Web> {
-  const head = () => `<script>${isKeyNeeded() ? asksForKey : asksForNone};${untracked}</script>`
+export async function openWebClient(directory: string, isKeyNeeded: () => boolean): Promise<WebClient> {
+  const head = () => `<script>${isKeyNeeded() ? keyRequiredScript : noKeyScript};${doNotTrackScript}</script>`
   const site = await Site.open(directory, { head })
-  return { site, root: (header) => (asksForPage(header) ? site.page(header) : undefined) }
+  return { site, root: (header) => (acceptsHtml(header) ? site.page(header) : undefined) }
 }

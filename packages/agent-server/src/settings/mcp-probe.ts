@@ -1,5 +1,5 @@
 import { tmpdir } from 'node:os'
-import { tryMcpServer } from '@slipway/agent'
+import { probeMcpServer } from '@slipway/agent'
 import { type McpServer, type McpTestRequest, type McpTestResponse, mcpServer } from '@slipway/protocol'
 
 /**
@@ -13,17 +13,17 @@ export async function testMcpServer(
 ): Promise<McpTestResponse> {
   const { name, timeout, tool_call } = request
   try {
-    const trial = await tryMcpServer({
+    const outcome = await probeMcpServer({
       name,
-      server: serverOf(request.server),
+      server: toMcpServer(request.server),
       call: tool_call,
       timeoutMs: timeout * 1000,
       directory: tmpdir(),
       environment,
       signal,
     })
-    if ('failure' in trial) return { ok: false, error: trial.failure, error_kind: trial.kind }
-    const { tools, result } = trial
+    if ('failure' in outcome) return { ok: false, error: outcome.failure, error_kind: outcome.kind }
+    const { tools, result } = outcome
     const tool_result = result === undefined ? undefined : { is_error: result.isError, text: result.text }
     return { ok: true, tools: [...tools], ...(tool_result === undefined ? {} : { tool_result }) }
   } catch (error) {
@@ -33,11 +33,11 @@ export async function testMcpServer(
 }
 
 /** The same server as an agent's settings have it. */
-function serverOf(tested: McpTestRequest['server']): McpServer {
-  if (tested.type === 'stdio') {
-    const { command, args, env, cwd } = tested
+function toMcpServer(server: McpTestRequest['server']): McpServer {
+  if (server.type === 'stdio') {
+    const { command, args, env, cwd } = server
     return mcpServer.parse({ command, args, env, cwd })
   }
-  const { type, url, headers, auth, transport = type } = tested
+  const { type, url, headers, auth, transport = type } = server
   return mcpServer.parse({ url, headers, auth, transport })
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { mask } from '../secrets/expose-secrets.ts'
-import { mergePatch, unmasked } from './merge-patch.ts'
+import { redactedText } from '../secrets/expose-secrets.ts'
+import { mergePatch, restoreRedacted } from './merge-patch.ts'
 
 // RFC 7396, appendix A.
 test.each([
@@ -83,14 +83,14 @@ function isMap(value: unknown): value is Record<string, unknown> {
 }
 
 test('what stands in a patch as it was shown is what it was shown for; other masks are left out', () => {
-  const current = { key: 'k', list: ['--token', 't'], url: 'https://u:p@h', plain: mask }
-  const shown = { key: mask, list: ['--token', '****'], url: 'https://****@h', plain: mask }
-  expect(unmasked(shown, shown, current)).toEqual({ key: 'k', list: ['--token', 't'], url: 'https://u:p@h' })
-  const edited = { key: 'other', list: ['-v', '****'], more: { key: mask, none: null, x: '<redacted>' } }
-  expect(unmasked(edited, shown, current)).toEqual({
+  const current = { key: 'k', list: ['--token', 't'], url: 'https://u:p@h', plain: redactedText }
+  const shown = { key: redactedText, list: ['--token', '****'], url: 'https://****@h', plain: redactedText }
+  expect(restoreRedacted(shown, shown, current)).toEqual({ key: 'k', list: ['--token', 't'], url: 'https://u:p@h' })
+  const edited = { key: 'other', list: ['-v', '****'], more: { key: redactedText, none: null, x: '<redacted>' } }
+  expect(restoreRedacted(edited, shown, current)).toEqual({
     key: 'other',
     list: ['-v', 't'],
     more: { none: null },
   })
-  expect(unmasked({ list: [mask, 'a'] }, {}, {})).toEqual({ list: ['a'] })
+  expect(restoreRedacted({ list: [redactedText, 'a'] }, {}, {})).toEqual({ list: ['a'] })
 })

@@ -1,11 +1,11 @@
 import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { exposed, mask } from '../secrets/expose-secrets.ts'
+import { exposeSecrets, redactedText } from '../secrets/expose-secrets.ts'
 import { sealText } from '../secrets/sealed-text.ts'
-import { temporary } from '../testing/fixtures.ts'
-import { addMcpServer, changeMcpServer } from './mcp-servers.ts'
-import { agentJson, conversationJson, ServerSettings } from './server-settings.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { addMcpServer, patchMcpServer } from './mcp-servers.ts'
+import { toAgentSettingsJson, toConversationSettingsJson, ServerSettings } from './server-settings.ts'
 
 const nothing = {
   agent_settings_diff: undefined,
@@ -15,8 +15,8 @@ const nothing = {
   active_agent_profile_id: undefined,
 }
 
-async function opened() {
-  const place = temporary()
+async function openSettings() {
+  const place = temporaryDirectory()
   const directory = place.path
   const cipher = await Cipher.open({ directory, secretKey: undefined })
   const open = () => new ServerSettings({ directory, cipher })
@@ -24,7 +24,7 @@ async function opened() {
 }
 
 test('whatever a diff says is taken or refused as not valid, and what is kept can always be read and shown', async () => {
-  using store = await opened()
+  using store = await openSettings()
   const { settings, cipher, open } = store
   const name = fc.constantFrom(
     ...[
@@ -72,7 +72,7 @@ test('whatever a diff says is taken or refused as not valid, and what is kept ca
       -1,
       1e308,
       '',
-      mask,
+      redactedText,
       '<redacted>',
       'x',
       'https://u:p@h',
@@ -96,7 +96,7 @@ test('whatever a diff says is taken or refused as not valid, and what is kept ca
     ),
   }))
   // Half of them are nearly right, so that much of what is odd gets in.
-  const text = fc.constantFrom<unknown>('x', null, mask, 'https://u:p@h', sealText(cipher, 's'))
+  const text = fc.constantFrom<unknown>('x', null, redactedText, 'https://u:p@h', sealText(cipher, 's'))
   const map = fc.dictionary(name, text, { maxKeys: 3 })
   const mcpServer = fc.record({ url: text, headers: map, auth: fc.oneof(text, map) }, { requiredKeys: [] })
   const source = fc.record({ kind: fc.constant('StaticSecret'), value: text, description: text })
@@ -124,10 +124,10 @@ test('whatever a diff says is taken or refused as not valid, and what is kept ca
       expect(await settings.read()).toBe(before)
     }
     const kept = await open().read()
-    expect(agentJson(kept.agent_settings)).toEqual(agentJson((await settings.read()).agent_settings))
+    expect(toAgentSettingsJson(kept.agent_settings)).toEqual(toAgentSettingsJson((await settings.read()).agent_settings))
     for (const exposure of ['masked', 'encrypted', 'plaintext'] as const) {
-      exposed(agentJson(kept.agent_settings), exposure, { cipher, stars: mask })
-      exposed(conversationJson(kept.conversation_settings), exposure, { cipher, stars: mask })
+      exposeSecrets(toAgentSettingsJson(kept.agent_settings), exposure, { cipher, placeholder: redactedText })
+      exposeSecrets(toConversationSettingsJson(kept.conversation_settings), exposure, { cipher, placeholder: redactedText })
     }
     expect(Reflect.get({}, 'model')).toBeUndefined()
   })
@@ -136,7 +136,7 @@ test('whatever a diff says is taken or refused as not valid, and what is kept ca
 })
 
 test('what is sent back after it was shown changes nothing, also when it is sent twice', async () => {
-  using store = await opened()
+  using store = await openSettings()
   const { settings, cipher } = store
   await addMcpServer(settings, 'a', {
     command: 'c',
@@ -150,23 +150,23 @@ test('what is sent back after it was shown changes nothing, also when it is sent
     timeout: undefined,
     disabled: undefined,
   })
-  const before = agentJson((await settings.read()).agent_settings)
-  const shown = exposed(before, 'masked', { cipher, stars: mask })
+  const before = toAgentSettingsJson((await settings.read()).agent_settings)
+  const shown = exposeSecrets(before, 'masked', { cipher, placeholder: redactedText })
   expect(JSON.stringify(shown)).not.toContain('canary')
   for (let i = 0; i < 2; i++) {
     await settings.update({ ...nothing, agent_settings_diff: shown })
-    await changeMcpServer(settings, 'a', Object(shown.mcp_config).a)
-    expect(agentJson((await settings.read()).agent_settings)).toEqual(before)
+    await patchMcpServer(settings, 'a', Object(shown.mcp_config).a)
+    expect(toAgentSettingsJson((await settings.read()).agent_settings)).toEqual(before)
   }
 })
 
 test('a change that fails in the middle leaves the settings as they were, and the next one goes on', async () => {
-  using store = await opened()
+  using store = await openSettings()
   const { settings } = store
-  const failing = settings.change(() => {
+  const failing = settings.modify(() => {
     throw new Error('on purpose')
   })
-  const next = settings.change((kept) => ({ ...kept, misc_settings: { a: 1 } }))
+  const next = settings.modify((kept) => ({ ...kept, misc_settings: { a: 1 } }))
   await expect(failing).rejects.toThrow('on purpose')
   await next
   expect((await store.open().read()).misc_settings).toEqual({ a: 1 })

@@ -4,21 +4,21 @@ import {
   agentSettings,
   type ConversationSettings,
   conversationSettings,
-  type KeptSettings,
+  type StoredSettings,
   type Llm,
   llm,
   Problem,
-  settings,
+  storedSettings,
   type UpdateSettingsRequest,
-  validated,
+  parseOrThrow,
 } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import { KeptFile } from '../documents/json-file.ts'
-import { mask, masked } from '../secrets/expose-secrets.ts'
-import { openTexts } from '../secrets/sealed-text.ts'
-import { mergePatch, unmasked } from './merge-patch.ts'
+import { JsonFile } from '../documents/json-file.ts'
+import { redactedText, redactSecrets } from '../secrets/expose-secrets.ts'
+import { openSealedTexts } from '../secrets/sealed-text.ts'
+import { mergePatch, restoreRedacted } from './merge-patch.ts'
 
-type Json = Readonly<Record<string, unknown>>
+type JsonObject = Readonly<Record<string, unknown>>
 
 /** Settings that grew beyond this are refused: they are in memory, and sent as a whole. */
 const maxCharacters = 4_000_000
@@ -28,49 +28,49 @@ const maxCharacters = 4_000_000
  * and is on the disk when its promise resolves. What is damaged or was sealed with another key is a Problem `conflict`.
  */
 export class ServerSettings {
-  readonly #file: KeptFile<KeptSettings>
+  readonly #file: JsonFile<StoredSettings>
   readonly #cipher: Cipher
 
   constructor({ directory, cipher }: { readonly directory: string; readonly cipher: Cipher }) {
     this.#cipher = cipher
-    this.#file = new KeptFile({
+    this.#file = new JsonFile({
       path: join(directory, 'settings.sealed'),
-      empty: settings.parse({}),
+      empty: storedSettings.parse({}),
       parse: (value) => {
-        const kept = settings.parse(value)
-        agentSettings.parse(kept.agent_settings)
-        conversationSettings.parse(kept.conversation_settings)
-        return kept
+        const stored = storedSettings.parse(value)
+        agentSettings.parse(stored.agent_settings)
+        conversationSettings.parse(stored.conversation_settings)
+        return stored
       },
       cipher,
     })
   }
 
   /** With secrets in clear. */
-  async read(): Promise<KeptSettings> {
+  async read(): Promise<StoredSettings> {
     return await this.#file.read()
   }
 
   /** The settings of agents with secrets in clear and defaults filled in. */
-  async agent(): Promise<AgentSettings> {
+  async getAgentSettings(): Promise<AgentSettings> {
     return agentSettings.parse((await this.read()).agent_settings)
   }
 
   /** Problems: `invalid` with the places of what is not valid, sealed with another key included. */
   async update(request: UpdateSettingsRequest, activated?: Llm): Promise<void> {
-    const open = (name: 'agent_settings_diff' | 'conversation_settings_diff') =>
-      openedDiff(this.#cipher, request[name], ['body', name])
-    const [agent, conversation] = [open('agent_settings_diff'), open('conversation_settings_diff')]
+    const openDiff = (name: 'agent_settings_diff' | 'conversation_settings_diff') =>
+      unsealDiff(this.#cipher, request[name], ['body', name])
+    const [agent, conversation] = [openDiff('agent_settings_diff'), openDiff('conversation_settings_diff')]
     const { misc_settings_diff: misc, active_profile, active_agent_profile_id } = request
-    await this.change((kept) => {
-      const before = activated === undefined ? kept : withModel(kept, activated)
+    await this.modify((stored) => {
+      const before = activated === undefined ? stored : withAgentLlm(stored, activated)
       return {
         ...before,
-        ...(agent === undefined ? {} : { agent_settings: patchedAgent(before.agent_settings, agent) }),
+        ...(agent === undefined ? {} : { agent_settings: patchAgentSettings(before.agent_settings, agent) }),
         ...(conversation === undefined
           ? {}
-          : { conversation_settings: patchedConversation(before.conversation_settings, conversation) }),
-        ...(misc === undefined ? {} : { misc_settings: merged(before.misc_settings, misc) }),
+          : { conversation_settings: patchConversationSettings(before.conversation_settings, conversation) }),
+        ...(misc === undefined ? {} : { misc_settings: mergeObjects(before.misc_settings, misc) }),
         ...(active_profile === undefined ? {} : { active_profile: active_profile ?? undefined }),
         ...(active_agent_profile_id === undefined
           ? {}
@@ -80,53 +80,53 @@ export class ServerSettings {
   }
 
   /** Writes what `work` makes of what is kept; a Problem `too_large` when that is too much. */
-  async change(work: (kept: KeptSettings) => KeptSettings): Promise<void> {
-    await this.#file.change((kept) => {
-      const next = work(kept)
-      if (JSON.stringify(next).length > maxCharacters)
+  async modify(transform: (stored: StoredSettings) => StoredSettings): Promise<void> {
+    await this.#file.update((stored) => {
+      const updated = transform(stored)
+      if (JSON.stringify(updated).length > maxCharacters)
         throw new Problem('too_large', 'The settings would become too large')
-      return next
+      return updated
     })
   }
 }
 
 /** With another model for agents, of which nothing stays. */
-export function withModel(kept: KeptSettings, model: Llm): KeptSettings {
-  return { ...kept, agent_settings: { ...kept.agent_settings, llm: { ...model } } }
+export function withAgentLlm(stored: StoredSettings, llmSettings: Llm): StoredSettings {
+  return { ...stored, agent_settings: { ...stored.agent_settings, llm: { ...llmSettings } } }
 }
 
 /** What a merge patch makes of the settings of agents; a Problem `invalid` names the places of what is not valid then. */
-export function patchedAgent(kept: Json, diff: Json): Record<string, unknown> {
-  const full = agentJson(kept)
-  const patch = unmasked(unwrapped(diff), masked(full, mask), full)
-  return valid(agentSettings, merged(kept, patch), 'agent_settings_diff')
+export function patchAgentSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
+  const full = toAgentSettingsJson(stored)
+  const patch = restoreRedacted(unwrapMcpConfig(diff), redactSecrets(full, redactedText), full)
+  return assertValid(agentSettings, mergeObjects(stored, patch), 'agent_settings_diff')
 }
 
-function patchedConversation(kept: Json, diff: Json): Record<string, unknown> {
-  const full = conversationJson(kept)
-  const patch = unmasked(diff, masked(full, mask), full)
-  return valid(conversationSettings, merged(kept, patch), 'conversation_settings_diff')
+function patchConversationSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
+  const full = toConversationSettingsJson(stored)
+  const patch = restoreRedacted(diff, redactSecrets(full, redactedText), full)
+  return assertValid(conversationSettings, mergeObjects(stored, patch), 'conversation_settings_diff')
 }
 
-function valid(
+function assertValid(
   schema: typeof agentSettings | typeof conversationSettings,
   value: Record<string, unknown>,
   place: string,
 ): Record<string, unknown> {
-  validated<unknown>(schema, value, ['body', place], 'Settings validation failed')
+  parseOrThrow<unknown>(schema, value, ['body', place], 'Settings validation failed')
   return value
 }
 
-function openedDiff(cipher: Cipher, diff: Json | undefined, place: string[]): Json | undefined {
-  return diff === undefined ? undefined : Object(openTexts(cipher, diff, place))
+function unsealDiff(cipher: Cipher, diff: JsonObject | undefined, place: string[]): JsonObject | undefined {
+  return diff === undefined ? undefined : Object(openSealedTexts(cipher, diff, place))
 }
 
-function merged(kept: Json, patch: unknown): Record<string, unknown> {
-  return mergePatch(kept, patch) as Record<string, unknown> // the patch is a map, so this is one
+function mergeObjects(stored: JsonObject, patch: unknown): Record<string, unknown> {
+  return mergePatch(stored, patch) as Record<string, unknown> // the patch is a map, so this is one
 }
 
 /** The older form of MCP settings has one more wrapper, which would be merged as if it were a server. */
-function unwrapped(diff: Json): Json {
+function unwrapMcpConfig(diff: JsonObject): JsonObject {
   const { mcp_config: servers } = diff
   return typeof servers === 'object' && servers !== null && 'mcpServers' in servers
     ? { ...diff, mcp_config: servers.mcpServers }
@@ -134,31 +134,31 @@ function unwrapped(diff: Json): Json {
 }
 
 /** The settings of agents as they are answered, secrets in clear: every member is there, null where it has no value. */
-export function agentJson(kept: Json): Record<string, unknown> {
+export function toAgentSettingsJson(stored: JsonObject): Record<string, unknown> {
   const {
     llm: model,
     agent_context: context,
     verification,
     ...rest
-  }: AgentSettings = agentSettings.parse(kept)
+  }: AgentSettings = agentSettings.parse(stored)
   const { critic_api_key = null } = verification
-  return plain({
+  return jsonCopy({
     ...rest,
-    agent_context: { ...noSuffixes, ...plain(context) },
-    llm: { ...noModel, ...plain(model) },
+    agent_context: { ...nullSuffixes, ...jsonCopy(context) },
+    llm: { ...nullLlm, ...jsonCopy(model) },
     verification: { ...verification, critic_api_key },
   })
 }
 
-const noSuffixes = { system_message_suffix: null, user_message_suffix: null }
-const noModel = Object.fromEntries(Object.keys(llm.shape).map((name) => [name, null]))
+const nullSuffixes = { system_message_suffix: null, user_message_suffix: null }
+const nullLlm = Object.fromEntries(Object.keys(llm.shape).map((name) => [name, null]))
 
-export function conversationJson(kept: Json): Record<string, unknown> {
-  const parsed: ConversationSettings = conversationSettings.parse(kept)
-  return plain(parsed)
+export function toConversationSettingsJson(stored: JsonObject): Record<string, unknown> {
+  const parsed: ConversationSettings = conversationSettings.parse(stored)
+  return jsonCopy(parsed)
 }
 
 /** Without members that are undefined, at any depth. */
-function plain(value: object): Record<string, unknown> {
+function jsonCopy(value: object): Record<string, unknown> {
   return JSON.parse(JSON.stringify(value))
 }

@@ -1,6 +1,6 @@
-import { type Frame, frame } from '@slipway/http'
+import { type Frame, createFrame } from '@slipway/http'
 import type { PagedEvent } from '@slipway/storage'
-import { slim } from './shrink-event.ts'
+import { shrinkEvent } from './shrink-event.ts'
 
 /** Frames of the legacy socket stay below this, because its clients refuse larger ones. */
 export const maxLegacyFrameBytes = 1024 * 1024
@@ -9,34 +9,34 @@ export const maxLegacyFrameBytes = 1024 * 1024
  * What was made of the latest batches. Readers that are up to date get the same batch one after another, so a few are
  * enough; a WeakMap would keep the batches of those who read history alive for long.
  */
-class Latest<V> {
-  readonly #made = new Map<readonly PagedEvent[], V>()
+class BatchCache<V> {
+  readonly #values = new Map<readonly PagedEvent[], V>()
   readonly #make: (batch: readonly PagedEvent[]) => V
 
   constructor(make: (batch: readonly PagedEvent[]) => V) {
     this.#make = make
   }
 
-  of(batch: readonly PagedEvent[]): V {
-    const known = this.#made.get(batch)
-    if (known !== undefined) return known
+  get(batch: readonly PagedEvent[]): V {
+    const existing = this.#values.get(batch)
+    if (existing !== undefined) return existing
     const value = this.#make(batch)
-    this.#made.set(batch, value)
-    const [oldest] = this.#made.keys()
-    if (this.#made.size > maxLatest && oldest !== undefined) this.#made.delete(oldest)
+    this.#values.set(batch, value)
+    const [oldest] = this.#values.keys()
+    if (this.#values.size > maxCachedBatches && oldest !== undefined) this.#values.delete(oldest)
     return value
   }
 }
 
-const maxLatest = 8
+const maxCachedBatches = 8
 
-const plain = new Latest((batch) => batch.map(({ bytes }) => plainFrameOf(bytes)))
-const positioned = new Latest((batch) =>
+const plainCache = new BatchCache((batch) => batch.map(({ bytes }) => boundedFrame(bytes)))
+const positionedCache = new BatchCache((batch) =>
   batch.map(({ position, bytes }) =>
-    frame(Buffer.concat([Buffer.from(`{"position":${position},"event":`), bytes, Buffer.from('}')])),
+    createFrame(Buffer.concat([Buffer.from(`{"position":${position},"event":`), bytes, Buffer.from('}')])),
   ),
 )
-const sent = new Latest((batch) =>
+const sseCache = new BatchCache((batch) =>
   Buffer.concat(
     batch.flatMap(({ position, bytes }) => [
       Buffer.from(`id: ${position}\ndata: `),
@@ -48,26 +48,26 @@ const sent = new Latest((batch) =>
 
 /** An event that is not stored, as a frame of the legacy socket. */
 export function plainFrame(event: object): Frame {
-  return plainFrameOf(Buffer.from(JSON.stringify(event)))
+  return boundedFrame(Buffer.from(JSON.stringify(event)))
 }
 
-function plainFrameOf(bytes: Buffer): Frame {
-  return frame(bytes.length < maxLegacyFrameBytes ? bytes : slim(bytes, maxLegacyFrameBytes))
+function boundedFrame(bytes: Buffer): Frame {
+  return createFrame(bytes.length < maxLegacyFrameBytes ? bytes : shrinkEvent(bytes, maxLegacyFrameBytes))
 }
 
 /** The events alone: the frames that existing clients read. */
 export function plainFrames(batch: readonly PagedEvent[]): readonly Frame[] {
-  return plain.of(batch)
+  return plainCache.get(batch)
 }
 
 /** `{"position":n,"event":{...}}`: the frames of the resumable form. */
 export function positionedFrames(batch: readonly PagedEvent[]): readonly Frame[] {
-  return positioned.of(batch)
+  return positionedCache.get(batch)
 }
 
 /** Server-sent events: `id` is the position, `data` the stored bytes. */
-export function sentEvents(batch: readonly PagedEvent[]): Buffer {
-  return sent.of(batch)
+export function sseEvents(batch: readonly PagedEvent[]): Buffer {
+  return sseCache.get(batch)
 }
 
 /** A carriage return is white space to JSON but ends a line of the stream, so what follows it needs its own field. */
@@ -79,14 +79,14 @@ function dataLines(bytes: Buffer): Buffer {
  * What a tail gives, `silence` when nothing comes for `ms`, and `bell` when that rings. The tail is started with a signal of its
  * own, which aborts when the outer one does and when the loop is left: a tail that waits cannot be closed otherwise.
  */
-export async function* withBeats<T extends object>(
+export async function* withHeartbeat<T extends object>(
   start: (signal: AbortSignal) => AsyncIterable<T>,
-  { ms, bell, signal }: { readonly ms: number; readonly bell: Bell; readonly signal: AbortSignal },
+  { ms, wakeUp, signal }: { readonly ms: number; readonly wakeUp: Signal; readonly signal: AbortSignal },
 ): AsyncGenerator<T | 'silence' | 'bell'> {
   const stop = new AbortController()
   const iterator = start(AbortSignal.any([signal, stop.signal]))[Symbol.asyncIterator]()
   let outcome: (() => IteratorResult<T>) | undefined
-  const ask = () => {
+  const requestNext = () => {
     outcome = undefined
     void iterator
       .next()
@@ -96,21 +96,21 @@ export async function* withBeats<T extends object>(
           throw error
         },
       )
-      .then((given) => {
-        outcome = given
-        bell.ring()
+      .then((settled) => {
+        outcome = settled
+        wakeUp.notify()
       })
   }
   try {
-    ask()
+    requestNext()
     for (;;) {
-      const isRung = await bell.heard(ms)
+      const isNotified = await wakeUp.wait(ms)
       const result = outcome?.()
-      if (result === undefined) yield isRung ? 'bell' : 'silence'
+      if (result === undefined) yield isNotified ? 'bell' : 'silence'
       else if (result.done) return
       else {
         yield result.value
-        ask()
+        requestNext()
       }
     }
   } finally {
@@ -120,19 +120,19 @@ export async function* withBeats<T extends object>(
 }
 
 /** Wakes the one who waits, now or as soon as it begins to wait. */
-export class Bell {
-  #rung = Promise.withResolvers<boolean>()
+export class Signal {
+  #notified = Promise.withResolvers<boolean>()
 
-  ring(): void {
-    this.#rung.resolve(true)
+  notify(): void {
+    this.#notified.resolve(true)
   }
 
   /** True when it has been rung since the last time, false after `ms` without. */
-  async heard(ms: number): Promise<boolean> {
-    const timer = setTimeout(() => this.#rung.resolve(false), ms)
-    const isRung = await this.#rung.promise
+  async wait(ms: number): Promise<boolean> {
+    const timer = setTimeout(() => this.#notified.resolve(false), ms)
+    const isNotified = await this.#notified.promise
     clearTimeout(timer)
-    this.#rung = Promise.withResolvers()
-    return isRung
+    this.#notified = Promise.withResolvers()
+    return isNotified
   }
 }

@@ -1,21 +1,21 @@
-import { type Frame, frame, type Socket, type SocketRequest, type SocketRoute } from '@slipway/http'
-import { conversationId, eventsSocketQuery, invalid, Problem, sendMessageRequest } from '@slipway/protocol'
+import { type Frame, createFrame, type Socket, type SocketRequest, type SocketRoute } from '@slipway/http'
+import { conversationId, eventsSocketQuery, invalidInput, Problem, sendMessageRequest } from '@slipway/protocol'
 import type { ConversationRecord, PagedEvent, Storage } from '@slipway/storage'
-import type { Conversations } from '../conversations/conversation-info.ts'
-import type { Agents } from '../conversations/registry.ts'
-import { send } from '../conversations/send-message.ts'
-import { wireOf } from '../conversations/stored-request.ts'
+import type { ConversationInfoReader } from '../conversations/conversation-info.ts'
+import type { ConversationRegistry } from '../conversations/registry.ts'
+import { sendMessage } from '../conversations/send-message.ts'
+import { readWireVersion } from '../conversations/stored-request.ts'
 import { plainFrame, plainFrames, positionedFrames } from './event-frames.ts'
-import { hintEvent, stateUpdate, WaitingHints } from './transient-buffer.ts'
+import { transientEvent, stateUpdateEvent, TransientBuffer } from './transient-buffer.ts'
 
 /** Codes of ours: the caller's position lies beyond the end of the log; the conversation is not there. */
-const beyondTheEnd = 4416
-const notFound = 4004
+const positionBeyondEndCode = 4416
+const conversationNotFoundCode = 4004
 
-interface Parts {
+interface EventsSocketOptions {
   readonly storage: Storage
-  readonly agents: Agents
-  readonly conversations: Conversations
+  readonly registry: ConversationRegistry
+  readonly infoReader: ConversationInfoReader
   readonly touch: () => void
   readonly now: () => number
 }
@@ -25,91 +25,91 @@ interface Parts {
  * becomes durable, each once and in order. With `?after=<position>` frames are `{position, event}` from there on and
  * there is no snapshot. Text frames of the client are user messages, and each is run.
  */
-export function eventsSocket(parts: Parts): SocketRoute {
+export function eventsSocket(parts: EventsSocketOptions): SocketRoute {
   return {
     path: '/sockets/events/{conversation_id}',
-    accepts: (request) => parse(request) !== undefined,
+    accepts: (request) => parseRequest(request) !== undefined,
     async serve(socket, request) {
-      const asked = parse(request)
-      if (asked !== undefined) await serve(parts, socket, asked)
+      const parsed = parseRequest(request)
+      if (parsed !== undefined) await serveSocket(parts, socket, parsed)
     },
   }
 }
 
-type Asked = NonNullable<ReturnType<typeof parse>>
+type EventsSocketRequest = NonNullable<ReturnType<typeof parseRequest>>
 
-function parse(request: SocketRequest) {
+function parseRequest(request: SocketRequest) {
   const id = conversationId.safeParse(request.params.conversation_id)
   const query = eventsSocketQuery.safeParse(request.query)
   return id.success && query.success ? { id: id.data, ...query.data } : undefined
 }
 
-async function serve(parts: Parts, socket: Socket, asked: Asked): Promise<void> {
-  const [record] = await parts.storage.conversations.get([asked.id])
-  if (record === undefined) return socket.close(notFound, 'Conversation not found')
-  if (asked.after !== undefined && asked.after > record.head) {
-    return socket.close(beyondTheEnd, `The log ends at position ${record.head}`)
+async function serveSocket(options: EventsSocketOptions, socket: Socket, request: EventsSocketRequest): Promise<void> {
+  const [record] = await options.storage.conversations.get([request.id])
+  if (record === undefined) return socket.close(conversationNotFoundCode, 'Conversation not found')
+  if (request.after !== undefined && request.after > record.head) {
+    return socket.close(positionBeyondEndCode, `The log ends at position ${record.head}`)
   }
-  const isResumable = asked.after !== undefined
+  const isResumable = request.after !== undefined
   const toFrames = isResumable ? positionedFrames : plainFrames
   const snapshot = async () => {
-    const [now = record] = await parts.storage.conversations.get([asked.id])
-    const state = await parts.conversations.state(now, await parts.agents.peek(asked.id))
-    await socket.send([plainFrame(stateUpdate('full_state', state, parts.now()))])
-    return now.status
+    const [current = record] = await options.storage.conversations.get([request.id])
+    const state = await options.infoReader.readState(current, await options.registry.peek(request.id))
+    await socket.send([plainFrame(stateUpdateEvent('full_state', state, options.now()))])
+    return current.status
   }
-  const greeting = isResumable ? undefined : snapshot()
+  const firstSnapshot = isResumable ? undefined : snapshot()
   socket.onMessage(async (text) => {
     // Clients take the first snapshot for the sign that they are heard; an answer must not come before it.
-    await greeting
-    const answer = await take(parts, record, text)
-    if (answer !== undefined) await socket.send([isResumable ? hint(answer) : plainFrame(answer)])
+    await firstSnapshot
+    const errorEvent = await handleMessage(options, record, text)
+    if (errorEvent !== undefined) await socket.send([isResumable ? transientFrame(errorEvent) : plainFrame(errorEvent)])
   })
-  const told = await greeting
-  const sent = asked.after ?? (resends(asked) === 'all' ? 0 : record.head)
-  const hints = new SocketHints(parts, socket, { isResumable, snapshot, sent })
-  await hints.listen(record, told)
+  const reportedStatus = await firstSnapshot
+  const sentPosition = request.after ?? (resendMode(request) === 'all' ? 0 : record.head)
+  const updates = new SocketUpdates(options, socket, { isResumable, snapshot, sent: sentPosition })
+  await updates.subscribe(record, reportedStatus)
   try {
-    for await (const batch of wanted(parts.storage, asked, record.head, socket.signal)) {
+    for await (const batch of eventsToSend(options.storage, request, record.head, socket.signal)) {
       await socket.send(toFrames(batch))
       if (socket.signal.aborted) return
-      await hints.sentTo(batch.at(-1)?.position ?? 0)
+      await updates.markSent(batch.at(-1)?.position ?? 0)
     }
   } finally {
-    hints.end()
+    updates.close()
   }
   // The tail ends by itself only when the conversation is deleted.
-  socket.close(notFound, 'Conversation not found')
+  socket.close(conversationNotFoundCode, 'Conversation not found')
 }
 
 /** What is to be sent again, up to the end of the log as it was when the socket opened, then all that follows. */
-function wanted(
+function eventsToSend(
   storage: Storage,
-  asked: Asked,
+  request: EventsSocketRequest,
   head: number,
   signal: AbortSignal,
 ): AsyncIterable<readonly PagedEvent[]> {
-  if (asked.after !== undefined) return storage.log.tail(asked.id, asked.after, signal)
-  const mode = resends(asked)
-  if (mode === 'all') return storage.log.tail(asked.id, 0, signal)
-  const live = storage.log.tail(asked.id, head, signal)
-  const since = asked.after_timestamp
+  if (request.after !== undefined) return storage.log.tail(request.id, request.after, signal)
+  const mode = resendMode(request)
+  if (mode === 'all') return storage.log.tail(request.id, 0, signal)
+  const live = storage.log.tail(request.id, head, signal)
+  const since = request.after_timestamp
   return mode === undefined || since === undefined
     ? live
-    : after(between(storage, asked.id, since, head), live)
+    : concat(eventsSince(storage, request.id, since, head), live)
 }
 
-function resends(asked: Asked): 'all' | 'since' | undefined {
-  return asked.resend_mode ?? (asked.resend_all ? 'all' : undefined)
+function resendMode(request: EventsSocketRequest): 'all' | 'since' | undefined {
+  return request.resend_mode ?? (request.resend_all ? 'all' : undefined)
 }
 
-async function* after<T>(first: AsyncIterable<T>, then: AsyncIterable<T>): AsyncGenerator<T> {
+async function* concat<T>(first: AsyncIterable<T>, then: AsyncIterable<T>): AsyncGenerator<T> {
   yield* first
   yield* then
 }
 
 /** Events at or after a moment, in order of time, of those that were there at the start. */
-async function* between(
+async function* eventsSince(
   storage: Storage,
   id: string,
   since: number,
@@ -125,107 +125,107 @@ async function* between(
 }
 
 /** Takes a frame of the client, a message that is run; answers an error event (a hint, not stored) when it cannot be taken. */
-async function take(parts: Parts, record: ConversationRecord, text: string): Promise<object | undefined> {
+async function handleMessage(options: EventsSocketOptions, record: ConversationRecord, text: string): Promise<object | undefined> {
   try {
-    const message = sendMessageRequest.safeParse(json(text))
+    const message = sendMessageRequest.safeParse(parseJson(text))
     if (!message.success)
-      throw invalid(['frame'], 'The frame is not a message: {"role":"user","content":[...]}')
-    parts.touch()
-    await send(parts, record.id, { message: { ...message.data, run: true } })
+      throw invalidInput(['frame'], 'The frame is not a message: {"role":"user","content":[...]}')
+    options.touch()
+    await sendMessage(options, record.id, { message: { ...message.data, run: true } })
     return undefined
   } catch (error) {
     if (!(error instanceof Problem)) throw error
     const code = error.code === 'invalid' ? 'ValidationError' : error.code
-    const kind = wireOf(record) === 'current' ? 'ServerErrorEvent' : 'ConversationErrorEvent'
-    return hintEvent({ code, detail: error.message, kind }, parts.now())
+    const kind = readWireVersion(record) === 'current' ? 'ServerErrorEvent' : 'ConversationErrorEvent'
+    return transientEvent({ code, detail: error.message, kind }, options.now())
   }
 }
 
-function json(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw invalid(['frame'], 'The frame is not valid JSON', 'json_invalid')
+    throw invalidInput(['frame'], 'The frame is not valid JSON', 'json_invalid')
   }
 }
 
-function hint(event: object): Frame {
-  return frame(Buffer.from(JSON.stringify({ hint: event })))
+function transientFrame(event: object): Frame {
+  return createFrame(Buffer.from(JSON.stringify({ hint: event })))
 }
 
 /**
  * What one socket is told besides the log: pieces of answers, what was used, and after a run has ended the whole state, behind
  * the events that led to it.
  */
-class SocketHints {
-  readonly #parts: Parts
+class SocketUpdates {
+  readonly #options: EventsSocketOptions
   readonly #socket: Socket
-  readonly #form: { readonly isResumable: boolean; snapshot(): Promise<unknown> }
-  #end: (() => void) | undefined
+  readonly #format: { readonly isResumable: boolean; snapshot(): Promise<unknown> }
+  #unsubscribe: (() => void) | undefined
   #isSending = false
-  #sent: number
-  readonly #waiting: WaitingHints
+  #sentPosition: number
+  readonly #buffer: TransientBuffer
   /** A snapshot is due when the socket has been sent everything up to here. */
-  #due: number | undefined
+  #snapshotDueAt: number | undefined
 
   constructor(
-    parts: Parts,
+    options: EventsSocketOptions,
     socket: Socket,
-    form: {
+    format: {
       readonly isResumable: boolean
       snapshot(): Promise<unknown>
       /** What the socket has already, or does not ask for. */
       readonly sent: number
     },
   ) {
-    this.#parts = parts
+    this.#options = options
     this.#socket = socket
-    this.#form = form
-    this.#sent = form.sent
-    this.#waiting = new WaitingHints(parts.now)
+    this.#format = format
+    this.#sentPosition = format.sent
+    this.#buffer = new TransientBuffer(options.now)
   }
 
   /** `told`: the status that the socket knows. */
-  async listen(record: ConversationRecord, told: string | undefined): Promise<void> {
-    this.#end = this.#parts.agents.hints(record.id).listen((given, position) => {
-      if (given.kind === 'rest') this.#rest(position)
-      else if (given.kind === 'stats' || this.#form.isResumable || given.isAsked)
-        this.#waiting.add(given, position)
-      this.#give()
+  async subscribe(record: ConversationRecord, knownStatus: string | undefined): Promise<void> {
+    this.#unsubscribe = this.#options.registry.transientUpdates(record.id).subscribe((update, position) => {
+      if (update.kind === 'rest') this.#scheduleSnapshot(position)
+      else if (update.kind === 'stats' || this.#format.isResumable || update.isStreamRequested)
+        this.#buffer.add(update, position)
+      this.#sendNext()
     })
-    if (told !== 'running') return
+    if (knownStatus !== 'running') return
     // The run may have ended before anybody listened.
-    const [now] = await this.#parts.storage.conversations.get([record.id])
-    if (now !== undefined && now.status !== 'running') this.#rest(now.head)
+    const [current] = await this.#options.storage.conversations.get([record.id])
+    if (current !== undefined && current.status !== 'running') this.#scheduleSnapshot(current.head)
   }
 
-  async sentTo(position: number): Promise<void> {
-    this.#sent = Math.max(this.#sent, position)
-    this.#give()
-    if (this.#due === undefined || this.#sent < this.#due) return
-    this.#due = undefined
-    await this.#form.snapshot()
+  async markSent(position: number): Promise<void> {
+    this.#sentPosition = Math.max(this.#sentPosition, position)
+    this.#sendNext()
+    if (this.#snapshotDueAt === undefined || this.#sentPosition < this.#snapshotDueAt) return
+    this.#snapshotDueAt = undefined
+    await this.#format.snapshot()
   }
 
-  end(): void {
-    this.#end?.()
+  close(): void {
+    this.#unsubscribe?.()
   }
 
-  #rest(position: number): void {
-    if (this.#form.isResumable) return
-    this.#due = position
-    void this.sentTo(this.#sent)
+  #scheduleSnapshot(position: number): void {
+    if (this.#format.isResumable) return
+    this.#snapshotDueAt = position
+    void this.markSent(this.#sentPosition)
   }
 
   /** Sends what waits, one thing at a time. */
-  #give(): void {
-    const event = this.#isSending ? undefined : this.#waiting.next(this.#sent)
+  #sendNext(): void {
+    const event = this.#isSending ? undefined : this.#buffer.takeNext(this.#sentPosition)
     if (event === undefined) return
     this.#isSending = true
-    const ready = this.#form.isResumable ? hint(event) : plainFrame(event)
-    void this.#socket.send([ready]).then(() => {
+    const nextFrame = this.#format.isResumable ? transientFrame(event) : plainFrame(event)
+    void this.#socket.send([nextFrame]).then(() => {
       this.#isSending = false
-      this.#give()
+      this.#sendNext()
     })
   }
 }

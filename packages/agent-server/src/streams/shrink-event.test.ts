@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { slim } from './shrink-event.ts'
+import { shrinkEvent } from './shrink-event.ts'
 
 const event = (observation: object) =>
   Buffer.from(JSON.stringify({ id: 'a', kind: 'ObservationEvent', observation }))
 
 test('bulky members go first and the rest stays whole', () => {
   const small = JSON.parse(
-    slim(event({ screenshot_data: 'x'.repeat(5000), content: [{ text: 'seen' }] }), 4000).toString(),
+    shrinkEvent(event({ screenshot_data: 'x'.repeat(5000), content: [{ text: 'seen' }] }), 4000).toString(),
   )
   expect(small).toEqual({
     id: 'a',
@@ -18,7 +18,7 @@ test('bulky members go first and the rest stays whole', () => {
 
 test('a long text is cut with a note and the frame is below the limit, whatever its characters cost', () => {
   for (const character of ['x', '"', '\u0001', '😀']) {
-    const frame = slim(event({ content: [{ type: 'text', text: character.repeat(20_000) }] }), 10_000)
+    const frame = shrinkEvent(event({ content: [{ type: 'text', text: character.repeat(20_000) }] }), 10_000)
     expect(frame.length).toBeLessThan(10_000)
     expect(JSON.parse(frame.toString()).observation.content[0].text).toMatch(
       /characters are left out of this frame/,
@@ -29,7 +29,7 @@ test('a long text is cut with a note and the frame is below the limit, whatever 
 test('long lists lose their ends when texts are not what makes an event large', () => {
   const ids = Array.from({ length: 20_000 }, (_, i) => i)
   const token = { id: 'a', kind: 'TokenEvent', prompt_token_ids: ids, response_token_ids: [1, 2] }
-  const frame = slim(Buffer.from(JSON.stringify(token)), 10_000)
+  const frame = shrinkEvent(Buffer.from(JSON.stringify(token)), 10_000)
   expect(frame.length).toBeLessThan(10_000)
   const slimmed = JSON.parse(frame.toString())
   expect(slimmed).toMatchObject({ id: 'a', kind: 'TokenEvent', response_token_ids: [1, 2] })
@@ -49,7 +49,7 @@ test('whatever makes an event large, its frame is below the limit, and its own t
   fc.assert(
     fc.property(value, (given) => {
       const large = { id: 'a', kind: 'ConversationStateUpdateEvent', key: 'full_state', value: given }
-      const frame = slim(Buffer.from(JSON.stringify(large)), 2_000)
+      const frame = shrinkEvent(Buffer.from(JSON.stringify(large)), 2_000)
       expect(frame.length).toBeLessThan(2_000)
       expect(JSON.parse(frame.toString())).toMatchObject({ id: 'a', kind: large.kind, key: 'full_state' })
     }),
@@ -68,7 +68,7 @@ test('a snapshot keeps what clients wait for when its agent is too large for a f
     agent: { llm: { model: 'm', usage_id: 'agent' }, agent_context: { secrets: skills }, kind: 'Agent' },
     client_tools: Array.from({ length: 5_000 }, (_, at) => ({ name: `tool-${at}`, parameters: { at } })),
   }
-  const frame = slim(Buffer.from(JSON.stringify({ id: 'a', key: 'full_state', value })), 100_000)
+  const frame = shrinkEvent(Buffer.from(JSON.stringify({ id: 'a', key: 'full_state', value })), 100_000)
   expect(frame.length).toBeLessThan(100_000)
   const { client_tools: _, agent, ...needed } = value
   expect(JSON.parse(frame.toString()).value).toMatchObject({

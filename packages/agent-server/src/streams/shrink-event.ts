@@ -1,7 +1,7 @@
 /** Members of observations that clients can do without on a live socket; REST has all of them. */
-const bulky = ['screenshot_data', 'old_content', 'new_content']
+const bulkyMembers = ['screenshot_data', 'old_content', 'new_content']
 /** Members of a state snapshot that go before the others, the least needed first. */
-const needless = [
+const droppableMembers = [
   'client_tools',
   'hook_config',
   'secret_registry',
@@ -16,92 +16,92 @@ const needless = [
  * their record allows it, then the longest texts are cut with a note, then long lists and large objects lose their ends, then
  * what is deep. The event's own members stay.
  */
-export function slim(bytes: Buffer, maxBytes: number): Buffer {
+export function shrinkEvent(bytes: Buffer, maxBytes: number): Buffer {
   let event: unknown = JSON.parse(bytes.toString('utf8'))
-  const isSmall = () => sizeOf(event) < maxBytes
-  withoutBulk(event)
-  cutTexts(event, maxBytes)
-  if (!isSmall()) emptyNeedless(event, isSmall)
-  for (let longest = longestOf(event); longest > 1 && !isSmall(); ) {
+  const isSmall = () => jsonBytes(event) < maxBytes
+  dropBulkyMembers(event)
+  truncateTexts(event, maxBytes)
+  if (!isSmall()) emptyDroppableMembers(event, isSmall)
+  for (let longest = longestMemberCount(event); longest > 1 && !isSmall(); ) {
     longest = Math.floor(longest / 2)
-    event = withoutEnds(event, longest, true)
+    event = truncateLists(event, longest, true)
   }
-  for (let depth = 16; !isSmall() && depth > 0; depth--) cutDepth(event, depth)
-  return Buffer.from(JSON.stringify(isSmall() ? event : bareOf(event)))
+  for (let depth = 16; !isSmall() && depth > 0; depth--) limitDepth(event, depth)
+  return Buffer.from(JSON.stringify(isSmall() ? event : minimalEvent(event)))
 }
 
 /** What every event is known by, for one that has too many members of its own. */
-function bareOf(event: unknown): object {
+function minimalEvent(event: unknown): object {
   const { id, timestamp, source, kind } = Object(event)
   return { id, timestamp, source, kind }
 }
 
-function withoutBulk(event: unknown): void {
-  for (const text of longTexts(event)) if (bulky.includes(text.key)) text.replace(null)
+function dropBulkyMembers(event: unknown): void {
+  for (const text of findLongTexts(event)) if (bulkyMembers.includes(text.key)) text.replace(null)
 }
 
-function cutTexts(event: unknown, maxBytes: number): void {
-  let size = sizeOf(event)
-  for (const text of longTexts(event).sort((a, b) => b.value.length - a.value.length)) {
+function truncateTexts(event: unknown, maxBytes: number): void {
+  let size = jsonBytes(event)
+  for (const text of findLongTexts(event).sort((a, b) => b.value.length - a.value.length)) {
     if (size < maxBytes) return
     // The note that stands instead takes some of it.
-    const keep = Math.max(200, lengthWithout(text.value, size - maxBytes + 1000))
-    const kept = text.value.slice(0, keep).replace(/[\ud800-\udbff]$/, '')
-    const cut = text.value.length - kept.length
-    if (cut === 0) continue
-    const short = `${kept}\n[${cut} characters are left out of this frame; read the event over REST]`
-    text.replace(short)
-    size -= sizeOf(text.value) - sizeOf(short)
+    const maxLength = Math.max(200, lengthToSave(text.value, size - maxBytes + 1000))
+    const prefix = text.value.slice(0, maxLength).replace(/[\ud800-\udbff]$/, '')
+    const omitted = text.value.length - prefix.length
+    if (omitted === 0) continue
+    const replacement = `${prefix}\n[${omitted} characters are left out of this frame; read the event over REST]`
+    text.replace(replacement)
+    size -= jsonBytes(text.value) - jsonBytes(replacement)
   }
 }
 
 /** How long a text may be to take so many bytes less in JSON, or even fewer. */
-function lengthWithout(text: string, bytes: number): number {
+function lengthToSave(text: string, bytes: number): number {
   let length = text.length
-  for (let left = bytes; left > 0 && length > 0; length--) left -= bytesOf(text.charCodeAt(length - 1))
+  for (let left = bytes; left > 0 && length > 0; length--) left -= utf8Bytes(text.charCodeAt(length - 1))
   return length
 }
 
 /** What a unit of a text takes at least; a pair of surrogates takes four bytes. */
-function bytesOf(code: number): number {
+function utf8Bytes(code: number): number {
   if (code < 0x80) return 1
   return code < 0x800 || (code >= 0xd800 && code < 0xe000) ? 2 : 3
 }
 
 /** The members of a snapshot that take up most and are needed least: empty, of the same kind as before. */
-function emptyNeedless(event: unknown, isSmall: () => boolean): void {
-  const all = [...holders(event)]
-  for (const name of needless) {
-    for (const holder of all) {
-      const value: unknown = Reflect.get(holder, name)
-      if (typeof value !== 'object' || value === null || sizeOf(value) < 10_000) continue
-      Reflect.set(holder, name, Array.isArray(value) ? [] : {})
+function emptyDroppableMembers(event: unknown, isSmall: () => boolean): void {
+  const allContainers = [...iterateContainers(event)]
+  for (const name of droppableMembers) {
+    for (const container of allContainers) {
+      const value: unknown = Reflect.get(container, name)
+      if (typeof value !== 'object' || value === null || jsonBytes(value) < 10_000) continue
+      Reflect.set(container, name, Array.isArray(value) ? [] : {})
     }
     if (isSmall()) return
   }
 }
 
-function longestOf(event: unknown): number {
+function longestMemberCount(event: unknown): number {
   let longest = 0
-  for (const holder of holders(event)) longest = Math.max(longest, Object.keys(holder).length)
+  for (const container of iterateContainers(event)) longest = Math.max(longest, Object.keys(container).length)
   return longest
 }
 
 /** The same with at most so many members in its lists and objects; those that an event has itself stay. */
-function withoutEnds(value: unknown, longest: number, isRoot = false): unknown {
-  if (Array.isArray(value)) return value.slice(0, longest).map((item) => withoutEnds(item, longest))
+function truncateLists(value: unknown, longest: number, isRoot = false): unknown {
+  if (Array.isArray(value)) return value.slice(0, longest).map((item) => truncateLists(item, longest))
   if (typeof value !== 'object' || value === null) return value
   const entries = Object.entries(value)
   // What has few members has them all by their names.
-  const kept = isRoot || entries.length <= 32 ? entries : entries.slice(0, Math.max(32, longest))
-  return Object.fromEntries(kept.map(([name, member]) => [name, withoutEnds(member, longest)]))
+  const remaining = isRoot || entries.length <= 32 ? entries : entries.slice(0, Math.max(32, longest))
+  return Object.fromEntries(remaining.map(([name, member]) => [name, truncateLists(member, longest)]))
 }
 
 /** Nothing stands deeper than so many levels. */
-function cutDepth(node: unknown, depth: number): void {
+function limitDepth(node: unknown, depth: number): void {
   if (typeof node !== 'object' || node === null) return
   for (const [name, value] of Object.entries(node)) {
-    if (depth > 1 || typeof value !== 'object' || value === null) cutDepth(value, depth - 1)
+    if (depth > 1 || typeof value !== 'object' || value === null) limitDepth(value, depth - 1)
     else Reflect.set(node, name, Array.isArray(value) ? [] : {})
   }
 }
@@ -113,18 +113,18 @@ interface LongText {
 }
 
 /** Every text of some length below the event's root, with its place. */
-function longTexts(root: unknown): LongText[] {
-  return [...holders(root)].flatMap((holder) =>
-    Object.entries(holder).flatMap(([key, value]) =>
+function findLongTexts(root: unknown): LongText[] {
+  return [...iterateContainers(root)].flatMap((container) =>
+    Object.entries(container).flatMap(([key, value]) =>
       typeof value === 'string' && value.length > 1000
-        ? { key, value, replace: (by: string | null) => Reflect.set(holder, key, by) }
+        ? { key, value, replace: (by: string | null) => Reflect.set(container, key, by) }
         : [],
     ),
   )
 }
 
 /** Every object and list, the root too. Walks without recursion. */
-function* holders(root: unknown): Generator<object> {
+function* iterateContainers(root: unknown): Generator<object> {
   const stack: unknown[] = [root]
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
     if (typeof node !== 'object' || node === null) continue
@@ -133,6 +133,6 @@ function* holders(root: unknown): Generator<object> {
   }
 }
 
-function sizeOf(value: unknown): number {
+function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value))
 }

@@ -1,28 +1,28 @@
-import type { Hint } from '@slipway/agent'
+import type { TransientUpdate } from '@slipway/agent'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { SentHints } from './sse-updates.ts'
+import { SseUpdates } from './sse-updates.ts'
 
 /** A conversation that says what the test says, and one reader of it. */
-function speaking() {
-  const listeners = new Set<(hint: Hint, position: number) => void>()
+function createUpdates() {
+  const listeners = new Set<(hint: TransientUpdate, position: number) => void>()
   const state = { position: 0 }
-  let rings = 0
-  const hints = new SentHints(
-    () => rings++,
+  let notifications = 0
+  const hints = new SseUpdates(
+    () => notifications++,
     () => 1_770_000_000_000_000,
   )
-  hints.listen({
-    listen(listener) {
+  hints.subscribe({
+    subscribe(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
   })
-  const say = (hint: Hint) => {
+  const publish = (hint: TransientUpdate) => {
     for (const listener of listeners) listener(hint, state.position)
   }
-  const taken = (position: number) => [...hints.taken(position)].map((bytes) => read(bytes.toString()))
-  return { hints, listeners, state, say, taken, rings: () => rings }
+  const drain = (position: number) => [...hints.drain(position)].map((bytes) => read(bytes.toString()))
+  return { hints, listeners, state, say: publish, taken: drain, rings: () => notifications }
 }
 
 function read(text: string): Record<string, unknown> {
@@ -31,7 +31,7 @@ function read(text: string): Record<string, unknown> {
 }
 
 test('a piece is one event that is named hint, has no id and is whole JSON in one line', () => {
-  const { say, taken } = speaking()
+  const { say, taken } = createUpdates()
   say({ kind: 'delta', content: 'a\nb\r' })
   expect(taken(0)).toEqual([
     {
@@ -46,7 +46,7 @@ test('a piece is one event that is named hint, has no id and is whole JSON in on
 })
 
 test('what a slow reader has not taken is joined, and of what was used only the last word waits', () => {
-  const { say, taken, rings } = speaking()
+  const { say, taken, rings } = createUpdates()
   say({ kind: 'delta', reasoning_content: 'hm' })
   say({ kind: 'stats', value: 1 })
   say({ kind: 'delta', content: 'a ' })
@@ -61,13 +61,13 @@ test('what a slow reader has not taken is joined, and of what was used only the 
 })
 
 test('what waits for a reader that never reads stays small', () => {
-  const { say, taken } = speaking()
+  const { say, taken } = createUpdates()
   for (let n = 0; n < 1000; n++) say({ kind: 'delta', content: 'x'.repeat(1000) })
   expect(String(taken(0)[0]?.content).length).toBeLessThanOrEqual(64 * 1024)
 })
 
 test('nothing is heard any more once it is disposed', () => {
-  const { hints, listeners } = speaking()
+  const { hints, listeners } = createUpdates()
   expect(listeners.size).toBe(1)
   hints[Symbol.dispose]()
   expect(listeners.size).toBe(0)
@@ -82,7 +82,7 @@ const step = fc.oneof(
 test('a piece comes after the events before it and before the one it became, and a quick reader misses nothing', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), fc.boolean(), (steps, isQuick) => {
-      const { state, say, taken } = speaking()
+      const { state, say, taken } = createUpdates()
       const said: string[] = ['']
       const heard: string[] = ['']
       let position = 0

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import type { Hint } from '@slipway/agent'
+import type { TransientUpdate } from '@slipway/agent'
 import { formatInstant } from '@slipway/protocol'
 
 /** Of pieces that wait for a reader; what comes on top of it is left out. */
-const maxWaitingCharacters = 64 * 1024
+const maxPendingCharacters = 64 * 1024
 
 /** Pieces of an answer, joined; `position` is the end of the log when they were given. */
-interface Pieces {
+interface PendingDelta {
   readonly position: number
   content: string
   reasoning_content: string
@@ -17,59 +17,59 @@ interface Pieces {
  * before them, and are joined while it is slow; once the event that they became has been sent they are dropped. Of what was
  * used only the last word waits. Nothing of it is stored, and the log never waits for it.
  */
-export class WaitingHints {
+export class TransientBuffer {
   readonly #now: () => number
-  #pieces: Pieces | undefined
-  #stats: { readonly position: number; readonly value: unknown } | undefined
+  #pendingDelta: PendingDelta | undefined
+  #pendingStats: { readonly position: number; readonly value: unknown } | undefined
 
   /** `now` answers microseconds. */
   constructor(now: () => number) {
     this.#now = now
   }
 
-  add(hint: Exclude<Hint, { kind: 'rest' }>, position: number): void {
-    if (hint.kind === 'stats') this.#stats = { position, value: hint.value }
-    else this.#join(hint, position)
+  add(update: Exclude<TransientUpdate, { kind: 'rest' }>, position: number): void {
+    if (update.kind === 'stats') this.#pendingStats = { position, value: update.value }
+    else this.#appendDelta(update, position)
   }
 
   /** The next event that may be sent to a reader that has everything up to `position`; undefined when there is none now. */
-  next(position: number): object | undefined {
-    const pieces = this.#pieces
-    if (pieces !== undefined && pieces.position <= position) {
-      this.#pieces = undefined
-      if (pieces.position === position) return this.#delta(pieces)
+  takeNext(position: number): object | undefined {
+    const delta = this.#pendingDelta
+    if (delta !== undefined && delta.position <= position) {
+      this.#pendingDelta = undefined
+      if (delta.position === position) return this.#deltaEvent(delta)
     }
-    const stats = this.#stats
+    const stats = this.#pendingStats
     if (stats === undefined || stats.position > position) return undefined
-    this.#stats = undefined
-    return stateUpdate('stats', stats.value, this.#now())
+    this.#pendingStats = undefined
+    return stateUpdateEvent('stats', stats.value, this.#now())
   }
 
-  #join(piece: { readonly content?: string; readonly reasoning_content?: string }, position: number): void {
-    if (this.#pieces?.position !== position) this.#pieces = { position, content: '', reasoning_content: '' }
-    const { content = '', reasoning_content = '' } = piece
-    const waiting = this.#pieces
-    const size = waiting.content.length + waiting.reasoning_content.length
-    if (size + content.length + reasoning_content.length > maxWaitingCharacters) return
-    waiting.content += content
-    waiting.reasoning_content += reasoning_content
+  #appendDelta(delta: { readonly content?: string; readonly reasoning_content?: string }, position: number): void {
+    if (this.#pendingDelta?.position !== position) this.#pendingDelta = { position, content: '', reasoning_content: '' }
+    const { content = '', reasoning_content = '' } = delta
+    const pending = this.#pendingDelta
+    const size = pending.content.length + pending.reasoning_content.length
+    if (size + content.length + reasoning_content.length > maxPendingCharacters) return
+    pending.content += content
+    pending.reasoning_content += reasoning_content
   }
 
-  #delta({ content, reasoning_content }: Pieces): object {
+  #deltaEvent({ content, reasoning_content }: PendingDelta): object {
     const members = {
       ...(content === '' ? {} : { content }),
       ...(reasoning_content === '' ? {} : { reasoning_content }),
       kind: 'StreamingDeltaEvent',
     }
-    return { ...hintEvent(members, this.#now()), source: 'agent' }
+    return { ...transientEvent(members, this.#now()), source: 'agent' }
   }
 }
 
 /** An event that is sent and not stored. `now` in microseconds. */
-export function hintEvent(members: object, now: number): object {
+export function transientEvent(members: object, now: number): object {
   return { id: randomUUID(), timestamp: formatInstant(now), source: 'environment', ...members }
 }
 
-export function stateUpdate(key: string, value: unknown, now: number): object {
-  return hintEvent({ key, value, kind: 'ConversationStateUpdateEvent' }, now)
+export function stateUpdateEvent(key: string, value: unknown, now: number): object {
+  return transientEvent({ key, value, kind: 'ConversationStateUpdateEvent' }, now)
 }

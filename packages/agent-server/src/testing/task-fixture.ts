@@ -6,63 +6,63 @@ import type { Conversation } from '@slipway/agent'
 import { type Event, llm, startConversationRequest } from '@slipway/protocol'
 import { Cipher, openStorage, type SqliteStorage } from '@slipway/storage'
 import { createConversation } from '../conversations/create.ts'
-import { Agents } from '../conversations/registry.ts'
-import { Profiles } from '../profiles/llm-profiles.ts'
-import { creating } from './fixtures.ts'
+import { ConversationRegistry } from '../conversations/registry.ts'
+import { LlmProfiles } from '../profiles/llm-profiles.ts'
+import { openCreateDeps } from './fixtures.ts'
 
-type Stored = Event & { readonly id: string } & Readonly<Record<string, unknown>>
+type TestEvent = Event & { readonly id: string } & Readonly<Record<string, unknown>>
 
-interface Options {
+interface TaskFixtureOptions {
   readonly maxRuns?: number
   readonly idleMs?: number
 }
 
 /** A server's conversations for tests of tasks: models are profiles that play scripts, the rest is real. */
-export class TaskScene implements AsyncDisposable {
+export class TaskFixture implements AsyncDisposable {
   readonly directory: string
   readonly workspace: string
   readonly storage: SqliteStorage
-  readonly profiles: Profiles
-  readonly lines: string[] = []
-  agents: Agents
-  readonly #options: Options
+  readonly profiles: LlmProfiles
+  readonly logLines: string[] = []
+  registry: ConversationRegistry
+  readonly #options: TaskFixtureOptions
 
   private constructor(parts: {
     readonly directory: string
     readonly storage: SqliteStorage
-    readonly profiles: Profiles
+    readonly profiles: LlmProfiles
     readonly cipher: Cipher
-    readonly options: Options
+    readonly options: TaskFixtureOptions
   }) {
     this.directory = parts.directory
     this.workspace = join(parts.directory, 'work')
     this.storage = parts.storage
     this.profiles = parts.profiles
     this.#options = parts.options
-    this.agents = this.#open(parts.cipher)
+    this.registry = this.#open(parts.cipher)
   }
 
-  static async open(directory: string, options: Options = {}): Promise<TaskScene> {
+  static async open(directory: string, options: TaskFixtureOptions = {}): Promise<TaskFixture> {
     await mkdir(join(directory, 'home'), { recursive: true })
     await mkdir(join(directory, 'work'), { recursive: true })
     const cipher = await Cipher.open({ directory, secretKey: undefined })
-    const profiles = new Profiles({ directory: join(directory, 'profiles'), cipher })
-    return new TaskScene({ directory, storage: await openStorage({ directory }), profiles, cipher, options })
+    const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher })
+    return new TaskFixture({ directory, storage: await openStorage({ directory }), profiles, cipher, options })
   }
 
-  #open(cipher: Cipher): Agents {
+  #open(cipher: Cipher): ConversationRegistry {
     const { directory, storage, profiles } = this
-    return new Agents({
+    return new ConversationRegistry({
       storage,
       cipher,
       profiles,
-      log: (...line) => void this.lines.push(JSON.stringify(line)),
+      log: (...line) => void this.logLines.push(JSON.stringify(line)),
       now: () => Date.now() * 1000,
       directory: join(directory, 'conversations'),
       environment: { PATH: '/usr/local/bin:/usr/bin:/bin' },
-      home: join(directory, 'home'),
+      homeDirectory: join(directory, 'home'),
       isConfined: true,
-      hidden: [],
+      redactedValues: [],
       confirmationDeadlineMs: undefined,
       maxRuns: this.#options.maxRuns ?? 10,
       idleMs: this.#options.idleMs ?? 60_000,
@@ -71,18 +71,18 @@ export class TaskScene implements AsyncDisposable {
 
   /** As after a restart: what is kept is opened by others. */
   async restart(): Promise<void> {
-    await this.agents[Symbol.asyncDispose]()
-    this.agents = this.#open(await Cipher.open({ directory: this.directory, secretKey: undefined }))
-    await this.agents.recover()
+    await this.registry[Symbol.asyncDispose]()
+    this.registry = this.#open(await Cipher.open({ directory: this.directory, secretKey: undefined }))
+    await this.registry.recover()
   }
 
   /** A model that plays a script, by the name of a profile. */
-  async model(name: string, script: readonly unknown[], more: object = {}): Promise<void> {
+  async saveScriptedModel(name: string, script: readonly unknown[], more: object = {}): Promise<void> {
     await this.profiles.save(name, llm.parse({ model: `scripted/${name}`, script, ...more }))
   }
 
   /** A conversation that plays a script and has the task tool; resolves when its first message is stored. */
-  async begin(
+  async startConversation(
     script: readonly unknown[],
     { agent = {}, ...more }: { readonly agent?: object; readonly [member: string]: unknown } = {},
   ): Promise<Conversation> {
@@ -94,29 +94,29 @@ export class TaskScene implements AsyncDisposable {
       autotitle: false,
       ...more,
     })
-    const parts = await creating(this.storage, this.agents, this.directory)
-    const { record } = await createConversation(parts, request)
-    return await this.agents.get(record.id)
+    const deps = await openCreateDeps(this.storage, this.registry, this.directory)
+    const { record } = await createConversation(deps, request)
+    return await this.registry.get(record.id)
   }
 
   /** The same, when it has come to rest. */
-  async play(
+  async runConversation(
     script: readonly unknown[],
-    more: Parameters<TaskScene['begin']>[1] = {},
+    more: Parameters<TaskFixture['startConversation']>[1] = {},
   ): Promise<Conversation> {
-    const conversation = await this.begin(script, more)
-    await conversation.settled()
+    const conversation = await this.startConversation(script, more)
+    await conversation.waitUntilIdle()
     return conversation
   }
 
-  async events(id: string): Promise<Stored[]> {
+  async readEvents(id: string): Promise<TestEvent[]> {
     const stored = await this.storage.log.read(id, 0, 100_000)
     return stored.map(({ bytes }) => JSON.parse(bytes.toString()))
   }
 
   /** The observations of tasks, in order. */
-  async results(id: string): Promise<Record<string, unknown>[]> {
-    const events = await this.events(id)
+  async readTaskResults(id: string): Promise<Record<string, unknown>[]> {
+    const events = await this.readEvents(id)
     return events.flatMap((event) =>
       event.kind === 'ObservationEvent' && String(event.observation?.kind) === 'TaskObservation'
         ? [{ ...event.observation }]
@@ -124,54 +124,54 @@ export class TaskScene implements AsyncDisposable {
     )
   }
 
-  async children(id: string): Promise<readonly string[]> {
-    return await this.storage.conversations.children(id)
+  async listChildren(id: string): Promise<readonly string[]> {
+    return await this.storage.conversations.listChildren(id)
   }
 
   /** The only child, as soon as there is one. */
-  async child(id: string): Promise<Conversation> {
+  async waitForChild(id: string): Promise<Conversation> {
     for (;;) {
-      const [child] = await this.children(id)
-      if (child !== undefined) return await this.agents.get(child)
+      const [child] = await this.listChildren(id)
+      if (child !== undefined) return await this.registry.get(child)
       await sleep(5)
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.agents[Symbol.asyncDispose]()
+    await this.registry[Symbol.asyncDispose]()
     await this.storage[Symbol.asyncDispose]()
   }
 }
 
 /** A turn of a script that gives tasks. */
-export function tasks(...given: readonly object[]): object {
-  return { tool_calls: given.map((args) => ({ name: 'task', arguments: args })) }
+export function taskCalls(...taskArguments: readonly object[]): object {
+  return { tool_calls: taskArguments.map((args) => ({ name: 'task', arguments: args })) }
 }
 
-export function bash(command: string): object {
+export function terminalCall(command: string): object {
   return { tool_calls: [{ name: 'terminal', arguments: { command } }] }
 }
 
-export function finish(message: string): object {
+export function finishCall(message: string): object {
   return { tool_calls: [{ name: 'finish', arguments: { message } }] }
 }
 
 /** An agent of a request, whose model plays the script of the profile of its name. */
-export function definition(name: string, more: object = {}): object {
+export function agentDefinition(name: string, more: object = {}): object {
   return { name, description: `Does what ${name} does.`, model: name, tools: ['terminal'], ...more }
 }
 
 /** Resolves when something is so; rejects after twenty seconds. */
-export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+export async function waitUntil(condition: () => boolean | Promise<boolean>): Promise<void> {
   const end = Date.now() + 20_000
-  while (!(await isSo())) {
+  while (!(await condition())) {
     if (Date.now() > end) throw new Error('it did not come to be')
     await sleep(5)
   }
 }
 
 /** The texts of a content, joined by blank lines. */
-export function textOf(content: unknown): string {
+export function contentText(content: unknown): string {
   const parts: readonly { readonly text?: string }[] = Array.isArray(content) ? content : []
   return parts.map(({ text = '' }) => text).join('\n\n')
 }

@@ -1,46 +1,46 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { app, type Handlers, listen } from '@slipway/http'
-import { agentOpenApi, type RouteTable } from '@slipway/protocol'
+import { createApp, type Handlers, listen } from '@slipway/http'
+import { agentServerOpenApi, type RouteTable } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
-import { temporary } from './fixtures.ts'
+import { temporaryDirectory } from './fixtures.ts'
 
 /** Routes alone, on a directory of their own, for one test. */
-export interface Served extends AsyncDisposable {
+export interface TestServer extends AsyncDisposable {
   readonly url: string
   readonly directory: string
   readonly cipher: Cipher
   call(method: string, path: string, body?: unknown): Promise<{ status: number; json: unknown }>
   /** The same with the body as it stands. */
-  raw(method: string, path: string, body: string): Promise<{ status: number; json: unknown }>
+  callRaw(method: string, path: string, body: string): Promise<{ status: number; json: unknown }>
   /** Everything that was answered or logged, and the files of the directory. */
-  traces(): Promise<string>
+  collectOutput(): Promise<string>
 }
 
-export async function served<T extends RouteTable>(
+export async function openTestServer<T extends RouteTable>(
   routes: T,
-  handlers: (made: { readonly directory: string; readonly cipher: Cipher }) => Handlers<T>,
-): Promise<Served> {
-  const directory = temporary()
+  handlers: (context: { readonly directory: string; readonly cipher: Cipher }) => Handlers<T>,
+): Promise<TestServer> {
+  const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
-  const texts: string[] = []
-  const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
-  const web = app(routes, handlers({ directory: directory.path, cipher }), { openapi: agentOpenApi, log })
-  const listening = await listen(web, { host: '127.0.0.1', port: 0 })
-  const raw = async (method: string, path: string, body?: string) => {
+  const output: string[] = []
+  const log = (...line: unknown[]) => void output.push(JSON.stringify(line))
+  const server = createApp(routes, handlers({ directory: directory.path, cipher }), { openapi: agentServerOpenApi, log })
+  const listening = await listen(server, { host: '127.0.0.1', port: 0 })
+  const callRaw = async (method: string, path: string, body?: string) => {
     const content = body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } }
     const response = await fetch(`${listening.url}${path}`, { method, ...content })
     const text = await response.text()
-    texts.push(text)
+    output.push(text)
     return { status: response.status, json: JSON.parse(text) as unknown }
   }
   return {
     url: listening.url,
     directory: directory.path,
     cipher,
-    raw,
-    call: (method, path, body) => raw(method, path, body === undefined ? undefined : JSON.stringify(body)),
-    traces: async () => [...texts, ...(await filesIn(directory.path))].join('\n'),
+    callRaw,
+    call: (method, path, body) => callRaw(method, path, body === undefined ? undefined : JSON.stringify(body)),
+    collectOutput: async () => [...output, ...(await readFiles(directory.path))].join('\n'),
     async [Symbol.asyncDispose]() {
       await listening.close()
       directory[Symbol.dispose]()
@@ -48,7 +48,7 @@ export async function served<T extends RouteTable>(
   }
 }
 
-async function filesIn(path: string): Promise<string[]> {
+async function readFiles(path: string): Promise<string[]> {
   const entries = await readdir(path, { recursive: true, withFileTypes: true })
   const files = entries.filter((entry) => entry.isFile())
   return await Promise.all(files.map((file) => readFile(join(file.parentPath, file.name), 'latin1')))

@@ -1,50 +1,50 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Rests } from './backoff.ts'
+import { Backoff } from './backoff.ts'
 
 const times = { firstMs: 1_000, maxMs: 60_000, random: () => 1 }
 const failure = { isUnreachable: false, isGone: false, retryAfterMs: undefined }
-const nobody: ReadonlySet<string> = new Set()
+const noConversations: ReadonlySet<string> = new Set()
 
 test('a conversation that failed rests, each time twice as long up to a minute, and nobody else does', () => {
-  const rests = new Rests(times)
+  const rests = new Backoff(times)
   let nowMs = 0
   for (const waitMs of [1, 2, 4, 8, 16, 32, 60, 60].map((s) => s * 1000)) {
-    rests.fail('a', failure, nowMs)
-    expect(rests.choices(nobody, 4, nowMs)).toEqual([{ limit: 4, except: new Set(['a']) }])
-    expect(rests.nextMs(nowMs)).toBe(nowMs + waitMs)
+    rests.recordFailure('a', failure, nowMs)
+    expect(rests.listQueries(noConversations, 4, nowMs)).toEqual([{ limit: 4, except: new Set(['a']) }])
+    expect(rests.nextChangeMs(nowMs)).toBe(nowMs + waitMs)
     nowMs += waitMs
-    expect(rests.choices(nobody, 4, nowMs)).toEqual([{ limit: 4, except: new Set() }])
+    expect(rests.listQueries(noConversations, 4, nowMs)).toEqual([{ limit: 4, except: new Set() }])
   }
-  expect(rests.succeed('a')).toBe(true)
-  expect(rests.succeed('a')).toBe(false)
+  expect(rests.recordSuccess('a')).toBe(true)
+  expect(rests.recordSuccess('a')).toBe(false)
 })
 
 test('one that does not know us is left alone for longer, and one that asks to wait for as long as it asks', () => {
-  const rests = new Rests(times)
-  rests.fail('a', { ...failure, isGone: true }, 0)
-  rests.fail('b', { ...failure, retryAfterMs: 30_000 }, 0)
-  expect(rests.choices(nobody, 4, 7_999)).toEqual([{ limit: 4, except: new Set(['a', 'b']) }])
-  expect(rests.choices(nobody, 4, 8_000)).toEqual([{ limit: 4, except: new Set(['b']) }])
-  expect(rests.choices(nobody, 4, 30_000)).toEqual([{ limit: 4, except: new Set() }])
+  const rests = new Backoff(times)
+  rests.recordFailure('a', { ...failure, isGone: true }, 0)
+  rests.recordFailure('b', { ...failure, retryAfterMs: 30_000 }, 0)
+  expect(rests.listQueries(noConversations, 4, 7_999)).toEqual([{ limit: 4, except: new Set(['a', 'b']) }])
+  expect(rests.listQueries(noConversations, 4, 8_000)).toEqual([{ limit: 4, except: new Set(['b']) }])
+  expect(rests.listQueries(noConversations, 4, 30_000)).toEqual([{ limit: 4, except: new Set() }])
 })
 
 test('when all fail one after the other, one at a time asks, those first that have not failed', () => {
-  const rests = new Rests(times)
-  for (const one of ['a', 'b', 'c']) rests.fail(one, failure, 0)
-  expect(rests.choices(nobody, 4, 0)).toEqual([])
-  expect(rests.choices(nobody, 4, 1_000)[0]).toEqual({ limit: 1, except: new Set(['a', 'b', 'c']) })
-  expect(rests.choices(new Set(['d']), 4, 1_000)).toEqual([])
-  rests.succeed('d')
-  expect(rests.choices(nobody, 4, 1_000)).toEqual([{ limit: 4, except: new Set() }])
+  const rests = new Backoff(times)
+  for (const one of ['a', 'b', 'c']) rests.recordFailure(one, failure, 0)
+  expect(rests.listQueries(noConversations, 4, 0)).toEqual([])
+  expect(rests.listQueries(noConversations, 4, 1_000)[0]).toEqual({ limit: 1, except: new Set(['a', 'b', 'c']) })
+  expect(rests.listQueries(new Set(['d']), 4, 1_000)).toEqual([])
+  rests.recordSuccess('d')
+  expect(rests.listQueries(noConversations, 4, 1_000)).toEqual([{ limit: 4, except: new Set() }])
 })
 
 test('who rested because nobody answered rests no longer when somebody else was answered', () => {
-  const rests = new Rests(times)
-  rests.fail('silent', { ...failure, isUnreachable: true }, 0)
-  rests.fail('refused', failure, 0)
-  rests.succeed('other')
-  expect(rests.choices(nobody, 4, 0)).toEqual([{ limit: 4, except: new Set(['refused']) }])
+  const rests = new Backoff(times)
+  rests.recordFailure('silent', { ...failure, isUnreachable: true }, 0)
+  rests.recordFailure('refused', failure, 0)
+  rests.recordSuccess('other')
+  expect(rests.listQueries(noConversations, 4, 0)).toEqual([{ limit: 4, except: new Set(['refused']) }])
 })
 
 test('whatever fails and succeeds: there is a choice now, or a moment within a minute when there is one', () => {
@@ -60,17 +60,17 @@ test('whatever fails and succeeds: there is a choice now, or a moment within a m
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       let [nowMs, random] = [0, 0]
-      const rests = new Rests({ ...times, random: () => random })
+      const rests = new Backoff({ ...times, random: () => random })
       for (const { one, isTaken, laterMs, ...of } of steps) {
         nowMs += laterMs
         random = of.random
-        if (isTaken) rests.succeed(one)
-        else rests.fail(one, of, nowMs)
+        if (isTaken) rests.recordSuccess(one)
+        else rests.recordFailure(one, of, nowMs)
         // Nobody is kept for ever: by stepping to the moments that are named, everybody is free within a minute.
         let [atMs, steps] = [nowMs, 0]
-        const isFree = (who: string) => rests.choices(nobody, 4, atMs).some(({ except }) => !except.has(who))
+        const isFree = (who: string) => rests.listQueries(noConversations, 4, atMs).some(({ except }) => !except.has(who))
         while (!['a', 'b', 'c', 'd', 'e', 'new'].every(isFree)) {
-          const next = rests.nextMs(atMs)
+          const next = rests.nextChangeMs(atMs)
           expect(next).toBeGreaterThan(atMs)
           expect(next).toBeLessThanOrEqual(nowMs + 60_000)
           atMs = next
@@ -83,10 +83,10 @@ test('whatever fails and succeeds: there is a choice now, or a moment within a m
 })
 
 test('on the way out nobody is asked who has failed, and nobody at all when everything fails', () => {
-  const rests = new Rests(times)
-  expect(rests.lastChoices(new Set(['x']), 4)).toEqual([{ limit: 3, except: new Set(['x']) }])
-  rests.fail('a', failure, 0)
-  expect(rests.lastChoices(nobody, 4)).toEqual([{ limit: 4, except: new Set(['a']) }])
-  for (const one of ['b', 'c']) rests.fail(one, failure, 0)
-  expect(rests.lastChoices(nobody, 4)).toEqual([])
+  const rests = new Backoff(times)
+  expect(rests.listFinalQueries(new Set(['x']), 4)).toEqual([{ limit: 3, except: new Set(['x']) }])
+  rests.recordFailure('a', failure, 0)
+  expect(rests.listFinalQueries(noConversations, 4)).toEqual([{ limit: 4, except: new Set(['a']) }])
+  for (const one of ['b', 'c']) rests.recordFailure(one, failure, 0)
+  expect(rests.listFinalQueries(noConversations, 4)).toEqual([])
 })

@@ -1,4 +1,4 @@
-interface Rest {
+interface BackoffEntry {
   /** Failures in a row. */
   readonly failures: number
   readonly untilMs: number
@@ -7,14 +7,14 @@ interface Rest {
 }
 
 /** A failure, as far as the wait after it is concerned. */
-export interface Failure {
+export interface DeliveryFailure {
   readonly isUnreachable: boolean
   /** Wait long from the first time on. */
   readonly isGone: boolean
   readonly retryAfterMs: number | undefined
 }
 
-export interface RestTimes {
+export interface BackoffTimes {
   /** After the first failure; each one in a row doubles it. */
   readonly firstMs: number
   readonly maxMs: number
@@ -22,101 +22,101 @@ export interface RestTimes {
 }
 
 /** What may be asked for now: at most so many, without these. */
-export interface Choice {
+export interface PendingQuery {
   readonly limit: number
   readonly except: ReadonlySet<string>
 }
 
 /** A receiver that does not know us waits as if it had failed so often already. */
-const goneFailures = 4
+const goneFailureCount = 4
 /** So many conversations that failed one after the other mean that it is the receiver. */
-const manyFailures = 3
+const outageThreshold = 3
 
 /**
  * How long the conversations of a receiver rest after failures: each for itself, so that one that is never taken is in
  * nobody's way. When one after another fails, the receiver is down: then it is asked by one at a time, and those that have
  * not failed come first. Pure: the clock is given, in milliseconds.
  */
-export class Rests {
-  readonly #times: RestTimes
-  readonly #rests = new Map<string, Rest>()
+export class Backoff {
+  readonly #times: BackoffTimes
+  readonly #entries = new Map<string, BackoffEntry>()
   /** The conversations that failed since one was taken. */
-  #failed = new Set<string>()
+  #failedSinceSuccess = new Set<string>()
   /** While the receiver is down: when one that failed, and when another may ask it. */
-  #down: { readonly failures: number; readonly untilMs: number; readonly othersMs: number } | undefined
+  #outage: { readonly failures: number; readonly untilMs: number; readonly othersMs: number } | undefined
 
-  constructor(times: RestTimes) {
+  constructor(times: BackoffTimes) {
     this.#times = times
   }
 
   /** Conversations that wait after a failure. */
   get size(): number {
-    return this.#rests.size
+    return this.#entries.size
   }
 
   /** What may be done now, the best first; a later choice is for when there is nothing of those before. */
-  choices(busy: ReadonlySet<string>, most: number, nowMs: number): Choice[] {
-    const down = this.#down
-    if (down === undefined) {
-      const limit = most - busy.size
-      return limit > 0 ? [{ limit, except: busy.union(this.#resting(nowMs)) }] : []
+  listQueries(active: ReadonlySet<string>, max: number, nowMs: number): PendingQuery[] {
+    const outage = this.#outage
+    if (outage === undefined) {
+      const limit = max - active.size
+      return limit > 0 ? [{ limit, except: active.union(this.#waitingConversations(nowMs)) }] : []
     }
-    if (busy.size > 0) return []
+    if (active.size > 0) return []
     return [
-      ...(down.othersMs <= nowMs ? [{ limit: 1, except: this.#failed }] : []),
-      ...(down.untilMs <= nowMs ? [{ limit: 1, except: this.#resting(nowMs) }] : []),
+      ...(outage.othersMs <= nowMs ? [{ limit: 1, except: this.#failedSinceSuccess }] : []),
+      ...(outage.untilMs <= nowMs ? [{ limit: 1, except: this.#waitingConversations(nowMs) }] : []),
     ]
   }
 
   /** The same without those that have failed: on the way out nobody is asked twice. */
-  lastChoices(busy: ReadonlySet<string>, most: number): Choice[] {
-    const limit = most - busy.size
-    const isOver = this.#down !== undefined || limit <= 0
-    return isOver ? [] : [{ limit, except: busy.union(new Set(this.#rests.keys())) }]
+  listFinalQueries(active: ReadonlySet<string>, max: number): PendingQuery[] {
+    const limit = max - active.size
+    const isOver = this.#outage !== undefined || limit <= 0
+    return isOver ? [] : [{ limit, except: active.union(new Set(this.#entries.keys())) }]
   }
 
   /** When there may be another choice than now; Infinity when it is not time that matters. */
-  nextMs(nowMs: number): number {
-    const { untilMs = 0, othersMs = 0 } = this.#down ?? {}
+  nextChangeMs(nowMs: number): number {
+    const { untilMs = 0, othersMs = 0 } = this.#outage ?? {}
     let next = Number.POSITIVE_INFINITY
-    for (const ms of [untilMs, othersMs, ...this.#rests.values().map((rest) => rest.untilMs)]) {
+    for (const ms of [untilMs, othersMs, ...this.#entries.values().map((entry) => entry.untilMs)]) {
       if (ms > nowMs) next = Math.min(next, ms)
     }
     return next
   }
 
-  fail(conversation: string, failure: Failure, nowMs: number): void {
+  recordFailure(conversation: string, failure: DeliveryFailure, nowMs: number): void {
     const { isUnreachable, isGone, retryAfterMs = 0 } = failure
-    const failures = Math.max((this.#rests.get(conversation)?.failures ?? 0) + 1, isGone ? goneFailures : 1)
-    this.#rests.set(conversation, {
+    const failures = Math.max((this.#entries.get(conversation)?.failures ?? 0) + 1, isGone ? goneFailureCount : 1)
+    this.#entries.set(conversation, {
       failures,
       untilMs: nowMs + this.#waitMs(failures, retryAfterMs),
       isUnreachable,
     })
-    this.#failed.add(conversation)
-    if (this.#failed.size < manyFailures) return
-    const inARow = (this.#down?.failures ?? 0) + 1
-    const untilMs = nowMs + this.#waitMs(inARow, retryAfterMs)
-    this.#down = { failures: inARow, untilMs, othersMs: nowMs + this.#waitMs(1, retryAfterMs) }
+    this.#failedSinceSuccess.add(conversation)
+    if (this.#failedSinceSuccess.size < outageThreshold) return
+    const outageFailures = (this.#outage?.failures ?? 0) + 1
+    const untilMs = nowMs + this.#waitMs(outageFailures, retryAfterMs)
+    this.#outage = { failures: outageFailures, untilMs, othersMs: nowMs + this.#waitMs(1, retryAfterMs) }
   }
 
   /**
    * It was taken; answers whether that is news, because it had failed or the receiver was down. Those that rested because
    * nobody answered, or because everything failed, need not any more.
    */
-  succeed(conversation: string): boolean {
-    const isNews = this.#rests.delete(conversation) || this.#down !== undefined
-    if (this.#down !== undefined) this.#rests.clear()
-    for (const [other, rest] of this.#rests) if (rest.isUnreachable) this.#rests.delete(other)
-    this.#failed = new Set()
-    this.#down = undefined
-    return isNews
+  recordSuccess(conversation: string): boolean {
+    const isRecovery = this.#entries.delete(conversation) || this.#outage !== undefined
+    if (this.#outage !== undefined) this.#entries.clear()
+    for (const [other, entry] of this.#entries) if (entry.isUnreachable) this.#entries.delete(other)
+    this.#failedSinceSuccess = new Set()
+    this.#outage = undefined
+    return isRecovery
   }
 
-  #resting(nowMs: number): Set<string> {
-    const resting = new Set<string>()
-    for (const [conversation, rest] of this.#rests) if (rest.untilMs > nowMs) resting.add(conversation)
-    return resting
+  #waitingConversations(nowMs: number): Set<string> {
+    const waiting = new Set<string>()
+    for (const [conversation, entry] of this.#entries) if (entry.untilMs > nowMs) waiting.add(conversation)
+    return waiting
   }
 
   /** Half of the wait is chance, so that many servers do not come back at once. */

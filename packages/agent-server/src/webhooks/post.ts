@@ -1,5 +1,5 @@
 /** What a receiver made of a request. */
-export type Outcome =
+export type PostOutcome =
   | { readonly kind: 'taken' }
   /** It has other events than the request follows on: what it has ends at this position. */
   | { readonly kind: 'elsewhere'; readonly head: number }
@@ -14,11 +14,11 @@ export type Outcome =
   | { readonly kind: 'unreachable'; readonly reason: string }
 
 /** Of the answer of a receiver; more of it is not read. */
-const maxAnswerBytes = 64 * 1024
+const maxResponseBytes = 64 * 1024
 const goneStatuses: readonly number[] = [401, 403, 404, 410]
 
 /** Posts JSON to a receiver. Never rejects; redirects are not followed, because they would take the key elsewhere. */
-export async function post(
+export async function postJson(
   fetch: typeof globalThis.fetch,
   url: string,
   request: {
@@ -27,7 +27,7 @@ export async function post(
     readonly timeoutMs: number
   },
   signal: AbortSignal,
-): Promise<Outcome> {
+): Promise<PostOutcome> {
   const timeout = AbortSignal.timeout(request.timeoutMs)
   try {
     const response = await fetch(url, {
@@ -37,32 +37,32 @@ export async function post(
       redirect: 'manual',
       signal: AbortSignal.any([signal, timeout]),
     })
-    const text = await beginning(response)
-    const head = response.status === 409 ? headIn(text) : undefined
+    const text = await readBodyPrefix(response)
+    const head = response.status === 409 ? parseHead(text) : undefined
     if (head !== undefined) return { kind: 'elsewhere', head }
     if (response.ok) return { kind: 'taken' }
     const { status } = response
-    const retryAfterMs = secondsIn(response.headers.get('retry-after'))
+    const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'))
     return { kind: 'refused', status, isGone: goneStatuses.includes(status), retryAfterMs }
   } catch (error) {
-    return { kind: 'unreachable', reason: timeout.aborted ? 'timeout' : reasonOf(error) }
+    return { kind: 'unreachable', reason: timeout.aborted ? 'timeout' : failureReason(error) }
   }
 }
 
 /** The answer is read, so that the connection can be used again; one that is too long is cut off. */
-async function beginning(response: Response): Promise<string> {
+async function readBodyPrefix(response: Response): Promise<string> {
   const chunks: Uint8Array[] = []
   let sizeBytes = 0
   for await (const chunk of response.body ?? []) {
     chunks.push(chunk)
     sizeBytes += chunk.length
     // Leaving the loop cancels the body.
-    if (sizeBytes > maxAnswerBytes) break
+    if (sizeBytes > maxResponseBytes) break
   }
   return Buffer.concat(chunks).toString()
 }
 
-function headIn(text: string): number | undefined {
+function parseHead(text: string): number | undefined {
   try {
     const value: unknown = JSON.parse(text)
     const head: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'head') : undefined
@@ -72,13 +72,13 @@ function headIn(text: string): number | undefined {
   }
 }
 
-function secondsIn(text: string | null): number | undefined {
+function parseRetryAfter(text: string | null): number | undefined {
   const seconds = text === null || text.trim() === '' ? Number.NaN : Number(text)
   return seconds >= 0 ? seconds * 1000 : undefined
 }
 
 /** The code of the error or of its causes. Their messages may hold addresses and headers, so they are not shown. */
-function reasonOf(error: unknown): string {
+function failureReason(error: unknown): string {
   for (let cause = error, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth++) {
     if ('code' in cause && typeof cause.code === 'string') return cause.code
   }

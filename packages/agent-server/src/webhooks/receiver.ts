@@ -1,26 +1,26 @@
-import type { Log } from '@slipway/protocol'
-import type { Behind, Deliveries } from '@slipway/storage'
-import { Rests, type RestTimes } from './backoff.ts'
-import type { Delivered, Delivery } from './delivery.ts'
+import type { LogFunction } from '@slipway/protocol'
+import type { PendingDelivery, Deliveries } from '@slipway/storage'
+import { Backoff, type BackoffTimes } from './backoff.ts'
+import type { DeliveryResult, WebhookDelivery } from './delivery.ts'
 
 /** Conversations that a receiver is told of at the same time. */
-const maxTurns = 4
+const maxConcurrentDeliveries = 4
 /** A receiver that keeps failing is a line of the log this often. */
-const complainMs = 60_000
+const warnIntervalMs = 60_000
 /** After a mistake of our own. */
-const mistakeMs = 5_000
+const internalErrorDelayMs = 5_000
 
-export interface ReceiverOptions {
+export interface WebhookReceiverOptions {
   /** By what its cursors are found. */
   readonly receiver: string
   /** For people: its address without anything that could be a key. */
-  readonly shownUrl: string
-  readonly delivery: Pick<Delivery, 'turn'>
+  readonly publicUrl: string
+  readonly delivery: Pick<WebhookDelivery, 'deliver'>
   readonly deliveries: Deliveries
   /** How long what happens is gathered before it is sent. */
-  readonly gatherMs: number
-  readonly times: RestTimes
-  readonly log: Log
+  readonly batchDelayMs: number
+  readonly backoffTimes: BackoffTimes
+  readonly log: LogFunction
   /** Milliseconds that only grow. */
   readonly now: () => number
 }
@@ -29,28 +29,28 @@ export interface ReceiverOptions {
  * One receiver: looks what it lacks whenever something changed, and lets conversations be told of, a few at a time, until
  * there is nothing. Nothing waits in memory but who rests after a failure.
  */
-export class Receiver {
-  readonly #options: ReceiverOptions
-  readonly #rests: Rests
-  readonly #busy = new Map<string, Promise<void>>()
+export class WebhookReceiver {
+  readonly #options: WebhookReceiverOptions
+  readonly #backoff: Backoff
+  readonly #active = new Map<string, Promise<void>>()
   readonly #stop = new AbortController()
-  readonly #looping: Promise<void>
+  readonly #loopDone: Promise<void>
   #isFlushing = false
   /** A turn has ended since the last look. */
-  #isDue = false
+  #mustCheckAgain = false
   #wake = () => {}
-  #complainedMs = Number.NEGATIVE_INFINITY
-  #hasComplained = false
+  #warnedAtMs = Number.NEGATIVE_INFINITY
+  #hasWarned = false
 
-  constructor(options: ReceiverOptions) {
+  constructor(options: WebhookReceiverOptions) {
     this.#options = options
-    this.#rests = new Rests(options.times)
-    this.#looping = this.#loop()
+    this.#backoff = new Backoff(options.backoffTimes)
+    this.#loopDone = this.#loop()
   }
 
   /** Conversations that it is being told of, or that wait after a failure. */
-  get pending(): number {
-    return this.#busy.size + this.#rests.size
+  get pendingCount(): number {
+    return this.#active.size + this.#backoff.size
   }
 
   /** Sends what can be sent now, for at most so long, then ends. What failed waits for the next start. */
@@ -61,81 +61,81 @@ export class Receiver {
       this.#stop.abort()
       this.#wake()
     }, limitMs)
-    await this.#looping
+    await this.#loopDone
     clearTimeout(timer)
   }
 
   async #loop(): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      const { rings } = this.#options.deliveries.changes
+      const { version } = this.#options.deliveries.changeSignal
       const nowMs = this.#options.now()
-      this.#isDue = false
-      const started = await this.#startTurns(nowMs)
-      if (started > 0 || this.#isDue) continue
-      if (this.#isFlushing && this.#busy.size === 0) break
-      await this.#wait(rings, nowMs)
+      this.#mustCheckAgain = false
+      const started = await this.#startDeliveries(nowMs)
+      if (started > 0 || this.#mustCheckAgain) continue
+      if (this.#isFlushing && this.#active.size === 0) break
+      await this.#wait(version, nowMs)
     }
-    await Promise.all(this.#busy.values())
+    await Promise.all(this.#active.values())
   }
 
   /** Starts turns for those that are behind and free; answers how many. */
-  async #startTurns(nowMs: number): Promise<number> {
+  async #startDeliveries(nowMs: number): Promise<number> {
     const { deliveries, receiver } = this.#options
     try {
-      const busy = new Set(this.#busy.keys())
-      const choices = this.#isFlushing
-        ? this.#rests.lastChoices(busy, maxTurns)
-        : this.#rests.choices(busy, maxTurns, nowMs)
-      for (const { limit, except } of choices) {
-        const behind = await deliveries.behind(receiver, limit, except)
-        for (const one of behind) this.#start(one)
-        if (behind.length > 0) return behind.length
+      const active = new Set(this.#active.keys())
+      const queries = this.#isFlushing
+        ? this.#backoff.listFinalQueries(active, maxConcurrentDeliveries)
+        : this.#backoff.listQueries(active, maxConcurrentDeliveries, nowMs)
+      for (const { limit, except } of queries) {
+        const pending = await deliveries.listPending(receiver, limit, except)
+        for (const one of pending) this.#startDelivery(one)
+        if (pending.length > 0) return pending.length
       }
     } catch (error) {
-      this.#report(error)
-      await this.#sleep(mistakeMs)
+      this.#logError(error)
+      await this.#sleep(internalErrorDelayMs)
     }
     return 0
   }
 
-  #start(behind: Behind): void {
-    const { conversation } = behind
-    const turn = this.#options.delivery.turn(behind, this.#stop.signal).then(
-      (delivered) => this.#settle(conversation, delivered),
+  #startDelivery(pending: PendingDelivery): void {
+    const { conversation } = pending
+    const delivery = this.#options.delivery.deliver(pending, this.#stop.signal).then(
+      (delivered) => this.#handleResult(conversation, delivered),
       (error: unknown) => {
-        this.#report(error)
-        const failure = { isUnreachable: false, isGone: false, retryAfterMs: mistakeMs }
-        this.#rests.fail(conversation, failure, this.#options.now())
+        this.#logError(error)
+        const failure = { isUnreachable: false, isGone: false, retryAfterMs: internalErrorDelayMs }
+        this.#backoff.recordFailure(conversation, failure, this.#options.now())
       },
     )
-    const over = turn.then(() => {
-      this.#busy.delete(conversation)
-      this.#isDue = true
+    const finished = delivery.then(() => {
+      this.#active.delete(conversation)
+      this.#mustCheckAgain = true
       this.#wake()
     })
-    this.#busy.set(conversation, over)
+    this.#active.set(conversation, finished)
   }
 
-  #settle(conversation: string, { wasTaken, failed: outcome }: Delivered): void {
-    const { log, shownUrl: receiver, now } = this.#options
-    const isNews = wasTaken && this.#rests.succeed(conversation)
+  #handleResult(conversation: string, { wasAccepted, failure: outcome }: DeliveryResult): void {
+    const { log, publicUrl: receiver, now } = this.#options
+    const isRecovery = wasAccepted && this.#backoff.recordSuccess(conversation)
     if (outcome === undefined) {
-      if (isNews && this.#hasComplained)
+      if (isRecovery && this.#hasWarned)
         log('info', 'a webhook receiver takes what it is sent again', { receiver })
-      this.#hasComplained &&= !isNews
+      this.#hasWarned &&= !isRecovery
       return
     }
     if (this.#stop.signal.aborted) return
     const isUnreachable = outcome.kind === 'unreachable'
     const { isGone, retryAfterMs } = isUnreachable ? { isGone: false, retryAfterMs: undefined } : outcome
-    this.#rests.fail(conversation, { isUnreachable, isGone, retryAfterMs }, now())
+    this.#backoff.recordFailure(conversation, { isUnreachable, isGone, retryAfterMs }, now())
     const reason = isUnreachable ? outcome.reason : `status ${outcome.status}`
-    const isLong = now() >= this.#complainedMs + complainMs
-    if (isLong) {
-      this.#complainedMs = now()
-      this.#hasComplained = true
+    const isWarningDue = now() >= this.#warnedAtMs + warnIntervalMs
+    if (isWarningDue) {
+      this.#warnedAtMs = now()
+      this.#hasWarned = true
     }
-    log(isLong ? 'warn' : 'debug', 'a webhook receiver does not take what it is sent', {
+    log(isWarningDue ? 'warn' : 'debug', 'a webhook receiver does not take what it is sent', {
       receiver,
       conversation,
       reason,
@@ -146,27 +146,27 @@ export class Receiver {
    * Until something changed, a turn ended or a rest is over, since the last look at `lookedMs`: one that ended during the look is
    * over now. What changed may be followed by more at once.
    */
-  async #wait(rings: number, lookedMs: number): Promise<void> {
-    const { deliveries, gatherMs, now } = this.#options
-    if (this.#isDue || this.#stop.signal.aborted) return
+  async #wait(version: number, lookedMs: number): Promise<void> {
+    const { deliveries, batchDelayMs, now } = this.#options
+    if (this.#mustCheckAgain || this.#stop.signal.aborted) return
     const listening = new AbortController()
-    const restMs = Math.min(this.#rests.nextMs(lookedMs) - now(), complainMs)
-    let isRung = false
+    const waitMs = Math.min(this.#backoff.nextChangeMs(lookedMs) - now(), warnIntervalMs)
+    let isChanged = false
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, restMs)
+      const timer = setTimeout(resolve, waitMs)
       // Its own: one that hears late that nobody listens any more must not wake the next wait.
       const wake = () => {
         clearTimeout(timer)
         resolve()
       }
       this.#wake = wake
-      void deliveries.changes.since(rings, listening.signal).then(() => {
-        isRung = !listening.signal.aborted
+      void deliveries.changeSignal.wait(version, listening.signal).then(() => {
+        isChanged = !listening.signal.aborted
         wake()
       })
     })
     listening.abort()
-    if (isRung && !this.#isFlushing) await this.#sleep(gatherMs)
+    if (isChanged && !this.#isFlushing) await this.#sleep(batchDelayMs)
   }
 
   /** Ends early when the receiver is closed. */
@@ -182,11 +182,11 @@ export class Receiver {
     })
   }
 
-  #report(error: unknown): void {
+  #logError(error: unknown): void {
     if (this.#stop.signal.aborted) return
     const reason = error instanceof Error ? (error.stack ?? error.message) : String(error)
     this.#options.log('error', 'what is behind could not be sent to a webhook receiver', {
-      receiver: this.#options.shownUrl,
+      receiver: this.#options.publicUrl,
       reason,
     })
   }

@@ -5,35 +5,35 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { reach } from '@slipway/http'
-import { type Log, Secret, type WebhookSpec, webhookSpec } from '@slipway/protocol'
+import { unixFetch } from '@slipway/http'
+import { type LogFunction, Secret, type WebhookSpec, webhookSpec } from '@slipway/protocol'
 import { exportEvents, openStorage, type SqliteStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { Conversations } from '../conversations/conversation-info.ts'
-import { temporary } from '../testing/fixtures.ts'
+import { ConversationInfoReader } from '../conversations/conversation-info.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
 import { Webhooks } from './webhooks.ts'
 
-interface Received {
+interface ReceivedRequest {
   readonly path: string
   readonly headers: IncomingHttpHeaders
   readonly body: string
 }
 
 /** True: it is taken. False: the plan has answered itself. */
-type Plan = (received: Received, response: ServerResponse) => boolean | Promise<boolean>
+type Plan = (received: ReceivedRequest, response: ServerResponse) => boolean | Promise<boolean>
 
 /** A receiver of webhooks on loopback that keeps what it takes: events by position, and what it heard of conversations. */
-class FarReceiver implements AsyncDisposable {
-  readonly requests: Received[] = []
+class TestReceiver implements AsyncDisposable {
+  readonly requests: ReceivedRequest[] = []
   readonly infos: Record<string, unknown>[] = []
   readonly logs = new Map<string, Map<number, string>>()
   plan: Plan = () => true
-  most = 0
-  #open = 0
+  maxConcurrent = 0
+  #openRequests = 0
   #server: Server
 
   constructor() {
-    this.#server = this.#make()
+    this.#server = this.#createServer()
   }
 
   get url(): string {
@@ -41,7 +41,7 @@ class FarReceiver implements AsyncDisposable {
   }
 
   async listen(at: number | string = 0): Promise<this> {
-    this.#server = this.#make()
+    this.#server = this.#createServer()
     if (typeof at === 'string') this.#server.listen(at)
     else this.#server.listen(at, '127.0.0.1')
     await once(this.#server, 'listening')
@@ -58,14 +58,14 @@ class FarReceiver implements AsyncDisposable {
   }
 
   /** Takes events as one that knows positions: what it has already must be the same. */
-  keep({ path, headers, body }: Received): void {
+  storeEvents({ path, headers, body }: ReceivedRequest): void {
     const id = /^\/hooks\/events\/([0-9a-f]{32})$/.exec(path)?.[1]
     if (id === undefined) return void this.infos.push(JSON.parse(body))
     const log = this.logs.get(id) ?? new Map<number, string>()
     this.logs.set(id, log)
     let position = Number(headers['x-slipway-after'])
     expect(position, 'no gap').toBeLessThanOrEqual(log.size)
-    for (const item of itemsOf(body)) {
+    for (const item of splitItems(body)) {
       position += 1
       expect(log.get(position) ?? item).toBe(item)
       log.set(position, item)
@@ -81,27 +81,27 @@ class FarReceiver implements AsyncDisposable {
     await this.close()
   }
 
-  #make(): Server {
+  #createServer(): Server {
     return createServer(async (request, response) => {
-      this.most = Math.max(this.most, ++this.#open)
+      this.maxConcurrent = Math.max(this.maxConcurrent, ++this.#openRequests)
       const body = await text(request).catch(() => '')
       const received = { path: request.url ?? '', headers: request.headers, body }
       this.requests.push(received)
-      const isTaken = await this.plan(received, response)
-      if (isTaken) {
-        this.keep(received)
+      const isAccepted = await this.plan(received, response)
+      if (isAccepted) {
+        this.storeEvents(received)
         response.end('{"success":true}')
       }
-      this.#open -= 1
+      this.#openRequests -= 1
     })
   }
 }
 
 /** A plan that has answered itself. */
-const no = (_done: unknown) => false
+const answered = (_done: unknown) => false
 
 /** The texts of the items of a JSON array, byte for byte. */
-function itemsOf(body: string): string[] {
+function splitItems(body: string): string[] {
   const items: string[] = []
   let [depth, start, isText] = [0, 1, false]
   for (let at = 0; at < body.length; at++) {
@@ -122,10 +122,10 @@ function itemsOf(body: string): string[] {
 }
 
 /** A storage, and webhooks that can be stopped and started over it. */
-async function sender() {
-  const directory = temporary()
+async function createSender() {
+  const directory = temporaryDirectory()
   const lines: unknown[] = []
-  const log: Log = (...line) => void lines.push(line)
+  const log: LogFunction = (...line) => void lines.push(line)
   let storage: SqliteStorage = await openStorage({ directory: join(directory.path, 'data') })
   let running: Webhooks[] = []
   return {
@@ -134,15 +134,15 @@ async function sender() {
       return storage
     },
     start(...receivers: (Partial<WebhookSpec> & { base_url: string })[]) {
-      const conversations = new Conversations(storage, directory.path)
+      const conversations = new ConversationInfoReader(storage, directory.path)
       const webhooks = new Webhooks({
         storage,
         receivers: receivers.map((one) =>
           webhookSpec.parse({ retry_delay: 0.001, flush_delay: 0.01, ...one }),
         ),
-        info: (record) => conversations.info(record),
+        readInfo: (record) => conversations.readInfo(record),
         sessionKey: new Secret('first-session-key'),
-        fetch: reach,
+        fetch: unixFetch,
         log,
       })
       webhooks.start()
@@ -184,7 +184,7 @@ async function sender() {
   }
 }
 
-const until = (check: () => Promise<void> | void) =>
+const waitUntil = (check: () => Promise<void> | void) =>
   expect
     .poll(
       async () => {
@@ -200,12 +200,12 @@ const until = (check: () => Promise<void> | void) =>
     .toBe('')
 
 test('a receiver hears of a conversation first and then gets its stored bytes, in order, a hundred at a time', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   from.start({ base_url: `${far.url}/` })
   const id = await from.create()
   await from.append(id, 250)
-  await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   const [first, ...others] = far.requests
   expect(first).toMatchObject({
     path: '/hooks/conversations',
@@ -222,16 +222,16 @@ test('a receiver hears of a conversation first and then gets its stored bytes, i
 })
 
 test('what is acknowledged is not sent again, not by the next process either', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   from.start({ base_url: far.url })
   const id = await from.create()
   await from.append(id, 3)
-  await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   await from.reopen()
   from.start({ base_url: far.url })
   await from.append(id, 2)
-  await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   const after = far.requests
     .map(({ headers }) => headers['x-slipway-after'])
     .filter((one) => one !== undefined)
@@ -239,42 +239,42 @@ test('what is acknowledged is not sent again, not by the next process either', a
 })
 
 test('a receiver that is away gets everything when it comes, and is not asked all the time until then', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   const { url } = far
   await far.close()
   const ids = await Promise.all([1, 2, 3, 4, 5, 6].map(() => from.create()))
   from.start({ base_url: url })
   for (const id of ids) await from.append(id, 120)
-  await until(() => expect(JSON.stringify(from.lines)).toContain('ECONNREFUSED'))
+  await waitUntil(() => expect(JSON.stringify(from.lines)).toContain('ECONNREFUSED'))
   await far.listen(Number(new URL(url).port))
-  for (const id of ids) await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  for (const id of ids) await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   expect(from.lines.filter((line) => JSON.stringify(line).includes('"warn"'))).toHaveLength(1)
   expect(JSON.stringify(from.lines)).not.toContain('first-session-key')
 })
 
 test('whatever a receiver does, in the end it has the log, byte for byte', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   let turn = 0
   far.plan = async (received, response) => {
     turn += 1
     if (turn > 200) return true
     switch ((turn * 7 + received.body.length) % 13) {
       case 0:
-        return no(response.writeHead(500).end('oh'))
+        return answered(response.writeHead(500).end('oh'))
       case 1:
-        far.keep(received)
-        return no(response.writeHead(500).end())
+        far.storeEvents(received)
+        return answered(response.writeHead(500).end())
       case 2:
-        far.keep(received)
-        return no(response.destroy())
+        far.storeEvents(received)
+        return answered(response.destroy())
       case 3:
-        return no(response.destroy())
+        return answered(response.destroy())
       case 4:
-        return no(response.writeHead(404).end())
+        return answered(response.writeHead(404).end())
       case 5:
-        return no(response.writeHead(429, { 'retry-after': '0' }).end())
+        return answered(response.writeHead(429, { 'retry-after': '0' }).end())
       case 6:
         await sleep(20)
         return true
@@ -292,36 +292,36 @@ test('whatever a receiver does, in the end it has the log, byte for byte', async
     }
     await sleep(5)
   }
-  for (const id of ids) await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  for (const id of ids) await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   expect(turn).toBeGreaterThan(40)
 }, 120_000)
 
 test('a conversation that is never taken is in the way of no other, and a dead receiver in the way of no other one', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   const poisoned = await Promise.all([1, 2, 3, 4, 5].map(() => from.create()))
   far.plan = ({ path, body }, response) => {
     const isPoisoned = poisoned.some((id) => path.includes(id.replaceAll('-', '')) || body.includes(id))
-    return isPoisoned ? no(response.writeHead(422).end()) : true
+    return isPoisoned ? answered(response.writeHead(422).end()) : true
   }
   from.start({ base_url: 'http://127.0.0.1:9/dead' }, { base_url: far.url })
   for (const id of poisoned) await from.append(id, 2)
-  await until(() => expect(far.requests.length).toBeGreaterThan(8))
+  await waitUntil(() => expect(far.requests.length).toBeGreaterThan(8))
   const healthy = await Promise.all([1, 2, 3].map(() => from.create()))
   for (const id of healthy) await from.append(id, 3)
-  for (const id of healthy) await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  for (const id of healthy) await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   for (const id of healthy) await from.append(id, 3)
-  for (const id of healthy) await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  for (const id of healthy) await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   for (const id of poisoned) expect(far.lines(id)).toBe('')
 })
 
 test('a receiver that says what it has is sent what comes after that', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   from.start({ base_url: far.url })
   const id = await from.create()
   await from.append(id, 130)
-  await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   // It was restored from an older copy.
   const log = far.logs.get(id.replaceAll('-', ''))
   for (const position of [...(log?.keys() ?? [])]) if (position > 60) log?.delete(position)
@@ -331,14 +331,14 @@ test('a receiver that says what it has is sent what comes after that', async () 
     return false
   }
   await from.append(id, 10)
-  await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   const [again] = far.requests.filter(({ headers }) => headers['x-slipway-after'] === '60')
   expect(again).toBeDefined()
 })
 
 test('a receiver that has more than it is offered, because its answer was lost, is not sent it again', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   const id = await from.create()
   await from.append(id, 150)
   const exported = (await from.exported(id)).split('\n')
@@ -350,7 +350,7 @@ test('a receiver that has more than it is offered, because its answer was lost, 
     return false
   }
   from.start({ base_url: far.url })
-  await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   const after = far.requests
     .map(({ headers }) => headers['x-slipway-after'])
     .filter((one) => one !== undefined)
@@ -358,8 +358,8 @@ test('a receiver that has more than it is offered, because its answer was lost, 
 })
 
 test('a receiver that leads around in circles, or says conflict without more, is asked again later and not in a loop', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   let count = 0
   far.plan = ({ path, headers }, response) => {
     if (!path.includes('/events/')) return true
@@ -373,38 +373,38 @@ test('a receiver that leads around in circles, or says conflict without more, is
   const id = await from.create()
   await from.append(id, 5)
   from.start({ base_url: far.url })
-  await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   expect(from.lines.length).toBeGreaterThan(3)
 })
 
 test('title, tags and status are told of once for many changes, and a removal too', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   from.start({ base_url: far.url, flush_delay: 0.2 })
   const id = await from.create()
-  await until(() => expect(far.infos).toHaveLength(1))
+  await waitUntil(() => expect(far.infos).toHaveLength(1))
   for (let count = 1; count <= 20; count++) {
     await from.storage.conversations.patch(id, { title: `Title ${count}` })
   }
-  await until(() => expect(far.infos.at(-1)).toMatchObject({ id, title: 'Title 20' }))
+  await waitUntil(() => expect(far.infos.at(-1)).toMatchObject({ id, title: 'Title 20' }))
   expect(far.infos.length).toBeLessThan(10)
   await from.storage.log.append(id, [], { record: { status: 'running' } })
-  await until(() => expect(far.infos.at(-1)).toMatchObject({ id, execution_status: 'running' }))
+  await waitUntil(() => expect(far.infos.at(-1)).toMatchObject({ id, execution_status: 'running' }))
   const heard = far.infos.length
   await from.append(id, 3)
-  await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   expect(far.infos).toHaveLength(heard)
   await from.storage.conversations.remove(id)
-  await until(() => expect(far.infos.at(-1)).toEqual({ id, execution_status: 'deleting' }))
+  await waitUntil(() => expect(far.infos.at(-1)).toEqual({ id, execution_status: 'deleting' }))
 })
 
 test('what happened while nobody sent is told of after the next start: removals, and another conversation of the same id', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   from.start({ base_url: far.url })
   const [gone, again] = [await from.create(), await from.create()]
   for (const id of [gone, again]) await from.append(id, 4)
-  for (const id of [gone, again]) await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  for (const id of [gone, again]) await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   await from.stop()
   for (const id of [gone, again]) await from.storage.conversations.remove(id)
   await from.create(again)
@@ -416,8 +416,8 @@ test('what happened while nobody sent is told of after the next start: removals,
     return true
   }
   from.start({ base_url: far.url })
-  await until(async () => expect(far.lines(again)).toBe(await from.exported(again)))
-  await until(() => {
+  await waitUntil(async () => expect(far.lines(again)).toBe(await from.exported(again)))
+  await waitUntil(() => {
     const later = far.infos.slice(heard).map((info) => [info.id, info.execution_status])
     expect(later).toEqual(
       expect.arrayContaining([
@@ -430,54 +430,54 @@ test('what happened while nobody sent is told of after the next start: removals,
 })
 
 test('an event above the limit of a request goes alone, and a receiver that takes less gets less', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   far.plan = ({ body }, response) => {
-    const isTooLarge = body.length > 3000 && itemsOf(body).length > 1 && body.length < 1_000_000
-    return isTooLarge ? no(response.writeHead(413).end()) : true
+    const isTooLarge = body.length > 3000 && splitItems(body).length > 1 && body.length < 1_000_000
+    return isTooLarge ? answered(response.writeHead(413).end()) : true
   }
   const id = await from.create()
   await from.append(id, 40)
   await from.append(id, 1, 'x'.repeat(6 * 1024 * 1024))
   await from.append(id, 40)
   from.start({ base_url: far.url })
-  await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   const large = far.requests.filter(({ body }) => body.length > 5 * 1024 * 1024)
   expect(large).toHaveLength(1)
-  expect(itemsOf(large[0]?.body ?? '')).toHaveLength(1)
+  expect(splitItems(large[0]?.body ?? '')).toHaveLength(1)
 })
 
 test('a redirect is not followed, and no key is in any line of the log', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
-  await using other = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
+  await using other = await new TestReceiver().listen()
   far.plan = (_, response) =>
-    no(response.writeHead(307, { location: `${other.url}/x?k=first-session-key` }).end())
+    answered(response.writeHead(307, { location: `${other.url}/x?k=first-session-key` }).end())
   const id = await from.create()
   await from.append(id, 1)
   const base_url = far.url.replace('//', '//user:pass-word@')
   from.start({ base_url, headers: { Authorization: 'Bearer secret-of-receiver' } })
-  await until(() => expect(far.requests.length).toBeGreaterThan(2))
+  await waitUntil(() => expect(far.requests.length).toBeGreaterThan(2))
   expect(other.requests).toHaveLength(0)
   await from.stop()
   expect(JSON.stringify(from.lines)).not.toMatch(/first-session-key|secret-of-receiver|pass-word/)
 })
 
 test('a receiver on a Unix socket is reached', async () => {
-  await using from = await sender()
-  using directory = temporary()
+  await using from = await createSender()
+  using directory = temporaryDirectory()
   const path = join(directory.path, 'host.sock')
-  await using far = await new FarReceiver().listen(path)
+  await using far = await new TestReceiver().listen(path)
   const id = await from.create()
   await from.append(id, 3)
   from.start({ base_url: `http+unix://${encodeURIComponent(path)}/hooks` })
-  await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
 })
 
 test('a stop sends what is there, and does not wait for a receiver that hangs', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
-  await using hanging = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
+  await using hanging = await new TestReceiver().listen()
   hanging.plan = () => false
   from.start({ base_url: far.url, flush_delay: 3600 }, { base_url: hanging.url })
   const id = await from.create()
@@ -488,8 +488,8 @@ test('a stop sends what is there, and does not wait for a receiver that hangs', 
 })
 
 test('however much is behind, little of it is in memory', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   const id = await from.create()
   for (let round = 0; round < 100; round++) await from.append(id, 1_000, 'much')
   const { read } = from.storage.log
@@ -505,17 +505,17 @@ test('however much is behind, little of it is in memory', async () => {
       expect(Number(headers['x-slipway-after'])).toBe(sum)
       sum += JSON.parse(body).length
     }
-    return no(response.end())
+    return answered(response.end())
   }
   from.start({ base_url: far.url })
-  await until(() => expect(sum).toBe(100_000))
+  await waitUntil(() => expect(sum).toBe(100_000))
   expect(most).toBeLessThanOrEqual(100)
-  expect(far.most).toBe(1)
+  expect(far.maxConcurrent).toBe(1)
 }, 180_000)
 
 test('a conversation has one request at a time, and a receiver four', async () => {
-  await using from = await sender()
-  await using far = await new FarReceiver().listen()
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
   const open = new Map<string, number>()
   far.plan = async ({ path }) => {
     const count = (open.get(path) ?? 0) + 1
@@ -528,6 +528,6 @@ test('a conversation has one request at a time, and a receiver four', async () =
   const ids = await Promise.all(Array.from({ length: 12 }, () => from.create()))
   from.start({ base_url: far.url, event_buffer_size: 5 })
   for (let round = 0; round < 10; round++) for (const id of ids) await from.append(id, 2)
-  for (const id of ids) await until(async () => expect(far.lines(id)).toBe(await from.exported(id)))
-  expect(far.most).toBe(4)
+  for (const id of ids) await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  expect(far.maxConcurrent).toBe(4)
 })

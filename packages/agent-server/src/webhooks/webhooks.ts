@@ -1,25 +1,25 @@
 import { createHash } from 'node:crypto'
-import { Counts, type Log, type Secret, type WebhookSpec } from '@slipway/protocol'
+import { CounterVec, type LogFunction, type Secret, type WebhookSpec } from '@slipway/protocol'
 import type { ConversationRecord, Storage } from '@slipway/storage'
-import { Delivery } from './delivery.ts'
-import { Receiver } from './receiver.ts'
+import { WebhookDelivery } from './delivery.ts'
+import { WebhookReceiver } from './receiver.ts'
 
 const maxEvents = 100
-const gatherMs = 50
+const batchDelayMs = 50
 const firstRetryMs = 1_000
 const maxRetryMs = 60_000
-const timeoutMs = 30_000
-const flushMs = 3_000
+const requestTimeoutMs = 30_000
+const flushTimeoutMs = 3_000
 
-export interface WebhookOptions {
+export interface WebhooksOptions {
   readonly storage: Pick<Storage, 'log' | 'conversations' | 'deliveries'>
   readonly receivers: readonly WebhookSpec[]
   /** ConversationInfo as the REST interface answers it, `id` included. */
-  readonly info: (record: ConversationRecord) => Promise<unknown>
+  readonly readInfo: (record: ConversationRecord) => Promise<unknown>
   /** Sent as X-Session-API-Key unless a receiver's own headers have one. */
   readonly sessionKey: Secret | undefined
   readonly fetch: typeof fetch
-  readonly log: Log
+  readonly log: LogFunction
   /** Milliseconds that only grow. */
   readonly now?: () => number
   readonly random?: () => number
@@ -40,74 +40,74 @@ export interface WebhookOptions {
  */
 export class Webhooks implements AsyncDisposable {
   /** What became of requests. */
-  readonly requests = new Counts('outcome')
-  readonly #options: WebhookOptions
-  #receivers: Receiver[] = []
+  readonly requests = new CounterVec('outcome')
+  readonly #options: WebhooksOptions
+  #receivers: WebhookReceiver[] = []
 
-  constructor(options: WebhookOptions) {
+  constructor(options: WebhooksOptions) {
     this.#options = options
   }
 
   /** Conversations that a receiver is being told of, or that wait after a failure. */
-  get pending(): number {
-    return this.#receivers.reduce((sum, receiver) => sum + receiver.pending, 0)
+  get pendingCount(): number {
+    return this.#receivers.reduce((sum, receiver) => sum + receiver.pendingCount, 0)
   }
 
   start(): void {
     if (this.#receivers.length > 0) return
     // One address twice would have one cursor, so it is one receiver.
     const byId = new Map(this.#options.receivers.map((spec) => [receiverId(spec.base_url), spec]))
-    this.#receivers = [...byId].map(([id, spec]) => this.#open(id, spec))
+    this.#receivers = [...byId].map(([id, spec]) => this.#openReceiver(id, spec))
   }
 
   /** Sends what can be sent now, for a few seconds at most. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#receivers.map((receiver) => receiver.close(flushMs)))
+    await Promise.all(this.#receivers.map((receiver) => receiver.close(flushTimeoutMs)))
     this.#receivers = []
   }
 
-  #counted(fetch: WebhookOptions['fetch']): WebhookOptions['fetch'] {
+  #countRequests(fetch: WebhooksOptions['fetch']): WebhooksOptions['fetch'] {
     return async (input, init) => {
       try {
         const response = await fetch(input, init)
-        this.requests.add({ outcome: response.ok ? 'taken' : 'refused' })
+        this.requests.increment({ outcome: response.ok ? 'taken' : 'refused' })
         return response
       } catch (error) {
-        this.requests.add({ outcome: 'unreachable' })
+        this.requests.increment({ outcome: 'unreachable' })
         throw error
       }
     }
   }
 
-  #open(receiver: string, spec: WebhookSpec): Receiver {
-    const { storage, info, sessionKey, log } = this.#options
-    const fetch = this.#counted(this.#options.fetch)
+  #openReceiver(receiver: string, spec: WebhookSpec): WebhookReceiver {
+    const { storage, readInfo, sessionKey, log } = this.#options
+    const fetch = this.#countRequests(this.#options.fetch)
     const { now = () => performance.now(), random = Math.random } = this.#options
-    const own = Object.entries(spec.headers).map(([name, value]) => [name.toLowerCase(), value] as const)
-    const { address, headers } = addressOf(spec.base_url)
-    const delivery = new Delivery({
+    const ownHeaders = Object.entries(spec.headers).map(([name, value]) => [name.toLowerCase(), value] as const)
+    const { address, headers } = splitCredentials(spec.base_url)
+    const delivery = new WebhookDelivery({
       receiver,
       baseUrl: address,
       headers: {
-        ...(sessionKey === undefined ? {} : { 'x-session-api-key': sessionKey.open() }),
+        ...(sessionKey === undefined ? {} : { 'x-session-api-key': sessionKey.reveal() }),
         ...headers,
-        ...Object.fromEntries(own),
+        ...Object.fromEntries(ownHeaders),
       },
       maxEvents: Math.min(maxEvents, spec.event_buffer_size ?? maxEvents),
-      timeoutMs,
+      timeoutMs: requestTimeoutMs,
       storage,
-      info,
+      readInfo,
       fetch,
       log,
     })
     const firstMs = spec.retry_delay === undefined ? firstRetryMs : spec.retry_delay * 1000
-    return new Receiver({
+    return new WebhookReceiver({
       receiver,
-      shownUrl: shownUrl(spec.base_url),
+      publicUrl: publicUrl(spec.base_url),
       delivery,
       deliveries: storage.deliveries,
-      gatherMs: spec.flush_delay === undefined ? gatherMs : spec.flush_delay * 1000,
-      times: { firstMs: Math.min(Math.max(1, firstMs), maxRetryMs), maxMs: maxRetryMs, random },
+      batchDelayMs: spec.flush_delay === undefined ? batchDelayMs : spec.flush_delay * 1000,
+      backoffTimes: { firstMs: Math.min(Math.max(1, firstMs), maxRetryMs), maxMs: maxRetryMs, random },
       log,
       now,
     })
@@ -120,19 +120,19 @@ function receiverId(url: string): string {
 }
 
 /** A user and a password in an address are sent as a header: no request may be made of an address that has them. */
-function addressOf(baseUrl: string): { address: string; headers: Record<string, string> } {
-  const [, open = '', user] = /^(https?:\/\/)([^/?#]*)@/i.exec(baseUrl) ?? []
-  if (user === undefined || !URL.canParse(baseUrl))
+function splitCredentials(baseUrl: string): { address: string; headers: Record<string, string> } {
+  const [, scheme = '', userInfo] = /^(https?:\/\/)([^/?#]*)@/i.exec(baseUrl) ?? []
+  if (userInfo === undefined || !URL.canParse(baseUrl))
     return { address: baseUrl.replace(/\/+$/, ''), headers: {} }
   const { username, password } = new URL(baseUrl)
-  const credentials = Buffer.from(`${decoded(username)}:${decoded(password)}`)
+  const credentials = Buffer.from(`${decodeOrSame(username)}:${decodeOrSame(password)}`)
   return {
-    address: baseUrl.replace(`${open}${user}@`, open).replace(/\/+$/, ''),
+    address: baseUrl.replace(`${scheme}${userInfo}@`, scheme).replace(/\/+$/, ''),
     headers: { authorization: `Basic ${credentials.toString('base64')}` },
   }
 }
 
-function decoded(text: string): string {
+function decodeOrSame(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
@@ -141,6 +141,6 @@ function decoded(text: string): string {
 }
 
 /** An address without user, password, parameters and fragment. */
-function shownUrl(url: string): string {
+function publicUrl(url: string): string {
   return url.replace(/[?#].*$/s, '').replace(/^([^/]*\/\/)[^/]*@/, '$1')
 }

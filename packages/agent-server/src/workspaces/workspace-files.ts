@@ -1,22 +1,22 @@
 import { realpath } from 'node:fs/promises'
 import { join, sep } from 'node:path'
-import { below, contentTypeOf, type Found, type FoundFile } from '@slipway/http'
+import { resolveWithin, contentTypeForPath, type ResolvedPath, type ResolvedFile } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import type { ConversationRecord } from '@slipway/storage'
-import type { KeptRequest } from '../conversations/stored-request.ts'
+import type { StoredRequest } from '../conversations/stored-request.ts'
 import type { Grant } from './tickets.ts'
 
-export interface OpenedFile extends FoundFile {
+export interface WorkspaceFile extends ResolvedFile {
   /** From the directory of the workspace, also of the page that stands for a directory. */
   readonly name: string
   readonly contentType: string | undefined
 }
 
 /** The steps of a path from the directory of a workspace; a Problem `bad_request` when they lead out of it. */
-export function stepsOf(path: string): readonly string[] {
-  const steps = path.split('/').filter((step) => step !== '' && step !== '.')
-  if (steps.includes('..') || path.includes('\0')) throw outside()
-  return steps
+export function pathSegments(path: string): readonly string[] {
+  const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.')
+  if (segments.includes('..') || path.includes('\0')) throw outsideProblem()
+  return segments
 }
 
 /**
@@ -24,12 +24,12 @@ export function stepsOf(path: string): readonly string[] {
  * is.
  */
 export class WorkspaceFiles {
-  readonly #kept: string
+  readonly #dataDirectory: string
   readonly #worktrees: string
 
   /** `directory`: what the server keeps; workspaces are there only below `worktrees`. */
   constructor({ directory, worktrees }: { readonly directory: string; readonly worktrees: string }) {
-    this.#kept = directory
+    this.#dataDirectory = directory
     this.#worktrees = worktrees
   }
 
@@ -37,58 +37,58 @@ export class WorkspaceFiles {
    * The file of a path, or the `index.html` of a directory, as far as the grant goes (undefined: everywhere). Problems: `bad_request` when
    * the path leads out of the workspace, `not_found`, and `forbidden` when the grant does not go so far or the system says no.
    */
-  async find(record: ConversationRecord, path: string, grant: Grant | undefined): Promise<OpenedFile> {
-    const root = await this.#rootOf(record)
-    const steps = stepsOf(path)
-    const asked = await below(root, steps.join('/'))
-    const isDirectory = asked.kind === 'directory'
-    const names = isDirectory ? [...steps, 'index.html'] : steps
-    const found = isDirectory ? await below(root, names.join('/')) : asked
-    if (found.kind === 'outside') throw outside()
+  async find(record: ConversationRecord, path: string, grant: Grant | undefined): Promise<WorkspaceFile> {
+    const root = await this.#findRoot(record)
+    const segments = pathSegments(path)
+    const target = await resolveWithin(root, segments.join('/'))
+    const isDirectory = target.kind === 'directory'
+    const names = isDirectory ? [...segments, 'index.html'] : segments
+    const found = isDirectory ? await resolveWithin(root, names.join('/')) : target
+    if (found.kind === 'outside') throw outsideProblem()
     const name = names.join('/')
-    if (grant !== undefined && grant.use !== 'session') await mustBeIn(root, { grant, record, name, found })
+    if (grant !== undefined && grant.use !== 'session') await assertGranted(root, { grant, record, name, found })
     if (found.kind === 'refused') throw new Problem('forbidden', 'Permission denied')
-    if (found.kind !== 'file' || (await this.#isOwn(found.path)))
+    if (found.kind !== 'file' || (await this.#isServerData(found.path)))
       throw new Problem('not_found', 'There is no such file in the workspace')
-    return { path: found.path, stats: found.stats, name, contentType: contentTypeOf(name) }
+    return { path: found.path, stats: found.stats, name, contentType: contentTypeForPath(name) }
   }
 
-  async #rootOf(record: ConversationRecord): Promise<string> {
-    const request: KeptRequest = record.request === null ? {} : JSON.parse(record.request)
+  async #findRoot(record: ConversationRecord): Promise<string> {
+    const request: StoredRequest = record.request === null ? {} : JSON.parse(record.request)
     const directory = request.workspace?.working_dir
     const root = directory && (await realpath(directory).catch(() => undefined))
     if (!root) throw new Problem('not_found', 'The conversation has no workspace')
     return root
   }
 
-  async #isOwn(path: string): Promise<boolean> {
-    const [kept, worktrees] = await Promise.all([this.#kept, this.#worktrees].map(real))
-    return isIn(path, kept) && !isIn(path, worktrees)
+  async #isServerData(path: string): Promise<boolean> {
+    const [dataDirectory, worktrees] = await Promise.all([this.#dataDirectory, this.#worktrees].map(realpathOrSame))
+    return isInside(path, dataDirectory) && !isInside(path, worktrees)
   }
 }
 
 /** Throws a Problem `forbidden` for a file that a ticket does not open. */
-async function mustBeIn(
+async function assertGranted(
   root: string,
   file: {
     readonly grant: Exclude<Grant, { use: 'session' }>
     readonly record: ConversationRecord
     readonly name: string
-    readonly found: Found
+    readonly found: ResolvedPath
   },
 ): Promise<void> {
   const { grant, record, name, found } = file
   const isNamed = grant.path === '' || name === grant.path || name.startsWith(`${grant.path}/`)
-  const isOfKind = grant.use === 'ticket' || isEmbedded(name)
+  const isOfKind = grant.use === 'ticket' || isEmbeddable(name)
   // Links inside of the workspace may lead out of what the ticket opens.
-  const isReached = !('path' in found) || isIn(found.path, await real(join(root, grant.path)))
+  const isReached = !('path' in found) || isInside(found.path, await realpathOrSame(join(root, grant.path)))
   if (grant.conversation !== record.id || !isNamed || !isOfKind || !isReached)
     throw new Problem('forbidden', 'The ticket does not open this file')
 }
 
 /** Whether it is of a type that pages load by themselves, and not hidden. Texts and data are not among them. */
-function isEmbedded(name: string): boolean {
-  const type = contentTypeOf(name) ?? ''
+function isEmbeddable(name: string): boolean {
+  const type = contentTypeForPath(name) ?? ''
   return (
     !`/${name}`.includes('/.') &&
     /^(text\/(html|css|javascript)|(image|font|audio|video)\/|application\/(wasm|pdf|manifest\+json|xhtml\+xml))/.test(
@@ -98,14 +98,14 @@ function isEmbedded(name: string): boolean {
 }
 
 /** A path that is not there is as it is. */
-async function real(path: string | undefined): Promise<string | undefined> {
+async function realpathOrSame(path: string | undefined): Promise<string | undefined> {
   return path === undefined ? undefined : await realpath(path).catch(() => path)
 }
 
-function isIn(path: string, directory: string | undefined): boolean {
+function isInside(path: string, directory: string | undefined): boolean {
   return directory !== undefined && (path === directory || path.startsWith(directory + sep))
 }
 
-function outside(): Problem {
+function outsideProblem(): Problem {
   return new Problem('bad_request', 'The path leads out of the workspace')
 }

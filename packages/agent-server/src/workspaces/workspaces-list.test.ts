@@ -4,13 +4,13 @@ import { workspacesListRoutes } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { workspacesListHandlers } from '../handlers/workspaces/workspaces-list.ts'
-import { served } from '../testing/test-server.ts'
+import { openTestServer } from '../testing/test-server.ts'
 import { WorkspacesList } from './workspaces-list.ts'
 
 const path = '/api/workspaces'
 
-async function opened() {
-  const server = await served(workspacesListRoutes, ({ directory }) =>
+async function openServer() {
+  const server = await openTestServer(workspacesListRoutes, ({ directory }) =>
     workspacesListHandlers({
       workspaces: new WorkspacesList({ path: join(directory, 'workspaces.json') }),
       touch: () => {},
@@ -24,7 +24,7 @@ const two = { id: '2', name: 'Two', path: '/p/two', parentPath: '/p' }
 const parent = { id: 'p', name: 'P', path: '/p' }
 
 test('workspaces and their parents are added, listed and taken away, each by its path', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call } = server
   expect(await call('GET', path)).toEqual({ status: 200, json: { workspaces: [], workspaceParents: [] } })
   const both = { workspaces: [one, two], workspaceParents: [parent] }
@@ -49,7 +49,7 @@ test('workspaces and their parents are added, listed and taken away, each by its
 })
 
 test('of two with one path the first stays', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call } = server
   const added = await call('POST', path, { workspaces: [one, { ...one, id: 'other', name: 'Other' }, two] })
   expect(added).toMatchObject({ json: { workspaces: [one, two] } })
@@ -59,7 +59,7 @@ test('of two with one path the first stays', async () => {
 })
 
 test('what is no workspace is refused with its place, and nothing of the request is kept', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call } = server
   const bad: readonly (readonly [object, string])[] = [
     [{ ...two, path: '' }, 'path'],
@@ -80,7 +80,7 @@ test('what is no workspace is refused with its place, and nothing of the request
 })
 
 test('the list does not grow without end', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const some = (from: number) =>
     Array.from({ length: 1000 }, (_, at) => ({ id: 'x', name: 'x', path: `/${from + at}` }))
   for (const from of [0, 1000, 2000, 3000, 4000])
@@ -91,7 +91,7 @@ test('the list does not grow without end', async () => {
 })
 
 test('a damaged file is a conflict and is not written over', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   for (const text of ['{"workspaces": [', '[]', '{"workspaces": [{}], "workspaceParents": []}']) {
     await writeFile(server.file, text)
     expect((await server.call('GET', path)).status).toBe(409)
@@ -101,7 +101,7 @@ test('a damaged file is a conflict and is not written over', async () => {
 })
 
 test('changes at the same time are all kept, with any path', { timeout: 60_000 }, async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const word = fc
     .string({ minLength: 1, maxLength: 40, unit: 'binary' })
     .filter((text) => !text.includes('\0') && text.isWellFormed())

@@ -5,7 +5,7 @@ import {
   type WorkspaceParent,
   workspacesList,
 } from '@slipway/protocol'
-import { KeptFile } from '../documents/json-file.ts'
+import { JsonFile } from '../documents/json-file.ts'
 
 /** Of each of the two lists. */
 const maxItems = 5000
@@ -15,12 +15,12 @@ const maxItems = 5000
  * path. Changes are on the disk when their promise resolves; a file that cannot be read is a Problem `conflict`.
  */
 export class WorkspacesList {
-  readonly #file: KeptFile<Lists>
+  readonly #file: JsonFile<Lists>
 
   /** The file is made with the first item. */
   constructor({ path }: { readonly path: string }) {
     const empty = { workspaces: [], workspaceParents: [] }
-    this.#file = new KeptFile({ path, empty, parse: (value) => workspacesList.parse(value) })
+    this.#file = new JsonFile({ path, empty, parse: (value) => workspacesList.parse(value) })
   }
 
   async read(): Promise<Lists> {
@@ -29,34 +29,34 @@ export class WorkspacesList {
 
   /** Those whose path is there already stay as they are. A Problem `conflict` when there would be too many. */
   async add(items: readonly WorkspaceItem[]): Promise<Lists> {
-    return await this.#file.change((lists) => {
-      const workspaces = joined(lists.workspaces, items)
+    return await this.#file.update((lists) => {
+      const workspaces = appendNew(lists.workspaces, items)
       return workspaces === lists.workspaces ? lists : { ...lists, workspaces }
     })
   }
 
   async addParents(items: readonly WorkspaceParent[]): Promise<Lists> {
-    return await this.#file.change((lists) => {
-      const workspaceParents = joined(lists.workspaceParents, items)
+    return await this.#file.update((lists) => {
+      const workspaceParents = appendNew(lists.workspaceParents, items)
       return workspaceParents === lists.workspaceParents ? lists : { ...lists, workspaceParents }
     })
   }
 
   /** Answers what is left; a Problem `not_found` when there is none of this path. */
   async remove(path: string): Promise<Lists> {
-    return await this.#file.change((lists) => ({ ...lists, workspaces: without(lists.workspaces, path) }))
+    return await this.#file.update((lists) => ({ ...lists, workspaces: withoutPath(lists.workspaces, path) }))
   }
 
   async removeParent(path: string): Promise<Lists> {
-    return await this.#file.change((lists) => ({
+    return await this.#file.update((lists) => ({
       ...lists,
-      workspaceParents: without(lists.workspaceParents, path),
+      workspaceParents: withoutPath(lists.workspaceParents, path),
     }))
   }
 }
 
 /** The same list when there is nothing new. */
-function joined<T extends { readonly path: string }>(list: T[], items: readonly T[]): T[] {
+function appendNew<T extends { readonly path: string }>(list: T[], items: readonly T[]): T[] {
   const byPath = new Map([...items].reverse().map((item) => [item.path, item]))
   for (const { path } of list) byPath.delete(path)
   const added = items.filter((item) => byPath.get(item.path) === item)
@@ -66,8 +66,8 @@ function joined<T extends { readonly path: string }>(list: T[], items: readonly 
   return [...list, ...added]
 }
 
-function without<T extends { readonly path: string }>(list: T[], path: string): T[] {
-  const left = list.filter((item) => item.path !== path)
-  if (left.length === list.length) throw new Problem('not_found', 'The list has no item of this path')
-  return left
+function withoutPath<T extends { readonly path: string }>(list: T[], path: string): T[] {
+  const remaining = list.filter((item) => item.path !== path)
+  if (remaining.length === list.length) throw new Problem('not_found', 'The list has no item of this path')
+  return remaining
 }

@@ -4,20 +4,20 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { beforeEach, expect, test } from 'vitest'
-import { usableTools } from '../tools/registry.ts'
+import { availableToolNames } from '../tools/registry.ts'
 import { builtinAgents, findAgents, readAgentDefinitions } from './find-agents.ts'
 import { parseAgent } from './parse-agent.ts'
-import { faultOf } from './tasks/settings.ts'
+import { agentIssue } from './tasks/settings.ts'
 
 let directory: string
 let project: string
-let home: string
+let homeDirectory: string
 beforeEach(async () => {
   directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-agents-')))
   project = join(directory, 'project')
-  home = join(directory, 'home')
+  homeDirectory = join(directory, 'home')
   await mkdir(project)
-  await mkdir(home)
+  await mkdir(homeDirectory)
   return () => rm(directory, { recursive: true, force: true })
 })
 
@@ -136,13 +136,13 @@ test('of one name that of the project counts, then that of the user, then that o
   await put(join(project, '.agents/agents/a.md'), agent('project-agents'))
   await put(join(project, '.openhands/agents/a.md'), agent('project-openhands'))
   await put(join(project, '.openhands/agents/b.md'), agent('project-openhands'))
-  await put(join(home, '.agents/agents/b.md'), agent('user-agents'))
-  await put(join(home, '.openhands/agents/c.md'), agent('user-openhands'))
-  await put(join(home, '.agents/agents/bash-runner.md'), agent('user-agents'))
+  await put(join(homeDirectory, '.agents/agents/b.md'), agent('user-agents'))
+  await put(join(homeDirectory, '.openhands/agents/c.md'), agent('user-openhands'))
+  await put(join(homeDirectory, '.agents/agents/bash-runner.md'), agent('user-agents'))
   const plugin = join(directory, 'plugin')
   await put(join(plugin, 'agents/c.md'), agent('of-the-plugin'))
   await put(join(plugin, 'agents/d.md'), agent('of-the-plugin'))
-  const { agents, faults } = await findAgents({ project, home, plugins: [plugin], isBuiltin: true })
+  const { agents, issues } = await findAgents({ project, home: homeDirectory, plugins: [plugin], isBuiltin: true })
   expect(agents.map(({ name, model, level }) => `${name} ${model} ${level}`)).toEqual([
     'a project-agents project',
     'b project-openhands project',
@@ -153,7 +153,7 @@ test('of one name that of the project counts, then that of the user, then that o
     'code-explorer inherit builtin',
     'web-researcher inherit builtin',
   ])
-  expect(faults).toEqual([])
+  expect(issues).toEqual([])
   expect((await findAgents({})).agents).toEqual([])
   expect((await findAgents({ project: join(directory, 'nowhere') })).agents).toEqual([])
 })
@@ -172,9 +172,9 @@ test('what is no agent is passed over and said, and the others are there', async
   await symlink(join(directory, 'secret.md'), join(folder, 'out.md'))
   await symlink(join(folder, 'good.md'), join(folder, 'same.md'))
   execFileSync('mkfifo', [join(folder, 'pipe.md')])
-  const { agents, faults } = await findAgents({ project })
+  const { agents, issues } = await findAgents({ project })
   expect(agents.map(({ name }) => name)).toEqual(['good', 'same'])
-  const said = faults.map((fault) => fault.replace(/^.*\/([^/]+\.md): /, '$1 ')).sort()
+  const said = issues.map((fault) => fault.replace(/^.*\/([^/]+\.md): /, '$1 ')).sort()
   expect(said).toEqual([
     'binary.md is a binary file',
     'large.md is larger than 256 KiB',
@@ -188,16 +188,16 @@ test('what is no agent is passed over and said, and the others are there', async
 test('a folder of agents that leads out of the workspace is not entered', async () => {
   await put(join(directory, 'elsewhere/agents/spy.md'), 'Spy.')
   await symlink(join(directory, 'elsewhere'), join(project, '.agents'))
-  const { agents, faults } = await findAgents({ project })
+  const { agents, issues } = await findAgents({ project })
   expect(agents).toEqual([])
-  expect(faults).toEqual([expect.stringContaining('leads out of the workspace')])
+  expect(issues).toEqual([expect.stringContaining('leads out of the workspace')])
 })
 
 test('more agents than anybody needs are not all read', async () => {
   const folder = join(directory, 'many')
   for (let at = 0; at < 210; at++) await put(join(folder, `a${at}.md`), 'x')
-  const { agents, faults } = await readAgentDefinitions(folder)
-  expect([agents.length, faults.length]).toEqual([200, 10])
+  const { agents, issues } = await readAgentDefinitions(folder)
+  expect([agents.length, issues.length]).toEqual([200, 10])
   expect(agents[0]?.level).toBe('plugin')
 })
 
@@ -209,10 +209,10 @@ test('the agents of the server have all that a model must know, and tools that a
     'bash-runner',
     'web-researcher',
   ])
-  expect((await usableTools()).length).toBeGreaterThan(0)
+  expect((await availableToolNames()).length).toBeGreaterThan(0)
   for (const agent of agents) {
     expect(agent).toMatchObject({ level: 'builtin', model: 'inherit', source: undefined })
-    expect(faultOf(agent)).toBeUndefined()
+    expect(agentIssue(agent)).toBeUndefined()
     for (const text of [agent.description, agent.system_prompt]) expect(text.length).toBeGreaterThan(60)
     expect(agent.when_to_use_examples.length).toBeGreaterThan(0)
     expect(agent.tools.length).toBeGreaterThan(0)

@@ -2,21 +2,21 @@ import { realpath } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import type { AgentDefinition, AgentLevel } from '@slipway/protocol'
 import { isWithin, readSmallFile } from '../skills/small-file.ts'
-import { list } from '../skills/walk.ts'
+import { listFolder } from '../skills/walk.ts'
 import { parseAgent } from './parse-agent.ts'
 
 const maxBytes = 256 * 1024
 const maxEntries = 2_000
 const maxAgents = 200
 /** Folders of agents, below a workspace or a home directory; the first wins when names clash. */
-const places = ['.agents/agents', '.openhands/agents'] as const
-const builtins = ['general-purpose', 'code-explorer', 'bash-runner', 'web-researcher'] as const
+const agentDirectories = ['.agents/agents', '.openhands/agents'] as const
+const builtinNames = ['general-purpose', 'code-explorer', 'bash-runner', 'web-researcher'] as const
 
 export interface FoundAgents {
   /** Each name once. */
   readonly agents: readonly AgentDefinition[]
   /** What was passed over and why, a sentence each, for people. */
-  readonly faults: readonly string[]
+  readonly issues: readonly string[]
 }
 
 /**
@@ -29,14 +29,14 @@ export async function readAgentDefinitions(
   options: { readonly level: AgentLevel; readonly within?: string } = { level: 'plugin' },
 ): Promise<FoundAgents> {
   const { level, within } = options
-  const [folder, root] = await Promise.all([real(directory), real(within ?? directory)])
-  if (folder === undefined || root === undefined) return { agents: [], faults: [] }
-  if (!isWithin(folder, root)) return { agents: [], faults: [`${directory}: leads out of the workspace`] }
-  const { files, others, isCut } = await list(folder, maxEntries)
-  const found = new Named()
-  if (isCut) found.faults.push(`${directory}: has too many entries; not all were read`)
+  const [folder, root] = await Promise.all([realPathOrUndefined(directory), realPathOrUndefined(within ?? directory)])
+  if (folder === undefined || root === undefined) return { agents: [], issues: [] }
+  if (!isWithin(folder, root)) return { agents: [], issues: [`${directory}: leads out of the workspace`] }
+  const { files, others, isTruncated } = await listFolder(folder, maxEntries)
+  const found = new AgentCollector()
+  if (isTruncated) found.issues.push(`${directory}: has too many entries; not all were read`)
   for (const name of [...files, ...others].filter(isAgentFile).sort()) {
-    found.take(await readAgent(join(directory, name), { level, within: root }))
+    found.add(await readAgent(join(directory, name), { level, within: root }))
   }
   return found
 }
@@ -51,26 +51,26 @@ export async function findAgents(from: {
   readonly plugins?: readonly string[]
   readonly isBuiltin?: boolean
 }): Promise<FoundAgents> {
-  const found = new Named()
-  const { project, home, plugins = [], isBuiltin = false } = from
-  for (const place of project === undefined ? [] : places)
-    found.takeAll(
-      await readAgentDefinitions(join(project ?? '', place), { level: 'project', within: project ?? '' }),
+  const found = new AgentCollector()
+  const { project, home: homeDirectory, plugins = [], isBuiltin = false } = from
+  for (const agentDirectory of project === undefined ? [] : agentDirectories)
+    found.addAll(
+      await readAgentDefinitions(join(project ?? '', agentDirectory), { level: 'project', within: project ?? '' }),
     )
-  for (const place of home === undefined ? [] : places)
-    found.takeAll(await readAgentDefinitions(join(home ?? '', place), { level: 'user', within: '/' }))
+  for (const agentDirectory of homeDirectory === undefined ? [] : agentDirectories)
+    found.addAll(await readAgentDefinitions(join(homeDirectory ?? '', agentDirectory), { level: 'user', within: '/' }))
   for (const plugin of plugins)
-    found.takeAll(await readAgentDefinitions(join(plugin, 'agents'), { level: 'plugin', within: plugin }))
-  if (isBuiltin) found.takeAll({ agents: await builtinAgents(), faults: [] })
+    found.addAll(await readAgentDefinitions(join(plugin, 'agents'), { level: 'plugin', within: plugin }))
+  if (isBuiltin) found.addAll({ agents: await builtinAgents(), issues: [] })
   return found
 }
 
-let known: Promise<readonly AgentDefinition[]> | undefined
+let builtinCache: Promise<readonly AgentDefinition[]> | undefined
 
 /** The agents that come with the server; they are read once. */
 export function builtinAgents(): Promise<readonly AgentDefinition[]> {
-  known ??= Promise.all(
-    builtins.map(async (name) => {
+  builtinCache ??= Promise.all(
+    builtinNames.map(async (name) => {
       const read = await readAgent(join(import.meta.dirname, 'builtin', `${name}.md`), {
         level: 'builtin',
         within: '/',
@@ -80,33 +80,33 @@ export function builtinAgents(): Promise<readonly AgentDefinition[]> {
       return { ...read.agent, source: undefined }
     }),
   )
-  return known
+  return builtinCache
 }
 
 /** Agents by name, the first of a name, and faults. */
-class Named implements FoundAgents {
+class AgentCollector implements FoundAgents {
   readonly #agents = new Map<string, AgentDefinition>()
-  readonly faults: string[] = []
+  readonly issues: string[] = []
 
   get agents(): readonly AgentDefinition[] {
     return [...this.#agents.values()]
   }
 
-  take(read: Awaited<ReturnType<typeof readAgent>>): void {
+  add(read: Awaited<ReturnType<typeof readAgent>>): void {
     if (read === undefined) return
-    if ('fault' in read) this.faults.push(read.fault)
+    if ('fault' in read) this.issues.push(read.fault)
     else this.#add(read.agent)
   }
 
-  takeAll({ agents, faults }: FoundAgents): void {
+  addAll({ agents, issues }: FoundAgents): void {
     for (const agent of agents) this.#add(agent)
-    this.faults.push(...faults)
+    this.issues.push(...issues)
   }
 
   #add(agent: AgentDefinition): void {
     if (this.#agents.has(agent.name)) return
     if (this.#agents.size < maxAgents) this.#agents.set(agent.name, agent)
-    else this.faults.push(`${agent.name}: there are more than ${maxAgents} agents; it is left out`)
+    else this.issues.push(`${agent.name}: there are more than ${maxAgents} agents; it is left out`)
   }
 }
 
@@ -117,7 +117,7 @@ async function readAgent(
   const file = await readSmallFile(path, { maxBytes, within })
   if (file === undefined) return undefined
   if ('fault' in file) return { fault: `${path}: ${file.fault}` }
-  if (file.isCut) return { fault: `${path}: is larger than 256 KiB` }
+  if (file.isTruncated) return { fault: `${path}: is larger than 256 KiB` }
   const parsed = await parseAgent({
     text: file.text,
     name: basename(path, extname(path)),
@@ -132,6 +132,6 @@ function isAgentFile(name: string): boolean {
   return lower.endsWith('.md') && lower !== 'readme.md'
 }
 
-async function real(path: string): Promise<string | undefined> {
+async function realPathOrUndefined(path: string): Promise<string | undefined> {
   return await realpath(path).catch(() => undefined)
 }

@@ -1,9 +1,9 @@
-import { type AgentDefinition, type AgentLevel, agentDefinition, faultsOf } from '@slipway/protocol'
-import { readFrontMatter } from '../skills/front-matter.ts'
-import { clean } from '../skills/skill.ts'
+import { type AgentDefinition, type AgentLevel, agentDefinition, validationIssues } from '@slipway/protocol'
+import { parseFrontMatter } from '../skills/front-matter.ts'
+import { normalizeText } from '../skills/skill.ts'
 
 /** What an agent is read from. */
-export interface AgentText {
+export interface AgentFile {
   readonly text: string
   /** The name when the front matter gives none: the file's without its extension. */
   readonly name: string
@@ -30,7 +30,7 @@ const members = new Set([
   'condenser',
 ])
 /** Other spellings of `mcp_config` that are about. */
-const serverNames = ['mcp_servers', 'mcpServers']
+const mcpConfigAliases = ['mcp_servers', 'mcpServers']
 const example = /<example>([\s\S]*?)<\/example>/g
 
 /**
@@ -38,43 +38,43 @@ const example = /<example>([\s\S]*?)<\/example>/g
  * texts with commas. Never throws: what is wrong is a sentence that begins with a verb.
  */
 export async function parseAgent(
-  from: AgentText,
+  from: AgentFile,
 ): Promise<{ readonly agent: AgentDefinition } | { readonly fault: string }> {
-  const matter = await readFrontMatter(clean(from.text))
+  const matter = await parseFrontMatter(normalizeText(from.text))
   if ('fault' in matter) return matter
   const value = { ...candidate(matter.members, from), system_prompt: matter.body.trim() }
   const result = agentDefinition.safeParse(value)
   if (result.success) return { agent: result.data }
-  const [first] = faultsOf(result.error, [], value)
+  const [first] = validationIssues(result.error, [], value)
   return { fault: `has a bad member ${first?.loc.join('.')}: ${first?.msg}` }
 }
 
 function candidate(
-  given: Readonly<Record<string, unknown>>,
-  { name, level, source }: AgentText,
+  frontMatter: Readonly<Record<string, unknown>>,
+  { name, level, source }: AgentFile,
 ): Record<string, unknown> {
-  const entries = Object.entries(given).map(([key, value]) => [key.replaceAll('-', '_'), value] as const)
+  const entries = Object.entries(frontMatter).map(([key, value]) => [key.replaceAll('-', '_'), value] as const)
   const own = Object.fromEntries(entries.filter(([key]) => members.has(key)))
   const others = entries.filter(
-    ([key]) => !members.has(key) && key !== 'metadata' && !serverNames.includes(key),
+    ([key]) => !members.has(key) && key !== 'metadata' && !mcpConfigAliases.includes(key),
   )
-  const servers = entries.find(([key]) => serverNames.includes(key))?.[1]
+  const servers = entries.find(([key]) => mcpConfigAliases.includes(key))?.[1]
   const { description, when_to_use_examples: examples } = own
   return {
     ...own,
     name: own.name ?? name,
     level,
     source,
-    tools: listOf(own.tools),
-    skills: listOf(own.skills),
-    when_to_use_examples: typeof examples === 'string' ? [examples] : (examples ?? examplesIn(description)),
+    tools: parseList(own.tools),
+    skills: parseList(own.skills),
+    when_to_use_examples: typeof examples === 'string' ? [examples] : (examples ?? extractExamples(description)),
     mcp_config: own.mcp_config ?? servers,
-    metadata: { ...Object.fromEntries(others), ...objectOf(given.metadata) },
+    metadata: { ...Object.fromEntries(others), ...objectOrEmpty(frontMatter.metadata) },
   }
 }
 
 /** `terminal, grep` or a list. */
-function listOf(value: unknown): unknown {
+function parseList(value: unknown): unknown {
   if (typeof value !== 'string') return value
   return value
     .split(',')
@@ -83,11 +83,11 @@ function listOf(value: unknown): unknown {
 }
 
 /** Some agents bring their examples in their description. */
-function examplesIn(description: unknown): string[] {
+function extractExamples(description: unknown): string[] {
   if (typeof description !== 'string') return []
   return [...description.matchAll(example)].map(([, text = '']) => text.trim()).filter((text) => text !== '')
 }
 
-function objectOf(value: unknown): object {
+function objectOrEmpty(value: unknown): object {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {}
 }

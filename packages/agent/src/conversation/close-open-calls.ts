@@ -1,19 +1,19 @@
-import type { Wire } from '@slipway/protocol'
+import type { WireVersion } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
-import { agentError, statusUpdate } from './events/event-drafts.ts'
-import { dressFor } from './events/event-format.ts'
-import { Pen } from './events/writer.ts'
-import { endGoal } from './loop/goal.ts'
+import { agentErrorEvent, statusUpdate } from './events/event-drafts.ts'
+import { eventFormatter } from './events/event-format.ts'
+import { ConversationWriter } from './events/writer.ts'
+import { endGoalEvents } from './loop/goal.ts'
 
-const forked = 'The call was not done here: the conversation was forked before it had a result.'
+const forkedText = 'The call was not done here: the conversation was forked before it had a result.'
 
 /** Brings a log that was cut off anywhere to rest: each action without a result is answered, and the status is idle. */
-export async function settle(log: EventLog, conversation: string, wire: Wire = 'seed'): Promise<void> {
-  const pen = await Pen.open(conversation, log, { dress: dressFor(wire) })
-  await pen.write((now) => ({
+export async function closeOpenCalls(log: EventLog, conversation: string, wire: WireVersion = 'seed'): Promise<void> {
+  const writer = await ConversationWriter.open(conversation, log, { format: eventFormatter(wire) })
+  await writer.write((now) => ({
     events: [
-      ...now.wanted().map((call) => agentError(call, forked)),
-      ...endGoal(now),
+      ...now.openActions().map((call) => agentErrorEvent(call, forkedText)),
+      ...endGoalEvents(now),
       ...(now.status === 'idle' ? [] : [statusUpdate('idle')]),
     ],
   }))

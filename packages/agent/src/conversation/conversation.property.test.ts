@@ -7,13 +7,13 @@ import { agent, type Llm, type Message, Problem } from '@slipway/protocol'
 import { type EventLog, openStorage, type Storage } from '@slipway/storage'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Answer, Model, ModelRequest } from '../llm/model.ts'
+import type { ModelResult, Model, ModelRequest } from '../llm/model.ts'
 import { Conversation } from './conversation.ts'
-import type { Keeping } from './conversation-store.ts'
+import type { ConversationStore } from './conversation-store.ts'
 import { finalResponse } from './events/final-response.ts'
-import { Pen } from './events/writer.ts'
-import type { Rim, Settings } from './runtime/agent-runtime.ts'
-import { branchOf } from './state/branch.ts'
+import { ConversationWriter } from './events/writer.ts'
+import type { ConversationDeps, ResolvedSettings } from './runtime/agent-runtime.ts'
+import { readBranch } from './state/branch.ts'
 import { type LogEvent, View } from './view/view.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'slipway-loop-'))
@@ -89,17 +89,17 @@ class LateLog implements Pick<EventLog, 'append' | 'read' | 'get'> {
 }
 
 /** A model of many moods that remembers what it was asked. */
-function moody(random: () => number, asked: Set<string>): (llm: Llm) => Model {
+function unreliableModel(random: () => number, requestedCalls: Set<string>): (llm: Llm) => Model {
   let count = 0
   return (llm) => ({
     llm,
     contextWindow: undefined,
     countTokens: () => 0,
-    async respond({ messages }: ModelRequest, signal: AbortSignal): Promise<Answer> {
+    async generate({ messages }: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
       await sleep(random() * 4)
       if (signal.aborted) return { kind: 'aborted' }
       mustBeWellFormed(messages)
-      for (const text of texts(messages)) asked.add(text)
+      for (const text of texts(messages)) requestedCalls.add(text)
       const mood = random()
       if (mood < 0.05) return { kind: 'failure', code: 'LLMServiceUnavailableError', detail: 'gone' }
       const id = `r${count++}-${randomUUID()}`
@@ -171,7 +171,7 @@ function texts(messages: readonly Message[]): string[] {
   )
 }
 
-const settings = (policy: string): Settings => ({
+const settings = (policy: string): ResolvedSettings => ({
   agent: agent.parse({
     llm: { model: 'moody' },
     tools: [{ name: 'list_directory' }],
@@ -203,9 +203,9 @@ const settings = (policy: string): Settings => ({
 })
 
 /** A conversation whose process can die. */
-class Life {
+class CrashingConversation {
   readonly id = randomUUID()
-  readonly asked = new Set<string>()
+  readonly requestedCalls = new Set<string>()
   readonly sent: string[] = []
   readonly #random: () => number
   readonly #policy: string
@@ -220,17 +220,17 @@ class Life {
   async begin(): Promise<void> {
     const log = new LateLog(this.#random)
     this.#log = log
-    const rim: Rim = {
+    const deps: ConversationDeps = {
       log: log as unknown as EventLog,
       logLine: () => undefined,
       now: () => Date.now() * 1000,
-      openModel: moody(this.#random, this.asked),
+      openModel: unreliableModel(this.#random, this.requestedCalls),
       environment: { PATH: '/usr/bin:/bin' },
       directory: join(directory, 'conversations'),
       isConfined: true,
     }
-    const vault = await storage.conversations.vault(this.id)
-    const keeping: Keeping = {
+    const vault = await storage.conversations.getSealedState(this.id)
+    const store: ConversationStore = {
       snapshot: vault?.snapshot ?? null,
       stats: null,
       saveSnapshot: (snapshot) => storage.conversations.saveSnapshot(this.id, snapshot),
@@ -239,8 +239,8 @@ class Life {
     this.conversation = await Conversation.open({
       id: this.id,
       settings: settings(this.#policy),
-      rim,
-      keeping,
+      deps,
+      store,
     })
   }
 
@@ -267,11 +267,11 @@ class Life {
     } else if (given.kind === 'run') await conversation.run()
     else if (given.kind === 'pause') await conversation.pause()
     else if (given.kind === 'interrupt') await conversation.interrupt()
-    else if (given.kind === 'accept') await conversation.respond({ accept: true, reason: '' })
-    else if (given.kind === 'reject') await conversation.respond({ accept: false, reason: 'no' })
+    else if (given.kind === 'accept') await conversation.resolveConfirmation({ accept: true, reason: '' })
+    else if (given.kind === 'reject') await conversation.resolveConfirmation({ accept: false, reason: 'no' })
     else if (given.kind === 'navigate') {
       // What waits for somebody rests too.
-      await conversation.settled()
+      await conversation.waitUntilIdle()
       const events = (await this.events()).filter((event) => isAmong(event, given.among))
       await conversation.navigate(events[(given.to % (events.length + 1)) - 1]?.id ?? null)
     } else if (given.kind === 'wait') await sleep(this.#random() * 6)
@@ -280,10 +280,10 @@ class Life {
   /** Lets it run until nothing waits any more. */
   async rest(): Promise<void> {
     for (let rounds = 0; rounds < 200; rounds++) {
-      await this.conversation.settled()
+      await this.conversation.waitUntilIdle()
       const { state } = this.conversation
       if (state.status === 'waiting_for_confirmation')
-        await this.conversation.respond({ accept: true, reason: '' })
+        await this.conversation.resolveConfirmation({ accept: true, reason: '' })
       else if (state.isAwaiting || state.pending.size > 0) {
         if (state.status === 'stuck') await this.do({ kind: 'send', run: true })
         else await this.conversation.run()
@@ -299,7 +299,7 @@ class Life {
 }
 
 async function live(commands: readonly (readonly Command[])[], seed: number, policy: string): Promise<void> {
-  const life = new Life(numbers(seed), policy)
+  const life = new CrashingConversation(numbers(seed), policy)
   await storage.conversations.create({ id: life.id })
   await life.begin()
   for (const together of commands) {
@@ -329,7 +329,7 @@ function onlyConflicts(error: unknown): void {
   if (!(error instanceof Problem && error.code === 'conflict')) throw error
 }
 
-async function check(life: Life): Promise<void> {
+async function check(life: CrashingConversation): Promise<void> {
   const events = await life.events()
   const branch = branchIn(events)
   for (const event of events) {
@@ -348,12 +348,12 @@ async function check(life: Life): Promise<void> {
   for (const event of branch) view.add(event)
   expect(state.view.save()).toEqual(view.save())
   expect(await finalResponse(storage.log, life.id)).toBe(answerIn(branch))
-  const known = await branchOf(storage.log, life.id)
+  const known = await readBranch(storage.log, life.id)
   expect(events.filter((_, index) => known.has(index + 1)).map(({ id }) => id)).toEqual(
     branch.map(({ id }) => id),
   )
   expect(events[known.leafAt(events.length) - 1]?.id).toBe(state.leafId)
-  const folded = await Pen.open(life.id, storage.log)
+  const folded = await ConversationWriter.open(life.id, storage.log)
   expect(JSON.parse(JSON.stringify(folded.state.save()))).toEqual(JSON.parse(JSON.stringify(state.save())))
   expect((await storage.conversations.get([life.id]))[0]?.status).toBe(state.status)
   const said = events.flatMap((event) =>
@@ -367,7 +367,7 @@ async function check(life: Life): Promise<void> {
   )
   for (const text of life.sent) {
     expect(said.filter((one) => one === text)).toHaveLength(1)
-    if (due.includes(text)) expect(life.asked.has(text)).toBe(true)
+    if (due.includes(text)) expect(life.requestedCalls.has(text)).toBe(true)
   }
 }
 

@@ -1,77 +1,77 @@
 import type { EventDraft } from '@slipway/storage'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { gate, type Life, Player, Temporary, textOf } from './testing/fixtures.ts'
+import { createLatch, type TestConversation, FakeModel, ConversationFixtures, contentText } from './testing/fixtures.ts'
 
-let place: Temporary
+let fixtures: ConversationFixtures
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
-async function idOf(life: Life, isIt: (event: { readonly kind: string }, at: number) => boolean) {
+async function idOf(life: TestConversation, isIt: (event: { readonly kind: string }, at: number) => boolean) {
   return (await life.events()).find(isIt)?.id ?? ''
 }
 
 /** The texts that the model was asked with last. */
-function askedLast(player: Player): string[] {
-  return (player.asked.at(-1)?.messages ?? [])
+function askedLast(player: FakeModel): string[] {
+  return (player.requests.at(-1)?.messages ?? [])
     .filter(({ role }) => role !== 'system')
-    .map(({ content }) => textOf(content))
+    .map(({ content }) => contentText(content))
 }
 
 test('the model sees the branch and nothing of the others', async () => {
-  const player = new Player([{ text: 'One.' }, { text: 'Two.' }, { text: 'Two again.' }])
-  const life = await place.begin({ model: player.open })
-  await life.say('First.')
+  const player = new FakeModel([{ text: 'One.' }, { text: 'Two.' }, { text: 'Two again.' }])
+  const life = await fixtures.create({ model: player.open })
+  await life.sendAndWait('First.')
   const answer = await idOf(life, ({ kind }, at) => kind === 'MessageEvent' && at > 2)
-  await life.say('Second.')
+  await life.sendAndWait('Second.')
   await life.conversation.navigate(answer)
-  await life.say('Third.')
+  await life.sendAndWait('Third.')
   expect(askedLast(player)).toEqual(['First.', 'One.', 'Third.'])
   await life.conversation.navigate(null)
-  await life.say('Anew.')
+  await life.sendAndWait('Anew.')
   expect(askedLast(player)).toEqual(['Anew.'])
-  expect(await life.all('SystemPromptEvent')).toHaveLength(2)
+  expect(await life.eventsOfKind('SystemPromptEvent')).toHaveLength(2)
   await life.reopen()
-  await life.say('And on.')
+  await life.sendAndWait('And on.')
   expect(askedLast(player).slice(0, 1)).toEqual(['Anew.'])
 })
 
 test('to go to a message and run asks the model about it again', async () => {
-  const player = new Player([{ text: 'One.' }, { text: 'Another.' }])
-  const life = await place.begin({ model: player.open })
-  await life.say('First.')
+  const player = new FakeModel([{ text: 'One.' }, { text: 'Another.' }])
+  const life = await fixtures.create({ model: player.open })
+  await life.sendAndWait('First.')
   await life.conversation.navigate(await idOf(life, ({ kind }) => kind === 'MessageEvent'))
   await life.conversation.run()
-  await life.conversation.settled()
+  await life.conversation.waitUntilIdle()
   expect(askedLast(player)).toEqual(['First.'])
   expect(life.status).toBe('finished')
 })
 
 test('a call whose result is on another branch is never done again', async () => {
-  const player = new Player([{ calls: [['terminal', { command: 'echo once >> count' }]] }])
-  const life = await place.begin({ model: player.open, agent: { tools: [{ name: 'terminal' }] } })
-  await life.say('Count.')
+  const player = new FakeModel([{ calls: [['terminal', { command: 'echo once >> count' }]] }])
+  const life = await fixtures.create({ model: player.open, agent: { tools: [{ name: 'terminal' }] } })
+  await life.sendAndWait('Count.')
   const action = await idOf(life, ({ kind }) => kind === 'ActionEvent')
   for (const go of ['run', 'send'] as const) {
     await life.conversation.navigate(action)
-    expect(life.conversation.state.unanswered()).toHaveLength(1)
+    expect(life.conversation.state.pendingActions()).toHaveLength(1)
     if (go === 'run') await life.conversation.run()
     else await life.send('Well?', { run: true })
-    await life.conversation.settled()
-    expect(life.conversation.state.unanswered()).toHaveLength(0)
+    await life.conversation.waitUntilIdle()
+    expect(life.conversation.state.pendingActions()).toHaveLength(0)
   }
-  expect(await life.all('ObservationEvent')).toHaveLength(1)
-  expect((await life.all('AgentErrorEvent')).map(({ error }) => error)).toEqual([
+  expect(await life.eventsOfKind('ObservationEvent')).toHaveLength(1)
+  expect((await life.eventsOfKind('AgentErrorEvent')).map(({ error }) => error)).toEqual([
     expect.stringMatching('another branch'),
     expect.stringMatching('another branch'),
   ])
 })
 
 test('settings are no matter of a branch: policy and analyzer stay as they were set last', async () => {
-  const life = await place.begin({ model: new Player([{ text: 'One.' }]).open })
-  await life.say('First.')
+  const life = await fixtures.create({ model: new FakeModel([{ text: 'One.' }]).open })
+  await life.sendAndWait('First.')
   const end = await idOf(life, ({ kind }) => kind === 'MessageEvent')
   await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: undefined })
   await life.conversation.navigate(end)
@@ -81,12 +81,12 @@ test('settings are no matter of a branch: policy and analyzer stay as they were 
 })
 
 test('what a paused step has still to write goes to its own branch before the leaf is moved', async () => {
-  const [asked, go] = [gate(), gate()]
+  const [asked, go] = [createLatch(), createLatch()]
   const before = async () => {
     asked.open()
     await go.opened
   }
-  const life = await place.begin({ model: new Player([{ before, text: 'Late.' }]).open })
+  const life = await fixtures.create({ model: new FakeModel([{ before, text: 'Late.' }]).open })
   await life.send('First.', { run: true })
   await asked.opened
   await expect(life.conversation.navigate(null)).rejects.toMatchObject({ code: 'conflict' })
@@ -96,7 +96,7 @@ test('what a paused step has still to write goes to its own branch before the le
   await moved
   const events = await life.events()
   expect(events.at(-1)).toMatchObject({ key: 'leaf_event_id' })
-  expect(textOf((await life.all('MessageEvent')).at(-1)?.llm_message.content)).toBe('Late.')
+  expect(contentText((await life.eventsOfKind('MessageEvent')).at(-1)?.llm_message.content)).toBe('Late.')
   expect(life.conversation.state.view.size).toBe(0)
 })
 
@@ -111,49 +111,49 @@ const filler = (from: number, count: number): EventDraft[] =>
 const pause = (at: number): EventDraft => ({ id: `p${at}`, kind: 'PauseEvent', source: 'user' })
 
 test('to go elsewhere reads the branch in batches, and nothing of what lies beside it', async () => {
-  const life = await place.begin({ events: filler(1, 1_200) })
+  const life = await fixtures.create({ events: filler(1, 1_200) })
   await life.conversation.navigate('f100')
-  await place.storage.log.append(life.id, filler(2_000, 3_000))
+  await fixtures.storage.log.append(life.id, filler(2_000, 3_000))
   await life.reopen()
-  life.reads.length = 0
+  life.readPositions.length = 0
   await life.conversation.navigate('f50')
-  expect(life.reads).toEqual([0])
-  life.reads.length = 0
+  expect(life.readPositions).toEqual([0])
+  life.readPositions.length = 0
   await life.conversation.navigate('f2600')
-  const batches = life.reads.toSorted((a, b) => a - b)
+  const batches = life.readPositions.toSorted((a, b) => a - b)
   expect(batches).toHaveLength(3)
   expect(batches[0]).toBe(0)
   expect(batches.filter((position) => position > 100 && position < 1_201)).toEqual([])
 })
 
 test('to go on from near the end reads on from what was saved', async () => {
-  const life = await place.begin({ events: filler(1, 3_000) })
+  const life = await fixtures.create({ events: filler(1, 3_000) })
   await life.reopen()
-  await place.storage.log.append(life.id, filler(4_000, 100))
+  await fixtures.storage.log.append(life.id, filler(4_000, 100))
   await life.open()
-  life.reads.length = 0
+  life.readPositions.length = 0
   await life.conversation.navigate('f4050')
-  expect(Math.min(...life.reads)).toBeGreaterThanOrEqual(3_000)
+  expect(Math.min(...life.readPositions)).toBeGreaterThanOrEqual(3_000)
   expect(life.conversation.state.view.size).toBe(3_051)
 })
 
 test('to go back by a few events reads a few, however long the log is, also after a restart', async () => {
-  const life = await place.begin()
+  const life = await fixtures.create()
   for (let round = 0; round < 30; round++) {
     const events = Array.from({ length: 1_000 }, (_, at) => pause(round * 1_000 + at))
-    await place.storage.log.append(life.id, events)
+    await fixtures.storage.log.append(life.id, events)
     await life.reopen()
   }
-  life.reads.length = 0
+  life.readPositions.length = 0
   await life.conversation.navigate('p28500')
-  expect(Math.min(...life.reads)).toBeGreaterThan(20_000)
+  expect(Math.min(...life.readPositions)).toBeGreaterThan(20_000)
   expect(life.conversation.state.leafId).toBe('p28500')
 })
 
 test('rules for a file are told again on a branch that has not been told of them', async () => {
   const edit = { calls: [['file_editor', { command: 'create', path: 'a.css', file_text: 'x' }]] as const }
-  const life = await place.begin({
-    model: new Player([edit, { text: 'One.' }, edit]).open,
+  const life = await fixtures.create({
+    model: new FakeModel([edit, { text: 'One.' }, edit]).open,
     agent: {
       tools: [{ name: 'file_editor' }],
       agent_context: {
@@ -161,9 +161,9 @@ test('rules for a file are told again on a branch that has not been told of them
       },
     },
   })
-  await life.say('First.')
+  await life.sendAndWait('First.')
   await life.conversation.navigate(null)
-  await life.say('Again.')
-  const results = await life.all('ObservationEvent')
+  await life.sendAndWait('Again.')
+  const results = await life.eventsOfKind('ObservationEvent')
   expect(results.map((result) => JSON.stringify(result).includes('No floats.'))).toEqual([true, true])
 })

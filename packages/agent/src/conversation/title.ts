@@ -1,5 +1,5 @@
 import type { Message } from '@slipway/protocol'
-import type { Answered, Model } from '../llm/model.ts'
+import type { ModelReply, Model } from '../llm/model.ts'
 import { textMessage } from './events/event-drafts.ts'
 
 const promptLength = 1000
@@ -10,13 +10,13 @@ const instruction =
  * A title of at most `maxLength` characters for a conversation that begins with `text`. When the model gives none, or is
  * undefined, the message itself is the title, cut.
  */
-export async function titleOf(
+export async function generateTitle(
   text: string,
   options: { readonly model: Model | undefined; readonly maxLength?: number },
   signal: AbortSignal,
-): Promise<{ readonly title: string; readonly answer?: Answered }> {
+): Promise<{ readonly title: string; readonly answer?: ModelReply }> {
   const { model, maxLength = 50 } = options
-  const answer = await model?.respond(
+  const answer = await model?.generate(
     {
       messages: [
         textMessage('system', `${instruction} ${maxLength} characters.`),
@@ -27,12 +27,12 @@ export async function titleOf(
     },
     signal,
   )
-  const said = answer?.kind === 'answer' ? textOf(answer.message) : ''
-  const title = cut(said === '' ? text : said, maxLength)
+  const answerText = answer?.kind === 'answer' ? titleText(answer.message) : ''
+  const title = truncateTitle(answerText === '' ? text : answerText, maxLength)
   return answer?.kind === 'answer' ? { title, answer } : { title }
 }
 
-function textOf(message: Message): string {
+function titleText(message: Message): string {
   const text = message.content.map((part) => (part.type === 'text' ? part.text : '')).join(' ')
   return text
     .replace(/\s+/g, ' ')
@@ -40,7 +40,7 @@ function textOf(message: Message): string {
     .replace(/^["'`]+|["'`]+$/g, '')
 }
 
-function cut(text: string, maxLength: number): string {
+function truncateTitle(text: string, maxLength: number): string {
   const line = [...text.replace(/\s+/g, ' ').trim()]
   if (line.length <= maxLength) return line.join('')
   return maxLength <= 3 ? line.slice(0, maxLength).join('') : `${line.slice(0, maxLength - 3).join('')}...`

@@ -2,16 +2,16 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import sharp from 'sharp'
 import { expect, test } from 'vitest'
-import { fitImages, imageType, shrinkImage } from './fit-images.ts'
+import { fitImages, detectImageType, shrinkImage } from './fit-images.ts'
 
 /** Noise, which nothing compresses. */
-function noise(width: number, height: number, channels: 3 | 4 = 3) {
+function noiseImage(width: number, height: number, channels: 3 | 4 = 3) {
   return sharp(randomBytes(width * height * channels), { raw: { width, height, channels } })
 }
 
-const urlOf = (bytes: Buffer, type = 'png') => `data:image/${type};base64,${bytes.toString('base64')}`
+const dataUrl = (bytes: Buffer, type = 'png') => `data:image/${type};base64,${bytes.toString('base64')}`
 
-async function imageIn(url: string) {
+async function decodeDataUrl(url: string) {
   const bytes = Buffer.from(url.slice(url.indexOf(',') + 1), 'base64')
   const { format, width, height } = await sharp(bytes).metadata()
   return { format, width, height }
@@ -19,20 +19,20 @@ async function imageIn(url: string) {
 
 test('an image of any format that models take becomes small enough, and what shows through still does', async () => {
   const sources = {
-    png: await noise(1_200, 600).png().toBuffer(),
-    jpeg: await noise(1_200, 600).jpeg({ quality: 100 }).toBuffer(),
-    webp: await noise(1_200, 600).webp({ quality: 100 }).toBuffer(),
-    gif: await noise(1_200, 600).gif().toBuffer(),
-    clear: await noise(1_200, 600, 4).png().toBuffer(),
+    png: await noiseImage(1_200, 600).png().toBuffer(),
+    jpeg: await noiseImage(1_200, 600).jpeg({ quality: 100 }).toBuffer(),
+    webp: await noiseImage(1_200, 600).webp({ quality: 100 }).toBuffer(),
+    gif: await noiseImage(1_200, 600).gif().toBuffer(),
+    clear: await noiseImage(1_200, 600, 4).png().toBuffer(),
   }
   for (const [name, bytes] of Object.entries(sources)) {
     const shrunk = await shrinkImage(bytes, 60_000)
-    if (shrunk.kind === 'fault') throw new Error(`${name}: ${shrunk.fault}`)
+    if (shrunk.kind === 'fault') throw new Error(`${name}: ${shrunk.failure}`)
     expect(shrunk.bytes.length).toBeLessThanOrEqual(60_000)
     const { format, hasAlpha, width = 0, height = 0 } = await sharp(shrunk.bytes).metadata()
     expect([name, format, hasAlpha]).toEqual([name, shrunk.type, shrunk.type === 'webp'])
     expect(width / height).toBeCloseTo(2, 1)
-    expect(imageType(shrunk.bytes)).toBe(shrunk.type)
+    expect(detectImageType(shrunk.bytes)).toBe(shrunk.type)
   }
   expect((await shrinkImage(sources.clear, 60_000)).kind === 'image').toBe(true)
   const again = [await shrinkImage(sources.png, 60_000), await shrinkImage(sources.png, 60_000)]
@@ -40,18 +40,18 @@ test('an image of any format that models take becomes small enough, and what sho
 }, 60_000)
 
 test('an image that was taken on its side stands up', async () => {
-  const bytes = await noise(600, 300).jpeg({ quality: 100 }).withMetadata({ orientation: 6 }).toBuffer()
+  const bytes = await noiseImage(600, 300).jpeg({ quality: 100 }).withMetadata({ orientation: 6 }).toBuffer()
   const shrunk = await shrinkImage(bytes, 20_000)
-  if (shrunk.kind === 'fault') throw new Error(shrunk.fault)
+  if (shrunk.kind === 'fault') throw new Error(shrunk.failure)
   const { width = 0, height = 0 } = await sharp(shrunk.bytes).metadata()
   expect(height).toBeGreaterThan(width)
 })
 
 test('what is no image, is broken, or has too many pixels is a fault', async () => {
-  const png = await noise(400, 400).png().toBuffer()
+  const png = await noiseImage(400, 400).png().toBuffer()
   const fault = async (bytes: Buffer, maxBytes = 1_000) => {
     const shrunk = await shrinkImage(bytes, maxBytes)
-    return shrunk.kind === 'fault' ? shrunk.fault : 'none'
+    return shrunk.kind === 'fault' ? shrunk.failure : 'none'
   }
   expect(await fault(Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'))).toMatch(/not PNG/)
   expect(await fault(Buffer.alloc(0))).toMatch(/not PNG/)
@@ -81,9 +81,9 @@ test('no bytes behind the first ones of an image make it fail otherwise', async 
 }, 60_000)
 
 test('of several images the largest are made smaller until all fit, and the others stay as they are', async () => {
-  const large = urlOf(await noise(900, 900).png().toBuffer())
-  const larger = urlOf(await noise(1_200, 900).png().toBuffer())
-  const small = urlOf(await noise(60, 60).png().toBuffer())
+  const large = dataUrl(await noiseImage(900, 900).png().toBuffer())
+  const larger = dataUrl(await noiseImage(1_200, 900).png().toBuffer())
+  const small = dataUrl(await noiseImage(60, 60).png().toBuffer())
   const room = 700_000
   const fitted = await fitImages([larger, small, large, small], room)
   expect(fitted.map(({ kind }) => kind)).toEqual(['shrunk', 'same', 'shrunk', 'same'])
@@ -91,7 +91,7 @@ test('of several images the largest are made smaller until all fit, and the othe
   expect(urls.reduce((sum, { length }) => sum + length, 0)).toBeLessThanOrEqual(room)
   expect([urls[1], urls[3]]).toEqual([small, small])
   expect(fitted[0]).toMatchObject({ original: Buffer.from(larger.slice(larger.indexOf(',') + 1), 'base64') })
-  expect((await imageIn(urls[2] ?? '')).format).toBe('jpeg')
+  expect((await decodeDataUrl(urls[2] ?? '')).format).toBe('jpeg')
   expect(await fitImages([small, small], room)).toEqual([
     { kind: 'same', url: small },
     { kind: 'same', url: small },

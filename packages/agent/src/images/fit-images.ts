@@ -7,38 +7,38 @@ const maxPixels = 100_000_000
 const longestEdge = 2_000
 const shortestEdge = 32
 const quality = 80
-const maxSeconds = 30
+const timeoutSeconds = 30
 
 /** The format by the first bytes, whatever a name says; undefined for what models do not take. */
-export function imageType(bytes: Buffer): ImageType | undefined {
-  const begins = (text: string, at = 0) => bytes.toString('latin1', at, at + text.length) === text
-  if (begins('\x89PNG\r\n\x1a\n')) return 'png'
-  if (begins('\xff\xd8\xff')) return 'jpeg'
-  if (begins('GIF87a') || begins('GIF89a')) return 'gif'
-  return begins('RIFF') && begins('WEBP', 8) ? 'webp' : undefined
+export function detectImageType(bytes: Buffer): ImageType | undefined {
+  const startsWith = (text: string, at = 0) => bytes.toString('latin1', at, at + text.length) === text
+  if (startsWith('\x89PNG\r\n\x1a\n')) return 'png'
+  if (startsWith('\xff\xd8\xff')) return 'jpeg'
+  if (startsWith('GIF87a') || startsWith('GIF89a')) return 'gif'
+  return startsWith('RIFF') && startsWith('WEBP', 8) ? 'webp' : undefined
 }
 
-export type Shrunk =
+export type ShrinkResult =
   | { readonly kind: 'image'; readonly type: ImageType; readonly bytes: Buffer }
   /** For people. */
-  | { readonly kind: 'fault'; readonly fault: string }
+  | { readonly kind: 'fault'; readonly failure: string }
 
-let last: Promise<unknown> = Promise.resolve()
+let lastShrink: Promise<unknown> = Promise.resolve()
 
 /**
  * An image in at most `maxBytes`: with fewer pixels, as JPEG, or as WebP where something shows through; of one that moves the first
  * picture. One after another, because a decoded image is large. The same image comes out the same. Never rejects: what is no image, is
  * broken, or has too many pixels is a fault.
  */
-export async function shrinkImage(bytes: Buffer, maxBytes: number): Promise<Shrunk> {
-  const done = last.then(() => shrink(bytes, maxBytes))
-  last = done
-  return await done
+export async function shrinkImage(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
+  const result = lastShrink.then(() => shrink(bytes, maxBytes))
+  lastShrink = result
+  return await result
 }
 
-async function shrink(bytes: Buffer, maxBytes: number): Promise<Shrunk> {
-  if (imageType(bytes) === undefined)
-    return { kind: 'fault', fault: 'The image is not PNG, JPEG, GIF or WebP' }
+async function shrink(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
+  if (detectImageType(bytes) === undefined)
+    return { kind: 'fault', failure: 'The image is not PNG, JPEG, GIF or WebP' }
   try {
     const { default: sharp } = await import('sharp')
     sharp.cache(false)
@@ -47,53 +47,53 @@ async function shrink(bytes: Buffer, maxBytes: number): Promise<Shrunk> {
     const { hasAlpha } = await open().metadata()
     for (let edge = longestEdge; edge >= shortestEdge; ) {
       const fit = { width: edge, height: edge, fit: 'inside', withoutEnlargement: true } as const
-      const scaled = open().rotate().resize(fit).timeout({ seconds: maxSeconds })
-      const made = await (hasAlpha ? scaled.webp({ quality }) : scaled.jpeg({ quality })).toBuffer({
+      const scaled = open().rotate().resize(fit).timeout({ seconds: timeoutSeconds })
+      const encoded = await (hasAlpha ? scaled.webp({ quality }) : scaled.jpeg({ quality })).toBuffer({
         resolveWithObject: true,
       })
-      if (made.data.length <= maxBytes)
-        return { kind: 'image', type: hasAlpha ? 'webp' : 'jpeg', bytes: made.data }
-      const factor = Math.min(0.8, 0.95 * Math.sqrt(maxBytes / made.data.length))
-      edge = Math.floor(Math.max(made.info.width, made.info.height) * factor)
+      if (encoded.data.length <= maxBytes)
+        return { kind: 'image', type: hasAlpha ? 'webp' : 'jpeg', bytes: encoded.data }
+      const factor = Math.min(0.8, 0.95 * Math.sqrt(maxBytes / encoded.data.length))
+      edge = Math.floor(Math.max(encoded.info.width, encoded.info.height) * factor)
     }
-    return { kind: 'fault', fault: 'The image cannot be made small enough' }
+    return { kind: 'fault', failure: 'The image cannot be made small enough' }
   } catch (error) {
-    const hasTooMany = error instanceof Error && /pixel limit/i.test(error.message)
+    const exceedsPixelLimit = error instanceof Error && /pixel limit/i.test(error.message)
     return {
       kind: 'fault',
-      fault: hasTooMany ? 'The image has more than 100 million pixels' : 'The image is broken',
+      failure: exceedsPixelLimit ? 'The image has more than 100 million pixels' : 'The image is broken',
     }
   }
 }
 
 /** What became of the image of a data URL. */
-export type Fitted =
+export type FitResult =
   | { readonly kind: 'same'; readonly url: string }
   | { readonly kind: 'shrunk'; readonly url: string; readonly original: Buffer }
-  | { readonly kind: 'fault'; readonly fault: string }
+  | { readonly kind: 'fault'; readonly failure: string }
 
 /**
  * Data URLs that have at most `maxChars` characters together, in the same order: the largest are made smaller, each as little as needed,
  * and all others are the same. Never rejects.
  */
-export async function fitImages(urls: readonly string[], maxChars: number): Promise<Fitted[]> {
-  const fitted: Fitted[] = urls.map((url) => ({ kind: 'same', url }))
+export async function fitImages(urls: readonly string[], maxChars: number): Promise<FitResult[]> {
+  const fitted: FitResult[] = urls.map((url) => ({ kind: 'same', url }))
   if (urls.reduce((sum, { length }) => sum + length, 0) <= maxChars) return fitted
-  let room = maxChars
-  let left = urls.length
-  for (const [at, url] of [...urls.entries()].toSorted(([, a], [, b]) => a.length - b.length)) {
-    const share = Math.floor(room / left--)
-    const one = url.length <= share ? ({ kind: 'same', url } as const) : await shrinkUrl(url, share)
-    fitted[at] = one
-    if (one.kind !== 'fault') room -= one.url.length
+  let remainingChars = maxChars
+  let remaining = urls.length
+  for (const [index, url] of [...urls.entries()].toSorted(([, a], [, b]) => a.length - b.length)) {
+    const share = Math.floor(remainingChars / remaining--)
+    const result = url.length <= share ? ({ kind: 'same', url } as const) : await shrinkUrl(url, share)
+    fitted[index] = result
+    if (result.kind !== 'fault') remainingChars -= result.url.length
   }
   return fitted
 }
 
-async function shrinkUrl(url: string, maxChars: number): Promise<Fitted> {
+async function shrinkUrl(url: string, maxChars: number): Promise<FitResult> {
   const comma = url.indexOf(',')
   const isBase64 = comma > 0 && /;\s*base64\s*$/i.test(url.slice(0, comma))
-  if (!isBase64) return { kind: 'fault', fault: 'The image is no data URL in base64' }
+  if (!isBase64) return { kind: 'fault', failure: 'The image is no data URL in base64' }
   const original = Buffer.from(url.slice(comma + 1), 'base64')
   const headChars = 'data:image/webp;base64,'.length
   const shrunk = await shrinkImage(original, Math.floor((maxChars - headChars) / 4) * 3)

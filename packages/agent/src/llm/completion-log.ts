@@ -1,33 +1,33 @@
 import { randomBytes } from 'node:crypto'
 import type { Llm, Message } from '@slipway/protocol'
 import type { Secrets } from '../secrets/secrets.ts'
-import type { Answered, ModelRequest } from './model.ts'
+import type { ModelReply, ModelRequest } from './model.ts'
 
 /** Characters of an image's data that are kept. */
 const maxImage = 1000
-const leftOut = '<left out>'
+const omittedText = '<left out>'
 
 /** An answer with its log, when its settings want one: without secrets, encrypted thoughts and most of the images. */
-export function withLog(
-  answered: Answered,
+export function attachCompletionLog(
+  reply: ModelReply,
   options: {
     readonly llm: Llm
     readonly request: ModelRequest
     readonly nowMs: number
     readonly secrets: Secrets
   },
-): Answered {
+): ModelReply {
   const { llm, request, nowMs, secrets } = options
-  if (!llm.log_completions) return answered
-  const { responseId: id, message, stop, usage, cost, latencyMs } = answered
+  if (!llm.log_completions) return reply
+  const { responseId: id, message, stop, usage, cost, latencyMs } = reply
   const record = {
     request: {
       model: llm.model,
-      messages: request.messages.map(legible),
+      messages: request.messages.map(loggableMessage),
       tools: request.tools,
       max_output_tokens: request.maxOutputTokens,
     },
-    response: { id, stop, message: legible(message) },
+    response: { id, stop, message: loggableMessage(message) },
     usage,
     cost,
     latency: latencyMs / 1000,
@@ -35,23 +35,23 @@ export function withLog(
   }
   const model = llm.model.replaceAll('/', '__').replaceAll(/[^\w.-]/g, '_')
   const filename = `${model}-${(nowMs / 1000).toFixed(3)}-${randomBytes(2).toString('hex')}.json`
-  return { ...answered, log: { filename, data: JSON.stringify(secrets.maskJson(record)) } }
+  return { ...reply, completionLog: { filename, data: JSON.stringify(secrets.redactJson(record)) } }
 }
 
-function legible(message: Message): Message {
+function loggableMessage(message: Message): Message {
   const { responses_reasoning_item: item } = message
   return {
     ...message,
     content: message.content.map((part) =>
-      part.type === 'text' ? part : { ...part, image_urls: part.image_urls.map(shortened) },
+      part.type === 'text' ? part : { ...part, image_urls: part.image_urls.map(truncateImageUrl) },
     ),
     thinking_blocks: message.thinking_blocks.map((block) =>
-      block.type === 'thinking' ? { ...block, signature: leftOut } : { ...block, data: leftOut },
+      block.type === 'thinking' ? { ...block, signature: omittedText } : { ...block, data: omittedText },
     ),
-    ...(item ? { responses_reasoning_item: { ...item, encrypted_content: leftOut } } : {}),
+    ...(item ? { responses_reasoning_item: { ...item, encrypted_content: omittedText } } : {}),
   }
 }
 
-function shortened(url: string): string {
+function truncateImageUrl(url: string): string {
   return url.length <= maxImage ? url : `${url.slice(0, maxImage)}… (${url.length} characters)`
 }

@@ -6,7 +6,7 @@ const minLength = 8
 const secretName = /auth|credential|key|password|secret|session|token/i
 
 /** Hides what in the settings of a model is nobody's business: keys, values of headers, passwords in the address. */
-export function secretsOf(llm: Llm): Secrets {
+export function llmSecrets(llm: Llm): Secrets {
   const secrets = new Secrets()
   for (const value of [
     llm.api_key,
@@ -14,21 +14,21 @@ export function secretsOf(llm: Llm): Secrets {
     llm.aws_secret_access_key,
     llm.aws_session_token,
   ]) {
-    if (value !== undefined) hideForms(secrets, value)
+    if (value !== undefined) redactForms(secrets, value)
   }
   for (const value of [...headerValues(llm), ...urlValues(llm.base_url), ...extraValues(llm)]) {
-    if (value.length >= minLength) hideForms(secrets, value)
+    if (value.length >= minLength) redactForms(secrets, value)
   }
   return secrets
 }
 
 /** A provider may say a key back as it came in a header or an address. */
-function hideForms(secrets: Secrets, value: string): void {
-  secrets.hide(value)
-  secrets.hide(encodeURIComponent(value.toWellFormed()))
+function redactForms(secrets: Secrets, value: string): void {
+  secrets.addValue(value)
+  secrets.addValue(encodeURIComponent(value.toWellFormed()))
   const hex = Buffer.from(value).toString('hex')
   for (const form of [...base64Forms(value), hex, hex.toUpperCase()])
-    if (form.length >= minLength) secrets.hide(form)
+    if (form.length >= minLength) secrets.addValue(form)
 }
 
 /** What of the base64 of a longer text is this value's alone: it depends on where in the text the value begins. */
@@ -49,10 +49,10 @@ function urlValues(text: string | undefined): string[] {
   if (text === undefined || !URL.canParse(text)) return []
   const url = new URL(text)
   const { password, searchParams } = url
-  return [password, decoded(password), ...searchParams.values()]
+  return [password, decodeOrSame(password), ...searchParams.values()]
 }
 
-function decoded(text: string): string {
+function decodeOrSame(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {

@@ -1,7 +1,7 @@
 import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { secretsOf } from './credentials.ts'
-import { faultOf, shown } from './failures.ts'
+import { llmSecrets } from './credentials.ts'
+import { classifyFailure, redactDetail } from './failures.ts'
 
 /** An error as the library throws it for a status and a body. */
 function refused(statusCode: number, body: unknown, responseHeaders: Record<string, string> = {}) {
@@ -116,7 +116,7 @@ test.each([
   ['the library', { name: 'AI_UnsupportedFunctionalityError', message: 'no' }, 'LLMBadRequestError'],
   ['a mistake of ours', new RangeError('x'), 'LLMError'],
 ])('%s: it is told what it is, and is not asked again', (_, error, code) => {
-  expect(faultOf(error)).toMatchObject({ code, isRetryable: false })
+  expect(classifyFailure(error)).toMatchObject({ code, isRetryable: false })
 })
 
 test.each([
@@ -154,33 +154,33 @@ test.each([
     'LLMServiceUnavailableError',
   ],
 ])('%s: it is told what it is, and may be asked again', (_, error, code) => {
-  expect(faultOf(error)).toMatchObject({ code, isRetryable: true })
+  expect(classifyFailure(error)).toMatchObject({ code, isRetryable: true })
 })
 
 test('Gemini names its wait in the body', () => {
   const body = google('busy', 'RESOURCE_EXHAUSTED', [{ '@type': 'RetryInfo', retryDelay: '17.5s' }])
-  expect(faultOf(refused(429, body))).toMatchObject({ code: 'LLMRateLimitError', retryAfterMs: 17_500 })
+  expect(classifyFailure(refused(429, body))).toMatchObject({ code: 'LLMRateLimitError', retryAfterMs: 17_500 })
 })
 
 test('what OpenRouter was told by the provider behind it is part of the detail', () => {
   const body = {
     error: { message: 'Provider returned error', code: 400, metadata: { raw: 'the real reason' } },
   }
-  expect(faultOf(refused(400, body)).detail).toContain('the real reason')
+  expect(classifyFailure(refused(400, body)).detail).toContain('the real reason')
 })
 
 test('any value that is thrown is a fault with a text', () => {
   for (const thrown of [undefined, null, 'text', 5, {}, [], new Error('')]) {
-    expect(faultOf(thrown).detail.length).toBeGreaterThan(0)
+    expect(classifyFailure(thrown).detail.length).toBeGreaterThan(0)
   }
 })
 
 test('a detail is hidden before it is cut', () => {
-  const secrets = secretsOf(
+  const secrets = llmSecrets(
     llm.parse({ model: 'm', api_key: 'sk-12345678', base_url: 'http://u:p%4012345678@h/?k=queryquery' }),
   )
-  const text = shown(`${'x'.repeat(1995)}sk-12345678 p@12345678 queryquery`, secrets)
+  const text = redactDetail(`${'x'.repeat(1995)}sk-12345678 p@12345678 queryquery`, secrets)
   expect(text).toHaveLength(2000)
   expect(text).not.toContain('sk-1')
-  expect(shown('p@12345678 p%4012345678 queryquery', secrets)).not.toMatch(/12345678|query/)
+  expect(redactDetail('p@12345678 p%4012345678 queryquery', secrets)).not.toMatch(/12345678|query/)
 })

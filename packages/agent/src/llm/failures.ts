@@ -1,9 +1,9 @@
 import type { Secrets } from '../secrets/secrets.ts'
-import type { FailureCode } from './model.ts'
+import type { ModelFailureCode } from './model.ts'
 
 /** Why a model did not answer, as far as another attempt is concerned. */
-export interface Fault {
-  readonly code: FailureCode
+export interface ProviderFailure {
+  readonly code: ModelFailureCode
   /** For people; not yet without secrets. */
   readonly detail: string
   /** Whether the same question may be answered later. */
@@ -15,45 +15,45 @@ export interface Fault {
 export const maxDetail = 2000
 
 /** The text of a failure as it may be shown: without the model's secrets, bounded. */
-export function shown(detail: string, secrets: Secrets): string {
-  const text = secrets.mask(detail)
+export function redactDetail(detail: string, secrets: Secrets): string {
+  const text = secrets.redact(detail)
   return text.length <= maxDetail ? text : `${text.slice(0, maxDetail - 1)}…`
 }
 
 /** What an error of the library, of the network or of a stream says, by its status, its codes and its types. */
-export function faultOf(error: unknown): Fault {
-  const facts = factsOf(error)
+export function classifyFailure(error: unknown): ProviderFailure {
+  const facts = errorFacts(error)
   const found = rules.find(({ when }) => when(facts))
-  const { code, isRetryable, hint } = found ?? otherwise
+  const { code, isRetryable, hint } = found ?? defaultRule
   const wait = isRetryable ? retryAfter(facts) : undefined
-  const said = facts.status === undefined ? facts.message : `HTTP ${facts.status}: ${facts.message}`
+  const text = facts.status === undefined ? facts.message : `HTTP ${facts.status}: ${facts.message}`
   return {
     code,
-    detail: hint === undefined ? said : `${said} (${hint})`,
+    detail: hint === undefined ? text : `${text} (${hint})`,
     isRetryable,
     ...(wait === undefined ? {} : { retryAfterMs: wait }),
   }
 }
 
 /** A stream that ended before the answer did. */
-export function cutFault(raw: string | undefined): Fault {
+export function truncatedStreamFailure(raw: string | undefined): ProviderFailure {
   const detail =
     raw === undefined ? 'The answer was cut off before its end.' : `The answer broke off (${raw}).`
   return { code: 'LLMServiceUnavailableError', detail, isRetryable: true }
 }
 
-export const emptyFault: Fault = {
+export const emptyReplyFailure: ProviderFailure = {
   code: 'LLMNoResponseError',
   detail: 'The model gave an empty answer.',
   isRetryable: true,
 }
 
-export function timeoutFault(timeoutMs: number): Fault {
+export function timeoutFailure(timeoutMs: number): ProviderFailure {
   const detail = `Nothing came from the model for ${timeoutMs / 1000} s.`
   return { code: 'LLMTimeoutError', detail, isRetryable: true }
 }
 
-interface Facts {
+interface ErrorFacts {
   readonly status: number | undefined
   readonly message: string
   /** Codes and types of the provider, and of the network, in lower case. */
@@ -63,13 +63,13 @@ interface Facts {
 }
 
 interface Rule {
-  readonly when: (facts: Facts) => boolean
-  readonly code: FailureCode
+  readonly when: (facts: ErrorFacts) => boolean
+  readonly code: ModelFailureCode
   readonly isRetryable: boolean
   readonly hint?: string
 }
 
-const otherwise = { code: 'LLMError', isRetryable: false, hint: undefined } as const
+const defaultRule = { code: 'LLMError', isRetryable: false, hint: undefined } as const
 
 /**
  * What some providers say in words only. Each stands with who says it; all are compared in lower case with the message of a
@@ -108,7 +108,7 @@ const rules: readonly Rule[] = [
   { when: isOverflow, code: 'LLMContextWindowExceedError', isRetryable: false },
   {
     when: (facts) =>
-      has(
+      hasCode(
         facts,
         'content_filter',
         'content_policy_violation',
@@ -121,15 +121,15 @@ const rules: readonly Rule[] = [
   {
     when: (facts) =>
       isStatus(facts, 401, 403) ||
-      has(facts, 'authentication_error', 'invalid_api_key', 'permission_error', 'api_key_invalid') ||
-      has(facts, 'unauthenticated', 'permission_denied', 'accessdeniedexception') ||
-      has(facts, 'unrecognizedclientexception', 'expiredtokenexception', 'invalidsignatureexception'),
+      hasCode(facts, 'authentication_error', 'invalid_api_key', 'permission_error', 'api_key_invalid') ||
+      hasCode(facts, 'unauthenticated', 'permission_denied', 'accessdeniedexception') ||
+      hasCode(facts, 'unrecognizedclientexception', 'expiredtokenexception', 'invalidsignatureexception'),
     code: 'LLMAuthenticationError',
     isRetryable: false,
     hint: 'check the key and the rights of this model',
   },
   {
-    when: (facts) => isStatus(facts, 402) || has(facts, 'insufficient_quota', 'billing_error'),
+    when: (facts) => isStatus(facts, 402) || hasCode(facts, 'insufficient_quota', 'billing_error'),
     code: 'LLMRateLimitError',
     isRetryable: false,
     hint: 'the quota is used up',
@@ -137,15 +137,15 @@ const rules: readonly Rule[] = [
   {
     when: (facts) =>
       isStatus(facts, 429) ||
-      has(facts, 'rate_limit_error', 'rate_limit_exceeded', 'resource_exhausted', 'throttlingexception'),
+      hasCode(facts, 'rate_limit_error', 'rate_limit_exceeded', 'resource_exhausted', 'throttlingexception'),
     code: 'LLMRateLimitError',
     isRetryable: true,
   },
   {
     when: (facts) =>
       isStatus(facts, 408, 504) ||
-      has(facts, 'timeouterror', 'etimedout', 'und_err_headers_timeout', 'und_err_body_timeout') ||
-      has(facts, 'und_err_connect_timeout', 'deadline_exceeded', 'modeltimeoutexception'),
+      hasCode(facts, 'timeouterror', 'etimedout', 'und_err_headers_timeout', 'und_err_body_timeout') ||
+      hasCode(facts, 'und_err_connect_timeout', 'deadline_exceeded', 'modeltimeoutexception'),
     code: 'LLMTimeoutError',
     isRetryable: true,
   },
@@ -153,18 +153,18 @@ const rules: readonly Rule[] = [
     when: (facts) =>
       (facts.status ?? 0) >= 500 ||
       isStatus(facts, 409, 425) ||
-      has(facts, 'overloaded_error', 'api_error', 'server_error', 'internal', 'unavailable') ||
-      has(facts, 'internalserverexception', 'serviceunavailableexception', 'modelstreamerrorexception'),
+      hasCode(facts, 'overloaded_error', 'api_error', 'server_error', 'internal', 'unavailable') ||
+      hasCode(facts, 'internalserverexception', 'serviceunavailableexception', 'modelstreamerrorexception'),
     code: 'LLMServiceUnavailableError',
     isRetryable: true,
   },
   {
-    when: (facts) => says(facts, phrases.history),
+    when: (facts) => mentions(facts, phrases.history),
     code: 'LLMMalformedConversationHistoryError',
     isRetryable: false,
   },
   {
-    when: (facts) => isStatus(facts, 404) || has(facts, 'model_not_found', 'not_found_error'),
+    when: (facts) => isStatus(facts, 404) || hasCode(facts, 'model_not_found', 'not_found_error'),
     code: 'LLMBadRequestError',
     isRetryable: false,
     hint: "check the model's name and its base_url",
@@ -172,51 +172,51 @@ const rules: readonly Rule[] = [
   {
     when: (facts) =>
       (facts.status ?? 0) >= 300 ||
-      has(facts, 'invalid_request_error', 'invalid_argument', 'validationexception') ||
-      has(facts, 'ai_unsupportedfunctionalityerror', 'ai_invalidargumenterror', 'ai_invalidprompterror'),
+      hasCode(facts, 'invalid_request_error', 'invalid_argument', 'validationexception') ||
+      hasCode(facts, 'ai_unsupportedfunctionalityerror', 'ai_invalidargumenterror', 'ai_invalidprompterror'),
     code: 'LLMBadRequestError',
     isRetryable: false,
   },
   {
     // The network, or an answer that is none: the library keeps what it cannot read as these.
     when: (facts) =>
-      has(
+      hasCode(
         facts,
         'ai_apicallerror',
         'ai_jsonparseerror',
         'ai_typevalidationerror',
         'ai_invalidresponsedataerror',
       ) ||
-      has(facts, 'ai_emptyresponsebodyerror', 'econnrefused', 'econnreset', 'enotfound', 'eai_again') ||
-      has(facts, 'und_err_socket', 'epipe'),
+      hasCode(facts, 'ai_emptyresponsebodyerror', 'econnrefused', 'econnreset', 'enotfound', 'eai_again') ||
+      hasCode(facts, 'und_err_socket', 'epipe'),
     code: 'LLMServiceUnavailableError',
     isRetryable: true,
   },
 ]
 
-function isOverflow(facts: Facts): boolean {
-  return has(facts, 'context_length_exceeded', 'context_window_exceeded') || says(facts, phrases.overflow)
+function isOverflow(facts: ErrorFacts): boolean {
+  return hasCode(facts, 'context_length_exceeded', 'context_window_exceeded') || mentions(facts, phrases.overflow)
 }
 
-function isStatus({ status }: Facts, ...wanted: readonly number[]): boolean {
-  return status !== undefined && wanted.includes(status)
+function isStatus({ status }: ErrorFacts, ...statuses: readonly number[]): boolean {
+  return status !== undefined && statuses.includes(status)
 }
 
-function has({ words }: Facts, ...wanted: readonly string[]): boolean {
-  return wanted.some((word) => words.has(word))
+function hasCode({ words }: ErrorFacts, ...codes: readonly string[]): boolean {
+  return codes.some((word) => words.has(word))
 }
 
 /** A server's own trouble is not looked for phrases, except that some servers answer 500 to a prompt that is too long. */
-function says({ status, message }: Facts, sayings: readonly string[]): boolean {
+function mentions({ status, message }: ErrorFacts, needles: readonly string[]): boolean {
   if (status !== undefined && ![400, 413, 422, 500].includes(status)) return false
   const folded = message.toLowerCase()
-  return sayings.some((phrase) => folded.includes(phrase))
+  return needles.some((phrase) => folded.includes(phrase))
 }
 
-function factsOf(error: unknown): Facts {
+function errorFacts(error: unknown): ErrorFacts {
   const outer = asRecord(error)
-  const body = bodyOf(outer)
-  const inner = innermost(body)
+  const body = errorBody(outer)
+  const inner = innermostError(body)
   const words = new Set<string>()
   for (const record of [outer, body, inner]) addWords(words, record)
   for (const detail of asArray(inner.details)) addWords(words, asRecord(detail))
@@ -225,8 +225,8 @@ function factsOf(error: unknown): Facts {
   // Bedrock names its errors in a header: `ThrottlingException:http://...`.
   const named = headers['x-amzn-errortype']
   if (typeof named === 'string') words.add((named.split(':')[0] ?? '').toLowerCase())
-  const status = statusOf(outer, inner)
-  return { status, message: messageOf(outer, inner, words), words, headers, body }
+  const status = errorStatus(outer, inner)
+  return { status, message: errorMessage(outer, inner, words), words, headers, body }
 }
 
 function addWords(words: Set<string>, record: Record<string, unknown>): void {
@@ -248,44 +248,44 @@ function addCauses(words: Set<string>, error: Record<string, unknown>): void {
 }
 
 /** 2xx is the status of a stream that broke, not of the error. */
-function statusOf(outer: Record<string, unknown>, inner: Record<string, unknown>): number | undefined {
+function errorStatus(outer: Record<string, unknown>, inner: Record<string, unknown>): number | undefined {
   for (const status of [outer.statusCode, inner.code, inner.status]) {
     if (typeof status === 'number' && status >= 300 && status < 600) return status
   }
   return undefined
 }
 
-function messageOf(
+function errorMessage(
   outer: Record<string, unknown>,
   inner: Record<string, unknown>,
   words: ReadonlySet<string>,
 ): string {
   const { responseBody } = outer
   const isText = (text: unknown): text is string => typeof text === 'string' && text !== ''
-  const said = [inner.message, inner.detail, outer.message].find(isText)
+  const mainText = [inner.message, inner.detail, outer.message].find(isText)
   // OpenRouter hands on what the provider behind it said; some servers answer with a page. Secrets are hidden before anything is cut.
   const page = Object.keys(inner).length === 0 && isText(responseBody) ? responseBody.trim() : ''
-  const parts = [said, asRecord(inner.metadata).raw, page].filter(isText)
+  const parts = [mainText, asRecord(inner.metadata).raw, page].filter(isText)
   if (parts.length > 0) return [...new Set(parts)].join(': ')
   return `The model failed (${[...words].join(', ') || 'no reason given'}).`
 }
 
 /** What the provider sent, as an object; errors inside a stream are such objects themselves. */
-function bodyOf(error: Record<string, unknown>): Record<string, unknown> {
+function errorBody(error: Record<string, unknown>): Record<string, unknown> {
   const data = asRecord(error.data)
   const text = error.responseBody
   // The text has what the library's own reading of it leaves out.
-  return typeof text === 'string' ? { ...data, ...asRecord(parsed(text)) } : data
+  return typeof text === 'string' ? { ...data, ...asRecord(parseJson(text)) } : data
 }
 
-function innermost(body: Record<string, unknown>): Record<string, unknown> {
+function innermostError(body: Record<string, unknown>): Record<string, unknown> {
   const nested = asRecord(body.error)
   if (Object.keys(nested).length > 0) return nested
   const failed = asRecord(asRecord(body.response).error)
   return Object.keys(failed).length > 0 ? failed : body
 }
 
-function retryAfter({ headers, body }: Facts): number | undefined {
+function retryAfter({ headers, body }: ErrorFacts): number | undefined {
   const ms = Number(headers['retry-after-ms'])
   if (headers['retry-after-ms'] !== undefined && ms >= 0) return ms
   const after = headers['retry-after']
@@ -296,7 +296,7 @@ function retryAfter({ headers, body }: Facts): number | undefined {
     if (!Number.isNaN(date)) return Math.max(0, date - Date.now())
   }
   // Gemini says it in the body: `{"retryDelay": "17s"}`.
-  for (const detail of asArray(innermost(body).details)) {
+  for (const detail of asArray(innermostError(body).details)) {
     const { retryDelay } = asRecord(detail)
     const seconds = typeof retryDelay === 'string' ? Number.parseFloat(retryDelay) : Number.NaN
     if (seconds >= 0) return seconds * 1000
@@ -304,7 +304,7 @@ function retryAfter({ headers, body }: Facts): number | undefined {
   return undefined
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text)
     return Array.isArray(value) ? value[0] : value

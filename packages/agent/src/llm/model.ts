@@ -15,18 +15,18 @@ export interface ModelRequest {
   /** `none`: a question beside the work, to be answered in words; the tools are told because the history names them. */
   readonly toolChoice?: 'none'
   /** Pieces of the answer as they come: hints, they may be lost. After a retry nothing is taken back: retries end with the first piece. */
-  readonly onDelta?: (delta: Delta) => void
+  readonly onDelta?: (delta: ModelDelta) => void
   /** At most this many tokens of answer, whatever the model's own setting is. */
   readonly maxOutputTokens?: number
 }
 
-export interface Delta {
+export interface ModelDelta {
   readonly content?: string
   readonly reasoning_content?: string
 }
 
 /** Codes of ConversationErrorEvent that come from a model (wire 3.5). */
-export type FailureCode =
+export type ModelFailureCode =
   | 'LLMAuthenticationError'
   | 'LLMRateLimitError'
   | 'LLMTimeoutError'
@@ -38,7 +38,7 @@ export type FailureCode =
   | 'LLMContentPolicyViolationError'
   | 'LLMError'
 
-export interface Answered {
+export interface ModelReply {
   readonly kind: 'answer'
   /** The provider's id of the response, or one of ours when it gave none. */
   readonly responseId: string
@@ -59,24 +59,24 @@ export interface Answered {
   /** When the provider gave them. */
   readonly tokenIds?: { readonly prompt: readonly number[]; readonly response: readonly number[] }
   /** When completion logging is on: request and response as JSON text, without any secret. */
-  readonly log?: { readonly filename: string; readonly data: string }
+  readonly completionLog?: { readonly filename: string; readonly data: string }
 }
 
-export interface Failed {
+export interface ModelFailure {
   readonly kind: 'failure'
-  readonly code: FailureCode
+  readonly code: ModelFailureCode
   /** What the provider said, without secrets; what to do about it where that is known. */
   readonly detail: string
 }
 
 /** `aborted`: the signal ended it. */
-export type Answer = Answered | Failed | { readonly kind: 'aborted' }
+export type ModelResult = ModelReply | ModelFailure | { readonly kind: 'aborted' }
 
 /** A model, ready to be asked. */
 export interface Model {
   readonly llm: Llm
   /** Asks once (with retries and fallbacks). Never rejects. */
-  respond(request: ModelRequest, signal: AbortSignal): Promise<Answer>
+  generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult>
   /** Tokens that fit into a prompt, when known. */
   readonly contextWindow: number | undefined
   /** An estimate of the tokens of a text or message; cheap, and never an underestimate by much. */

@@ -1,17 +1,17 @@
 import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { routeOf } from './route.ts'
+import { resolveRoute } from './route.ts'
 
 test('an unknown provider without an address is refused with what is missing', () => {
-  expect(routeOf(llm.parse({ model: 'nobody/knows' }))).toEqual({
+  expect(resolveRoute(llm.parse({ model: 'nobody/knows' }))).toEqual({
     fault: expect.stringContaining('base_url'),
   })
-  expect(routeOf(llm.parse({ model: 'azure/d' }))).toEqual({ fault: expect.stringContaining('base_url') })
+  expect(resolveRoute(llm.parse({ model: 'azure/d' }))).toEqual({ fault: expect.stringContaining('base_url') })
 })
 
 test('names of the object prototype are no providers', () => {
-  expect(routeOf(llm.parse({ model: 'constructor/x' }))).toHaveProperty('fault')
-  expect(routeOf(llm.parse({ model: 'toString/x', base_url: 'http://h' }))).toMatchObject({
+  expect(resolveRoute(llm.parse({ model: 'constructor/x' }))).toHaveProperty('fault')
+  expect(resolveRoute(llm.parse({ model: 'toString/x', base_url: 'http://h' }))).toMatchObject({
     name: 'toString/x',
   })
 })

@@ -1,21 +1,21 @@
 import type { Llm } from '@slipway/protocol'
 
 /** The interface that a model is spoken to by. */
-export type Api = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedrock' | 'compatible'
+export type ProviderApi = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedrock' | 'compatible'
 
 /** Where a model is, by its settings. */
-export interface Route {
+export interface ModelRoute {
   /** The first segment of the model's name, or what it was taken for: `openai`, `anthropic`, `openrouter`, ... */
   readonly provider: string
   /** The name that the provider knows it by. */
   readonly name: string
-  readonly api: Api
+  readonly api: ProviderApi
   /** None: the provider's own. */
   readonly baseUrl: string | undefined
 }
 
 /** Servers that speak like OpenAI, by the prefix that stands for them, and where they are when that is known. */
-const compatible: ReadonlyMap<string, string | undefined> = new Map([
+const compatibleServers: ReadonlyMap<string, string | undefined> = new Map([
   ['openrouter', 'https://openrouter.ai/api/v1'],
   ['ollama', 'http://127.0.0.1:11434/v1'],
   ['ollama_chat', 'http://127.0.0.1:11434/v1'],
@@ -37,12 +37,12 @@ const openaiNames = /^(gpt-(?!oss)|chatgpt-|o\d|codex|computer-use)/
 const responsesNames = /^(gpt-(?:[5-9]|\d\d)|o\d|codex|computer-use)/
 
 /** Other spellings of a prefix. */
-const spellings = ['ollama_chat', 'openai-compatible', 'openai_like']
+const prefixAliases = ['ollama_chat', 'openai-compatible', 'openai_like']
 
 /** The prefixes that a model's name may have, each in one spelling. */
 export function providerNames(): readonly string[] {
   const own = ['openai', 'anthropic', 'gemini', 'bedrock', 'azure']
-  return [...own, ...[...compatible.keys()].filter((name) => !spellings.includes(name))]
+  return [...own, ...[...compatibleServers.keys()].filter((name) => !prefixAliases.includes(name))]
 }
 
 /** Whether the route is one of OpenAI's own models by its name. */
@@ -51,10 +51,10 @@ export function isOpenaiName(name: string): boolean {
 }
 
 /** The route of a model; a text that says what is missing when there is none. `scripted/` has no route. */
-export function routeOf(llm: Llm): Route | { readonly fault: string } {
-  const { provider, name } = split(llm)
-  const baseUrl = ownBaseUrl(llm, provider)
-  const route = (api: Api) => ({ provider, name, api, baseUrl })
+export function resolveRoute(llm: Llm): ModelRoute | { readonly fault: string } {
+  const { provider, name } = splitModelName(llm)
+  const baseUrl = normalizeBaseUrl(llm, provider)
+  const route = (api: ProviderApi) => ({ provider, name, api, baseUrl })
   switch (provider) {
     case 'openai':
       return route(openaiApi(llm, name, baseUrl))
@@ -66,7 +66,7 @@ export function routeOf(llm: Llm): Route | { readonly fault: string } {
     case 'bedrock':
       return route(provider)
     default: {
-      const url = baseUrl ?? compatible.get(provider)
+      const url = baseUrl ?? compatibleServers.get(provider)
       if (url !== undefined) return { provider, name, api: 'compatible', baseUrl: url }
       return {
         fault: `Nothing is known about the provider of the model "${llm.model}": give its base_url, or a prefix such as openai/ or anthropic/.`,
@@ -75,14 +75,14 @@ export function routeOf(llm: Llm): Route | { readonly fault: string } {
   }
 }
 
-function split(llm: Llm): { provider: string; name: string } {
+function splitModelName(llm: Llm): { provider: string; name: string } {
   const { model } = llm
   const at = model.indexOf('/')
   const prefix = model.slice(0, Math.max(at, 0))
   const rest = model.slice(at + 1)
   if (prefix === 'gemini' || prefix === 'google') return { provider: 'google', name: rest }
   if (['openai', 'azure', 'anthropic', 'bedrock'].includes(prefix)) return { provider: prefix, name: rest }
-  if (compatible.has(prefix)) return { provider: prefix, name: rest }
+  if (compatibleServers.has(prefix)) return { provider: prefix, name: rest }
   if (at < 0 && llm.base_url === undefined) return { provider: guess(model), name: model }
   return { provider: prefix, name: model }
 }
@@ -95,7 +95,7 @@ function guess(name: string): string {
   return ''
 }
 
-function openaiApi(llm: Llm, name: string, baseUrl: string | undefined): Api {
+function openaiApi(llm: Llm, name: string, baseUrl: string | undefined): ProviderApi {
   if (llm.api_mode === 'responses') return 'responses'
   // A server of one's own may say more than OpenAI does (reasoning_content) and less strictly.
   if (baseUrl !== undefined) return isOpenaiName(name) ? 'chat' : 'compatible'
@@ -103,7 +103,7 @@ function openaiApi(llm: Llm, name: string, baseUrl: string | undefined): Api {
 }
 
 /** The base URL as the provider's library takes it; undefined for the provider's own address. */
-function ownBaseUrl({ base_url }: Llm, provider: string): string | undefined {
+function normalizeBaseUrl({ base_url }: Llm, provider: string): string | undefined {
   if (base_url === undefined || base_url.trim() === '') return undefined
   const url = base_url.trim().replace(/\/+$/, '')
   if (provider === 'openai' && /^https:\/\/api\.openai\.com(\/v1)?$/.test(url)) return undefined

@@ -1,7 +1,7 @@
 import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { countTokens, tokensOfText } from './tokens.ts'
+import { countTokens, textTokens } from './tokens.ts'
 
 function say(text: string, more: Partial<Message> = {}): Message {
   return {
@@ -20,15 +20,15 @@ test.each([
   ['Привет, как дела сегодня?', 8],
   ['今天天气很好，我们去公园吧。', 12],
 ])('%s counts as rather more than its tokens, but not by much', (text, tokens) => {
-  expect(tokensOfText(text)).toBeGreaterThanOrEqual(tokens * 0.9)
-  expect(tokensOfText(text)).toBeLessThanOrEqual(tokens * 2)
+  expect(textTokens(text)).toBeGreaterThanOrEqual(tokens * 0.9)
+  expect(textTokens(text)).toBeLessThanOrEqual(tokens * 2)
 })
 
 test('texts together count as the sum of their parts, about', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), (a, b) => {
-      const apart = tokensOfText(a) + tokensOfText(b)
-      expect(Math.abs(tokensOfText(a + b) - apart)).toBeLessThanOrEqual(0.5)
+      const apart = textTokens(a) + textTokens(b)
+      expect(Math.abs(textTokens(a + b) - apart)).toBeLessThanOrEqual(0.5)
     }),
   )
 })

@@ -10,47 +10,47 @@ const known = new WeakMap<Message, number>()
  * change after that.
  */
 export function countTokens(messages: readonly Message[]): number {
-  return messages.reduce((sum, message) => sum + tokensOf(message), 0)
+  return messages.reduce((sum, message) => sum + messageTokens(message), 0)
 }
 
-function tokensOf(message: Message): number {
+function messageTokens(message: Message): number {
   const counted = known.get(message)
   if (counted !== undefined) return counted
-  const tokens = Math.ceil(perMessage + ofContent(message) + ofCalls(message) + ofThoughts(message))
+  const tokens = Math.ceil(perMessage + contentTokens(message) + callTokens(message) + reasoningTokens(message))
   known.set(message, tokens)
   return tokens
 }
 
-function ofContent({ content }: Message): number {
+function contentTokens({ content }: Message): number {
   return content.reduce(
-    (sum, part) => sum + (part.type === 'text' ? tokensOfText(part.text) : part.image_urls.length * perImage),
+    (sum, part) => sum + (part.type === 'text' ? textTokens(part.text) : part.image_urls.length * perImage),
     0,
   )
 }
 
-function ofCalls({ tool_calls }: Message): number {
+function callTokens({ tool_calls }: Message): number {
   return (tool_calls ?? []).reduce(
-    (sum, call) => sum + perCall + tokensOfText(call.name) + tokensOfText(call.arguments),
+    (sum, call) => sum + perCall + textTokens(call.name) + textTokens(call.arguments),
     0,
   )
 }
 
 /** Thoughts stand in a message twice where they were signed; encrypted ones are longer than what they hold. */
-function ofThoughts({ reasoning_content, thinking_blocks, responses_reasoning_item }: Message): number {
+function reasoningTokens({ reasoning_content, thinking_blocks, responses_reasoning_item }: Message): number {
   const encrypted = thinking_blocks.reduce(
     (sum, block) => sum + (block.type === 'redacted_thinking' ? block.data.length : 0),
     responses_reasoning_item?.encrypted_content?.length ?? 0,
   )
-  return tokensOfText(reasoning_content ?? '') + encrypted / 8
+  return textTokens(reasoning_content ?? '') + encrypted / 8
 }
 
 /** A word's first letter weighs most, signs a half, runs of blanks little; beyond ASCII a letter is a half or a whole token. */
-export function tokensOfText(text: string): number {
+export function textTokens(text: string): number {
   let tokens = 0
-  let before: Kind = 'blank'
+  let before: CharacterKind = 'blank'
   for (let at = 0; at < text.length; at += 1) {
     const unit = text.charCodeAt(at)
-    const kind = kindOf(unit)
+    const kind = characterKind(unit)
     if (kind === 'letter') tokens += before === 'letter' ? 0.2 : 0.6
     else if (kind === 'blank') tokens += before === 'blank' ? 0.05 : 0.1
     else if (kind === 'sign') tokens += 0.5
@@ -60,9 +60,9 @@ export function tokensOfText(text: string): number {
   return tokens
 }
 
-type Kind = 'letter' | 'blank' | 'sign' | 'other'
+type CharacterKind = 'letter' | 'blank' | 'sign' | 'other'
 
-function kindOf(unit: number): Kind {
+function characterKind(unit: number): CharacterKind {
   if (unit >= 0x80) return 'other'
   if (unit === 0x20 || (unit >= 0x09 && unit <= 0x0d)) return 'blank'
   return (unit | 0x20) >= 0x61 && (unit | 0x20) <= 0x7a ? 'letter' : 'sign'

@@ -1,33 +1,33 @@
 import { type Agent, agentContext, type Skill } from '@slipway/protocol'
 import { isAlwaysOn, type LoadedSkill } from '../skills/skill.ts'
-import { serversOf } from './extensions.ts'
+import { mergeServers } from './extensions.ts'
 import type { Plugin } from './plugin.ts'
 
 /** Of the contents of all skills together; those that do not fit are shown without. */
-const maxContents = 64 * 1024
+const maxContentChars = 64 * 1024
 
 /** An agent as its plugins have made it: with their MCP servers and skills. Secrets are the caller's to hide. */
-export function agentWith(agent: Agent, plugins: readonly Plugin[]): Agent {
+export function addPluginsToAgent(agent: Agent, plugins: readonly Plugin[]): Agent {
   const context = agent.agent_context ?? agentContext.parse({})
   const names = new Set(context.skills.map(({ name }) => name))
-  let room = maxContents
+  let remainingChars = maxContentChars
   const skills: Skill[] = []
   for (const skill of plugins.flatMap((plugin) => plugin.skills)) {
     if (names.has(skill.name)) continue
     names.add(skill.name)
-    const content = skill.content.length > room ? '' : skill.content
-    room -= content.length
-    skills.push(shown(skill, content))
+    const content = skill.content.length > remainingChars ? '' : skill.content
+    remainingChars -= content.length
+    skills.push(toRequestSkill(skill, content))
   }
   return {
     ...agent,
     kind: 'Agent',
-    mcp_config: serversOf(agent.mcp_config, plugins),
+    mcp_config: mergeServers(agent.mcp_config, plugins),
     agent_context: { ...context, skills: [...context.skills, ...skills] },
   }
 }
 
-function shown(skill: LoadedSkill, content: string): Skill {
+function toRequestSkill(skill: LoadedSkill, content: string): Skill {
   const { name, keywords, commands, paths, file, description, isAgentSkill, isModelInvocable } = skill
   const trigger: Skill['trigger'] = isAlwaysOn(skill)
     ? undefined

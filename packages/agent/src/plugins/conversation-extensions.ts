@@ -1,52 +1,52 @@
 import type { AgentContext, ExtensionSource, HookConfig, McpServer } from '@slipway/protocol'
 import type { SkillAdditions } from '../skills/load.ts'
 import {
-  type Brought,
-  type Extensions,
-  hooksOf,
-  nothingBrought,
-  PluginFailure,
-  pluginsOf,
-  serversOf,
-  skillsOf,
+  type LoadedExtensions,
+  type ExtensionProvider,
+  mergeHooks,
+  noExtensions,
+  PluginLoadError,
+  effectivePlugins,
+  mergeServers,
+  skillAdditions,
 } from './extensions.ts'
 import type { Plugin } from './plugin.ts'
 
-interface Loaded {
+interface LoadedPlugin {
   readonly plugin: Plugin
   readonly pinned: ExtensionSource
 }
 
 /** What plugins and the server bring to one conversation while it is loaded. */
-export class Extras {
-  readonly #port: Extensions | undefined
-  #common: Brought['common'] = nothingBrought.common
+export class ConversationExtensions {
+  readonly #provider: ExtensionProvider | undefined
+  #common: LoadedExtensions['common'] = noExtensions.common
   /** Those that were asked for and are not loaded, because one of them cannot be. */
   #missing: readonly ExtensionSource[]
-  #loaded: readonly Loaded[] = []
-  #completing: Promise<void> | undefined
+  #loaded: readonly LoadedPlugin[] = []
+  #loading: Promise<void> | undefined
 
-  private constructor(port: Extensions | undefined, sources: readonly ExtensionSource[]) {
-    this.#port = port
+  private constructor(port: ExtensionProvider | undefined, sources: readonly ExtensionSource[]) {
+    this.#provider = port
     this.#missing = sources
   }
 
   /** A plugin that fails waits for `complete`. Rejects only when aborted. */
   static async open(
     from: {
-      readonly port: Extensions | undefined
+      readonly port: ExtensionProvider | undefined
       readonly sources: readonly ExtensionSource[]
       readonly context: AgentContext | undefined
     },
     signal: AbortSignal,
-  ): Promise<Extras> {
-    const { port, sources, context } = from
-    const extras = new Extras(port, sources)
-    if (port !== undefined) extras.#common = await port.common(context, signal)
-    await extras.complete(signal).catch((error: unknown) => {
-      if (!(error instanceof PluginFailure)) throw error
+  ): Promise<ConversationExtensions> {
+    const { port: provider, sources, context } = from
+    const extensions = new ConversationExtensions(provider, sources)
+    if (provider !== undefined) extensions.#common = await provider.loadCommon(context, signal)
+    await extensions.loadMissing(signal).catch((error: unknown) => {
+      if (!(error instanceof PluginLoadError)) throw error
     })
-    return extras
+    return extensions
   }
 
   /** All plugins that were asked for are loaded. */
@@ -55,31 +55,31 @@ export class Extras {
   }
 
   /** Loads what is missing, once for all who ask; rejects with PluginFailure when one cannot be loaded, and then as before. */
-  async complete(signal: AbortSignal): Promise<void> {
-    this.#completing ??= this.#complete(signal).finally(() => {
-      this.#completing = undefined
+  async loadMissing(signal: AbortSignal): Promise<void> {
+    this.#loading ??= this.#loadAllMissing(signal).finally(() => {
+      this.#loading = undefined
     })
-    await this.#completing
+    await this.#loading
   }
 
-  async #complete(signal: AbortSignal): Promise<void> {
-    const loaded: Loaded[] = []
+  async #loadAllMissing(signal: AbortSignal): Promise<void> {
+    const loaded: LoadedPlugin[] = []
     for (const source of this.#missing) {
-      if (this.#port === undefined) throw new PluginFailure('This server loads no plugins')
-      loaded.push(await this.#port.plugin(source, signal))
+      if (this.#provider === undefined) throw new PluginLoadError('This server loads no plugins')
+      loaded.push(await this.#provider.loadPlugin(source, signal))
     }
     this.#missing = []
     this.#loaded = [...this.#loaded, ...loaded]
   }
 
   /** What the plugins would be named by with one more, of which nobody has been told. */
-  with(loaded: Loaded): readonly ExtensionSource[] {
+  pinnedWith(loaded: LoadedPlugin): readonly ExtensionSource[] {
     const others = this.#others(loaded).map(({ pinned }) => pinned)
     return [...this.#missing, ...others, { ...loaded.pinned, is_untold: true }]
   }
 
   /** One more; of two plugins of one name the later counts. */
-  add(loaded: Loaded): void {
+  add(loaded: LoadedPlugin): void {
     this.#loaded = [...this.#others(loaded), loaded]
   }
 
@@ -89,40 +89,40 @@ export class Extras {
   }
 
   get plugins(): readonly Plugin[] {
-    return pluginsOf(this.#brought)
+    return effectivePlugins(this.#extensions)
   }
 
   get skills(): SkillAdditions {
-    return skillsOf(this.#brought)
+    return skillAdditions(this.#extensions)
   }
 
-  get faults(): readonly string[] {
-    return [...this.#common.faults, ...this.plugins.flatMap(({ faults }) => faults)]
+  get issues(): readonly string[] {
+    return [...this.#common.issues, ...this.plugins.flatMap(({ issues }) => issues)]
   }
 
   hooks(own: HookConfig | undefined): HookConfig | undefined {
-    return hooksOf(own, this.plugins)
+    return mergeHooks(own, this.plugins)
   }
 
   /** The same without those that every conversation has: a conversation that does a task has these by itself. */
   hooksForTasks(own: HookConfig | undefined): HookConfig | undefined {
-    return hooksOf(own, pluginsOf({ ...this.#brought, common: nothingBrought.common }))
+    return mergeHooks(own, effectivePlugins({ ...this.#extensions, common: noExtensions.common }))
   }
 
   servers(own: Readonly<Record<string, McpServer>>): Record<string, McpServer> {
-    return serversOf(own, this.plugins)
+    return mergeServers(own, this.plugins)
   }
 
-  #others({ plugin }: Loaded): readonly Loaded[] {
+  #others({ plugin }: LoadedPlugin): readonly LoadedPlugin[] {
     return this.#loaded.filter((other) => other.plugin.name !== plugin.name)
   }
 
   /** Without those of plugins that every conversation has. */
   ownServers(own: Readonly<Record<string, McpServer>>): Record<string, McpServer> {
-    return serversOf(own, pluginsOf({ ...this.#brought, common: nothingBrought.common }))
+    return mergeServers(own, effectivePlugins({ ...this.#extensions, common: noExtensions.common }))
   }
 
-  get #brought(): Brought {
+  get #extensions(): LoadedExtensions {
     return { own: this.#loaded.map(({ plugin }) => plugin), common: this.#common }
   }
 }

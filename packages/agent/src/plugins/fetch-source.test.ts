@@ -8,21 +8,21 @@ import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { fetchSource } from './fetch-source.ts'
-import { limits, Tree, TreeRefused } from './file-tree.ts'
-import { readSource } from './source.ts'
+import { treeLimits, FileTreeWriter, InvalidTreeError } from './file-tree.ts'
+import { parseSource } from './source.ts'
 
-const never = new AbortController().signal
+const neverAborted = new AbortController().signal
 let base = ''
-let home = ''
+let homeDirectory = ''
 
 beforeEach(async () => {
   base = await mkdtemp(join(tmpdir(), 'slipway-fetch-'))
-  home = join(base, 'home')
-  await mkdir(home)
+  homeDirectory = join(base, 'home')
+  await mkdir(homeDirectory)
   onTestFinished(async () => await rm(base, { recursive: true, force: true }))
 })
 
-const environment = () => ({ PATH: process.env.PATH ?? '', HOME: home })
+const environment = () => ({ PATH: process.env.PATH ?? '', HOME: homeDirectory })
 
 function git(directory: string, ...args: string[]): string {
   const identity = ['-c', 'user.name=t', '-c', 'user.email=t@t.test', '-c', 'init.defaultBranch=main']
@@ -49,7 +49,7 @@ async function repository(files: Readonly<Record<string, string>>): Promise<stri
 }
 
 /** A tree object with any names, past all checks of git. */
-function rawTree(
+function writeRawTree(
   directory: string,
   entries: readonly (readonly [mode: string, name: string, id: string])[],
 ): string {
@@ -64,26 +64,26 @@ function rawTree(
     .trim()
 }
 
-function pointMain(directory: string, tree: string): void {
+function setMainTree(directory: string, tree: string): void {
   git(directory, 'update-ref', 'refs/heads/main', git(directory, 'commit-tree', tree, '-m', 'x').trim())
 }
 
-function blob(directory: string, text: string): string {
+function writeBlob(directory: string, text: string): string {
   return execFileSync('git', ['hash-object', '-w', '--stdin'], { cwd: directory, input: text })
     .toString()
     .trim()
 }
 
-async function fetch(source: string, more: { ref?: string; repo_path?: string } = {}, signal = never) {
-  const read = readSource({ source, ref: more.ref, repo_path: more.repo_path })
-  if ('fault' in read) throw new Error(read.fault)
+async function fetchTestSource(source: string, more: { ref?: string; repo_path?: string } = {}, signal = neverAborted) {
+  const read = parseSource({ source, ref: more.ref, repo_path: more.repo_path })
+  if ('issue' in read) throw new Error(read.issue)
   const into = join(base, 'fetched', 'tree')
   return { into, result: await fetchSource(read, { into, environment: environment() }, signal) }
 }
 
-async function mustFail(source: string, fault: RegExp, more: { ref?: string; repo_path?: string } = {}) {
-  const { into, result } = await fetch(source, more)
-  expect(result).toEqual({ fault: expect.stringMatching(fault) })
+async function expectIssue(source: string, issue: RegExp, more: { ref?: string; repo_path?: string } = {}) {
+  const { into, result } = await fetchTestSource(source, more)
+  expect(result).toEqual({ fault: expect.stringMatching(issue) })
   expect(existsSync(into)).toBe(false)
   expect(await readdir(dirname(into)).catch(() => [])).toEqual([])
 }
@@ -92,7 +92,7 @@ test('a repository comes whole, without what git keeps', async () => {
   const directory = await repository({ 'a.txt': 'one', 'deep/er/b.sh': 'two', 'ü n/ö.md': 'ä' })
   git(directory, 'update-index', '--chmod=+x', 'deep/er/b.sh')
   git(directory, 'commit', '-q', '-m', 'y')
-  const { into, result } = await fetch(`file://${directory}`)
+  const { into, result } = await fetchTestSource(`file://${directory}`)
   expect(result).toEqual({ commit: git(directory, 'rev-parse', 'HEAD').trim() })
   expect((await readdir(into)).sort()).toEqual(['a.txt', 'deep', 'ü n'])
   expect(await readFile(join(into, 'ü n/ö.md'), 'utf8')).toBe('ä')
@@ -113,17 +113,17 @@ test('a branch, a tag, a commit and a folder can be named; what is not there is 
     [first, '1'],
     ['side/line', '2'],
   ] as const) {
-    const { into, result } = await fetch(`file://${directory}`, { ref, repo_path: 'x' })
+    const { into, result } = await fetchTestSource(`file://${directory}`, { ref, repo_path: 'x' })
     expect(result).toEqual({ commit: ref === 'side/line' ? expect.any(String) : first })
     expect(await readdir(into)).toEqual(['a'])
     expect(await readFile(join(into, 'a'), 'utf8')).toBe(text)
     await rm(into, { recursive: true })
   }
-  await mustFail(`file://${directory}`, /cannot be fetched/, { ref: 'nothing' })
-  await mustFail(`file://${directory}`, /no folder/, { repo_path: 'nothing' })
-  await mustFail(`file://${directory}`, /no folder/, { repo_path: 'other' })
-  await mustFail(`file://${base}/nothing`, /cannot be fetched/)
-  await mustFail(`file://${base}/home`, /cannot be fetched/)
+  await expectIssue(`file://${directory}`, /cannot be fetched/, { ref: 'nothing' })
+  await expectIssue(`file://${directory}`, /no folder/, { repo_path: 'nothing' })
+  await expectIssue(`file://${directory}`, /no folder/, { repo_path: 'other' })
+  await expectIssue(`file://${base}/nothing`, /cannot be fetched/)
+  await expectIssue(`file://${base}/home`, /cannot be fetched/)
 })
 
 test('a directory with a ref is fetched as the repository that it is, blanks in its path too', async () => {
@@ -134,7 +134,7 @@ test('a directory with a ref is fetched as the repository that it is, blanks in 
   git(directory, 'add', '-A')
   git(directory, 'commit', '-q', '-m', 'x')
   await write(join(directory, 'f'), 'changed')
-  const { into, result } = await fetch(directory, { ref: 'main' })
+  const { into, result } = await fetchTestSource(directory, { ref: 'main' })
   expect(result).toEqual({ commit: expect.any(String) })
   expect(await readFile(join(into, 'f'), 'utf8')).toBe('committed')
 })
@@ -145,7 +145,7 @@ test('a directory is copied as it is, without git folders', async () => {
   await write(join(directory, 'new'), 'not committed')
   await symlink('a', join(directory, 'link'))
   await symlink(join(directory, 'new'), join(directory, 'sub/absolute'))
-  const { into, result } = await fetch(directory)
+  const { into, result } = await fetchTestSource(directory)
   expect(result).toEqual({ commit: undefined })
   expect((await readdir(into)).sort()).toEqual(['a', 'link', 'new', 'sub'])
   expect(await readFile(join(into, 'link'), 'utf8')).toBe('1')
@@ -158,43 +158,43 @@ test('no link leads out of a repository or of a directory', async () => {
     const directory = await mkdtemp(join(base, 'links-'))
     await write(join(directory, 'a/f'), 'x')
     await symlink(target, join(directory, 'out'))
-    await mustFail(directory, /leads out/)
+    await expectIssue(directory, /leads out/)
     git(directory, 'init', '-q')
     git(directory, 'add', '-A')
     git(directory, 'commit', '-q', '-m', 'x')
-    await mustFail(`file://${directory}`, /leads out/)
+    await expectIssue(`file://${directory}`, /leads out/)
   }
   // Read as they are written they stay inside; followed, the second leads out through the first.
   const chained = await repository({ 'a/b/c/f': 'x' })
   await symlink('../../..', join(chained, 'a/b/c/top'))
-  const { into, result } = await fetch(chained)
+  const { into, result } = await fetchTestSource(chained)
   expect(result).toEqual({ commit: undefined })
   await rm(into, { recursive: true })
   await symlink('a/b/c/top/../..', join(chained, 'out'))
-  await mustFail(chained, /leads out/)
+  await expectIssue(chained, /leads out/)
   git(chained, 'add', '-A')
   git(chained, 'commit', '-q', '-m', 'y')
-  await mustFail(`file://${chained}`, /leads out/)
+  await expectIssue(`file://${chained}`, /leads out/)
 })
 
 test('a link that leads nowhere is left out, and no file is written through a link', async () => {
   const directory = await repository({ f: 'x' })
   await symlink('missing', join(directory, 'dangling'))
-  const { into } = await fetch(directory)
+  const { into } = await fetchTestSource(directory)
   expect(await readdir(into)).toEqual(['f'])
   await rm(into, { recursive: true })
   const bad = await repository({ f: 'x' })
-  const link = blob(bad, '../outside')
-  const file = blob(bad, 'gotcha')
-  const inner = rawTree(bad, [['100644', 'f', file]])
-  pointMain(
+  const link = writeBlob(bad, '../outside')
+  const file = writeBlob(bad, 'gotcha')
+  const inner = writeRawTree(bad, [['100644', 'f', file]])
+  setMainTree(
     bad,
-    rawTree(bad, [
+    writeRawTree(bad, [
       ['120000', 'a', link],
       ['40000', 'a', inner],
     ]),
   )
-  await mustFail(`file://${bad}`, /two entries|leads out|cannot be fetched/)
+  await expectIssue(`file://${bad}`, /two entries|leads out|cannot be fetched/)
   expect(existsSync(join(base, 'fetched/outside'))).toBe(false)
 })
 
@@ -202,8 +202,8 @@ test.each([['..'], ['.'], ['.git'], ['.GIT'], ['.git '], ['a/b'], ['a\\b'], ['a\
   'a repository with an entry named %j is refused, and writes nothing',
   async (name) => {
     const directory = await repository({ f: 'x' })
-    pointMain(directory, rawTree(directory, [['100644', name, blob(directory, 'x')]]))
-    const { into, result } = await fetch(`file://${directory}`)
+    setMainTree(directory, writeRawTree(directory, [['100644', name, writeBlob(directory, 'x')]]))
+    const { into, result } = await fetchTestSource(`file://${directory}`)
     // A slash in a name makes an ordinary path of it, which stays inside.
     if (name === 'a/b' && 'commit' in result) return expect(await readdir(into)).toEqual(['a'])
     expect(result).toEqual({ fault: expect.any(String) })
@@ -214,28 +214,28 @@ test.each([['..'], ['.'], ['.git'], ['.GIT'], ['.git '], ['a/b'], ['a\\b'], ['a\
 
 test('two entries of one name are refused', async () => {
   const directory = await repository({ f: 'x' })
-  const id = blob(directory, 'y')
-  pointMain(
+  const id = writeBlob(directory, 'y')
+  setMainTree(
     directory,
-    rawTree(directory, [
+    writeRawTree(directory, [
       ['100644', 'f', id],
       ['100644', 'f', id],
     ]),
   )
-  await mustFail(`file://${directory}`, /two entries/)
+  await expectIssue(`file://${directory}`, /two entries/)
 })
 
 test('nothing of a repository runs: no hook, no filter, no template of the user', async () => {
   const mark = join(base, 'ran')
   const directory = await repository({ f: 'x', '.gitattributes': '* filter=evil\n' })
   await write(
-    join(home, '.gitconfig'),
-    `[filter "evil"]\n\tsmudge = touch ${mark}; cat\n\tclean = cat\n[init]\n\ttemplateDir = ${home}/template\n[core]\n\thooksPath = ${home}/hooks\n`,
+    join(homeDirectory, '.gitconfig'),
+    `[filter "evil"]\n\tsmudge = touch ${mark}; cat\n\tclean = cat\n[init]\n\ttemplateDir = ${homeDirectory}/template\n[core]\n\thooksPath = ${homeDirectory}/hooks\n`,
   )
   for (const place of ['template/hooks', 'hooks']) {
     for (const hook of ['post-checkout', 'reference-transaction', 'post-index-change']) {
-      await write(join(home, place, hook), `#!/bin/sh\ntouch ${mark}\n`)
-      execFileSync('chmod', ['+x', join(home, place, hook)])
+      await write(join(homeDirectory, place, hook), `#!/bin/sh\ntouch ${mark}\n`)
+      execFileSync('chmod', ['+x', join(homeDirectory, place, hook)])
     }
   }
   for (const hook of ['post-checkout', 'pre-receive', 'reference-transaction']) {
@@ -243,7 +243,7 @@ test('nothing of a repository runs: no hook, no filter, no template of the user'
     execFileSync('chmod', ['+x', join(directory, '.git/hooks', hook)])
   }
   git(directory, 'config', 'uploadpack.packObjectsHook', `touch ${mark}; git pack-objects`)
-  const { into, result } = await fetch(`file://${directory}`)
+  const { into, result } = await fetchTestSource(`file://${directory}`)
   expect(result).toEqual({ commit: expect.any(String) })
   expect(await readFile(join(into, 'f'), 'utf8')).toBe('x')
   expect(existsSync(mark)).toBe(false)
@@ -254,31 +254,31 @@ test('other repositories in a repository are not fetched', async () => {
   const directory = await repository({ f: 'x' })
   git(directory, '-c', 'protocol.file.allow=always', 'submodule', 'add', '-q', `file://${inner}`, 'module')
   git(directory, 'commit', '-q', '-m', 'y')
-  const { into } = await fetch(`file://${directory}`)
+  const { into } = await fetchTestSource(`file://${directory}`)
   expect((await readdir(into)).sort()).toEqual(['.gitmodules', 'f'])
 })
 
 test('what is too large or too much is refused', async () => {
   const directory = await repository({ f: 'x' })
-  await writeFile(join(directory, 'big'), Buffer.alloc(limits.fileBytes + 1))
-  await mustFail(directory, /too large: big/)
+  await writeFile(join(directory, 'big'), Buffer.alloc(treeLimits.fileBytes + 1))
+  await expectIssue(directory, /too large: big/)
   git(directory, 'add', '-A')
   git(directory, 'commit', '-q', '-m', 'y')
-  await mustFail(`file://${directory}`, /too large: big/)
+  await expectIssue(`file://${directory}`, /too large: big/)
   const deep = join(base, 'deep')
-  await write(join(deep, ...Array.from({ length: limits.depth }, () => 'd'), 'f'), 'x')
-  await mustFail(deep, /name that is not taken/)
+  await write(join(deep, ...Array.from({ length: treeLimits.depth }, () => 'd'), 'f'), 'x')
+  await expectIssue(deep, /name that is not taken/)
 })
 
 test('a tree with too many files or bytes is refused before they are written', async () => {
-  const tree = await Tree.start(join(base, 'many'))
+  const tree = await FileTreeWriter.start(join(base, 'many'))
   const add = (count: number, size: number) => {
-    for (let index = 0; index < count; index++) tree.expect(`f${index}`, size)
+    for (let index = 0; index < count; index++) tree.reserve(`f${index}`, size)
   }
-  expect(() => add(limits.files + 1, 0)).toThrow(TreeRefused)
-  const heavy = await Tree.start(join(base, 'heavy'))
+  expect(() => add(treeLimits.files + 1, 0)).toThrow(InvalidTreeError)
+  const heavy = await FileTreeWriter.start(join(base, 'heavy'))
   expect(() => {
-    for (let index = 0; index < 9; index++) heavy.expect(`f${index}`, limits.fileBytes)
+    for (let index = 0; index < 9; index++) heavy.reserve(`f${index}`, treeLimits.fileBytes)
   }).toThrow(/too large/)
 })
 
@@ -286,14 +286,14 @@ test('pipes and other things that are no files are refused, and nobody waits for
   const directory = join(base, 'pipes')
   await write(join(directory, 'f'), 'x')
   execFileSync('mkfifo', [join(directory, 'pipe')])
-  await mustFail(directory, /no file: pipe/)
+  await expectIssue(directory, /no file: pipe/)
 })
 
 test('a directory that holds the data of the server is refused', async () => {
-  await mustFail(base, /holds the data/)
-  await mustFail(join(base, 'nothing'), /no directory/)
+  await expectIssue(base, /holds the data/)
+  await expectIssue(join(base, 'nothing'), /no directory/)
   await write(join(base, 'file'), 'x')
-  await mustFail(join(base, 'file'), /no directory/)
+  await expectIssue(join(base, 'file'), /no directory/)
 })
 
 test('a fetch that is aborted ends, rejects and leaves nothing', async () => {
@@ -307,14 +307,14 @@ test('a fetch that is aborted ends, rejects and leaves nothing', async () => {
   const port = typeof address === 'object' ? address?.port : 0
   const abort = new AbortController()
   server.once('connection', () => abort.abort())
-  await expect(fetch(`https://user:s3cret-value@127.0.0.1:${port}/x`, {}, abort.signal)).rejects.toThrow(
+  await expect(fetchTestSource(`https://user:s3cret-value@127.0.0.1:${port}/x`, {}, abort.signal)).rejects.toThrow(
     /abort/i,
   )
   expect(await readdir(join(base, 'fetched'))).toEqual([])
 })
 
 test('credentials are in no fault, and no file of the fetch', async () => {
-  const { result } = await fetch('https://user:s3cret-value@127.0.0.1:1/x')
+  const { result } = await fetchTestSource('https://user:s3cret-value@127.0.0.1:1/x')
   expect(result).toEqual({ fault: expect.stringMatching(/cannot be fetched/) })
   expect(JSON.stringify(result)).not.toContain('s3cret')
 })
@@ -336,7 +336,7 @@ test('any tree of files comes out as it went in', async () => {
       git(directory, 'add', '-A', '-f')
       git(directory, 'commit', '-q', '-m', 'x')
       for (const source of [directory, `file://${directory}`]) {
-        const { into, result } = await fetch(source)
+        const { into, result } = await fetchTestSource(source)
         expect(result).toHaveProperty('commit')
         for (const one of paths) expect(await readFile(join(into, one))).toEqual(Buffer.from(tree[one] ?? []))
         await rm(into, { recursive: true })

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { Problem, redactText } from '@slipway/protocol'
-import { codeOf } from '../skills/small-file.ts'
-import { type Exit, Workspace } from '../workspace/workspace.ts'
-import { copyDirectory, sideBySide, Tree, TreeRefused } from './file-tree.ts'
+import { errorCode } from '../skills/small-file.ts'
+import { type ProcessResult, Workspace } from '../workspace/workspace.ts'
+import { copyDirectory, forEachConcurrent, FileTreeWriter, InvalidTreeError } from './file-tree.ts'
 import type { Source } from './source.ts'
 
 const timeoutMs = 120_000
@@ -18,7 +18,7 @@ const maxBatchBytes = 8 * 1024 * 1024
  * Nothing that a repository or an address names may run, nobody is asked for a password, and what is received is one commit.
  * Files are read from git as they are stored, so no filter and no hook has a part in it.
  */
-const settings: readonly (readonly [string, string])[] = [
+const gitConfig: readonly (readonly [string, string])[] = [
   ['core.hooksPath', '/dev/null'],
   ['core.fsmonitor', 'false'],
   ['core.quotepath', 'off'],
@@ -28,7 +28,7 @@ const settings: readonly (readonly [string, string])[] = [
   ['maintenance.auto', 'false'],
   ['protocol.version', '2'],
 ]
-const surroundings = {
+const gitEnvironment = {
   LC_ALL: 'C',
   GIT_ALLOW_PROTOCOL: 'file:https:ssh',
   GIT_ASKPASS: 'false',
@@ -37,7 +37,7 @@ const surroundings = {
   GIT_TERMINAL_PROMPT: '0',
 }
 
-export interface FetchOptions {
+export interface FetchSourceOptions {
   /** A directory that is not there yet; it is there, whole, when this resolves without a fault. */
   readonly into: string
   /** What git sees of the server's environment. */
@@ -45,7 +45,7 @@ export interface FetchOptions {
 }
 
 /** What was fetched: a commit, where it came from git. */
-export type Fetched = { readonly commit: string | undefined } | { readonly fault: string }
+export type FetchResult = { readonly commit: string | undefined } | { readonly fault: string }
 
 /**
  * Fetches a source into a directory. What is wrong with it is a fault, a sentence without credentials that begins with a verb;
@@ -54,9 +54,9 @@ export type Fetched = { readonly commit: string | undefined } | { readonly fault
  */
 export async function fetchSource(
   source: Source,
-  options: FetchOptions,
+  options: FetchSourceOptions,
   signal: AbortSignal,
-): Promise<Fetched> {
+): Promise<FetchResult> {
   const { into } = options
   try {
     if (source.kind === 'git') return { commit: await fetchGit(source, options, signal) }
@@ -65,8 +65,8 @@ export async function fetchSource(
   } catch (error) {
     await rm(into, { recursive: true, force: true })
     signal.throwIfAborted()
-    if (error instanceof TreeRefused) return { fault: error.message }
-    const code = codeOf(error)
+    if (error instanceof InvalidTreeError) return { fault: error.message }
+    const code = errorCode(error)
     if (code === 'ENOSPC' || code === 'EDQUOT') throw new Problem('storage_full', 'The disk is full')
     if (code === 'unknown') throw error
     return { fault: `cannot be copied (${code})` }
@@ -75,15 +75,15 @@ export async function fetchSource(
 
 type GitSource = Extract<Source, { kind: 'git' }>
 
-async function fetchGit(source: GitSource, options: FetchOptions, signal: AbortSignal): Promise<string> {
+async function fetchGit(source: GitSource, options: FetchSourceOptions, signal: AbortSignal): Promise<string> {
   const { into, environment } = options
   const directory = join(dirname(into), `.${basename(into)}-${randomUUID()}.git`)
   await mkdir(directory, { recursive: true, mode: 0o700 })
   try {
-    const env = { ...environment, ...surroundings, ...configured([...settings, ...authorized(source)]) }
+    const env = { ...environment, ...gitEnvironment, ...configEnvironment([...gitConfig, ...credentialConfig(source)]) }
     await using workspace = await Workspace.open({ directory, env })
-    const git = new Git(workspace, signal)
-    const commit = await received(git, source)
+    const git = new GitRunner(workspace, signal)
+    const commit = await receiveCommit(git, source)
     await extract(git, { tree: `${commit}:${source.folder ?? ''}`, into }, signal)
     return commit
   } finally {
@@ -92,10 +92,10 @@ async function fetchGit(source: GitSource, options: FetchOptions, signal: AbortS
 }
 
 /** Runs git, all together within the time that a fetch may take. */
-class Git {
+class GitRunner {
   readonly #workspace: Workspace
   readonly #signal: AbortSignal
-  readonly #endMs = Date.now() + timeoutMs
+  readonly #deadlineMs = Date.now() + timeoutMs
 
   constructor(workspace: Workspace, signal: AbortSignal) {
     this.#workspace = workspace
@@ -105,28 +105,28 @@ class Git {
   async run(
     args: readonly string[],
     options: { readonly input?: string; readonly maxBytes?: number } = {},
-  ): Promise<Exit> {
+  ): Promise<ProcessResult> {
     // The shell sets how large a file may become (in blocks of 512 bytes), which git has no setting for.
     const limited = ['-c', `ulimit -f ${maxPackBytes / 512}; exec git "$@"`, 'git', ...args]
-    const limit = { timeoutMs: Math.max(1, this.#endMs - Date.now()) }
+    const limit = { timeoutMs: Math.max(1, this.#deadlineMs - Date.now()) }
     const exit = await this.#workspace.run('/bin/sh', limited, { ...options, ...limit }, this.#signal)
     this.#signal.throwIfAborted()
-    if (exit.isTimedOut) throw new TreeRefused(`took longer than ${timeoutMs / 1000} s`)
+    if (exit.isTimedOut) throw new InvalidTreeError(`took longer than ${timeoutMs / 1000} s`)
     return exit
   }
 }
 
-async function received(git: Git, { url, ref = 'HEAD' }: GitSource): Promise<string> {
+async function receiveCommit(git: GitRunner, { url, ref = 'HEAD' }: GitSource): Promise<string> {
   await git.run(['init', '--quiet', '--bare', '--template='])
-  const quietly = ['--quiet', '--depth=1', '--no-tags', '--no-recurse-submodules']
-  const fetched = await git.run(['fetch', ...quietly, '--', url, ref])
-  if (fetched.exitCode !== 0) throw new TreeRefused(`cannot be fetched: ${reasonOf(fetched)}`)
+  const flags = ['--quiet', '--depth=1', '--no-tags', '--no-recurse-submodules']
+  const fetchResult = await git.run(['fetch', ...flags, '--', url, ref])
+  if (fetchResult.exitCode !== 0) throw new InvalidTreeError(`cannot be fetched: ${gitFailureReason(fetchResult)}`)
   const { exitCode, stdout } = await git.run(['rev-parse', '--verify', '--quiet', 'FETCH_HEAD^{commit}'])
-  if (exitCode !== 0) throw new TreeRefused('names no commit')
+  if (exitCode !== 0) throw new InvalidTreeError('names no commit')
   return stdout.toString().trim()
 }
 
-interface Blob {
+interface TreeBlob {
   readonly path: string
   readonly id: string
   readonly sizeBytes: number
@@ -134,28 +134,28 @@ interface Blob {
 }
 
 async function extract(
-  git: Git,
+  git: GitRunner,
   { tree, into }: { readonly tree: string; readonly into: string },
   signal: AbortSignal,
 ): Promise<void> {
-  const listed = await git.run(['ls-tree', '-r', '-z', '--long', '--full-tree', tree], {
+  const listing = await git.run(['ls-tree', '-r', '-z', '--long', '--full-tree', tree], {
     maxBytes: maxListBytes,
   })
-  if (listed.exitCode !== 0) throw new TreeRefused('has no folder of this name')
-  if (listed.isCut) throw new TreeRefused('has too many files')
-  const out = await Tree.start(into)
-  const blobs = blobsOf(listed.stdout)
-  for (const { path, sizeBytes } of blobs) out.expect(path, sizeBytes)
+  if (listing.exitCode !== 0) throw new InvalidTreeError('has no folder of this name')
+  if (listing.isTruncated) throw new InvalidTreeError('has too many files')
+  const writer = await FileTreeWriter.start(into)
+  const blobs = parseTreeListing(listing.stdout)
+  for (const { path, sizeBytes } of blobs) writer.reserve(path, sizeBytes)
   for (const batch of batches(blobs)) {
-    await writeBatch(git, { batch, out }, signal)
+    await writeBatch(git, { batch, out: writer }, signal)
   }
-  await out.end()
+  await writer.finish()
 }
 
 /** `mode type id size TAB path`, each with a NUL behind it. Other repositories in it are passed over. */
-function blobsOf(list: Buffer): Blob[] {
+function parseTreeListing(list: Buffer): TreeBlob[] {
   const text = new TextDecoder('utf-8', { fatal: true })
-  const blobs: Blob[] = []
+  const blobs: TreeBlob[] = []
   for (let at = 0; at < list.length; ) {
     const end = list.indexOf(0, at)
     const line = list.subarray(at, end)
@@ -163,21 +163,21 @@ function blobsOf(list: Buffer): Blob[] {
     const tab = line.indexOf(9)
     const [mode = '', type, id = '', size = ''] = line.subarray(0, tab).toString().split(/ +/)
     if (type === 'blob')
-      blobs.push({ mode, id, sizeBytes: Number(size), path: nameOf(text, line.subarray(tab + 1)) })
+      blobs.push({ mode, id, sizeBytes: Number(size), path: decodeName(text, line.subarray(tab + 1)) })
   }
   return blobs
 }
 
-function nameOf(text: TextDecoder, bytes: Buffer): string {
+function decodeName(text: TextDecoder, bytes: Buffer): string {
   try {
     return text.decode(bytes)
   } catch {
-    throw new TreeRefused('holds a name that is not UTF-8')
+    throw new InvalidTreeError('holds a name that is not UTF-8')
   }
 }
 
-function* batches(blobs: readonly Blob[]): Generator<Blob[]> {
-  let batch: Blob[] = []
+function* batches(blobs: readonly TreeBlob[]): Generator<TreeBlob[]> {
+  let batch: TreeBlob[] = []
   let size = 0
   for (const blob of blobs) {
     if (batch.length > 0 && size + blob.sizeBytes > maxBatchBytes) {
@@ -192,36 +192,36 @@ function* batches(blobs: readonly Blob[]): Generator<Blob[]> {
 }
 
 async function writeBatch(
-  git: Git,
-  { batch, out }: { readonly batch: readonly Blob[]; readonly out: Tree },
+  git: GitRunner,
+  { batch, out: writer }: { readonly batch: readonly TreeBlob[]; readonly out: FileTreeWriter },
   signal: AbortSignal,
 ): Promise<void> {
   const input = `${batch.map(({ id }) => id).join('\n')}\n`
   // Each content has a line in front of it, with its id, its type and its size.
   const maxBytes = batch.reduce((sum, { sizeBytes }) => sum + sizeBytes + 200, 0)
   const { exitCode, stdout } = await git.run(['cat-file', '--batch'], { input, maxBytes })
-  if (exitCode !== 0) throw new TreeRefused('cannot be read')
+  if (exitCode !== 0) throw new InvalidTreeError('cannot be read')
   let at = 0
   const files: { readonly path: string; readonly content: Buffer; readonly isExecutable: boolean }[] = []
   for (const { path, sizeBytes, mode } of batch) {
     const start = stdout.indexOf(10, at) + 1
     at = start + sizeBytes + 1
-    if (start === 0 || at > stdout.length) throw new TreeRefused('cannot be read')
+    if (start === 0 || at > stdout.length) throw new InvalidTreeError('cannot be read')
     const content = stdout.subarray(start, start + sizeBytes)
-    if (mode === '120000') out.link(path, content.toString())
+    if (mode === '120000') writer.link(path, content.toString())
     else files.push({ path, content, isExecutable: mode === '100755' })
   }
-  await sideBySide(files, ({ path, content, isExecutable }) => out.file(path, content, isExecutable), signal)
+  await forEachConcurrent(files, ({ path, content, isExecutable }) => writer.file(path, content, isExecutable), signal)
 }
 
 /** Credentials go into the environment of git alone: a command line can be read by everybody on the machine. */
-function authorized({ url, credentials }: GitSource): (readonly [string, string])[] {
+function credentialConfig({ url, credentials }: GitSource): (readonly [string, string])[] {
   if (credentials === undefined) return []
   const header = `Authorization: Basic ${Buffer.from(credentials).toString('base64')}`
   return [[`http.${url}.extraHeader`, header]]
 }
 
-function configured(pairs: readonly (readonly [string, string])[]): Record<string, string> {
+function configEnvironment(pairs: readonly (readonly [string, string])[]): Record<string, string> {
   const entries = pairs.flatMap(([name, value], index) => [
     [`GIT_CONFIG_KEY_${index}`, name],
     [`GIT_CONFIG_VALUE_${index}`, value],
@@ -230,14 +230,14 @@ function configured(pairs: readonly (readonly [string, string])[]): Record<strin
 }
 
 /** What git said last, without what an address in it may hold. */
-function reasonOf({ exitCode, stderr }: Exit): string {
+function gitFailureReason({ exitCode, stderr }: ProcessResult): string {
   if (exitCode === 127) return 'git is not installed'
   const lines = stderr.toString().split('\n')
   if (lines.some((line) => line.includes('signal 25')))
     return `it is larger than ${maxPackBytes / 1024 / 1024} MiB`
   if (lines.some((line) => /could not read (Username|Password)|Authentication failed/.test(line)))
     return 'it asks for credentials, and there are none or they are wrong'
-  const said =
+  const message =
     lines.find((line) => /^(fatal|error):/.test(line)) ?? lines.find((line) => line !== '') ?? 'git failed'
-  return redactText(said.replace(/^(fatal|error): /, '')).slice(0, 300)
+  return redactText(message.replace(/^(fatal|error): /, '')).slice(0, 300)
 }

@@ -1,6 +1,6 @@
 export { describeSkill } from '../skills/describe.ts'
 export { loadCollection, loadSkillFolder } from '../skills/directories.ts'
-export { PluginFailure } from './extensions.ts'
+export { PluginLoadError } from './extensions.ts'
 export { fetchSource } from './fetch-source.ts'
 export { readMarketplace } from './marketplace.ts'
 export { readPlugin } from './plugin.ts'

@@ -2,21 +2,21 @@ import { lstat, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   type ExtensionSource,
-  faultsOf,
+  validationIssues,
   type MarketplaceEntry,
   marketplaceEntry,
   marketplaceManifest,
 } from '@slipway/protocol'
-import { cut, oneLine } from '../skills/skill.ts'
+import { ellipsize, toSingleLine } from '../skills/skill.ts'
 import { isWithin } from '../skills/small-file.ts'
 import { hasManifest } from './plugin.ts'
 import { readFirstJson } from './read-json.ts'
 
-const manifestPlaces = ['.claude-plugin/marketplace.json', '.plugin/marketplace.json', 'marketplace.json']
+const manifestPaths = ['.claude-plugin/marketplace.json', '.plugin/marketplace.json', 'marketplace.json']
 const maxEntries = 1_000
 
 /** Something that a marketplace offers. */
-export interface Offer {
+export interface MarketplaceOffer {
   readonly name: string
   readonly description: string | undefined
   readonly isPlugin: boolean
@@ -34,53 +34,53 @@ export async function readMarketplace(
   directory: string,
   path?: string,
 ): Promise<
-  { readonly offers: readonly Offer[]; readonly faults: readonly string[] } | { readonly fault: string }
+  { readonly offers: readonly MarketplaceOffer[]; readonly faults: readonly string[] } | { readonly fault: string }
 > {
   const root = await realpath(directory).catch(() => undefined)
   if (root === undefined) return { fault: 'is not there' }
-  const file = await readFirstJson(root, path === undefined ? manifestPlaces : [path])
+  const file = await readFirstJson(root, path === undefined ? manifestPaths : [path])
   if (file === undefined)
-    return { fault: path === undefined ? 'has no marketplace.json' : `has no ${cut(path, 200)}` }
+    return { fault: path === undefined ? 'has no marketplace.json' : `has no ${ellipsize(path, 200)}` }
   if ('fault' in file) return file
   const manifest = marketplaceManifest.safeParse(file.value)
-  if (!manifest.success) return { fault: `${file.name}: ${firstFault(manifest.error, file.value)}` }
+  if (!manifest.success) return { fault: `${file.name}: ${firstIssue(manifest.error, file.value)}` }
   const { plugins, skills, metadata } = manifest.data
-  const faults: string[] = []
-  const offers = new Map<string, Offer>()
+  const issues: string[] = []
+  const offers = new Map<string, MarketplaceOffer>()
   const from = { root, base: metadata?.pluginRoot ?? '' }
   for (const [index, item] of [...plugins, ...skills].slice(0, maxEntries).entries()) {
     const entry = marketplaceEntry.safeParse(item)
-    const offer = entry.success ? await offerOf(entry.data, from) : undefined
-    if (offer === undefined) faults.push(`entry ${index + 1}: has no name, or no source that is understood`)
+    const offer = entry.success ? await parseOffer(entry.data, from) : undefined
+    if (offer === undefined) issues.push(`entry ${index + 1}: has no name, or no source that is understood`)
     else if (!offers.has(offer.name)) offers.set(offer.name, offer)
   }
-  return { offers: [...offers.values()], faults }
+  return { offers: [...offers.values()], faults: issues }
 }
 
-async function offerOf(
+async function parseOffer(
   entry: MarketplaceEntry,
   { root, base }: { readonly root: string; readonly base: string },
-): Promise<Offer | undefined> {
+): Promise<MarketplaceOffer | undefined> {
   const { name, source = `./${name}` } = entry
   if (/[\p{Cc}@]/u.test(name)) return undefined
-  const description = entry.description === undefined ? undefined : oneLine(entry.description, 1024)
-  if (typeof source === 'string' && !isElsewhere(source)) {
-    const folder = await folderIn(root, base, source)
+  const description = entry.description === undefined ? undefined : toSingleLine(entry.description, 1024)
+  if (typeof source === 'string' && !isRemoteSource(source)) {
+    const folder = await resolveFolder(root, base, source)
     if (folder === undefined) return undefined
-    const place = join(root, folder)
-    const isSkill = !(await hasManifest(place)) && (await isThere(join(place, 'SKILL.md')))
+    const directory = join(root, folder)
+    const isSkill = !(await hasManifest(directory)) && (await pathExists(join(directory, 'SKILL.md')))
     return { name, description, isPlugin: !isSkill, folder, source: undefined }
   }
-  const elsewhere = sourceOf(source)
+  const elsewhere = parseRemoteSource(source)
   return elsewhere && { name, description, isPlugin: true, folder: undefined, source: elsewhere }
 }
 
-function isElsewhere(source: string): boolean {
+function isRemoteSource(source: string): boolean {
   return /^(github:|[\w.-]+@|[a-z]+:\/\/)/i.test(source)
 }
 
 /** The folder of an entry, which must lie in the marketplace, links followed. */
-async function folderIn(root: string, base: string, source: string): Promise<string | undefined> {
+async function resolveFolder(root: string, base: string, source: string): Promise<string | undefined> {
   const candidates = source.startsWith('./') ? [source, join(base, source)] : [join(base, source), source]
   for (const candidate of candidates) {
     const real = await realpath(join(root, candidate)).catch(() => undefined)
@@ -91,28 +91,28 @@ async function folderIn(root: string, base: string, source: string): Promise<str
 }
 
 /** `github:o/r`, an address, `{source: "github", repo}` or `{source: "url" | "git", url}`, with `ref` and `path`. */
-function sourceOf(source: unknown): ExtensionSource | undefined {
+function parseRemoteSource(source: unknown): ExtensionSource | undefined {
   if (typeof source === 'string') return { source, ref: undefined, repo_path: undefined }
   if (typeof source !== 'object' || source === null) return undefined
   const { repo, url, ref, sha, path, repo_path }: Record<string, unknown> = { ...source }
   const text = typeof repo === 'string' ? `github:${repo}` : url
-  const [named, below] = [ref ?? sha, path ?? repo_path]
+  const [requestedRef, folder] = [ref ?? sha, path ?? repo_path]
   if (typeof text !== 'string') return undefined
   return {
     source: text,
-    ref: typeof named === 'string' ? named : undefined,
-    repo_path: typeof below === 'string' ? below : undefined,
+    ref: typeof requestedRef === 'string' ? requestedRef : undefined,
+    repo_path: typeof folder === 'string' ? folder : undefined,
   }
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function pathExists(path: string): Promise<boolean> {
   return await lstat(path).then(
     () => true,
     () => false,
   )
 }
 
-function firstFault(error: Parameters<typeof faultsOf>[0], value: unknown): string {
-  const [fault] = faultsOf(error, [], value)
+function firstIssue(error: Parameters<typeof validationIssues>[0], value: unknown): string {
+  const [fault] = validationIssues(error, [], value)
   return fault === undefined ? 'is no marketplace' : `${fault.loc.join('.') || 'manifest'}: ${fault.msg}`
 }

@@ -5,11 +5,11 @@ import { dirname, join } from 'node:path'
 import { hookConfig } from '@slipway/protocol'
 import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { hooksOf, pluginsOf, serversOf, skillsOf } from './extensions.ts'
+import { mergeHooks, effectivePlugins, mergeServers, skillAdditions } from './extensions.ts'
 import { readMarketplace } from './marketplace.ts'
 import { type Plugin, readPlugin } from './plugin.ts'
 
-const never = new AbortController().signal
+const neverAborted = new AbortController().signal
 const variable = (name: string) => `$\{${name}}`
 const rootVariable = variable('CLAUDE_PLUGIN_ROOT')
 const token = variable('WEATHER_TOKEN')
@@ -20,14 +20,14 @@ beforeEach(async () => {
   onTestFinished(async () => await rm(root, { recursive: true, force: true }))
 })
 
-async function put(path: string, content: unknown): Promise<void> {
+async function writeFixture(path: string, content: unknown): Promise<void> {
   const text = typeof content === 'string' ? content : JSON.stringify(content)
   await mkdir(dirname(join(root, path)), { recursive: true })
   await writeFile(join(root, path), text)
 }
 
 async function read(directory = root): Promise<Plugin> {
-  const plugin = await readPlugin(directory, never)
+  const plugin = await readPlugin(directory, neverAborted)
   if ('fault' in plugin) throw new Error(plugin.fault)
   return plugin
 }
@@ -35,18 +35,18 @@ async function read(directory = root): Promise<Plugin> {
 const skill = (name: string) => `---\nname: ${name}\ndescription: About ${name}.\n---\nDo ${name}.\n`
 
 test('a plugin is its manifest, skills, commands, hooks and MCP servers', async () => {
-  await put('.claude-plugin/plugin.json', {
+  await writeFixture('.claude-plugin/plugin.json', {
     name: 'city-weather',
     version: '2.1.0',
     description: 'Tells\nthe weather',
     author: { name: 'x' },
   })
-  await put('skills/ask/SKILL.md', `${skill('ask')}See ${rootVariable}/data.`)
-  await put(
+  await writeFixture('skills/ask/SKILL.md', `${skill('ask')}See ${rootVariable}/data.`)
+  await writeFixture(
     'commands/now.md',
     '---\ndescription: The weather now\nargument-hint: "[city]"\n---\nTell it for $ARGUMENTS.',
   )
-  await put('hooks/hooks.json', {
+  await writeFixture('hooks/hooks.json', {
     description: 'd',
     hooks: {
       PreToolUse: [
@@ -57,7 +57,7 @@ test('a plugin is its manifest, skills, commands, hooks and MCP servers', async 
       ],
     },
   })
-  await put('.mcp.json', {
+  await writeFixture('.mcp.json', {
     mcpServers: {
       weather: {
         command: `${rootVariable}/serve`,
@@ -104,9 +104,9 @@ test('a plugin is its manifest, skills, commands, hooks and MCP servers', async 
 })
 
 test('a hook finds the folder of its plugin in its environment, whatever the folder is called', async () => {
-  await put('plugin.json', { name: 'p' })
-  await put('hooks/hooks.json', { Stop: [{ hooks: [{ command: `cat "${rootVariable}/said"` }] }] })
-  await put('said', 'found')
+  await writeFixture('plugin.json', { name: 'p' })
+  await writeFixture('hooks/hooks.json', { Stop: [{ hooks: [{ command: `cat "${rootVariable}/said"` }] }] })
+  await writeFixture('said', 'found')
   const command = (await read()).hooks?.stop[0]?.hooks[0]?.command ?? ''
   expect(execFileSync('/bin/sh', ['-c', command]).toString()).toBe('found')
 })
@@ -114,7 +114,7 @@ test('a hook finds the folder of its plugin in its environment, whatever the fol
 test.each(['.claude-plugin/plugin.json', '.plugin/plugin.json', 'plugin.json'])(
   'the manifest may be %s',
   async (place) => {
-    await put(place, { name: 'p' })
+    await writeFixture(place, { name: 'p' })
     expect(await read()).toMatchObject({
       name: 'p',
       version: '1.0.0',
@@ -137,37 +137,37 @@ test.each([
   [`${'['.repeat(1000)}`, /nests too deep/],
   [' '.repeat(1024 * 1024 + 1), /larger/],
 ])('a folder with the manifest %.20j is no plugin', async (text, fault) => {
-  if (text !== undefined) await put('plugin.json', text)
-  expect(await readPlugin(root, never)).toEqual({ fault: expect.stringMatching(fault) })
-  expect(await readPlugin(join(root, 'nothing'), never)).toEqual({ fault: 'is not there' })
+  if (text !== undefined) await writeFixture('plugin.json', text)
+  expect(await readPlugin(root, neverAborted)).toEqual({ fault: expect.stringMatching(fault) })
+  expect(await readPlugin(join(root, 'nothing'), neverAborted)).toEqual({ fault: 'is not there' })
 })
 
 test('a part that is bad is left out and told, and the others are there', async () => {
-  await put('plugin.json', { name: 'p', commands: ['more', '../out', 5] })
-  await put('hooks/hooks.json', { Stop: [{ hooks: [{ command: 'x' }] }], Notification: [{ hooks: [] }] })
-  await put('.mcp.json', {
+  await writeFixture('plugin.json', { name: 'p', commands: ['more', '../out', 5] })
+  await writeFixture('hooks/hooks.json', { Stop: [{ hooks: [{ command: 'x' }] }], Notification: [{ hooks: [] }] })
+  await writeFixture('.mcp.json', {
     good: { command: 'x' },
     bad: { command: 'x', url: 'y' },
     __proto__: { command: 'x' },
   })
-  await put('skills/bad/SKILL.md', '---\nname: [\n---\n')
-  await put('skills/good/SKILL.md', skill('good'))
-  await put('commands/ü x.md', 'x')
-  await put('more/extra.md', 'Extra.')
+  await writeFixture('skills/bad/SKILL.md', '---\nname: [\n---\n')
+  await writeFixture('skills/good/SKILL.md', skill('good'))
+  await writeFixture('commands/ü x.md', 'x')
+  await writeFixture('more/extra.md', 'Extra.')
   const plugin = await read()
   expect(plugin.skills.map(({ name }) => name)).toEqual(['good', 'p:extra'])
   expect(Object.keys(plugin.servers)).toEqual(['good'])
   expect(plugin.hooks?.stop).toHaveLength(1)
-  const faults = plugin.faults.join('\n')
+  const faults = plugin.issues.join('\n')
   for (const part of ['Notification', 'MCP server bad', 'skills/bad', 'commands/ü x.md', 'not in it'])
     expect(faults).toContain(part)
 })
 
 test('nothing outside of the folder is read', async () => {
-  await put('secret/SKILL.md', skill('secret'))
-  await put('secret/hooks.json', { Stop: [{ hooks: [{ command: 'x' }] }] })
-  await put('secret/plugin.json', { name: 'stolen' })
-  await put('p/plugin.json', {
+  await writeFixture('secret/SKILL.md', skill('secret'))
+  await writeFixture('secret/hooks.json', { Stop: [{ hooks: [{ command: 'x' }] }] })
+  await writeFixture('secret/plugin.json', { name: 'stolen' })
+  await writeFixture('p/plugin.json', {
     name: 'p',
     hooks: '../secret/hooks.json',
     mcpServers: '../../../../etc/passwd',
@@ -180,10 +180,10 @@ test('nothing outside of the folder is read', async () => {
   expect(plugin).toMatchObject({ skills: [], hooks: undefined, servers: {} })
   await mkdir(join(root, 'q'))
   await symlink('../secret/plugin.json', join(root, 'q/plugin.json'))
-  expect(await readPlugin(join(root, 'q'), never)).toEqual({ fault: expect.stringMatching(/leads out/) })
+  expect(await readPlugin(join(root, 'q'), neverAborted)).toEqual({ fault: expect.stringMatching(/leads out/) })
 })
 
-const bare = (name: string, more: Partial<Plugin> = {}): Plugin => ({
+const createPlugin = (name: string, more: Partial<Plugin> = {}): Plugin => ({
   name,
   version: '1',
   description: '',
@@ -192,36 +192,36 @@ const bare = (name: string, more: Partial<Plugin> = {}): Plugin => ({
   hooks: undefined,
   servers: {},
   files: [],
-  faults: [],
+  issues: [],
   ...more,
 })
-const none = { plugins: [], installed: [], others: [], hasPublic: false, faults: [] }
+const noExtensions = { plugins: [], installed: [], others: [], hasPublic: false, issues: [] }
 
 test('of two plugins of one name the conversation’s own and the later one counts', () => {
-  const [old, young] = [bare('a', { version: '1' }), bare('a', { version: '2' })]
-  const server = bare('a', { version: '3' })
-  const brought = { own: [old, bare('b'), young], common: { ...none, plugins: [server, bare('c')] } }
-  expect(pluginsOf(brought).map(({ name, version }) => name + version)).toEqual(['b1', 'a2', 'c1'])
-  expect(skillsOf(brought)).toMatchObject({ plugins: [], installed: [] })
+  const [old, young] = [createPlugin('a', { version: '1' }), createPlugin('a', { version: '2' })]
+  const server = createPlugin('a', { version: '3' })
+  const brought = { own: [old, createPlugin('b'), young], common: { ...noExtensions, plugins: [server, createPlugin('c')] } }
+  expect(effectivePlugins(brought).map(({ name, version }) => name + version)).toEqual(['b1', 'a2', 'c1'])
+  expect(skillAdditions(brought)).toMatchObject({ plugins: [], installed: [] })
 })
 
 test('the conversation’s own hooks and servers go before those of plugins', () => {
   const hooks = (command: string) => hookConfig.parse({ stop: [{ hooks: [{ command }] }] })
   const plugins = [
-    bare('a', { hooks: hooks('a'), servers: { x: { command: 'a' } as never, y: { command: 'a' } as never } }),
-    bare('b', { hooks: hooks('b'), servers: { y: { command: 'b' } as never } }),
+    createPlugin('a', { hooks: hooks('a'), servers: { x: { command: 'a' } as never, y: { command: 'a' } as never } }),
+    createPlugin('b', { hooks: hooks('b'), servers: { y: { command: 'b' } as never } }),
   ]
-  const merged = hooksOf(hooks('own'), plugins)
+  const merged = mergeHooks(hooks('own'), plugins)
   expect(merged?.stop.map((matcher) => matcher.hooks[0]?.command)).toEqual(['own', 'a', 'b'])
-  expect(hooksOf(undefined, [])).toBeUndefined()
-  expect(serversOf({ x: { command: 'own' } as never }, plugins)).toMatchObject({
+  expect(mergeHooks(undefined, [])).toBeUndefined()
+  expect(mergeServers({ x: { command: 'own' } as never }, plugins)).toMatchObject({
     x: { command: 'own' },
     y: { command: 'a' },
   })
 })
 
 test('a marketplace offers plugins and skills, in its own tree and elsewhere', async () => {
-  await put('.claude-plugin/marketplace.json', {
+  await writeFixture('.claude-plugin/marketplace.json', {
     name: 'm',
     metadata: { pluginRoot: './plugins' },
     plugins: [
@@ -238,8 +238,8 @@ test('a marketplace offers plugins and skills, in its own tree and elsewhere', a
     ],
     skills: [{ name: 'other', source: './skills/other' }],
   })
-  for (const name of ['one', 'two']) await put(`plugins/${name}/plugin.json`, { name })
-  for (const name of ['skill', 'other']) await put(`skills/${name}/SKILL.md`, skill(name))
+  for (const name of ['one', 'two']) await writeFixture(`plugins/${name}/plugin.json`, { name })
+  for (const name of ['skill', 'other']) await writeFixture(`skills/${name}/SKILL.md`, skill(name))
   const found = await readMarketplace(root)
   if ('fault' in found) throw new Error(found.fault)
   expect(found.offers).toEqual([
@@ -284,11 +284,11 @@ test('no manifest, hooks, servers or marketplace make reading throw', async () =
   )
   await fc.assert(
     fc.asyncProperty(fc.oneof(value, near), value, value, async (manifest, hooks, servers) => {
-      await put('plugin.json', JSON.stringify(manifest))
-      await put('marketplace.json', JSON.stringify(manifest))
-      await put('hooks/hooks.json', JSON.stringify(hooks))
-      await put('.mcp.json', JSON.stringify(servers))
-      const plugin = await readPlugin(root, never)
+      await writeFixture('plugin.json', JSON.stringify(manifest))
+      await writeFixture('marketplace.json', JSON.stringify(manifest))
+      await writeFixture('hooks/hooks.json', JSON.stringify(hooks))
+      await writeFixture('.mcp.json', JSON.stringify(servers))
+      const plugin = await readPlugin(root, neverAborted)
       if (!('fault' in plugin)) expect(plugin.name).toMatch(/^[a-z0-9-]+$/)
       expect(await readMarketplace(root)).toBeDefined()
     }),

@@ -1,18 +1,18 @@
 import { realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { faultsOf, type HookConfig, type McpServer, pluginManifest } from '@slipway/protocol'
-import { Found } from '../skills/collector.ts'
-import { loadSkillsBelow, readText } from '../skills/directories.ts'
-import { clean, type LoadedSkill, oneLine } from '../skills/skill.ts'
+import { validationIssues, type HookConfig, type McpServer, pluginManifest } from '@slipway/protocol'
+import { SkillCollector } from '../skills/collector.ts'
+import { loadSkillsBelow, readSkillText } from '../skills/directories.ts'
+import { normalizeText, type LoadedSkill, toSingleLine } from '../skills/skill.ts'
 import { isWithin } from '../skills/small-file.ts'
-import { list } from '../skills/walk.ts'
-import { readCommand } from './command.ts'
-import { type PluginParts, readHooks, readServers } from './hooks-and-servers.ts'
+import { listFolder } from '../skills/walk.ts'
+import { parseCommand } from './command.ts'
+import { type PluginContext, readHooks, readServers } from './hooks-and-servers.ts'
 import { readFirstJson } from './read-json.ts'
-import { isGit } from './source.ts'
+import { isGitFolder } from './source.ts'
 
 /** Where the manifest of a plugin is looked for; the first counts. */
-export const manifestPlaces = ['.claude-plugin/plugin.json', '.plugin/plugin.json', 'plugin.json'] as const
+export const manifestPaths = ['.claude-plugin/plugin.json', '.plugin/plugin.json', 'plugin.json'] as const
 const maxFiles = 1_000
 const maxEntries = 2_000
 const maxFolders = 200
@@ -34,7 +34,7 @@ export interface Plugin {
   /** Relative to `directory`, without links, at most 1,000. */
   readonly files: readonly string[]
   /** What of it was passed over and why, a sentence each. */
-  readonly faults: readonly string[]
+  readonly issues: readonly string[]
 }
 
 /**
@@ -47,97 +47,97 @@ export async function readPlugin(
 ): Promise<Plugin | { readonly fault: string }> {
   const root = await realpath(directory).catch(() => undefined)
   if (root === undefined) return { fault: 'is not there' }
-  const file = await readFirstJson(root, manifestPlaces)
+  const file = await readFirstJson(root, manifestPaths)
   if (file === undefined) return { fault: 'has no plugin.json' }
   if ('fault' in file) return file
   const manifest = pluginManifest.safeParse(file.value)
-  if (!manifest.success) return { fault: `${file.name}: ${firstFault(manifest.error, file.value)}` }
+  if (!manifest.success) return { fault: `${file.name}: ${firstIssue(manifest.error, file.value)}` }
   const { name, version, description } = manifest.data
-  const parts: PluginParts = { root, name, members: manifest.data, faults: [] }
+  const parts: PluginContext = { root, name, members: manifest.data, issues: [] }
   const skills = await readSkills(parts, signal)
   const hooks = await readHooks(parts)
   const servers = await readServers(parts)
   return {
     name,
-    version: oneLine(version ?? '1.0.0', 200),
-    description: oneLine(description ?? '', maxDescription),
+    version: toSingleLine(version ?? '1.0.0', 200),
+    description: toSingleLine(description ?? '', maxDescription),
     directory: root,
     skills,
     hooks,
     servers,
-    files: await filesOf(root, signal),
-    faults: parts.faults.map((fault) => `plugin ${name}: ${fault}`),
+    files: await listFiles(root, signal),
+    issues: parts.issues.map((fault) => `plugin ${name}: ${fault}`),
   }
 }
 
 /** Whether a folder has the manifest of a plugin, good or not. */
 export async function hasManifest(directory: string): Promise<boolean> {
   const root = await realpath(directory).catch(() => undefined)
-  return root !== undefined && (await readFirstJson(root, manifestPlaces)) !== undefined
+  return root !== undefined && (await readFirstJson(root, manifestPaths)) !== undefined
 }
 
-async function readSkills(parts: PluginParts, signal: AbortSignal): Promise<LoadedSkill[]> {
+async function readSkills(parts: PluginContext, signal: AbortSignal): Promise<LoadedSkill[]> {
   const { root, members } = parts
-  const found = new Found([])
+  const collector = new SkillCollector([])
   const base = { directory: root, origin: 'plugin', within: root } as const
-  for (const folder of foldersOf(parts, 'skills', members.skills)) {
-    await loadSkillsBelow(base, folder, found, signal)
+  for (const folder of resolveFolders(parts, 'skills', members.skills)) {
+    await loadSkillsBelow(base, folder, collector, signal)
   }
-  for (const folder of foldersOf(parts, 'commands', members.commands)) {
+  for (const folder of resolveFolders(parts, 'commands', members.commands)) {
     signal.throwIfAborted()
-    await addCommands(parts, folder, found)
+    await addCommands(parts, folder, collector)
   }
-  const { skills, faults } = found.all()
-  parts.faults.push(...faults)
-  return skills.map((skill) => ({ ...skill, content: rooted(skill.content, root) }))
+  const { skills, issues } = collector.result()
+  parts.issues.push(...issues)
+  return skills.map((skill) => ({ ...skill, content: substituteRoot(skill.content, root) }))
 }
 
-async function addCommands(parts: PluginParts, folder: string, found: Found): Promise<void> {
+async function addCommands(parts: PluginContext, folder: string, collector: SkillCollector): Promise<void> {
   const { root, name } = parts
-  const place = join(root, folder)
-  const real = await realpath(place).catch(() => undefined)
+  const commandDirectory = join(root, folder)
+  const real = await realpath(commandDirectory).catch(() => undefined)
   if (real === undefined || !isWithin(real, root)) return
-  const { files } = await list(real, maxEntries)
+  const { files } = await listFolder(real, maxEntries)
   for (const file of files.sort()) {
     if (!file.toLowerCase().endsWith('.md') || file.toLowerCase() === 'readme.md') continue
     const path = join(real, file)
-    const text = await readText({ directory: root, origin: 'plugin', within: root }, path, found)
+    const text = await readSkillText({ directory: root, origin: 'plugin', within: root }, path, collector)
     if (text === undefined) continue
-    const read = await readCommand({
-      text: clean(text),
+    const read = await parseCommand({
+      text: normalizeText(text),
       file: path,
       plugin: name,
       name: basename(file, file.slice(-3)),
     })
-    if ('fault' in read) found.fault(`${folder}/${file}: ${read.fault}`)
-    else found.add(read.skill)
+    if ('fault' in read) collector.addIssue(`${folder}/${file}: ${read.fault}`)
+    else collector.add(read.skill)
   }
 }
 
 /** The usual folder, and those that the manifest names. */
-function foldersOf(parts: PluginParts, usual: string, named: unknown): string[] {
-  const names = typeof named === 'string' ? [named] : Array.isArray(named) ? named : []
+function resolveFolders(parts: PluginContext, defaultFolder: string, configured: unknown): string[] {
+  const names = typeof configured === 'string' ? [configured] : Array.isArray(configured) ? configured : []
   const folders = names.slice(0, 20).flatMap((name) => {
     const folder = typeof name === 'string' ? join('.', name) : '..'
     if (!folder.startsWith('..') && !folder.startsWith('/')) return [folder.replace(/\/$/, '')]
-    parts.faults.push(`its ${usual} name a folder that is not in it`)
+    parts.issues.push(`its ${defaultFolder} name a folder that is not in it`)
     return []
   })
-  return [...new Set([usual, ...folders])]
+  return [...new Set([defaultFolder, ...folders])]
 }
 
-async function filesOf(root: string, signal: AbortSignal): Promise<string[]> {
+async function listFiles(root: string, signal: AbortSignal): Promise<string[]> {
   const found: string[] = []
-  const waiting: { readonly path: string; readonly depth: number }[] = [{ path: '', depth: 0 }]
-  for (let folders = 0; waiting.length > 0 && folders < maxFolders && found.length < maxFiles; folders++) {
+  const queue: { readonly path: string; readonly depth: number }[] = [{ path: '', depth: 0 }]
+  for (let folders = 0; queue.length > 0 && folders < maxFolders && found.length < maxFiles; folders++) {
     signal.throwIfAborted()
-    const { path, depth } = waiting.shift() ?? { path: '', depth: 0 }
-    const { files, folders: inner } = await list(join(root, path), maxEntries)
+    const { path, depth } = queue.shift() ?? { path: '', depth: 0 }
+    const { files, folders: inner } = await listFolder(join(root, path), maxEntries)
     found.push(...files.map((file) => join(path, file)))
     if (depth >= maxDepth) continue
-    waiting.push(
+    queue.push(
       ...inner
-        .filter((name) => !isGit(name))
+        .filter((name) => !isGitFolder(name))
         .sort()
         .map((name) => ({ path: join(path, name), depth: depth + 1 })),
     )
@@ -146,11 +146,11 @@ async function filesOf(root: string, signal: AbortSignal): Promise<string[]> {
 }
 
 /** A text in which the plugin's folder is named. */
-function rooted(text: string, root: string): string {
+function substituteRoot(text: string, root: string): string {
   return text.replace(/\$\{(?:CLAUDE|OPENHANDS)_PLUGIN_ROOT\}/g, () => root)
 }
 
-function firstFault(error: Parameters<typeof faultsOf>[0], value: unknown): string {
-  const [fault] = faultsOf(error, [], value)
+function firstIssue(error: Parameters<typeof validationIssues>[0], value: unknown): string {
+  const [fault] = validationIssues(error, [], value)
   return fault === undefined ? 'is no manifest' : `${fault.loc.join('.') || 'manifest'}: ${fault.msg}`
 }

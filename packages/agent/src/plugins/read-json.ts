@@ -1,4 +1,4 @@
-import { isTooDeep } from '@slipway/protocol'
+import { exceedsMaxDepth } from '@slipway/protocol'
 import { readSmallFile } from '../skills/small-file.ts'
 
 const maxBytes = 1024 * 1024
@@ -13,8 +13,8 @@ export async function readJson(
 ): Promise<{ readonly value: unknown } | { readonly fault: string } | undefined> {
   const file = await readSmallFile(path, { maxBytes, within })
   if (file === undefined || 'fault' in file) return file
-  if (file.isCut) return { fault: 'is larger than 1 MiB' }
-  if (isTooDeep(Buffer.from(file.text))) return { fault: 'nests too deep' }
+  if (file.isTruncated) return { fault: 'is larger than 1 MiB' }
+  if (exceedsMaxDepth(Buffer.from(file.text))) return { fault: 'nests too deep' }
   try {
     return { value: JSON.parse(file.text) }
   } catch {

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { readSource, shownSource, sourceOfFolder } from './source.ts'
+import { parseSource, publicSource, subfolderSource } from './source.ts'
 
-const given = (source: string, more: { ref?: string; repo_path?: string } = {}) => ({
+const createSource = (source: string, more: { ref?: string; repo_path?: string } = {}) => ({
   source,
   ref: more.ref,
   repo_path: more.repo_path,
 })
-const read = (source: string, more?: { ref?: string; repo_path?: string }) => readSource(given(source, more))
+const parseTestSource = (source: string, more?: { ref?: string; repo_path?: string }) => parseSource(createSource(source, more))
 
 test.each([
   ['github:o/r', 'https://github.com/o/r.git', undefined, undefined],
@@ -22,13 +22,13 @@ test.each([
   ['git@git.test:o/r.git', 'git@git.test:o/r.git', undefined, undefined],
   ['file:///srv/r.git', 'file:///srv/r.git', undefined, undefined],
 ])('%s is a repository of git', (source, url, ref, folder) => {
-  expect(read(source)).toEqual({ kind: 'git', url, credentials: undefined, ref, folder })
+  expect(parseTestSource(source)).toEqual({ kind: 'git', url, credentials: undefined, ref, folder })
 })
 
 test('an absolute directory is one, and with a ref it is a repository', () => {
-  expect(read('/srv/x/../skill')).toEqual({ kind: 'directory', path: '/srv/skill', folder: undefined })
-  expect(read('/srv/skill', { repo_path: './a//b/' })).toMatchObject({ folder: 'a/b' })
-  expect(read('/srv/a b', { ref: 'main' })).toMatchObject({
+  expect(parseTestSource('/srv/x/../skill')).toEqual({ kind: 'directory', path: '/srv/skill', folder: undefined })
+  expect(parseTestSource('/srv/skill', { repo_path: './a//b/' })).toMatchObject({ folder: 'a/b' })
+  expect(parseTestSource('/srv/a b', { ref: 'main' })).toMatchObject({
     kind: 'git',
     url: 'file:///srv/a%20b',
     ref: 'main',
@@ -36,7 +36,7 @@ test('an absolute directory is one, and with a ref it is a repository', () => {
 })
 
 test('the folder of the source and repo_path join, and the member ref goes before one in the source', () => {
-  expect(read('github:o/r/a@v1', { repo_path: 'b', ref: 'v2' })).toMatchObject({ folder: 'a/b', ref: 'v2' })
+  expect(parseTestSource('github:o/r/a@v1', { repo_path: 'b', ref: 'v2' })).toMatchObject({ folder: 'a/b', ref: 'v2' })
 })
 
 test.each([
@@ -73,29 +73,29 @@ test.each([
   ['C:\\x', 'source'],
   ['', 'source'],
 ])('%j is refused', (source, member) => {
-  expect(read(source)).toMatchObject({ member, fault: expect.stringMatching(/^[A-Z]/) })
+  expect(parseTestSource(source)).toMatchObject({ member, fault: expect.stringMatching(/^[A-Z]/) })
 })
 
 test.each(['-x', '--upload-pack=id', 'a..b', 'a@{1}', 'a b', 'a:b', 'a\nb', '+a:b', '.x'])(
   'the ref %j is refused',
   (ref) => {
-    expect(read('/x', { ref })).toMatchObject({ member: 'ref' })
+    expect(parseTestSource('/x', { ref })).toMatchObject({ member: 'ref' })
   },
 )
 
 test.each(['..', 'a/../b', '/abs', '.git', 'a/.GIT/hooks', 'a\\b', 'a\0', '.git ./x'])(
   'the path %j is refused',
   (repo_path) => {
-    expect(read('/x', { repo_path })).toMatchObject({ member: 'repo_path' })
+    expect(parseTestSource('/x', { repo_path })).toMatchObject({ member: 'repo_path' })
   },
 )
 
 test('credentials of an address are for git alone', () => {
   const source = 'https://me:s3cr%40t-value@git.test/o/r.git'
-  expect(read(source)).toMatchObject({ url: 'https://git.test/o/r.git', credentials: 'me:s3cr@t-value' })
-  expect(shownSource({ ...given(source), token: 's3cret' })).toEqual(given('https://git.test/o/r.git'))
-  expect(shownSource(given('https://tokenvalue@git.test/x#a/b@v1'))).toEqual(
-    given('https://git.test/x#a/b@v1'),
+  expect(parseTestSource(source)).toMatchObject({ url: 'https://git.test/o/r.git', credentials: 'me:s3cr@t-value' })
+  expect(publicSource({ ...createSource(source), token: 's3cret' })).toEqual(createSource('https://git.test/o/r.git'))
+  expect(publicSource(createSource('https://tokenvalue@git.test/x#a/b@v1'))).toEqual(
+    createSource('https://git.test/x#a/b@v1'),
   )
 })
 
@@ -105,10 +105,10 @@ test('of a source that cannot be understood no credentials are shown', () => {
     'ssh://me:s3cret-value@git.test/x',
     'http://me:s3cret-value@git.test/x',
   ])
-    expect(shownSource(given(source)).source).not.toContain('s3cret')
-  expect(shownSource(given('https://@git.test/x'))).toEqual(given('https://git.test/x'))
+    expect(publicSource(createSource(source)).source).not.toContain('s3cret')
+  expect(publicSource(createSource('https://@git.test/x'))).toEqual(createSource('https://git.test/x'))
   for (const source of ['github:o/r/x@v1', 'https://github.com/o/r/tree/main/x', 'git@git.test:x', '/a@b'])
-    expect(shownSource(given(source))).toEqual(given(source))
+    expect(publicSource(createSource(source))).toEqual(createSource(source))
 })
 
 test('a folder of a source is named by one text that leads to it', () => {
@@ -117,9 +117,9 @@ test('a folder of a source is named by one text that leads to it', () => {
     ['https://git.test/r.git#a', { ref: 'v1' }],
     ['git@git.test:o/r.git', { repo_path: 'x/' }],
   ] as const) {
-    const whole = read(source, more)
-    const text = sourceOfFolder(given(source, more), 'skills/one')
-    const found = read(text)
+    const whole = parseTestSource(source, more)
+    const text = subfolderSource(createSource(source, more), 'skills/one')
+    const found = parseTestSource(text)
     if (!('kind' in whole) || !('kind' in found)) throw new Error('refused')
     const { folder, ...rest } = found
     const { folder: before, ...expected } = whole
@@ -156,8 +156,8 @@ test('whatever the text is, it is understood or refused, and nothing that git wo
       fc.option(text, { nil: undefined }),
       fc.option(text, { nil: undefined }),
       (source, ref, path) => {
-        const found = readSource({ source, ref, repo_path: path })
-        if ('fault' in found) return
+        const found = parseSource({ source, ref, repo_path: path })
+        if ('issue' in found) return
         expect(found.folder ?? '').not.toMatch(/(^|\/)\.\.?(\/|$)|^\//)
         if (found.kind === 'directory') {
           expect(found.path).toMatch(/^\//)
@@ -166,7 +166,7 @@ test('whatever the text is, it is understood or refused, and nothing that git wo
         expect(found.url).toMatch(/^(https:\/\/|ssh:\/\/|file:\/\/\/|[\w.-]+@)/)
         expect(found.url).not.toMatch(/^-|^[a-z]+:\/\/-|^[^/]*@-/)
         expect(found.ref ?? 'x').not.toMatch(/^-/)
-        expect(shownSource({ source, ref, repo_path: path }).source).not.toMatch(/^https:\/\/[^/?#]*@/)
+        expect(publicSource({ source, ref, repo_path: path }).source).not.toMatch(/^https:\/\/[^/?#]*@/)
       },
     ),
     { numRuns: 2_000 },

@@ -15,68 +15,68 @@ export type Source =
       readonly folder: string | undefined
     }
 
-export interface SourceFault {
+export interface SourceIssue {
   readonly member: 'source' | 'ref' | 'repo_path'
-  readonly fault: string
+  readonly issue: string
 }
 
-const forms =
+const acceptedForms =
   'It is no absolute directory, no https, ssh or file address of a git repository and not github:owner/repo'
-const short = /^github:([\w.-]+)\/([\w.-]+?)(?:\.git)?(?:\/([^@]+))?(?:@(.+))?$/
-const remote = /^(\w[\w.-]*@\w[\w.-]*):(?!\/\/)([^\s:]+)$/
-const tree = /^\/([^/]+)\/([^/]+)\/tree\/([^/]+)(?:\/(.+))?$/
+const githubShorthand = /^github:([\w.-]+)\/([\w.-]+?)(?:\.git)?(?:\/([^@]+))?(?:@(.+))?$/
+const scpAddress = /^(\w[\w.-]*@\w[\w.-]*):(?!\/\/)([^\s:]+)$/
+const githubTree = /^\/([^/]+)\/([^/]+)\/tree\/([^/]+)(?:\/(.+))?$/
 const badCharacters = /[\p{Cc}\p{Zl}\p{Zp}\\]/u
 
 /**
  * Understands a source. A folder of the repository may stand in the source, behind `github:owner/repo/` or after a `#`, and then
  * `repo_path` is below it; so may a ref, at the end behind an `@`, but for the member `ref` goes before it. Nothing is looked up.
  */
-export function readSource(given: ExtensionSource): Source | SourceFault {
-  const { repo_path } = given
-  const text = given.source.trim()
-  if (badCharacters.test(text)) return { member: 'source', fault: 'It holds characters that no source has' }
-  const place = placeOf(text)
-  if (place === undefined) return { member: 'source', fault: forms }
-  if ('fault' in place) return { member: 'source', fault: place.fault }
-  const [inner, outer] = [folderOf(place.folder), folderOf(repo_path)]
-  if (inner === null) return { member: 'source', fault: 'Its folder leads out of the repository' }
-  if (outer === null) return { member: 'repo_path', fault: 'It leads out of the repository' }
-  const ref = given.ref ?? place.ref
+export function parseSource(input: ExtensionSource): Source | SourceIssue {
+  const { repo_path } = input
+  const text = input.source.trim()
+  if (badCharacters.test(text)) return { member: 'source', issue: 'It holds characters that no source has' }
+  const location = parseLocation(text)
+  if (location === undefined) return { member: 'source', issue: acceptedForms }
+  if ('fault' in location) return { member: 'source', issue: location.fault }
+  const [inner, outer] = [normalizeFolder(location.folder), normalizeFolder(repo_path)]
+  if (inner === null) return { member: 'source', issue: 'Its folder leads out of the repository' }
+  if (outer === null) return { member: 'repo_path', issue: 'It leads out of the repository' }
+  const ref = input.ref ?? location.ref
   if (ref !== undefined && !isRef(ref))
-    return { member: 'ref', fault: 'It is no name of a branch, tag or commit' }
+    return { member: 'ref', issue: 'It is no name of a branch, tag or commit' }
   const folder = [inner, outer].filter((part) => part !== undefined).join('/') || undefined
-  const { url } = place
-  if (!isAbsolute(url)) return { kind: 'git', url, credentials: place.credentials, ref, folder }
+  const { url } = location
+  if (!isAbsolute(url)) return { kind: 'git', url, credentials: location.credentials, ref, folder }
   if (ref === undefined) return { kind: 'directory', path: url, folder }
   return { kind: 'git', url: `file://${encodeURI(url)}`, credentials: undefined, ref, folder }
 }
 
 /** The same source as it may be kept and shown: without credentials and unknown members. */
-export function shownSource(given: ExtensionSource): ExtensionSource {
-  return { source: shownText(given.source.trim()), ref: given.ref, repo_path: given.repo_path }
+export function publicSource(input: ExtensionSource): ExtensionSource {
+  return { source: publicText(input.source.trim()), ref: input.ref, repo_path: input.repo_path }
 }
 
-function shownText(text: string): string {
-  const place = placeOf(text)
-  if (place === undefined || 'fault' in place) return redactText(text)
-  return /^https:\/\/[^/?#]*@/i.test(text) ? place.url + suffixOf(place) : text
+function publicText(text: string): string {
+  const location = parseLocation(text)
+  if (location === undefined || 'fault' in location) return redactText(text)
+  return /^https:\/\/[^/?#]*@/i.test(text) ? location.url + sourceFragment(location) : text
 }
 
 /** A source that names a folder of another one by itself. */
-export function sourceOfFolder(given: ExtensionSource, folder: string): string {
-  const place = placeOf(given.source.trim())
-  if (place === undefined || 'fault' in place) return given.source
-  const parts = [place.folder, given.repo_path, folder].map((part) => part?.replace(/^\/+|\/+$/g, '') ?? '')
+export function subfolderSource(input: ExtensionSource, folder: string): string {
+  const location = parseLocation(input.source.trim())
+  if (location === undefined || 'fault' in location) return input.source
+  const parts = [location.folder, input.repo_path, folder].map((part) => part?.replace(/^\/+|\/+$/g, '') ?? '')
   const below = parts.filter((part) => part !== '').join('/')
-  return place.url + suffixOf({ folder: below, ref: given.ref ?? place.ref })
+  return location.url + sourceFragment({ folder: below, ref: input.ref ?? location.ref })
 }
 
-function suffixOf({ folder, ref }: Pick<Place, 'folder' | 'ref'>): string {
+function sourceFragment({ folder, ref }: Pick<SourceLocation, 'folder' | 'ref'>): string {
   if (ref !== undefined) return `#${folder ?? ''}@${ref}`
   return folder === undefined || folder === '' ? '' : `#${folder}`
 }
 
-interface Place {
+interface SourceLocation {
   /** An absolute directory or an address. */
   readonly url: string
   readonly credentials?: string | undefined
@@ -85,61 +85,61 @@ interface Place {
   readonly fault?: never
 }
 
-type Found =
-  | Place
+type ParsedLocation =
+  | SourceLocation
   | { readonly url?: never; readonly credentials?: never; readonly folder?: never; readonly fault: string }
 
-function placeOf(text: string): Found | undefined {
+function parseLocation(text: string): ParsedLocation | undefined {
   if (isAbsolute(text)) return { url: normalize(text) }
-  const [, owner, repository, folder, ref] = short.exec(text) ?? []
+  const [, owner, repository, folder, ref] = githubShorthand.exec(text) ?? []
   if (owner !== undefined && repository !== undefined) {
-    if (!isName(owner) || !isName(repository)) return undefined
+    if (!isSafeName(owner) || !isSafeName(repository)) return undefined
     return { url: `https://github.com/${owner}/${repository}.git`, folder, ref }
   }
-  const [, address = '', after, at] = /^([^#]*)(?:#([^@]*)(?:@(.+))?)?$/.exec(text) ?? []
-  const [, host = '', path = ''] = remote.exec(address) ?? []
-  if (host !== '') return !path.startsWith('-') ? { url: address, folder: after, ref: at } : undefined
+  const [, address = '', urlFolder, urlRef] = /^([^#]*)(?:#([^@]*)(?:@(.+))?)?$/.exec(text) ?? []
+  const [, host = '', path = ''] = scpAddress.exec(address) ?? []
+  if (host !== '') return !path.startsWith('-') ? { url: address, folder: urlFolder, ref: urlRef } : undefined
   // Written in other ways it would be the same address, and nobody would find the credentials in it.
   const url = /^[a-z]+:\/\/[^/\s]|^file:\/\/\//i.test(address) ? URL.parse(address) : null
-  const found = url === null || /\s/.test(address) ? undefined : ofUrl(url, after)
-  return found === undefined || 'fault' in found || at === undefined ? found : { ...found, ref: at }
+  const location = url === null || /\s/.test(address) ? undefined : parseUrl(url, urlFolder)
+  return location === undefined || 'fault' in location || urlRef === undefined ? location : { ...location, ref: urlRef }
 }
 
-function ofUrl(url: URL, folder: string | undefined): Found | undefined {
+function parseUrl(url: URL, folder: string | undefined): ParsedLocation | undefined {
   if (!['https:', 'ssh:', 'file:'].includes(url.protocol)) return undefined
   if (url.search !== '') return { fault: 'Its address has a query' }
   if (url.protocol === 'file:' && url.host !== '') return { fault: 'Its address names a host' }
-  if (url.protocol !== 'file:' && !isName(url.hostname.replace(/^\[/, ''))) return undefined
+  if (url.protocol !== 'file:' && !isSafeName(url.hostname.replace(/^\[/, ''))) return undefined
   if (url.protocol === 'ssh:') {
     if (url.password !== '') return { fault: 'An ssh address has no password' }
     return url.username.startsWith('-') ? undefined : { url: url.href, folder }
   }
   const { username, password } = url
   const credentials =
-    username === '' && password === '' ? undefined : `${decoded(username)}:${decoded(password)}`
+    username === '' && password === '' ? undefined : `${decodeUrlPart(username)}:${decodeUrlPart(password)}`
   url.username = ''
   url.password = ''
-  const [, owner, repository, ref, below] =
-    url.hostname === 'github.com' ? (tree.exec(url.pathname) ?? []) : []
+  const [, owner, repository, ref, path] =
+    url.hostname === 'github.com' ? (githubTree.exec(url.pathname) ?? []) : []
   if (owner === undefined) return { url: url.href, credentials, folder }
   return {
     url: `https://github.com/${owner}/${repository}.git`,
     credentials,
     ref,
-    folder: folder ?? below,
+    folder: folder ?? path,
   }
 }
 
 /** Of a host, an owner or a repository: no program takes it for an option. */
-function isName(text: string): boolean {
+function isSafeName(text: string): boolean {
   return /^[\w[]/.test(text) && text !== '.' && text !== '..'
 }
 
 /** Undefined when there is none, null when it leads out. */
-function folderOf(path: string | undefined): string | undefined | null {
+function normalizeFolder(path: string | undefined): string | undefined | null {
   if (path === undefined) return undefined
   const parts = path.split('/').filter((part) => part !== '' && part !== '.')
-  if (badCharacters.test(path) || path.startsWith('/') || parts.some((part) => part === '..' || isGit(part)))
+  if (badCharacters.test(path) || path.startsWith('/') || parts.some((part) => part === '..' || isGitFolder(part)))
     return null
   return parts.length === 0 ? undefined : parts.join('/')
 }
@@ -149,11 +149,11 @@ function isRef(ref: string): boolean {
 }
 
 /** A folder in which git keeps what it believes. */
-export function isGit(name: string): boolean {
+export function isGitFolder(name: string): boolean {
   return /^\.git[\s.]*$/i.test(name)
 }
 
-function decoded(text: string): string {
+function decodeUrlPart(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {

@@ -3,42 +3,42 @@ import type { AddressInfo } from 'node:net'
 import { secretSource } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { hidden, Secrets } from './secrets.ts'
+import { secretPlaceholder, Secrets } from './secrets.ts'
 
-const secretsOf = (values: Readonly<Record<string, string>>) =>
+const createSecrets = (values: Readonly<Record<string, string>>) =>
   new Secrets(
     Object.fromEntries(Object.entries(values).map(([name, value]) => [name, secretSource.parse(value)])),
   )
 
 test('each value is hidden wherever it stands, the longest first', () => {
-  const secrets = secretsOf({ A: 'hunter22', B: 'hunter22-and-more', C: 'x(y)*z' })
-  expect(secrets.mask('a hunter22 b hunter22-and-more c x(y)*z')).toBe(`a ${hidden} b ${hidden} c ${hidden}`)
-  expect(secrets.mask('nothing here')).toBe('nothing here')
+  const secrets = createSecrets({ A: 'hunter22', B: 'hunter22-and-more', C: 'x(y)*z' })
+  expect(secrets.redact('a hunter22 b hunter22-and-more c x(y)*z')).toBe(`a ${secretPlaceholder} b ${secretPlaceholder} c ${secretPlaceholder}`)
+  expect(secrets.redact('nothing here')).toBe('nothing here')
 })
 
 test('a value of fewer than four characters is not hidden: every text would be shredded', () => {
-  expect(secretsOf({ A: 'abc' }).mask('abcabc')).toBe('abcabc')
+  expect(createSecrets({ A: 'abc' }).redact('abcabc')).toBe('abcabc')
 })
 
 test('a value is hidden also as it stands in JSON text, and in JSON text in JSON text', () => {
   const key = '-----BEGIN KEY-----\nab"c\\d\n-----END KEY-----'
-  const secrets = secretsOf({ KEY: key })
+  const secrets = createSecrets({ KEY: key })
   const once = JSON.stringify({ command: `echo '${key}'` })
   const twice = JSON.stringify({ arguments: once })
-  for (const text of [key, once, twice]) expect(secrets.mask(text)).toContain(hidden)
-  expect(JSON.parse(secrets.mask(once))).toEqual({ command: `echo '${hidden}'` })
-  expect(JSON.parse(JSON.parse(secrets.mask(twice)).arguments)).toEqual({ command: `echo '${hidden}'` })
+  for (const text of [key, once, twice]) expect(secrets.redact(text)).toContain(secretPlaceholder)
+  expect(JSON.parse(secrets.redact(once))).toEqual({ command: `echo '${secretPlaceholder}'` })
+  expect(JSON.parse(JSON.parse(secrets.redact(twice)).arguments)).toEqual({ command: `echo '${secretPlaceholder}'` })
 })
 
 test('a value with blanks around it, as files have a last line end, is hidden without them too', () => {
-  expect(secretsOf({ A: 'hunter22\n' }).mask('it is hunter22.')).toBe(`it is ${hidden}.`)
+  expect(createSecrets({ A: 'hunter22\n' }).redact('it is hunter22.')).toBe(`it is ${secretPlaceholder}.`)
 })
 
 test('no text of a JSON value holds a value any more, names of members included', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.string({ minLength: 4, maxLength: 8 }), (value, secret) => {
       const given = { value, nested: [{ [`x${secret}`]: `a${secret}b` }] }
-      const masked = secretsOf({ A: secret }).maskJson(given)
+      const masked = createSecrets({ A: secret }).redactJson(given)
       const texts: string[] = []
       JSON.stringify(masked, (name, member) => {
         texts.push(name)
@@ -46,7 +46,7 @@ test('no text of a JSON value holds a value any more, names of members included'
         return member
       })
       // The mask itself may make a new one with what stood beside it.
-      for (const text of texts) expect(text.replaceAll(hidden, '\n').includes(secret)).toBe(false)
+      for (const text of texts) expect(text.replaceAll(secretPlaceholder, '\n').includes(secret)).toBe(false)
     }),
   )
 })
@@ -61,11 +61,11 @@ test('the pieces of a stream together are the whole text, masked: however it is 
       text,
       fc.array(fc.integer({ min: 0, max: 60 }), { maxLength: 12 }),
       (values, whole, cuts) => {
-        const secrets = secretsOf(Object.fromEntries(values.map((one, index) => [`S${index}`, one])))
+        const secrets = createSecrets(Object.fromEntries(values.map((one, index) => [`S${index}`, one])))
         const places = [0, ...cuts.sort((a, b) => a - b), whole.length]
         const stream = secrets.stream()
         const said = places.map((start, index) => stream.add(whole.slice(start, places[index + 1] ?? start)))
-        expect([...said, stream.end()].join('')).toBe(secrets.mask(whole))
+        expect([...said, stream.end()].join('')).toBe(secrets.redact(whole))
       },
     ),
     { numRuns: 500 },
@@ -73,28 +73,28 @@ test('the pieces of a stream together are the whole text, masked: however it is 
 })
 
 test('a stream holds back no more than what may become a value', () => {
-  const stream = secretsOf({ A: 'hunter22' }).stream()
+  const stream = createSecrets({ A: 'hunter22' }).stream()
   expect(stream.add('hello ')).toBe('hello ')
   expect(stream.add('hun')).toBe('')
   expect(stream.add('ger and hunt')).toBe('hunger and ')
-  expect(stream.add('er22!')).toBe(`${hidden}!`)
+  expect(stream.add('er22!')).toBe(`${secretPlaceholder}!`)
   expect(stream.end()).toBe('')
 })
 
 test('a secret that is replaced stays hidden, and the new one is hidden too', () => {
-  const secrets = secretsOf({ A: 'first-value' })
+  const secrets = createSecrets({ A: 'first-value' })
   secrets.add({ A: secretSource.parse('second-value') })
-  expect(secrets.mask('first-value second-value')).toBe(`${hidden} ${hidden}`)
+  expect(secrets.redact('first-value second-value')).toBe(`${secretPlaceholder} ${secretPlaceholder}`)
 })
 
 test('a command gets the secrets that it names, in any case, and no others', async () => {
-  const secrets = secretsOf({ API_KEY: 'k-123456', OTHER: 'o-123456' })
-  expect(await secrets.named('curl -H "$api_key"')).toEqual({ API_KEY: 'k-123456' })
-  expect(await secrets.named('ls')).toEqual({})
+  const secrets = createSecrets({ API_KEY: 'k-123456', OTHER: 'o-123456' })
+  expect(await secrets.findMentioned('curl -H "$api_key"')).toEqual({ API_KEY: 'k-123456' })
+  expect(await secrets.findMentioned('ls')).toEqual({})
 })
 
 test('in the texts of a JSON value names are replaced where they are written as names', async () => {
-  const secrets = secretsOf({ API_KEY: 'k-123456' })
+  const secrets = createSecrets({ API_KEY: 'k-123456' })
   const given = { a: 'Bearer $API_KEY', b: [`\${API_KEY}!`, '$UNKNOWN', 'API_KEY'], c: 7 }
   expect(await secrets.expand(given)).toEqual({
     a: 'Bearer k-123456',
@@ -115,11 +115,11 @@ test('a secret that is looked up is fetched with its headers, which are hidden, 
     const secrets = new Secrets({
       TOKEN: secretSource.parse({ url, headers: { authorization: 'Bearer of-the-header' } }),
     })
-    expect(secrets.mask('Bearer of-the-header')).toBe(hidden)
-    expect(secrets.mask('looked-up-value')).toBe('looked-up-value')
-    await secrets.resolve()
-    expect(secrets.mask('looked-up-value')).toBe(hidden)
-    expect(await secrets.named('$TOKEN')).toEqual({ TOKEN: 'looked-up-value' })
+    expect(secrets.redact('Bearer of-the-header')).toBe(secretPlaceholder)
+    expect(secrets.redact('looked-up-value')).toBe('looked-up-value')
+    await secrets.resolveAll()
+    expect(secrets.redact('looked-up-value')).toBe(secretPlaceholder)
+    expect(await secrets.findMentioned('$TOKEN')).toEqual({ TOKEN: 'looked-up-value' })
     expect(asked).toEqual(['Bearer of-the-header'])
   } finally {
     server.closeAllConnections()
@@ -140,22 +140,22 @@ test('a lookup that failed is not tried again before a minute has gone', async (
       },
     },
   )
-  expect(await secrets.named('$TOKEN')).toEqual({})
+  expect(await secrets.findMentioned('$TOKEN')).toEqual({})
   now = 59_000
-  expect(await secrets.named('$TOKEN')).toEqual({})
+  expect(await secrets.findMentioned('$TOKEN')).toEqual({})
   now = 60_000
-  expect(await secrets.named('$TOKEN')).toEqual({ TOKEN: 'the-value' })
+  expect(await secrets.findMentioned('$TOKEN')).toEqual({ TOKEN: 'the-value' })
   expect(count).toBe(2)
 })
 
 test('the keys of a configuration are hidden, and of its environments and headers what looks like one', () => {
   const secrets = new Secrets()
-  secrets.hideIn({
+  secrets.addValuesFrom({
     llm: { model: 'a-model', api_key: 'sk-abcdefgh' },
     mcp: { env: { MODE: 'production', TOKEN: 'tok-123456789' }, headers: { Accept: 'application/json' } },
   })
-  expect(secrets.mask('a-model sk-abcdefgh production tok-123456789 application/json')).toBe(
-    `a-model ${hidden} production ${hidden} application/json`,
+  expect(secrets.redact('a-model sk-abcdefgh production tok-123456789 application/json')).toBe(
+    `a-model ${secretPlaceholder} production ${secretPlaceholder} application/json`,
   )
 })
 
@@ -178,20 +178,20 @@ test('a secret of the server itself is asked for each time, and every value that
       fetch: () => Promise.reject(new Error('there is no far side')),
     },
   )
-  await secrets.resolve()
-  expect(secrets.mask('first-value second-value')).toBe('<secret-hidden> second-value')
-  expect(await secrets.named('echo $OWN')).toEqual({ OWN: 'first-value' })
+  await secrets.resolveAll()
+  expect(secrets.redact('first-value second-value')).toBe('<secret-hidden> second-value')
+  expect(await secrets.findMentioned('echo $OWN')).toEqual({ OWN: 'first-value' })
   values.shift()
-  expect(await secrets.named('echo $own')).toEqual({ OWN: 'second-value' })
+  expect(await secrets.findMentioned('echo $own')).toEqual({ OWN: 'second-value' })
   values.shift()
-  expect(await secrets.named('echo $OWN')).toEqual({})
-  expect(secrets.mask('first-value second-value')).toBe('<secret-hidden> <secret-hidden>')
+  expect(await secrets.findMentioned('echo $OWN')).toEqual({})
+  expect(secrets.redact('first-value second-value')).toBe('<secret-hidden> <secret-hidden>')
   expect(new Set(asked)).toEqual(new Set([url]))
 })
 
 test('a secret of a server that has none, or cannot read them, has no value', async () => {
   const source = secretSource.parse({ url: '/api/settings/secrets/OWN' })
-  expect(await new Secrets({ OWN: source }).named('OWN')).toEqual({})
+  expect(await new Secrets({ OWN: source }).findMentioned('OWN')).toEqual({})
   const own = () => Promise.reject(new Error('they were sealed with another key'))
-  expect(await new Secrets({ OWN: source }, { own }).named('OWN')).toEqual({})
+  expect(await new Secrets({ OWN: source }, { own }).findMentioned('OWN')).toEqual({})
 })

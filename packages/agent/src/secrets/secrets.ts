@@ -1,14 +1,14 @@
-import { type SecretSource, secretTexts } from '@slipway/protocol'
+import { type SecretSource, findSecretTexts } from '@slipway/protocol'
 
 /** What stands where a secret's value stood. */
-export const hidden = '<secret-hidden>'
+export const secretPlaceholder = '<secret-hidden>'
 /** Values shorter than this are not hidden: every text would be shredded. */
-const minLength = 4
+const minValueLength = 4
 /** A lookup that failed is not tried again before this. */
 const retryMs = 60_000
 const lookupTimeoutMs = 10_000
 /** Of at least eight characters without a space, with a digit; `application/json` and `production` are not. */
-const looksSecret = /^(?=\S*\d)\S{8,}$/
+const secretPattern = /^(?=\S*\d)\S{8,}$/
 
 /**
  * The secrets of one conversation. Values leave by three ways only: `named` for the environment of a command that names
@@ -19,12 +19,12 @@ export class Secrets {
   readonly #values = new Map<string, string>()
   readonly #failedAt = new Map<string, number>()
   /** Values of no name that have to be hidden too, such as the key of a model. */
-  readonly #others = new Set<string>()
+  readonly #extraValues = new Set<string>()
   readonly #fetch: typeof fetch
-  readonly #own: (url: string) => Promise<string | undefined>
+  readonly #resolveServerSecret: (url: string) => Promise<string | undefined>
   readonly #now: () => number
   #pattern: RegExp | undefined
-  #sorted: readonly string[] | undefined
+  #sortedForms: readonly string[] | undefined
 
   constructor(
     sources: Readonly<Record<string, SecretSource>> = {},
@@ -36,7 +36,7 @@ export class Secrets {
     } = {},
   ) {
     this.#fetch = options.fetch ?? fetch
-    this.#own = options.own ?? (async () => undefined)
+    this.#resolveServerSecret = options.own ?? (async () => undefined)
     this.#now = options.now ?? Date.now
     this.add(sources)
   }
@@ -45,26 +45,26 @@ export class Secrets {
   add(sources: Readonly<Record<string, SecretSource>>): void {
     for (const [name, source] of Object.entries(sources)) {
       const old = this.#values.get(name)
-      if (old !== undefined) this.hide(old)
+      if (old !== undefined) this.addValue(old)
       this.#sources.set(name, source)
       this.#values.delete(name)
       this.#failedAt.delete(name)
-      if (source.kind === 'StaticSecret' && source.value !== undefined) this.#keep(name, source.value)
-      if (source.kind === 'LookupSecret') for (const value of Object.values(source.headers)) this.hide(value)
+      if (source.kind === 'StaticSecret' && source.value !== undefined) this.#setValue(name, source.value)
+      if (source.kind === 'LookupSecret') for (const value of Object.values(source.headers)) this.addValue(value)
     }
   }
 
   /** Hides a value that is no secret of the conversation. */
-  hide(value: string): void {
-    if (value.length < minLength) return
-    this.#others.add(value)
-    this.#forget()
+  addValue(value: string): void {
+    if (value.length < minValueLength) return
+    this.#extraValues.add(value)
+    this.#invalidate()
   }
 
   /** Hides the keys, tokens and passwords of a configuration; of its environments and headers what looks like one. */
-  hideIn(configuration: unknown): void {
-    for (const { text, isNamed } of secretTexts(configuration)) {
-      if (isNamed || looksSecret.test(text)) this.hide(text)
+  addValuesFrom(configuration: unknown): void {
+    for (const { text, isNamed: hasSecretName } of findSecretTexts(configuration)) {
+      if (hasSecretName || secretPattern.test(text)) this.addValue(text)
     }
   }
 
@@ -74,12 +74,12 @@ export class Secrets {
   }
 
   /** The values of the secrets whose name occurs in a text, in any case. */
-  async named(text: string): Promise<Record<string, string>> {
-    const folded = text.toLowerCase()
+  async findMentioned(text: string): Promise<Record<string, string>> {
+    const lowerCaseText = text.toLowerCase()
     const found: Record<string, string> = {}
     for (const name of this.#sources.keys()) {
-      if (!folded.includes(name.toLowerCase())) continue
-      const value = await this.#value(name)
+      if (!lowerCaseText.includes(name.toLowerCase())) continue
+      const value = await this.#resolveValue(name)
       if (value !== undefined) found[name] = value
     }
     return found
@@ -88,8 +88,8 @@ export class Secrets {
   /** Puts values where a text of a JSON value says `$NAME` or `${NAME}`. */
   async expand(value: unknown): Promise<unknown> {
     if (typeof value === 'string') {
-      const values = value.includes('$') ? await this.named(value) : {}
-      return value.replace(/\$(?:\{(\w+)\}|(\w+))/g, (whole, braced, bare) => values[braced ?? bare] ?? whole)
+      const values = value.includes('$') ? await this.findMentioned(value) : {}
+      return value.replace(/\$(?:\{(\w+)\}|(\w+))/g, (whole, braced, unbraced) => values[braced ?? unbraced] ?? whole)
     }
     if (Array.isArray(value)) return await Promise.all(value.map((item) => this.expand(item)))
     if (typeof value !== 'object' || value === null) return value
@@ -98,19 +98,19 @@ export class Secrets {
   }
 
   /** Resolves what has to be looked up, so that `mask` knows the values. Failures are remembered for a minute. */
-  async resolve(): Promise<void> {
-    await Promise.all([...this.#sources.keys()].map((name) => this.#value(name)))
+  async resolveAll(): Promise<void> {
+    await Promise.all([...this.#sources.keys()].map((name) => this.#resolveValue(name)))
   }
 
   /** A text without the values that are known. */
-  mask(text: string): string {
+  redact(text: string): string {
     this.#pattern ??= this.#makePattern()
-    return text.replace(this.#pattern, hidden)
+    return text.replace(this.#pattern, secretPlaceholder)
   }
 
   /** A JSON value in which no text holds a value that is known, names of members included. */
-  maskJson<V>(value: V): V {
-    return this.hasValues ? (this.#copy(value) as V) : value
+  redactJson<V>(value: V): V {
+    return this.hasValues ? (this.#redactValue(value) as V) : value
   }
 
   /** Something is known that has to be hidden. */
@@ -123,23 +123,23 @@ export class Secrets {
    * of a value, or of a longer one, is held back until it is clear.
    */
   stream(): { add(text: string): string; end(): string } {
-    let held = ''
-    const take = (length: number) => {
-      const piece = this.mask(held.slice(0, length))
-      held = held.slice(length)
+    let buffered = ''
+    const flush = (length: number) => {
+      const piece = this.redact(buffered.slice(0, length))
+      buffered = buffered.slice(length)
       return piece
     }
     return {
       add: (text) => {
-        held += text
-        return take(this.#clear(held))
+        buffered += text
+        return flush(this.#decidedLength(buffered))
       },
-      end: () => take(held.length),
+      end: () => flush(buffered.length),
     }
   }
 
   /** How much of the beginning of a text can be masked without knowing what comes: no value reaches beyond it. */
-  #clear(text: string): number {
+  #decidedLength(text: string): number {
     let length = this.#openStart(text)
     for (;;) {
       const starts = this.#forms().map((form) => text.indexOf(form, Math.max(0, length - form.length + 1)))
@@ -162,21 +162,21 @@ export class Secrets {
 
   /** What is looked for, the longest first: each value, also without blanks around it, in JSON text, and in JSON text in it. */
   #forms(): readonly string[] {
-    if (this.#sorted !== undefined) return this.#sorted
-    const values = [...this.#values.values(), ...this.#others].flatMap((value) => [value, value.trim()])
+    if (this.#sortedForms !== undefined) return this.#sortedForms
+    const values = [...this.#values.values(), ...this.#extraValues].flatMap((value) => [value, value.trim()])
     const forms = values
-      .filter((value) => value.length >= minLength)
-      .flatMap((value) => [value, inJson(value), inJson(inJson(value))])
-    this.#sorted = [...new Set(forms)].sort((a, b) => b.length - a.length)
-    return this.#sorted
+      .filter((value) => value.length >= minValueLength)
+      .flatMap((value) => [value, jsonText(value), jsonText(jsonText(value))])
+    this.#sortedForms = [...new Set(forms)].sort((a, b) => b.length - a.length)
+    return this.#sortedForms
   }
 
-  #copy(value: unknown): unknown {
-    if (typeof value === 'string') return this.mask(value)
-    if (Array.isArray(value)) return value.map((item) => this.#copy(item))
+  #redactValue(value: unknown): unknown {
+    if (typeof value === 'string') return this.redact(value)
+    if (Array.isArray(value)) return value.map((item) => this.#redactValue(item))
     if (typeof value !== 'object' || value === null) return value
     return Object.fromEntries(
-      Object.entries(value).map(([name, member]) => [this.mask(name), this.#copy(member)]),
+      Object.entries(value).map(([name, member]) => [this.redact(name), this.#redactValue(member)]),
     )
   }
 
@@ -186,33 +186,33 @@ export class Secrets {
     return new RegExp(forms.map((form) => RegExp.escape(form)).join('|'), 'g')
   }
 
-  #keep(name: string, value: string): void {
+  #setValue(name: string, value: string): void {
     this.#values.set(name, value)
-    this.#forget()
+    this.#invalidate()
   }
 
-  #forget(): void {
+  #invalidate(): void {
     this.#pattern = undefined
-    this.#sorted = undefined
+    this.#sortedForms = undefined
   }
 
   /** Asked for each time, because it costs nothing and changes; what it was stays hidden. */
-  async #ownValue(name: string, url: string): Promise<string | undefined> {
-    const before = this.#values.get(name)
-    const value = await this.#own(url).catch(() => undefined)
-    if (value === before) return value
-    if (before !== undefined) this.hide(before)
+  async #serverValue(name: string, url: string): Promise<string | undefined> {
+    const previous = this.#values.get(name)
+    const value = await this.#resolveServerSecret(url).catch(() => undefined)
+    if (value === previous) return value
+    if (previous !== undefined) this.addValue(previous)
     this.#values.delete(name)
-    if (value === undefined) this.#forget()
-    else this.#keep(name, value)
+    if (value === undefined) this.#invalidate()
+    else this.#setValue(name, value)
     return value
   }
 
-  async #value(name: string): Promise<string | undefined> {
+  async #resolveValue(name: string): Promise<string | undefined> {
     const known = this.#values.get(name)
     const source = this.#sources.get(name)
     if (source?.kind === 'LookupSecret' && !URL.canParse(source.url))
-      return await this.#ownValue(name, source.url)
+      return await this.#serverValue(name, source.url)
     if (known !== undefined || source?.kind !== 'LookupSecret') return known
     const failedAt = this.#failedAt.get(name)
     if (failedAt !== undefined && this.#now() - failedAt < retryMs) return undefined
@@ -222,7 +222,7 @@ export class Secrets {
         signal: AbortSignal.timeout(lookupTimeoutMs),
       })
       if (!response.ok) throw new Error(`status ${response.status}`)
-      this.#keep(name, (await response.text()).trim())
+      this.#setValue(name, (await response.text()).trim())
     } catch {
       this.#failedAt.set(name, this.#now())
     }
@@ -231,6 +231,6 @@ export class Secrets {
 }
 
 /** A text as JSON writes it, without the quotes. */
-function inJson(text: string): string {
+function jsonText(text: string): string {
   return JSON.stringify(text).slice(1, -1)
 }

@@ -1,25 +1,25 @@
-import { unknown } from './words.ts'
+import { unknownText } from './words.ts'
 
 /** Directories of the system: whatever is changed below them changes the machine. */
-const system = /^\/(?:bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|sbin|sys|usr|System|Library)(?:\/|$)/
+const systemPath = /^\/(?:bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|sbin|sys|usr|System|Library)(?:\/|$)/
 /** Below these, parts are somebody's own. */
-const notSystem =
+const userPath =
   /^\/(?:usr\/(?:local|src)\/.|proc\/self\/fd|dev\/(?:null|zero|full|random|urandom|std(?:in|out|err)|tty|fd|shm|pts|tcp|udp)(?:\/|$))/
 /** Directories whose loss as a whole is a catastrophe. */
-const whole =
+const wholeDirectory =
   /^(?:\/|~[\w-]*|\.|\.\.|\*|\/(?:home|Users)\/[^/]+|\/(?:home|opt|root|run|srv|var|Users|Applications|mnt|media)|(?:\.\.\/)+\.\.)$/
-const disk = /^\/dev\/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper\/|md\d|dm-|loop\d|mem$|kmem$|port$|ram\d)/
-const secrets =
+const diskDevice = /^\/dev\/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper\/|md\d|dm-|loop\d|mem$|kmem$|port$|ram\d)/
+const secretPath =
   /(?:^|\/)(?:\.ssh(?:$|\/(?!known_hosts|config$|[^/]*\.pub$))|\.(?:aws|azure|gnupg)(?:$|\/)|\.kube\/config|\.docker\/config\.json|\.config\/(?:gcloud|gh)\/|\.netrc|\.pgpass|\.git-credentials|\.npmrc$|\.pypirc|\.vault-token|\.env(?:\.(?!example|sample|template)[\w.-]+)?$|id_(?:rsa|dsa|ecdsa|ed25519)$|[^/]+\.pem$)|^\/etc\/(?:g?shadow|sudoers|ssl\/private)|^\/proc\/[^/]+\/environ$/
 
 /** A path that is as it is read: without double slashes, `/./` and a slash at the end. */
-function plain(path: string): string {
-  const short = path.replace(/\/{2,}/g, '/').replace(/(?:\/\.(?=\/|$))+/g, '')
-  return short === '' ? '/' : short.replace(/(?<=.)\/$/, '')
+function normalizePath(path: string): string {
+  const collapsed = path.replace(/\/{2,}/g, '/').replace(/(?:\/\.(?=\/|$))+/g, '')
+  return collapsed === '' ? '/' : collapsed.replace(/(?<=.)\/$/, '')
 }
 
 /** Resolves `..` in a path that begins at the root. */
-function resolved(path: string): string {
+function resolveDots(path: string): string {
   if (!path.startsWith('/')) return path
   const parts: string[] = []
   for (const part of path.split('/')) part === '..' ? parts.pop() : parts.push(part)
@@ -27,32 +27,32 @@ function resolved(path: string): string {
 }
 
 /** Whether deleting it with all that is below is a catastrophe: the root, a home, a directory of the system, all that is here. */
-export function isWhole(path: string): boolean {
-  const asked = resolved(plain(path))
-  const every = plain(asked.replace(/\/(?:\*|\.\[!\.\]\*|\.\*|\{,\.\}\*)$/, '/').replace(/^\.\/$/, '.'))
-  return whole.test(asked) || whole.test(every) || isSystem(every)
+export function isCatastrophicTarget(path: string): boolean {
+  const resolvedPath = resolveDots(normalizePath(path))
+  const parent = normalizePath(resolvedPath.replace(/\/(?:\*|\.\[!\.\]\*|\.\*|\{,\.\}\*)$/, '/').replace(/^\.\/$/, '.'))
+  return wholeDirectory.test(resolvedPath) || wholeDirectory.test(parent) || isSystemPath(parent)
 }
 
 /** A directory whose name is not known, and everything in it: with an empty name, this is the root. */
-export function isUnknownWhole(path: string): boolean {
-  return path.startsWith(`${unknown}/`) && /^\/+\*?$/.test(path.slice(1))
+export function mayBeRoot(path: string): boolean {
+  return path.startsWith(`${unknownText}/`) && /^\/+\*?$/.test(path.slice(1))
 }
 
-export function isSystem(path: string): boolean {
-  const asked = resolved(plain(path))
-  return system.test(asked) && !notSystem.test(asked)
+export function isSystemPath(path: string): boolean {
+  const resolvedPath = resolveDots(normalizePath(path))
+  return systemPath.test(resolvedPath) && !userPath.test(resolvedPath)
 }
 
-export function isDisk(path: string): boolean {
-  return disk.test(plain(path))
+export function isDiskDevice(path: string): boolean {
+  return diskDevice.test(normalizePath(path))
 }
 
 /** A file that commonly holds keys, passwords or tokens. */
-export function isSecret(path: string): boolean {
-  return secrets.test(plain(path))
+export function isSecretFile(path: string): boolean {
+  return secretPath.test(normalizePath(path))
 }
 
 /** Outside of the directory that the shell is in, as far as the path alone says so: a home, or above. */
-export function isOutside(path: string): boolean {
-  return /^(?:~|\.\.(?:\/|$))/.test(path) || isSystem(path)
+export function isOutsideDirectory(path: string): boolean {
+  return /^(?:~|\.\.(?:\/|$))/.test(path) || isSystemPath(path)
 }

@@ -6,7 +6,7 @@ import { patternRisk, railRisk } from './risk.ts'
 const base64 = Buffer.from('rm -rf /').toString('base64')
 
 /** What patternRisk says. Of the HIGH ones, the first table is stopped by the rails too. */
-const stopped = [
+const catastrophic = [
   // Deleting what must stay.
   'rm -rf /',
   'rm -fr /*',
@@ -262,7 +262,7 @@ const low = [
 ]
 
 const table: [SecurityRisk, string][] = [
-  ...[...stopped, ...high].map((command): [SecurityRisk, string] => ['HIGH', command]),
+  ...[...catastrophic, ...high].map((command): [SecurityRisk, string] => ['HIGH', command]),
   ...medium.map((command): [SecurityRisk, string] => ['MEDIUM', command]),
   ...low.map((command): [SecurityRisk, string] => ['LOW', command]),
 ]
@@ -271,7 +271,7 @@ test.each(table)('%s: %s', async (risk, command) => {
   expect(await patternRisk(command)).toBe(risk)
 })
 
-test.each(stopped)('the rails stop %s', async (command) => {
+test.each(catastrophic)('the rails stop %s', async (command) => {
   expect(await railRisk(command)).toBe('HIGH')
 })
 

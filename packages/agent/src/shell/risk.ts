@@ -1,14 +1,14 @@
 import { compareRisk, type SecurityRisk } from '@slipway/protocol'
-import { isOutside, isSecret, isSystem } from './paths.ts'
-import { interpreters, isCatastrophe, isDecoder, isNetwork, isRawDisk, programRisk } from './rules.ts'
-import { type Call, readScript, type Script } from './script.ts'
-import { unknown } from './words.ts'
-import { hasScript } from './wrappers.ts'
+import { isOutsideDirectory, isSecretFile, isSystemPath } from './paths.ts'
+import { interpreterPrograms, isCatastrophe, isDecoder, isNetwork, writesRawDisk, programRisk } from './rules.ts'
+import { type ShellCall, parseScript, type ShellScript } from './script.ts'
+import { unknownText } from './words.ts'
+import { hasScriptFile } from './wrappers.ts'
 
 /** A longer text is not looked at: nobody reads it before he agrees. */
 const maxLength = 100_000
 /** Variables that make another program run the caller's code. */
-const hijacks =
+const hijackVariables =
   /^(?:LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|GIT_SSH_COMMAND|GIT_SSH|PERL5OPT|PYTHONSTARTUP)$/
 
 /**
@@ -27,106 +27,106 @@ export async function patternRisk(command: string): Promise<SecurityRisk> {
  * home or everything here is deleted, processes multiply without end. LOW for all else, UNKNOWN for what is no shell syntax, too long, or nested too deep.
  */
 export async function railRisk(command: string): Promise<SecurityRisk> {
-  return await assess(command, ({ calls, isBomb }) => {
-    const isStopped = calls.some((call) => runs(call, isNetwork) || isRawDisk(call) || isCatastrophe(call))
-    return isStopped || isBomb || runsDownload(calls) ? 'HIGH' : 'LOW'
+  return await assess(command, ({ calls, isForkBomb }) => {
+    const isCatastrophic = calls.some((call) => executesOutputOf(call, isNetwork) || writesRawDisk(call) || isCatastrophe(call))
+    return isCatastrophic || isForkBomb || runsDownload(calls) ? 'HIGH' : 'LOW'
   })
 }
 
-async function assess(command: string, rule: (script: Script) => SecurityRisk): Promise<SecurityRisk> {
+async function assess(command: string, rule: (script: ShellScript) => SecurityRisk): Promise<SecurityRisk> {
   if (command.length > maxLength) return 'UNKNOWN'
-  const script = await readScript(command)
+  const script = await parseScript(command)
   const risk = rule(script)
   return (script.hasErrors || script.isTooDeep) && risk !== 'HIGH' ? 'UNKNOWN' : risk
 }
 
-function scriptRisk({ calls, isBomb, isTooDeep }: Script): SecurityRisk {
+function scriptRisk({ calls, isForkBomb, isTooDeep }: ShellScript): SecurityRisk {
   // Nobody nests that deep for others to read.
-  if (isBomb || isTooDeep || runsDownload(calls)) return 'HIGH'
-  return calls.map(callRisk).reduce(greater, 'LOW')
+  if (isForkBomb || isTooDeep || runsDownload(calls)) return 'HIGH'
+  return calls.map(callRisk).reduce(maxRisk, 'LOW')
 }
 
-function greater(a: SecurityRisk, b: SecurityRisk): SecurityRisk {
+function maxRisk(a: SecurityRisk, b: SecurityRisk): SecurityRisk {
   return compareRisk(a, b) > 0 ? a : b
 }
 
-function callRisk(call: Call): SecurityRisk {
-  if (isCatastrophe(call) || isRawDisk(call)) return 'HIGH'
-  if (runs(call, isNetwork) || runs(call, isDecoder) || givesSecretsAway(call)) return 'HIGH'
+function callRisk(call: ShellCall): SecurityRisk {
+  if (isCatastrophe(call) || writesRawDisk(call)) return 'HIGH'
+  if (executesOutputOf(call, isNetwork) || executesOutputOf(call, isDecoder) || leaksSecrets(call)) return 'HIGH'
   if ([...call.writes, ...call.reads].some((path) => /^\/dev\/(?:tcp|udp)\//.test(path))) return 'HIGH'
-  if ([...call.assigned.keys()].some((name) => hijacks.test(name))) return 'HIGH'
-  return [nameRisk(call), fileRisk(call), programRisk(call)].reduce(greater)
+  if ([...call.assignments.keys()].some((name) => hijackVariables.test(name))) return 'HIGH'
+  return [nameRisk(call), fileRisk(call), programRisk(call)].reduce(maxRisk)
 }
 
 /** A program that is worked out at run time: by another program, by a pattern of files, or by a variable. */
-function nameRisk({ name, inner }: Call): SecurityRisk {
+function nameRisk({ name, substitutions }: ShellCall): SecurityRisk {
   if (/[*?[\]]/.test(name) && name !== '[' && name !== '[[') return 'HIGH'
-  if (!name.includes(unknown)) return 'LOW'
-  return inner.length > 0 ? 'HIGH' : 'MEDIUM'
+  if (!name.includes(unknownText)) return 'LOW'
+  return substitutions.length > 0 ? 'HIGH' : 'MEDIUM'
 }
 
-function fileRisk({ name, args, writes, reads }: Call): SecurityRisk {
-  if (writes.some((path) => isSystem(path) || isLogin(path))) return 'HIGH'
-  if (writes.some(isOutside) || [...args, ...reads].some(isSecret)) return 'MEDIUM'
-  return /^(?:tee|cp|mv|install|ln)$/.test(name) && args.some(isLogin) ? 'HIGH' : 'LOW'
+function fileRisk({ name, args, writes, reads }: ShellCall): SecurityRisk {
+  if (writes.some((path) => isSystemPath(path) || isLoginFile(path))) return 'HIGH'
+  if (writes.some(isOutsideDirectory) || [...args, ...reads].some(isSecretFile)) return 'MEDIUM'
+  return /^(?:tee|cp|mv|install|ln)$/.test(name) && args.some(isLoginFile) ? 'HIGH' : 'LOW'
 }
 
 /** Who may log in. */
-function isLogin(path: string): boolean {
+function isLoginFile(path: string): boolean {
   return /\.ssh\/authorized_keys$|\.ssh\/rc$/.test(path)
 }
 
-type Test = (call: Call) => boolean
-const answers = new WeakMap<readonly Call[], Map<Test, boolean>>()
+type CallPredicate = (call: ShellCall) => boolean
+const predicateCache = new WeakMap<readonly ShellCall[], Map<CallPredicate, boolean>>()
 
 /** Whether one of these is of some sort; remembered, because the calls of a long pipeline are in front of one another. */
-function has(calls: readonly Call[], test: Test): boolean {
-  const known = answers.get(calls) ?? new Map<Test, boolean>()
-  answers.set(calls, known)
-  const answer = known.get(test) ?? calls.some(test)
-  known.set(test, answer)
-  return answer
+function someCall(calls: readonly ShellCall[], test: CallPredicate): boolean {
+  const cached = predicateCache.get(calls) ?? new Map<CallPredicate, boolean>()
+  predicateCache.set(calls, cached)
+  const result = cached.get(test) ?? calls.some(test)
+  cached.set(test, result)
+  return result
 }
 
 /** Whether a call takes as its program what calls of some sort give it. */
-function runs(call: Call, isSource: Test): boolean {
-  const { name, args, inner, upstream, input } = call
-  if (name.includes(unknown)) return has(inner, isSource)
-  if (/^(?:eval|source|\.)$/.test(name)) return has(inner, isSource) || has(upstream, isSource)
-  if (!interpreters.test(name)) return false
-  const isGiven =
-    args.some((arg) => arg.includes(unknown) || arg.includes('{}')) || (input?.includes(unknown) ?? false)
+function executesOutputOf(call: ShellCall, isSource: CallPredicate): boolean {
+  const { name, args, substitutions, upstream, input } = call
+  if (name.includes(unknownText)) return someCall(substitutions, isSource)
+  if (/^(?:eval|source|\.)$/.test(name)) return someCall(substitutions, isSource) || someCall(upstream, isSource)
+  if (!interpreterPrograms.test(name)) return false
+  const hasUnknownInput =
+    args.some((arg) => arg.includes(unknownText) || arg.includes('{}')) || (input?.includes(unknownText) ?? false)
   if (
-    isGiven &&
-    (isProgram(call) || input !== undefined) &&
-    (has(inner, isSource) || has(upstream, isSource))
+    hasUnknownInput &&
+    (isUnknownProgram(call) || input !== undefined) &&
+    (someCall(substitutions, isSource) || someCall(upstream, isSource))
   )
     return true
-  const isReading = input === undefined && !hasScript(args) && !args.some((arg) => /^-[a-z]*[ce]$/.test(arg))
-  return isReading && has(upstream, isSource)
+  const readsStandardInput = input === undefined && !hasScriptFile(args) && !args.some((arg) => /^-[a-z]*[ce]$/.test(arg))
+  return readsStandardInput && someCall(upstream, isSource)
 }
 
 /** The unknown word is the program itself or its file, not a mere argument of it. */
-function isProgram({ args }: Call): boolean {
+function isUnknownProgram({ args }: ShellCall): boolean {
   const first = args.findIndex((arg) => !arg.startsWith('-'))
-  return args[first]?.includes(unknown) === true || args[first]?.includes('{}') === true
+  return args[first]?.includes(unknownText) === true || args[first]?.includes('{}') === true
 }
 
 /** A file is downloaded, and run later in the same text. */
-function runsDownload(calls: readonly Call[]): boolean {
+function runsDownload(calls: readonly ShellCall[]): boolean {
   const files = new Set<string>()
   for (const call of calls) {
-    const isScript = interpreters.test(call.name) || /^(?:source|\.|chmod)$/.test(call.name)
-    if (files.has(call.name) || (isScript && call.args.some((arg) => files.has(lastPart(arg))))) return true
-    if (isNetwork(call)) for (const file of downloads(call)) files.add(lastPart(file))
-    if (has(call.upstream, isNetwork))
+    const isScript = interpreterPrograms.test(call.name) || /^(?:source|\.|chmod)$/.test(call.name)
+    if (files.has(call.name) || (isScript && call.args.some((arg) => files.has(fileName(arg))))) return true
+    if (isNetwork(call)) for (const file of downloads(call)) files.add(fileName(file))
+    if (someCall(call.upstream, isNetwork))
       for (const file of [...call.writes, ...(call.name === 'tee' ? call.args : [])])
-        files.add(lastPart(file))
+        files.add(fileName(file))
   }
   return false
 }
 
-function downloads({ name, args, writes }: Call): string[] {
+function downloads({ name, args, writes }: ShellCall): string[] {
   const files = [
     ...writes,
     ...args.filter((_, at) => /^(?:-o|--output|--output-document)$/.test(args[at - 1] ?? '')),
@@ -138,7 +138,7 @@ function downloads({ name, args, writes }: Call): string[] {
   return files
 }
 
-function lastPart(path: string): string {
+function fileName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1)
 }
 
@@ -148,20 +148,20 @@ const keyOptions = {
   others: /^(?:-i|-F|--identity)$/,
 }
 
-function givesSecretsAway(call: Call): boolean {
+function leaksSecrets(call: ShellCall): boolean {
   if (!isNetwork(call)) return false
   const options = /^(?:curl|wget)$/.test(call.name) ? keyOptions.web : keyOptions.others
-  const given = call.args.filter((_, at) => !options.test(call.args[at - 1] ?? ''))
-  const isTold = [...given, ...call.reads].flatMap((arg) => [arg, ...arg.split(/[@=:,]/)]).some(isSecret)
-  return isTold || has(call.upstream, readsSecret) || has(call.inner, readsSecret)
+  const uploadArgs = call.args.filter((_, at) => !options.test(call.args[at - 1] ?? ''))
+  const namesSecret = [...uploadArgs, ...call.reads].flatMap((arg) => [arg, ...arg.split(/[@=:,]/)]).some(isSecretFile)
+  return namesSecret || someCall(call.upstream, readsSecret) || someCall(call.substitutions, readsSecret)
 }
 
-function readsSecret({ name, args, reads }: Call): boolean {
+function readsSecret({ name, args, reads }: ShellCall): boolean {
   if (
     name === 'printenv' ||
     name === 'security' ||
     ((name === 'env' || name === 'set' || name === 'export') && args.every((arg) => arg.startsWith('-')))
   )
     return true
-  return [...args, ...reads].some(isSecret)
+  return [...args, ...reads].some(isSecretFile)
 }

@@ -1,13 +1,13 @@
 import type { SecurityRisk } from '@slipway/protocol'
-import { isDisk, isOutside, isSystem, isUnknownWhole, isWhole } from './paths.ts'
-import type { Call } from './script.ts'
+import { isDiskDevice, isOutsideDirectory, isSystemPath, mayBeRoot, isCatastrophicTarget } from './paths.ts'
+import type { ShellCall } from './script.ts'
 
-type Rule = (call: Call) => SecurityRisk
+type Rule = (call: ShellCall) => SecurityRisk
 
-const installers =
+const installSubcommands =
   /^(?:i|install|add|ci|update|upgrade|up|get|sync|remove|uninstall|rm|purge|autoremove|dlx|create|exec|x|publish|link|global|tool|dist-upgrade|full-upgrade|-S\w*|-R\w*|-U\w*)$/
-const remoteGit = /^(?:clone|fetch|pull|ls-remote|remote|submodule|lfs|send-email)$/
-const losingGit: readonly RegExp[] = [
+const remoteGitCommands = /^(?:clone|fetch|pull|ls-remote|remote|submodule|lfs|send-email)$/
+const destructiveGit: readonly RegExp[] = [
   /^reset .*--hard/,
   /^clean .*-\w*[fdx]/,
   /^(?:checkout|restore) (?:.* )?(?:--|\.)(?: |$)/,
@@ -27,68 +27,68 @@ const destructiveCode =
 const reachingCode =
   /\b(?:rmtree|unlink|rmdir|rmSync|removedirs|os\.remove|system|subprocess|child_process|execSync|spawn|popen|urlopen|urllib|requests|http\.client|socket|fetch|axios|fs\.rm|qx)\b|https?:\/\//i
 
-const always =
+const constantRisk =
   (risk: SecurityRisk): Rule =>
   () =>
     risk
-const low = always('LOW')
-const medium = always('MEDIUM')
-const high = always('HIGH')
+const low = constantRisk('LOW')
+const medium = constantRisk('MEDIUM')
+const high = constantRisk('HIGH')
 
 /** Programs that talk to other machines. */
-const network = new Set(
+const networkPrograms = new Set(
   'curl wget aria2c fetch http https xh lynx w3m links nc ncat netcat socat telnet ftp lftp tftp ssh scp sftp rsync rclone sshfs mosh gh glab aws gcloud gsutil az doctl heroku flyctl vercel netlify mail sendmail mutt ngrok cloudflared'.split(
     ' ',
   ),
 )
 
 /** Programs that run a program text. */
-export const interpreters =
+export const interpreterPrograms =
   /^(?:(?:ba|da|z|k|a|fi|c|tc|rba)?sh|pypy\d?|python[\d.]*|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|tsx|php[\d.]*|lua[\d.]*|luajit|osascript|pwsh|tclsh|expect|Rscript)$/
 
 /** Programs that turn what nobody can read into something else. */
-const decoders =
+const decoderPrograms =
   /^(?:base(?:32|58|64)|basenc|xxd|openssl|gpg|uudecode|rev|tr|gunzip|zcat|bzcat|xzcat|unxz|bunzip2)$/
 
-export function isNetwork({ name }: Call): boolean {
-  return network.has(name)
+export function isNetwork({ name }: ShellCall): boolean {
+  return networkPrograms.has(name)
 }
 
-export function isDecoder({ name }: Call): boolean {
-  return decoders.test(name)
+export function isDecoder({ name }: ShellCall): boolean {
+  return decoderPrograms.test(name)
 }
 
 /** What a program does by itself, whatever surrounds it; LOW for programs that nobody has heard of. */
-export function programRisk(call: Call): SecurityRisk {
-  const own = rules.get(call.name) ?? rules.get(call.name.replace(/[\d.]+$/, ''))
-  if (own !== undefined) return own(call)
+export function programRisk(call: ShellCall): SecurityRisk {
+  const rule = rules.get(call.name) ?? rules.get(call.name.replace(/[\d.]+$/, ''))
+  if (rule !== undefined) return rule(call)
   if (call.name.startsWith('mkfs')) return 'HIGH'
-  return interpreters.test(call.name) ? code(call) : 'LOW'
+  return interpreterPrograms.test(call.name) ? codeRisk(call) : 'LOW'
 }
 
 /** Deletes a directory that must not be lost: also a rule of its own. */
-export function isCatastrophe(call: Call): boolean {
+export function isCatastrophe(call: ShellCall): boolean {
   const { name, args } = call
   const targets = args.filter((arg) => !arg.startsWith('-'))
   if (name === 'rm' || name === 'shred' || name === 'srm')
     return (
       args.includes('--no-preserve-root') ||
-      (isRecursive(args) && targets.some((path) => isWhole(path) || isUnknownWhole(path)))
+      (isRecursive(args) && targets.some((path) => isCatastrophicTarget(path) || mayBeRoot(path)))
     )
-  if (name === 'find') return isDeletingFind(call) && isWhole(roots(args)) && !/^\.?$/.test(roots(args))
+  if (name === 'find') return isDeletingFind(call) && isCatastrophicTarget(findRoot(args)) && !/^\.?$/.test(findRoot(args))
   if (name === 'mv')
     return (
-      targets.slice(0, -1).some((path) => isWhole(path) && path !== '*' && path !== '.') ||
+      targets.slice(0, -1).some((path) => isCatastrophicTarget(path) && path !== '*' && path !== '.') ||
       targets.at(-1) === '/dev/null'
     )
-  if (name === 'rsync') return args.some((arg) => arg.startsWith('--del')) && isWhole(targets.at(-1) ?? '')
+  if (name === 'rsync') return args.some((arg) => arg.startsWith('--del')) && isCatastrophicTarget(targets.at(-1) ?? '')
   return false
 }
 
 /** Writes a disk or the memory past the file system: also a rule of its own. */
-export function isRawDisk({ name, args, writes }: Call): boolean {
-  if (writes.some(isDisk) || name.startsWith('mkfs')) return true
-  if (name === 'dd') return args.some((arg) => arg.startsWith('of=') && isDisk(arg.slice(3)))
+export function writesRawDisk({ name, args, writes }: ShellCall): boolean {
+  if (writes.some(isDiskDevice) || name.startsWith('mkfs')) return true
+  if (name === 'dd') return args.some((arg) => arg.startsWith('of=') && isDiskDevice(arg.slice(3)))
   if (
     /^(?:wipefs|blkdiscard|sgdisk|sfdisk|fdisk|cfdisk|parted|badblocks|hdparm|nvme|cryptsetup|mkswap|pvremove|vgremove|lvremove)$/.test(
       name,
@@ -97,7 +97,7 @@ export function isRawDisk({ name, args, writes }: Call): boolean {
     return !args.some((arg) => /^(?:-l|--list|-p|print|--help|--version|status|luksDump|-I|list)$/.test(arg))
   return (
     /^(?:tee|cp|mv|install|shred|truncate|cat)$/.test(name) &&
-    args.some((arg) => isDisk(arg)) &&
+    args.some((arg) => isDiskDevice(arg)) &&
     name !== 'cat'
   )
 }
@@ -106,11 +106,11 @@ function isRecursive(args: readonly string[]): boolean {
   return args.some((arg) => /^-[a-zA-Z]*[rR]/.test(arg) || arg.startsWith('--r'))
 }
 
-function roots(args: readonly string[]): string {
+function findRoot(args: readonly string[]): string {
   return args[0] !== undefined && !args[0].startsWith('-') ? args[0] : ''
 }
 
-function isDeletingFind({ args }: Call): boolean {
+function isDeletingFind({ args }: ShellCall): boolean {
   return (
     args.includes('-delete') ||
     args.some(
@@ -120,18 +120,18 @@ function isDeletingFind({ args }: Call): boolean {
 }
 
 /** For programs that write the files they name. */
-const writing: Rule = ({ args }) => {
+const fileWriterRisk: Rule = ({ args }) => {
   const paths = args.filter((arg) => !arg.startsWith('-'))
   const target = paths.at(-1) ?? ''
-  if (isSystem(target)) return 'HIGH'
-  return isOutside(target) ? 'MEDIUM' : 'LOW'
+  if (isSystemPath(target)) return 'HIGH'
+  return isOutsideDirectory(target) ? 'MEDIUM' : 'LOW'
 }
 
-const git: Rule = ({ args }) => {
+const gitRisk: Rule = ({ args }) => {
   // Options in front of the sub-command are none of its own.
-  let at = 0
-  while (args[at]?.startsWith('-')) at += /^-[cC]$/.test(args[at] ?? '') ? 2 : 1
-  const rest = args.slice(at)
+  let index = 0
+  while (args[index]?.startsWith('-')) index += /^-[cC]$/.test(args[index] ?? '') ? 2 : 1
+  const rest = args.slice(index)
   const [command = ''] = rest
   if (command === 'push') {
     const isForced = rest.some((arg) =>
@@ -141,90 +141,90 @@ const git: Rule = ({ args }) => {
     )
     return isForced ? 'HIGH' : 'MEDIUM'
   }
-  const line = rest.join(' ')
+  const commandLine = rest.join(' ')
   if (
     args
-      .slice(0, at)
+      .slice(0, index)
       .some((arg) => /^core\.(?:sshCommand|fsmonitor|pager|hooksPath)=|^alias\.[^=]*=!/.test(arg))
   )
     return 'HIGH'
-  if (command === 'remote' && /^remote(?: -v| --verbose| show| get-url.*)?$/.test(line)) return 'LOW'
-  if (remoteGit.test(command) || losingGit.some((pattern) => pattern.test(line))) return 'MEDIUM'
+  if (command === 'remote' && /^remote(?: -v| --verbose| show| get-url.*)?$/.test(commandLine)) return 'LOW'
+  if (remoteGitCommands.test(command) || destructiveGit.some((pattern) => pattern.test(commandLine))) return 'MEDIUM'
   return 'LOW'
 }
 
-const installing: Rule = ({ args }) => (args.some((arg) => installers.test(arg)) ? 'MEDIUM' : 'LOW')
+const packageManagerRisk: Rule = ({ args }) => (args.some((arg) => installSubcommands.test(arg)) ? 'MEDIUM' : 'LOW')
 
-const kill: Rule = ({ args }) => {
+const killRisk: Rule = ({ args }) => {
   if (args.length === 1 && /^(?:-l|-L|--list|-0)$/.test(args[0] ?? '')) return 'LOW'
   const pids = args.filter((arg, at) => at > 0 || !arg.startsWith('-'))
   return pids.includes('-1') || pids.includes('1') ? 'HIGH' : 'MEDIUM'
 }
 
-const chmod: Rule = ({ args }) => {
+const chmodRisk: Rule = ({ args }) => {
   const [mode = '', ...paths] = args.filter((arg) => !/^-(?:[RvcfHLP]+|-.*)$/.test(arg))
-  const isWide = /^0?[0-7]?777$|^(?:a|o|ugo)?\+?=?rwx$|^0{1,4}$/.test(mode)
+  const isWorldWritable = /^0?[0-7]?777$|^(?:a|o|ugo)?\+?=?rwx$|^0{1,4}$/.test(mode)
   const isSetId = /^[2-7][0-7]{3}$/.test(mode) || /s/.test(mode)
-  if (isSetId || paths.some((path) => isSystem(path))) return 'HIGH'
-  if (isRecursive(args) && paths.some((path) => isWhole(path) && path !== '.')) return 'HIGH'
-  return isWide || isRecursive(args) || paths.some(isOutside) ? 'MEDIUM' : 'LOW'
+  if (isSetId || paths.some((path) => isSystemPath(path))) return 'HIGH'
+  if (isRecursive(args) && paths.some((path) => isCatastrophicTarget(path) && path !== '.')) return 'HIGH'
+  return isWorldWritable || isRecursive(args) || paths.some(isOutsideDirectory) ? 'MEDIUM' : 'LOW'
 }
 
-const chown: Rule = ({ args }) =>
-  args.some((arg) => isSystem(arg) || (isRecursive(args) && isWhole(arg) && arg !== '.')) ? 'HIGH' : 'MEDIUM'
+const chownRisk: Rule = ({ args }) =>
+  args.some((arg) => isSystemPath(arg) || (isRecursive(args) && isCatastrophicTarget(arg) && arg !== '.')) ? 'HIGH' : 'MEDIUM'
 
-const docker: Rule = ({ args }) => {
-  const line = args.join(' ')
+const dockerRisk: Rule = ({ args }) => {
+  const commandLine = args.join(' ')
   if (
     /--privileged|--pid[= ]host|--cap-add|--security-opt|docker\.sock|(?:-v|--volume|--mount)[= ](?:\S*=)?\/(?::|etc|root|home:)/.test(
-      line,
+      commandLine,
     )
   )
     return 'HIGH'
-  if (/\bprune\b.*(?:-a|--all|--volumes)|volume rm|system prune/.test(line)) return 'HIGH'
+  if (/\bprune\b.*(?:-a|--all|--volumes)|volume rm|system prune/.test(commandLine)) return 'HIGH'
   return /^(?:ps|images|logs|inspect|version|info|stats|top|port|diff|history|compose (?:ps|logs|config))\b/.test(
-    line,
+    commandLine,
   )
     ? 'LOW'
     : 'MEDIUM'
 }
 
-const cloud: Rule = ({ name, args }) => {
-  const line = args.join(' ')
-  if (/\b(?:destroy|delete|delete-\S+|terminate-\S+|rb|purge|uninstall|drain|wipe)\b/.test(line))
+const cloudRisk: Rule = ({ name, args }) => {
+  const commandLine = args.join(' ')
+  if (/\b(?:destroy|delete|delete-\S+|terminate-\S+|rb|purge|uninstall|drain|wipe)\b/.test(commandLine))
     return 'HIGH'
-  if (/\brm\b/.test(line) && /recursive|-r\b/.test(line)) return 'HIGH'
-  if (name === 'terraform' && /-auto-approve/.test(line)) return 'HIGH'
+  if (/\brm\b/.test(commandLine) && /recursive|-r\b/.test(commandLine)) return 'HIGH'
+  if (name === 'terraform' && /-auto-approve/.test(commandLine)) return 'HIGH'
   return /^(?:version|--version|help|--help|fmt|validate|config (?:view|get-contexts|current-context))\b/.test(
-    line,
+    commandLine,
   )
     ? 'LOW'
     : 'MEDIUM'
 }
 
-const sql: Rule = ({ args, input }) =>
+const sqlRisk: Rule = ({ args, input }) =>
   destructiveSql.test(`${args.join(' ')} ${input ?? ''}`) ? 'HIGH' : 'LOW'
 
-const service: Rule = ({ args }) => {
-  const line = args.join(' ')
-  if (/\b(?:poweroff|reboot|halt|kexec|rescue|emergency|isolate|suspend|hibernate)\b/.test(line))
+const serviceRisk: Rule = ({ args }) => {
+  const commandLine = args.join(' ')
+  if (/\b(?:poweroff|reboot|halt|kexec|rescue|emergency|isolate|suspend|hibernate)\b/.test(commandLine))
     return 'HIGH'
   if (
     /\b(?:stop|disable|mask|kill)\b.*(?:firewall|ufw|apparmor|auditd|selinux|fail2ban|iptables|nftables|ssh|rsyslog|falco|clamav)/.test(
-      line,
+      commandLine,
     )
   )
     return 'HIGH'
-  return /^(?:--user )?(?:status|is-active|is-enabled|list-\S+|show|cat)\b/.test(line) ? 'LOW' : 'MEDIUM'
+  return /^(?:--user )?(?:status|is-active|is-enabled|list-\S+|show|cat)\b/.test(commandLine) ? 'LOW' : 'MEDIUM'
 }
 
 /** Listens for a shell, or gives one. */
-const netcat: Rule = ({ args }) =>
+const netcatRisk: Rule = ({ args }) =>
   args.some((arg) => /^(?:-[a-zA-Z]*[ec]|--exec|--sh-exec)$/.test(arg) || /^(?:exec|system):/i.test(arg))
     ? 'HIGH'
     : 'MEDIUM'
 
-const web: Rule = ({ args, writes }) => {
+const httpClientRisk: Rule = ({ args, writes }) => {
   const urls = args.filter(
     (arg, at) =>
       !arg.startsWith('-') &&
@@ -233,19 +233,19 @@ const web: Rule = ({ args, writes }) => {
   const isLocal = (url: string) =>
     /^(?:https?:\/\/)?(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1\])(?:[:/?]|$)/.test(url)
   const outputs = args.filter((_, at) => /^(?:-[oO]|--output(?:-document)?)$/.test(args[at - 1] ?? ''))
-  if ([...outputs, ...writes].some(isSystem)) return 'HIGH'
+  if ([...outputs, ...writes].some(isSystemPath)) return 'HIGH'
   return urls.length > 0 && urls.every(isLocal) ? 'LOW' : 'MEDIUM'
 }
 
 /** A program text on the command line or as the input. */
-const code: Rule = ({ args, input }) => {
-  const given = args.filter((_, at) =>
+const codeRisk: Rule = ({ args, input }) => {
+  const texts = args.filter((_, at) =>
     /^(?:-[a-zA-Z]*[cerpE]|--eval|--print|--execute)$/.test(args[at - 1] ?? ''),
   )
-  return textRisk([...given, input ?? ''].join('\n'))
+  return textRisk([...texts, input ?? ''].join('\n'))
 }
 
-const awk: Rule = ({ args }) => {
+const awkRisk: Rule = ({ args }) => {
   const text = args.join('\n')
   if (textRisk(text) === 'HIGH') return 'HIGH'
   return /\bsystem\s*\(|\|\s*getline|\|\s*"/.test(text) ? 'MEDIUM' : 'LOW'
@@ -256,83 +256,83 @@ function textRisk(text: string): SecurityRisk {
   return reachingCode.test(text) ? 'MEDIUM' : 'LOW'
 }
 
-const firewall: Rule = ({ args }) => {
-  const line = args.join(' ')
-  return /^(?:-t \w+ )?(?:-L|-S|--list|list|status|show)/.test(line) ? 'LOW' : 'HIGH'
+const firewallRisk: Rule = ({ args }) => {
+  const commandLine = args.join(' ')
+  return /^(?:-t \w+ )?(?:-L|-S|--list|list|status|show)/.test(commandLine) ? 'LOW' : 'HIGH'
 }
 
 /** By name; a name with a version behind it is looked up without. */
 const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
-  ...names('rm shred srm', (call) => (isCatastrophe(call) || call.args.some(isSystem) ? 'HIGH' : 'MEDIUM')),
-  ...names('rmdir unlink truncate trash', ({ args }) => (args.some(isSystem) ? 'HIGH' : 'MEDIUM')),
-  ...names('find fd', (call) => (isCatastrophe(call) ? 'HIGH' : isDeletingFind(call) ? 'MEDIUM' : 'LOW')),
-  ...names('mv', (call) => (isCatastrophe(call) || call.args.some(isSystem) ? 'HIGH' : writing(call))),
-  ...names('cp ln install tee mkdir touch patch', writing),
-  ...names('sed', (call) =>
-    call.args.some((arg) => /^-\w*i|^--in-place/.test(arg)) ? writing(call) : 'LOW',
+  ...rulesFor('rm shred srm', (call) => (isCatastrophe(call) || call.args.some(isSystemPath) ? 'HIGH' : 'MEDIUM')),
+  ...rulesFor('rmdir unlink truncate trash', ({ args }) => (args.some(isSystemPath) ? 'HIGH' : 'MEDIUM')),
+  ...rulesFor('find fd', (call) => (isCatastrophe(call) ? 'HIGH' : isDeletingFind(call) ? 'MEDIUM' : 'LOW')),
+  ...rulesFor('mv', (call) => (isCatastrophe(call) || call.args.some(isSystemPath) ? 'HIGH' : fileWriterRisk(call))),
+  ...rulesFor('cp ln install tee mkdir touch patch', fileWriterRisk),
+  ...rulesFor('sed', (call) =>
+    call.args.some((arg) => /^-\w*i|^--in-place/.test(arg)) ? fileWriterRisk(call) : 'LOW',
   ),
-  ...names('dd', (call) =>
-    writing({ ...call, args: call.args.filter((arg) => arg.startsWith('of=')).map((arg) => arg.slice(3)) }),
+  ...rulesFor('dd', (call) =>
+    fileWriterRisk({ ...call, args: call.args.filter((arg) => arg.startsWith('of=')).map((arg) => arg.slice(3)) }),
   ),
-  ...names('tar unzip 7z cpio', ({ args }) =>
-    args.some((arg) => isSystem(arg) || /^-\w*P$|--to-command|checkpoint-action/.test(arg)) ? 'HIGH' : 'LOW',
+  ...rulesFor('tar unzip 7z cpio', ({ args }) =>
+    args.some((arg) => isSystemPath(arg) || /^-\w*P$|--to-command|checkpoint-action/.test(arg)) ? 'HIGH' : 'LOW',
   ),
-  ...names('chmod', chmod),
-  ...names('chown chgrp setfacl chattr', chown),
-  ...names('git', git),
-  ...names('sudo doas su pkexec runuser', medium),
-  ...names('kill pkill killall', kill),
-  ...names('killall5', high),
-  ...names(
+  ...rulesFor('chmod', chmodRisk),
+  ...rulesFor('chown chgrp setfacl chattr', chownRisk),
+  ...rulesFor('git', gitRisk),
+  ...rulesFor('sudo doas su pkexec runuser', medium),
+  ...rulesFor('kill pkill killall', killRisk),
+  ...rulesFor('killall5', high),
+  ...rulesFor(
     'apt apt-get aptitude dnf yum zypper apk pacman brew port snap flatpak pip pipx npm yarn pnpm bun gem cargo go uv poetry pdm conda mamba composer bundle cpan cpanm luarocks opam mix stack cabal nuget dotnet rustup nvm asdf choco winget',
-    installing,
+    packageManagerRisk,
   ),
-  ...names('dpkg rpm', ({ args }) =>
+  ...rulesFor('dpkg rpm', ({ args }) =>
     args.some((arg) => /^-(?:[iUFe]|-install|-erase|-purge|P|r)$/.test(arg)) ? 'MEDIUM' : 'LOW',
   ),
-  ...names('npx bunx uvx', medium),
-  ...names('curl wget aria2c fetch http https xh lynx w3m links', web),
-  ...names('nc ncat netcat socat', netcat),
-  ...names(
+  ...rulesFor('npx bunx uvx', medium),
+  ...rulesFor('curl wget aria2c fetch http https xh lynx w3m links', httpClientRisk),
+  ...rulesFor('nc ncat netcat socat', netcatRisk),
+  ...rulesFor(
     'telnet ftp lftp tftp ssh scp sftp sshfs mosh mail sendmail mutt ngrok cloudflared ssh-copy-id',
     medium,
   ),
-  ...names('rsync', (call) =>
+  ...rulesFor('rsync', (call) =>
     isCatastrophe(call)
       ? 'HIGH'
       : call.args.some((arg) => /^[^/]+:|^rsync:/.test(arg))
         ? 'MEDIUM'
-        : writing(call),
+        : fileWriterRisk(call),
   ),
-  ...names('ping dig nslookup host traceroute whois nmap', medium),
-  ...names('docker podman nerdctl', docker),
-  ...names(
+  ...rulesFor('ping dig nslookup host traceroute whois nmap', medium),
+  ...rulesFor('docker podman nerdctl', dockerRisk),
+  ...rulesFor(
     'kubectl helm terraform tofu aws gcloud gsutil az doctl heroku flyctl vercel netlify gh glab pulumi ansible ansible-playbook rclone',
-    cloud,
+    cloudRisk,
   ),
-  ...names('psql mysql mariadb sqlite3 mongo mongosh redis-cli clickhouse-client cqlsh', sql),
-  ...names('dropdb dropuser', high),
-  ...names('systemctl service launchctl rc-service', service),
-  ...names('shutdown reboot halt poweroff kexec telinit', high),
-  ...names('init', ({ args }) => (/^[06sS]$/.test(args[0] ?? '') ? 'HIGH' : 'LOW')),
-  ...names(
+  ...rulesFor('psql mysql mariadb sqlite3 mongo mongosh redis-cli clickhouse-client cqlsh', sqlRisk),
+  ...rulesFor('dropdb dropuser', high),
+  ...rulesFor('systemctl service launchctl rc-service', serviceRisk),
+  ...rulesFor('shutdown reboot halt poweroff kexec telinit', high),
+  ...rulesFor('init', ({ args }) => (/^[06sS]$/.test(args[0] ?? '') ? 'HIGH' : 'LOW')),
+  ...rulesFor(
     'setenforce csrutil spctl visudo passwd chpasswd useradd adduser usermod userdel deluser groupadd groupmod gpasswd insmod rmmod modprobe setcap',
     high,
   ),
-  ...names('iptables ip6tables nft ufw firewall-cmd', firewall),
-  ...names('sysctl', ({ args }) => (args.some((arg) => arg.includes('=') || arg === '-w') ? 'HIGH' : 'LOW')),
-  ...names('crontab', ({ args }) => (args.includes('-r') ? 'HIGH' : args.includes('-l') ? 'LOW' : 'MEDIUM')),
-  ...names('at batch mount umount swapoff losetup ip ifconfig route hostnamectl timedatectl', medium),
-  ...names('awk gawk mawk nawk', awk),
-  ...names('history', ({ args }) => (args.some((arg) => /^-\w*[cw]/.test(arg)) ? 'MEDIUM' : 'LOW')),
-  ...names('security', high),
-  ...names(
+  ...rulesFor('iptables ip6tables nft ufw firewall-cmd', firewallRisk),
+  ...rulesFor('sysctl', ({ args }) => (args.some((arg) => arg.includes('=') || arg === '-w') ? 'HIGH' : 'LOW')),
+  ...rulesFor('crontab', ({ args }) => (args.includes('-r') ? 'HIGH' : args.includes('-l') ? 'LOW' : 'MEDIUM')),
+  ...rulesFor('at batch mount umount swapoff losetup ip ifconfig route hostnamectl timedatectl', medium),
+  ...rulesFor('awk gawk mawk nawk', awkRisk),
+  ...rulesFor('history', ({ args }) => (args.some((arg) => /^-\w*[cw]/.test(arg)) ? 'MEDIUM' : 'LOW')),
+  ...rulesFor('security', high),
+  ...rulesFor(
     'wipefs blkdiscard sgdisk sfdisk fdisk cfdisk parted badblocks hdparm cryptsetup mkswap pvremove vgremove lvremove',
-    (call) => (isRawDisk(call) ? 'HIGH' : 'LOW'),
+    (call) => (writesRawDisk(call) ? 'HIGH' : 'LOW'),
   ),
-  ...names('echo printf cat ls pwd cd test [ true false :', low),
+  ...rulesFor('echo printf cat ls pwd cd test [ true false :', low),
 ])
 
-function names(list: string, rule: Rule): [string, Rule][] {
+function rulesFor(list: string, rule: Rule): [string, Rule][] {
   return list.split(' ').map((name) => [name, rule])
 }

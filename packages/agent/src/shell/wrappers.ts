@@ -1,5 +1,5 @@
 /** A shell that was given a script's file reads nothing else. */
-export function hasScript(args: readonly string[]): boolean {
+export function hasScriptFile(args: readonly string[]): boolean {
   const isValue = (at: number) => /^(?:[-+][oO]|--rcfile|--init-file)$/.test(args[at - 1] ?? '')
   return !args.includes('-s') && args.some((arg, at) => !/^[-+]/.test(arg) && !isValue(at))
 }
@@ -30,7 +30,7 @@ const wrappers: ReadonlyMap<string, RegExp> = new Map([
   ['unshare', /^$/],
 ])
 /** Those that take a word of their own in front of the program. */
-const wordsBefore: ReadonlyMap<string, number> = new Map([
+const leadingWords: ReadonlyMap<string, number> = new Map([
   ['timeout', 1],
   ['chroot', 1],
   ['chrt', 1],
@@ -39,21 +39,21 @@ const wordsBefore: ReadonlyMap<string, number> = new Map([
 /** The programs, with arguments, that a call's arguments name. */
 export function wrappedPrograms(name: string, args: readonly string[]): string[][] {
   if (name === 'find' || name === 'fd') return findPrograms(args)
-  const valued = wrappers.get(name)
-  if (valued === undefined) return []
+  const optionsWithValue = wrappers.get(name)
+  if (optionsWithValue === undefined) return []
   if (name === 'command' && /^-[vV]/.test(args[0] ?? '')) return []
   let at = 0
-  while (at < args.length && (args[at]?.startsWith('-') || isAssignment(name, args[at]))) {
+  while (at < args.length && (args[at]?.startsWith('-') || isVariableAssignment(name, args[at]))) {
     const option = args[at] ?? ''
-    at += valued.test(option) ? 2 : 1
+    at += optionsWithValue.test(option) ? 2 : 1
     if (option === '--') break
   }
-  at += wordsBefore.get(name) ?? 0
-  while (isAssignment(name, args[at])) at++
+  at += leadingWords.get(name) ?? 0
+  while (isVariableAssignment(name, args[at])) at++
   return at < args.length ? [args.slice(at)] : []
 }
 
-function isAssignment(name: string, arg: string | undefined): boolean {
+function isVariableAssignment(name: string, arg: string | undefined): boolean {
   return (name === 'env' || name === 'sudo' || name === 'doas') && arg !== undefined && /^\w+=/.test(arg)
 }
 

@@ -1,7 +1,7 @@
 import { extensionName } from '@slipway/protocol'
 import { loadSkillFolder } from './directories.ts'
-import { readFrontMatter } from './front-matter.ts'
-import { clean, maxDescription, oneLine } from './skill.ts'
+import { parseFrontMatter } from './front-matter.ts'
+import { normalizeText, maxDescription, toSingleLine } from './skill.ts'
 import { readSmallFile } from './small-file.ts'
 
 const maxFileBytes = 256 * 1024
@@ -13,20 +13,20 @@ export async function describeSkill(
   | { readonly name: string; readonly version: string; readonly description: string }
   | { readonly fault: string }
 > {
-  const { skills, faults } = await loadSkillFolder(directory, 'installed')
+  const { skills, issues } = await loadSkillFolder(directory, 'installed')
   const [skill] = skills
-  if (skill?.file === undefined) return { fault: `cannot be read: ${faults.join('; ')}` }
+  if (skill?.file === undefined) return { fault: `cannot be read: ${issues.join('; ')}` }
   const { name, description = '', file } = skill
   if (!extensionName.safeParse(name).success) return { fault: 'has a name that nothing can be installed by' }
-  return { name, description: oneLine(description, maxDescription), version: await versionOf(file) }
+  return { name, description: toSingleLine(description, maxDescription), version: await readVersion(file) }
 }
 
-async function versionOf(file: string): Promise<string> {
+async function readVersion(file: string): Promise<string> {
   const read = await readSmallFile(file, { maxBytes: maxFileBytes })
-  const matter = read === undefined || 'fault' in read ? undefined : await readFrontMatter(clean(read.text))
+  const matter = read === undefined || 'fault' in read ? undefined : await parseFrontMatter(normalizeText(read.text))
   const { version, metadata } = matter === undefined || 'fault' in matter ? {} : matter.members
-  const inner =
+  const metadataVersion =
     typeof metadata === 'object' && metadata !== null && 'version' in metadata ? metadata.version : undefined
-  const found = version ?? inner
-  return typeof found === 'string' || typeof found === 'number' ? oneLine(String(found), 200) : '1.0.0'
+  const value = version ?? metadataVersion
+  return typeof value === 'string' || typeof value === 'number' ? toSingleLine(String(value), 200) : '1.0.0'
 }

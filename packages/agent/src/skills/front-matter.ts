@@ -8,7 +8,7 @@ export interface FrontMatter {
 }
 
 /** Splits a text into its YAML front matter and the rest. Never throws: what is wrong is a sentence that begins with a verb. */
-export async function readFrontMatter(text: string): Promise<FrontMatter | { readonly fault: string }> {
+export async function parseFrontMatter(text: string): Promise<FrontMatter | { readonly fault: string }> {
   const lines = text.split('\n', 2)
   if (lines.length < 2 || lines[0]?.trimEnd() !== '---') return { members: {}, body: text }
   const start = text.indexOf('\n')
@@ -33,20 +33,20 @@ function closingLine(text: string, start: number): number | undefined {
 type Members = { readonly value: Readonly<Record<string, unknown>> } | { readonly fault: string }
 
 async function readMembers(yaml: string): Promise<Members> {
-  const first = await readYaml(yaml)
-  if (!('fault' in first)) return first
+  const parsed = await parseYaml(yaml)
+  if (!('fault' in parsed)) return parsed
   // Descriptions with an unquoted colon are common, and their meaning is plain.
-  const quoted = await readYaml(
-    yaml.replace(/^(name|description|license|compatibility): +([^'"|>&*!{[\s].*)$/gm, quote),
+  const requoted = await parseYaml(
+    yaml.replace(/^(name|description|license|compatibility): +([^'"|>&*!{[\s].*)$/gm, quoteValue),
   )
-  return 'fault' in quoted ? first : quoted
+  return 'fault' in requoted ? parsed : requoted
 }
 
-function quote(_line: string, name: string, value: string): string {
+function quoteValue(_line: string, name: string, value: string): string {
   return `${name}: ${JSON.stringify(value.trim())}`
 }
 
-async function readYaml(yaml: string): Promise<Members> {
+async function parseYaml(yaml: string): Promise<Members> {
   const { parseDocument } = await import('yaml')
   try {
     const document = parseDocument(yaml, { logLevel: 'silent', uniqueKeys: false })

@@ -9,16 +9,16 @@ import type { LoadedSkills } from './collector.ts'
 import { loadSkills } from './load.ts'
 import { parseSkill } from './parse.ts'
 
-const never = new AbortController().signal
+const neverAborted = new AbortController().signal
 let directory = ''
-let home = ''
+let homeDirectory = ''
 
 beforeEach(async () => {
   const base = await mkdtemp(join(tmpdir(), 'slipway-skills-'))
   directory = join(base, 'work')
-  home = join(base, 'home')
+  homeDirectory = join(base, 'home')
   await mkdir(directory)
-  await mkdir(home)
+  await mkdir(homeDirectory)
   onTestFinished(async () => await rm(base, { recursive: true, force: true }))
 })
 
@@ -27,12 +27,12 @@ async function write(path: string, text: string | Buffer): Promise<void> {
   await writeFile(path, text)
 }
 
-async function load(context: Record<string, unknown> = { load_project_skills: true }): Promise<LoadedSkills> {
+async function loadTestSkills(context: Record<string, unknown> = { load_project_skills: true }): Promise<LoadedSkills> {
   const { agent_context } = agent.parse({ llm: { model: 'scripted/x' }, agent_context: context })
-  return await loadSkills({ directory, home, context: agent_context }, never)
+  return await loadSkills({ directory, homeDirectory, context: agent_context }, neverAborted)
 }
 
-function front(members: string, body = 'Do it.'): string {
+function withFrontMatter(members: string, body = 'Do it.'): string {
   return `---\n${members}\n---\n${body}\n`
 }
 
@@ -40,7 +40,7 @@ test('an AgentSkill is loaded with all that its front matter and its folder say'
   const root = join(directory, '.agents/skills/pdf-tools')
   await write(
     join(root, 'SKILL.md'),
-    front(
+    withFrontMatter(
       [
         'name: pdf-tools',
         'description: >-',
@@ -60,8 +60,8 @@ test('an AgentSkill is loaded with all that its front matter and its folder say'
   await write(join(root, 'scripts/run.sh'), 'true')
   await write(join(root, 'scripts/more/deep.sh'), 'true')
   await write(join(root, 'references/a.md'), 'a')
-  const { skills, faults } = await load()
-  expect(faults).toEqual([])
+  const { skills, issues } = await loadTestSkills()
+  expect(issues).toEqual([])
   expect(skills).toEqual([
     {
       name: 'pdf-tools',
@@ -91,7 +91,7 @@ test('files at the top of the workspace are told in a fixed order, whatever thei
   await write(join(directory, 'Agents.MD'), 'agents')
   await write(join(directory, '.cursorrules'), 'cursor')
   await symlink('Agents.MD', join(directory, 'CLAUDE.md'))
-  const { skills } = await load()
+  const { skills } = await loadTestSkills()
   expect(skills.map(({ name, content }) => [name, content])).toEqual([
     ['agents', 'agents'],
     ['cursorrules', 'cursor'],
@@ -101,15 +101,15 @@ test('files at the top of the workspace are told in a fixed order, whatever thei
 
 test('skills of the older form are single Markdown files, deeper ones in the oldest place only', async () => {
   await write(join(directory, '.openhands/microagents/repo.md'), 'Always.')
-  await write(join(directory, '.openhands/microagents/sub/npm.md'), front('triggers: npm'))
+  await write(join(directory, '.openhands/microagents/sub/npm.md'), withFrontMatter('triggers: npm'))
   await write(join(directory, '.openhands/microagents/README.md'), 'no')
   await write(
     join(directory, '.openhands/skills/loose.md'),
-    front('name: Loose One\ntype: knowledge\ntriggers: [x]'),
+    withFrontMatter('name: Loose One\ntype: knowledge\ntriggers: [x]'),
   )
   await write(join(directory, '.agents/skills/notes/anything.md'), 'no skill')
-  const { skills, faults } = await load()
-  expect(faults).toEqual([])
+  const { skills, issues } = await loadTestSkills()
+  expect(issues).toEqual([])
   expect(skills.map(({ name, keywords }) => [name, keywords])).toEqual([
     ['Loose One', ['x']],
     ['repo', []],
@@ -120,13 +120,13 @@ test('skills of the older form are single Markdown files, deeper ones in the old
 test('the skill of the request goes before that of the project, and that before the user’s; what is disabled is not there', async () => {
   for (const [base, by] of [
     [directory, 'project'],
-    [home, 'user'],
+    [homeDirectory, 'user'],
   ] as const) {
     for (const name of ['a', 'b', 'off']) await write(join(base, `.agents/skills/${name}/SKILL.md`), by)
   }
-  await write(join(home, '.agents/skills/c/SKILL.md'), 'user')
-  await write(join(home, 'AGENTS.md'), 'no root file of a home is read')
-  const { skills } = await load({
+  await write(join(homeDirectory, '.agents/skills/c/SKILL.md'), 'user')
+  await write(join(homeDirectory, 'AGENTS.md'), 'no root file of a home is read')
+  const { skills } = await loadTestSkills({
     skills: [{ name: 'a', content: 'request' }],
     load_project_skills: true,
     load_user_skills: true,
@@ -141,17 +141,17 @@ test('the skill of the request goes before that of the project, and that before 
 
 test('only what the context asks for is loaded', async () => {
   await write(join(directory, 'AGENTS.md'), 'x')
-  await write(join(home, '.agents/skills/a/SKILL.md'), 'x')
-  expect(await load({})).toEqual({ skills: [], faults: [] })
-  expect((await load({ load_user_skills: true })).skills.map(({ name }) => name)).toEqual(['a'])
-  expect(await loadSkills({ directory, home, context: undefined }, never)).toEqual({ skills: [], faults: [] })
-  const [fault] = (await load({ load_public_skills: true })).faults
+  await write(join(homeDirectory, '.agents/skills/a/SKILL.md'), 'x')
+  expect(await loadTestSkills({})).toEqual({ skills: [], faults: [] })
+  expect((await loadTestSkills({ load_user_skills: true })).skills.map(({ name }) => name)).toEqual(['a'])
+  expect(await loadSkills({ directory, homeDirectory, context: undefined }, neverAborted)).toEqual({ skills: [], faults: [] })
+  const [fault] = (await loadTestSkills({ load_public_skills: true })).issues
   expect(fault).toContain('load_public_skills')
 })
 
 test('a workspace that is not there has no skills', async () => {
   directory = join(directory, 'missing')
-  expect(await load()).toEqual({ skills: [], faults: [] })
+  expect(await loadTestSkills()).toEqual({ skills: [], faults: [] })
 })
 
 test.each([
@@ -176,33 +176,33 @@ test.each([
   ['a switch that is a text', 'disable-model-invocation: "yes"', 'not true or false'],
   ['too much of it', `metadata: ${'x'.repeat(40_000)}`, 'more than 32768'],
 ] as const)('front matter with %s is a fault of that file and of no other', async (_what, members, why) => {
-  await write(join(directory, '.agents/skills/bad/SKILL.md'), front(members))
-  await write(join(directory, '.agents/skills/good/SKILL.md'), front('name: good'))
-  const { skills, faults } = await load()
+  await write(join(directory, '.agents/skills/bad/SKILL.md'), withFrontMatter(members))
+  await write(join(directory, '.agents/skills/good/SKILL.md'), withFrontMatter('name: good'))
+  const { skills, issues } = await loadTestSkills()
   expect(skills.map(({ name }) => name)).toEqual(['good'])
-  expect(faults).toHaveLength(1)
-  expect(faults[0]).toMatch(/^\.agents\/skills\/bad\/SKILL\.md: has /)
-  expect(faults[0]).toContain(why)
-  expect(faults[0]).not.toContain('\n')
+  expect(issues).toHaveLength(1)
+  expect(issues[0]).toMatch(/^\.agents\/skills\/bad\/SKILL\.md: has /)
+  expect(issues[0]).toContain(why)
+  expect(issues[0]).not.toContain('\n')
 })
 
 test('front matter that is not closed is a fault, and a member called __proto__ changes nothing', async () => {
   await write(join(directory, '.agents/skills/open/SKILL.md'), '---\nname: open\n')
   await write(
     join(directory, '.agents/skills/proto/SKILL.md'),
-    front('__proto__: {name: evil}\nconstructor: 1\nname: proto'),
+    withFrontMatter('__proto__: {name: evil}\nconstructor: 1\nname: proto'),
   )
-  const { skills, faults } = await load()
+  const { skills, issues } = await loadTestSkills()
   expect(skills.map(({ name }) => name)).toEqual(['proto'])
-  expect(faults[0]).toContain('not closed')
+  expect(issues[0]).toContain('not closed')
   expect(Object.getPrototypeOf({})).toBe(Object.prototype)
 })
 
 test('a description with an unquoted colon is understood, and a long one is cut', async () => {
-  await write(join(directory, '.agents/skills/a/SKILL.md'), front('name: a\ndescription: Use when: always'))
-  await write(join(directory, '.agents/skills/b/SKILL.md'), front(`description: ${'😀'.repeat(2_000)}`))
+  await write(join(directory, '.agents/skills/a/SKILL.md'), withFrontMatter('name: a\ndescription: Use when: always'))
+  await write(join(directory, '.agents/skills/b/SKILL.md'), withFrontMatter(`description: ${'😀'.repeat(2_000)}`))
   await write(join(directory, '.agents/skills/c/SKILL.md'), '# Title\n\nSays what it is.\n')
-  const [a, b, c] = (await load()).skills.map(({ description }) => description ?? '')
+  const [a, b, c] = (await loadTestSkills()).skills.map(({ description }) => description ?? '')
   expect(a).toBe('Use when: always')
   expect([...(b ?? '')]).toHaveLength(1024)
   expect(b?.isWellFormed()).toBe(true)
@@ -210,21 +210,21 @@ test('a description with an unquoted colon is understood, and a long one is cut'
 })
 
 test('a skill in a folder of another name is loaded under its own, with a word about it', async () => {
-  await write(join(directory, '.agents/skills/folder/SKILL.md'), front('name: other'))
-  const { skills, faults } = await load()
+  await write(join(directory, '.agents/skills/folder/SKILL.md'), withFrontMatter('name: other'))
+  const { skills, issues } = await loadTestSkills()
   expect(skills.map(({ name }) => name)).toEqual(['other'])
-  expect(faults[0]).toContain('is named other, but its folder folder')
+  expect(issues[0]).toContain('is named other, but its folder folder')
 })
 
 test('a large file is cut, a binary one and one that is not UTF-8 are refused', async () => {
   await write(join(directory, 'AGENTS.md'), `${'ä'.repeat(200_000)}`)
   await write(join(directory, 'CLAUDE.md'), Buffer.from([0x89, 0x50, 0, 1]))
   await write(join(directory, 'GEMINI.md'), Buffer.from([0xff, 0xfe, 0x41]))
-  const { skills, faults } = await load()
+  const { skills, issues } = await loadTestSkills()
   expect(skills.map(({ name }) => name)).toEqual(['agents'])
   expect(skills[0]?.content.length).toBeLessThan(132_000)
   expect(skills[0]?.content).toMatch(/ä\n\[The rest of this file is left out\.\]$/)
-  expect(faults).toEqual([
+  expect(issues).toEqual([
     'AGENTS.md: is larger than 256 KiB; the rest is left out',
     'CLAUDE.md: is a binary file',
     'GEMINI.md: is not UTF-8 text',
@@ -233,11 +233,11 @@ test('a large file is cut, a binary one and one that is not UTF-8 are refused', 
 
 test('control characters do not get into a skill', async () => {
   await write(join(directory, 'AGENTS.md'), 'a\u001b[31mred\u0007\tb\r\nc\rd')
-  expect((await load()).skills[0]?.content).toBe('a[31mred\tb\nc\nd')
+  expect((await loadTestSkills()).skills[0]?.content).toBe('a[31mred\tb\nc\nd')
 })
 
 test('no link leads out of the workspace, and none leads around in circles', async () => {
-  const outside = join(home, 'secret')
+  const outside = join(homeDirectory, 'secret')
   await write(join(outside, 'SKILL.md'), 'outside')
   await mkdir(join(directory, '.agents/skills/file'), { recursive: true })
   await symlink(join(outside, 'SKILL.md'), join(directory, 'AGENTS.md'))
@@ -248,9 +248,9 @@ test('no link leads out of the workspace, and none leads around in circles', asy
   await symlink('nowhere', join(directory, '.agents/skills/dangling.md'))
   await write(join(directory, '.agents/skills/good/SKILL.md'), 'good')
   await symlink('good', join(directory, '.agents/skills/twice'))
-  const { skills, faults } = await load()
+  const { skills, issues } = await loadTestSkills()
   expect(skills.map(({ name }) => name)).toEqual(['good'])
-  expect(faults).toEqual([
+  expect(issues).toEqual([
     'AGENTS.md: leads out of the workspace',
     '.agents/skills/file/SKILL.md: leads out of the workspace',
     '.agents/skills/folder: leads out of the workspace',
@@ -259,9 +259,9 @@ test('no link leads out of the workspace, and none leads around in circles', asy
 
 test('the skills of a user may be links to wherever the user keeps them', async () => {
   await write(join(directory, 'elsewhere/mine/SKILL.md'), 'mine')
-  await mkdir(join(home, '.agents'))
-  await symlink(join(directory, 'elsewhere'), join(home, '.agents/skills'))
-  expect((await load({ load_user_skills: true })).skills.map(({ name }) => name)).toEqual(['mine'])
+  await mkdir(join(homeDirectory, '.agents'))
+  await symlink(join(directory, 'elsewhere'), join(homeDirectory, '.agents/skills'))
+  expect((await loadTestSkills({ load_user_skills: true })).skills.map(({ name }) => name)).toEqual(['mine'])
 })
 
 test('a pipe, a device and a folder in the place of a file do not hang the load', async () => {
@@ -269,9 +269,9 @@ test('a pipe, a device and a folder in the place of a file do not hang the load'
   await mkdir(join(directory, '.agents/skills/folder/SKILL.md'), { recursive: true })
   execFileSync('mkfifo', [join(directory, '.agents/skills/pipe/SKILL.md'), join(directory, 'AGENTS.md')])
   await symlink('/dev/zero', join(directory, 'CLAUDE.md'))
-  const { skills, faults } = await load()
+  const { skills, issues } = await loadTestSkills()
   expect(skills).toEqual([])
-  expect(faults).toEqual([
+  expect(issues).toEqual([
     'AGENTS.md: is not a file',
     'CLAUDE.md: leads out of the workspace',
     '.agents/skills/folder/SKILL.md: is not a file',
@@ -282,26 +282,26 @@ test('a pipe, a device and a folder in the place of a file do not hang the load'
 test('there are no more than 500 skills and 100 faults, and the rest is said', async () => {
   const skills = Array.from({ length: 499 }, (_, at) => ({ name: `r${at}`, content: '' }))
   for (let at = 0; at < 110; at++)
-    await write(join(directory, `.agents/skills/bad${at}/SKILL.md`), front('name: 1'))
+    await write(join(directory, `.agents/skills/bad${at}/SKILL.md`), withFrontMatter('name: 1'))
   for (const name of ['x', 'y', 'z']) await write(join(directory, `.agents/skills/${name}/SKILL.md`), name)
-  const loaded = await load({ skills, load_project_skills: true })
+  const loaded = await loadTestSkills({ skills, load_project_skills: true })
   expect(loaded.skills).toHaveLength(500)
   expect(loaded.skills.at(-1)?.name).toBe('x')
-  expect(loaded.faults.slice(100)).toEqual([
+  expect(loaded.issues.slice(100)).toEqual([
     '10 more faults are not listed',
     'There are more skills than fit; the first 500 were loaded',
   ])
 })
 
 test('two skills of one name in a request: the first is kept, with a word about it', async () => {
-  const { skills, faults } = await load({
+  const { skills, issues } = await loadTestSkills({
     skills: [
       { name: 'a', content: '1' },
       { name: 'a', content: '2' },
     ],
   })
   expect(skills.map(({ content }) => content)).toEqual(['1'])
-  expect(faults[0]).toContain('two skills of this name')
+  expect(issues[0]).toContain('two skills of this name')
 })
 
 test('an aborted load rejects', async () => {

@@ -1,26 +1,26 @@
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AgentContext, agentContext } from '@slipway/protocol'
-import { Found, type LoadedSkills } from './collector.ts'
-import { loadPlaces, readText } from './directories.ts'
-import { clean, type LoadedSkill, requestedSkill } from './skill.ts'
-import { type Base, list } from './walk.ts'
+import { SkillCollector, type LoadedSkills } from './collector.ts'
+import { loadSkillDirectories, readSkillText } from './directories.ts'
+import { normalizeText, type LoadedSkill, skillFromRequest } from './skill.ts'
+import { type SkillRoot, listFolder } from './walk.ts'
 
 const maxRootEntries = 50_000
 
 /** Files at the top of a workspace that are always told: the name in lower case, and the name of the skill. */
-const rootFiles: Readonly<Record<string, string>> = {
+const rootSkillFiles: Readonly<Record<string, string>> = {
   'agents.md': 'agents',
   '.cursorrules': 'cursorrules',
   'claude.md': 'claude',
   'gemini.md': 'gemini',
 }
 
-export interface LoadOptions {
+export interface LoadSkillsOptions {
   /** The workspace. */
   readonly directory: string
   /** Where the skills of the user are; without it there are none. */
-  readonly home?: string | undefined
+  readonly homeDirectory?: string | undefined
   readonly context: AgentContext | undefined
   readonly additions?: SkillAdditions | undefined
 }
@@ -43,49 +43,49 @@ export interface SkillAdditions {
  * is loaded, wherever it is from. Files are what somebody else wrote: they are bounded (256 KiB each, 500 skills), those of the
  * workspace must be in it, links followed, and a bad one is a fault and nothing else. Rejects only when aborted.
  */
-export async function loadSkills(options: LoadOptions, signal: AbortSignal): Promise<LoadedSkills> {
-  const { directory, home, additions } = options
+export async function loadSkills(options: LoadSkillsOptions, signal: AbortSignal): Promise<LoadedSkills> {
+  const { directory, homeDirectory, additions } = options
   const context = options.context ?? agentContext.parse({})
-  const found = new Found(context.disabled_skills)
+  const collector = new SkillCollector(context.disabled_skills)
   for (const skill of context.skills) {
-    if (found.has(skill.name))
-      found.fault(`${skill.name}: the request has two skills of this name; the first is kept`)
-    found.add(requestedSkill(skill))
+    if (collector.has(skill.name))
+      collector.addIssue(`${skill.name}: the request has two skills of this name; the first is kept`)
+    collector.add(skillFromRequest(skill))
   }
-  for (const skill of additions?.plugins ?? []) found.add(skill)
-  if (context.load_project_skills) await loadProject(directory, found, signal)
-  for (const skill of additions?.installed ?? []) found.add(skill)
-  if (context.load_user_skills && home !== undefined)
-    await loadPlaces({ directory: home, origin: 'user', within: undefined }, found, signal)
-  for (const skill of additions?.others ?? []) found.add(skill)
+  for (const skill of additions?.plugins ?? []) collector.add(skill)
+  if (context.load_project_skills) await loadProjectSkills(directory, collector, signal)
+  for (const skill of additions?.installed ?? []) collector.add(skill)
+  if (context.load_user_skills && homeDirectory !== undefined)
+    await loadSkillDirectories({ directory: homeDirectory, origin: 'user', within: undefined }, collector, signal)
+  for (const skill of additions?.others ?? []) collector.add(skill)
   if (context.load_public_skills && additions?.hasPublic !== true)
-    found.fault('load_public_skills: this server has no catalogue of public skills; none were loaded')
-  return found.all()
+    collector.addIssue('load_public_skills: this server has no catalogue of public skills; none were loaded')
+  return collector.result()
 }
 
-async function loadProject(directory: string, found: Found, signal: AbortSignal): Promise<void> {
+async function loadProjectSkills(directory: string, collector: SkillCollector, signal: AbortSignal): Promise<void> {
   const root = await realpath(directory).catch(() => undefined)
   if (root === undefined) return
-  const base: Base = { directory: root, origin: 'project', within: root }
-  const { files, others } = await list(root, maxRootEntries)
+  const base: SkillRoot = { directory: root, origin: 'project', within: root }
+  const { files, others } = await listFolder(root, maxRootEntries)
   const names = [...files, ...others].sort()
-  for (const [lower, name] of Object.entries(rootFiles)) {
+  for (const [lower, name] of Object.entries(rootSkillFiles)) {
     signal.throwIfAborted()
     const file = names.find((one) => one.toLowerCase() === lower)
-    if (file !== undefined) await loadRootFile(base, { file, name }, found)
+    if (file !== undefined) await loadRootSkill(base, { file, name }, collector)
   }
-  await loadPlaces(base, found, signal)
+  await loadSkillDirectories(base, collector, signal)
 }
 
-async function loadRootFile(
-  base: Base,
+async function loadRootSkill(
+  base: SkillRoot,
   { file, name }: { readonly file: string; readonly name: string },
-  found: Found,
+  collector: SkillCollector,
 ): Promise<void> {
   const path = join(base.directory, file)
-  const content = clean((await readText(base, path, found)) ?? '').trim()
-  if (content === '' || found.hasContent(content)) return
-  found.add({
+  const content = normalizeText((await readSkillText(base, path, collector)) ?? '').trim()
+  if (content === '' || collector.hasContent(content)) return
+  collector.add({
     name,
     content,
     description: undefined,

@@ -1,11 +1,11 @@
-import { readFrontMatter } from './front-matter.ts'
+import { parseFrontMatter } from './front-matter.ts'
 import {
-  bounded,
-  clean,
-  inputsOf,
+  boundedTriggers,
+  normalizeText,
+  parseInputs,
   type LoadedSkill,
   maxDescription,
-  oneLine,
+  toSingleLine,
   type SkillOrigin,
   type SkillResources,
   sortTriggers,
@@ -16,7 +16,7 @@ const agentSkillName = /^[a-z0-9]+(?:-[a-z0-9]+)*$/
 /** What a name of an older form must not hold: it stands between quotes in texts for the model. */
 const badCharacters = /[<>"`\p{Cc}]/u
 
-export interface SkillText {
+export interface SkillSource {
   readonly text: string
   /** The name when the front matter gives none: the folder's, or the file's without its extension. */
   readonly name: string
@@ -33,22 +33,22 @@ export type ParsedSkill =
   | { readonly fault: string }
 
 /** Reads a skill from the text of its file. Never throws: what is wrong is a sentence that begins with a verb. */
-export async function parseSkill(from: SkillText): Promise<ParsedSkill> {
-  const matter = await readFrontMatter(clean(from.text))
+export async function parseSkill(from: SkillSource): Promise<ParsedSkill> {
+  const matter = await parseFrontMatter(normalizeText(from.text))
   if ('fault' in matter) return matter
   const { members, body } = matter
   const name = members.name ?? from.name
-  const fault = nameFault(name, from.isAgentSkill)
+  const fault = nameIssue(name, from.isAgentSkill)
   if (typeof name !== 'string' || fault !== undefined) return { fault: fault ?? '' }
-  const read = readMembers(members, name)
-  if ('fault' in read) return read
-  const description = read.description ?? (from.isAgentSkill ? firstSentence(body) : undefined)
+  const fields = readFields(members, name)
+  if ('fault' in fields) return fields
+  const description = fields.description ?? (from.isAgentSkill ? firstSentence(body) : undefined)
   const { isAgentSkill, origin, source, file, resources } = from
   const skill: LoadedSkill = {
-    ...read,
+    ...fields,
     name,
     content: body.trim(),
-    description: description === undefined ? undefined : oneLine(description, maxDescription),
+    description: description === undefined ? undefined : toSingleLine(description, maxDescription),
     isAgentSkill,
     origin,
     source,
@@ -59,57 +59,57 @@ export async function parseSkill(from: SkillText): Promise<ParsedSkill> {
   return { skill, warning: `is named ${name}, but its folder ${from.name}; it is loaded as ${name}` }
 }
 
-function nameFault(name: unknown, isAgentSkill: boolean): string | undefined {
-  if (typeof name !== 'string' || name.trim() === '') return 'has a name that is no text'
-  if (name.length > maxName) return `has a name of more than ${maxName} characters`
-  if (isAgentSkill && !agentSkillName.test(name))
+function nameIssue(value: unknown, isAgentSkill: boolean): string | undefined {
+  if (typeof value !== 'string' || value.trim() === '') return 'has a name that is no text'
+  if (value.length > maxName) return `has a name of more than ${maxName} characters`
+  if (isAgentSkill && !agentSkillName.test(value))
     return 'has a name that is not lower-case words with single hyphens between them'
-  return badCharacters.test(name) ? 'has a name with characters that are not allowed in it' : undefined
+  return badCharacters.test(value) ? 'has a name with characters that are not allowed in it' : undefined
 }
 
-type Read = Pick<
+type FrontMatterFields = Pick<
   LoadedSkill,
   'description' | 'keywords' | 'commands' | 'paths' | 'inputs' | 'allowedTools' | 'isModelInvocable'
 >
 
-function readMembers(
+function readFields(
   members: Readonly<Record<string, unknown>>,
   name: string,
-): Read | { readonly fault: string } {
+): FrontMatterFields | { readonly fault: string } {
   const { description = null, triggers, paths } = members
   if (description !== null && typeof description !== 'string')
     return { fault: 'has a description that is no text' }
-  const words = textsOf(triggers)
+  const words = stringList(triggers)
   if (words === undefined) return { fault: 'has triggers that are no list of texts' }
-  const patterns = textsOf(paths)
+  const patterns = stringList(paths)
   if (patterns === undefined) return { fault: 'has paths that are no list of texts' }
-  const inputs = inputsOf(members.inputs)
+  const inputs = parseInputs(members.inputs)
   if (inputs === undefined) return { fault: 'has inputs that are no list of names and descriptions' }
-  const isBarred = members['disable-model-invocation'] ?? members.disable_model_invocation ?? false
-  if (typeof isBarred !== 'boolean')
+  const isInvocationDisabled = members['disable-model-invocation'] ?? members.disable_model_invocation ?? false
+  if (typeof isInvocationDisabled !== 'boolean')
     return { fault: 'has a disable-model-invocation that is not true or false' }
   return {
     description: description ?? undefined,
     // What takes inputs is started by hand.
     ...sortTriggers(words, inputs.length > 0 ? [name] : []),
-    paths: bounded(patterns),
+    paths: boundedTriggers(patterns),
     inputs,
-    allowedTools: toolsOf(members['allowed-tools'] ?? members.allowed_tools),
-    isModelInvocable: !isBarred,
+    allowedTools: parseAllowedTools(members['allowed-tools'] ?? members.allowed_tools),
+    isModelInvocable: !isInvocationDisabled,
   }
 }
 
 /** A list of texts, or one text alone; undefined when it is neither. */
-function textsOf(value: unknown): string[] | undefined {
+function stringList(value: unknown): string[] | undefined {
   if (value === undefined || value === null) return []
   const list: readonly unknown[] = Array.isArray(value) ? value : [value]
   return list.every((item) => typeof item === 'string') ? [...list] : undefined
 }
 
 /** `Read Bash(git:*)` or a list. It is advice, so what is neither is passed over. */
-function toolsOf(value: unknown): string[] {
-  const list = typeof value === 'string' ? (value.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? []) : textsOf(value)
-  return bounded((list ?? []).map((tool) => oneLine(tool, 100)))
+function parseAllowedTools(value: unknown): string[] {
+  const list = typeof value === 'string' ? (value.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? []) : stringList(value)
+  return boundedTriggers((list ?? []).map((tool) => toSingleLine(tool, 100)))
 }
 
 function firstSentence(body: string): string | undefined {

@@ -5,44 +5,44 @@ const maxStars = 8
 const maxPathLength = 512
 
 /** Letters, digits and underscores of scripts that put spaces between words: two in a row are of one word. */
-const joined =
+const wordCharacter =
   /[[\p{L}\p{M}\p{N}_]--[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]]/v
 
 /** Says whether a text holds something. */
-export type Pattern = (text: string) => boolean
+export type TextMatcher = (text: string) => boolean
 
 /** A keyword as a whole word (or words, with any white space between them), in any case. */
-export function keywordPattern(keyword: string): Pattern {
+export function keywordPattern(keyword: string): TextMatcher {
   const words = keyword.split(/\s+/).map((word) => RegExp.escape(word))
   const pattern = new RegExp(words.join('\\s+'), 'giu')
   return (text) => {
     pattern.lastIndex = 0
     for (let found = pattern.exec(text); found !== null; found = pattern.exec(text)) {
-      if (isWhole(text, found.index, pattern.lastIndex)) return true
+      if (isWholeWord(text, found.index, pattern.lastIndex)) return true
       // The next one may begin inside of this one.
-      pattern.lastIndex = found.index + pointAt(text, found.index).length
+      pattern.lastIndex = found.index + characterAt(text, found.index).length
     }
     return false
   }
 }
 
 /** Whether no word goes on over either end of a part of a text. */
-function isWhole(text: string, start: number, end: number): boolean {
-  const isJoined = (at: number) => joined.test(pointBefore(text, at)) && joined.test(pointAt(text, at))
-  return !isJoined(start) && !isJoined(end)
+function isWholeWord(text: string, start: number, end: number): boolean {
+  const isInsideWord = (at: number) => wordCharacter.test(characterBefore(text, at)) && wordCharacter.test(characterAt(text, at))
+  return !isInsideWord(start) && !isInsideWord(end)
 }
 
-function pointAt(text: string, at: number): string {
+function characterAt(text: string, at: number): string {
   const point = text.codePointAt(at)
   return point === undefined ? '' : String.fromCodePoint(point)
 }
 
-function pointBefore(text: string, at: number): string {
+function characterBefore(text: string, at: number): string {
   return [...text.slice(Math.max(0, at - 2), at)].at(-1) ?? ''
 }
 
 /** `/name` on its own (with white space or nothing around it), in any case: anywhere, or at the start. */
-export function commandPattern(command: string, where: 'anywhere' | 'start' = 'anywhere'): Pattern {
+export function commandPattern(command: string, where: 'anywhere' | 'start' = 'anywhere'): TextMatcher {
   const before = where === 'start' ? '^\\s*' : '(?<!\\S)'
   const pattern = new RegExp(`${before}${RegExp.escape(command)}(?!\\S)`, 'iu')
   return (text) => pattern.test(text)
@@ -66,8 +66,8 @@ export class Glob {
     const rooted = glob.slice(0, maxGlobLength).replace(/^\.?\//, '')
     const whole = rooted.endsWith('/') ? `${rooted}**` : rooted
     this.#isName = !glob.includes('/')
-    this.#alternatives = expand(whole)
-      .map(tokens)
+    this.#alternatives = expandBraces(whole)
+      .map(parseTokens)
       .filter((glob) => glob.filter(({ kind }) => kind !== 'one').length <= maxStars)
   }
 
@@ -85,29 +85,29 @@ export class Glob {
 }
 
 /** Without braces: every combination of what they hold, the first 16. Braces inside braces are taken as they stand. */
-function expand(glob: string): string[] {
+function expandBraces(glob: string): string[] {
   const expanded: string[] = []
-  const waiting = [glob]
-  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+  const queue = [glob]
+  for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
     const braces = /\{([^{}]*,[^{}]*)\}/.exec(next)
     if (braces === null) expanded.push(next)
-    else if (expanded.length + waiting.length < maxAlternatives) {
+    else if (expanded.length + queue.length < maxAlternatives) {
       const [before, after] = [next.slice(0, braces.index), next.slice(braces.index + braces[0].length)]
-      waiting.unshift(...(braces[1] ?? '').split(',').map((part) => before + part + after))
+      queue.unshift(...(braces[1] ?? '').split(',').map((part) => before + part + after))
     }
   }
   return expanded.slice(0, maxAlternatives)
 }
 
-function tokens(glob: string): Token[] {
+function parseTokens(glob: string): Token[] {
   return [...glob.matchAll(/\*\*\/|\*+|\[[^\]]+\]|[\s\S]/gu)].map(([part]): Token => {
     if (part === '**/') return { kind: 'folders' }
     if (part.startsWith('*')) return { kind: part.length > 1 ? 'all' : 'star' }
-    return { kind: 'one', fits: oneOf(part) }
+    return { kind: 'one', fits: characterMatcher(part) }
   })
 }
 
-function oneOf(part: string): (character: string) => boolean {
+function characterMatcher(part: string): (character: string) => boolean {
   if (part === '?') return (character) => character !== '/'
   if (part.length < 3 || !part.startsWith('[')) return (character) => character === part
   const isNegated = /^\[[!^]./u.test(part)
@@ -116,35 +116,35 @@ function oneOf(part: string): (character: string) => boolean {
     character !== '/' &&
     isNegated !==
       ranges.some(
-        ([one, from = one, to = one]) => points(from) <= points(character) && points(character) <= points(to),
+        ([one, from = one, to = one]) => codePoint(from) <= codePoint(character) && codePoint(character) <= codePoint(to),
       )
 }
 
-function points(character: string): number {
+function codePoint(character: string): number {
   return character.codePointAt(0) ?? 0
 }
 
 /** Follows all ways through the glob at once, one character after another. */
 function matchTokens(glob: readonly Token[], text: readonly string[]): boolean {
-  let active = reach(glob, new Set([0]), true)
+  let states = expandStates(glob, new Set([0]), true)
   for (const character of text) {
     const next = new Set<number>()
-    for (const at of active) {
+    for (const at of states) {
       const token = glob[at]
       if (token?.kind === 'one') {
         if (token.fits(character)) next.add(at + 1)
       } else if (token !== undefined && (token.kind !== 'star' || character !== '/')) next.add(at)
     }
-    active = reach(glob, next, character === '/')
+    states = expandStates(glob, next, character === '/')
   }
-  return active.has(glob.length)
+  return states.has(glob.length)
 }
 
 /** Adds the places behind what may stand for nothing. */
-function reach(glob: readonly Token[], places: Set<number>, isSegmentStart: boolean): Set<number> {
-  for (const at of places) {
+function expandStates(glob: readonly Token[], states: Set<number>, isSegmentStart: boolean): Set<number> {
+  for (const at of states) {
     const kind = glob[at]?.kind
-    if (kind === 'star' || kind === 'all' || (kind === 'folders' && isSegmentStart)) places.add(at + 1)
+    if (kind === 'star' || kind === 'all' || (kind === 'folders' && isSegmentStart)) states.add(at + 1)
   }
-  return places
+  return states
 }

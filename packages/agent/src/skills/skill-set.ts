@@ -1,18 +1,18 @@
 import { dirname, isAbsolute, relative, sep } from 'node:path'
 import type { TextContent } from '@slipway/protocol'
-import { text } from '../tools/core/tool.ts'
-import { commandPattern, Glob, keywordPattern, type Pattern } from './patterns.ts'
-import { cut, isAlwaysOn, type LoadedSkill } from './skill.ts'
+import { textBlock } from '../tools/core/tool.ts'
+import { commandPattern, Glob, keywordPattern, type TextMatcher } from './patterns.ts'
+import { ellipsize, isAlwaysOn, type LoadedSkill } from './skill.ts'
 
 /** Triggers are looked for in this much of a message. */
 const maxMessage = 50_000
 /** Characters of all that one message or file brings in; a skill that does not fit waits for the next time. */
-const maxActivated = 200_000
+const maxActivatedChars = 200_000
 const maxTriggers = 2_000
 const maxAlternatives = 500
 
 /** What is told from the beginning. */
-export interface Section {
+export interface SkillSection {
   readonly name: string
   /** Where it is from, for the model. */
   readonly source: string
@@ -20,7 +20,7 @@ export interface Section {
 }
 
 /** What the model knows of, without its content. */
-export interface ListedSkill {
+export interface SkillSummary {
   readonly name: string
   readonly description: string | undefined
   /** Absolute path of the file with the instructions. */
@@ -35,7 +35,7 @@ export interface Activation {
 
 interface Trigger {
   readonly skill: LoadedSkill
-  readonly pattern: Pattern
+  readonly pattern: TextMatcher
   /** For the model: why the skill is there. */
   readonly reason: string
   /** Started by hand: each time, also when it was told before. */
@@ -43,7 +43,7 @@ interface Trigger {
 }
 
 /** The skills of one conversation: which are told when. Pure: the same questions have the same answers. */
-export class Skills {
+export class SkillSet {
   readonly #skills: ReadonlyMap<string, LoadedSkill>
   readonly #directory: string
   readonly #triggers: readonly Trigger[]
@@ -56,8 +56,8 @@ export class Skills {
     this.#skills = byName
     this.#directory = directory
     const kept = [...byName.values()]
-    this.#triggers = kept.flatMap(triggersOf).slice(0, maxTriggers)
-    this.#globs = globsOf(kept)
+    this.#triggers = kept.flatMap(createTriggers).slice(0, maxTriggers)
+    this.#globs = collectGlobs(kept)
   }
 
   get names(): readonly string[] {
@@ -65,7 +65,7 @@ export class Skills {
   }
 
   /** Paths that the agent has to be able to read, in the workspace or not: folders of AgentSkills, files of the others. */
-  get readable(): readonly string[] {
+  get readablePaths(): readonly string[] {
     return [...this.#skills.values()].flatMap(({ isAgentSkill, file }) => {
       if (file === undefined) return []
       return [isAgentSkill ? dirname(file) : file]
@@ -77,14 +77,14 @@ export class Skills {
     return this.#skills.get(name)?.content
   }
 
-  alwaysOn(): readonly Section[] {
+  alwaysOnSections(): readonly SkillSection[] {
     return [...this.#skills.values()]
       .filter(isAlwaysOn)
       .map(({ name, source, content }) => ({ name, source: source ?? name, text: content }))
   }
 
   /** The others, without those that only users may call. */
-  listed(): readonly ListedSkill[] {
+  summaries(): readonly SkillSummary[] {
     return [...this.#skills.values()]
       .filter((skill) => !isAlwaysOn(skill) && skill.isModelInvocable)
       .map(({ name, description, file }) => ({ name, description, file }))
@@ -95,32 +95,32 @@ export class Skills {
    * of theirs on its own, or by `/name` at the message's beginning. A skill without triggers and without a file, which the
    * model cannot read, is called by its name as well.
    */
-  activate(message: string, already: ReadonlySet<string>): Activation {
+  activate(message: string, activeNames: ReadonlySet<string>): Activation {
     const searched = message.slice(0, maxMessage)
     const reasons = new Map<LoadedSkill, string>()
     for (const { skill, pattern, reason, isCommand } of this.#triggers) {
-      if (reasons.has(skill) || (!isCommand && already.has(skill.name))) continue
+      if (reasons.has(skill) || (!isCommand && activeNames.has(skill.name))) continue
       if (pattern(searched)) reasons.set(skill, reason)
     }
-    return activation(reasons)
+    return createActivation(reasons)
   }
 
   /** The rules for a file, by its path (absolute, or relative to the workspace), that were not told `already`. */
-  forPath(path: string, already: ReadonlySet<string>): Activation {
+  activateForPath(path: string, activeNames: ReadonlySet<string>): Activation {
     const inside = isAbsolute(path) ? relative(this.#directory, path) : path.replace(/^\.\//, '')
-    if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`)) return activation(new Map())
+    if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`)) return createActivation(new Map())
     const slashed = inside.replaceAll(sep, '/')
     const reasons = new Map<LoadedSkill, string>()
     for (const { skill, glob } of this.#globs) {
-      if (already.has(skill.name) || reasons.has(skill)) continue
+      if (activeNames.has(skill.name) || reasons.has(skill)) continue
       if (glob.matches(slashed)) reasons.set(skill, `it is about files such as ${slashed}`)
     }
-    return activation(reasons)
+    return createActivation(reasons)
   }
 }
 
 /** As many as can be matched without anybody waiting. */
-function globsOf(skills: readonly LoadedSkill[]): { skill: LoadedSkill; glob: Glob }[] {
+function collectGlobs(skills: readonly LoadedSkill[]): { skill: LoadedSkill; glob: Glob }[] {
   const globs: { skill: LoadedSkill; glob: Glob }[] = []
   let alternatives = 0
   for (const skill of skills) {
@@ -134,15 +134,15 @@ function globsOf(skills: readonly LoadedSkill[]): { skill: LoadedSkill; glob: Gl
   return globs
 }
 
-function triggersOf(skill: LoadedSkill): Trigger[] {
+function createTriggers(skill: LoadedSkill): Trigger[] {
   if (isAlwaysOn(skill)) return []
   const { name, keywords, commands, paths, file, isModelInvocable } = skill
-  const isOutOfReach = file === undefined && isModelInvocable
-  const isNamed = isOutOfReach && keywords.length + commands.length + paths.length === 0
+  const isUnreadable = file === undefined && isModelInvocable
+  const matchesName = isUnreadable && keywords.length + commands.length + paths.length === 0
   return [
-    ...commands.map((command) => byCommand(skill, command)),
-    { ...byCommand(skill, `/${name}`), pattern: commandPattern(`/${name}`, 'start') },
-    ...[...keywords, ...(isNamed ? [name] : [])].map((word) => ({
+    ...commands.map((command) => commandTrigger(skill, command)),
+    { ...commandTrigger(skill, `/${name}`), pattern: commandPattern(`/${name}`, 'start') },
+    ...[...keywords, ...(matchesName ? [name] : [])].map((word) => ({
       skill,
       pattern: keywordPattern(word),
       reason: `the message mentions "${word}"`,
@@ -151,40 +151,40 @@ function triggersOf(skill: LoadedSkill): Trigger[] {
   ]
 }
 
-function byCommand(skill: LoadedSkill, command: string): Trigger {
+function commandTrigger(skill: LoadedSkill, command: string): Trigger {
   return { skill, pattern: commandPattern(command), reason: `the user wrote ${command}`, isCommand: true }
 }
 
-function activation(reasons: ReadonlyMap<LoadedSkill, string>): Activation {
+function createActivation(reasons: ReadonlyMap<LoadedSkill, string>): Activation {
   const names: string[] = []
   const content: TextContent[] = []
-  let room = maxActivated
+  let remainingChars = maxActivatedChars
   for (const [skill, reason] of reasons) {
-    if (content.length > 0 && skill.content.length > room) continue
+    if (content.length > 0 && skill.content.length > remainingChars) continue
     names.push(skill.name)
-    content.push(text(told(skill, reason)))
-    room -= skill.content.length
+    content.push(textBlock(activationText(skill, reason)))
+    remainingChars -= skill.content.length
   }
   return { names, content }
 }
 
-function told(skill: LoadedSkill, reason: string): string {
+function activationText(skill: LoadedSkill, reason: string): string {
   const { name, content, inputs, file, isAgentSkill, allowedTools } = skill
-  const parts = [
+  const paragraphs = [
     `The skill "${name}" applies here, because ${reason}. Follow it as far as it fits what the user wants.`,
-    `<skill name="${name}">\n${cut(content, maxActivated)}\n</skill>`,
+    `<skill name="${name}">\n${ellipsize(content, maxActivatedChars)}\n</skill>`,
   ]
   if (inputs.length > 0) {
     const list = inputs.map((input) => `- ${input.name}: ${input.description}`)
-    parts.push(`It needs the following; ask the user for what the message does not say:\n${list.join('\n')}`)
+    paragraphs.push(`It needs the following; ask the user for what the message does not say:\n${list.join('\n')}`)
   }
   if (allowedTools.length > 0)
-    parts.push(`It is meant to be followed with these tools: ${allowedTools.join(', ')}`)
-  if (isAgentSkill && file !== undefined) parts.push(folderOf(skill, dirname(file)))
-  return parts.join('\n\n')
+    paragraphs.push(`It is meant to be followed with these tools: ${allowedTools.join(', ')}`)
+  if (isAgentSkill && file !== undefined) paragraphs.push(folderText(skill, dirname(file)))
+  return paragraphs.join('\n\n')
 }
 
-function folderOf({ resources }: LoadedSkill, folder: string): string {
+function folderText({ resources }: LoadedSkill, folder: string): string {
   const files = [
     ...(resources?.scripts ?? []),
     ...(resources?.references ?? []),

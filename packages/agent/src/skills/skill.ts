@@ -62,18 +62,18 @@ export function isAlwaysOn(skill: LoadedSkill): boolean {
 }
 
 /** A skill that a request brought along. It has no file: what a client calls its source is a place on the client's side. */
-export function requestedSkill(skill: Skill): LoadedSkill {
+export function skillFromRequest(skill: Skill): LoadedSkill {
   const { trigger } = skill
   return {
     name: skill.name,
-    content: clean(skill.content),
-    description: skill.description === undefined ? undefined : oneLine(skill.description, maxDescription),
+    content: normalizeText(skill.content),
+    description: skill.description === undefined ? undefined : toSingleLine(skill.description, maxDescription),
     ...sortTriggers(
       trigger?.type === 'keyword' ? trigger.keywords : [],
       trigger?.type === 'task' ? trigger.triggers : [],
     ),
-    paths: trigger?.type === 'path' ? bounded(trigger.paths) : [],
-    inputs: inputsOf(skill.inputs) ?? [],
+    paths: trigger?.type === 'path' ? boundedTriggers(trigger.paths) : [],
+    inputs: parseInputs(skill.inputs) ?? [],
     allowedTools: [],
     isAgentSkill: skill.is_agentskills_format,
     isModelInvocable: !skill.disable_model_invocation,
@@ -89,8 +89,8 @@ export function sortTriggers(
   keywords: readonly string[],
   commands: readonly string[],
 ): Pick<LoadedSkill, 'keywords' | 'commands'> {
-  const words = bounded(keywords)
-  const slashed = bounded(commands).map((name) => (name.startsWith('/') ? name : `/${name}`))
+  const words = boundedTriggers(keywords)
+  const slashed = boundedTriggers(commands).map((name) => (name.startsWith('/') ? name : `/${name}`))
   return {
     keywords: words.filter((word) => !word.startsWith('/')),
     commands: [...new Set([...words.filter((word) => word.startsWith('/')), ...slashed])],
@@ -98,15 +98,15 @@ export function sortTriggers(
 }
 
 /** Without what is blank or too long, and without repeats; the first 64. */
-export function bounded(triggers: readonly string[]): string[] {
-  const kept = triggers.map((trigger) => trigger.trim())
-  return [...new Set(kept)]
+export function boundedTriggers(triggers: readonly string[]): string[] {
+  const trimmed = triggers.map((trigger) => trigger.trim())
+  return [...new Set(trimmed)]
     .filter((trigger) => trigger !== '' && trigger.length <= maxTriggerLength)
     .slice(0, maxTriggers)
 }
 
 /** Inputs as front matter or a request lists them; undefined when it is no such list. */
-export function inputsOf(value: unknown): SkillInput[] | undefined {
+export function parseInputs(value: unknown): SkillInput[] | undefined {
   if (value === undefined || value === null) return []
   if (!Array.isArray(value)) return undefined
   const inputs: SkillInput[] = []
@@ -115,26 +115,26 @@ export function inputsOf(value: unknown): SkillInput[] | undefined {
     const { name } = item
     const description = ('description' in item ? item.description : undefined) ?? ''
     if (typeof name !== 'string' || typeof description !== 'string') return undefined
-    inputs.push({ name: oneLine(name, maxTriggerLength), description: oneLine(description, maxDescription) })
+    inputs.push({ name: toSingleLine(name, maxTriggerLength), description: toSingleLine(description, maxDescription) })
   }
   return inputs
 }
 
-const controls = /[\p{Cc}--[\t\n]]/gv
+const controlCharacters = /[\p{Cc}--[\t\n]]/gv
 
 /** With line feeds alone between lines, and without other control characters than tabs. */
-export function clean(text: string): string {
-  return text.replaceAll('\r\n', '\n').replaceAll('\r', '\n').replace(controls, '')
+export function normalizeText(text: string): string {
+  return text.replaceAll('\r\n', '\n').replaceAll('\r', '\n').replace(controlCharacters, '')
 }
 
 /** On one line, of at most `max` characters; a longer text ends in an ellipsis. */
-export function oneLine(text: string, max: number): string {
-  return cut(clean(text).replace(/\s+/g, ' ').trim(), max)
+export function toSingleLine(text: string, max: number): string {
+  return ellipsize(normalizeText(text).replace(/\s+/g, ' ').trim(), max)
 }
 
 /** At most `max` characters, counted as code points; a longer text ends in an ellipsis. */
-export function cut(text: string, max: number): string {
+export function ellipsize(text: string, max: number): string {
   if (text.length <= max) return text
-  const kept = [...text.slice(0, 2 * max)]
-  return kept.length <= max && text.length <= 2 * max ? text : `${kept.slice(0, max - 1).join('')}…`
+  const characters = [...text.slice(0, 2 * max)]
+  return characters.length <= max && text.length <= 2 * max ? text : `${characters.slice(0, max - 1).join('')}…`
 }

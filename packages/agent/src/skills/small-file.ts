@@ -4,7 +4,7 @@ import { sep } from 'node:path'
 
 export interface SmallFile {
   readonly text: string
-  readonly isCut: boolean
+  readonly isTruncated: boolean
   /** Absolute, without symbolic links. */
   readonly path: string
 }
@@ -31,18 +31,18 @@ export async function readSmallFile(
     await using file = await open(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
     if (!(await file.stat()).isFile()) return { fault: 'is not a file' }
     const bytes = await readAtMost(file, maxBytes + 1)
-    const isCut = bytes.length > maxBytes
-    const kept = bytes.subarray(0, maxBytes)
-    if (kept.includes(0)) return { fault: 'is a binary file' }
+    const isTruncated = bytes.length > maxBytes
+    const content = bytes.subarray(0, maxBytes)
+    if (content.includes(0)) return { fault: 'is a binary file' }
     return {
-      text: new TextDecoder('utf-8', { fatal: true }).decode(kept, { stream: isCut }),
-      isCut,
+      text: new TextDecoder('utf-8', { fatal: true }).decode(content, { stream: isTruncated }),
+      isTruncated,
       path: real,
     }
   } catch (error) {
-    if (error instanceof TypeError && codeOf(error) === 'ERR_ENCODING_INVALID_ENCODED_DATA')
+    if (error instanceof TypeError && errorCode(error) === 'ERR_ENCODING_INVALID_ENCODED_DATA')
       return { fault: 'is not UTF-8 text' }
-    const code = codeOf(error)
+    const code = errorCode(error)
     return code === 'ENOENT' || code === 'ENOTDIR' ? undefined : { fault: `cannot be read (${code})` }
   }
 }
@@ -53,7 +53,7 @@ export function isWithin(path: string, directory: string): boolean {
 }
 
 /** The code of a system error, `unknown` for any other. */
-export function codeOf(error: unknown): string {
+export function errorCode(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
 }
 

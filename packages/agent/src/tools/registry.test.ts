@@ -3,16 +3,16 @@ import { join } from 'node:path'
 import { Problem, toolDefinition, toolDefinitions, toolName } from '@slipway/protocol'
 import { beforeEach, expect, test } from 'vitest'
 import type { Tool } from './core/tool.ts'
-import { findTool, openTools, registry, toolNames, usableTools } from './registry.ts'
-import { Temporary } from './testing/fixtures.ts'
+import { findTool, openTools, registry, toolNames, availableToolNames } from './registry.ts'
+import { ToolFixtures } from './testing/fixtures.ts'
 
-let place: Temporary
+let fixtures: ToolFixtures
 beforeEach(async () => {
-  place = await Temporary.open()
-  return () => place[Symbol.asyncDispose]()
+  fixtures = await ToolFixtures.open()
+  return () => fixtures[Symbol.asyncDispose]()
 })
 
-const specs = (...names: readonly string[]) => names.map((name) => ({ name, params: {} }))
+const toolSpecs = (...names: readonly string[]) => names.map((name) => ({ name, params: {} }))
 const defaults = ['FinishTool', 'ThinkTool']
 
 async function close(tools: ReadonlyMap<string, Tool>): Promise<void> {
@@ -32,7 +32,7 @@ test('there is a tool for each definition of ours, by registry name and by class
 
 test('each tool is called by its registry name, and described by a text and a schema', async () => {
   for (const [name, open] of registry) {
-    const tools = await open(place.context, {})
+    const tools = await open(fixtures.context, {})
     // Its kinds are outside of the closed lists.
     if (name === 'task_tool_set') continue
     if (name !== 'browser_tool_set') expect(tools.map((tool) => tool.name)).toEqual([name])
@@ -48,9 +48,9 @@ test('each tool is called by its registry name, and described by a text and a sc
 
 test('tools come in the order of their names, each once, with the defaults at the end', async () => {
   const tools = await openTools({
-    specs: specs('grep', 'FileEditorTool', 'file_editor', 'glob', 'think'),
+    specs: toolSpecs('grep', 'FileEditorTool', 'file_editor', 'glob', 'think'),
     defaults,
-    context: place.context,
+    context: fixtures.context,
   })
   expect([...tools.keys()]).toEqual(['grep', 'file_editor', 'glob', 'think', 'finish'])
 })
@@ -66,9 +66,9 @@ test('a filter leaves out what it does not match, but no default; tools from els
   }
   const open = (filter: RegExp) =>
     openTools({
-      specs: specs('glob', 'grep'),
+      specs: toolSpecs('glob', 'grep'),
       defaults,
-      context: place.context,
+      context: fixtures.context,
       filter,
       extra: [other, { ...other, name: 'glob' }, { ...other, name: 'hidden' }],
     })
@@ -81,9 +81,9 @@ test('a filter leaves out what it does not match, but no default; tools from els
 
 test('browser tools that are named one by one share one browser', async () => {
   const tools = await openTools({
-    specs: specs('browser_click', 'BrowserNavigateTool', 'browser_tool_set'),
+    specs: toolSpecs('browser_click', 'BrowserNavigateTool', 'browser_tool_set'),
     defaults: [],
-    context: place.context,
+    context: fixtures.context,
   })
   expect([...tools.keys()].slice(0, 2)).toEqual(['browser_click', 'browser_navigate'])
   expect(tools.size).toBe(14)
@@ -91,27 +91,27 @@ test('browser tools that are named one by one share one browser', async () => {
 })
 
 test('an unknown name is the mistake of the caller, with its place', async () => {
-  const options = { defaults, context: place.context }
-  const error = await openTools({ ...options, specs: specs('glob', 'nothing') }).catch(
+  const options = { defaults, context: fixtures.context }
+  const error = await openTools({ ...options, specs: toolSpecs('glob', 'nothing') }).catch(
     (reason: unknown) => reason,
   )
   expect(error).toBeInstanceOf(Problem)
   expect(error).toMatchObject({ code: 'invalid', faults: [{ loc: ['tools', 1, 'name'] }] })
-  await expect(openTools({ specs: [], defaults: ['X'], context: place.context })).rejects.toThrow(Problem)
+  await expect(openTools({ specs: [], defaults: ['X'], context: fixtures.context })).rejects.toThrow(Problem)
 })
 
 test('the usable tools are those of the registry, with the browser tools all or none', async () => {
-  const usable = await usableTools()
+  const usable = await availableToolNames()
   const others = toolNames().filter((name) => !name.startsWith('browser'))
   expect([others, toolNames()]).toContainEqual(usable)
 })
 
 test('finish repeats its message and think says that it was heard', async () => {
-  const tools = await openTools({ specs: [], defaults, context: place.context })
+  const tools = await openTools({ specs: [], defaults, context: fixtures.context })
   const [finish, think] = [tools.get('finish'), tools.get('think')]
   if (finish === undefined || think === undefined) throw new Error('a default is missing')
-  expect(await place.run(finish, 'FinishObservation', { message: 'Done.' })).toMatchObject({ told: 'Done.' })
-  expect((await place.run(think, 'ThinkObservation', { thought: 't' })).told).toBe(
+  expect(await fixtures.run(finish, 'FinishObservation', { message: 'Done.' })).toMatchObject({ told: 'Done.' })
+  expect((await fixtures.run(think, 'ThinkObservation', { thought: 't' })).told).toBe(
     'Your thought has been logged.',
   )
   for (const tool of [finish, think]) expect(tool.resources({ kind: 'ThinkAction', thought: '' })).toEqual([])

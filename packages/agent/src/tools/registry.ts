@@ -1,15 +1,15 @@
-import { invalid, type ToolSpec, toolDefinitions, toolName } from '@slipway/protocol'
-import type { OpenTools, Tool, ToolContext } from './core/tool.ts'
+import { invalidInput, type ToolSpec, toolDefinitions, toolName } from '@slipway/protocol'
+import type { ToolFactory, Tool, ToolContext } from './core/tool.ts'
 
 // Modules are loaded by the first conversation that has such a tool, not with the server: some bring large libraries along.
-const openBrowser: OpenTools = async (context, params) =>
+const openBrowser: ToolFactory = async (context, params) =>
   await (await import('./browser/tools.ts')).openBrowser(context, params)
 
-const kinds = Object.keys(toolDefinitions)
-const browserTools = kinds.filter((kind) => /^Browser.*Tool$/.test(kind)).map(toolName)
+const toolKinds = Object.keys(toolDefinitions)
+const browserToolNames = toolKinds.filter((kind) => /^Browser.*Tool$/.test(kind)).map(toolName)
 
 /** What opens the tools of a registry name; a single browser tool has one too, with a browser of its own. */
-export const registry: ReadonlyMap<string, OpenTools> = new Map<string, OpenTools>([
+export const registry: ReadonlyMap<string, ToolFactory> = new Map<string, ToolFactory>([
   ['terminal', async (...to) => (await import('./terminal/terminal.ts')).openTerminal(...to)],
   ['file_editor', async (...to) => (await import('./files/file-editor.ts')).openFileEditor(...to)],
   [
@@ -24,25 +24,25 @@ export const registry: ReadonlyMap<string, OpenTools> = new Map<string, OpenTool
   ['read_file', async (...to) => (await import('./files/read-file.ts')).openReadFile(...to)],
   ['list_directory', async (...to) => (await import('./files/read-file.ts')).openListDirectory(...to)],
   ['browser_tool_set', openBrowser],
-  ...browserTools.map((name) => [name, only(name)] as const),
+  ...browserToolNames.map((name) => [name, singleBrowserTool(name)] as const),
   ['finish', async (...to) => (await import('./builtin/finish.ts')).openFinish(...to)],
   ['think', async (...to) => (await import('./builtin/think.ts')).openThink(...to)],
   ['task_tool_set', async (...to) => (await import('./tasks/task.ts')).openTask(...to)],
 ])
 
-function only(name: string): OpenTools {
+function singleBrowserTool(name: string): ToolFactory {
   return async (context, params) => (await openBrowser(context, params)).filter((tool) => tool.name === name)
 }
 
 /** Class names (`TerminalTool`) stand for registry names. */
 const aliases: ReadonlyMap<string, string> = new Map([
-  ...kinds.map((kind) => [kind, toolName(kind)] as const),
+  ...toolKinds.map((kind) => [kind, toolName(kind)] as const),
   ['TaskTool', 'task_tool_set'],
   ['TaskToolSet', 'task_tool_set'],
 ])
 
 /** What opens the tools of a name, a registry name or a class name; undefined when there is no such tool. */
-export function findTool(name: string): OpenTools | undefined {
+export function findTool(name: string): ToolFactory | undefined {
   return registry.get(registryName(name))
 }
 
@@ -52,9 +52,9 @@ export function toolNames(): readonly string[] {
 }
 
 /** The registry names of tools that work on this machine: those of the browser only when one is installed. */
-export async function usableTools(): Promise<readonly string[]> {
-  const { browserIsInstalled } = await import('./browser/find-browser.ts')
-  return (await browserIsInstalled()) ? toolNames() : toolNames().filter((name) => !isBrowserTool(name))
+export async function availableToolNames(): Promise<readonly string[]> {
+  const { isBrowserInstalled } = await import('./browser/find-browser.ts')
+  return (await isBrowserInstalled()) ? toolNames() : toolNames().filter((name) => !isBrowserTool(name))
 }
 
 /**
@@ -73,53 +73,53 @@ export async function openTools(options: {
   readonly extra?: readonly Tool[]
 }): Promise<ReadonlyMap<string, Tool>> {
   const { specs, defaults, context, filter, extra = [] } = options
-  const opened = new Opened(context)
-  const isWanted = ({ name }: Tool) => filter === undefined || name.search(filter) !== -1
+  const opener = new ToolOpener(context)
+  const matchesFilter = ({ name }: Tool) => filter === undefined || name.search(filter) !== -1
   try {
-    const named = await opened.all(specs, 'tools')
-    const always = await opened.all(
+    const specified = await opener.openAll(specs, 'tools')
+    const defaultTools = await opener.openAll(
       defaults.map((name) => ({ name, params: {} })),
       'include_default_tools',
     )
-    const found = new Map<string, Tool>()
-    for (const tool of [...[...named, ...extra].filter(isWanted), ...always])
-      if (!found.has(tool.name)) found.set(tool.name, tool)
-    await opened.closeOthers(found)
-    return found
+    const tools = new Map<string, Tool>()
+    for (const tool of [...[...specified, ...extra].filter(matchesFilter), ...defaultTools])
+      if (!tools.has(tool.name)) tools.set(tool.name, tool)
+    await opener.closeUnused(tools)
+    return tools
   } catch (error) {
-    await opened.closeOthers(new Map())
+    await opener.closeUnused(new Map())
     throw error
   }
 }
 
 /** Tools while they are being opened: each name once, and one browser for all browser tools. */
-class Opened {
+class ToolOpener {
   readonly #context: ToolContext
-  readonly #families = new Map<OpenTools, readonly Tool[]>()
+  readonly #families = new Map<ToolFactory, readonly Tool[]>()
 
   constructor(context: ToolContext) {
     this.#context = context
   }
 
-  async all(specs: readonly ToolSpec[], place: string): Promise<Tool[]> {
+  async openAll(specs: readonly ToolSpec[], location: string): Promise<Tool[]> {
     const tools: Tool[] = []
-    for (const [at, { name, params }] of specs.entries()) {
-      const known = registryName(name)
-      const open = isBrowserTool(known) ? openBrowser : registry.get(known)
+    for (const [index, { name, params }] of specs.entries()) {
+      const resolvedName = registryName(name)
+      const open = isBrowserTool(resolvedName) ? openBrowser : registry.get(resolvedName)
       if (open === undefined)
-        throw invalid([place, at, 'name'], `There is no such tool. Available: ${toolNames().join(', ')}`)
+        throw invalidInput([location, index, 'name'], `There is no such tool. Available: ${toolNames().join(', ')}`)
       const family = this.#families.get(open) ?? (await open(this.#context, params))
       this.#families.set(open, family)
-      tools.push(...family.filter((tool) => known.endsWith('_tool_set') || tool.name === known))
+      tools.push(...family.filter((tool) => resolvedName.endsWith('_tool_set') || tool.name === resolvedName))
     }
     return tools
   }
 
   /** Closes the families of which nothing is kept. What one tool of a family holds open, the others need too. */
-  async closeOthers(kept: ReadonlyMap<string, Tool>): Promise<void> {
+  async closeUnused(used: ReadonlyMap<string, Tool>): Promise<void> {
     for (const family of this.#families.values()) {
-      const isKept = family.some((tool) => kept.get(tool.name) === tool)
-      if (!isKept) await Promise.all(family.map((tool) => tool.close?.()))
+      const isUsed = family.some((tool) => used.get(tool.name) === tool)
+      if (!isUsed) await Promise.all(family.map((tool) => tool.close?.()))
     }
   }
 }
@@ -129,5 +129,5 @@ function registryName(name: string): string {
 }
 
 function isBrowserTool(name: string): boolean {
-  return name === 'browser_tool_set' || browserTools.includes(name)
+  return name === 'browser_tool_set' || browserToolNames.includes(name)
 }

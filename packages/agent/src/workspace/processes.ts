@@ -4,22 +4,22 @@ import { readdir, readFile, readlink } from 'node:fs/promises'
  * Kills a process with all of its group, or of a group alone when its leader is gone; nothing happens when nobody of it
  * is left.
  */
-export function killGroup(pid: number | undefined, signal: NodeJS.Signals = 'SIGKILL'): void {
+export function killProcessGroup(pid: number | undefined, signal: NodeJS.Signals = 'SIGKILL'): void {
   if (pid === undefined) return
-  signalTo(-pid, signal)
+  sendSignal(-pid, signal)
 }
 
 /**
  * The group that owns the terminal of a session's leader: what a Ctrl-C would reach. Undefined where there is no /proc or
  * no such process.
  */
-export async function foregroundGroup(leader: number): Promise<number | undefined> {
-  const group = Number((await statOf(leader))?.[5])
+export async function foregroundProcessGroup(leader: number): Promise<number | undefined> {
+  const group = Number((await readProcStat(leader))?.[5])
   return group > 0 ? group : undefined
 }
 
 /** Numbers of the system calls by which a program waits for one file: reading it, or a selection of file 0 alone. */
-const waitingCalls: Readonly<Record<string, { readonly read: number; readonly select: readonly number[] }>> =
+const blockingSyscalls: Readonly<Record<string, { readonly read: number; readonly select: readonly number[] }>> =
   {
     x64: { read: 0, select: [23, 270] },
     arm64: { read: 63, select: [72] },
@@ -29,27 +29,27 @@ const waitingCalls: Readonly<Record<string, { readonly read: number; readonly se
  * Whether what runs in the foreground of a session waits for somebody to type. True is sure at that moment; false says
  * nothing: there may be no such facts in /proc, and programs wait in many ways.
  */
-export async function awaitsInput(leader: number): Promise<boolean> {
-  const group = await foregroundGroup(leader)
-  const processes = group === undefined ? [] : [group]
-  for (const pid of processes) {
-    if (await readsTerminal(pid)) return true
+export async function isAwaitingInput(leader: number): Promise<boolean> {
+  const group = await foregroundProcessGroup(leader)
+  const pids = group === undefined ? [] : [group]
+  for (const pid of pids) {
+    if (await isReadingTerminal(pid)) return true
     const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1').catch(() => '')
-    if (processes.length < 32) processes.push(...children.trim().split(' ').filter(Boolean).map(Number))
+    if (pids.length < 32) pids.push(...children.trim().split(' ').filter(Boolean).map(Number))
   }
   return false
 }
 
-async function readsTerminal(pid: number): Promise<boolean> {
-  const calls = waitingCalls[process.arch]
+async function isReadingTerminal(pid: number): Promise<boolean> {
+  const syscalls = blockingSyscalls[process.arch]
   const syscall = await readFile(`/proc/${pid}/syscall`, 'latin1').catch(() => '')
-  const [call, first = ''] = syscall.split(' ')
-  const isRead = call === String(calls?.read)
+  const [number, firstArgument = ''] = syscall.split(' ')
+  const isRead = number === String(syscalls?.read)
   // Of a selection the first argument is the number of files, not a file.
-  const isSelect = calls?.select.some((number) => call === String(number)) && first === '0x1'
+  const isSelect = syscalls?.select.some((select) => number === String(select)) && firstArgument === '0x1'
   if (!isRead && !isSelect) return false
-  const file = await readlink(`/proc/${pid}/fd/${isRead ? Number(first) : 0}`).catch(() => '')
-  return file.startsWith('/dev/pts/') || file === '/dev/tty'
+  const target = await readlink(`/proc/${pid}/fd/${isRead ? Number(firstArgument) : 0}`).catch(() => '')
+  return target.startsWith('/dev/pts/') || target === '/dev/tty'
 }
 
 /**
@@ -58,26 +58,26 @@ async function readsTerminal(pid: number): Promise<boolean> {
  * rounds when processes start faster than they are found. Out of reach: a process in a session of its own that was started
  * without the mark, and one of another user.
  */
-export async function killSession(leader: number, mark: string): Promise<void> {
-  killGroup(leader)
-  await killEach(({ session, environment }) => session === leader || environment.includes(mark))
+export async function killSession(leader: number, marker: string): Promise<void> {
+  killProcessGroup(leader)
+  await killMatching(({ session, environment }) => session === leader || environment.includes(marker))
 }
 
 /** Kills each process whose environment says so, where there is /proc. */
-export async function killMarked(isMarked: (environment: Buffer) => boolean): Promise<void> {
-  await killEach(({ environment }) => isMarked(environment))
+export async function killByEnvironment(matches: (environment: Buffer) => boolean): Promise<void> {
+  await killMatching(({ environment }) => matches(environment))
 }
 
-async function killEach(isMeant: (process: Process) => boolean): Promise<void> {
+async function killMatching(matches: (process: ProcessInfo) => boolean): Promise<void> {
   for (let round = 0; round < 8; round++) {
-    const found = (await processes()).filter(isMeant).map(({ pid }) => pid)
-    if (found.length === 0) return
-    for (const pid of found) signalTo(pid, 'SIGKILL')
+    const pids = (await listProcesses()).filter(matches).map(({ pid }) => pid)
+    if (pids.length === 0) return
+    for (const pid of pids) sendSignal(pid, 'SIGKILL')
     await new Promise((done) => setTimeout(done, 5 * round))
   }
 }
 
-function signalTo(pid: number, signal: NodeJS.Signals): void {
+function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
@@ -85,32 +85,32 @@ function signalTo(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-interface Process {
+interface ProcessInfo {
   readonly pid: number
   readonly session: number
   readonly environment: Buffer
 }
 
-let looking: Promise<unknown> = Promise.resolve()
-let next: Promise<readonly Process[]> | undefined
+let scanInProgress: Promise<unknown> = Promise.resolve()
+let nextScan: Promise<readonly ProcessInfo[]> | undefined
 
 /** All processes that are alive, but this one. Those who ask while somebody looks share the look after it: many end at once. */
-function processes(): Promise<readonly Process[]> {
-  next ??= looking.then(() => {
-    next = undefined
-    const found = look()
-    looking = found
+function listProcesses(): Promise<readonly ProcessInfo[]> {
+  nextScan ??= scanInProgress.then(() => {
+    nextScan = undefined
+    const found = scanProcesses()
+    scanInProgress = found
     return found
   })
-  return next
+  return nextScan
 }
 
-async function look(): Promise<readonly Process[]> {
-  const names = await readdir('/proc').catch(() => [])
-  const found: Process[] = []
+async function scanProcesses(): Promise<readonly ProcessInfo[]> {
+  const entries = await readdir('/proc').catch(() => [])
+  const found: ProcessInfo[] = []
   // One after another, so that a machine with many processes does not cost as many open files.
-  for (const pid of names.filter((name) => /^\d+$/.test(name)).map(Number)) {
-    const stat = pid === process.pid ? undefined : await statOf(pid)
+  for (const pid of entries.filter((name) => /^\d+$/.test(name)).map(Number)) {
+    const stat = pid === process.pid ? undefined : await readProcStat(pid)
     if (stat === undefined || stat[0] === 'Z' || stat[0] === 'X') continue
     const environment = await readFile(`/proc/${pid}/environ`).catch(() => Buffer.alloc(0))
     found.push({ pid, session: Number(stat[3]), environment })
@@ -119,7 +119,7 @@ async function look(): Promise<readonly Process[]> {
 }
 
 /** What /proc/<pid>/stat says after the name: state, parent, group, session, terminal, foreground group, ... */
-async function statOf(pid: number): Promise<string[] | undefined> {
+async function readProcStat(pid: number): Promise<string[] | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined)
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
 }

@@ -6,7 +6,7 @@ import { Workspace } from './workspace.ts'
 
 let count = 0
 
-async function opened() {
+async function openWorkspace() {
   const workspace = await Workspace.open({ directory: tmpdir(), env: { PATH: process.env.PATH ?? '/bin' } })
   const follow = (
     script: string,
@@ -14,12 +14,12 @@ async function opened() {
     more: { readonly signal?: AbortSignal; readonly name?: string; readonly timeoutMs?: number } = {},
   ) => {
     const { signal, name = `test-${process.pid}-${count++}`, ...options } = more
-    return workspace.follow('bash', ['-c', script], { name, onOutput, ...options }, signal)
+    return workspace.runStreaming('bash', ['-c', script], { name, onOutput, ...options }, signal)
   }
   return { workspace, follow, [Symbol.asyncDispose]: () => workspace[Symbol.asyncDispose]() }
 }
 
-function alive(text: string): number {
+function countProcesses(text: string): number {
   return readdirSync('/proc').filter((name) => {
     try {
       return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'latin1').includes(text)
@@ -29,12 +29,12 @@ function alive(text: string): number {
   }).length
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await sleep(20)
+async function waitUntil(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(20)
 }
 
 test('both streams are handed on, and the ending says how it was', async () => {
-  await using it = await opened()
+  await using it = await openWorkspace()
   const texts: Record<string, string> = { stdout: '', stderr: '' }
   const take = (stream: string, bytes: Buffer) => {
     texts[stream] = `${texts[stream] ?? ''}${bytes}`
@@ -47,12 +47,12 @@ test('both streams are handed on, and the ending says how it was', async () => {
   })
   expect(texts).toEqual({ stdout: 'a\n', stderr: 'b\n' })
   expect(await it.follow('kill -TERM $$')).toMatchObject({ exitCode: null, signal: 'SIGTERM' })
-  const missing = it.workspace.follow('no-such-program-at-all', [], { name: 'x', onOutput: () => undefined })
+  const missing = it.workspace.runStreaming('no-such-program-at-all', [], { name: 'x', onOutput: () => undefined })
   await expect(missing).rejects.toThrow('ENOENT')
 })
 
 test('what is not taken yet is not read, and nothing is lost for it', async () => {
-  await using it = await opened()
+  await using it = await openWorkspace()
   let open = 0
   let most = 0
   let sizeBytes = 0
@@ -71,32 +71,32 @@ test('what is not taken yet is not read, and nothing is lost for it', async () =
 })
 
 test('an abort ends everything at once, also what has left the group', async () => {
-  await using it = await opened()
+  await using it = await openWorkspace()
   const mark = `7${process.pid}.5`
   const stop = new AbortController()
   const following = it.follow(`trap '' TERM; setsid sleep ${mark} & sleep ${mark}`, undefined, {
     signal: stop.signal,
   })
-  await until(() => alive(mark) >= 3)
+  await waitUntil(() => countProcesses(mark) >= 3)
   stop.abort()
   expect((await following).exitCode).toBe(null)
-  await until(() => alive(mark) === 0)
+  await waitUntil(() => countProcesses(mark) === 0)
 })
 
 test('what was left running by a process that died is found by its name', async () => {
-  await using it = await opened()
+  await using it = await openWorkspace()
   const mark = `6${process.pid}.5`
   const name = `left-${process.pid}`
   await it.follow(`sleep ${mark} > /dev/null 2>&1 &`, undefined, { name })
-  await until(() => alive(mark) === 1)
-  await Workspace.endLeft(new Set([`${name}x`, 'left']))
-  expect(alive(mark)).toBe(1)
-  await Workspace.endLeft(new Set([name]))
-  await until(() => alive(mark) === 0)
+  await waitUntil(() => countProcesses(mark) === 1)
+  await Workspace.killOrphans(new Set([`${name}x`, 'left']))
+  expect(countProcesses(mark)).toBe(1)
+  await Workspace.killOrphans(new Set([name]))
+  await waitUntil(() => countProcesses(mark) === 0)
 })
 
 test('what goes on in the background is read on, and not handed on', async () => {
-  await using it = await opened()
+  await using it = await openWorkspace()
   let sizeBytes = 0
   const take = (_: string, bytes: Buffer) => {
     sizeBytes += bytes.length
@@ -106,6 +106,6 @@ test('what goes on in the background is read on, and not handed on', async () =>
   const ending = await it.follow(`echo a; (sleep 1; echo late; exec sleep ${mark}) &`, take)
   expect(ending.exitCode).toBe(0)
   // It has printed, and nobody ended it for that.
-  await until(() => alive(`sleep\0${mark}`) === 1)
+  await waitUntil(() => countProcesses(`sleep\0${mark}`) === 1)
   expect(sizeBytes).toBe(2)
 })

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { PathRefused, Workspace } from './workspace.ts'
+import { PathNotAllowedError, Workspace } from './workspace.ts'
 
 const env = { PATH: process.env.PATH ?? '/usr/bin:/bin' }
 let base: string
@@ -41,7 +41,7 @@ async function isAlive(pid: number): Promise<boolean> {
   return stat !== undefined && !/\) [ZX] /.test(stat)
 }
 
-async function isGone(pid: number): Promise<boolean> {
+async function waitUntilGone(pid: number): Promise<boolean> {
   for (let round = 0; round < 200; round++) {
     if (!(await isAlive(pid))) return true
     await new Promise((done) => setTimeout(done, 25))
@@ -107,14 +107,14 @@ test.each([
   'nul\0',
   `${'long/'.repeat(2000)}x`,
 ])('the path %.60j is refused', async (path) => {
-  await expect(workspace.resolve(path, 'read')).rejects.toBeInstanceOf(PathRefused)
-  await expect(workspace.resolve(path, 'write')).rejects.toBeInstanceOf(PathRefused)
+  await expect(workspace.resolve(path, 'read')).rejects.toBeInstanceOf(PathNotAllowedError)
+  await expect(workspace.resolve(path, 'write')).rejects.toBeInstanceOf(PathNotAllowedError)
 })
 
 test('what is readable besides the workspace is read and not written', async () => {
   expect(await workspace.resolve('out/deep/log', 'read')).toBe(join(outside, 'deep/log'))
-  await expect(workspace.resolve('out/deep/log', 'write')).rejects.toBeInstanceOf(PathRefused)
-  await expect(workspace.resolve('out/deeper', 'read')).rejects.toBeInstanceOf(PathRefused)
+  await expect(workspace.resolve('out/deep/log', 'write')).rejects.toBeInstanceOf(PathNotAllowedError)
+  await expect(workspace.resolve('out/deeper', 'read')).rejects.toBeInstanceOf(PathNotAllowedError)
 })
 
 test('a readable directory that is not there yet is found behind links', async () => {
@@ -125,7 +125,7 @@ test('a readable directory that is not there yet is found behind links', async (
 test('a workspace that is not confined gives every path', async () => {
   const free = await Workspace.open({ directory, env, isConfined: false })
   expect(await free.resolve('/etc', 'write')).toBe('/etc')
-  await expect(free.resolve('nul\0', 'read')).rejects.toBeInstanceOf(PathRefused)
+  await expect(free.resolve('nul\0', 'read')).rejects.toBeInstanceOf(PathNotAllowedError)
 })
 
 test('no path of any parts leads out of the workspace, whatever resolve gives', async () => {
@@ -148,7 +148,7 @@ test('no path of any parts leads out of the workspace, whatever resolve gives', 
   await fc.assert(
     fc.asyncProperty(fc.array(parts, { maxLength: 8 }), async (path) => {
       const given = await workspace.resolve(path.join('/') || '.', 'write').catch((error: unknown) => error)
-      if (given instanceof PathRefused) return
+      if (given instanceof PathNotAllowedError) return
       // What it gives is inside, and is no link that leads elsewhere.
       expect(given).toMatch(new RegExp(`^${RegExp.escape(directory)}(/|$)`))
       expect(await realpath(given as string).catch(() => given)).toBe(given)
@@ -206,7 +206,7 @@ test('a limit of time kills the whole group', async () => {
   const script = 'sleep 1000 & echo $!; echo $$; wait'
   const exit = await workspace.run('sh', ['-c', script], { timeoutMs: 500 })
   expect(exit).toMatchObject({ exitCode: null, isTimedOut: true })
-  for (const pid of exit.stdout.toString().trim().split('\n')) expect(await isGone(Number(pid))).toBe(true)
+  for (const pid of exit.stdout.toString().trim().split('\n')) expect(await waitUntilGone(Number(pid))).toBe(true)
 })
 
 test('a limit of more than a timer takes is no limit of nothing', async () => {
@@ -223,7 +223,7 @@ test('a child left in the background with the streams open is not waited for, an
   const exit = await workspace.run('sh', ['-c', 'sleep 1000 & echo $!; head -c 200000 /dev/zero'])
   expect(exit.exitCode).toBe(0)
   expect(exit.stdout.length > 200_000).toBe(true)
-  expect(await isGone(Number.parseInt(exit.stdout.toString(), 10))).toBe(true)
+  expect(await waitUntilGone(Number.parseInt(exit.stdout.toString(), 10))).toBe(true)
 })
 
 test('closing kills what was started, and nothing can be started after', async () => {
@@ -231,7 +231,7 @@ test('closing kills what was started, and nothing can be started after', async (
   const child = closed.spawn('sh', ['-c', 'sleep 1000 & echo $!; wait'])
   const ends = new Promise((done) => child.once('close', done))
   const inner = await new Promise<number>((done) => child.stdout.once('data', (data) => done(Number(data))))
-  const pty = await closed.terminal('sh', ['-c', 'setsid sleep 1000 & echo $!; wait'], {
+  const pty = await closed.openTerminal('sh', ['-c', 'setsid sleep 1000 & echo $!; wait'], {
     columns: 80,
     rows: 24,
   })
@@ -241,14 +241,14 @@ test('closing kills what was started, and nothing can be started after', async (
   expect(await isAlive(inner)).toBe(true)
   await closed[Symbol.asyncDispose]()
   await ends
-  for (const pid of [inner, far, pty.pid]) expect(await isGone(pid)).toBe(true)
+  for (const pid of [inner, far, pty.pid]) expect(await waitUntilGone(pid)).toBe(true)
   expect(() => closed.spawn('true', [])).toThrow('closed')
   expect((await closed.run('true', [])).exitCode).toBe(127)
-  await expect(closed.terminal('true', [], { columns: 80, rows: 24 })).rejects.toThrow('closed')
+  await expect(closed.openTerminal('true', [], { columns: 80, rows: 24 })).rejects.toThrow('closed')
 })
 
 test('a terminal is ended with all that was started in it', async () => {
-  const pty = await workspace.terminal(
+  const pty = await workspace.openTerminal(
     'sh',
     ['-c', '(setsid sleep 1000 & echo $!) ; nohup sleep 1000 & echo $!; wait'],
     {
@@ -265,6 +265,6 @@ test('a terminal is ended with all that was started in it', async () => {
     })
   })
   for (const pid of pids) expect(await isAlive(pid)).toBe(true)
-  await workspace.endTerminal(pty)
-  for (const pid of [...pids, pty.pid]) expect(await isGone(pid)).toBe(true)
+  await workspace.closeTerminal(pty)
+  for (const pid of [...pids, pty.pid]) expect(await waitUntilGone(pid)).toBe(true)
 })

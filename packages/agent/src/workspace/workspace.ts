@@ -3,14 +3,14 @@ import { randomUUID } from 'node:crypto'
 import { readlink, realpath } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import type { IPty } from '@lydell/node-pty'
-import { killGroup, killMarked, killSession } from './processes.ts'
-import { type Ending, type FollowOptions, follow, maxTimeoutMs } from './stream-process.ts'
+import { killProcessGroup, killByEnvironment, killSession } from './processes.ts'
+import { type ExitStatus, type StreamProcessOptions, streamProcess, maxTimerMs } from './stream-process.ts'
 
 export type { IPty as Pty } from '@lydell/node-pty'
-export { killGroup } from './processes.ts'
+export { killProcessGroup } from './processes.ts'
 
 /** A path that the workspace does not give, and why; the text is for the model. */
-export class PathRefused extends Error {
+export class PathNotAllowedError extends Error {
   constructor(message: string) {
     super(message)
     this.name = 'PathRefused'
@@ -32,17 +32,17 @@ export interface RunOptions extends ProcessOptions {
   readonly maxBytes?: number
 }
 
-export interface Exit {
+export interface ProcessResult {
   /** Null when a signal ended it. */
   readonly exitCode: number | null
   readonly stdout: Buffer
   readonly stderr: Buffer
-  readonly isCut: boolean
+  readonly isTruncated: boolean
   readonly isTimedOut: boolean
 }
 
 /** In the environment of what is followed, before the mark of its workspace, a slash and its name. */
-const followMark = 'SLIPWAY_COMMAND='
+const commandEnvPrefix = 'SLIPWAY_COMMAND='
 
 /**
  * A directory, its files and its processes: the only place of this package that starts processes. Each process leads a
@@ -56,14 +56,14 @@ export class Workspace implements AsyncDisposable {
   /** Absolute, without symbolic links. */
   readonly directory: string
   readonly env: Readonly<Record<string, string>>
-  #readable: readonly string[]
+  #readablePaths: readonly string[]
   readonly #isConfined: boolean
-  readonly #kills = new Set<() => void | Promise<void>>()
+  readonly #killHandlers = new Set<() => void | Promise<void>>()
   readonly #terminals = new WeakMap<IPty, () => Promise<void>>()
   /** What followed programs carry in their environment, and who holds their output. */
-  readonly #mark = randomUUID()
-  readonly #followed = new Set<ChildProcess>()
-  #hasFollowed = false
+  readonly #marker = randomUUID()
+  readonly #streamed = new Set<ChildProcess>()
+  #hasStreamed = false
   #isClosed = false
 
   private constructor(
@@ -76,7 +76,7 @@ export class Workspace implements AsyncDisposable {
   ) {
     this.directory = directory
     this.env = options.env
-    this.#readable = options.readable
+    this.#readablePaths = options.readable
     this.#isConfined = options.isConfined
   }
 
@@ -93,7 +93,7 @@ export class Workspace implements AsyncDisposable {
     const { directory, env, readable = [], isConfined = true } = options
     return new Workspace(await realpath(directory), {
       env,
-      readable: await Promise.all(readable.map((path) => realPath(resolve(path)))),
+      readable: await Promise.all(readable.map((path) => resolveRealPath(resolve(path)))),
       isConfined,
     })
   }
@@ -105,21 +105,21 @@ export class Workspace implements AsyncDisposable {
    * and for one that cannot be followed.
    */
   async resolve(path: string, intent: 'read' | 'write'): Promise<string> {
-    if (path.includes('\0')) throw new PathRefused('The path contains a NUL byte.')
+    if (path.includes('\0')) throw new PathNotAllowedError('The path contains a NUL byte.')
     // Not `join`: it would take `link/..` for the link's own directory, the system takes it for that of its target.
-    const real = await realPath(isAbsolute(path) ? path : `${this.directory}${sep}${path}`)
+    const real = await resolveRealPath(isAbsolute(path) ? path : `${this.directory}${sep}${path}`)
     if (!this.#isConfined) return real
-    const roots = intent === 'read' ? [this.directory, ...this.#readable] : [this.directory]
+    const roots = intent === 'read' ? [this.directory, ...this.#readablePaths] : [this.directory]
     if (roots.some((root) => isInside(real, root))) return real
-    throw new PathRefused(
+    throw new PathNotAllowedError(
       `The path ${path} is outside the workspace ${this.directory}; only files below it may be ${intent === 'read' ? 'read' : 'written'}.`,
     )
   }
 
   /** Lets more directories outside be read; they need not be there yet. */
-  async admit(readable: readonly string[]): Promise<void> {
-    const paths = await Promise.all(readable.map((path) => realPath(resolve(path))))
-    this.#readable = [...new Set([...this.#readable, ...paths])]
+  async allowRead(readable: readonly string[]): Promise<void> {
+    const paths = await Promise.all(readable.map((path) => resolveRealPath(resolve(path))))
+    this.#readablePaths = [...new Set([...this.#readablePaths, ...paths])]
   }
 
   /**
@@ -132,39 +132,39 @@ export class Workspace implements AsyncDisposable {
     args: readonly string[],
     options: RunOptions = {},
     signal?: AbortSignal,
-  ): Promise<Exit> {
+  ): Promise<ProcessResult> {
     const { input, timeoutMs, maxBytes = 10 * 1024 * 1024 } = options
-    const stdout = new Bounded(maxBytes)
-    const stderr = new Bounded(maxBytes)
+    const stdout = new BoundedBuffer(maxBytes)
+    const stderr = new BoundedBuffer(maxBytes)
     let isTimedOut = false
     let exitCode: number | null = 127
     try {
       const process = this.spawn(command, args, options)
       // Without a free file descriptor the process has no streams, whatever its type says.
-      process.stdout?.on('data', (chunk: Buffer) => stdout.add(chunk))
-      process.stderr?.on('data', (chunk: Buffer) => stderr.add(chunk))
+      process.stdout?.on('data', (chunk: Buffer) => stdout.append(chunk))
+      process.stderr?.on('data', (chunk: Buffer) => stderr.append(chunk))
       process.stdin?.end(input ?? '')
-      const kill = () => killGroup(process.pid)
+      const kill = () => killProcessGroup(process.pid)
       const onTimeout = () => {
         isTimedOut = true
         kill()
       }
       const timer =
-        timeoutMs === undefined ? undefined : setTimeout(onTimeout, Math.min(timeoutMs, maxTimeoutMs))
+        timeoutMs === undefined ? undefined : setTimeout(onTimeout, Math.min(timeoutMs, maxTimerMs))
       signal?.addEventListener('abort', kill, { once: true })
       if (signal?.aborted) kill()
-      exitCode = await end(process, () => stdout.seen + stderr.seen)
+      exitCode = await waitForExit(process, () => stdout.totalBytes + stderr.totalBytes)
       clearTimeout(timer)
       signal?.removeEventListener('abort', kill)
       kill()
     } catch (error) {
-      stderr.add(Buffer.from(error instanceof Error ? error.message : String(error)))
+      stderr.append(Buffer.from(error instanceof Error ? error.message : String(error)))
     }
     return {
       exitCode,
       stdout: stdout.bytes(),
       stderr: stderr.bytes(),
-      isCut: stdout.isCut || stderr.isCut,
+      isTruncated: stdout.isTruncated || stderr.isTruncated,
       isTimedOut,
     }
   }
@@ -178,7 +178,7 @@ export class Workspace implements AsyncDisposable {
     args: readonly string[],
     options: ProcessOptions = {},
   ): ChildProcessWithoutNullStreams {
-    this.#mustBeOpen()
+    this.#assertOpen()
     const process = spawn(command, args, {
       cwd: options.cwd ?? this.directory,
       env: { ...this.env, ...options.env },
@@ -189,7 +189,7 @@ export class Workspace implements AsyncDisposable {
     process.on('error', () => {})
     process.stdin?.on('error', () => {})
     this.#track(
-      () => killGroup(process.pid),
+      () => killProcessGroup(process.pid),
       (done) => process.once('close', done),
     )
     return process
@@ -200,39 +200,39 @@ export class Workspace implements AsyncDisposable {
    * on until the workspace is closed, and what that prints is dropped, but for what comes within the first moments. When time
    * is over, or the signal aborts, nothing of it is left running. Rejects when it cannot be started.
    */
-  async follow(
+  async runStreaming(
     command: string,
     args: readonly string[],
-    options: ProcessOptions & FollowOptions,
+    options: ProcessOptions & StreamProcessOptions,
     signal?: AbortSignal,
-  ): Promise<Ending> {
-    this.#mustBeOpen()
-    const mark = `${this.#mark}/${options.name}`
+  ): Promise<ExitStatus> {
+    this.#assertOpen()
+    const marker = `${this.#marker}/${options.name}`
     const child = spawn(command, args, {
       cwd: options.cwd ?? this.directory,
-      env: { ...this.env, ...options.env, SLIPWAY_COMMAND: mark },
+      env: { ...this.env, ...options.env, SLIPWAY_COMMAND: marker },
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
     })
     const kill = async () => {
-      if (child.pid !== undefined) await killSession(child.pid, followMark + mark)
+      if (child.pid !== undefined) await killSession(child.pid, commandEnvPrefix + marker)
     }
-    this.#hasFollowed = true
-    this.#followed.add(child)
-    child.once('close', () => this.#followed.delete(child))
-    this.#kills.add(kill)
+    this.#hasStreamed = true
+    this.#streamed.add(child)
+    child.once('close', () => this.#streamed.delete(child))
+    this.#killHandlers.add(kill)
     try {
-      return await follow(child, { ...options, kill }, signal)
+      return await streamProcess(child, { ...options, kill }, signal)
     } finally {
-      this.#kills.delete(kill)
+      this.#killHandlers.delete(kill)
     }
   }
 
   /** Kills what programs of these names have left running when the process that followed them died, where there is /proc. */
-  static async endLeft(names: ReadonlySet<string>): Promise<void> {
-    const nameIn = /(?:^|\0)SLIPWAY_COMMAND=[^/\0]*\/([^\0]*)/
-    await killMarked((environment) => {
-      const name = environment.includes(followMark) && nameIn.exec(environment.toString('latin1'))?.[1]
+  static async killOrphans(names: ReadonlySet<string>): Promise<void> {
+    const namePattern = /(?:^|\0)SLIPWAY_COMMAND=[^/\0]*\/([^\0]*)/
+    await killByEnvironment((environment) => {
+      const name = environment.includes(commandEnvPrefix) && namePattern.exec(environment.toString('latin1'))?.[1]
       return typeof name === 'string' && names.has(name)
     })
   }
@@ -241,28 +241,28 @@ export class Workspace implements AsyncDisposable {
    * Starts a program on a terminal of its own (its session's leader). Raw bytes: `onData` gives Buffers typed as text.
    * Everything that is started in it carries a mark in its environment, by which `endTerminal` finds it again.
    */
-  async terminal(
+  async openTerminal(
     command: string,
     args: readonly string[],
     options: ProcessOptions & { readonly columns: number; readonly rows: number },
   ): Promise<IPty> {
     const { spawn: spawnPty } = await import('@lydell/node-pty')
-    await turnToFork()
-    this.#mustBeOpen()
-    const mark = randomUUID()
+    await waitForForkTurn()
+    this.#assertOpen()
+    const marker = randomUUID()
     const pty = spawnPty(command, [...args], {
       cwd: options.cwd ?? this.directory,
-      env: { ...this.env, ...options.env, SLIPWAY_TERMINAL: mark },
+      env: { ...this.env, ...options.env, SLIPWAY_TERMINAL: marker },
       cols: options.columns,
       rows: options.rows,
       name: options.env?.TERM ?? 'xterm-256color',
       encoding: null,
     })
     // Once: after its end the program's id may be another's.
-    let over: Promise<void> | undefined
+    let killPromise: Promise<void> | undefined
     const kill = () => {
-      over ??= killSession(pty.pid, `SLIPWAY_TERMINAL=${mark}`)
-      return over
+      killPromise ??= killSession(pty.pid, `SLIPWAY_TERMINAL=${marker}`)
+      return killPromise
     }
     this.#terminals.set(pty, kill)
     this.#track(kill, (done) => pty.onExit(done))
@@ -270,61 +270,61 @@ export class Workspace implements AsyncDisposable {
   }
 
   /** Kills a terminal's program and everything that was started in it, also in the background. */
-  async endTerminal(pty: IPty): Promise<void> {
+  async closeTerminal(pty: IPty): Promise<void> {
     await this.#terminals.get(pty)?.()
   }
 
   /** Kills everything that was started here and is not over. Nothing can be started any more. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true
-    await Promise.all([...this.#kills].map((kill) => kill()))
-    this.#kills.clear()
-    if (this.#hasFollowed)
-      await killMarked((environment) => environment.includes(`${followMark}${this.#mark}/`))
+    await Promise.all([...this.#killHandlers].map((kill) => kill()))
+    this.#killHandlers.clear()
+    if (this.#hasStreamed)
+      await killByEnvironment((environment) => environment.includes(`${commandEnvPrefix}${this.#marker}/`))
     // Where nothing finds what is left, it must not keep this process alive.
-    for (const { stdout, stderr } of this.#followed) for (const stream of [stdout, stderr]) stream?.destroy()
+    for (const { stdout, stderr } of this.#streamed) for (const stream of [stdout, stderr]) stream?.destroy()
   }
 
-  #mustBeOpen(): void {
+  #assertOpen(): void {
     if (this.#isClosed) throw new Error('The workspace is closed.')
   }
 
-  #track(kill: () => void | Promise<void>, onEnd: (done: () => void) => void): void {
-    this.#kills.add(kill)
+  #track(kill: () => void | Promise<void>, onEnd: (onDone: () => void) => void): void {
+    this.#killHandlers.add(kill)
     onEnd(async () => {
       await kill()
-      this.#kills.delete(kill)
+      this.#killHandlers.delete(kill)
     })
   }
 }
 
-let lastTurn: Promise<void> = Promise.resolve()
+let lastForkTurn: Promise<void> = Promise.resolve()
 
 /** Forking a large process takes milliseconds: one in each turn of the event loop, so that others come in between. */
-function turnToFork(): Promise<void> {
-  lastTurn = lastTurn.then(() => new Promise((done) => setImmediate(done)))
-  return lastTurn
+function waitForForkTurn(): Promise<void> {
+  lastForkTurn = lastForkTurn.then(() => new Promise((done) => setImmediate(done)))
+  return lastForkTurn
 }
 
 /** The exit code of a process that was started; null when a signal ended it. Rejects when it could not be started. */
-async function end(process: ChildProcess, seen: () => number): Promise<number | null> {
+async function waitForExit(process: ChildProcess, byteCount: () => number): Promise<number | null> {
   return await new Promise((resolve, reject) => {
     process.once('error', reject)
     process.once('close', resolve)
     process.once('exit', (code) => {
-      void untilQuiet(seen).then(() => resolve(code))
+      void waitUntilQuiet(byteCount).then(() => resolve(code))
     })
   })
 }
 
 /** Resolves when no output came for 50 ms although there was time to read it, or after a second. */
-async function untilQuiet(seen: () => number): Promise<void> {
+async function waitUntilQuiet(byteCount: () => number): Promise<void> {
   for (let round = 0; round < 20; round++) {
-    const before = seen()
+    const previousCount = byteCount()
     await new Promise((done) => setTimeout(done, 50))
     // After a timer the streams are read before an immediate runs: output is not missed when the process was not scheduled.
     await new Promise((done) => setImmediate(done))
-    if (seen() === before) return
+    if (byteCount() === previousCount) return
   }
 }
 
@@ -333,27 +333,27 @@ function isInside(path: string, root: string): boolean {
 }
 
 /** The real path of the deepest part that exists, and the rest below it. A dangling link leads to where it points. */
-async function realPath(asked: string, depth = 0): Promise<string> {
+async function resolveRealPath(requested: string, depth = 0): Promise<string> {
   // With a slash at its end, a dangling link would not be seen as a link.
-  const path = asked.replace(/(?<=.)\/+$/, '')
-  if (depth > 4096 || path.length > 4096) throw new PathRefused('The path is too long.')
+  const path = requested.replace(/(?<=.)\/+$/, '')
+  if (depth > 4096 || path.length > 4096) throw new PathNotAllowedError('The path is too long.')
   try {
     return await realpath(path)
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
     if (code !== 'ENOENT' && code !== 'ENOTDIR')
-      throw new PathRefused(`The path ${path} cannot be followed (${String(code)}).`)
+      throw new PathNotAllowedError(`The path ${path} cannot be followed (${String(code)}).`)
   }
-  const target = await linkTarget(path)
-  if (target !== undefined) return await realPath(target, depth + 1)
+  const target = await readLinkTarget(path)
+  if (target !== undefined) return await resolveRealPath(target, depth + 1)
   const parent = dirname(path)
   if (parent === path) return path
-  const real = join(await realPath(parent, depth + 1), basename(path))
+  const real = join(await resolveRealPath(parent, depth + 1), basename(path))
   // What is missing on the way may be left again (`missing/../link`): then the rest is there, and may be a link.
-  return real === path ? path : await realPath(real, depth + 1)
+  return real === path ? path : await resolveRealPath(real, depth + 1)
 }
 
-async function linkTarget(path: string): Promise<string | undefined> {
+async function readLinkTarget(path: string): Promise<string | undefined> {
   try {
     const target = await readlink(path)
     return isAbsolute(target) ? target : `${await realpath(dirname(path))}${sep}${target}`
@@ -363,22 +363,22 @@ async function linkTarget(path: string): Promise<string | undefined> {
 }
 
 /** The first bytes of a stream. */
-class Bounded {
+class BoundedBuffer {
   readonly #max: number
   readonly #chunks: Buffer[] = []
   #size = 0
   /** Bytes that came, kept or not. */
-  seen = 0
-  isCut = false
+  totalBytes = 0
+  isTruncated = false
 
   constructor(max: number) {
     this.#max = max
   }
 
-  add(chunk: Buffer): void {
-    this.seen += chunk.length
+  append(chunk: Buffer): void {
+    this.totalBytes += chunk.length
     const room = this.#max - this.#size
-    if (chunk.length > room) this.isCut = true
+    if (chunk.length > room) this.isTruncated = true
     if (room <= 0) return
     this.#chunks.push(chunk.subarray(0, room))
     this.#size += Math.min(room, chunk.length)

@@ -1,46 +1,46 @@
 import { Problem } from '@slipway/protocol'
-import type { ControlContext } from '../context/sandbox-server-context.ts'
-import { appConversation, homeEvents } from '../conversation/remote-events.ts'
-import { type StartRequest, startTasks } from '../conversation/start-tasks.ts'
-import { visible } from '../output/sanitize.ts'
-import { note, paint, print } from '../output/terminal.ts'
-import { Steps } from '../output/transcript.ts'
+import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
+import { getAppConversation, remoteEvents } from '../conversation/remote-events.ts'
+import { type StartRequest, followStartTask } from '../conversation/start-tasks.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
+import { printNote, paint, print } from '../output/terminal.ts'
+import { TranscriptRenderer } from '../output/transcript.ts'
 import { exitCodes } from './follow-run.ts'
 import { positionedLine } from './tail.ts'
 
 /** Starts a conversation in a sandbox, shows how that goes, and follows it when that is wanted. Answers the exit code. */
 export async function startAppCommand(
-  context: ControlContext,
+  context: SandboxServerContext,
   request: StartRequest,
   options: { readonly isFollowing: boolean },
 ): Promise<number> {
   const { client, isJson, signal } = context
   const startedAt = Date.now()
-  let last: Awaited<ReturnType<typeof client.call<'startAppConversation'>>> | undefined
-  for await (const task of startTasks(client, request, signal)) {
-    last = task
+  let lastTask: Awaited<ReturnType<typeof client.call<'startAppConversation'>>> | undefined
+  for await (const task of followStartTask(client, request, signal)) {
+    lastTask = task
     const { status, sandbox_id } = task
     const where = status === 'WAITING_FOR_SANDBOX' && sandbox_id !== null ? `sandbox ${sandbox_id}` : ''
     await print(isJson ? `${JSON.stringify(task)}\n` : statusLine(Date.now() - startedAt, status, where))
   }
-  if (last?.detail) note(visible(last.detail))
-  const id = last?.app_conversation_id
-  if (last?.status !== 'READY' || id === null || id === undefined) return exitCodes.failed
-  if (!isJson) note(`Conversation ${id} in sandbox ${visible(last.sandbox_id ?? '')}`)
-  if (options.isFollowing) return await followed(context, id, { after: 0 })
-  if (!isJson) note(`Follow it with: slipway app tail ${id}`)
+  if (lastTask?.detail) printNote(sanitizeLine(lastTask.detail))
+  const id = lastTask?.app_conversation_id
+  if (lastTask?.status !== 'READY' || id === null || id === undefined) return exitCodes.failed
+  if (!isJson) printNote(`Conversation ${id} in sandbox ${sanitizeLine(lastTask.sandbox_id ?? '')}`)
+  if (options.isFollowing) return await followAppConversation(context, id, { after: 0 })
+  if (!isJson) printNote(`Follow it with: slipway app tail ${id}`)
   return exitCodes.finished
 }
 
 /** `  2.1 s  READY`. */
-export function statusLine(afterMs: number, status: string, words = ''): string {
+export function statusLine(afterMs: number, status: string, details = ''): string {
   const time = `${(afterMs / 1000).toFixed(1)} s`.padStart(8)
-  return `${`${paint('dim', time)}  ${status}${words === '' ? '' : `  ${paint('dim', visible(words))}`}`}\n`
+  return `${`${paint('dim', time)}  ${status}${details === '' ? '' : `  ${paint('dim', sanitizeLine(details))}`}`}\n`
 }
 
 /** Sends a message to a conversation whose sandbox runs, and follows it when that is wanted. Answers the exit code. */
 export async function sendAppCommand(
-  context: ControlContext,
+  context: SandboxServerContext,
   id: string,
   options: { readonly message: string; readonly isFollowing: boolean },
 ): Promise<number> {
@@ -48,30 +48,30 @@ export async function sendAppCommand(
   const params = { conversation_id: id }
   const after = await client.call('countHomeEvents', { params, query: {}, signal })
   await client.call('sendAppMessage', { params, body: { content: options.message }, signal })
-  if (options.isFollowing) return await followed(context, id, { after })
+  if (options.isFollowing) return await followAppConversation(context, id, { after })
   if (isJson) await print(`${JSON.stringify({ conversation_id: id })}\n`)
-  else note(`Sent. Follow it with: slipway app tail ${id}`)
+  else printNote(`Sent. Follow it with: slipway app tail ${id}`)
   return exitCodes.finished
 }
 
 /** Shows the steps of a conversation until nothing runs in it any more. Ctrl-C ends the showing alone. */
-async function followed(context: ControlContext, id: string, options: { readonly after: number }) {
+async function followAppConversation(context: SandboxServerContext, id: string, options: { readonly after: number }) {
   const { client, isJson, signal } = context
-  const { sandbox_id, conversation_url } = await appConversation(client, id, signal)
+  const { sandbox_id, conversation_url } = await getAppConversation(client, id, signal)
   const [sandbox] = await client.call('getSandboxes', { query: { id: [sandbox_id] }, signal })
   const directory = sandbox?.working_dir ?? undefined
-  const steps = new Steps({ columns: process.stdout.columns || 100, directory })
-  for await (const item of homeEvents(client, id, { signal, ...options, until: 'idle' })) {
-    await print(isJson ? positionedLine(item) : steps.event(item.event))
+  const steps = new TranscriptRenderer({ columns: process.stdout.columns || 100, directory })
+  for await (const item of remoteEvents(client, id, { signal, ...options, until: 'idle' })) {
+    await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
   }
   if (signal.aborted) throw new Problem('bad_request', `It goes on. Look again with: slipway app tail ${id}`)
-  const { execution_status, sandbox_status } = await appConversation(client, id, signal)
+  const { execution_status, sandbox_status } = await getAppConversation(client, id, signal)
   if (isJson) await print(`${JSON.stringify({ conversation_id: id, execution_status, sandbox_status })}\n`)
-  else note(execution_status?.replaceAll('_', ' ') ?? `its sandbox is ${sandbox_status}`)
+  else printNote(execution_status?.replaceAll('_', ' ') ?? `its sandbox is ${sandbox_status}`)
   if (execution_status === 'finished' || execution_status === 'idle') return exitCodes.finished
   if (execution_status !== 'waiting_for_confirmation') return exitCodes.failed
-  const url = conversation_url === null ? '...' : visible(conversation_url.replace(/\/api\/.*$/, ''))
-  note(
+  const url = conversation_url === null ? '...' : sanitizeLine(conversation_url.replace(/\/api\/.*$/, ''))
+  printNote(
     `It waits for an answer. With session_api_key of "slipway app list --json":\n` +
       `SLIPWAY_URL=${url} SLIPWAY_SESSION_API_KEY=... slipway confirm ${id}`,
   )

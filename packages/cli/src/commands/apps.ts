@@ -1,15 +1,15 @@
 import type { AppConversation } from '@slipway/protocol'
-import type { ControlContext } from '../context/sandbox-server-context.ts'
-import { appConversation, homeEvents } from '../conversation/remote-events.ts'
+import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
+import { getAppConversation, remoteEvents } from '../conversation/remote-events.ts'
 import { listPages } from '../output/list-pages.ts'
-import { visible } from '../output/sanitize.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
 import { print, table } from '../output/terminal.ts'
-import { received, writeWhole } from './export.ts'
+import { readWithProgress, writeFileAtomic } from './export.ts'
 import { positionedLine, tailLine } from './tail.ts'
 
 /** Lists the conversations of the caller, the newest first. */
 export async function listAppsCommand(
-  { client, isJson, signal }: ControlContext,
+  { client, isJson, signal }: SandboxServerContext,
   options: { readonly limit: string; readonly all: boolean },
 ): Promise<void> {
   await listPages({
@@ -25,7 +25,7 @@ export async function listAppsCommand(
 function appTable(items: readonly string[], hasHead: boolean): string {
   const rows = items.map((item) => {
     const { id, sandbox_id, sandbox_status, execution_status, title }: AppConversation = JSON.parse(item)
-    return [id, execution_status ?? '-', sandbox_status, visible(sandbox_id), visible(title ?? '')]
+    return [id, execution_status ?? '-', sandbox_status, sanitizeLine(sandbox_id), sanitizeLine(title ?? '')]
   })
   const head = ['ID', 'STATUS', 'SANDBOX', '', 'TITLE']
   return table(rows, [34, 25, 10, 29], hasHead ? head : undefined)
@@ -33,35 +33,35 @@ function appTable(items: readonly string[], hasHead: boolean): string {
 
 /** Prints the events of a conversation as they come home; its sandbox need not run. */
 export async function tailAppCommand(
-  context: ControlContext,
+  context: SandboxServerContext,
   id: string,
   options: { readonly untilIdle: boolean },
 ): Promise<void> {
   const { client, isJson, signal } = context
-  await appConversation(client, id, signal)
+  await getAppConversation(client, id, signal)
   const until = options.untilIdle ? 'idle' : undefined
-  for await (const item of homeEvents(client, id, { signal, until })) {
+  for await (const item of remoteEvents(client, id, { signal, until })) {
     await print(isJson ? positionedLine(item) : tailLine(item))
   }
 }
 
 /** Writes a conversation as a zip file, whole or not at all; its sandbox need not run. */
 export async function downloadAppCommand(
-  { client, isJson, signal }: ControlContext,
+  { client, isJson, signal }: SandboxServerContext,
   id: string,
   options: { readonly output?: string | undefined },
 ): Promise<void> {
   const response = await client.open('downloadAppConversation', { params: { conversation_id: id }, signal })
   const stream = response.body ?? new Blob([]).stream()
   const output = options.output ?? `conversation_${id.replaceAll('-', '')}.zip`
-  const size_bytes = await writeWhole(output, received(stream, signal))
-  const words = `${size_bytes} bytes in ${visible(output)}`
+  const size_bytes = await writeFileAtomic(output, readWithProgress(stream, signal))
+  const words = `${size_bytes} bytes in ${sanitizeLine(output)}`
   await print(isJson ? `${JSON.stringify({ output, size_bytes })}\n` : `${words}\n`)
 }
 
 /** Deletes a conversation and its history, and its sandbox unless others use it. */
 export async function removeAppCommand(
-  { client, isJson, signal }: ControlContext,
+  { client, isJson, signal }: SandboxServerContext,
   id: string,
 ): Promise<void> {
   await client.call('deleteAppConversation', { params: { conversation_id: id }, signal })

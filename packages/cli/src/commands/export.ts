@@ -2,62 +2,62 @@ import { createWriteStream } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { Problem } from '@slipway/protocol'
-import type { Context } from '../context/command-context.ts'
+import type { CommandContext } from '../context/command-context.ts'
 import { Progress } from '../output/progress.ts'
 import { print } from '../output/terminal.ts'
 
 /** Writes the log of a conversation, one event a line, to standard output or whole into a file. */
 export async function exportCommand(
-  context: Context,
+  context: CommandContext,
   id: string,
   options: { readonly output?: string | undefined; readonly meta: boolean; readonly gzip: boolean },
 ): Promise<void> {
   const { output, meta, gzip } = options
   const { client, signal } = context
-  const chunks = received(await client.exportEvents(id, { meta, gzip, signal }), signal)
+  const chunks = readWithProgress(await client.exportEvents(id, { meta, gzip, signal }), signal)
   if (output === undefined) {
     for await (const chunk of chunks) await print(chunk)
     return
   }
-  const sizeBytes = await writeWhole(output, chunks)
+  const sizeBytes = await writeFileAtomic(output, chunks)
   const words = `Exported ${sizeBytes} bytes to ${output}`
   await print(context.isJson ? `${JSON.stringify({ output, size_bytes: sizeBytes })}\n` : `${words}\n`)
 }
 
 /** The file is there with all its bytes or as it was before. */
-export async function writeWhole(file: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
-  const part = `${file}.${process.pid}.part`
+export async function writeFileAtomic(file: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
+  const temporaryPath = `${file}.${process.pid}.part`
   let sizeBytes = 0
-  const counted = async function* () {
+  const countBytes = async function* () {
     for await (const chunk of chunks) {
       sizeBytes += chunk.length
       yield chunk
     }
   }
   try {
-    await pipeline(counted, createWriteStream(part, { flush: true }))
-    await rename(part, file)
+    await pipeline(countBytes, createWriteStream(temporaryPath, { flush: true }))
+    await rename(temporaryPath, file)
     return sizeBytes
   } catch (error) {
-    await rm(part, { force: true })
+    await rm(temporaryPath, { force: true })
     throw error
   }
 }
 
 /** The bytes as they come; a connection that breaks off is told in our words. */
-export async function* received(
+export async function* readWithProgress(
   stream: ReadableStream<Uint8Array>,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   using progress = new Progress('exported')
   const reader = stream.getReader()
   for (;;) {
-    const piece = await reader.read().catch((error) => {
+    const chunk = await reader.read().catch((error) => {
       if (signal.aborted) throw new Problem('bad_request', 'Stopped before the end.')
       throw new Error('The connection broke off before the end of the log. Try again.', { cause: error })
     })
-    if (piece.done) return
-    progress.add(piece.value.length, 0)
-    yield piece.value
+    if (chunk.done) return
+    progress.add(chunk.value.length, 0)
+    yield chunk.value
   }
 }

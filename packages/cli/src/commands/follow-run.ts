@@ -1,12 +1,12 @@
-import { follow, type Hint, type PositionedEvent } from '@slipway/client'
+import { follow, type TransientUpdate, type PositionedEvent } from '@slipway/client'
 import type { ConversationInfo, ExecutionStatus } from '@slipway/protocol'
-import type { Context } from '../context/command-context.ts'
-import { askUser, canAsk, type Verdict } from '../conversation/confirmation-prompt.ts'
-import { inOneLine, type WaitingAction, waitingActions } from '../conversation/pending-actions.ts'
-import { membersOf, textOf } from '../output/action-text.ts'
-import { visible } from '../output/sanitize.ts'
-import { note, print } from '../output/terminal.ts'
-import { Steps } from '../output/transcript.ts'
+import type { CommandContext } from '../context/command-context.ts'
+import { promptForConfirmation, isInteractive, type ConfirmationAnswer } from '../conversation/confirmation-prompt.ts'
+import { formatPendingAction, type PendingAction, listPendingActions } from '../conversation/pending-actions.ts'
+import { asObject, asString } from '../output/action-text.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
+import { printNote, print } from '../output/terminal.ts'
+import { TranscriptRenderer } from '../output/transcript.ts'
 import { positionedLine } from './tail.ts'
 
 /** Exit codes of what runs: finished, ended otherwise, waiting for an answer. */
@@ -19,7 +19,7 @@ const interruptMs = 10_000
  * `isYes`, otherwise whoever sits at the terminal. Ctrl-C interrupts the run on the server. Answers the exit code.
  */
 export async function followRun(
-  context: Context,
+  context: CommandContext,
   id: string,
   options: { readonly after: number; readonly isYes: boolean },
 ): Promise<number> {
@@ -28,22 +28,22 @@ export async function followRun(
   let position = options.after
   let error = ''
   for (;;) {
-    for await (const item of printedRun(context, id, { after: position })) {
+    for await (const item of printRun(context, id, { after: position })) {
       position = item.position
-      const { kind, code } = membersOf(item.event)
-      if (kind === 'ConversationErrorEvent') error = textOf(code)
+      const { kind, code } = asObject(item.event)
+      if (kind === 'ConversationErrorEvent') error = asString(code)
     }
-    if (signal.aborted) return await interrupted(context, id)
+    if (signal.aborted) return await interruptRun(context, id)
     const info = await client.call('getConversation', { params, signal })
     if (info.execution_status === 'running') continue
-    if (info.execution_status !== 'waiting_for_confirmation') return await ended(context, info, error)
-    const verdict = await answered(context, id, options.isYes)
-    if (verdict === undefined) return await told(context, info, exitCodes.waiting)
-    const { accept } = verdict
-    const reason = accept ? {} : { reason: verdict.reason }
+    if (info.execution_status !== 'waiting_for_confirmation') return await reportEnd(context, info, error)
+    const answer = await answerConfirmation(context, id, options.isYes)
+    if (answer === undefined) return await reportStatus(context, info, exitCodes.waiting)
+    const { accept } = answer
+    const reason = accept ? {} : { reason: answer.reason }
     await client.call('respondToConfirmation', { params, body: { accept, ...reason }, signal })
     // A refusal alone leaves the agent at rest; with a reason it goes on and finds another way.
-    if (!accept && verdict.reason !== undefined) await client.call('runConversation', { params, signal })
+    if (!accept && answer.reason !== undefined) await client.call('runConversation', { params, signal })
   }
 }
 
@@ -51,75 +51,75 @@ export async function followRun(
  * Prints the events of a run as they come, pieces of answers included, and gives each on. It ends when nothing runs any more.
  * `directory`: files below it are shown with the rest of their path; `onHint` hears of what came besides.
  */
-export async function* printedRun(
-  { client, isJson, signal }: Context,
+export async function* printRun(
+  { client, isJson, signal }: CommandContext,
   id: string,
-  options: { readonly after: number; readonly directory?: string; readonly onHint?: (hint: Hint) => void },
+  options: { readonly after: number; readonly directory?: string; readonly onHint?: (hint: TransientUpdate) => void },
 ): AsyncGenerator<PositionedEvent> {
   const { after, directory = process.cwd() } = options
-  const steps = new Steps({ columns: process.stdout.columns || 100, directory })
-  const onHint = (hint: Hint) => {
+  const steps = new TranscriptRenderer({ columns: process.stdout.columns || 100, directory })
+  const onTransientUpdate = (hint: TransientUpdate) => {
     options.onHint?.(hint)
-    process.stdout.write(steps.hint(hint))
+    process.stdout.write(steps.renderUpdate(hint))
   }
-  const hints = isJson ? {} : { onHint }
-  for await (const item of follow(client, id, { after, signal, until: 'idle', ...hints })) {
-    await print(isJson ? positionedLine(item) : steps.event(item.event))
+  const listener = isJson ? {} : { onHint: onTransientUpdate }
+  for await (const item of follow(client, id, { after, signal, until: 'idle', ...listener })) {
+    await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
     yield item
   }
 }
 
-async function answered({ client, signal }: Context, id: string, isYes: boolean): Promise<Verdict> {
-  const actions = await waitingActions(client, id, signal)
+async function answerConfirmation({ client, signal }: CommandContext, id: string, isYes: boolean): Promise<ConfirmationAnswer> {
+  const actions = await listPendingActions(client, id, signal)
   if (isYes) {
-    note(`Accepted: ${list(actions)}`)
+    printNote(`Accepted: ${formatActions(actions)}`)
     return { accept: true }
   }
-  if (canAsk()) return await askUser(actions, signal)
-  note(`These wait for an answer: ${list(actions)}`)
+  if (isInteractive()) return await promptForConfirmation(actions, signal)
+  printNote(`These wait for an answer: ${formatActions(actions)}`)
   return undefined
 }
 
-function list(actions: readonly WaitingAction[]): string {
-  return actions.map(inOneLine).join('; ')
+function formatActions(actions: readonly PendingAction[]): string {
+  return actions.map(formatPendingAction).join('; ')
 }
 
-async function interrupted(context: Context, id: string): Promise<number> {
+async function interruptRun(context: CommandContext, id: string): Promise<number> {
   const signal = AbortSignal.timeout(interruptMs)
   const params = { conversation_id: id }
   await context.client.call('interruptConversation', { params, signal })
   const info = await context.client.call('getConversation', { params, signal })
-  return await told(context, info, exitCodes.failed)
+  return await reportStatus(context, info, exitCodes.failed)
 }
 
-async function ended(context: Context, info: ConversationInfo, error: string): Promise<number> {
-  if (info.execution_status === 'finished') return await told(context, info, exitCodes.finished)
-  const words = advice.get(error)
-  if (words !== undefined && info.execution_status === 'error') note(words)
-  return await told(context, info, exitCodes.failed)
+async function reportEnd(context: CommandContext, info: ConversationInfo, error: string): Promise<number> {
+  if (info.execution_status === 'finished') return await reportStatus(context, info, exitCodes.finished)
+  const adviceText = errorAdvice.get(error)
+  if (adviceText !== undefined && info.execution_status === 'error') printNote(adviceText)
+  return await reportStatus(context, info, exitCodes.failed)
 }
 
 /** Says how it stands and how to go on. */
-async function told({ isJson }: Context, info: ConversationInfo, code: number): Promise<number> {
+async function reportStatus({ isJson }: CommandContext, info: ConversationInfo, code: number): Promise<number> {
   const { id, execution_status } = info
   if (isJson) await print(`${JSON.stringify({ conversation_id: id, execution_status })}\n`)
-  else note(usageLine(info))
-  const next = hints[execution_status]
-  if (next !== undefined) note(next(id))
+  else printNote(usageLine(info))
+  const next = nextCommands[execution_status]
+  if (next !== undefined) printNote(next(id))
   return code
 }
 
-const goOn = (id: string) => `Go on with: slipway run --conversation ${id} [MESSAGE]`
-const hints: { readonly [S in ExecutionStatus]?: (id: string) => string } = {
+const continueCommand = (id: string) => `Go on with: slipway run --conversation ${id} [MESSAGE]`
+const nextCommands: { readonly [S in ExecutionStatus]?: (id: string) => string } = {
   waiting_for_confirmation: (id) =>
     `Answer with: slipway confirm ${id} --follow, or slipway confirm ${id} --reject --reason TEXT`,
-  paused: goOn,
-  idle: goOn,
-  stuck: (id) => `The agent repeats itself. Tell it what to do instead. ${goOn(id)}`,
-  error: goOn,
+  paused: continueCommand,
+  idle: continueCommand,
+  stuck: (id) => `The agent repeats itself. Tell it what to do instead. ${continueCommand(id)}`,
+  error: continueCommand,
 }
 
-const advice: ReadonlyMap<string, string> = new Map([
+const errorAdvice: ReadonlyMap<string, string> = new Map([
   ['LLMAuthenticationError', 'Set LLM_API_KEY to the key of the provider.'],
   ['LLMBadRequestError', 'Check the name of the model (--model) and the address (--base-url).'],
   ['LLMServiceUnavailableError', 'Check the address (--base-url), or try again in a moment.'],
@@ -129,9 +129,9 @@ const advice: ReadonlyMap<string, string> = new Map([
 
 /** Status, tokens and dollars of a conversation, as far as they are known. */
 export function usageLine({ execution_status, metrics }: ConversationInfo): string {
-  const { accumulated_cost, accumulated_token_usage } = membersOf(metrics)
-  const { prompt_tokens, completion_tokens } = membersOf(accumulated_token_usage)
-  const words = [visible(execution_status.replaceAll('_', ' '))]
+  const { accumulated_cost, accumulated_token_usage } = asObject(metrics)
+  const { prompt_tokens, completion_tokens } = asObject(accumulated_token_usage)
+  const words = [sanitizeLine(execution_status.replaceAll('_', ' '))]
   if (typeof prompt_tokens === 'number') words.push(`${prompt_tokens} tokens in, ${completion_tokens} out`)
   if (typeof accumulated_cost === 'number') words.push(`$${accumulated_cost.toFixed(4)}`)
   return words.join(' · ')

@@ -4,71 +4,71 @@ import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CallError } from '@slipway/client'
 import { type ImportMeta, Problem } from '@slipway/protocol'
-import type { Context } from '../context/command-context.ts'
+import type { CommandContext } from '../context/command-context.ts'
 import { Progress } from '../output/progress.ts'
-import { visible } from '../output/sanitize.ts'
-import { note, print } from '../output/terminal.ts'
-import { streamOf } from '../parsing/to-readable-stream.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
+import { printNote, print } from '../output/terminal.ts'
+import { toReadableStream } from '../parsing/to-readable-stream.ts'
 
-type Meta = { readonly [M in keyof ImportMeta]?: ImportMeta[M] }
+type MetaFlags = { readonly [M in keyof ImportMeta]?: ImportMeta[M] }
 
 /** Imports a file of events, one a line, plain or gzip; `-` is standard input. */
 export async function importCommand(
-  context: Context,
+  context: CommandContext,
   file: string,
-  options: { readonly meta: Meta; readonly keepUnknown: boolean },
+  options: { readonly meta: MetaFlags; readonly keepUnknown: boolean },
 ): Promise<void> {
-  const source = await open(file)
-  let broken: unknown
+  const source = await openSource(file)
+  let readError: unknown
   let addedLines = 0
   const upload = async function* (): AsyncGenerator<Buffer> {
     using progress = new Progress('sent', source.sizeBytes)
     try {
-      const plain = unpacked(counted(source.chunks, (bytes) => progress.add(bytes, 0)))
-      const { chunks, isAdded } = await headed(plain, options.meta)
+      const plain = gunzipIfNeeded(countBytes(source.chunks, (bytes) => progress.add(bytes, 0)))
+      const { chunks, isAdded } = await withMetaLine(plain, options.meta)
       addedLines = isAdded ? 1 : 0
       for await (const chunk of chunks) {
-        progress.add(0, lineEnds(chunk))
+        progress.add(0, countNewlines(chunk))
         yield chunk
       }
     } catch (error) {
-      broken =
-        error instanceof Problem ? error : new Problem('bad_request', `Cannot read ${file}: ${reason(error)}`)
+      readError =
+        error instanceof Problem ? error : new Problem('bad_request', `Cannot read ${file}: ${errorReason(error)}`)
       throw error
     }
   }
   try {
     const { signal } = context
     const unknown = options.keepUnknown ? ('keep' as const) : undefined
-    const done = await context.client.importEvents(streamOf(upload()), { unknown, signal })
+    const done = await context.client.importEvents(toReadableStream(upload()), { unknown, signal })
     const words = `Imported ${done.imported} events into conversation ${done.conversation_id}`
     await print(context.isJson ? `${JSON.stringify(done)}\n` : `${words}\n`)
   } catch (error) {
     if (context.signal.aborted) throw new Problem('bad_request', 'Stopped. Nothing was imported.')
-    if (broken !== undefined) throw broken
-    throw tellPlaces(error, file, addedLines) ?? error
+    if (readError !== undefined) throw readError
+    throw reportIssues(error, file, addedLines) ?? error
   } finally {
     source.close()
   }
 }
 
-interface Source {
+interface ImportSource {
   readonly chunks: AsyncIterable<Buffer>
   readonly sizeBytes?: number
   close(): void
 }
 
-async function open(file: string): Promise<Source> {
+async function openSource(file: string): Promise<ImportSource> {
   if (file === '-') return { chunks: process.stdin, close: () => void process.stdin.destroy() }
-  const found = await stat(file).catch((error) => {
-    throw new Problem('not_found', `Cannot read ${file}: ${reason(error)}`)
+  const info = await stat(file).catch((error) => {
+    throw new Problem('not_found', `Cannot read ${file}: ${errorReason(error)}`)
   })
-  if (found.isDirectory()) throw new Problem('bad_request', `Cannot read ${file}: it is a directory`)
+  if (info.isDirectory()) throw new Problem('bad_request', `Cannot read ${file}: it is a directory`)
   const stream = createReadStream(file, { highWaterMark: 256 * 1024 })
-  return { chunks: stream, sizeBytes: found.size, close: () => void stream.destroy() }
+  return { chunks: stream, sizeBytes: info.size, close: () => void stream.destroy() }
 }
 
-async function* counted(
+async function* countBytes(
   chunks: AsyncIterable<Buffer>,
   count: (bytes: number) => void,
 ): AsyncGenerator<Buffer> {
@@ -79,43 +79,43 @@ async function* counted(
 }
 
 /** As many chunks as are `enough`, as one, and the rest of them. */
-async function peeked(chunks: AsyncIterable<Buffer>, enough: (first: Buffer) => boolean) {
+async function readAhead(chunks: AsyncIterable<Buffer>, isEnough: (first: Buffer) => boolean) {
   const iterator = chunks[Symbol.asyncIterator]()
-  const held: Buffer[] = []
+  const chunksRead: Buffer[] = []
   let first = Buffer.alloc(0)
   for (let next = await iterator.next(); !next.done; next = await iterator.next()) {
-    held.push(next.value)
-    first = Buffer.concat(held)
-    if (enough(first)) break
+    chunksRead.push(next.value)
+    first = Buffer.concat(chunksRead)
+    if (isEnough(first)) break
   }
   return { first, rest: { [Symbol.asyncIterator]: () => iterator } }
 }
 
 /** The same bytes, or what a gzip file holds, known by its first two bytes. */
-async function* unpacked(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const { first, rest } = await peeked(chunks, (bytes) => bytes.length >= 2)
-  if (first[0] !== 0x1f || first[1] !== 0x8b) yield* joined(first, rest)
-  else yield* pipeline(joined(first, rest), createGunzip(), () => undefined)
+async function* gunzipIfNeeded(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const { first, rest } = await readAhead(chunks, (bytes) => bytes.length >= 2)
+  if (first[0] !== 0x1f || first[1] !== 0x8b) yield* prepend(first, rest)
+  else yield* pipeline(prepend(first, rest), createGunzip(), () => undefined)
 }
 
-async function* joined(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* prepend(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   if (first.length > 0) yield first
   yield* rest
 }
 
 /** With the line in front that names the conversation; members of one that is there already stay where `meta` has none. */
-async function headed(chunks: AsyncIterable<Buffer>, meta: Meta) {
+async function withMetaLine(chunks: AsyncIterable<Buffer>, meta: MetaFlags) {
   if (Object.keys(meta).length === 0) return { chunks, isAdded: false }
-  const { first, rest } = await peeked(chunks, (bytes) => bytes.includes(10) || bytes.length > 64 * 1024)
+  const { first, rest } = await readAhead(chunks, (bytes) => bytes.includes(10) || bytes.length > 64 * 1024)
   const end = first.includes(10) ? first.indexOf(10) : first.length
-  const given = metaIn(first.subarray(0, end))
-  const header = Buffer.from(`${JSON.stringify({ ...given, ...meta })}\n`)
-  const body = given === undefined ? first : first.subarray(end + 1)
-  return { chunks: joined(Buffer.concat([header, body]), rest), isAdded: given === undefined }
+  const fileMeta = parseMetaLine(first.subarray(0, end))
+  const header = Buffer.from(`${JSON.stringify({ ...fileMeta, ...meta })}\n`)
+  const body = fileMeta === undefined ? first : first.subarray(end + 1)
+  return { chunks: prepend(Buffer.concat([header, body]), rest), isAdded: fileMeta === undefined }
 }
 
 /** The members of a first line that is no event, undefined when it is one or cannot be read. */
-function metaIn(line: Buffer): object | undefined {
+function parseMetaLine(line: Buffer): object | undefined {
   try {
     const value: unknown = JSON.parse(line.toString('utf8').replace(/^\ufeff/, ''))
     return typeof value === 'object' && value !== null && !Object.hasOwn(value, 'kind') ? value : undefined
@@ -124,28 +124,28 @@ function metaIn(line: Buffer): object | undefined {
   }
 }
 
-function lineEnds(chunk: Buffer): number {
+function countNewlines(chunk: Buffer): number {
   let count = 0
   for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, at + 1)) count++
   return count
 }
 
 /** Prints each fault as `FILE:LINE: place: message` and answers the error that remains to be told. */
-function tellPlaces(error: unknown, file: string, addedLines: number): Problem | undefined {
-  if (!(error instanceof CallError) || error.faults === undefined) return undefined
+function reportIssues(error: unknown, file: string, addedLines: number): Problem | undefined {
+  if (!(error instanceof CallError) || error.issues === undefined) return undefined
   const name = file === '-' ? 'stdin' : file
-  for (const { loc, msg } of error.faults.slice(0, 20)) {
-    const [part, line, ...place] = loc
+  for (const { loc, msg } of error.issues.slice(0, 20)) {
+    const [part, line, ...path] = loc
     const isLine = part === 'body' && typeof line === 'number'
     const inFile = line === addedLines ? 'in the flags' : `${name}:${Number(line) - addedLines}`
-    const where = isLine ? inFile : `${name}: ${loc.join('.')}`
+    const location = isLine ? inFile : `${name}: ${loc.join('.')}`
     const words = isLine ? msg.replace(/^line \d+: /, '') : msg
-    note(visible(`${where}: ${place.length === 0 ? '' : `${place.join('.')}: `}${words}`))
+    printNote(sanitizeLine(`${location}: ${path.length === 0 ? '' : `${path.join('.')}: `}${words}`))
   }
   const advice = 'Nothing was imported. --keep-unknown also takes events of other versions.'
   return new Problem('invalid', error.status === 422 ? advice : error.detail)
 }
 
-function reason(error: unknown): string {
+function errorReason(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

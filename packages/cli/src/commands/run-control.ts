@@ -1,12 +1,12 @@
-import type { Context } from '../context/command-context.ts'
-import { inOneLine, waitingActions } from '../conversation/pending-actions.ts'
-import { visible, visibleLines } from '../output/sanitize.ts'
-import { note, print } from '../output/terminal.ts'
+import type { CommandContext } from '../context/command-context.ts'
+import { formatPendingAction, listPendingActions } from '../conversation/pending-actions.ts'
+import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
+import { printNote, print } from '../output/terminal.ts'
 import { exitCodes, followRun } from './follow-run.ts'
 
 /** Lets the run end after the step that is under way, or interrupts that too. */
 export async function stopCommand(
-  context: Context,
+  context: CommandContext,
   id: string,
   how: 'pauseConversation' | 'interruptConversation',
 ): Promise<void> {
@@ -18,12 +18,12 @@ export async function stopCommand(
   await print(
     isJson ? `${JSON.stringify({ conversation_id: info.id, execution_status })}\n` : `${execution_status}\n`,
   )
-  if (execution_status === 'paused') note(`Go on with: slipway run --conversation ${info.id}`)
+  if (execution_status === 'paused') printNote(`Go on with: slipway run --conversation ${info.id}`)
 }
 
 /** Accepts or rejects the actions that wait, and follows what comes of it when that is wanted. Answers the exit code. */
 export async function confirmCommand(
-  context: Context,
+  context: CommandContext,
   id: string,
   options: {
     readonly isReject: boolean
@@ -36,17 +36,17 @@ export async function confirmCommand(
   const params = { conversation_id: id }
   const info = await client.call('getConversation', { params, signal })
   if (info.execution_status !== 'waiting_for_confirmation') {
-    note(`Nothing waits for an answer: the conversation is ${info.execution_status.replaceAll('_', ' ')}.`)
+    printNote(`Nothing waits for an answer: the conversation is ${info.execution_status.replaceAll('_', ' ')}.`)
     return exitCodes.failed
   }
   const after = await client.call('countEvents', { params, signal })
-  const actions = await waitingActions(client, id, signal)
+  const actions = await listPendingActions(client, id, signal)
   const body = { accept: !isReject, ...(reason === undefined ? {} : { reason }) }
   await client.call('respondToConfirmation', { params, body, signal })
-  for (const action of actions) note(`${isReject ? 'Rejected' : 'Accepted'}: ${inOneLine(action)}`)
+  for (const action of actions) printNote(`${isReject ? 'Rejected' : 'Accepted'}: ${formatPendingAction(action)}`)
   if (isReject && isFollowing) await client.call('runConversation', { params, signal })
   if (isFollowing) return await followRun(context, id, { after, isYes: false })
-  note(
+  printNote(
     isReject
       ? `Let the agent go on with: slipway run --conversation ${info.id}`
       : `Follow it with: slipway tail ${info.id} --until-idle`,
@@ -56,7 +56,7 @@ export async function confirmCommand(
 
 /** Asks the model about a conversation, beside it. */
 export async function askCommand(
-  { client, isJson, signal }: Context,
+  { client, isJson, signal }: CommandContext,
   id: string,
   question: string,
 ): Promise<void> {
@@ -65,12 +65,12 @@ export async function askCommand(
     body: { question },
     signal,
   })
-  await print(`${isJson ? JSON.stringify(answer) : visibleLines(answer.response).join('\n')}\n`)
+  await print(`${isJson ? JSON.stringify(answer) : sanitizeLines(answer.response).join('\n')}\n`)
 }
 
 /** Copies a conversation, all of it or up to an event. */
 export async function forkCommand(
-  { client, isJson, signal }: Context,
+  { client, isJson, signal }: CommandContext,
   id: string,
   options: { readonly title?: string | undefined; readonly fromEvent?: string | undefined },
 ): Promise<void> {
@@ -82,5 +82,5 @@ export async function forkCommand(
   const fork = await client.call('forkConversation', { params: { conversation_id: id }, body, signal })
   const count = await client.call('countEvents', { params: { conversation_id: fork.id }, signal })
   const done = { conversation_id: fork.id, events: count }
-  await print(isJson ? `${JSON.stringify(done)}\n` : `${visible(fork.id)} with ${count} events\n`)
+  await print(isJson ? `${JSON.stringify(done)}\n` : `${sanitizeLine(fork.id)} with ${count} events\n`)
 }

@@ -8,17 +8,17 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { Client, follow, type Hint } from '@slipway/client'
+import { Client, follow, type TransientUpdate } from '@slipway/client'
 import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 
 // Each command is a process of its own, and the machine may have others to run.
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
 
-const main = fileURLToPath(new URL('../main.ts', import.meta.url))
+const mainPath = fileURLToPath(new URL('../main.ts', import.meta.url))
 const key = 'key-of-the-model-1234567890'
 
-interface Turn {
+interface ScriptedTurn {
   readonly text?: string
   readonly calls?: readonly { readonly name: string; readonly arguments: object }[]
   /** The answer says its text again and again and never ends. */
@@ -29,8 +29,8 @@ interface Turn {
 }
 
 /** A model as a server of the OpenAI kind: plays the turns that the first message of the user names. */
-class Far {
-  readonly scripts = new Map<string, readonly Turn[]>()
+class MockProvider {
+  readonly scripts = new Map<string, readonly ScriptedTurn[]>()
   readonly keys = new Set<unknown>()
   readonly requests: { messages: { role: string; content: unknown }[]; tools?: unknown[] }[] = []
   readonly #server = createServer((request, response) => void this.#answer(request, response))
@@ -47,9 +47,9 @@ class Far {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.keys.add(request.headers.authorization)
-    const body: Far['requests'][number] = JSON.parse(await text(request))
+    const body: MockProvider['requests'][number] = JSON.parse(await text(request))
     this.requests.push(body)
-    const turn = this.#turn(body)
+    const turn = this.#nextTurn(body)
     if (turn.status !== undefined) {
       response.writeHead(turn.status, { 'content-type': 'application/json' })
       response.end('{"error":{"message":"no"}}')
@@ -60,16 +60,16 @@ class Far {
       response.write(
         `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', model: 'm', choices: [{ index: 0, delta, finish_reason }] })}\n\n`,
       )
-    const say = async () => {
+    const writeText = async () => {
       for (const content of turn.text?.match(/\S+\s*/g) ?? []) {
         send({ role: 'assistant', content })
         if (turn.pauseMs !== undefined) await sleep(turn.pauseMs)
       }
     }
-    await say()
+    await writeText()
     if (turn.isEndless) {
-      const again = setInterval(() => void say(), 100)
-      response.on('close', () => clearInterval(again))
+      const repeat = setInterval(() => void writeText(), 100)
+      response.on('close', () => clearInterval(repeat))
       return
     }
     const calls = turn.calls ?? []
@@ -83,7 +83,7 @@ class Far {
     response.end('data: [DONE]\n\n')
   }
 
-  #turn({ messages, tools = [] }: Far['requests'][number]): Turn {
+  #nextTurn({ messages, tools = [] }: MockProvider['requests'][number]): ScriptedTurn {
     const last = JSON.stringify(messages.at(-1)?.content)
     if (tools.length === 0) return { text: 'A title' }
     if (last.includes('What is it about?')) return { text: 'It is about files.' }
@@ -93,7 +93,7 @@ class Far {
   }
 }
 
-const far = new Far()
+const provider = new MockProvider()
 let baseUrl: string
 let directory: string
 let url: string
@@ -101,10 +101,10 @@ let server: ChildProcess
 /** Those that have not ended: a test that fails may leave one. */
 const children = new Set<ChildProcess>()
 
-function start(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
-  const child = spawn(process.execPath, [main, ...args], {
-    env: { ...Object.fromEntries(inherited), SLIPWAY_URL: url, ...env },
+function spawnCli(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+  const inheritedEnv = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
+  const child = spawn(process.execPath, [mainPath, ...args], {
+    env: { ...Object.fromEntries(inheritedEnv), SLIPWAY_URL: url, ...env },
     cwd: directory,
   })
   children.add(child)
@@ -112,11 +112,11 @@ function start(args: readonly string[], env: Record<string, string> = {}): Child
   return child
 }
 
-const model = () => ({ LLM_MODEL: 'openai-compatible/far', LLM_BASE_URL: baseUrl, LLM_API_KEY: key })
+const modelEnv = () => ({ LLM_MODEL: 'openai-compatible/far', LLM_BASE_URL: baseUrl, LLM_API_KEY: key })
 
 /** Runs the command to its end. */
-async function slipway(args: readonly string[], env: Record<string, string> = model()) {
-  const child = start(args, env)
+async function runCli(args: readonly string[], env: Record<string, string> = modelEnv()) {
+  const child = spawnCli(args, env)
   must(child.stdin, 'stdin').end()
   const [stdout, stderr, code] = await Promise.all([
     text(must(child.stdout, 'stdout')),
@@ -128,26 +128,26 @@ async function slipway(args: readonly string[], env: Record<string, string> = mo
 }
 
 /** A workspace of its own, with a directory `build` in it. */
-async function workspace(name: string): Promise<string> {
+async function createWorkspace(name: string): Promise<string> {
   const path = join(directory, name)
   await mkdir(join(path, 'build'), { recursive: true })
   return path
 }
 
-const shell = (command: string, security_risk = 'LOW') => ({
+const terminalCall = (command: string, security_risk = 'LOW') => ({
   name: 'terminal',
   arguments: { command, security_risk },
 })
-const finish = (message: string) => ({ calls: [{ name: 'finish', arguments: { message } }] })
-const risky: readonly Turn[] = [
-  { text: 'It has to go.', calls: [shell('rm -rf build', 'HIGH')] },
-  finish('So it is.'),
+const finishTurn = (message: string) => ({ calls: [{ name: 'finish', arguments: { message } }] })
+const riskyTurns: readonly ScriptedTurn[] = [
+  { text: 'It has to go.', calls: [terminalCall('rm -rf build', 'HIGH')] },
+  finishTurn('So it is.'),
 ]
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-cli-test-'))
-  baseUrl = await far.listen()
-  server = start(['serve', '--port', '0', '--data', 'data', '--json'], { SLIPWAY_LOG_LEVEL: 'error' })
+  baseUrl = await provider.listen()
+  server = spawnCli(['serve', '--port', '0', '--data', 'data', '--json'], { SLIPWAY_LOG_LEVEL: 'error' })
   for await (const chunk of must(server.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
     url = JSON.parse(String(chunk)).url
     break
@@ -159,18 +159,18 @@ afterAll(async () => {
   server.kill('SIGTERM')
   await over
   for (const child of children) child.kill('SIGKILL')
-  far.close()
+  provider.close()
   await rm(directory, { recursive: true, force: true })
 })
 
 test('run shows each step of an agent, ends with 0 when it is finished, and goes on with the conversation', async () => {
-  far.scripts.set('make a file', [
-    { text: 'I write the file now.', calls: [shell('echo hello > note.txt && cat note.txt')] },
-    finish('note.txt is there.'),
+  provider.scripts.set('make a file', [
+    { text: 'I write the file now.', calls: [terminalCall('echo hello > note.txt && cat note.txt')] },
+    finishTurn('note.txt is there.'),
     { text: 'It says hello.' },
   ])
-  const path = await workspace('simple')
-  const run = await slipway(['run', 'make a file', '--workspace', 'simple'])
+  const path = await createWorkspace('simple')
+  const run = await runCli(['run', 'make a file', '--workspace', 'simple'])
   expect(run).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Conversation \S{36}\nfinished/) })
   const order = [
     'You\n  make a file',
@@ -189,27 +189,27 @@ test('run shows each step of an agent, ends with 0 when it is finished, and goes
   }
   expect(run.stdout.split('I write the file now.')).toHaveLength(2)
   expect(await readFile(join(path, 'note.txt'), 'utf8')).toBe('hello\n')
-  expect([...far.keys]).toEqual([`Bearer ${key}`])
+  expect([...provider.keys]).toEqual([`Bearer ${key}`])
 
-  const more = await slipway(['run', 'and what does it say?', '--conversation', run.id], {})
+  const more = await runCli(['run', 'and what does it say?', '--conversation', run.id], {})
   expect(more).toMatchObject({ code: 0, id: run.id })
   expect(more.stdout).toContain('It says hello.')
   expect(more.stdout).not.toContain('make a file')
 })
 
 test('what is risky is not done before somebody agrees: code 3 says how, and confirm goes on', async () => {
-  far.scripts.set('tidy later', risky)
-  const path = await workspace('risky')
-  const run = await slipway(['run', 'tidy later', '--workspace', 'risky'])
+  provider.scripts.set('tidy later', riskyTurns)
+  const path = await createWorkspace('risky')
+  const run = await runCli(['run', 'tidy later', '--workspace', 'risky'])
   expect(run.code).toBe(3)
   expect(run.stderr).toContain('These wait for an answer: terminal: rm -rf build [HIGH]')
   expect(run.stderr).toContain(`slipway confirm ${run.id} --follow`)
   expect(existsSync(join(path, 'build'))).toBe(true)
-  const confirmed = await slipway(['confirm', run.id, '--follow'], {})
+  const confirmed = await runCli(['confirm', run.id, '--follow'], {})
   expect(confirmed).toMatchObject({ code: 0, stdout: expect.stringContaining('So it is.') })
   expect(confirmed.stderr).toContain('Accepted: terminal: rm -rf build [HIGH]')
   expect(existsSync(join(path, 'build'))).toBe(false)
-  const again = await slipway(['confirm', run.id], {})
+  const again = await runCli(['confirm', run.id], {})
   expect(again).toMatchObject({
     code: 1,
     stderr: 'Nothing waits for an answer: the conversation is finished.\n',
@@ -217,34 +217,34 @@ test('what is risky is not done before somebody agrees: code 3 says how, and con
 })
 
 test('with --yes everything that waits is done', async () => {
-  far.scripts.set('tidy now', risky)
-  const path = await workspace('yes')
-  const run = await slipway(['run', 'tidy now', '--workspace', 'yes', '--yes'])
+  provider.scripts.set('tidy now', riskyTurns)
+  const path = await createWorkspace('yes')
+  const run = await runCli(['run', 'tidy now', '--workspace', 'yes', '--yes'])
   expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining('Accepted: terminal: rm -rf build') })
   expect(existsSync(join(path, 'build'))).toBe(false)
 })
 
 test('a rejection reaches the agent with its reason, and nothing is done', async () => {
-  far.scripts.set('tidy never', risky)
-  const path = await workspace('never')
-  const { id } = await slipway(['run', 'tidy never', '--workspace', 'never'])
-  const rejected = await slipway(['confirm', id, '--reject', '--reason', 'It is needed.', '--follow'], {})
+  provider.scripts.set('tidy never', riskyTurns)
+  const path = await createWorkspace('never')
+  const { id } = await runCli(['run', 'tidy never', '--workspace', 'never'])
+  const rejected = await runCli(['confirm', id, '--reject', '--reason', 'It is needed.', '--follow'], {})
   expect(rejected).toMatchObject({ code: 0, stdout: expect.stringContaining('refused: It is needed.') })
-  expect(JSON.stringify(far.requests.at(-1)?.messages)).toContain('It is needed.')
+  expect(JSON.stringify(provider.requests.at(-1)?.messages)).toContain('It is needed.')
   expect(existsSync(join(path, 'build'))).toBe(true)
 })
 
 test('with --ask every action waits', async () => {
-  far.scripts.set('look around', [{ calls: [shell('ls')] }, finish('Seen.')])
-  await workspace('careful')
-  const run = await slipway(['run', 'look around', '--workspace', 'careful', '--ask'])
+  provider.scripts.set('look around', [{ calls: [terminalCall('ls')] }, finishTurn('Seen.')])
+  await createWorkspace('careful')
+  const run = await runCli(['run', 'look around', '--workspace', 'careful', '--ask'])
   expect(run).toMatchObject({ code: 3, stderr: expect.stringContaining('terminal: ls') })
 })
 
 test('as JSON there is one value a line: the conversation, its events by position, how it ended', async () => {
-  far.scripts.set('in JSON', [{ text: 'Hm.', calls: [shell('true')] }, finish('Done.')])
-  await workspace('json')
-  const run = await slipway(['run', 'in JSON', '--workspace', 'json', '--json'])
+  provider.scripts.set('in JSON', [{ text: 'Hm.', calls: [terminalCall('true')] }, finishTurn('Done.')])
+  await createWorkspace('json')
+  const run = await runCli(['run', 'in JSON', '--workspace', 'json', '--json'])
   expect(run).toMatchObject({ code: 0, stderr: '' })
   const [head, ...lines] = run.stdout
     .trimEnd()
@@ -258,19 +258,19 @@ test('as JSON there is one value a line: the conversation, its events by positio
 })
 
 test('pieces of an answer are sent to who asks for hints, before their event, and are stored nowhere', async () => {
-  far.scripts.set('speak slowly', [{ text: 'One two three four five.' }])
-  await workspace('hints')
-  const { id } = await slipway(['run', 'speak slowly', '--workspace', 'hints'])
+  provider.scripts.set('speak slowly', [{ text: 'One two three four five.' }])
+  await createWorkspace('hints')
+  const { id } = await runCli(['run', 'speak slowly', '--workspace', 'hints'])
   const client = new Client({ url })
   const params = { conversation_id: id }
-  far.scripts.set('speak slowly', [{}, { text: 'Six seven eight.', pauseMs: 200 }])
+  provider.scripts.set('speak slowly', [{}, { text: 'Six seven eight.', pauseMs: 200 }])
   const after = await client.call('countEvents', { params })
   const seen: string[] = []
-  const onHint = (hint: Hint) => {
+  const onTransientUpdate = (hint: TransientUpdate) => {
     if (hint.kind === 'StreamingDeltaEvent') seen.push(hint.content ?? '')
   }
   await client.call('sendMessage', { params, body: { content: 'go on' } })
-  const items = follow(client, id, { after, onHint })
+  const items = follow(client, id, { after, onTransientUpdate })
   const first = await items.next()
   expect(first.value).toMatchObject({ position: after + 1 })
   await client.call('runConversation', { params })
@@ -287,9 +287,9 @@ test('pieces of an answer are sent to who asks for hints, before their event, an
 })
 
 test('Ctrl-C interrupts the run on the server', async () => {
-  far.scripts.set('never end', [{ text: 'I am thinking. ', isEndless: true }])
-  await workspace('endless')
-  const child = start(['run', 'never end', '--workspace', 'endless'], model())
+  provider.scripts.set('never end', [{ text: 'I am thinking. ', isEndless: true }])
+  await createWorkspace('endless')
+  const child = spawnCli(['run', 'never end', '--workspace', 'endless'], modelEnv())
   const stderr = text(must(child.stderr, 'stderr'))
   const ended = new Promise((resolve) => child.once('close', resolve))
   let shown = ''
@@ -307,14 +307,14 @@ test('Ctrl-C interrupts the run on the server', async () => {
 })
 
 test('pause, interrupt, ask and fork say what they did', async () => {
-  far.scripts.set('short work', [{ text: 'First.' }])
-  await workspace('control')
-  const { id } = await slipway(['run', 'short work', '--workspace', 'control'])
+  provider.scripts.set('short work', [{ text: 'First.' }])
+  await createWorkspace('control')
+  const { id } = await runCli(['run', 'short work', '--workspace', 'control'])
   const [paused, interrupted, asked, forked] = await Promise.all([
-    slipway(['pause', id], {}),
-    slipway(['interrupt', id, '--json'], {}),
-    slipway(['ask', id, 'What is it about?'], {}),
-    slipway(['fork', id, '--title', 'A copy', '--json'], {}),
+    runCli(['pause', id], {}),
+    runCli(['interrupt', id, '--json'], {}),
+    runCli(['ask', id, 'What is it about?'], {}),
+    runCli(['fork', id, '--title', 'A copy', '--json'], {}),
   ])
   expect(paused).toMatchObject({ code: 0, stdout: 'finished\n', stderr: '' })
   expect(JSON.parse(interrupted.stdout)).toEqual({ conversation_id: id, execution_status: 'finished' })
@@ -328,18 +328,18 @@ test('pause, interrupt, ask and fork say what they did', async () => {
 })
 
 test('a model that refuses the key ends with 1 and with what to do', async () => {
-  far.scripts.set('no entry', [{ status: 401 }])
-  await workspace('refused')
-  const run = await slipway(['run', 'no entry', '--workspace', 'refused'])
+  provider.scripts.set('no entry', [{ status: 401 }])
+  await createWorkspace('refused')
+  const run = await runCli(['run', 'no entry', '--workspace', 'refused'])
   expect(run).toMatchObject({ code: 1, stdout: expect.stringContaining('✗ LLMAuthenticationError') })
   expect(run.stderr).toContain('Set LLM_API_KEY')
 })
 
 test('a conversation that was imported is not run, and nothing is added to it', async () => {
   const sample = fileURLToPath(new URL('./sample-log/sample.jsonl', import.meta.url))
-  const { stdout } = await slipway(['import', sample, '--json'])
+  const { stdout } = await runCli(['import', sample, '--json'])
   const { conversation_id, imported } = JSON.parse(stdout)
-  const run = await slipway(['run', 'go on', '--conversation', conversation_id])
+  const run = await runCli(['run', 'go on', '--conversation', conversation_id])
   expect(run).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('it was imported') })
   expect(await new Client({ url }).call('countEvents', { params: { conversation_id } })).toBe(imported)
 })
@@ -352,7 +352,7 @@ test.concurrent.each([
   [['confirm', 'a', '--reason', 'why']],
   [['ask', 'a']],
 ])('%j is wrong usage', async (args) => {
-  expect(await slipway(args)).toMatchObject({
+  expect(await runCli(args)).toMatchObject({
     stdout: '',
     code: 2,
     stderr: expect.stringContaining('--help'),
@@ -361,25 +361,25 @@ test.concurrent.each([
 
 test('the demo lets a model of the environment do the work, and leaves nothing behind', async () => {
   const temporary = await mkdtemp(join(directory, 'tmp-'))
-  far.scripts.set('duration.mjs', [
-    { text: 'I look first.', calls: [shell('ls')] },
-    { text: 'Away with it.', calls: [shell('rm -rf build', 'HIGH')] },
-    finish('All is done.'),
+  provider.scripts.set('duration.mjs', [
+    { text: 'I look first.', calls: [terminalCall('ls')] },
+    { text: 'Away with it.', calls: [terminalCall('rm -rf build', 'HIGH')] },
+    finishTurn('All is done.'),
   ])
-  const demo = await slipway(['demo', '--fast'], { ...model(), TMPDIR: temporary })
+  const demo = await runCli(['demo', '--fast'], { ...modelEnv(), TMPDIR: temporary })
   expect(demo).toMatchObject({ code: 0, stderr: '' })
   for (const words of ['Away with it.', 'Accepted: terminal: rm -rf build', 'All is done.', 'byte for byte'])
     expect(demo.stdout).toContain(words)
   expect((await readdir(temporary)).filter((name) => name !== 'node-compile-cache')).toEqual([])
-  far.scripts.set('duration.mjs', [{ status: 401 }])
-  const failed = await slipway(['demo', '--fast'], { ...model(), TMPDIR: temporary })
+  provider.scripts.set('duration.mjs', [{ status: 401 }])
+  const failed = await runCli(['demo', '--fast'], { ...modelEnv(), TMPDIR: temporary })
   expect(failed).toMatchObject({ code: 1, stdout: expect.stringContaining('✗ LLMAuthenticationError') })
   expect(failed.stderr).toContain('Without LLM_MODEL')
   expect((await readdir(temporary)).filter((name) => name !== 'node-compile-cache')).toEqual([])
 })
 
 test('without a model run says how to name one', async () => {
-  expect(await slipway(['run', 'x'], {})).toMatchObject({
+  expect(await runCli(['run', 'x'], {})).toMatchObject({
     stdout: '',
     code: 1,
     stderr: expect.stringContaining('LLM_MODEL'),

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
-import type { Context } from '../context/command-context.ts'
-import { agentOf, cautionOf, llmOf, type NamedModel } from '../conversation/agent-request.ts'
-import { membersOf } from '../output/action-text.ts'
-import { note, print } from '../output/terminal.ts'
+import type { CommandContext } from '../context/command-context.ts'
+import { buildAgent, buildConfirmationSettings, buildLlm, type SelectedModel } from '../conversation/agent-request.ts'
+import { asObject } from '../output/action-text.ts'
+import { printNote, print } from '../output/terminal.ts'
 import { followRun } from './follow-run.ts'
 
 export interface RunOptions {
@@ -12,7 +12,7 @@ export interface RunOptions {
   readonly conversation?: string | undefined
   /** The directory to work in, as the server sees it. */
   readonly workspace: string
-  readonly model: NamedModel | undefined
+  readonly model: SelectedModel | undefined
   readonly isYes: boolean
   /** Every action waits for an answer. */
   readonly isAsking: boolean
@@ -21,20 +21,20 @@ export interface RunOptions {
 
 /** Starts a conversation or goes on with one, and follows it to its rest. Answers the exit code. */
 export async function runCommand(
-  context: Context,
+  context: CommandContext,
   message: string | undefined,
   options: RunOptions,
 ): Promise<number> {
-  const text = message === '-' ? await readAll() : message
+  const text = message === '-' ? await readStdin() : message
   const { conversation, isYes } = options
-  const begun =
+  const run =
     conversation === undefined
-      ? await start(context, text ?? '', options)
-      : await goOn(context, conversation, { ...options, text })
-  return await followRun(context, begun.id, { after: begun.after, isYes })
+      ? await startConversation(context, text ?? '', options)
+      : await continueConversation(context, conversation, { ...options, text })
+  return await followRun(context, run.id, { after: run.after, isYes })
 }
 
-async function start(context: Context, text: string, options: RunOptions) {
+async function startConversation(context: CommandContext, text: string, options: RunOptions) {
   const { client, signal } = context
   const { model, workspace, isAsking, maxIterations } = options
   if (model === undefined) {
@@ -47,22 +47,22 @@ async function start(context: Context, text: string, options: RunOptions) {
   const id = randomUUID()
   const body = {
     conversation_id: id,
-    agent: agentOf(llmOf(model)),
+    agent: buildAgent(buildLlm(model)),
     workspace: { working_dir: resolve(workspace) },
     initial_message: { content: text, run: true },
-    ...cautionOf(isAsking),
+    ...buildConfirmationSettings(isAsking),
     ...(maxIterations === undefined ? {} : { max_iterations: maxIterations }),
   }
   await client.call('createConversation', { body, signal }).catch(async (error) => {
-    if (signal.aborted) await stopped(context, id)
+    if (signal.aborted) await interruptConversation(context, id)
     throw error
   })
-  await named(context, id)
+  await reportConversation(context, id)
   return { id, after: 0 }
 }
 
-async function goOn(
-  context: Context,
+async function continueConversation(
+  context: CommandContext,
   id: string,
   options: RunOptions & { readonly text: string | undefined },
 ) {
@@ -70,36 +70,36 @@ async function goOn(
   const params = { conversation_id: id }
   const { text, model, isAsking } = options
   const info = await client.call('getConversation', { params, signal })
-  if (membersOf(info.agent.llm).model === 'none') {
+  if (asObject(info.agent.llm).model === 'none') {
     throw new Problem('conflict', 'This conversation has no agent that could run: it was imported.')
   }
   const after = await client.call('countEvents', { params, signal })
   if (model !== undefined) {
-    await client.call('switchLlm', { params, body: { llm: llmOf(model) }, signal })
+    await client.call('switchLlm', { params, body: { llm: buildLlm(model) }, signal })
   }
   if (isAsking) {
     const body = { policy: { kind: 'AlwaysConfirm' } } as const
     await client.call('setConfirmationPolicy', { params, body, signal })
   }
-  await named(context, id)
+  await reportConversation(context, id)
   if (text === undefined) await client.call('runConversation', { params, signal })
   else await client.call('sendMessage', { params, body: { content: text, run: true }, signal })
   return { id, after }
 }
 
-async function named({ isJson }: Context, id: string): Promise<void> {
+async function reportConversation({ isJson }: CommandContext, id: string): Promise<void> {
   if (isJson) await print(`${JSON.stringify({ conversation_id: id })}\n`)
-  else note(`Conversation ${id}`)
+  else printNote(`Conversation ${id}`)
 }
 
-async function stopped({ client }: Context, id: string): Promise<void> {
+async function interruptConversation({ client }: CommandContext, id: string): Promise<void> {
   const signal = AbortSignal.timeout(5_000)
   await client
     .call('interruptConversation', { params: { conversation_id: id }, signal })
     .catch(() => undefined)
 }
 
-async function readAll(): Promise<string> {
+async function readStdin(): Promise<string> {
   const chunks = await process.stdin.toArray()
   return Buffer.concat(chunks).toString('utf8')
 }

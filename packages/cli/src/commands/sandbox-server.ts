@@ -29,11 +29,11 @@ export async function sandboxServerCommand(options: {
     ]
     process.stdout.write(`${lines.join('\n')}\n`)
   }
-  await serveSandboxes({ ...server, agent: agentServer(), ready })
+  await serveSandboxes({ ...server, agent: agentServerCommand(), ready })
 }
 
 /** The agent server that sandboxes run: this very program, and what it has to read. */
-export function agentServer(): { command: string[]; readable: string[] } {
+export function agentServerCommand(): { command: string[]; readable: string[] } {
   const main = resolve(import.meta.dirname, '../main.ts')
   const root = resolve(import.meta.dirname, '../../../..')
   // Installed, the libraries lie beside this package; in a clone, below its root.

@@ -4,35 +4,35 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { ControlClient } from '@slipway/client'
+import { SandboxServerClient } from '@slipway/client'
 import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { zipEntries } from '../parsing/zip-entries.ts'
-import { processesIn } from './demo-sandbox/find-processes.ts'
+import { listZipEntries } from '../parsing/zip-entries.ts'
+import { findProcesses } from './demo-sandbox/find-processes.ts'
 
 // Each command is a process of its own, each sandbox several, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const main = fileURLToPath(new URL('../main.ts', import.meta.url))
-const command = (line: string) => [{ name: 'terminal', arguments: { command: line } }]
+const mainPath = fileURLToPath(new URL('../main.ts', import.meta.url))
+const terminalCall = (line: string) => [{ name: 'terminal', arguments: { command: line } }]
 
 let directory: string
 let server: ChildProcess
 let url: string
 let key: string
-let client: ControlClient
+let client: SandboxServerClient
 
-function start(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|OH)_/.test(name))
-  return spawn(process.execPath, [main, ...args], {
-    env: { ...Object.fromEntries(inherited), SLIPWAY_SANDBOX_URL: url, SLIPWAY_API_KEY: key, ...env },
+function spawnCli(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+  const inheritedEnv = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|OH)_/.test(name))
+  return spawn(process.execPath, [mainPath, ...args], {
+    env: { ...Object.fromEntries(inheritedEnv), SLIPWAY_SANDBOX_URL: url, SLIPWAY_API_KEY: key, ...env },
     cwd: directory,
   })
 }
 
 /** Runs the command to its end. */
-async function slipway(args: readonly string[], env: Record<string, string> = {}) {
-  const child = start(args, env)
+async function runCli(args: readonly string[], env: Record<string, string> = {}) {
+  const child = spawnCli(args, env)
   must(child.stdin, 'stdin').end()
   const [stdout, stderr, code] = await Promise.all([
     text(must(child.stdout, 'stdout')),
@@ -42,20 +42,20 @@ async function slipway(args: readonly string[], env: Record<string, string> = {}
   return { stdout, stderr, code }
 }
 
-const lines = (printed: string) => printed.trimEnd().split('\n')
+const splitLines = (printed: string) => printed.trimEnd().split('\n')
 
 /** The model of conversations that start from now on plays this. */
-async function plays(...script: object[]): Promise<void> {
+async function setScript(...script: object[]): Promise<void> {
   await client.call('changeSettings', {
     body: { agent_settings_diff: { llm: { model: 'scripted/test', script } } },
   })
 }
 
 /** Starts a conversation, follows it, and answers where it is. */
-async function started(
+async function startAndFollow(
   ...args: string[]
 ): Promise<{ conversation: string; sandbox: string; printed: string }> {
-  const { stdout, stderr, code } = await slipway(['app', 'start', ...args, '--follow'])
+  const { stdout, stderr, code } = await runCli(['app', 'start', ...args, '--follow'])
   const [, conversation = '', sandbox = ''] = /Conversation (\S+) in sandbox (\S+)/.exec(stderr) ?? []
   expect({ code, conversation, sandbox, stderr }).toMatchObject({
     code: 0,
@@ -67,7 +67,7 @@ async function started(
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-sandboxes-test-'))
-  server = start(['sandbox-server', '--port', '0', '--data', join(directory, 'data'), '--json'], {
+  server = spawnCli(['sandbox-server', '--port', '0', '--data', join(directory, 'data'), '--json'], {
     SLIPWAY_LOG_LEVEL: 'error',
     SLIPWAY_API_KEY: '',
   })
@@ -77,13 +77,13 @@ beforeAll(async () => {
     key = answer.key
     break
   }
-  client = new ControlClient({ url, apiKey: key })
+  client = new SandboxServerClient({ url, apiKey: key })
 })
 
 afterAll(async () => {
   const { items } = await client.call('searchSandboxes', { query: {} })
   for (const { id } of items) await client.call('deleteSandbox', { params: { sandbox_id: id }, query: {} })
-  const left = async () => (await processesIn(directory))?.filter((id) => id !== server.pid) ?? []
+  const left = async () => (await findProcesses(directory))?.filter((id) => id !== server.pid) ?? []
   await vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: 60_000 })
   const end = new Promise((resolve) => server.once('close', resolve))
   server.kill()
@@ -92,39 +92,39 @@ afterAll(async () => {
 })
 
 test('a sandbox is started, listed, paused, resumed and removed', async () => {
-  const made = await slipway(['sandbox', 'start', '--json'])
+  const made = await runCli(['sandbox', 'start', '--json'])
   expect(made.code).toBe(0)
   const { id, status, exposed_urls } = JSON.parse(made.stdout)
   expect({ status, urls: exposed_urls.length }).toEqual({ status: 'RUNNING', urls: 1 })
 
-  const listed = await slipway(['sandboxes'])
-  expect(lines(listed.stdout)).toEqual([
+  const listed = await runCli(['sandboxes'])
+  expect(splitLines(listed.stdout)).toEqual([
     expect.stringMatching(/^ID +STATUS +SPEC +ISOLATION +CREATED +DETAIL$/),
     expect.stringMatching(new RegExp(`^${id} +RUNNING +process +(namespaces|none) `)),
   ])
-  const paused = await slipway(['sandbox', 'pause', id])
+  const paused = await runCli(['sandbox', 'pause', id])
   expect(paused).toMatchObject({ code: 0, stdout: 'PAUSED\n' })
-  const [row] = lines((await slipway(['sandboxes', '--json'])).stdout)
+  const [row] = splitLines((await runCli(['sandboxes', '--json'])).stdout)
   expect(JSON.parse(row ?? '')).toMatchObject({ id, status: 'PAUSED', session_api_key: null })
 
-  const resumed = await slipway(['sandbox', 'resume', id])
+  const resumed = await runCli(['sandbox', 'resume', id])
   expect(resumed).toMatchObject({ code: 0, stdout: expect.stringMatching(/^RUNNING {2}http:\/\/\S+\n$/) })
-  expect(await slipway(['sandbox', 'rm', id, '--json'])).toMatchObject({
+  expect(await runCli(['sandbox', 'rm', id, '--json'])).toMatchObject({
     code: 0,
     stdout: `{"id":"${id}","status":"removed"}\n`,
   })
-  expect((await slipway(['sandboxes'])).stderr).toContain('There is no sandbox.')
+  expect((await runCli(['sandboxes'])).stderr).toContain('There is no sandbox.')
 })
 
 test('a conversation is started with each state, followed, listed, asked again, downloaded and removed', async () => {
-  await plays(
-    { text: 'I look.', tool_calls: command('echo "six times seven is $((6*7))"') },
+  await setScript(
+    { text: 'I look.', tool_calls: terminalCall('echo "six times seven is $((6*7))"') },
     { text: 'It is done.' },
     { text: 'Once more.' },
     { text: 'A title', side: true },
   )
-  const { conversation, sandbox, printed } = await started('Count', '--title', 'Sums')
-  const states = lines(printed).flatMap((line) => /^ +\d+\.\d s {2}([A-Z_]+)/.exec(line)?.[1] ?? [])
+  const { conversation, sandbox, printed } = await startAndFollow('Count', '--title', 'Sums')
+  const states = splitLines(printed).flatMap((line) => /^ +\d+\.\d s {2}([A-Z_]+)/.exec(line)?.[1] ?? [])
   expect(states).toEqual([
     ...['WORKING', 'WAITING_FOR_SANDBOX', 'PREPARING_REPOSITORY', 'RUNNING_SETUP_SCRIPT'],
     ...['SETTING_UP_GIT_HOOKS', 'SETTING_UP_SKILLS', 'STARTING_CONVERSATION', 'READY'],
@@ -132,42 +132,42 @@ test('a conversation is started with each state, followed, listed, asked again, 
   for (const words of ['You\n  Count\n', 'six times seven is 42', 'It is done.', '· finished'])
     expect(printed).toContain(words)
 
-  const listed = await slipway(['app', 'list'])
-  expect(lines(listed.stdout)[1]).toMatch(
+  const listed = await runCli(['app', 'list'])
+  expect(splitLines(listed.stdout)[1]).toMatch(
     new RegExp(`^${conversation} +finished +RUNNING +${sandbox} +Sums$`),
   )
-  const again = await slipway(['app', 'send', conversation, 'And now?', '--follow'])
+  const again = await runCli(['app', 'send', conversation, 'And now?', '--follow'])
   expect(again.code).toBe(0)
   expect(again.stdout).toContain('You\n  And now?\n')
   expect(again.stdout).toContain('Once more.')
   expect(again.stdout).not.toContain('six times seven')
 
-  await slipway(['sandbox', 'pause', sandbox])
-  const refused = await slipway(['app', 'send', conversation, 'x'])
+  await runCli(['sandbox', 'pause', sandbox])
+  const refused = await runCli(['app', 'send', conversation, 'x'])
   expect(refused).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('PAUSED') })
-  const tailed = await slipway(['app', 'tail', conversation, '--until-idle', '--json'])
-  const events = lines(tailed.stdout).map((line) => JSON.parse(line))
+  const tailed = await runCli(['app', 'tail', conversation, '--until-idle', '--json'])
+  const events = splitLines(tailed.stdout).map((line) => JSON.parse(line))
   expect(events.map(({ position }) => position)).toEqual(events.map((_, at) => at + 1))
   expect(events.at(-1).event).toMatchObject({ key: 'execution_status', value: 'finished' })
 
   const file = join(directory, 'history.zip')
-  const loaded = await slipway(['app', 'download', conversation, '--output', file, '--json'])
-  const names = zipEntries(await readFile(file)).map(({ name }) => name)
+  const loaded = await runCli(['app', 'download', conversation, '--output', file, '--json'])
+  const names = listZipEntries(await readFile(file)).map(({ name }) => name)
   expect(JSON.parse(loaded.stdout)).toEqual({ output: file, size_bytes: expect.any(Number) })
   expect(names).toHaveLength(events.length + 1)
   expect(names[0]).toBe('meta.json')
 
-  expect(await slipway(['app', 'rm', conversation])).toMatchObject({ code: 0, stdout: 'removed\n' })
-  expect((await slipway(['app', 'list'])).stdout).not.toContain(conversation)
-  expect((await slipway(['sandboxes'])).stdout).not.toContain(sandbox)
+  expect(await runCli(['app', 'rm', conversation])).toMatchObject({ code: 0, stdout: 'removed\n' })
+  expect((await runCli(['app', 'list'])).stdout).not.toContain(conversation)
+  expect((await runCli(['sandboxes'])).stdout).not.toContain(sandbox)
 })
 
 test('what waits for an answer ends with code 3 and says how to give it', async () => {
-  await plays({ text: 'May I?', tool_calls: command('echo yes') })
+  await setScript({ text: 'May I?', tool_calls: terminalCall('echo yes') })
   await client.call('changeSettings', { body: { conversation_settings_diff: { confirmation_mode: true } } })
   try {
-    const { stdout, stderr, code } = await slipway(['app', 'start', 'Try', '--follow', '--json'])
-    const last = JSON.parse(lines(stdout).at(-1) ?? '')
+    const { stdout, stderr, code } = await runCli(['app', 'start', 'Try', '--follow', '--json'])
+    const last = JSON.parse(splitLines(stdout).at(-1) ?? '')
     expect(last).toMatchObject({ execution_status: 'waiting_for_confirmation', sandbox_status: 'RUNNING' })
     expect(code).toBe(3)
     expect(stderr).toMatch(
@@ -177,7 +177,7 @@ test('what waits for an answer ends with code 3 and says how to give it', async 
     const listed = await client.call('searchAppConversations', { query: {} })
     const [{ session_api_key, id } = { session_api_key: '', id: '' }] = listed.items
     const [, agentUrl = ''] = /SLIPWAY_URL=(\S+)/.exec(stderr) ?? []
-    const confirmed = await slipway(['confirm', id], {
+    const confirmed = await runCli(['confirm', id], {
       SLIPWAY_URL: agentUrl,
       SLIPWAY_SESSION_API_KEY: session_api_key ?? '',
     })
@@ -185,7 +185,7 @@ test('what waits for an answer ends with code 3 and says how to give it', async 
       code: 0,
       stderr: expect.stringContaining('Accepted: terminal: echo yes'),
     })
-    await slipway(['app', 'rm', id])
+    await runCli(['app', 'rm', id])
   } finally {
     await client.call('changeSettings', {
       body: { conversation_settings_diff: { confirmation_mode: false } },
@@ -195,8 +195,8 @@ test('what waits for an answer ends with code 3 and says how to give it', async 
 
 test('Ctrl-C ends the showing and not the agent', async () => {
   // It says something all the time: what is silent for long is let go by the terminal.
-  await plays({ tool_calls: command('while [ ! -e go ]; do sleep 0.5; echo .; done') }, { text: 'Over.' })
-  const child = start(['app', 'start', 'Wait', '--follow'])
+  await setScript({ tool_calls: terminalCall('while [ ! -e go ]; do sleep 0.5; echo .; done') }, { text: 'Over.' })
+  const child = spawnCli(['app', 'start', 'Wait', '--follow'])
   const err = text(must(child.stderr, 'stderr'))
   let printed = ''
   for await (const chunk of must(child.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
@@ -211,33 +211,33 @@ test('Ctrl-C ends the showing and not the agent', async () => {
   const [, id = ''] = /Conversation (\S+) in sandbox/.exec(stderr) ?? []
   const { items } = await client.call('searchAppConversations', { query: {} })
   expect(items.find((one) => one.id === id)).toMatchObject({ execution_status: 'running' })
-  await slipway(['app', 'rm', id])
+  await runCli(['app', 'rm', id])
 })
 
 test('errors say what to do', async () => {
-  const noKey = await slipway(['sandboxes'], { SLIPWAY_API_KEY: '' })
+  const noKey = await runCli(['sandboxes'], { SLIPWAY_API_KEY: '' })
   expect(noKey).toMatchObject({ code: 1, stdout: '' })
   expect(noKey.stderr).toContain('Set SLIPWAY_API_KEY')
-  const wrongKey = await slipway(['sandboxes'], { SLIPWAY_API_KEY: 'sk-slipway-wrong-one' })
+  const wrongKey = await runCli(['sandboxes'], { SLIPWAY_API_KEY: 'sk-slipway-wrong-one' })
   expect(wrongKey.code).toBe(1)
   expect(wrongKey.stderr).not.toContain('sk-slipway-wrong-one')
-  const nobody = await slipway(['sandboxes'], { SLIPWAY_SANDBOX_URL: 'http://127.0.0.1:9' })
+  const nobody = await runCli(['sandboxes'], { SLIPWAY_SANDBOX_URL: 'http://127.0.0.1:9' })
   expect(nobody.stderr).toContain('slipway sandbox-server')
-  const flagged = await slipway(['sandboxes', '--url', 'http://127.0.0.1:9'])
+  const flagged = await runCli(['sandboxes', '--url', 'http://127.0.0.1:9'])
   expect(flagged.stderr).toContain('No answer from http://127.0.0.1:9')
-  const unknown = await slipway(['sandbox', 'pause', 'sb-not-there'])
+  const unknown = await runCli(['sandbox', 'pause', 'sb-not-there'])
   expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('"slipway sandboxes"') })
-  const noConversation = await slipway(['app', 'tail', crypto.randomUUID()])
+  const noConversation = await runCli(['app', 'tail', crypto.randomUUID()])
   expect(noConversation).toMatchObject({ code: 1, stderr: expect.stringContaining('"slipway app list"') })
-  const noSpec = await slipway(['sandbox', 'start', '--spec', 'nope'])
+  const noSpec = await runCli(['sandbox', 'start', '--spec', 'nope'])
   expect(noSpec).toMatchObject({ code: 1, stderr: expect.stringContaining('no such sandbox spec') })
-  const noMessage = await slipway(['app', 'start'])
+  const noMessage = await runCli(['app', 'start'])
   expect(noMessage.code).toBe(2)
 })
 
 test('a start that fails ends with code 1 and says why', async () => {
-  await plays({ text: 'never said' })
-  const failed = await slipway(['app', 'start', 'x', '--repository', 'http://127.0.0.1:9/none.git'])
+  await setScript({ text: 'never said' })
+  const failed = await runCli(['app', 'start', 'x', '--repository', 'http://127.0.0.1:9/none.git'])
   expect(failed.code).toBe(1)
   expect(failed.stdout).toContain('ERROR')
   expect(failed.stderr).toMatch(/none\.git|clone/i)

@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem, type SandboxInfo } from '@slipway/protocol'
-import type { ControlContext } from '../context/sandbox-server-context.ts'
+import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
 import { listPages } from '../output/list-pages.ts'
-import { visible } from '../output/sanitize.ts'
-import { note, print, table } from '../output/terminal.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
+import { printNote, print, table } from '../output/terminal.ts'
 
 const pollMs = [100, 1_000] as const
 
 /** Lists the sandboxes of the caller, the newest first. */
 export async function sandboxesCommand(
-  { client, isJson, signal }: ControlContext,
+  { client, isJson, signal }: SandboxServerContext,
   options: { readonly limit: string; readonly all: boolean },
 ): Promise<void> {
   await listPages({
@@ -25,9 +25,9 @@ function sandboxTable(items: readonly string[], hasHead: boolean): string {
   const rows = items.map((item) => {
     const { id, status, sandbox_spec_id, created_at, isolation, status_detail }: SandboxInfo =
       JSON.parse(item)
-    const created = visible(created_at).slice(0, 19).replace('T', ' ')
-    const spec = visible(sandbox_spec_id)
-    return [visible(id), status, spec, isolation.kind, created, visible(status_detail ?? '')]
+    const created = sanitizeLine(created_at).slice(0, 19).replace('T', ' ')
+    const spec = sanitizeLine(sandbox_spec_id)
+    return [sanitizeLine(id), status, spec, isolation.kind, created, sanitizeLine(status_detail ?? '')]
   })
   const head = ['ID', 'STATUS', 'SPEC', 'ISOLATION', 'CREATED', 'DETAIL']
   return table(rows, [29, 10, 22, 12, 21], hasHead ? head : undefined)
@@ -35,52 +35,52 @@ function sandboxTable(items: readonly string[], hasHead: boolean): string {
 
 /** Starts a sandbox and waits until it runs. Answers the exit code. */
 export async function startSandboxCommand(
-  context: ControlContext,
+  context: SandboxServerContext,
   { spec }: { readonly spec?: string | undefined },
 ): Promise<number> {
   const { client, signal } = context
   const query = spec === undefined ? {} : { sandbox_spec_id: spec }
   const { id } = await client.call('startSandbox', { query, signal })
-  return await running(context, id)
+  return await waitAndReport(context, id)
 }
 
 /** Lets everything in a sandbox stand still. */
-export async function pauseSandboxCommand(context: ControlContext, id: string): Promise<void> {
+export async function pauseSandboxCommand(context: SandboxServerContext, id: string): Promise<void> {
   const { client, signal } = context
   await client.call('pauseSandbox', { params: { sandbox_id: id }, signal })
-  await said(context, id, 'PAUSED')
-  if (!context.isJson) note(`Let it go on with: slipway sandbox resume ${visible(id)}`)
+  await reportStatus(context, id, 'PAUSED')
+  if (!context.isJson) printNote(`Let it go on with: slipway sandbox resume ${sanitizeLine(id)}`)
 }
 
 /** Lets a sandbox go on, or starts it again on its files, and waits until it runs. Answers the exit code. */
-export async function resumeSandboxCommand(context: ControlContext, id: string): Promise<number> {
+export async function resumeSandboxCommand(context: SandboxServerContext, id: string): Promise<number> {
   const { client, signal } = context
   await client.call('resumeSandbox', { params: { sandbox_id: id }, signal })
-  return await running(context, id)
+  return await waitAndReport(context, id)
 }
 
 /** Deletes a sandbox and its files; the history of its conversations stays. */
-export async function removeSandboxCommand(context: ControlContext, id: string): Promise<void> {
+export async function removeSandboxCommand(context: SandboxServerContext, id: string): Promise<void> {
   const { client, signal } = context
   await client.call('deleteSandbox', { params: { sandbox_id: id }, query: {}, signal })
-  await said(context, id, 'removed')
+  await reportStatus(context, id, 'removed')
 }
 
-async function running(context: ControlContext, id: string): Promise<number> {
+async function waitAndReport(context: SandboxServerContext, id: string): Promise<number> {
   const { isJson } = context
-  if (!isJson) note(`Sandbox ${visible(id)}`)
-  const info = await untilSettled(context, id)
+  if (!isJson) printNote(`Sandbox ${sanitizeLine(id)}`)
+  const info = await waitUntilStarted(context, id)
   const { status, status_detail, exposed_urls } = info
   if (isJson) await print(`${JSON.stringify(info)}\n`)
-  else await print(`${[status, ...(exposed_urls ?? []).map(({ url }) => visible(url))].join('  ')}\n`)
+  else await print(`${[status, ...(exposed_urls ?? []).map(({ url }) => sanitizeLine(url))].join('  ')}\n`)
   if (status === 'RUNNING') return 0
-  note(visible(status_detail ?? '') || 'The server does not say why.')
-  if (status === 'ERROR') note(`Try again with: slipway sandbox resume ${visible(id)}`)
+  printNote(sanitizeLine(status_detail ?? '') || 'The server does not say why.')
+  if (status === 'ERROR') printNote(`Try again with: slipway sandbox resume ${sanitizeLine(id)}`)
   return 1
 }
 
 /** The sandbox as soon as it is not STARTING any more. */
-async function untilSettled({ client, signal }: ControlContext, id: string): Promise<SandboxInfo> {
+async function waitUntilStarted({ client, signal }: SandboxServerContext, id: string): Promise<SandboxInfo> {
   for (let waitMs: number = pollMs[0]; ; waitMs = Math.min(pollMs[1], waitMs * 1.5)) {
     const [info] = await client.call('getSandboxes', { query: { id: [id] }, signal })
     if (info === null || info === undefined) throw new Problem('not_found', 'The sandbox was deleted.')
@@ -89,6 +89,6 @@ async function untilSettled({ client, signal }: ControlContext, id: string): Pro
   }
 }
 
-async function said({ isJson }: ControlContext, id: string, status: string): Promise<void> {
+async function reportStatus({ isJson }: SandboxServerContext, id: string, status: string): Promise<void> {
   await print(isJson ? `${JSON.stringify({ id, status })}\n` : `${status}\n`)
 }

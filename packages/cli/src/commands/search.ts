@@ -1,14 +1,14 @@
 import type { CallInput } from '@slipway/client'
-import type { Context } from '../context/command-context.ts'
-import { eventLine } from '../output/event-line.ts'
-import { eventColumns, eventWidths, note, print, table } from '../output/terminal.ts'
-import { rawPage } from '../parsing/raw-page.ts'
+import type { CommandContext } from '../context/command-context.ts'
+import { summarizeEvent } from '../output/event-line.ts'
+import { eventColumns, eventWidths, printNote, print, table } from '../output/terminal.ts'
+import { parseRawPage } from '../parsing/raw-page.ts'
 
 export type SearchQuery = NonNullable<CallInput<'searchEvents'>['query']>
 
 /** Prints the events of a page, or of all pages, or counts what matches. */
 export async function searchCommand(
-  context: Context,
+  context: CommandContext,
   id: string,
   query: SearchQuery,
   options: { readonly all: boolean; readonly count: boolean },
@@ -23,18 +23,18 @@ export async function searchCommand(
   let isFirst = true
   do {
     const response = await client.open('searchEvents', { params, query: { ...query, page_id }, signal })
-    const { items, next_page_id } = rawPage(await response.text())
+    const { items, next_page_id } = parseRawPage(await response.text())
     if (isJson) await print(items.map((item) => `${item}\n`).join(''))
-    else if (items.length === 0 && isFirst) note('No event matches.')
+    else if (items.length === 0 && isFirst) printNote('No event matches.')
     else await print(eventTable(items, isFirst))
     isFirst = false
     page_id = next_page_id ?? undefined
   } while (options.all && page_id !== undefined)
-  if (page_id !== undefined) note(`There are more: --page-id ${page_id}, or --all`)
+  if (page_id !== undefined) printNote(`There are more: --page-id ${page_id}, or --all`)
 }
 
 /** Events as JSON texts, a line for each. */
 export function eventTable(items: readonly string[], hasHead: boolean): string {
-  const rows = items.map((item) => eventColumns(eventLine(JSON.parse(item))))
+  const rows = items.map((item) => eventColumns(summarizeEvent(JSON.parse(item))))
   return table(rows, eventWidths(), hasHead ? ['TIME', 'KIND', 'SOURCE', 'SUMMARY'] : undefined)
 }

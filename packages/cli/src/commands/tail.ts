@@ -1,11 +1,11 @@
 import { follow, type PositionedEvent } from '@slipway/client'
-import type { Context } from '../context/command-context.ts'
-import { eventLine } from '../output/event-line.ts'
+import type { CommandContext } from '../context/command-context.ts'
+import { summarizeEvent } from '../output/event-line.ts'
 import { eventColumns, eventWidths, print, table } from '../output/terminal.ts'
 
 /** Prints events as they come, until Ctrl-C or until nothing runs in the conversation. */
 export async function tailCommand(
-  context: Context,
+  context: CommandContext,
   id: string,
   options: { readonly after: number; readonly untilIdle: boolean },
 ): Promise<void> {
@@ -24,5 +24,5 @@ export function positionedLine({ position, text }: PositionedEvent): string {
 
 /** Position, time, kind, source and summary in one line. */
 export function tailLine({ position, event }: PositionedEvent): string {
-  return table([[String(position), ...eventColumns(eventLine(event))]], [8, ...eventWidths()])
+  return table([[String(position), ...eventColumns(summarizeEvent(event))]], [8, ...eventWidths()])
 }

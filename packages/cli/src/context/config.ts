@@ -28,9 +28,9 @@ export function readConfig(): Config {
   const { env } = process
   return {
     url: env.SLIPWAY_URL || 'http://127.0.0.1:8000',
-    sessionApiKey: firstOf(env.SLIPWAY_SESSION_API_KEY),
+    sessionApiKey: firstKey(env.SLIPWAY_SESSION_API_KEY),
     sandboxUrl: env.SLIPWAY_SANDBOX_URL || 'http://127.0.0.1:3000',
-    apiKey: firstOf(env.SLIPWAY_API_KEY),
+    apiKey: firstKey(env.SLIPWAY_API_KEY),
     model: {
       name: env.LLM_MODEL || undefined,
       baseUrl: env.LLM_BASE_URL || undefined,
@@ -40,7 +40,7 @@ export function readConfig(): Config {
   }
 }
 
-function firstOf(keys: string | undefined): Secret | undefined {
+function firstKey(keys: string | undefined): Secret | undefined {
   const key = keys?.split(',')[0]?.trim()
   return key ? new Secret(key) : undefined
 }

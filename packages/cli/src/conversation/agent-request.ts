@@ -1,24 +1,24 @@
 import type { CallInput } from '@slipway/client'
 import type { ModelConfig } from '../context/config.ts'
 
-type Create = CallInput<'createConversation'>['body']
-type Agent = NonNullable<Create['agent']>
+type CreateRequest = CallInput<'createConversation'>['body']
+type Agent = NonNullable<CreateRequest['agent']>
 
 /** A model that is named. */
-export type NamedModel = ModelConfig & { readonly name: string }
+export type SelectedModel = ModelConfig & { readonly name: string }
 
 /** The settings of a model, for a request; the key in clear. */
-export function llmOf({ name, baseUrl, apiKey }: NamedModel): Agent['llm'] {
+export function buildLlm({ name, baseUrl, apiKey }: SelectedModel): Agent['llm'] {
   return {
     model: name,
     usage_id: 'agent',
     ...(baseUrl === undefined ? {} : { base_url: baseUrl }),
-    ...(apiKey === undefined ? {} : { api_key: apiKey.open() }),
+    ...(apiKey === undefined ? {} : { api_key: apiKey.reveal() }),
   }
 }
 
 /** The agent that the command line runs: shell, files and a list of tasks, told of the project's own instructions. */
-export function agentOf(llm: Agent['llm']): Agent {
+export function buildAgent(llm: Agent['llm']): Agent {
   return {
     kind: 'Agent',
     llm,
@@ -31,7 +31,7 @@ export function agentOf(llm: Agent['llm']): Agent {
 }
 
 /** Asks before what the model or the rules hold for risky; `isAlways`: before every action. */
-export function cautionOf(isAlways: boolean) {
+export function buildConfirmationSettings(isAlways: boolean) {
   return {
     confirmation_policy: isAlways
       ? { kind: 'AlwaysConfirm' as const }

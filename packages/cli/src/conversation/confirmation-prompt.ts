@@ -1,22 +1,22 @@
-import { inOneLine, type WaitingAction } from './pending-actions.ts'
+import { formatPendingAction, type PendingAction } from './pending-actions.ts'
 
 /** What was answered; undefined: nothing, let it wait. Without a reason the agent is not asked to go on. */
-export type Verdict =
+export type ConfirmationAnswer =
   | { readonly accept: true }
   | { readonly accept: false; readonly reason: string | undefined }
   | undefined
 
 /** There is somebody to ask. */
-export function canAsk(): boolean {
+export function isInteractive(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true
 }
 
 /** Asks on the terminal, on standard error, whether actions may be done. */
-export async function askUser(actions: readonly WaitingAction[], signal: AbortSignal): Promise<Verdict> {
+export async function promptForConfirmation(actions: readonly PendingAction[], signal: AbortSignal): Promise<ConfirmationAnswer> {
   const { isCancel, select, text } = await import('@clack/prompts')
   const output = process.stderr
   const answer = await select({
-    message: ['May this be done?', ...actions.map(inOneLine)].join('\n'),
+    message: ['May this be done?', ...actions.map(formatPendingAction)].join('\n'),
     options: [
       { value: 'accept', label: 'Yes' },
       { value: 'reject', label: 'No, and tell the agent why' },

@@ -1,55 +1,55 @@
-import { ControlClient } from '@slipway/client'
+import { SandboxServerClient } from '@slipway/client'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
-import { appConversation, homeEvents } from './remote-events.ts'
+import { getAppConversation, remoteEvents } from './remote-events.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
 const id = '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11'
 
-interface Told {
+interface ConversationStatus {
   sandbox_status: string
   execution_status: string | null
 }
 
 /** A sandbox server with one conversation, whose log grows by so many events before each look at it. */
-class Far {
+class FakeSandboxServer {
   readonly #log: readonly object[]
-  readonly #growth: readonly number[]
-  readonly told: Told
-  #looks = 0
-  #there = 0
+  readonly #eventsPerRead: readonly number[]
+  readonly status: ConversationStatus
+  #reads = 0
+  #visibleCount = 0
 
-  constructor(log: readonly object[], growth: readonly number[], told: Partial<Told> = {}) {
+  constructor(log: readonly object[], growth: readonly number[], told: Partial<ConversationStatus> = {}) {
     this.#log = log
-    this.#growth = growth
-    this.told = { sandbox_status: 'RUNNING', execution_status: 'running', ...told }
+    this.#eventsPerRead = growth
+    this.status = { sandbox_status: 'RUNNING', execution_status: 'running', ...told }
   }
 
-  readonly client = new ControlClient({
+  readonly client = new SandboxServerClient({
     url: 'http://far',
     fetch: async (input) => Response.json(this.#answer(new URL(String(input)))),
   })
 
   #answer({ pathname, searchParams }: URL): unknown {
-    if (pathname.endsWith('/app-conversations')) return [{ id, ...this.told }]
+    if (pathname.endsWith('/app-conversations')) return [{ id, ...this.status }]
     const page = Number(searchParams.get('page_id') ?? 0)
-    if (page === 0) this.#there += this.#growth[this.#looks++ % this.#growth.length] ?? 1
+    if (page === 0) this.#visibleCount += this.#eventsPerRead[this.#reads++ % this.#eventsPerRead.length] ?? 1
     const since = searchParams.get('timestamp__gte') ?? ''
-    const stamps = stampsOf(this.#log)
-    const items = this.#log.slice(0, this.#there).filter((_, at) => (stamps[at] ?? '') >= since)
+    const stamps = timestamps(this.#log)
+    const items = this.#log.slice(0, this.#visibleCount).filter((_, at) => (stamps[at] ?? '') >= since)
     const next = page + 3
     return { items: items.slice(page, next), next_page_id: next < items.length ? String(next) : null }
   }
 }
 
 /** The moments of events; one that cannot be read counts as that of the event before, as servers have it. */
-function stampsOf(log: readonly object[]): string[] {
-  let before = ''
+function timestamps(log: readonly object[]): string[] {
+  let previous = ''
   return log.map((event) => {
     const own = 'timestamp' in event ? String(event.timestamp) : ''
-    before = own.startsWith('2026') ? own : before
-    return before
+    previous = own.startsWith('2026') ? own : previous
+    return previous
   })
 }
 
@@ -63,11 +63,11 @@ const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => to
 
 const status = (value: string) => ({ kind: 'ConversationStateUpdateEvent', key: 'execution_status', value })
 
-async function seen(far: Far, options: { after?: number; until?: 'idle'; count?: number } = {}) {
+async function collectEvents(far: FakeSandboxServer, options: { after?: number; until?: 'idle'; count?: number } = {}) {
   const stop = new AbortController()
   const found: [position: number, id: unknown][] = []
   const { count = Number.POSITIVE_INFINITY, ...rest } = options
-  for await (const item of homeEvents(far.client, id, { ...rest, signal: stop.signal, pollMs: 1 })) {
+  for await (const item of remoteEvents(far.client, id, { ...rest, signal: stop.signal, pollMs: 1 })) {
     found.push([item.position, JSON.parse(item.text).id])
     if (found.length >= count) stop.abort()
   }
@@ -80,8 +80,8 @@ test('however a log grows and its moments tie, each event comes once and in orde
   await fc.assert(
     fc.asyncProperty(steps, growth, async (gaps, grows) => {
       const log = gaps.map((_, at) => event(at + 1, sum(gaps.slice(0, at + 1))))
-      const far = new Far(log, [...grows, 1])
-      expect(await seen(far, { count: log.length })).toEqual(log.map((_, at) => [at + 1, `e${at + 1}`]))
+      const far = new FakeSandboxServer(log, [...grows, 1])
+      expect(await collectEvents(far, { count: log.length })).toEqual(log.map((_, at) => [at + 1, `e${at + 1}`]))
     }),
     { numRuns: 60 },
   )
@@ -89,7 +89,7 @@ test('however a log grows and its moments tie, each event comes once and in orde
 
 test('until idle ends with the status that ends a run, and not before', async () => {
   const log = [event(1, 1, status('running')), event(2, 2), event(3, 3), event(4, 4, status('finished'))]
-  const found = await seen(new Far(log, [1, 0, 1]), { until: 'idle' })
+  const found = await collectEvents(new FakeSandboxServer(log, [1, 0, 1]), { until: 'idle' })
   expect(found.map(([, one]) => one)).toEqual(['e1', 'e2', 'e3', 'e4'])
 })
 
@@ -99,7 +99,7 @@ test('until idle waits for what begins after the events that are passed over', a
     event(2, 2, status('running')),
     event(3, 3, status('finished')),
   ]
-  expect(await seen(new Far(log, [1, 0, 0, 0, 2]), { until: 'idle', after: 1 })).toEqual([
+  expect(await collectEvents(new FakeSandboxServer(log, [1, 0, 0, 0, 2]), { until: 'idle', after: 1 })).toEqual([
     [2, 'e2'],
     [3, 'e3'],
   ])
@@ -107,23 +107,23 @@ test('until idle waits for what begins after the events that are passed over', a
 
 test('until idle ends when the sandbox does not run any more, with all that came home', async () => {
   const log = [event(1, 1, status('running')), event(2, 2)]
-  const paused = new Far(log, [2], { sandbox_status: 'PAUSED', execution_status: null })
-  expect(await seen(paused, { until: 'idle' })).toHaveLength(2)
+  const paused = new FakeSandboxServer(log, [2], { sandbox_status: 'PAUSED', execution_status: null })
+  expect(await collectEvents(paused, { until: 'idle' })).toHaveLength(2)
 })
 
 test('until idle ends in the end when nothing ever begins', async () => {
-  expect(await seen(new Far([], [0], { execution_status: 'idle' }), { until: 'idle' })).toEqual([])
+  expect(await collectEvents(new FakeSandboxServer([], [0], { execution_status: 'idle' }), { until: 'idle' })).toEqual([])
 })
 
 test('events whose moments cannot be read are given once too', async () => {
   const log = [event(1, 1), { id: 'odd', timestamp: 'zzz', kind: 'Odd' }, event(3, 2), event(4, 3)]
-  const found = await seen(new Far(log, [2, 0, 1]), { count: 4 })
+  const found = await collectEvents(new FakeSandboxServer(log, [2, 0, 1]), { count: 4 })
   expect(found.map(([, one]) => one)).toEqual(['e1', 'odd', 'e3', 'e4'])
 })
 
 test('a conversation that is not there is told', async () => {
-  const client = new ControlClient({ url: 'http://far', fetch: async () => Response.json([null]) })
-  await expect(appConversation(client, id, AbortSignal.timeout(10_000))).rejects.toThrow(
+  const client = new SandboxServerClient({ url: 'http://far', fetch: async () => Response.json([null]) })
+  await expect(getAppConversation(client, id, AbortSignal.timeout(10_000))).rejects.toThrow(
     'no such conversation',
   )
 })

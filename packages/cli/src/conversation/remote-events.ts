@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ControlClient, PositionedEvent } from '@slipway/client'
+import type { SandboxServerClient, PositionedEvent } from '@slipway/client'
 import { type AppConversation, type Event, Problem, parseInstant } from '@slipway/protocol'
-import { membersOf, textOf } from '../output/action-text.ts'
-import { rawPage } from '../parsing/raw-page.ts'
+import { asObject, asString } from '../output/action-text.ts'
+import { parseRawPage } from '../parsing/raw-page.ts'
 
-export interface HomeOptions {
+export interface RemoteEventsOptions {
   /** Abort it to end quietly. */
   readonly signal: AbortSignal
   /** Begin after so many events; 0 unless given. */
@@ -18,34 +18,34 @@ export interface HomeOptions {
 }
 
 /** Without news for this long, the conversation is asked how it is. */
-const quietMs = 2_000
+const statusPollDelayMs = 2_000
 /** What was to begin and has not begun after this long does not. */
-const beginMs = 6_000
+const startTimeoutMs = 6_000
 
 /**
  * The events of a conversation as they come home to the sandbox server, each once and in order of time, the old ones and then
  * those to come; also while its sandbox is paused or gone. `position` counts them. Where an event is older than one that came
  * before it, which agents do not do, it may be passed over.
  */
-export async function* homeEvents(
-  client: ControlClient,
+export async function* remoteEvents(
+  client: SandboxServerClient,
   id: string,
-  options: HomeOptions,
+  options: RemoteEventsOptions,
 ): AsyncGenerator<PositionedEvent> {
   const { signal, after = 0, until, pollMs = 300 } = options
-  const log = new HomeLog(client, id)
-  let newsAt = Date.now()
+  const reader = new RemoteLogReader(client, id)
+  let lastEventAt = Date.now()
   try {
     for (;;) {
-      for await (const item of log.news(signal)) {
-        newsAt = Date.now()
+      for await (const item of reader.readNew(signal)) {
+        lastEventAt = Date.now()
         if (item.position > after) yield item
       }
-      const silentMs = Date.now() - newsAt
-      const hasBegun = log.count > after || silentMs >= beginMs
-      if (until === 'idle' && hasBegun && (await isOver(client, id, { log, silentMs, signal }))) {
+      const silentMs = Date.now() - lastEventAt
+      const hasStarted = reader.count > after || silentMs >= startTimeoutMs
+      if (until === 'idle' && hasStarted && (await isIdle(client, id, { log: reader, silentMs, signal }))) {
         // What came home between the last look and this question.
-        yield* log.news(signal)
+        yield* reader.readNew(signal)
         return
       }
       await sleep(pollMs, undefined, { signal })
@@ -56,28 +56,28 @@ export async function* homeEvents(
 }
 
 /** How far a reader is. */
-class HomeLog {
-  readonly #client: ControlClient
+class RemoteLogReader {
+  readonly #client: SandboxServerClient
   readonly #id: string
-  readonly #seen = new Set<string>()
+  readonly #seenIds = new Set<string>()
   #since: string | undefined
   count = 0
   /** The last status that an event told. */
   status: string | undefined
 
-  constructor(client: ControlClient, id: string) {
+  constructor(client: SandboxServerClient, id: string) {
     this.#client = client
     this.#id = id
   }
 
-  async *news(signal: AbortSignal): AsyncGenerator<PositionedEvent> {
+  async *readNew(signal: AbortSignal): AsyncGenerator<PositionedEvent> {
     const since = this.#since
     let page_id: string | undefined
     do {
       const query = { ...(since === undefined ? {} : { timestamp__gte: since }), page_id }
       const params = { conversation_id: this.#id }
       const response = await this.#client.open('searchHomeEvents', { params, query, signal })
-      const { items, next_page_id } = rawPage(await response.text())
+      const { items, next_page_id } = parseRawPage(await response.text())
       for (const text of items) {
         const event: Event = JSON.parse(text)
         if (this.#isNew(event)) yield { position: ++this.count, text, event }
@@ -87,34 +87,34 @@ class HomeLog {
   }
 
   #isNew(event: Event): boolean {
-    const { id, timestamp, key, value } = membersOf(event)
-    if (this.#seen.has(textOf(id))) return false
+    const { id, timestamp, key, value } = asObject(event)
+    if (this.#seenIds.has(asString(id))) return false
     if (typeof timestamp === 'string' && timestamp !== this.#since && parseInstant(timestamp) !== undefined) {
       this.#since = timestamp
-      this.#seen.clear()
+      this.#seenIds.clear()
     }
-    this.#seen.add(textOf(id))
-    if (key === 'execution_status') this.status = textOf(value)
+    this.#seenIds.add(asString(id))
+    if (key === 'execution_status') this.status = asString(value)
     return true
   }
 }
 
-async function isOver(
-  client: ControlClient,
+async function isIdle(
+  client: SandboxServerClient,
   id: string,
-  { log, silentMs, signal }: { log: HomeLog; silentMs: number; signal: AbortSignal },
+  { log, silentMs, signal }: { log: RemoteLogReader; silentMs: number; signal: AbortSignal },
 ): Promise<boolean> {
   if (log.status !== undefined && log.status !== 'running') return true
-  if (silentMs < quietMs) return false
-  const { sandbox_status, execution_status } = await appConversation(client, id, signal)
+  if (silentMs < statusPollDelayMs) return false
+  const { sandbox_status, execution_status } = await getAppConversation(client, id, signal)
   if (sandbox_status !== 'RUNNING' && sandbox_status !== 'STARTING') return true
   if (log.status === 'running' || execution_status === 'running') return false
   return execution_status !== null
 }
 
 /** A Problem `not_found` when there is none. */
-export async function appConversation(
-  client: ControlClient,
+export async function getAppConversation(
+  client: SandboxServerClient,
   id: string,
   signal: AbortSignal,
 ): Promise<AppConversation> {

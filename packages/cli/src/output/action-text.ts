@@ -1,74 +1,74 @@
 /** JSON members of unknown shape: kept events of other versions have kinds of their own. */
-export type Members = Readonly<Record<string, unknown>>
+export type JsonObject = Readonly<Record<string, unknown>>
 
 /** What an action does, in words: its command, its file, its text. May have several lines and is not safe to print. */
 export function actionText(action: unknown): string {
-  const members = membersOf(action)
-  return (texts.get(textOf(members.kind)) ?? inputText)(members)
+  const members = asObject(action)
+  return (actionFormatters.get(asString(members.kind)) ?? inputText)(members)
 }
 
-const filePath = (action: Members) => textOf(action.file_path)
-const edit = (action: Members) => {
+const filePath = (action: JsonObject) => asString(action.file_path)
+const editText = (action: JsonObject) => {
   const { command, path, file_text } = action
   const lines = typeof file_text === 'string' ? ` (${file_text.trimEnd().split('\n').length} lines)` : ''
-  return `${textOf(command)} ${textOf(path)}${lines}`
+  return `${asString(command)} ${asString(path)}${lines}`
 }
 
-const texts = tableOf({
+const actionFormatters = formatterMap({
   TerminalAction(action) {
-    const command = textOf(action.command)
+    const command = asString(action.command)
     if (action.reset === true) return `reset ${command}`.trim()
     if (action.is_input === true) return `input ${command}`
     return command || 'wait for more output'
   },
-  FileEditorAction: edit,
-  PlanningFileEditorAction: edit,
+  FileEditorAction: editText,
+  PlanningFileEditorAction: editText,
   EditAction: filePath,
   ReadFileAction: filePath,
   WriteFileAction: filePath,
-  ListDirectoryAction: (action) => textOf(action.dir_path) || '.',
-  GlobAction: searched,
-  GrepAction: searched,
+  ListDirectoryAction: (action) => asString(action.dir_path) || '.',
+  GlobAction: searchText,
+  GrepAction: searchText,
   TaskTrackerAction(action) {
-    const list = Array.isArray(action.task_list) ? action.task_list.map(membersOf) : []
+    const list = Array.isArray(action.task_list) ? action.task_list.map(asObject) : []
     const done = list.filter(({ status }) => status === 'done').length
     return action.command === 'plan' ? `plan: ${done} of ${list.length} done` : 'view'
   },
-  FinishAction: (action) => textOf(action.message),
-  ThinkAction: (action) => textOf(action.thought),
-  MCPToolAction: (action) => json(action.data),
+  FinishAction: (action) => asString(action.message),
+  ThinkAction: (action) => asString(action.thought),
+  MCPToolAction: (action) => toDisplayJson(action.data),
 })
 
-function searched(action: Members): string {
-  const place = textOf(action.path)
-  return place === '' ? textOf(action.pattern) : `${textOf(action.pattern)} in ${place}`
+function searchText(action: JsonObject): string {
+  const directory = asString(action.path)
+  return directory === '' ? asString(action.pattern) : `${asString(action.pattern)} in ${directory}`
 }
 
-function inputText(action: Members): string {
+function inputText(action: JsonObject): string {
   const { kind: _, ...input } = action
-  return json(input)
+  return toDisplayJson(input)
 }
 
 /** Words by kind. A kind is any text, so it is not looked up in an object. */
-export function tableOf(
-  words: Readonly<Record<string, (members: Members) => string>>,
-): ReadonlyMap<string, (members: Members) => string> {
-  return new Map(Object.entries(words))
+export function formatterMap(
+  formatters: Readonly<Record<string, (members: JsonObject) => string>>,
+): ReadonlyMap<string, (members: JsonObject) => string> {
+  return new Map(Object.entries(formatters))
 }
 
 /** JSON without what is never rendered (spec 2.4). */
-export function json(value: unknown): string {
-  return JSON.stringify(value, (key, member) => (isHidden(key) ? undefined : member)) ?? ''
+export function toDisplayJson(value: unknown): string {
+  return JSON.stringify(value, (key, member) => (isRedactedKey(key) ? undefined : member)) ?? ''
 }
 
-function isHidden(key: string): boolean {
+function isRedactedKey(key: string): boolean {
   return key === 'encrypted_content' || key === 'signature'
 }
 
-export function membersOf(value: unknown): Members {
+export function asObject(value: unknown): JsonObject {
   return typeof value === 'object' && value !== null ? { ...value } : {}
 }
 
-export function textOf(value: unknown): string {
+export function asString(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }

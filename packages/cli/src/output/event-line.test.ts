@@ -1,7 +1,7 @@
 import { eventKinds } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { eventLine } from './event-line.ts'
+import { summarizeEvent } from './event-line.ts'
 
 const text = (words: string) => [{ type: 'text', text: words }]
 const call = { tool_name: 'terminal', tool_call_id: 'c1' }
@@ -87,18 +87,18 @@ test.each([
   ],
   [{ kind: 'OtherEvent', id: 'x', timestamp: 'y', source: 'hook', extra: 1 }, '{"extra":1}'],
 ])('%j is summed up as %j', (event, summary) => {
-  expect(eventLine(event).summary).toBe(summary)
+  expect(summarizeEvent(event).summary).toBe(summary)
 })
 
 test('an event without a source is shown with the default of its kind', () => {
-  expect(eventLine({ kind: 'PauseEvent' }).source).toBe('user')
-  expect(eventLine({ kind: 'ActionEvent', source: 'environment' }).source).toBe('environment')
+  expect(summarizeEvent({ kind: 'PauseEvent' }).source).toBe('user')
+  expect(summarizeEvent({ kind: 'ActionEvent', source: 'environment' }).source).toBe('environment')
 })
 
 test('control characters of any member are neutralised', () => {
   const evil = '\u001b]0;owned\u0007'
-  const line = eventLine({ kind: `K${evil}`, source: evil, timestamp: evil, x: evil })
-  const state = eventLine({ kind: 'AgentErrorEvent', tool_name: evil, error: evil })
+  const line = summarizeEvent({ kind: `K${evil}`, source: evil, timestamp: evil, x: evil })
+  const state = summarizeEvent({ kind: 'AgentErrorEvent', tool_name: evil, error: evil })
   expect(Object.values(line).concat(Object.values(state)).join('')).not.toMatch(/\p{Cc}/u)
 })
 
@@ -113,10 +113,10 @@ test('encrypted content and signatures are never shown', () => {
   }
   for (const kind of [...eventKinds, 'OtherEvent']) {
     const event = { kind, ...everywhere, llm_message: { content: [], ...everywhere } }
-    expect(eventLine(event).summary).not.toContain('HIDDEN')
+    expect(summarizeEvent(event).summary).not.toContain('HIDDEN')
   }
   expect(
-    eventLine({ kind: 'LLMCompletionLogEvent', filename: 'f', log_data: JSON.stringify(hidden) }).summary,
+    summarizeEvent({ kind: 'LLMCompletionLogEvent', filename: 'f', log_data: JSON.stringify(hidden) }).summary,
   ).toBe('f (unknown)')
 })
 
@@ -128,7 +128,7 @@ test('any JSON value has a line, in one line and not too long', () => {
       (value, kind) => {
         const event =
           typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value, kind } : value
-        const { summary } = eventLine(event)
+        const { summary } = summarizeEvent(event)
         expect(summary).not.toMatch(/\p{Cc}/u)
         expect([...summary].length).toBeLessThanOrEqual(500)
       },
@@ -149,12 +149,12 @@ test('an action of any shape has a line', () => {
   fc.assert(
     fc.property(shape, fc.constantFrom(...kinds), (members, kind) => {
       const action = { ...members, kind }
-      expect(eventLine({ kind: 'ActionEvent', tool_name: 't', thought: [], action }).summary).toMatch(/^t:/)
+      expect(summarizeEvent({ kind: 'ActionEvent', tool_name: 't', thought: [], action }).summary).toMatch(/^t:/)
     }),
   )
 })
 
 test('a huge text is cut', () => {
   const error = 'a'.repeat(10_000_000)
-  expect(eventLine({ kind: 'AgentErrorEvent', tool_name: 't', error }).summary.length).toBe(500)
+  expect(summarizeEvent({ kind: 'AgentErrorEvent', tool_name: 't', error }).summary.length).toBe(500)
 })

@@ -1,5 +1,5 @@
-import { rawPage } from '../parsing/raw-page.ts'
-import { note, print } from './terminal.ts'
+import { parseRawPage } from '../parsing/raw-page.ts'
+import { printNote, print } from './terminal.ts'
 
 /** Prints a list of the server page by page: its items as they came, one a line, or as a table. */
 export async function listPages(list: {
@@ -16,12 +16,12 @@ export async function listPages(list: {
   let isFirst = true
   do {
     const response = await list.open(pageId)
-    const { items, next_page_id } = rawPage(await response.text())
+    const { items, next_page_id } = parseRawPage(await response.text())
     if (list.isJson) await print(items.map((item) => `${item}\n`).join(''))
-    else if (items.length === 0 && isFirst) note(list.nothing)
+    else if (items.length === 0 && isFirst) printNote(list.nothing)
     else await print(list.table(items, isFirst))
     isFirst = false
     pageId = next_page_id ?? undefined
   } while (list.all && pageId !== undefined)
-  if (pageId !== undefined) note('There are more: --all')
+  if (pageId !== undefined) printNote('There are more: --all')
 }

@@ -6,7 +6,7 @@ export class Progress {
   readonly #verb: string
   readonly #totalBytes: number | undefined
   readonly #startedAt = Date.now()
-  #shownAt = 0
+  #printedAt = 0
   #bytes = 0
   #events = 0
 
@@ -21,26 +21,26 @@ export class Progress {
     this.#bytes += bytes
     this.#events += events
     const now = Date.now()
-    const everyMs = isTerminal() ? 100 : 5000
-    if (now - this.#startedAt < firstAfterMs || now - this.#shownAt < everyMs) return
-    this.#shownAt = now
-    process.stderr.write(isTerminal() ? `\r\u001b[2K${this.#words(now)}` : `${this.#words(now)}\n`)
+    const intervalMs = isTerminal() ? 100 : 5000
+    if (now - this.#startedAt < firstAfterMs || now - this.#printedAt < intervalMs) return
+    this.#printedAt = now
+    process.stderr.write(isTerminal() ? `\r\u001b[2K${this.#text(now)}` : `${this.#text(now)}\n`)
   }
 
   [Symbol.dispose](): void {
-    if (this.#shownAt > 0 && isTerminal()) process.stderr.write('\r\u001b[2K')
+    if (this.#printedAt > 0 && isTerminal()) process.stderr.write('\r\u001b[2K')
   }
 
-  #words(now: number): string {
-    const total = this.#totalBytes === undefined ? '' : ` of ${inWords(this.#totalBytes)}`
+  #text(now: number): string {
+    const total = this.#totalBytes === undefined ? '' : ` of ${formatBytes(this.#totalBytes)}`
     const seconds = (now - this.#startedAt) / 1000
     const events =
       this.#events === 0 ? '' : `, ${this.#events} events (${Math.round(this.#events / seconds)}/s)`
-    return `${this.#verb} ${inWords(this.#bytes)}${total}${events}`
+    return `${this.#verb} ${formatBytes(this.#bytes)}${total}${events}`
   }
 }
 
-function inWords(bytes: number): string {
+function formatBytes(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`
   const units = ['kB', 'MB', 'GB', 'TB']
   const power = Math.min(units.length, Math.floor(Math.log10(bytes) / 3))

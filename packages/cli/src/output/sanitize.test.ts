@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { columnsOf, cut, fit, visible, visibleLines } from './sanitize.ts'
+import { displayWidth, truncate, truncateToWidth, sanitizeLine, sanitizeLines } from './sanitize.ts'
 
 test.each([
   ['\u001b[31mred\u001b[0m', '␛[31mred␛[0m'],
@@ -10,13 +10,13 @@ test.each([
   ['one\r\n\ttwo   three', 'one two three'],
   ['straße ΟΔΟΣ 🐢 שלום', 'straße ΟΔΟΣ 🐢 שלום'],
 ])('%j is shown as %j', (text, shown) => {
-  expect(visible(text)).toBe(shown)
+  expect(sanitizeLine(text)).toBe(shown)
 })
 
 test('no text keeps a control character or a line end', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
-      expect(visible(text)).not.toMatch(/\p{Cc}|[\u2028\u2029\u202a-\u202e\u2066-\u2069]/u)
+      expect(sanitizeLine(text)).not.toMatch(/\p{Cc}|[\u2028\u2029\u202a-\u202e\u2066-\u2069]/u)
     }),
   )
 })
@@ -27,7 +27,7 @@ test('a cut text has at most so many characters and none of them in half', () =>
       fc.string({ unit: 'binary', maxLength: 30 }),
       fc.integer({ min: 1, max: 20 }),
       (text, length) => {
-        const short = cut(text, length)
+        const short = truncate(text, length)
         expect([...short].length).toBeLessThanOrEqual(length)
         if ([...text].length <= length) expect(short).toBe(text)
         else expect(short).toBe(`${[...text].slice(0, length - 1).join('')}…`)
@@ -43,21 +43,21 @@ test.each([
   ['你好', 4],
   ['🐢!', 3],
 ])('%j takes %i columns', (text, columns) => {
-  expect(columnsOf(text)).toBe(columns)
+  expect(displayWidth(text)).toBe(columns)
 })
 
 test('a text that is fitted takes no more columns than there are and is whole when it has room', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 1, max: 30 }), (text, columns) => {
-      const shown = visible(text)
-      const fitted = fit(shown, columns)
-      expect(columnsOf(fitted)).toBeLessThanOrEqual(columns)
-      if (columnsOf(shown) <= columns) expect(fitted).toBe(shown)
+      const shown = sanitizeLine(text)
+      const fitted = truncateToWidth(shown, columns)
+      expect(displayWidth(fitted)).toBeLessThanOrEqual(columns)
+      if (displayWidth(shown) <= columns) expect(fitted).toBe(shown)
       else expect(shown.startsWith(fitted.slice(0, -1))).toBe(true)
     }),
   )
 })
 
 test('the lines of a text keep their blanks and hold no control character', () => {
-  expect(visibleLines('a\r\n  b\tc\u001b[1m \n')).toEqual(['a', '  b    c␛[1m', ''])
+  expect(sanitizeLines('a\r\n  b\tc\u001b[1m \n')).toEqual(['a', '  b    c␛[1m', ''])
 })

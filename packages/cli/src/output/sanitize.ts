@@ -1,60 +1,60 @@
 /** C0 and DEL, C1, marks that turn the direction of writing, and separators of lines. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const unsafe = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
+const unsafeCharacters = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
 
 /**
  * A text that a terminal shows and does not obey, in one line: each run of white space is one blank, control
  * characters are seen as symbols (`␛`) or by number (`\x9b`).
  */
-export function visible(text: string): string {
-  return text.replace(/[ \t\r\n]+/g, ' ').replace(unsafe, symbol)
+export function sanitizeLine(text: string): string {
+  return text.replace(/[ \t\r\n]+/g, ' ').replace(unsafeCharacters, escapeCharacter)
 }
 
 /** The same for a text of several lines: its lines, with their blanks. */
-export function visibleLines(text: string): string[] {
+export function sanitizeLines(text: string): string[] {
   return text
     .split(/\r\n|\n|\r/)
-    .map((line) => line.replaceAll('\t', '    ').replace(unsafe, symbol).trimEnd())
+    .map((line) => line.replaceAll('\t', '    ').replace(unsafeCharacters, escapeCharacter).trimEnd())
 }
 
 /** At most `length` characters of a text, with a mark where it was cut. */
-export function cut(text: string, length: number): string {
+export function truncate(text: string, length: number): string {
   if (text.length <= length) return text
   const characters = [...text.slice(0, 2 * length + 2)]
   return characters.length <= length ? characters.join('') : `${characters.slice(0, length - 1).join('')}…`
 }
 
 /** The columns that a text of one line takes on a terminal: wide characters take two, marks on others none. */
-export function columnsOf(text: string): number {
+export function displayWidth(text: string): number {
   let columns = 0
-  for (const character of text) columns += widthOf(character)
+  for (const character of text) columns += characterWidth(character)
   return columns
 }
 
 /** As much of a text as fits into so many columns, with a mark where it was cut. */
-export function fit(text: string, columns: number): string {
-  if (columnsOf(text) <= columns) return text
-  let taken = ''
+export function truncateToWidth(text: string, columns: number): string {
+  if (displayWidth(text) <= columns) return text
+  let result = ''
   let width = 0
   for (const character of text) {
-    width += widthOf(character)
+    width += characterWidth(character)
     if (width > columns - 1) break
-    taken += character
+    result += character
   }
-  return `${taken}…`
+  return `${result}…`
 }
 
-const wide =
+const wideCharacter =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]/u
-const narrowest = /^[\p{Mn}\p{Me}\p{Cf}]$/u
+const zeroWidthCharacter = /^[\p{Mn}\p{Me}\p{Cf}]$/u
 
-function widthOf(character: string): number {
+function characterWidth(character: string): number {
   if (character <= '~') return 1
-  if (narrowest.test(character)) return 0
-  return wide.test(character) ? 2 : 1
+  if (zeroWidthCharacter.test(character)) return 0
+  return wideCharacter.test(character) ? 2 : 1
 }
 
-function symbol(character: string): string {
+function escapeCharacter(character: string): string {
   const code = character.charCodeAt(0)
   if (code < 0x20) return String.fromCharCode(0x2400 + code)
   if (code === 0x7f) return '␡'

@@ -8,7 +8,7 @@ export async function print(text: string | Uint8Array): Promise<void> {
 }
 
 /** A line on standard error: what is not the answer itself. */
-export function note(text: string): void {
+export function printNote(text: string): void {
   process.stderr.write(`${text}\n`)
 }
 
@@ -17,7 +17,7 @@ export function paint(style: Parameters<typeof styleText>[0], text: string): str
   return styleText(style, text, { stream: process.stdout })
 }
 
-const noLines = Object.fromEntries(
+const borderless = Object.fromEntries(
   ['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right']
     .concat(['left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid', 'middle'])
     .map((part) => [part, '']),
@@ -33,14 +33,14 @@ export function table(
   head?: readonly string[],
 ): string {
   const rest = (process.stdout.columns ?? Number.NaN) - widths.reduce((sum, width) => sum + width, 0)
-  const made = new Table({
-    chars: noLines,
+  const output = new Table({
+    chars: borderless,
     style: { 'padding-left': 0, 'padding-right': 1, head: [], border: [] },
     colWidths: [...widths, Number.isNaN(rest) ? null : Math.max(20, rest)],
   })
-  if (head !== undefined) made.push(head.map((cell) => paint('bold', cell)))
-  made.push(...rows.map((row) => [...row]))
-  return `${made.toString().replace(/ +$/gm, '')}\n`
+  if (head !== undefined) output.push(head.map((cell) => paint('bold', cell)))
+  output.push(...rows.map((row) => [...row]))
+  return `${output.toString().replace(/ +$/gm, '')}\n`
 }
 
 /** The columns of an event: time, kind, source, summary. */

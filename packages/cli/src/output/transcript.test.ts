@@ -1,8 +1,8 @@
 import { eventKinds } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { columnsOf } from './sanitize.ts'
-import { Steps } from './transcript.ts'
+import { displayWidth } from './sanitize.ts'
+import { TranscriptRenderer } from './transcript.ts'
 
 const content = (text: string) => [{ type: 'text', text }]
 const piece = (text: string) => ({ kind: 'StreamingDeltaEvent', content: text }) as const
@@ -19,38 +19,38 @@ const action = (members: object, more: object = {}) => ({
   ...more,
 })
 
-function shown(steps: Steps, ...items: readonly object[]): string {
+function render(steps: TranscriptRenderer, ...items: readonly object[]): string {
   return items
     .map((item) =>
       'kind' in item && item.kind === 'StreamingDeltaEvent'
-        ? steps.hint(piece(String('content' in item && item.content)))
-        : steps.event(item),
+        ? steps.renderUpdate(piece(String('content' in item && item.content)))
+        : steps.renderEvent(item),
     )
     .join('')
 }
 
 test('what was shown as it came is not shown again', () => {
-  const steps = new Steps({ columns: 40 })
-  expect(shown(steps, piece('One '), piece('tw'), piece('o.'))).toBe('Agent\n  One')
-  expect(shown(steps, answer('One two.'))).toBe(' two.\n')
+  const steps = new TranscriptRenderer({ columns: 40 })
+  expect(render(steps, piece('One '), piece('tw'), piece('o.'))).toBe('Agent\n  One')
+  expect(render(steps, answer('One two.'))).toBe(' two.\n')
 })
 
 test('what was missed is completed, and what came differently is shown in full', () => {
-  expect(shown(new Steps({ columns: 40 }), piece('One '), answer('One two.'))).toBe('Agent\n  One two.\n')
-  expect(shown(new Steps({ columns: 40 }), piece('One '), answer('Two.'))).toBe('Agent\n  One\n  Two.\n')
-  expect(shown(new Steps({ columns: 40 }), answer('Two.'))).toBe('Agent\n  Two.\n')
+  expect(render(new TranscriptRenderer({ columns: 40 }), piece('One '), answer('One two.'))).toBe('Agent\n  One two.\n')
+  expect(render(new TranscriptRenderer({ columns: 40 }), piece('One '), answer('Two.'))).toBe('Agent\n  One\n  Two.\n')
+  expect(render(new TranscriptRenderer({ columns: 40 }), answer('Two.'))).toBe('Agent\n  Two.\n')
 })
 
 test('a message in the middle of an answer is shown on its own', () => {
-  const steps = new Steps({ columns: 40 })
+  const steps = new TranscriptRenderer({ columns: 40 })
   const user = { kind: 'MessageEvent', source: 'user', llm_message: { content: content('Stop?') } }
-  expect(shown(steps, piece('One '), user, piece('two.'), answer('One two.'))).toBe(
+  expect(render(steps, piece('One '), user, piece('two.'), answer('One two.'))).toBe(
     'Agent\n  One\nYou\n  Stop?\nAgent\n  two.\n',
   )
 })
 
 test('an action is shown with its command, its risk and its edit, files by their path in the workspace', () => {
-  const steps = new Steps({ columns: 60, directory: '/tmp/w' })
+  const steps = new TranscriptRenderer({ columns: 60, directory: '/tmp/w' })
   const edit = {
     kind: 'FileEditorAction',
     command: 'str_replace',
@@ -59,7 +59,7 @@ test('an action is shown with its command, its risk and its edit, files by their
     new_str: 'c',
   }
   expect(
-    shown(steps, action({ kind: 'TerminalAction', command: 'rm -rf build' }, { security_risk: 'HIGH' }), {
+    render(steps, action({ kind: 'TerminalAction', command: 'rm -rf build' }, { security_risk: 'HIGH' }), {
       ...action(edit),
       tool_name: 'file_editor',
     }),
@@ -87,7 +87,7 @@ test('a plan is shown with its tasks and not again with its result', () => {
     kind: 'ObservationEvent',
     observation: { kind: 'TaskTrackerObservation', content: content('x') },
   }
-  expect(shown(new Steps({ columns: 60 }), { ...action(plan), tool_name: 'task_tracker' }, result)).toBe(
+  expect(render(new TranscriptRenderer({ columns: 60 }), { ...action(plan), tool_name: 'task_tracker' }, result)).toBe(
     'Agent\n  ▸ task_tracker plan: 1 of 3 done\n    [x] Write\n    [~] Test\n    [ ] Tidy\n',
   )
 })
@@ -98,7 +98,7 @@ test('of a long result the beginning and the end are shown, and how much is betw
     kind: 'ObservationEvent',
     observation: { kind: 'TerminalObservation', content: content(lines.join('\r\n')) },
   }
-  expect(shown(new Steps({ columns: 60 }), result)).toBe(
+  expect(render(new TranscriptRenderer({ columns: 60 }), result)).toBe(
     [...lines.slice(0, 3), '… 22 more lines', ...lines.slice(-5)].map((line) => `    ${line}\n`).join(''),
   )
 })
@@ -121,7 +121,7 @@ test.each([
   [{ kind: 'SystemPromptEvent', tools: [{}, {}] }, '· system prompt, 2 tools\n'],
   [{ kind: 'PauseEvent' }, '· PauseEvent the run was stopped\n'],
 ])('%j is shown as %j', (event, text) => {
-  expect(shown(new Steps({ columns: 80 }), event)).toBe(text)
+  expect(render(new TranscriptRenderer({ columns: 80 }), event)).toBe(text)
 })
 
 test('any JSON value is shown in lines that fit and hold no control character', () => {
@@ -131,12 +131,12 @@ test('any JSON value is shown in lines that fit and hold no control character', 
       fc.array(fc.tuple(fc.jsonValue(), kinds)),
       fc.integer({ min: 20, max: 90 }),
       (events, columns) => {
-        const steps = new Steps({ columns })
+        const steps = new TranscriptRenderer({ columns })
         const printed =
-          shown(steps, ...events.map(([value, kind]) => ({ ...Object(value), kind }))) + steps.event({})
+          render(steps, ...events.map(([value, kind]) => ({ ...Object(value), kind }))) + steps.renderEvent({})
         for (const line of printed.split('\n')) {
           expect(line).not.toMatch(/\p{Cc}/u)
-          expect(columnsOf(line)).toBeLessThanOrEqual(columns)
+          expect(displayWidth(line)).toBeLessThanOrEqual(columns)
         }
       },
     ),

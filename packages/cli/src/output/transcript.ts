@@ -1,14 +1,14 @@
-import type { Hint } from '@slipway/client'
-import { actionText, json, type Members, membersOf, textOf } from './action-text.ts'
-import { eventLine, statusWords } from './event-line.ts'
-import { cut, fit, visible, visibleLines } from './sanitize.ts'
+import type { TransientUpdate } from '@slipway/client'
+import { actionText, toDisplayJson, type JsonObject, asObject, asString } from './action-text.ts'
+import { summarizeEvent, statusText } from './event-line.ts'
+import { truncate, truncateToWidth, sanitizeLine, sanitizeLines } from './sanitize.ts'
 import { paint } from './terminal.ts'
-import { Flow } from './word-wrapper.ts'
+import { WordWrapper } from './word-wrapper.ts'
 
 type Style = Parameters<typeof paint>[0]
 
 /** Longer texts of others are cut; what the agent says is shown in full. */
-const maxCharacters = 2_000
+const maxMessageCharacters = 2_000
 /** Lines of a result that are shown: so many from its beginning and so many from its end. */
 const headLines = 3
 const tailLines = 5
@@ -17,11 +17,11 @@ const tailLines = 5
  * A conversation as people follow it: hints and events in, text to be printed out, safe and no wider than the terminal. What
  * was shown as it came is not shown again with its event, and what was missed is completed.
  */
-export class Steps {
+export class TranscriptRenderer {
   readonly #columns: number
   readonly #directory: string | undefined
-  #flow: { readonly kind: 'content' | 'reasoning'; readonly flow: Flow } | undefined
-  #said = ''
+  #stream: { readonly kind: 'content' | 'reasoning'; readonly flow: WordWrapper } | undefined
+  #streamedText = ''
   #speaker = ''
 
   /** `directory`: files below it are shown with the rest of their path. */
@@ -30,77 +30,77 @@ export class Steps {
     this.#directory = options.directory
   }
 
-  hint(hint: Hint): string {
+  renderUpdate(hint: TransientUpdate): string {
     if (hint.kind !== 'StreamingDeltaEvent') return ''
     const { content = '', reasoning_content = '' } = hint
-    this.#said += content
-    return this.#speak('reasoning', reasoning_content) + this.#speak('content', content)
+    this.#streamedText += content
+    return this.#streamText('reasoning', reasoning_content) + this.#streamText('content', content)
   }
 
   /** Takes any JSON value: kept events of other versions have kinds and shapes of their own. */
-  event(event: unknown): string {
-    const members = membersOf(event)
+  renderEvent(event: unknown): string {
+    const members = asObject(event)
     switch (members.kind) {
       case 'MessageEvent':
         return this.#message(members)
       case 'ActionEvent':
-        return this.#agentSays(partsOf(members.thought).join('')) + this.#action(members)
+        return this.#agentText(contentTexts(members.thought).join('')) + this.#action(members)
       case 'ObservationEvent':
-        return this.#endFlow() + this.#observation(members)
+        return this.#endStream() + this.#observation(members)
       case 'UserRejectObservation':
-        return this.#endFlow() + this.#text('    ', eventLine(event).summary, 'yellow')
+        return this.#endStream() + this.#text('    ', summarizeEvent(event).summary, 'yellow')
       case 'AgentErrorEvent':
-        return this.#endFlow() + this.#text('    ', eventLine(event).summary, 'red')
+        return this.#endStream() + this.#text('    ', summarizeEvent(event).summary, 'red')
       case 'ConversationErrorEvent':
-        this.#said = ''
-        return this.#endFlow() + this.#text('', `✗ ${textOf(members.code)}: ${textOf(members.detail)}`, 'red')
+        this.#streamedText = ''
+        return this.#endStream() + this.#text('', `✗ ${asString(members.code)}: ${asString(members.detail)}`, 'red')
       case 'ConversationStateUpdateEvent':
-        return this.#endFlow() + this.#state(members)
+        return this.#endStream() + this.#state(members)
       case 'SystemPromptEvent': {
         const tools = Array.isArray(members.tools) ? members.tools.length : 0
-        return this.#endFlow() + this.#remark(`system prompt, ${tools} tools`)
+        return this.#endStream() + this.#remarkLine(`system prompt, ${tools} tools`)
       }
       default: {
-        const { kind, summary } = eventLine(event)
-        return this.#endFlow() + this.#remark(`${kind} ${summary}`)
+        const { kind, summary } = summarizeEvent(event)
+        return this.#endStream() + this.#remarkLine(`${kind} ${summary}`)
       }
     }
   }
 
-  #message(members: Members): string {
-    const message = membersOf(members.llm_message)
-    const parts = partsOf(message.content)
-    if (members.source === 'agent') return this.#agentSays(parts.join(''))
+  #message(members: JsonObject): string {
+    const message = asObject(members.llm_message)
+    const parts = contentTexts(message.content)
+    if (members.source === 'agent') return this.#agentText(parts.join(''))
     const name = members.source === 'user' ? 'You' : 'Environment'
-    return this.#endFlow() + this.#label(name) + this.#text('  ', cut(parts.join('\n'), maxCharacters))
+    return this.#endStream() + this.#label(name) + this.#text('  ', truncate(parts.join('\n'), maxMessageCharacters))
   }
 
   /** The whole of what the agent says, of which a part may have been shown. */
-  #agentSays(text: string): string {
-    const said = this.#said
-    this.#said = ''
-    const isGoingOn = said !== '' && text.startsWith(said)
+  #agentText(text: string): string {
+    const streamed = this.#streamedText
+    this.#streamedText = ''
+    const isContinuation = streamed !== '' && text.startsWith(streamed)
     return (
-      (isGoingOn ? '' : this.#endFlow()) +
-      this.#speak('content', isGoingOn ? text.slice(said.length) : text) +
-      this.#endFlow()
+      (isContinuation ? '' : this.#endStream()) +
+      this.#streamText('content', isContinuation ? text.slice(streamed.length) : text) +
+      this.#endStream()
     )
   }
 
-  #speak(kind: 'content' | 'reasoning', text: string): string {
+  #streamText(kind: 'content' | 'reasoning', text: string): string {
     if (text === '') return ''
     let out = ''
-    if (this.#flow?.kind !== kind) {
-      out += this.#endFlow() + this.#label('Agent')
+    if (this.#stream?.kind !== kind) {
+      out += this.#endStream() + this.#label('Agent')
       const style = kind === 'reasoning' ? { paint: (words: string) => paint('dim', words) } : {}
-      this.#flow = { kind, flow: new Flow({ indent: '  ', columns: this.#columns, ...style }) }
+      this.#stream = { kind, flow: new WordWrapper({ indent: '  ', columns: this.#columns, ...style }) }
     }
-    return out + this.#flow.flow.add(text)
+    return out + this.#stream.flow.write(text)
   }
 
-  #endFlow(): string {
-    const rest = this.#flow?.flow.end() ?? ''
-    this.#flow = undefined
+  #endStream(): string {
+    const rest = this.#stream?.flow.finish() ?? ''
+    this.#stream = undefined
     return rest
   }
 
@@ -110,95 +110,95 @@ export class Steps {
     return `${paint('bold', name)}\n`
   }
 
-  #action(members: Members): string {
+  #action(members: JsonObject): string {
     const { action } = members
-    const name = fit(visible(textOf(members.tool_name)), Math.ceil(this.#columns / 3))
-    const { kind, message } = membersOf(action)
-    if (kind === 'FinishAction') return this.#label('Agent') + this.#text('  ', textOf(message))
-    const risk = textOf(members.security_risk)
+    const name = truncateToWidth(sanitizeLine(asString(members.tool_name)), Math.ceil(this.#columns / 3))
+    const { kind, message } = asObject(action)
+    if (kind === 'FinishAction') return this.#label('Agent') + this.#text('  ', asString(message))
+    const risk = asString(members.security_risk)
     const mark = risk === 'HIGH' || risk === 'MEDIUM' ? ` [${risk}]` : ''
-    const words = action === undefined || action === null ? 'cannot be done' : actionText(action)
-    const [first = '', ...more] = visibleLines(this.#relative(words))
-    const shown = fit(first, this.#columns - name.length - mark.length - 5)
+    const text = action === undefined || action === null ? 'cannot be done' : actionText(action)
+    const [first = '', ...more] = sanitizeLines(this.#relativePaths(text))
+    const displayed = truncateToWidth(first, this.#columns - name.length - mark.length - 5)
     const style = risk === 'HIGH' ? 'red' : 'yellow'
-    const head = `  ${paint('cyan', `▸ ${name}`)}${mark && paint(style, mark)} ${shown}\n`
-    return this.#label('Agent') + head + this.#lines(more) + this.#details(membersOf(action))
+    const head = `  ${paint('cyan', `▸ ${name}`)}${mark && paint(style, mark)} ${displayed}\n`
+    return this.#label('Agent') + head + this.#lines(more) + this.#details(asObject(action))
   }
 
   /** What an action does beyond its first line: the tasks of a plan, the lines of an edit. */
-  #details(action: Members): string {
+  #details(action: JsonObject): string {
     if (action.kind === 'TaskTrackerAction' && Array.isArray(action.task_list)) {
       return action.task_list
-        .map(membersOf)
+        .map(asObject)
         .map(({ title, status }) =>
-          this.#line(`${marks.get(textOf(status)) ?? '[ ]'} ${visible(textOf(title))}`),
+          this.#line(`${statusMarks.get(asString(status)) ?? '[ ]'} ${sanitizeLine(asString(title))}`),
         )
         .join('')
     }
     if (action.command !== 'str_replace') return ''
     const lines = (text: unknown, mark: string, style: Style) =>
       this.#lines(
-        visibleLines(textOf(text)).map((line) => `${mark} ${line}`),
+        sanitizeLines(asString(text)).map((line) => `${mark} ${line}`),
         style,
       )
     return lines(action.old_str, '-', 'red') + lines(action.new_str, '+', 'green')
   }
 
-  #observation(members: Members): string {
-    const { content, is_error, kind } = membersOf(members.observation)
+  #observation(members: JsonObject): string {
+    const { content, is_error, kind } = asObject(members.observation)
     const isFailed = is_error === true
     // These say again what their action says.
-    if (!isFailed && /^(Finish|Think|TaskTracker)Observation$/.test(textOf(kind))) return ''
-    const lines = visibleLines(cut(partsOf(content).join('\n'), 50_000)).filter((line) => line.trim() !== '')
-    return this.#lines(lines.length === 0 ? [`(${textOf(kind)})`] : lines, isFailed ? 'red' : 'dim')
+    if (!isFailed && /^(Finish|Think|TaskTracker)Observation$/.test(asString(kind))) return ''
+    const lines = sanitizeLines(truncate(contentTexts(content).join('\n'), 50_000)).filter((line) => line.trim() !== '')
+    return this.#lines(lines.length === 0 ? [`(${asString(kind)})`] : lines, isFailed ? 'red' : 'dim')
   }
 
-  #state(members: Members): string {
+  #state(members: JsonObject): string {
     const { key, value } = members
-    if (key !== 'execution_status') return this.#remark(`${textOf(key)} = ${json(value)}`)
-    this.#said = ''
-    const words = statusWords(textOf(value))
-    return this.#remark(words, value === 'waiting_for_confirmation' ? 'yellow' : 'dim')
+    if (key !== 'execution_status') return this.#remarkLine(`${asString(key)} = ${toDisplayJson(value)}`)
+    this.#streamedText = ''
+    const words = statusText(asString(value))
+    return this.#remarkLine(words, value === 'waiting_for_confirmation' ? 'yellow' : 'dim')
   }
 
-  #remark(words: string, style: Style = 'dim'): string {
-    return `${paint(style, fit(visible(`· ${words}`), this.#columns))}\n`
+  #remarkLine(words: string, style: Style = 'dim'): string {
+    return `${paint(style, truncateToWidth(sanitizeLine(`· ${words}`), this.#columns))}\n`
   }
 
   #lines(lines: readonly string[], style: Style = 'dim'): string {
-    const left = lines.length - headLines - tailLines
-    const shown =
-      left <= 1 ? lines : [...lines.slice(0, headLines), `… ${left} more lines`, ...lines.slice(-tailLines)]
-    return shown.map((line) => this.#line(this.#relative(line), style)).join('')
+    const omitted = lines.length - headLines - tailLines
+    const displayed =
+      omitted <= 1 ? lines : [...lines.slice(0, headLines), `… ${omitted} more lines`, ...lines.slice(-tailLines)]
+    return displayed.map((line) => this.#line(this.#relativePaths(line), style)).join('')
   }
 
   /** A line that is safe to print. */
   #line(line: string, style: Style = 'dim'): string {
-    return `    ${paint(style, fit(line, this.#columns - 4))}\n`
+    return `    ${paint(style, truncateToWidth(line, this.#columns - 4))}\n`
   }
 
   /** A text in full, wrapped. */
   #text(indent: string, text: string, style?: Style): string {
-    const flow = new Flow({
+    const flow = new WordWrapper({
       indent,
       columns: this.#columns,
       ...(style === undefined ? {} : { paint: (words: string) => paint(style, words) }),
     })
-    return flow.add(text) + flow.end()
+    return flow.write(text) + flow.finish()
   }
 
-  #relative(text: string): string {
+  #relativePaths(text: string): string {
     return this.#directory === undefined ? text : text.replaceAll(`${this.#directory}/`, '')
   }
 }
 
 /** The texts of content parts, or of one that is a text alone. */
-function partsOf(content: unknown): string[] {
-  if (!Array.isArray(content)) return [textOf(content)]
-  return content.map((part) => textOf(membersOf(part).text)).filter((text) => text !== '')
+function contentTexts(content: unknown): string[] {
+  if (!Array.isArray(content)) return [asString(content)]
+  return content.map((part) => asString(asObject(part).text)).filter((text) => text !== '')
 }
 
-const marks: ReadonlyMap<string, string> = new Map([
+const statusMarks: ReadonlyMap<string, string> = new Map([
   ['done', '[x]'],
   ['in_progress', '[~]'],
   ['todo', '[ ]'],

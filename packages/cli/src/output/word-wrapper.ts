@@ -1,15 +1,15 @@
-import { columnsOf, visible } from './sanitize.ts'
+import { displayWidth, sanitizeLine } from './sanitize.ts'
 
 /**
  * Text that comes in pieces, as lines that are no wider than the terminal. A word is given out when it is complete, so that it
  * is never broken unless it is wider than a line. What is given out is safe to print.
  */
-export class Flow {
+export class WordWrapper {
   readonly #indent: string
   readonly #columns: number
   readonly #paint: (text: string) => string
   #column = 0
-  #blanks = ''
+  #spaces = ''
   #word = ''
 
   /** `indent` stands in front of each line and counts to its `columns`. */
@@ -25,61 +25,61 @@ export class Flow {
   }
 
   /** What can be printed now. */
-  add(piece: string): string {
+  write(piece: string): string {
     let out = ''
     for (const character of piece) {
-      if (character === '\n') out += `${this.#placed()}${this.#lineEnd()}`
+      if (character === '\n') out += `${this.#flushWord()}${this.#breakLine()}`
       else if (character === ' ' || character === '\t') {
-        out += this.#placed()
-        this.#blanks += character === '\t' ? '    ' : ' '
+        out += this.#flushWord()
+        this.#spaces += character === '\t' ? '    ' : ' '
       } else if (character !== '\r') this.#word += character
     }
     return out
   }
 
   /** The rest, with the end of its line. */
-  end(): string {
-    const rest = this.#placed()
-    return this.#column === 0 ? rest : rest + this.#lineEnd()
+  finish(): string {
+    const rest = this.#flushWord()
+    return this.#column === 0 ? rest : rest + this.#breakLine()
   }
 
   /** The word that is complete, on this line or the next. */
-  #placed(): string {
+  #flushWord(): string {
     if (this.#word === '') return ''
     let out = ''
-    let word = visible(this.#word)
+    let word = sanitizeLine(this.#word)
     this.#word = ''
-    if (this.#column > 0 && this.#column + this.#blanks.length + columnsOf(word) > this.#columns) {
-      out += this.#lineEnd()
+    if (this.#column > 0 && this.#column + this.#spaces.length + displayWidth(word) > this.#columns) {
+      out += this.#breakLine()
     }
-    while (columnsOf(word) > this.#columns) {
-      const [part, rest] = split(word, this.#columns)
-      out += this.#put(part) + this.#lineEnd()
+    while (displayWidth(word) > this.#columns) {
+      const [part, rest] = splitAtWidth(word, this.#columns)
+      out += this.#writeWord(part) + this.#breakLine()
       word = rest
     }
-    return word === '' ? out : out + this.#put(word)
+    return word === '' ? out : out + this.#writeWord(word)
   }
 
-  #put(word: string): string {
-    const blanks = this.#blanks.slice(0, Math.max(0, this.#columns - this.#column - columnsOf(word)))
+  #writeWord(word: string): string {
+    const spaces = this.#spaces.slice(0, Math.max(0, this.#columns - this.#column - displayWidth(word)))
     const start = this.#column === 0 ? this.#indent : ''
-    this.#blanks = ''
-    this.#column += blanks.length + columnsOf(word)
-    return `${start}${blanks}${this.#paint(word)}`
+    this.#spaces = ''
+    this.#column += spaces.length + displayWidth(word)
+    return `${start}${spaces}${this.#paint(word)}`
   }
 
-  #lineEnd(): string {
+  #breakLine(): string {
     this.#column = 0
-    this.#blanks = ''
+    this.#spaces = ''
     return '\n'
   }
 }
 
 /** The characters that fit, at least one, and the others. */
-function split(word: string, columns: number): [string, string] {
+function splitAtWidth(word: string, columns: number): [string, string] {
   let part = ''
   for (const character of word) {
-    if (part !== '' && columnsOf(part + character) > columns) break
+    if (part !== '' && displayWidth(part + character) > columns) break
     part += character
   }
   return [part, word.slice(part.length)]

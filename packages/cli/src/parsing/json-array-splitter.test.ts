@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { arrayItems } from './json-array-splitter.ts'
+import { splitJsonArray } from './json-array-splitter.ts'
 
-async function* inPieces(bytes: Buffer, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
+async function* chunked(bytes: Buffer, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
   let at = 0
   for (let turn = 0; at < bytes.length; turn++) {
     const size = sizes[turn % sizes.length] ?? 1
@@ -11,9 +11,9 @@ async function* inPieces(bytes: Buffer, sizes: readonly number[]): AsyncGenerato
   }
 }
 
-async function items(text: string, sizes: readonly number[]): Promise<unknown[]> {
+async function parseChunked(text: string, sizes: readonly number[]): Promise<unknown[]> {
   const found: unknown[] = []
-  for await (const item of arrayItems(inPieces(Buffer.from(text), sizes))) found.push(JSON.parse(item))
+  for await (const item of splitJsonArray(chunked(Buffer.from(text), sizes))) found.push(JSON.parse(item))
   return found
 }
 
@@ -26,14 +26,14 @@ test('however an array is cut into pieces, its members come out whole and in ord
   await fc.assert(
     fc.asyncProperty(fc.array(member), sizes, fc.constantFrom(undefined, 2), async (members, cuts, space) => {
       const text = JSON.stringify(members, null, space)
-      expect(await items(text, cuts)).toEqual(JSON.parse(text))
+      expect(await parseChunked(text, cuts)).toEqual(JSON.parse(text))
     }),
   )
 })
 
 test('braces and quotes in texts are no ends', async () => {
   const members = [{ a: '}]{["\\"' }, { 'b}"': ['\\', '\\"'] }]
-  expect(await items(`[\n${members.map((member) => JSON.stringify(member)).join(',\n')}\n]\n`, [1])).toEqual(
+  expect(await parseChunked(`[\n${members.map((member) => JSON.stringify(member)).join(',\n')}\n]\n`, [1])).toEqual(
     members,
   )
 })
@@ -43,12 +43,12 @@ test('a member is there as soon as its last byte is', async () => {
     yield Buffer.from('[\n{"a":1}')
     throw new Error('cut')
   })()
-  const found = arrayItems(pieces)
+  const found = splitJsonArray(pieces)
   expect((await found.next()).value).toBe('{"a":1}')
   await expect(found.next()).rejects.toThrow('cut')
 })
 
 test('an array that is cut off gives what was whole', async () => {
-  expect(await items('[{"a":1},{"b":', [3])).toEqual([{ a: 1 }])
-  expect(await items('', [1])).toEqual([])
+  expect(await parseChunked('[{"a":1},{"b":', [3])).toEqual([{ a: 1 }])
+  expect(await parseChunked('', [1])).toEqual([])
 })

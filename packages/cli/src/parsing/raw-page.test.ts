@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { rawPage } from './raw-page.ts'
+import { parseRawPage } from './raw-page.ts'
 
 test('items come out as they were written, whatever is in them', () => {
   const anyItem = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue())
@@ -13,7 +13,7 @@ test('items come out as they were written, whatever is in them', () => {
       (items, next, isFirst) => {
         const texts = items.map(([item, indent]) => JSON.stringify(item, undefined, indent))
         const members = [`"items":[${texts.join(', ')}]`, ` "next_page_id" : ${JSON.stringify(next)}`]
-        const page = rawPage(`{${(isFirst ? members : members.reverse()).join(',')}}`)
+        const page = parseRawPage(`{${(isFirst ? members : members.reverse()).join(',')}}`)
         expect(page).toEqual({ items: texts, next_page_id: next })
       },
     ),
@@ -22,5 +22,5 @@ test('items come out as they were written, whatever is in them', () => {
 
 test('a name inside an item is not taken for the name of the page', () => {
   const item = '{"items":[1,2],"next_page_id":"x","a":"\\"]}\\\\"}'
-  expect(rawPage(`{"items":[${item}],"next_page_id":null}`)).toEqual({ items: [item], next_page_id: null })
+  expect(parseRawPage(`{"items":[${item}],"next_page_id":null}`)).toEqual({ items: [item], next_page_id: null })
 })

@@ -5,18 +5,18 @@ export interface RawPage {
 }
 
 /** Takes a page (`{"items": [...], "next_page_id": ...}`, valid JSON) apart without writing an item anew. */
-export function rawPage(text: string): RawPage {
+export function parseRawPage(text: string): RawPage {
   const items: string[] = []
   let next_page_id: string | null = null
-  for (const [name, value] of parts(text)) {
-    if (name === '"items"') for (const [, item] of parts(value)) items.push(item)
+  for (const [name, value] of jsonMembers(text)) {
+    if (name === '"items"') for (const [, item] of jsonMembers(value)) items.push(item)
     else if (name === '"next_page_id"') next_page_id = JSON.parse(value)
   }
   return { items, next_page_id }
 }
 
 /** The values of a JSON object with their names as written, or of an array, whose values have none. */
-function* parts(text: string): Generator<[name: string, value: string]> {
+function* jsonMembers(text: string): Generator<[name: string, value: string]> {
   let depth = 0
   let start = 0
   let name = ''

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { makeZip } from 'client-zip'
 import { expect, test } from 'vitest'
-import { zipEntries } from './zip-entries.ts'
+import { listZipEntries } from './zip-entries.ts'
 
-async function zipOf(files: readonly { name: string; input: Buffer }[]): Promise<Buffer> {
+async function createZip(files: readonly { name: string; input: Buffer }[]): Promise<Buffer> {
   return Buffer.from(await new Response(makeZip(files)).arrayBuffer())
 }
 
@@ -13,14 +13,14 @@ test('the files of a zip are listed with their names and sizes', async () => {
     { name: 'Ünïcödé.json', input: randomBytes(70_000) },
     { name: 'empty', input: Buffer.alloc(0) },
   ]
-  expect(zipEntries(await zipOf(files))).toEqual(
+  expect(listZipEntries(await createZip(files))).toEqual(
     files.map(({ name, input }) => ({ name, sizeBytes: input.length })),
   )
-  expect(zipEntries(await zipOf([]))).toEqual([])
+  expect(listZipEntries(await createZip([]))).toEqual([])
 })
 
 test('what is no zip, or half of one, is refused', async () => {
-  const zip = await zipOf([{ name: 'a', input: randomBytes(1_000) }])
+  const zip = await createZip([{ name: 'a', input: randomBytes(1_000) }])
   for (const bytes of [Buffer.alloc(0), randomBytes(500).fill(0, 0, 1), zip.subarray(0, -30)])
-    expect(() => zipEntries(bytes)).toThrow(Error)
+    expect(() => listZipEntries(bytes)).toThrow(Error)
 })

@@ -1,14 +1,14 @@
-import { CallError, NoAnswerError } from '@slipway/client'
+import { CallError, ConnectionError } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { visible } from '../output/sanitize.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
 
 /** What to tell the user about a failure, and what to do next where we know. Lines without an LF at the end. */
-export function inWords(error: unknown): string {
-  if (error instanceof CallError) return [visible(error.detail), ...advice(error.status)].join('\n')
-  if (!(error instanceof Error)) return visible(String(error))
-  const isOurs = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
-  if (isOurs) return `${error.stack}`
-  return error instanceof NoAnswerError || error instanceof Problem ? error.message : visible(error.message)
+export function errorMessage(error: unknown): string {
+  if (error instanceof CallError) return [sanitizeLine(error.detail), ...advice(error.status)].join('\n')
+  if (!(error instanceof Error)) return sanitizeLine(String(error))
+  const isInternal = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
+  if (isInternal) return `${error.stack}`
+  return error instanceof ConnectionError || error instanceof Problem ? error.message : sanitizeLine(error.message)
 }
 
 function advice(status: number): string[] {

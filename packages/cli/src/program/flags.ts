@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander'
 
 /** Reads a whole number in a flag. */
-export function wholeNumber(min: number, max: number): (text: string) => number {
+export function integerFlag(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
     if (value >= min && value <= max) return value
@@ -10,13 +10,13 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
 }
 
 /** Reads the size of a page in a flag, as text, which is what a query takes. */
-export function pageSize(text: string): string {
-  return String(wholeNumber(1, 100)(text))
+export function pageSizeFlag(text: string): string {
+  return String(integerFlag(1, 100)(text))
 }
 
 /** Reads `key=value` and adds it to those before it. */
-export function tag(text: string, before: Record<string, string> = {}): Record<string, string> {
-  const at = text.indexOf('=')
-  if (at < 1) throw new InvalidArgumentError('It is written key=value.')
-  return { ...before, [text.slice(0, at)]: text.slice(at + 1) }
+export function tagFlag(text: string, previous: Record<string, string> = {}): Record<string, string> {
+  const separator = text.indexOf('=')
+  if (separator < 1) throw new InvalidArgumentError('It is written key=value.')
+  return { ...previous, [text.slice(0, separator)]: text.slice(separator + 1) }
 }

@@ -2,33 +2,33 @@ import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { Command, CommanderError } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
-import type { Context } from '../context/command-context.ts'
+import type { CommandContext } from '../context/command-context.ts'
 import { type Config, readConfig } from '../context/config.ts'
-import { note } from '../output/terminal.ts'
-import { inWords } from './error-message.ts'
-import { pageSize, tag, wholeNumber } from './flags.ts'
-import { addControl, addRunning } from './run-commands.ts'
-import { addSandboxing } from './sandbox-commands.ts'
+import { printNote } from '../output/terminal.ts'
+import { errorMessage } from './error-message.ts'
+import { pageSizeFlag, tagFlag, integerFlag } from './flags.ts'
+import { addRunControlCommands, addRunCommand } from './run-commands.ts'
+import { addSandboxServerCommands } from './sandbox-commands.ts'
 
 /** Runs the command line; answers the exit code: 0 done, 1 failed, 2 wrongly asked, 3 waits for an answer. */
-export async function run(args: readonly string[]): Promise<number> {
-  const stop = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+export async function runCli(args: readonly string[]): Promise<number> {
+  const abort = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort())
   // Who reads the output may leave early, as `head` does.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {
     const outcome = { code: 0 }
-    await program(readConfig(), outcome, stop.signal).parseAsync(args, { from: 'user' })
+    await buildProgram(readConfig(), outcome, abort.signal).parseAsync(args, { from: 'user' })
     return outcome.code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    note(`slipway: ${stop.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : inWords(error)}`)
+    printNote(`slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error)}`)
     return 1
   }
 }
 
 /** `outcome.code` becomes the exit code of the command. */
-function program(config: Config, outcome: { code: number }, signal: AbortSignal): Command {
+function buildProgram(config: Config, outcome: { code: number }, signal: AbortSignal): Command {
   const slipway = new Command('slipway')
     .description('The agent server whose log you can trust.')
     .version(ownPackage.version)
@@ -45,25 +45,25 @@ function program(config: Config, outcome: { code: number }, signal: AbortSignal)
     )
     .exitOverride()
     .showHelpAfterError('Add --help to see what there is.')
-  const context = (): Context => {
+  const context = (): CommandContext => {
     const { url, json } = slipway.opts<{ url: string; json: boolean }>()
     return { client: new Client({ url, sessionApiKey: config.sessionApiKey }), isJson: json, signal }
   }
-  addServers(slipway, config, signal)
-  addSandboxing(slipway, { config, outcome, signal })
-  addRunning(slipway, config, { context, outcome })
-  addControl(slipway, { context, outcome })
-  addLogs(slipway, context)
-  addReading(slipway, context)
+  addServerCommands(slipway, config, signal)
+  addSandboxServerCommands(slipway, { config, outcome, signal })
+  addRunCommand(slipway, config, { context, outcome })
+  addRunControlCommands(slipway, { context, outcome })
+  addLogCommands(slipway, context)
+  addReadCommands(slipway, context)
   return slipway
 }
 
-function addServers(slipway: Command, config: Config, signal: AbortSignal): void {
+function addServerCommands(slipway: Command, config: Config, signal: AbortSignal): void {
   slipway
     .command('serve')
     .description('start the agent server')
     .option('--host <host>', 'address to listen on', '127.0.0.1')
-    .option('--port <port>', 'port to listen on; 0 is any free one', wholeNumber(0, 65_535), 8000)
+    .option('--port <port>', 'port to listen on; 0 is any free one', integerFlag(0, 65_535), 8000)
     .option('--socket <path>', 'listen on a Unix socket instead')
     .option('--data <directory>', 'where the logs are kept', '.slipway')
     .option('--web <directory>', 'show an unpacked web client at the address of the server (or SLIPWAY_WEB)')
@@ -98,14 +98,14 @@ interface ImportOptions {
   readonly keepUnknown: boolean
 }
 
-function addLogs(slipway: Command, context: () => Context): void {
+function addLogCommands(slipway: Command, context: () => CommandContext): void {
   slipway
     .command('import')
     .description('bring a log in: one event a line, plain or gzip')
     .argument('<file>', 'the file, or - for standard input')
     .option('--id <uuid>', 'id of the conversation')
     .option('--title <title>', 'title of the conversation')
-    .option('--tag <key=value>', 'tag of the conversation; may be repeated', tag)
+    .option('--tag <key=value>', 'tag of the conversation; may be repeated', tagFlag)
     .option('--keep-unknown', 'also take kinds and members of other versions', false)
     .action(async (file: string, { id, title, tag, keepUnknown }: ImportOptions) => {
       const { importCommand } = await import('../commands/import.ts')
@@ -142,7 +142,7 @@ interface SearchOptions {
   readonly count: boolean
 }
 
-function addReading(slipway: Command, context: () => Context): void {
+function addReadCommands(slipway: Command, context: () => CommandContext): void {
   slipway
     .command('search')
     .description('find events of a conversation')
@@ -152,7 +152,7 @@ function addReading(slipway: Command, context: () => Context): void {
     .option('--body <text>', 'only messages that contain this text, in any case')
     .option('--since <time>', 'only events at or after this moment')
     .option('--until <time>', 'only events before this moment')
-    .option('--limit <number>', 'events a page, 1 to 100', pageSize)
+    .option('--limit <number>', 'events a page, 1 to 100', pageSizeFlag)
     .option('--desc', 'the newest first', false)
     .option('--page-id <id>', 'go on at this page')
     .option('--all', 'walk through all pages', false)
@@ -172,7 +172,7 @@ function addReading(slipway: Command, context: () => Context): void {
     .command('tail')
     .description('follow the events of a conversation')
     .argument('<id>', 'id of the conversation')
-    .option('--after <position>', 'begin after this position', wholeNumber(0, Number.MAX_SAFE_INTEGER), 0)
+    .option('--after <position>', 'begin after this position', integerFlag(0, Number.MAX_SAFE_INTEGER), 0)
     .option('--until-idle', 'end when all is read and nothing runs', false)
     .action(async (id: string, options: { after: number; untilIdle: boolean }) => {
       const { tailCommand } = await import('../commands/tail.ts')
@@ -182,7 +182,7 @@ function addReading(slipway: Command, context: () => Context): void {
     .command('conversations')
     .description('list the conversations, the newest first')
     .option('--status <status>', 'only those with this status, for example idle')
-    .option('--limit <number>', 'conversations a page, 1 to 100', pageSize, '20')
+    .option('--limit <number>', 'conversations a page, 1 to 100', pageSizeFlag, '20')
     .option('--all', 'walk through all pages', false)
     .action(async ({ all, ...query }: { status?: string; limit: string; all: boolean }) => {
       const { conversationsCommand } = await import('../commands/conversations.ts')

@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander'
-import type { Context } from '../context/command-context.ts'
+import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
-import { wholeNumber } from './flags.ts'
+import { integerFlag } from './flags.ts'
 
 /** What these commands are given: what every command is, and where the exit code goes. */
-interface Running {
-  readonly context: () => Context
+interface RunCommandDeps {
+  readonly context: () => CommandContext
   readonly outcome: { code: number }
 }
 
@@ -20,7 +20,7 @@ interface RunFlags {
 }
 
 /** The command that lets an agent work. */
-export function addRunning(slipway: Command, config: Config, { context, outcome }: Running): void {
+export function addRunCommand(slipway: Command, config: Config, { context, outcome }: RunCommandDeps): void {
   slipway
     .command('run')
     .description('let an agent work: start a conversation or go on with one, and follow it')
@@ -31,7 +31,7 @@ export function addRunning(slipway: Command, config: Config, { context, outcome 
     .option('--conversation <id>', 'go on with this conversation')
     .addOption(new Option('--yes', 'accept what waits for confirmation').default(false).conflicts('ask'))
     .option('--ask', 'let every action wait for confirmation', false)
-    .option('--max-iterations <number>', 'steps of one run', wholeNumber(1, 1_000_000))
+    .option('--max-iterations <number>', 'steps of one run', integerFlag(1, 1_000_000))
     .addHelpText('after', '\nExit codes: 0 finished, 1 ended otherwise, 3 waits for an answer.')
     .action(async (message: string | undefined, flags: RunFlags, command: Command) => {
       const isNew = flags.conversation === undefined
@@ -42,7 +42,7 @@ export function addRunning(slipway: Command, config: Config, { context, outcome 
       outcome.code = await runCommand(context(), message, {
         conversation: flags.conversation,
         workspace: flags.workspace ?? '.',
-        model: modelOf(config, flags, isNew),
+        model: selectModel(config, flags, isNew),
         isYes: flags.yes,
         isAsking: flags.ask,
         maxIterations: flags.maxIterations,
@@ -51,13 +51,13 @@ export function addRunning(slipway: Command, config: Config, { context, outcome 
 }
 
 /** What a conversation has stays with it unless a flag names another model. */
-function modelOf({ model }: Config, flags: RunFlags, isNew: boolean) {
+function selectModel({ model }: Config, flags: RunFlags, isNew: boolean) {
   const name = flags.model ?? (isNew ? model.name : undefined)
   return name === undefined ? undefined : { ...model, name, baseUrl: flags.baseUrl ?? model.baseUrl }
 }
 
 /** The commands that act on a conversation that is there. */
-export function addControl(slipway: Command, { context, outcome }: Running): void {
+export function addRunControlCommands(slipway: Command, { context, outcome }: RunCommandDeps): void {
   const stops = [
     ['pause', 'pauseConversation', 'let a run end after the step that is under way'],
     ['interrupt', 'interruptConversation', 'end a run now'],

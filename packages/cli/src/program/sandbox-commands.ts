@@ -1,11 +1,11 @@
-import { ControlClient } from '@slipway/client'
+import { SandboxServerClient } from '@slipway/client'
 import type { Command } from 'commander'
 import type { Config } from '../context/config.ts'
-import type { ControlContext } from '../context/sandbox-server-context.ts'
-import { pageSize, wholeNumber } from './flags.ts'
-import { advised } from './sandbox-server-advice.ts'
+import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
+import { pageSizeFlag, integerFlag } from './flags.ts'
+import { withAdvice } from './sandbox-server-advice.ts'
 
-interface Sandboxing {
+interface SandboxCommandDeps {
   readonly config: Config
   /** `code` becomes the exit code of the command. */
   readonly outcome: { code: number }
@@ -13,28 +13,28 @@ interface Sandboxing {
 }
 
 /** Does what a command does with a sandbox server; a number that is answered becomes the exit code. */
-type Run = (work: (context: ControlContext) => Promise<unknown>) => Promise<void>
+type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
 
 /** The sandbox server, its demo, and the commands that talk to one. */
-export function addSandboxing(slipway: Command, { config, outcome, signal }: Sandboxing): void {
-  const run: Run = async (work) => {
+export function addSandboxServerCommands(slipway: Command, { config, outcome, signal }: SandboxCommandDeps): void {
+  const run: RunWithClient = async (work) => {
     const { url, json } = slipway.opts<{ url: string; json: boolean }>()
-    const isGiven = slipway.getOptionValueSource('url') === 'cli'
-    const client = new ControlClient({ url: isGiven ? url : config.sandboxUrl, apiKey: config.apiKey })
-    const code = await advised(() => work({ client, isJson: json, signal }))
+    const hasUrlFlag = slipway.getOptionValueSource('url') === 'cli'
+    const client = new SandboxServerClient({ url: hasUrlFlag ? url : config.sandboxUrl, apiKey: config.apiKey })
+    const code = await withAdvice(() => work({ client, isJson: json, signal }))
     outcome.code = typeof code === 'number' ? code : 0
   }
-  addServer(slipway, config, signal)
-  addSandboxes(slipway, run)
-  addApps(slipway, run)
+  addServerCommand(slipway, config, signal)
+  addSandboxCommands(slipway, run)
+  addAppCommands(slipway, run)
 }
 
-function addServer(slipway: Command, config: Config, signal: AbortSignal): void {
+function addServerCommand(slipway: Command, config: Config, signal: AbortSignal): void {
   slipway
     .command('sandbox-server')
     .description('start the sandbox server: conversations in sandboxes of their own')
     .option('--host <host>', 'address to listen on', '127.0.0.1')
-    .option('--port <port>', 'port to listen on; 0 is any free one', wholeNumber(0, 65_535), 3000)
+    .option('--port <port>', 'port to listen on; 0 is any free one', integerFlag(0, 65_535), 3000)
     .option('--data <directory>', 'where everything is kept', '.slipway-sandboxes')
     .option('--new-key', 'make another API key of the administrator and print it', false)
     .action(async (options: { host: string; port: number; data: string; newKey: boolean }) => {
@@ -48,16 +48,16 @@ function addServer(slipway: Command, config: Config, signal: AbortSignal): void 
     .description('show sandboxes: a start, an agent at work, a pause, a resume, an end without traces')
     .option('--fast', 'do not pause between the steps', false)
     .action(async (options: { fast: boolean }) => {
-      const { demoSandboxCommand } = await import('../commands/demo-sandbox/demo.ts')
-      await demoSandboxCommand({ isFast: options.fast, env: config.env, signal })
+      const { sandboxDemoCommand } = await import('../commands/demo-sandbox/demo.ts')
+      await sandboxDemoCommand({ isFast: options.fast, env: config.env, signal })
     })
 }
 
-function addSandboxes(slipway: Command, run: Run): void {
+function addSandboxCommands(slipway: Command, run: RunWithClient): void {
   slipway
     .command('sandboxes')
     .description('list the sandboxes, the newest first')
-    .option('--limit <number>', 'sandboxes a page, 1 to 100', pageSize, '20')
+    .option('--limit <number>', 'sandboxes a page, 1 to 100', pageSizeFlag, '20')
     .option('--all', 'walk through all pages', false)
     .action(async (options: { limit: string; all: boolean }) => {
       const { sandboxesCommand } = await import('../commands/sandboxes.ts')
@@ -99,7 +99,7 @@ interface StartFlags {
   readonly follow: boolean
 }
 
-function addApps(slipway: Command, run: Run): void {
+function addAppCommands(slipway: Command, run: RunWithClient): void {
   const app = slipway.command('app').description('conversations in sandboxes')
   app
     .command('start')
@@ -115,12 +115,12 @@ function addApps(slipway: Command, run: Run): void {
     .addHelpText('after', '\nExit codes: 0 done, 1 ended otherwise, 3 waits for an answer.')
     .action(async (message: string, { follow: isFollowing, ...flags }: StartFlags) => {
       const { startAppCommand } = await import('../commands/app-start.ts')
-      await run((context) => startAppCommand(context, requestOf(message, flags), { isFollowing }))
+      await run((context) => startAppCommand(context, startRequest(message, flags), { isFollowing }))
     })
   app
     .command('list')
     .description('list the conversations, the newest first')
-    .option('--limit <number>', 'conversations a page, 1 to 100', pageSize, '20')
+    .option('--limit <number>', 'conversations a page, 1 to 100', pageSizeFlag, '20')
     .option('--all', 'walk through all pages', false)
     .action(async (options: { limit: string; all: boolean }) => {
       const { listAppsCommand } = await import('../commands/apps.ts')
@@ -135,10 +135,10 @@ function addApps(slipway: Command, run: Run): void {
       const { tailAppCommand } = await import('../commands/apps.ts')
       await run((context) => tailAppCommand(context, id, options))
     })
-  addAppChanges(app, run)
+  addAppChangeCommands(app, run)
 }
 
-function addAppChanges(app: Command, run: Run): void {
+function addAppChangeCommands(app: Command, run: RunWithClient): void {
   app
     .command('send')
     .description('send a message to a conversation whose sandbox runs')
@@ -168,7 +168,7 @@ function addAppChanges(app: Command, run: Run): void {
     })
 }
 
-function requestOf(message: string, flags: Omit<StartFlags, 'follow'>) {
+function startRequest(message: string, flags: Omit<StartFlags, 'follow'>) {
   const { repository, branch, sandbox, spec, model, title } = flags
   return {
     initial_message: { content: message },

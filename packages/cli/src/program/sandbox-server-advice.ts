@@ -1,14 +1,14 @@
 import { CallError } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { visible } from '../output/sanitize.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
 
 /** Does something with a sandbox server; a refusal of it rejects with a Problem that also says what to do next. */
-export async function advised<T>(work: () => Promise<T>): Promise<T> {
+export async function withAdvice<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
     if (!(error instanceof CallError)) throw error
-    throw new Problem('bad_request', [visible(error.detail), ...advice(error.status)].join('\n'))
+    throw new Problem('bad_request', [sanitizeLine(error.detail), ...advice(error.status)].join('\n'))
   }
 }
 

@@ -3,43 +3,43 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { reach } from '@slipway/http'
+import { unixFetch } from '@slipway/http'
 import { Problem, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { Client } from './agent-server-client.ts'
-import { CallError, NoAnswerError } from './errors.ts'
+import { CallError, ConnectionError } from './errors.ts'
 
 const id = '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11'
 const params = { conversation_id: id }
 
 /** A server that answers one way; what it was asked is in `asked`. */
-async function answering<T>(
-  answer: (request: IncomingMessage, response: ServerResponse) => void,
-  use: (url: string, asked: { url?: string; key?: unknown; body: string }) => Promise<T>,
+async function withServer<T>(
+  respond: (request: IncomingMessage, response: ServerResponse) => void,
+  use: (url: string, recorded: { url?: string; key?: unknown; body: string }) => Promise<T>,
 ): Promise<T> {
-  const asked: { url?: string; key?: unknown; body: string } = { body: '' }
+  const recorded: { url?: string; key?: unknown; body: string } = { body: '' }
   const server = createServer(async (request, response) => {
-    asked.url = request.url ?? ''
-    asked.key = request.headers['x-session-api-key']
-    for await (const chunk of request) asked.body += chunk
-    answer(request, response)
+    recorded.url = request.url ?? ''
+    recorded.key = request.headers['x-session-api-key']
+    for await (const chunk of request) recorded.body += chunk
+    respond(request, response)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   try {
-    return await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked)
+    return await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, recorded)
   } finally {
     server.closeAllConnections()
     server.close()
   }
 }
 
-const json =
+const respondJson =
   (value: unknown, status = 200) =>
   (_: IncomingMessage, response: ServerResponse) =>
     void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
 
 test('a call fills the path and the query, keeps the prefix of the base address and sends the key', async () => {
-  await answering(json({ items: [], next_page_id: null }), async (url, asked) => {
+  await withServer(respondJson({ items: [], next_page_id: null }), async (url, asked) => {
     const client = new Client({ url: `${url}/behind/proxy/`, sessionApiKey: new Secret('s3cret') })
     const query = { limit: '5', kind: 'ActionEvent', body: 'a&b ς', page_id: undefined }
     expect(await client.call('searchEvents', { params, query })).toEqual({ items: [], next_page_id: null })
@@ -51,7 +51,7 @@ test('a call fills the path and the query, keeps the prefix of the base address 
 })
 
 test('a list in the query is repeated and a path parameter is escaped', async () => {
-  await answering(json([null]), async (url, asked) => {
+  await withServer(respondJson([null]), async (url, asked) => {
     const client = new Client({ url })
     await client.call('getEvents', { params, query: { ids: ['a', 'b'] } })
     expect(asked.url).toBe(`/api/conversations/${id}/events?ids=a&ids=b`)
@@ -62,7 +62,7 @@ test('a list in the query is repeated and a path parameter is escaped', async ()
 })
 
 test('a JSON body is sent and its answer read', async () => {
-  await answering(json({ success: true }), async (url, asked) => {
+  await withServer(respondJson({ success: true }), async (url, asked) => {
     const body = { content: [{ type: 'text', text: 'Γεια' }] } as const
     expect(await new Client({ url }).call('sendMessage', { params, body })).toEqual({ success: true })
     expect(JSON.parse(asked.body)).toEqual(body)
@@ -71,7 +71,7 @@ test('a JSON body is sent and its answer read', async () => {
 
 test('a refusal becomes a CallError with the words and the faults of the server', async () => {
   const fault = { loc: ['query', 'limit'], msg: 'Input should be greater than 0', type: 'greater_than' }
-  await answering(json({ detail: [fault] }, 422), async (url) => {
+  await withServer(respondJson({ detail: [fault] }, 422), async (url) => {
     const error = await new Client({ url })
       .call('searchEvents', { params, query: { limit: '0' } })
       .catch((e) => e)
@@ -82,7 +82,7 @@ test('a refusal becomes a CallError with the words and the faults of the server'
       detail: 'query.limit: Input should be greater than 0',
     })
   })
-  await answering(json({ detail: 'Conversation not found' }, 404), async (url) => {
+  await withServer(respondJson({ detail: 'Conversation not found' }, 404), async (url) => {
     const error = await new Client({ url }).call('countEvents', { params }).catch((e) => e)
     expect(error).toMatchObject({ status: 404, faults: undefined, detail: 'Conversation not found' })
   })
@@ -90,21 +90,21 @@ test('a refusal becomes a CallError with the words and the faults of the server'
 
 test('a refusal that is no JSON still says its status', async () => {
   const page = (_: IncomingMessage, response: ServerResponse) => void response.writeHead(502).end('<html>')
-  await answering(page, async (url) => {
+  await withServer(page, async (url) => {
     await expect(new Client({ url }).call('alive', {})).rejects.toThrow('502: Bad Gateway')
   })
 })
 
 test('nobody there is a NoAnswerError that says what to do', async () => {
-  const url = await answering(json({}), (url) => Promise.resolve(url))
+  const url = await withServer(respondJson({}), (url) => Promise.resolve(url))
   const error = await new Client({ url }).call('alive', {}).catch((e) => e)
-  expect(error).toBeInstanceOf(NoAnswerError)
+  expect(error).toBeInstanceOf(ConnectionError)
   expect(error.message).toContain(url)
   expect(error.message).toContain('slipway serve')
 })
 
 test('an abort rejects with the reason of the signal', async () => {
-  await answering(json({}), async (url) => {
+  await withServer(respondJson({}), async (url) => {
     const reason = new Error('enough')
     await expect(new Client({ url }).call('alive', { signal: AbortSignal.abort(reason) })).rejects.toBe(
       reason,
@@ -113,7 +113,7 @@ test('an abort rejects with the reason of the signal', async () => {
 })
 
 test('an import streams its body and an export streams it back', async () => {
-  await answering(json({ conversation_id: id, imported: 2 }, 201), async (url, asked) => {
+  await withServer(respondJson({ conversation_id: id, imported: 2 }, 201), async (url, asked) => {
     const stream = new Blob(['{"a":', '1}\n']).stream()
     const client = new Client({ url })
     expect(await client.importEvents(stream, { unknown: 'keep' })).toEqual({
@@ -123,7 +123,7 @@ test('an import streams its body and an export streams it back', async () => {
     expect(asked).toMatchObject({ url: '/api/conversations/import?unknown=keep', body: '{"a":1}\n' })
   })
   const lines = (_: IncomingMessage, response: ServerResponse) => void response.end('{"b":2}\n')
-  await answering(lines, async (url, asked) => {
+  await withServer(lines, async (url, asked) => {
     const stream = await new Client({ url }).exportEvents(id, { meta: true })
     expect(await new Response(stream).text()).toBe('{"b":2}\n')
     expect(asked.url).toBe(`/api/conversations/${id}/export?meta=true&gzip=false`)
@@ -143,19 +143,19 @@ test('with a fetch that knows Unix sockets, a client speaks to a server on one',
   const asked: (string | undefined)[] = []
   const server = createServer((request, response) => {
     asked.push(request.url)
-    json({ items: [], next_page_id: null })(request, response)
+    respondJson({ items: [], next_page_id: null })(request, response)
   })
   await new Promise<void>((resolve) => server.listen(path, resolve))
   const url = `http+unix://${encodeURIComponent(path)}`
-  const client = new Client({ url: `${url}/behind/`, fetch: reach })
+  const client = new Client({ url: `${url}/behind/`, fetch: unixFetch })
   expect(client.url).toBe(`${url}/behind`)
   expect(await client.call('searchEvents', { params, query: { limit: '5' } })).toEqual({
     items: [],
     next_page_id: null,
   })
   expect(asked).toEqual([`/behind/api/conversations/${id}/events/search?limit=5`])
-  const other = new Client({ url: url.replace('A%20server', 'nobody'), fetch: reach })
-  await expect(other.call('alive', {})).rejects.toBeInstanceOf(NoAnswerError)
+  const other = new Client({ url: url.replace('A%20server', 'nobody'), fetch: unixFetch })
+  await expect(other.call('alive', {})).rejects.toBeInstanceOf(ConnectionError)
   await new Promise((resolve) => server.close(resolve))
   await rm(directory, { recursive: true })
 })

@@ -1,5 +1,5 @@
-import { agentRoutes, type Route, Secret } from '@slipway/protocol'
-import { Calls, queryOf } from './route-caller.ts'
+import { agentServerRoutes, type Route, Secret } from '@slipway/protocol'
+import { RouteCaller, buildQuery } from './route-caller.ts'
 import type { CallInput, CallOutput, RouteName } from './route-types.ts'
 
 export interface ClientOptions {
@@ -18,14 +18,14 @@ export interface ClientOptions {
  * `NoAnswerError` when nobody answers, and with the signal's reason when the signal aborts.
  */
 export class Client {
-  readonly #calls: Calls
+  readonly #caller: RouteCaller
 
   /** Throws a Problem `bad_request` when `url` is no http, https or http+unix address. */
   constructor({ url, sessionApiKey, fetch }: ClientOptions) {
     const key = typeof sessionApiKey === 'string' ? new Secret(sessionApiKey) : sessionApiKey
-    this.#calls = new Calls({
+    this.#caller = new RouteCaller({
       url,
-      keyHeader: () => key && ['x-session-api-key', key.open()],
+      keyHeader: () => key && ['x-session-api-key', key.reveal()],
       startedBy: 'slipway serve',
       fetch,
     })
@@ -33,17 +33,17 @@ export class Client {
 
   /** The base address, without a slash at its end. */
   get url(): string {
-    return this.#calls.url
+    return this.#caller.url
   }
 
   /** Calls a route and reads its answer: JSON as a value (as the server sent it, not checked again), the rest as text. */
   async call<N extends RouteName>(name: N, input: CallInput<N>): Promise<CallOutput<N>> {
-    return await this.#calls.call(agentRoutes[name], input)
+    return await this.#caller.call(agentServerRoutes[name], input)
   }
 
   /** Calls a route and answers the successful response with its body unread: for streams and for raw JSON text. */
   async open<N extends RouteName>(name: N, input: CallInput<N>): Promise<Response> {
-    return await this.#calls.open(agentRoutes[name], input)
+    return await this.#caller.open(agentServerRoutes[name], input)
   }
 
   /**
@@ -54,7 +54,7 @@ export class Client {
     stream: ReadableStream<Uint8Array>,
     options: { readonly unknown?: 'keep' | undefined; readonly signal?: AbortSignal | undefined } = {},
   ): Promise<CallOutput<'importConversation'>> {
-    const route: Route = agentRoutes.importConversation
+    const route: Route = agentServerRoutes.importConversation
     // A body that streams needs `duplex`, which the browsers' types do not name yet.
     const init: RequestInit & { duplex: 'half' } = {
       method: route.method,
@@ -63,8 +63,8 @@ export class Client {
       duplex: 'half',
       signal: options.signal ?? null,
     }
-    const response = await this.#calls.send(route.path + queryOf({ unknown: options.unknown }), init)
-    return await this.#calls.read(response.json(), options.signal)
+    const response = await this.#caller.send(route.path + buildQuery({ unknown: options.unknown }), init)
+    return await this.#caller.mapNetworkErrors(response.json(), options.signal)
   }
 
   /** The log of a conversation as bytes, one event a line in order of position; with `gzip` as a gzip file. */

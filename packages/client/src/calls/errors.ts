@@ -1,4 +1,4 @@
-import type { Fault } from '@slipway/protocol'
+import type { ValidationIssue } from '@slipway/protocol'
 
 /** The server answered with something other than success. */
 export class CallError extends Error {
@@ -6,19 +6,19 @@ export class CallError extends Error {
   /** The server's own words; for a validation error its faults in one line. */
   readonly detail: string
   /** The places of a validation error (spec 2.4 HTTPValidationError), otherwise undefined. */
-  readonly faults: readonly Fault[] | undefined
+  readonly issues: readonly ValidationIssue[] | undefined
 
-  constructor(status: number, detail: string, faults?: readonly Fault[]) {
+  constructor(status: number, detail: string, faults?: readonly ValidationIssue[]) {
     super(`${status}: ${detail}`)
     this.name = 'CallError'
     this.status = status
     this.detail = detail
-    this.faults = faults
+    this.issues = faults
   }
 }
 
 /** Nobody answered, or the answer broke off. `cause` says what the network said. */
-export class NoAnswerError extends Error {
+export class ConnectionError extends Error {
   /** `startedBy`: the command that starts such a server. */
   constructor(url: string, cause: unknown, startedBy: string) {
     super(`No answer from ${url}. Start a server with "${startedBy}", or check the address.`, { cause })
@@ -27,15 +27,15 @@ export class NoAnswerError extends Error {
 }
 
 /** Reads what a refusal says: `{detail: text}`, `{detail: {message: text, ...}}`, `{detail: [faults]}`, or any other body. */
-export async function refusal(response: Response): Promise<CallError> {
+export async function readCallError(response: Response): Promise<CallError> {
   const text = await response.text().catch(() => '')
-  const detail = detailOf(text)
-  if (isFaults(detail)) return new CallError(response.status, detail.map(inWords).join('; '), detail)
-  const words = wordsOf(detail) ?? response.statusText
-  return new CallError(response.status, words || 'The server gave no reason')
+  const detail = parseDetail(text)
+  if (isIssueList(detail)) return new CallError(response.status, detail.map(formatIssue).join('; '), detail)
+  const message = detailMessage(detail) ?? response.statusText
+  return new CallError(response.status, message || 'The server gave no reason')
 }
 
-function detailOf(text: string): unknown {
+function parseDetail(text: string): unknown {
   try {
     const body: unknown = JSON.parse(text)
     return typeof body === 'object' && body !== null && 'detail' in body ? body.detail : undefined
@@ -44,13 +44,13 @@ function detailOf(text: string): unknown {
   }
 }
 
-function wordsOf(detail: unknown): string | undefined {
+function detailMessage(detail: unknown): string | undefined {
   if (typeof detail === 'string') return detail
   const message = typeof detail === 'object' && detail !== null && 'message' in detail && detail.message
   return typeof message === 'string' ? message : undefined
 }
 
-function isFaults(detail: unknown): detail is Fault[] {
+function isIssueList(detail: unknown): detail is ValidationIssue[] {
   return (
     Array.isArray(detail) &&
     detail.length > 0 &&
@@ -58,6 +58,6 @@ function isFaults(detail: unknown): detail is Fault[] {
   )
 }
 
-function inWords(fault: Fault): string {
-  return fault.loc.length === 0 ? fault.msg : `${fault.loc.join('.')}: ${fault.msg}`
+function formatIssue(issue: ValidationIssue): string {
+  return issue.loc.length === 0 ? issue.msg : `${issue.loc.join('.')}: ${issue.msg}`
 }

@@ -1,8 +1,8 @@
 import { Problem, type Route } from '@slipway/protocol'
-import { NoAnswerError, refusal } from './errors.ts'
-import type { InputOf, OutputOf } from './route-types.ts'
+import { ConnectionError, readCallError } from './errors.ts'
+import type { RouteInput, RouteOutput } from './route-types.ts'
 
-export interface CallsOptions {
+export interface RouteCallerOptions {
   /**
    * Base address, `http://127.0.0.1:8000`; a path in it is kept as a prefix. `http+unix://%2Frun%2Fx.sock` names a Unix socket and
    * needs a `fetch` that knows such addresses.
@@ -16,7 +16,7 @@ export interface CallsOptions {
 }
 
 /** What a request is made of, whatever its route. */
-interface Parts {
+interface RequestParts {
   readonly params?: Readonly<Record<string, unknown>>
   readonly query?: Readonly<Record<string, unknown>>
   readonly body?: unknown
@@ -25,29 +25,29 @@ interface Parts {
 }
 
 /** Requests to one server, by the values of its route table. What rejects and with what is said at the clients. */
-export class Calls {
+export class RouteCaller {
   /** The base address, without a slash at its end. */
   readonly url: string
-  readonly #options: CallsOptions
+  readonly #options: RouteCallerOptions
   readonly #fetch: typeof globalThis.fetch
 
   /** Throws a Problem `bad_request` when `url` is no http, https or http+unix address. */
-  constructor(options: CallsOptions) {
-    this.url = baseOf(options.url)
+  constructor(options: RouteCallerOptions) {
+    this.url = parseBaseUrl(options.url)
     this.#options = options
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
   }
 
   /** Calls a route and reads its answer: JSON as a value, the rest as text. */
-  async call<R extends Route>(route: R, input: InputOf<R>): Promise<OutputOf<R>> {
+  async call<R extends Route>(route: R, input: RouteInput<R>): Promise<RouteOutput<R>> {
     const response = await this.open(route, input)
     const isJson = /\bjson\b/i.test(response.headers.get('content-type') ?? '')
-    return await this.read(isJson ? response.json() : response.text(), input.signal)
+    return await this.mapNetworkErrors(isJson ? response.json() : response.text(), input.signal)
   }
 
   /** Calls a route and answers the successful response with its body unread. */
-  async open<R extends Route>(route: R, input: InputOf<R>): Promise<Response> {
-    const { params = {}, query = {}, body, headers, signal }: Parts = input
+  async open<R extends Route>(route: R, input: RouteInput<R>): Promise<Response> {
+    const { params = {}, query = {}, body, headers, signal }: RequestParts = input
     const init: RequestInit = {
       method: route.method,
       headers: { accept: '*/*', ...headers },
@@ -57,7 +57,7 @@ export class Calls {
       init.body = JSON.stringify(body)
       init.headers = { 'content-type': 'application/json', ...init.headers }
     }
-    return await this.send(pathOf(route, params) + queryOf(query), init)
+    return await this.send(buildPath(route, params) + buildQuery(query), init)
   }
 
   /** Sends a request to a path of the server, with the key. */
@@ -65,22 +65,22 @@ export class Calls {
     const headers = new Headers(init.headers)
     const key = this.#options.keyHeader()
     if (key !== undefined) headers.set(...key)
-    const response = await this.read(this.#fetch(this.url + path, { ...init, headers }), init.signal)
-    if (!response.ok) throw await refusal(response)
+    const response = await this.mapNetworkErrors(this.#fetch(this.url + path, { ...init, headers }), init.signal)
+    if (!response.ok) throw await readCallError(response)
     return response
   }
 
   /** Gives a failure of the network its name. */
-  async read<T>(pending: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
+  async mapNetworkErrors<T>(pending: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
     try {
       return await pending
     } catch (error) {
-      throw signal?.aborted ? signal.reason : new NoAnswerError(this.url, error, this.#options.startedBy)
+      throw signal?.aborted ? signal.reason : new ConnectionError(this.url, error, this.#options.startedBy)
     }
   }
 }
 
-function baseOf(text: string): string {
+function parseBaseUrl(text: string): string {
   const url = URL.parse(text)
   if (
     url === null ||
@@ -98,16 +98,16 @@ function baseOf(text: string): string {
   return `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, '')}`
 }
 
-function pathOf(route: Route, params: Readonly<Record<string, unknown>>): string {
+function buildPath(route: Route, params: Readonly<Record<string, unknown>>): string {
   return route.path.replace(/\{(\w+)\*?\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
 }
 
 /** Undefined members are left out, members of an array are repeated. */
-export function queryOf(query: Readonly<Record<string, unknown>>): string {
+export function buildQuery(query: Readonly<Record<string, unknown>>): string {
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) {
-    for (const one of Array.isArray(value) ? value : [value])
-      if (one !== undefined) search.append(name, String(one))
+    for (const item of Array.isArray(value) ? value : [value])
+      if (item !== undefined) search.append(name, String(item))
   }
   return search.size === 0 ? '' : `?${search}`
 }

@@ -1,38 +1,38 @@
-import type { agentRoutes, controlRoutes, Route } from '@slipway/protocol'
+import type { agentServerRoutes, sandboxServerRoutes, Route } from '@slipway/protocol'
 
-type AgentRoutes = typeof agentRoutes
-type ControlRoutes = typeof controlRoutes
-export type RouteName = keyof AgentRoutes
-export type ControlRouteName = keyof ControlRoutes
+type AgentServerRoutes = typeof agentServerRoutes
+type SandboxServerRoutes = typeof sandboxServerRoutes
+export type RouteName = keyof AgentServerRoutes
+export type SandboxServerRouteName = keyof SandboxServerRoutes
 
 /** What a schema takes, that is, the value before parsing: moments are texts, numbers may be left out. */
-type Before<S> = S extends { readonly _zod: { readonly input: infer I } } ? I : never
+type SchemaInput<S> = S extends { readonly _zod: { readonly input: infer I } } ? I : never
 
-type Part<R extends Route, K extends 'params' | 'query' | 'body'> = K extends keyof R
-  ? undefined extends Before<R[K]>
-    ? { readonly [P in K]?: Before<R[K]> }
-    : Record<string, never> extends Before<R[K]>
-      ? { readonly [P in K]?: Before<R[K]> }
-      : { readonly [P in K]: Before<R[K]> }
+type InputPart<R extends Route, K extends 'params' | 'query' | 'body'> = K extends keyof R
+  ? undefined extends SchemaInput<R[K]>
+    ? { readonly [P in K]?: SchemaInput<R[K]> }
+    : Record<string, never> extends SchemaInput<R[K]>
+      ? { readonly [P in K]?: SchemaInput<R[K]> }
+      : { readonly [P in K]: SchemaInput<R[K]> }
   : unknown
 
 /** What a call of a route needs: its path parameters, query and JSON body, each only where the route has it. */
-export type InputOf<R extends Route> = Part<R, 'params'> &
-  Part<R, 'query'> &
-  Part<R, 'body'> & {
+export type RouteInput<R extends Route> = InputPart<R, 'params'> &
+  InputPart<R, 'query'> &
+  InputPart<R, 'body'> & {
     readonly headers?: Readonly<Record<string, string>>
     readonly signal?: AbortSignal | undefined
   }
 
-type Success<R extends Route> = R['responses'][Extract<keyof R['responses'], 200 | 201>]
+type SuccessResponse<R extends Route> = R['responses'][Extract<keyof R['responses'], 200 | 201>]
 
 /** What a successful call answers. Routes without a JSON schema answer text. */
-export type OutputOf<R extends Route> = Success<R> extends { readonly schema: infer S } ? Before<S> : string
+export type RouteOutput<R extends Route> = SuccessResponse<R> extends { readonly schema: infer S } ? SchemaInput<S> : string
 
 /** By the name of a route of the agent server. */
-export type CallInput<N extends RouteName> = InputOf<AgentRoutes[N]>
-export type CallOutput<N extends RouteName> = OutputOf<AgentRoutes[N]>
+export type CallInput<N extends RouteName> = RouteInput<AgentServerRoutes[N]>
+export type CallOutput<N extends RouteName> = RouteOutput<AgentServerRoutes[N]>
 
 /** By the name of a route of the sandbox server. */
-export type ControlInput<N extends ControlRouteName> = InputOf<ControlRoutes[N]>
-export type ControlOutput<N extends ControlRouteName> = OutputOf<ControlRoutes[N]>
+export type SandboxServerInput<N extends SandboxServerRouteName> = RouteInput<SandboxServerRoutes[N]>
+export type SandboxServerOutput<N extends SandboxServerRouteName> = RouteOutput<SandboxServerRoutes[N]>

@@ -1,8 +1,8 @@
-import { controlRoutes, Secret } from '@slipway/protocol'
-import { Calls } from './route-caller.ts'
-import type { ControlInput, ControlOutput, ControlRouteName } from './route-types.ts'
+import { sandboxServerRoutes, Secret } from '@slipway/protocol'
+import { RouteCaller } from './route-caller.ts'
+import type { SandboxServerInput, SandboxServerOutput, SandboxServerRouteName } from './route-types.ts'
 
-export interface ControlClientOptions {
+export interface SandboxServerClientOptions {
   /** Base address, `http://127.0.0.1:3000`; a path in it is kept as a prefix. */
   readonly url: string
   /** Sent as `Authorization: Bearer`. */
@@ -14,15 +14,15 @@ export interface ControlClientOptions {
  * Typed calls of a sandbox server. Both methods reject with a `CallError` when the server refuses, with a `NoAnswerError` when
  * nobody answers, and with the signal's reason when the signal aborts.
  */
-export class ControlClient {
-  readonly #calls: Calls
+export class SandboxServerClient {
+  readonly #caller: RouteCaller
 
   /** Throws a Problem `bad_request` when `url` is no http or https address. */
-  constructor({ url, apiKey, fetch }: ControlClientOptions) {
+  constructor({ url, apiKey, fetch }: SandboxServerClientOptions) {
     const key = typeof apiKey === 'string' ? new Secret(apiKey) : apiKey
-    this.#calls = new Calls({
+    this.#caller = new RouteCaller({
       url,
-      keyHeader: () => key && ['authorization', `Bearer ${key.open()}`],
+      keyHeader: () => key && ['authorization', `Bearer ${key.reveal()}`],
       startedBy: 'slipway sandbox-server',
       fetch,
     })
@@ -30,16 +30,16 @@ export class ControlClient {
 
   /** The base address, without a slash at its end. */
   get url(): string {
-    return this.#calls.url
+    return this.#caller.url
   }
 
   /** Calls a route and reads its answer: JSON as a value (as the server sent it, not checked again), the rest as text. */
-  async call<N extends ControlRouteName>(name: N, input: ControlInput<N>): Promise<ControlOutput<N>> {
-    return await this.#calls.call(controlRoutes[name], input)
+  async call<N extends SandboxServerRouteName>(name: N, input: SandboxServerInput<N>): Promise<SandboxServerOutput<N>> {
+    return await this.#caller.call(sandboxServerRoutes[name], input)
   }
 
   /** Calls a route and answers the successful response with its body unread: for streams and for raw JSON text. */
-  async open<N extends ControlRouteName>(name: N, input: ControlInput<N>): Promise<Response> {
-    return await this.#calls.open(controlRoutes[name], input)
+  async open<N extends SandboxServerRouteName>(name: N, input: SandboxServerInput<N>): Promise<Response> {
+    return await this.#caller.open(sandboxServerRoutes[name], input)
   }
 }

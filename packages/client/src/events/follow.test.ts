@@ -4,11 +4,11 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Client } from '../calls/agent-server-client.ts'
 import { CallError } from '../calls/errors.ts'
-import { follow, type Hint } from './follow.ts'
+import { follow, type TransientUpdate } from './follow.ts'
 
 const id = '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11'
 
-async function serving<T>(listener: RequestListener, use: (client: Client) => Promise<T>): Promise<T> {
+async function withServer<T>(listener: RequestListener, use: (client: Client) => Promise<T>): Promise<T> {
   const server = createServer(listener)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -21,28 +21,28 @@ async function serving<T>(listener: RequestListener, use: (client: Client) => Pr
 }
 
 /** A log of `size` events; the nth connection to its stream ends after `cuts[n]` bytes, cleanly or not. */
-function log(
+function serveEventLog(
   size: number,
   cuts: readonly { readonly bytes: number; readonly isClean: boolean }[],
 ): RequestListener {
   let connections = 0
   return (request, response) => {
     const url = new URL(request.url ?? '', 'http://x')
-    if (url.pathname.endsWith('/events/count')) return void json(response, size)
-    if (!url.pathname.endsWith('/stream')) return void json(response, { execution_status: 'idle' })
+    if (url.pathname.endsWith('/events/count')) return void respondJson(response, size)
+    if (!url.pathname.endsWith('/stream')) return void respondJson(response, { execution_status: 'idle' })
     // One event again that was read before, as a careless server might.
     const first = Math.max(1, Number(url.searchParams.get('after')))
     let text = ': open\n\n'
     for (let n = first; n <= size; n++)
       text += `id: ${n}\ndata: {"kind":"PauseEvent",\ndata: "id":"ευρώ ${n} 🐢"}\n\n`
-    const cut = cuts[connections++] ?? { bytes: Number.POSITIVE_INFINITY, isClean: true }
+    const connectionCut = cuts[connections++] ?? { bytes: Number.POSITIVE_INFINITY, isClean: true }
     response.setHeader('content-type', 'text/event-stream')
-    const bytes = Buffer.from(text).subarray(0, cut.bytes)
-    response.write(bytes, () => (cut.isClean ? response.end() : response.destroy()))
+    const bytes = Buffer.from(text).subarray(0, connectionCut.bytes)
+    response.write(bytes, () => (connectionCut.isClean ? response.end() : response.destroy()))
   }
 }
 
-function json(response: Parameters<RequestListener>[1], value: unknown): void {
+function respondJson(response: Parameters<RequestListener>[1], value: unknown): void {
   response.setHeader('content-type', 'application/json')
   response.end(JSON.stringify(value))
 }
@@ -56,12 +56,12 @@ test('however a stream is cut, each event comes once and in order', async () => 
       fc.nat({ max: 20 }),
       async (size, cuts, from) => {
         const after = Math.min(from, size)
-        const seen = await serving(log(size, cuts), async (client) => {
+        const seen = await withServer(serveEventLog(size, cuts), async (client) => {
           const items: [number, unknown][] = []
           for await (const { position, event } of follow(client, id, {
             after,
             until: 'idle',
-            backOffMs: () => 0,
+            retryDelayMs: () => 0,
           })) {
             items.push([position, event.id])
           }
@@ -78,7 +78,7 @@ test('however a stream is cut, each event comes once and in order', async () => 
 
 test.each([401, 403, 404, 422])('a refusal with %i ends the following with its error', async (status) => {
   const refuse: RequestListener = (_, response) => void response.writeHead(status).end('{"detail":"no"}')
-  await serving(refuse, async (client) => {
+  await withServer(refuse, async (client) => {
     const reading = follow(client, id).next()
     await expect(reading).rejects.toMatchObject({ status, detail: 'no' })
     await expect(reading).rejects.toBeInstanceOf(CallError)
@@ -87,14 +87,14 @@ test.each([401, 403, 404, 422])('a refusal with %i ends the following with its e
 
 test('a server that fails for a while is asked again', async () => {
   let failures = 0
-  const whole = log(2, [])
+  const whole = serveEventLog(2, [])
   const waits: number[] = []
   const moody: RequestListener = (request, response) =>
     failures++ < 3 ? void response.writeHead(503).end() : whole(request, response)
-  await serving(moody, async (client) => {
-    const backOffMs = (n: number) => waits.push(n) && 0
+  await withServer(moody, async (client) => {
+    const retryDelayMs = (n: number) => waits.push(n) && 0
     const positions = await Array.fromAsync(
-      follow(client, id, { until: 'idle', backOffMs }),
+      follow(client, id, { until: 'idle', retryDelayMs }),
       (item) => item.position,
     )
     expect(positions).toEqual([1, 2])
@@ -104,15 +104,15 @@ test('a server that fails for a while is asked again', async () => {
 
 test('a connection that falls silent is given up and made again', async () => {
   let connections = 0
-  const whole = log(1, [])
+  const whole = serveEventLog(1, [])
   const deaf: RequestListener = (request, response) => {
     if (connections++ === 0)
       return void response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
     if (connections === 2) return
     whole(request, response)
   }
-  await serving(deaf, async (client) => {
-    const items = follow(client, id, { until: 'idle', silenceMs: 30, backOffMs: () => 0 })
+  await withServer(deaf, async (client) => {
+    const items = follow(client, id, { until: 'idle', silenceTimeoutMs: 30, retryDelayMs: () => 0 })
     expect((await Array.fromAsync(items)).length).toBe(1)
   })
   expect(connections).toBeGreaterThan(2)
@@ -121,7 +121,7 @@ test('a connection that falls silent is given up and made again', async () => {
 test('aborting ends the following quietly, while reading and while waiting to try again', async () => {
   const endless: RequestListener = (_, response) => void response.write('id: 1\ndata: {}\n\n')
   const failing: RequestListener = (_, response) => void response.writeHead(500).end()
-  await serving(endless, async (client) => {
+  await withServer(endless, async (client) => {
     const stop = new AbortController()
     const items = follow(client, id, { signal: stop.signal })
     expect((await items.next()).value).toMatchObject({ position: 1 })
@@ -129,13 +129,13 @@ test('aborting ends the following quietly, while reading and while waiting to tr
     stop.abort()
     expect(await next).toEqual({ done: true, value: undefined })
   })
-  await serving(failing, async (client) => {
+  await withServer(failing, async (client) => {
     const stop = new AbortController()
-    const backOffMs = () => {
+    const retryDelayMs = () => {
       setImmediate(() => stop.abort())
       return 60_000
     }
-    expect(await Array.fromAsync(follow(client, id, { signal: stop.signal, backOffMs }))).toEqual([])
+    expect(await Array.fromAsync(follow(client, id, { signal: stop.signal, retryDelayMs }))).toEqual([])
   })
 })
 
@@ -143,7 +143,7 @@ test('hints are told between the events, asked for only by who listens, and coun
   const asked: (string | null)[] = []
   const speaking: RequestListener = (request, response) => {
     const url = new URL(request.url ?? '', 'http://x')
-    if (!url.pathname.endsWith('/stream')) return log(2, [])(request, response)
+    if (!url.pathname.endsWith('/stream')) return serveEventLog(2, [])(request, response)
     asked.push(url.searchParams.get('hints'))
     const piece = (content: string) =>
       `event: hint\ndata: {"kind":"StreamingDeltaEvent","content":"${content}"}\n\n`
@@ -151,16 +151,16 @@ test('hints are told between the events, asked for only by who listens, and coun
     response.setHeader('content-type', 'text/event-stream')
     response.end(`${piece('a')}${event(1)}${piece('b')}event: other\ndata: x\n\n${piece('c')}${event(2)}`)
   }
-  await serving(speaking, async (client) => {
+  await withServer(speaking, async (client) => {
     const seen: unknown[] = []
-    const onHint = (hint: Hint) => seen.push('content' in hint && hint.content)
-    for await (const { position } of follow(client, id, { until: 'idle', onHint })) seen.push(position)
+    const onTransientUpdate = (hint: TransientUpdate) => seen.push('content' in hint && hint.content)
+    for await (const { position } of follow(client, id, { until: 'idle', onTransientUpdate })) seen.push(position)
     expect(seen).toEqual(['a', 1, 'b', 'c', 2])
     const items = await Array.fromAsync(follow(client, id, { until: 'idle' }))
     expect(items.map(({ position }) => position)).toEqual([1, 2])
     const fault = new Error('mine')
     const throwing = follow(client, id, {
-      onHint() {
+      onTransientUpdate() {
         throw fault
       },
     })
@@ -175,7 +175,7 @@ test('who stops reading closes the connection', async () => {
     response.on('close', () => closed.resolve())
     response.write('id: 1\ndata: {}\n\n')
   }
-  await serving(endless, async (client) => {
+  await withServer(endless, async (client) => {
     for await (const { position } of follow(client, id)) {
       expect(position).toBe(1)
       break

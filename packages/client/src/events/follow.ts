@@ -1,7 +1,7 @@
 import type { Event } from '@slipway/protocol'
 import type { Client } from '../calls/agent-server-client.ts'
 import { CallError } from '../calls/errors.ts'
-import { SentEventReader } from './sse-parser.ts'
+import { SseParser } from './sse-parser.ts'
 
 /** An event and its number in the conversation: 1, 2, 3 ... */
 export interface PositionedEvent {
@@ -16,7 +16,7 @@ export interface PositionedEvent {
  * What is sent besides the log and stored nowhere: a piece of an answer on its way, or what the models have used so far.
  * Pieces may be missing. The event that they become follows.
  */
-export type Hint =
+export type TransientUpdate =
   | { readonly kind: 'StreamingDeltaEvent'; readonly content?: string; readonly reasoning_content?: string }
   | { readonly kind: 'ConversationStateUpdateEvent'; readonly key: string; readonly value: unknown }
 
@@ -28,11 +28,11 @@ export interface FollowOptions {
   /** End when all events have been read and nothing runs in the conversation. */
   readonly until?: 'idle'
   /** Called with each hint, between the events. A server that sends none leaves it uncalled. */
-  readonly onHint?: (hint: Hint) => void
+  readonly onTransientUpdate?: (hint: TransientUpdate) => void
   /** A connection that says nothing for this long is given up; the server speaks at least every 10 s. Default 35,000. */
-  readonly silenceMs?: number
+  readonly silenceTimeoutMs?: number
   /** How long to wait before the nth try in a row (1, 2 ...) that brought nothing. Default: 250 to 10,000, jittered. */
-  readonly backOffMs?: (failures: number) => number
+  readonly retryDelayMs?: (failures: number) => number
 }
 
 /**
@@ -46,41 +46,41 @@ export async function* follow(
   conversationId: string,
   options: FollowOptions = {},
 ): AsyncGenerator<PositionedEvent, void, undefined> {
-  const { signal, until, onHint, silenceMs = 35_000, backOffMs = jittered } = options
-  let last = options.after ?? 0
+  const { signal, until, onTransientUpdate, silenceTimeoutMs = 35_000, retryDelayMs = jitteredBackoff } = options
+  let lastPosition = options.after ?? 0
   // A listener that throws is a fault of the caller, not of the connection.
-  let fault: { readonly reason: unknown } | undefined
-  const tell = (hint: Hint) => {
+  let listenerError: { readonly reason: unknown } | undefined
+  const notifyListener = (hint: TransientUpdate) => {
     try {
-      onHint?.(hint)
+      onTransientUpdate?.(hint)
     } catch (reason) {
-      fault = { reason }
+      listenerError = { reason }
       throw reason
     }
   }
   for (let failures = 1; !signal?.aborted; failures++) {
     try {
-      for await (const item of connection(client, conversationId, {
-        after: last,
+      for await (const item of readConnection(client, conversationId, {
+        after: lastPosition,
         signal,
         until,
-        onHint: onHint && tell,
-        silenceMs,
+        onTransientUpdate: onTransientUpdate && notifyListener,
+        silenceTimeoutMs,
       })) {
-        if (!(item.position > last)) continue
-        last = item.position
+        if (!(item.position > lastPosition)) continue
+        lastPosition = item.position
         failures = 0
         yield item
         if (signal?.aborted) return
       }
       // A server that stops ends its streams too, so a clean end alone does not say that the conversation is at rest.
-      if (until === 'idle' && (await isAtRest(client, conversationId, last, signal))) return
+      if (until === 'idle' && (await isIdle(client, conversationId, lastPosition, signal))) return
     } catch (error) {
-      if (fault !== undefined) throw fault.reason
+      if (listenerError !== undefined) throw listenerError.reason
       if (signal?.aborted) return
-      if (error instanceof CallError && isFinal(error.status)) throw error
+      if (error instanceof CallError && isPermanentFailure(error.status)) throw error
     }
-    await pause(backOffMs(Math.max(failures, 1)), signal)
+    await sleep(retryDelayMs(Math.max(failures, 1)), signal)
   }
 }
 
@@ -88,71 +88,71 @@ interface ConnectionOptions {
   readonly after: number
   readonly signal: AbortSignal | undefined
   readonly until: 'idle' | undefined
-  readonly onHint: ((hint: Hint) => void) | undefined
-  readonly silenceMs: number
+  readonly onTransientUpdate: ((hint: TransientUpdate) => void) | undefined
+  readonly silenceTimeoutMs: number
 }
 
 /** The events of one connection; rejects when it breaks or falls silent. */
-async function* connection(
+async function* readConnection(
   client: Client,
   id: string,
   options: ConnectionOptions,
 ): AsyncGenerator<PositionedEvent> {
-  const { after, signal, until, onHint, silenceMs } = options
-  const stop = new AbortController()
-  const either = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal])
-  const soon = <T>(pending: Promise<T>): Promise<T> => {
-    const timer = setTimeout(() => stop.abort(new Error('the connection fell silent')), silenceMs)
+  const { after, signal, until, onTransientUpdate, silenceTimeoutMs } = options
+  const abort = new AbortController()
+  const combinedSignal = signal === undefined ? abort.signal : AbortSignal.any([signal, abort.signal])
+  const withSilenceTimeout = <T>(pending: Promise<T>): Promise<T> => {
+    const timer = setTimeout(() => abort.abort(new Error('the connection fell silent')), silenceTimeoutMs)
     return pending.finally(() => clearTimeout(timer))
   }
   try {
     const query = {
       after: String(after),
       ...(until === undefined ? {} : { until }),
-      ...(onHint === undefined ? {} : { hints: 'true' }),
+      ...(onTransientUpdate === undefined ? {} : { hints: 'true' }),
     }
-    const response = await soon(
-      client.open('streamEvents', { params: { conversation_id: id }, query, signal: either }),
+    const response = await withSilenceTimeout(
+      client.open('streamEvents', { params: { conversation_id: id }, query, signal: combinedSignal }),
     )
     const reader = response.body?.getReader()
-    const sent = new SentEventReader()
+    const parser = new SseParser()
     for (;;) {
-      const piece = await soon(reader?.read() ?? Promise.resolve(ended))
-      if (piece.done) return
-      for (const { type, id: position, data } of sent.push(piece.value)) {
+      const chunk = await withSilenceTimeout(reader?.read() ?? Promise.resolve(endOfStream))
+      if (chunk.done) return
+      for (const { type, id: position, data } of parser.push(chunk.value)) {
         if (type === 'message') yield { position: Number(position), text: data, event: JSON.parse(data) }
-        else if (type === 'hint') onHint?.(JSON.parse(data))
+        else if (type === 'hint') onTransientUpdate?.(JSON.parse(data))
       }
     }
   } finally {
-    stop.abort()
+    abort.abort()
   }
 }
 
-const ended = { done: true, value: undefined } as const
+const endOfStream = { done: true, value: undefined } as const
 
-async function isAtRest(
+async function isIdle(
   client: Client,
   id: string,
-  last: number,
+  lastPosition: number,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   const params = { conversation_id: id }
   const count = await client.call('countEvents', { params, signal })
   const { execution_status } = await client.call('getConversation', { params, signal })
-  return count <= last && execution_status !== 'running'
+  return count <= lastPosition && execution_status !== 'running'
 }
 
 /** Trying again does not help, unlike after a time-out or a limit of rate. */
-function isFinal(status: number): boolean {
+function isPermanentFailure(status: number): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429
 }
 
-function jittered(failures: number): number {
+function jitteredBackoff(failures: number): number {
   return Math.min(10_000, 250 * 2 ** Math.min(failures - 1, 10)) * (0.5 + Math.random() / 2)
 }
 
-async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   await new Promise<void>((resolve) => {
     const done = () => {
       clearTimeout(timer)

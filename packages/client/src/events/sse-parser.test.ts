@@ -1,22 +1,22 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { SentEventReader } from './sse-parser.ts'
+import { SseParser } from './sse-parser.ts'
 
-function read(pieces: readonly Uint8Array[]) {
-  const reader = new SentEventReader()
+function parseChunks(pieces: readonly Uint8Array[]) {
+  const reader = new SseParser()
   return pieces.flatMap((piece) => reader.push(piece))
 }
 
 const lineEnd = fc.constantFrom('\n', '\r', '\r\n')
 const lineText = fc.string({ unit: 'grapheme' }).map((text) => text.replace(/[\r\n]/g, ''))
-const sentEvent = fc.record({
+const serverSentEvent = fc.record({
   type: fc.constantFrom('message', 'hint', ''),
   id: fc.nat().map(String),
   data: fc.array(lineText, { minLength: 1, maxLength: 3 }),
 })
 
 test('a stream cut at any bytes reads as the same events', () => {
-  const streams = fc.array(fc.tuple(sentEvent, lineEnd, fc.boolean()), { maxLength: 8 })
+  const streams = fc.array(fc.tuple(serverSentEvent, lineEnd, fc.boolean()), { maxLength: 8 })
   fc.assert(
     fc.property(streams, fc.array(fc.nat({ max: 40 }), { maxLength: 60 }), (events, sizes) => {
       const text = events
@@ -39,7 +39,7 @@ test('a stream cut at any bytes reads as the same events', () => {
         at += size
       }
       pieces.push(bytes.subarray(at))
-      expect(read(pieces)).toEqual(
+      expect(parseChunks(pieces)).toEqual(
         events.map(([{ type, id, data }]) => ({ type: type || 'message', id, data: data.join('\n') })),
       )
     }),
@@ -69,5 +69,5 @@ test.each([
     ],
   ],
 ])('the reader knows %s', (_, text, events) => {
-  expect(read([new TextEncoder().encode(text)])).toEqual(events)
+  expect(parseChunks([new TextEncoder().encode(text)])).toEqual(events)
 })

@@ -2,7 +2,7 @@
  * One server-sent event. `id` is the last id that the stream has named, the empty text before the first; `type` is its name,
  * `message` when it has none.
  */
-export interface SentEvent {
+export interface ServerSentEvent {
   readonly type: string
   readonly id: string
   readonly data: string
@@ -12,7 +12,7 @@ export interface SentEvent {
  * Reads `text/event-stream`: give it the bytes as they come, in pieces of any size, and it answers the events
  * that are complete. Comments and events without data give nothing; what the stream did not finish is dropped.
  */
-export class SentEventReader {
+export class SseParser {
   // Takes a byte order mark away and puts characters together that were cut.
   readonly #decoder = new TextDecoder()
   #line = ''
@@ -21,8 +21,8 @@ export class SentEventReader {
   #id = ''
   #type = ''
 
-  push(bytes: Uint8Array): SentEvent[] {
-    const found: SentEvent[] = []
+  push(bytes: Uint8Array): ServerSentEvent[] {
+    const events: ServerSentEvent[] = []
     let text = this.#decoder.decode(bytes, { stream: true })
     if (this.#isAfterCr && text !== '') {
       if (text.startsWith('\n')) text = text.slice(1)
@@ -30,17 +30,17 @@ export class SentEventReader {
     }
     this.#isAfterCr ||= text.endsWith('\r')
     const lines = text.split(/\r\n|\r|\n/)
-    const rest = lines.pop() ?? ''
+    const remainder = lines.pop() ?? ''
     for (const line of lines) {
-      const event = this.#take(this.#line + line)
+      const event = this.#processLine(this.#line + line)
       this.#line = ''
-      if (event !== undefined) found.push(event)
+      if (event !== undefined) events.push(event)
     }
-    this.#line += rest
-    return found
+    this.#line += remainder
+    return events
   }
 
-  #take(line: string): SentEvent | undefined {
+  #processLine(line: string): ServerSentEvent | undefined {
     if (line === '') {
       const data = this.#data
       const type = this.#type || 'message'

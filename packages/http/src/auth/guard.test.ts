@@ -2,7 +2,7 @@ import { type Route, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import type { Handlers } from '../core/handler.ts'
-import { Trial } from '../testing/test-server.ts'
+import { TestServer } from '../testing/test-server.ts'
 
 const plain = { path: '/api/thing', tag: 'test', summary: 'test', responses: {} } as const
 const routes = {
@@ -17,12 +17,12 @@ const keys = [new Secret('k1'), new Secret('second key')]
 const allowedHosts = ['Box.example.org', 'other.example.org:8443']
 const allowedOrigins = ['https://app.example.org/']
 
-function open(options: Parameters<typeof Trial.of>[2] = {}) {
-  return Trial.of(routes, handlers, { sockets, ...options })
+function open(options: Parameters<typeof TestServer.start>[2] = {}) {
+  return TestServer.start(routes, handlers, { sockets, ...options })
 }
 
 /** The status of an upgrade: 101, or that of its refusal. */
-function upgrade(trial: Trial, headers: Record<string, string>): Promise<number> {
+function upgrade(trial: TestServer, headers: Record<string, string>): Promise<number> {
   return new Promise((resolve) => {
     const ws = new WebSocket(`ws://127.0.0.1:${trial.port}/sockets/thing`, { headers })
     ws.on('open', () => resolve(101)).on('error', () => {})

@@ -12,7 +12,7 @@ export interface GuardOptions {
    * Called first for every request and upgrade but preflights, with the path (without the base path and the query); throws a Problem
    * to refuse, `unavailable` while the server is not ready for this path.
    */
-  gate?(path: string): void
+  checkReady?(path: string): void
   /** Host names, with or without port, that requests may name besides loopback ones. */
   readonly allowedHosts?: readonly string[]
   /** Origins (`https://example.org`) whose pages may call besides loopback ones; a function answers those of the moment, as for keys. */
@@ -20,7 +20,7 @@ export interface GuardOptions {
 }
 
 /** What admits instead of a key, on routes with `pages: 'pass'`. */
-export interface Pass {
+export interface PageCredential {
   /** It was in the address: whoever has the address may ask, from every page. */
   readonly isInAddress: boolean
   /** The origin of the page that got it; pages of other origins may not read what it opens. */
@@ -29,7 +29,7 @@ export interface Pass {
 
 /** How a request came to a route with `pages`; the Problem is thrown when it is admitted. */
 export interface PageRequest {
-  readonly pass: Pass | Problem | undefined
+  readonly credential: PageCredential | Problem | undefined
 }
 
 /** What a page may send; in the answer to OPTIONS. */
@@ -40,11 +40,11 @@ export const preflightHeaders = {
   'access-control-max-age': '600',
 }
 
-const unread = { vary: 'Origin' }
-const none: readonly Secret[] = []
+const varyOnly = { vary: 'Origin' }
+const noKeys: readonly Secret[] = []
 
 /** The address of a request without its query. */
-function pathOf({ url = '' }: IncomingMessage): string {
+function requestPath({ url = '' }: IncomingMessage): string {
   const at = url.indexOf('?')
   return at < 0 ? url : url.slice(0, at)
 }
@@ -59,9 +59,9 @@ export class Guard {
   readonly #options: GuardOptions
   readonly #keys: () => readonly Secret[] | undefined
   /** Callers are told apart by more than keys. */
-  readonly #asksCallers: boolean
+  readonly #identifiesCallers: boolean
   /** The digests of the keys that were there last. */
-  #known: { readonly keys: readonly Secret[]; readonly digests: readonly Buffer[] } | undefined
+  #knownKeys: { readonly keys: readonly Secret[]; readonly digests: readonly Buffer[] } | undefined
   readonly #hosts: ReadonlySet<string>
   readonly #origins: () => readonly string[]
   /** As they are compared. */
@@ -69,60 +69,60 @@ export class Guard {
   /** The last host that was let in; most requests name the same one. */
   #lastHost: string | undefined
 
-  constructor(options: GuardOptions, { asksCallers = false }: { readonly asksCallers?: boolean } = {}) {
-    const { keys = none, allowedHosts = [], allowedOrigins = [] } = options
+  constructor(options: GuardOptions, { asksCallers: identifiesCallers = false }: { readonly asksCallers?: boolean } = {}) {
+    const { keys = noKeys, allowedHosts = [], allowedOrigins = [] } = options
     this.#options = options
     this.#keys = typeof keys === 'function' ? keys : () => keys
-    this.#asksCallers = asksCallers
+    this.#identifiesCallers = identifiesCallers
     this.#hosts = new Set(allowedHosts.map((host) => host.toLowerCase()))
     this.#origins = typeof allowedOrigins === 'function' ? allowedOrigins : () => allowedOrigins
   }
 
   /** Whether callers need a key, or another proof of who they are. */
   get hasKeys(): boolean {
-    return this.#asksCallers || this.#keys()?.length !== 0
+    return this.#identifiesCallers || this.#keys()?.length !== 0
   }
 
   /** Throws what the gate throws. */
-  enter(raw: IncomingMessage): void {
-    if (this.#options.gate !== undefined && !isPreflight(raw)) this.#options.gate(pathOf(raw))
+  checkReady(raw: IncomingMessage): void {
+    if (this.#options.checkReady !== undefined && !isPreflight(raw)) this.#options.checkReady(requestPath(raw))
   }
 
   /**
    * Throws a Problem `forbidden` for a foreign host or page and `unauthorized` for a missing or wrong key. With `takesBearer` it
    * may also come as `Authorization: Bearer`.
    */
-  admit(
+  authorize(
     { method, headers }: IncomingMessage,
     isOpen: boolean,
-    takesBearer = false,
+    allowBearer = false,
     page?: PageRequest,
   ): void {
     this.#checkHost(headers)
-    if (page?.pass instanceof Problem) throw page.pass
+    if (page?.credential instanceof Problem) throw page.credential
     this.#checkPage(method, headers, page)
-    if (page?.pass !== undefined) return
-    if (!isOpen && this.hasKeys && !this.isKey(offeredIn(headers, takesBearer))) {
+    if (page?.credential !== undefined) return
+    if (!isOpen && this.hasKeys && !this.isValidKey(offeredKey(headers, allowBearer))) {
       throw new Problem('unauthorized', 'Unauthorized')
     }
   }
 
   /** The key that a request was let in with; undefined when it has none that fits. */
-  keyOf({ headers }: IncomingMessage, takesBearer: boolean): string | undefined {
-    const offered = offeredIn(headers, takesBearer)
-    return typeof offered === 'string' && this.isKey(offered) ? offered : undefined
+  sessionKey({ headers }: IncomingMessage, allowBearer: boolean): string | undefined {
+    const candidate = offeredKey(headers, allowBearer)
+    return typeof candidate === 'string' && this.isValidKey(candidate) ? candidate : undefined
   }
 
   /** As `admit`, without the key: an upgrade may offer it in other ways. Reading is as good as writing here. */
-  admitUpgrade(headers: IncomingHttpHeaders): void {
+  authorizeUpgrade(headers: IncomingHttpHeaders): void {
     this.#checkHost(headers)
-    if (headers.origin !== undefined && !this.allows(headers.origin, headers.host)) throw foreignPage()
+    if (headers.origin !== undefined && !this.isAllowedOrigin(headers.origin, headers.host)) throw foreignPageProblem()
   }
 
   /** Headers that each answer to this request carries, refusals too: they let a page read it (CORS). */
-  headers(headers: IncomingHttpHeaders, page?: PageRequest): Readonly<Record<string, string>> {
+  corsHeaders(headers: IncomingHttpHeaders, page?: PageRequest): Readonly<Record<string, string>> {
     const { origin } = headers
-    if (origin === undefined || !this.#isAllowed(headers, page)) return unread
+    if (origin === undefined || !this.#canReadReply(headers, page)) return varyOnly
     return {
       vary: 'Origin',
       'access-control-allow-origin': origin,
@@ -132,31 +132,31 @@ export class Guard {
   }
 
   /** As `allows`; and pages of other origins on routes for them, unless what they show was given to a page of another origin. */
-  #isAllowed(headers: IncomingHttpHeaders, page: PageRequest | undefined): boolean {
+  #canReadReply(headers: IncomingHttpHeaders, page: PageRequest | undefined): boolean {
     const { origin, host } = headers
     if (origin === undefined) return false
-    if (this.allows(origin, host)) return true
+    if (this.isAllowedOrigin(origin, host)) return true
     if (page === undefined) return false
     const isWeb = /^https?:\/\/./i.test(origin)
-    const { pass } = page
-    if (pass === undefined || pass instanceof Problem) return isWeb && this.hasKeys
-    if (!pass.isInAddress) return pass.origin === origin.toLowerCase()
+    const { credential } = page
+    if (credential === undefined || credential instanceof Problem) return isWeb && this.hasKeys
+    if (!credential.isInAddress) return credential.origin === origin.toLowerCase()
     // A page in a sandbox has no origin of its own. What it embeds is run, not read.
     return isWeb || (origin === 'null' && /^(script|style|font)$/.test(String(headers['sec-fetch-dest'])))
   }
 
   /** Whether it is one of the keys, in a time that does not depend on how far it is right. */
-  isKey(offered: string | string[] | undefined): boolean {
-    if (typeof offered !== 'string') return false
-    const given = digest(offered)
-    return this.#digests().reduce((found, key) => timingSafeEqual(key, given) || found, false)
+  isValidKey(candidate: string | string[] | undefined): boolean {
+    if (typeof candidate !== 'string') return false
+    const candidateDigest = digest(candidate)
+    return this.#digests().reduce((isMatch, key) => timingSafeEqual(key, candidateDigest) || isMatch, false)
   }
 
   #digests(): readonly Buffer[] {
-    const keys = this.#keys() ?? none
-    if (this.#known?.keys === keys) return this.#known.digests
-    const digests = keys.map((key) => digest(key.open()))
-    this.#known = { keys, digests }
+    const keys = this.#keys() ?? noKeys
+    if (this.#knownKeys?.keys === keys) return this.#knownKeys.digests
+    const digests = keys.map((key) => digest(key.reveal()))
+    this.#knownKeys = { keys, digests }
     return digests
   }
 
@@ -170,7 +170,7 @@ export class Guard {
   }
 
   /** Whether a page of this origin may call: the server's own, a loopback one with any port, or one of the list. */
-  allows(origin: string, host: string | undefined): boolean {
+  isAllowedOrigin(origin: string, host: string | undefined): boolean {
     const lower = origin.toLowerCase()
     if (this.#lowerOrigins().has(lower)) return true
     const name = /^https?:\/\/(.+)$/.exec(lower)?.[1]
@@ -192,14 +192,14 @@ export class Guard {
   #checkPage(method: string | undefined, headers: IncomingHttpHeaders, page?: PageRequest): void {
     const { origin } = headers
     const isReading = method === 'GET' || method === 'HEAD'
-    if (isReading && page?.pass !== undefined && !(page.pass instanceof Problem) && page.pass.isInAddress)
+    if (isReading && page?.credential !== undefined && !(page.credential instanceof Problem) && page.credential.isInAddress)
       return
     if (origin !== undefined) {
-      if (this.#isAllowed(headers, page) || (isReading && this.hasKeys)) return
-      throw foreignPage()
+      if (this.#canReadReply(headers, page) || (isReading && this.hasKeys)) return
+      throw foreignPageProblem()
     }
     if (this.hasKeys || headers['sec-fetch-site'] !== 'cross-site') return
-    if (headers['sec-fetch-mode'] !== 'navigate') throw foreignPage()
+    if (headers['sec-fetch-mode'] !== 'navigate') throw foreignPageProblem()
   }
 }
 
@@ -215,17 +215,17 @@ export function isLoopback(name: string): boolean {
 
 /** `[::1]:8000` -> `::1`, `Example.org.:80` -> `example.org`; anything else is given back as it is. */
 function hostName(host: string): string {
-  const parts = /^(?:\[([0-9a-f:.]+)\]|([^:[\]]+?)\.?)(?::\d*)?$/i.exec(host)
-  return (parts?.[1] ?? parts?.[2] ?? host).toLowerCase()
+  const match = /^(?:\[([0-9a-f:.]+)\]|([^:[\]]+?)\.?)(?::\d*)?$/i.exec(host)
+  return (match?.[1] ?? match?.[2] ?? host).toLowerCase()
 }
 
-function offeredIn(headers: IncomingHttpHeaders, takesBearer: boolean): string | string[] | undefined {
-  const own = headers['x-session-api-key']
-  if (own !== undefined || !takesBearer) return own
+function offeredKey(headers: IncomingHttpHeaders, allowBearer: boolean): string | string[] | undefined {
+  const headerKey = headers['x-session-api-key']
+  if (headerKey !== undefined || !allowBearer) return headerKey
   return /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
 }
 
-function foreignPage(): Problem {
+function foreignPageProblem(): Problem {
   return new Problem('forbidden', 'Pages of this origin may not call this server')
 }
 

@@ -3,9 +3,9 @@ import type { Route } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
-import { app } from '../app.ts'
+import { createApp } from '../app.ts'
 import { listen } from '../listen.ts'
-import { Trial } from '../testing/test-server.ts'
+import { TestServer } from '../testing/test-server.ts'
 import { BasePath } from './base-path.ts'
 import type { Handlers } from './handler.ts'
 
@@ -42,7 +42,7 @@ test.for([
 ] as const)(
   'with the base path /slipway, %s is answered with %i, again and again',
   async ([path, status, text]) => {
-    await using trial = await Trial.of(routes, handlers, { basePath: '/slipway' })
+    await using trial = await TestServer.start(routes, handlers, { basePath: '/slipway' })
     for (let time = 0; time < 3; time++) expect(await trial.call(path)).toMatchObject({ status, text })
     const head = await trial.call(path, { method: 'HEAD' })
     expect(head.status).toBe(status)
@@ -50,7 +50,7 @@ test.for([
 )
 
 test('the base path counts on each address of localhost', async () => {
-  const web = app(routes, handlers, { openapi: {}, log: () => {}, basePath: '/slipway/' })
+  const web = createApp(routes, handlers, { openapi: {}, log: () => {}, basePath: '/slipway/' })
   const listening = await listen(web, { host: 'localhost', port: 0 })
   for (const host of ['localhost', '127.0.0.1', '[::1]']) {
     const answer = await fetch(`http://${host}:${listening.port}/slipway/api/1`).catch(() => undefined)
@@ -60,7 +60,7 @@ test('the base path counts on each address of localhost', async () => {
 })
 
 test('the page of the API finds all that it loads below the base path and without it', async () => {
-  await using trial = await Trial.of(routes, handlers, { basePath: '/a/b' })
+  await using trial = await TestServer.start(routes, handlers, { basePath: '/a/b' })
   for (const base of ['', '/a/b']) {
     for (const path of ['/docs', '/docs/', '/redoc', '/redoc/']) {
       const answer = await fetch(`${trial.listening.url}${base}${path}`)
@@ -86,12 +86,12 @@ test('sockets, relays and the gate see requests without the base path', async ()
       json: header('x-forwarded-prefix'),
     }),
   }
-  await using target = await Trial.of(routes, behind)
-  await using trial = await Trial.of(routes, handlers, {
+  await using target = await TestServer.start(routes, behind)
+  await using trial = await TestServer.start(routes, handlers, {
     basePath: '/slipway',
     sockets,
-    gate: (path) => void paths.push(path),
-    relays: [{ prefix: '/to/{name}', target: async () => ({ url: target.listening.url }) }],
+    checkReady: (path) => void paths.push(path),
+    proxyRoutes: [{ prefix: '/to/{name}', target: async () => ({ url: target.listening.url }) }],
   })
   const ws = new WebSocket(`ws://127.0.0.1:${trial.port}/slipway/sockets/x`)
   await once(ws, 'close')

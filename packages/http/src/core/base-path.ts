@@ -8,20 +8,20 @@ export class BasePath {
   readonly rewrite: ((raw: IncomingMessage) => string) | undefined
 
   /** Throws an Error when it is not an absolute path of plain segments. */
-  constructor(given: string) {
-    this.#path = given.replace(/\/+$/, '')
+  constructor(input: string) {
+    this.#path = input.replace(/\/+$/, '')
     if (!/^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)*$/.test(this.#path)) {
-      throw new Error(`The base path ${given} is not one like /slipway`)
+      throw new Error(`The base path ${input} is not one like /slipway`)
     }
-    if (this.#path !== '') this.rewrite = (raw) => this.#rewritten(raw)
+    if (this.#path !== '') this.rewrite = (raw) => this.#stripPrefix(raw)
   }
 
   /** The base path if the request came with it, or nothing. */
-  of(raw: IncomingMessage): string {
+  prefixOf(raw: IncomingMessage): string {
     return this.#stripped.has(raw) ? this.#path : ''
   }
 
-  #rewritten(raw: IncomingMessage): string {
+  #stripPrefix(raw: IncomingMessage): string {
     const { url = '' } = raw
     if (this.#stripped.has(raw) || !url.startsWith(this.#path)) return url
     const rest = url.slice(this.#path.length)

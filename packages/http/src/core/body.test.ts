@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { gzipSync } from 'node:zlib'
-import { invalid, type Route } from '@slipway/protocol'
+import { invalidInput, type Route } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { Trial } from '../testing/test-server.ts'
+import { TestServer } from '../testing/test-server.ts'
 import type { Handlers } from './handler.ts'
 
 const routes = {
@@ -26,14 +26,14 @@ const size: Handlers<typeof routes>['upload'] = async ({ stream }) => {
 const lines = { 'content-type': 'application/x-ndjson' }
 
 test('a stream has no limit of size', async () => {
-  await using trial = await Trial.of(routes, { upload: size }, { maxBodyBytes: 1000 })
+  await using trial = await TestServer.start(routes, { upload: size }, { maxBodyBytes: 1000 })
   const body = Buffer.alloc(20_000_000, 0x61)
   const answer = await trial.call('/api/upload', { method: 'POST', headers: lines, body })
   expect([answer.status, answer.text]).toEqual([200, '20000000'])
 })
 
 test('a stream without a body is empty', async () => {
-  await using trial = await Trial.of(routes, { upload: size })
+  await using trial = await TestServer.start(routes, { upload: size })
   expect((await trial.call('/api/upload', { method: 'POST', headers: lines })).text).toBe('0')
 })
 
@@ -44,13 +44,13 @@ test.for([
   ['application/json', 415],
   ['text/plain', 415],
 ] as const)('a stream of lines sent as %s is answered with %i', async ([type, status]) => {
-  await using trial = await Trial.of(routes, { upload: size })
+  await using trial = await TestServer.start(routes, { upload: size })
   const call = { method: 'POST', headers: { 'content-type': type }, body: '{}\n' }
   expect((await trial.call('/api/upload', call)).status).toBe(status)
 })
 
 test('a compressed stream is decompressed as it arrives', async () => {
-  await using trial = await Trial.of(routes, { upload: size })
+  await using trial = await TestServer.start(routes, { upload: size })
   const body = gzipSync(Buffer.alloc(5_000_000, 0x61))
   const headers = { ...lines, 'content-encoding': 'gzip' }
   const answer = await trial.call('/api/upload', { method: 'POST', headers, body })
@@ -62,17 +62,17 @@ test.for([
   ['half of a gzip file', 'gzip', gzipSync('some text that is long enough').subarray(0, 25), 422],
   ['an unknown encoding', 'br', Buffer.from('x'), 415],
 ] as const)('%s is refused', async ([, encoding, body, status]) => {
-  await using trial = await Trial.of(routes, { upload: size })
+  await using trial = await TestServer.start(routes, { upload: size })
   const headers = { ...lines, 'content-encoding': encoding }
   expect((await trial.call('/api/upload', { method: 'POST', headers, body })).status).toBe(status)
 })
 
 test('a refusal in the middle of an endless upload reaches the client', async () => {
-  await using trial = await Trial.of(
+  await using trial = await TestServer.start(
     routes,
     {
       async upload({ stream }) {
-        for await (const chunk of stream) if (chunk.length > 0) throw invalid(['body', 'line 1'], 'no')
+        for await (const chunk of stream) if (chunk.length > 0) throw invalidInput(['body', 'line 1'], 'no')
         return { json: null }
       },
     },
@@ -112,7 +112,7 @@ test('a refusal in the middle of an endless upload reaches the client', async ()
 
 test('a client that leaves in the middle ends the stream with an error and aborts the signal', async () => {
   const { promise, resolve } = Promise.withResolvers<unknown>()
-  await using trial = await Trial.of(routes, {
+  await using trial = await TestServer.start(routes, {
     async upload({ stream, signal }) {
       try {
         for await (const _chunk of stream);
@@ -135,18 +135,18 @@ test('a client that leaves in the middle ends the stream with an error and abort
   outgoing.on('error', () => {}).write('some bytes')
   setTimeout(() => outgoing.destroy(), 50)
   expect(await promise).toEqual([true, true])
-  expect(trial.lines.filter(({ level }) => level === 'error')).toEqual([])
+  expect(trial.logEntries.filter(({ level }) => level === 'error')).toEqual([])
 })
 
 test('a client that sends nothing more is cut off', async () => {
-  await using trial = await Trial.of(routes, { upload: size }, { idleMs: 100 })
+  await using trial = await TestServer.start(routes, { upload: size }, { idleMs: 100 })
   const head =
     'POST /api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/jsonl\r\nContent-Length: 9\r\n\r\n'
   expect(await trial.raw(`${head}12345`)).toBe('')
 })
 
 test('a client that is kept waiting is not cut off', async () => {
-  await using trial = await Trial.of(
+  await using trial = await TestServer.start(
     routes,
     {
       async upload({ stream }) {

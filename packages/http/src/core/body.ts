@@ -2,16 +2,16 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { invalid, isTooDeep, maxDepth, Problem } from '@slipway/protocol'
+import { invalidInput, exceedsMaxDepth, maxDepth, Problem } from '@slipway/protocol'
 
 /** The client went away before its request was complete: nobody is there to be answered. */
-export class ClientGone extends Error {}
+export class ClientDisconnected extends Error {}
 
 /** The client took too long to send its request; answered with 408. */
-export class TooSlow extends Error {}
+export class BodyTimeout extends Error {}
 
 /** Whether the client announced a body that has not arrived completely. */
-export function isUnread(raw: IncomingMessage): boolean {
+export function hasUnreadBody(raw: IncomingMessage): boolean {
   const length = raw.headers['content-length']
   return (
     !raw.complete &&
@@ -26,19 +26,19 @@ export async function readBody(raw: IncomingMessage, limitBytes: number, timeout
   const chunks: Buffer[] = []
   let sizeBytes = 0
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const take = (chunk: Buffer) => {
+  const onData = (chunk: Buffer) => {
     sizeBytes += chunk.length
     if (sizeBytes > limitBytes) reject(tooLarge)
     else chunks.push(chunk)
   }
-  const gone = () => reject(new ClientGone('The client went away'))
-  const timer = setTimeout(() => reject(new TooSlow('The body did not arrive in time')), timeoutMs)
-  raw.on('data', take).on('end', resolve).on('close', gone).on('error', gone)
+  const onDisconnect = () => reject(new ClientDisconnected('The client went away'))
+  const timer = setTimeout(() => reject(new BodyTimeout('The body did not arrive in time')), timeoutMs)
+  raw.on('data', onData).on('end', resolve).on('close', onDisconnect).on('error', onDisconnect)
   try {
     await promise
   } finally {
     clearTimeout(timer)
-    raw.off('data', take).off('end', resolve).off('close', gone)
+    raw.off('data', onData).off('end', resolve).off('close', onDisconnect)
   }
   return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)
 }
@@ -51,27 +51,27 @@ export function parseJson(bytes: Buffer, raw: IncomingMessage): unknown {
   if (!isPlain || (type !== 'application/json' && !/^[\w.]+\/[\w.-]+\+json$/.test(type))) {
     throw new Problem('unsupported_media_type', 'The body should be application/json')
   }
-  if (!isUtf8(bytes)) throw badJson('The body is not valid UTF-8')
-  if (isTooDeep(bytes)) throw badJson(`The body nests deeper than ${maxDepth} levels`)
+  if (!isUtf8(bytes)) throw invalidJson('The body is not valid UTF-8')
+  if (exceedsMaxDepth(bytes)) throw invalidJson(`The body nests deeper than ${maxDepth} levels`)
   const text = bytes.toString()
   try {
-    return protoName.test(text) ? JSON.parse(text, refuseProto) : JSON.parse(text)
+    return protoPattern.test(text) ? JSON.parse(text, rejectProto) : JSON.parse(text)
   } catch (error) {
-    throw error instanceof SyntaxError ? badJson('The body is not valid JSON') : error
+    throw error instanceof SyntaxError ? invalidJson('The body is not valid JSON') : error
   }
 }
 
 /** Cheap and a little too wide: the name, or an escape that may spell a letter of it. */
-const protoName = /__proto__|\\u00[5-7]/
+const protoPattern = /__proto__|\\u00[5-7]/
 
 /** A member of this name would replace the prototype of any object that it is copied into. */
-function refuseProto(name: string, value: unknown): unknown {
-  if (name === '__proto__') throw badJson('The member name __proto__ is not allowed')
+function rejectProto(name: string, value: unknown): unknown {
+  if (name === '__proto__') throw invalidJson('The member name __proto__ is not allowed')
   return value
 }
 
-function badJson(msg: string): Problem {
-  return invalid(['body'], msg, 'json_invalid')
+function invalidJson(msg: string): Problem {
+  return invalidInput(['body'], msg, 'json_invalid')
 }
 
 /**
@@ -82,9 +82,9 @@ function badJson(msg: string): Problem {
 export function readStream(raw: IncomingMessage, stream: string, idleMs: number): AsyncIterable<Buffer> {
   const type = mediaType(raw)
   const encoding = raw.headers['content-encoding'] ?? 'identity'
-  if (!isOfType(type, stream)) throw new Problem('unsupported_media_type', `The body should be ${stream}`)
-  if (encoding === 'gzip') return gunzipped(arriving(raw, idleMs))
-  if (encoding === 'identity') return arriving(raw, idleMs)
+  if (!matchesMediaType(type, stream)) throw new Problem('unsupported_media_type', `The body should be ${stream}`)
+  if (encoding === 'gzip') return decompress(readChunks(raw, idleMs))
+  if (encoding === 'identity') return readChunks(raw, idleMs)
   throw new Problem('unsupported_media_type', 'The content encoding should be gzip or identity')
 }
 
@@ -96,12 +96,12 @@ const lineTypes = [
 ]
 
 /** Streams of JSON lines go by several names. */
-function isOfType(type: string, wanted: string): boolean {
-  return type === wanted || (lineTypes.includes(wanted) && lineTypes.includes(type))
+function matchesMediaType(type: string, expected: string): boolean {
+  return type === expected || (lineTypes.includes(expected) && lineTypes.includes(type))
 }
 
 /** The bytes of a request; see `readStream`. */
-export async function* arriving(raw: IncomingMessage, idleMs: number): AsyncGenerator<Buffer> {
+export async function* readChunks(raw: IncomingMessage, idleMs: number): AsyncGenerator<Buffer> {
   let isWaiting = true
   // A client that is kept waiting cannot send.
   const timer = setTimeout(() => void (isWaiting ? raw.destroy() : timer.refresh()), idleMs)
@@ -113,20 +113,20 @@ export async function* arriving(raw: IncomingMessage, idleMs: number): AsyncGene
       timer.refresh()
     }
   } catch (cause) {
-    throw new ClientGone('The client went away', { cause })
+    throw new ClientDisconnected('The client went away', { cause })
   } finally {
     clearTimeout(timer)
   }
 }
 
-async function* gunzipped(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* decompress(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const gunzip = createGunzip()
   pipeline(source, gunzip, () => {})
   try {
     yield* gunzip
   } catch (error) {
     if (!isZlibError(error)) throw error
-    throw invalid(['body'], 'The body is not valid gzip', 'gzip_invalid')
+    throw invalidInput(['body'], 'The body is not valid gzip', 'gzip_invalid')
   } finally {
     gunzip.destroy()
   }

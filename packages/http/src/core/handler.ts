@@ -74,7 +74,7 @@ export interface Socket {
    * Text messages of the peer in order; the next is taken when the last call's promise has resolved. What comes before
    * `onMessage` is called waits for it. A rejection closes the socket with 1011.
    */
-  onMessage(take: (text: string) => Promise<void>): void
+  onMessage(handler: (text: string) => Promise<void>): void
   /** Aborts when the socket is closed by either side. */
   readonly signal: AbortSignal
 }

@@ -13,10 +13,10 @@ export interface ConnectionLimits {
  * The router and its HTTP server. It parses no body and has no hook: `App` does that, at less cost. `refuse` answers an
  * address that cannot be read; `shortcut` may answer before the router looks, and says whether it did.
  */
-export function framework(
+export function createHttpServer(
   limits: ConnectionLimits,
   refuse: (request: FastifyRequest, reply: FastifyReply) => void,
-  shortcut: (raw: IncomingMessage, res: ServerResponse) => boolean,
+  serveRecent: (raw: IncomingMessage, res: ServerResponse) => boolean,
   rewriteUrl?: (raw: IncomingMessage) => string,
 ): FastifyInstance {
   const headersTimeout = limits.headersTimeoutMs ?? 15_000
@@ -40,10 +40,10 @@ export function framework(
     fastify.addHttpMethod(method, { hasBody: false, overrideExisting: true })
   }
   fastify.server.maxConnections = limits.maxConnections ?? 25_000
-  const routers = fastify.server.listeners('request')
+  const routerListeners = fastify.server.listeners('request')
   fastify.server.removeAllListeners('request')
   fastify.server.on('request', (raw, res) => {
-    if (!shortcut(raw, res)) for (const route of routers) route.call(fastify.server, raw, res)
+    if (!serveRecent(raw, res)) for (const route of routerListeners) route.call(fastify.server, raw, res)
   })
   return fastify
 }
@@ -60,12 +60,12 @@ function answerClientError(
   socket: Duplex & { bytesWritten?: number },
 ): void {
   const status = clientErrors[error.code ?? ''] ?? '400 Bad Request'
-  if (socket.writable && socket.bytesWritten === 0) refuseRaw(socket, status)
+  if (socket.writable && socket.bytesWritten === 0) writeRawError(socket, status)
   else socket.destroy()
 }
 
 /** Answers where there is no `ServerResponse`, and ends the connection. Of the status (`404 Not Found`) the words are the detail. */
-export function refuseRaw(
+export function writeRawError(
   socket: Duplex,
   status: string,
   { detail = status.slice(4), error_id }: { readonly detail?: string; readonly error_id?: string } = {},

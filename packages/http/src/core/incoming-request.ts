@@ -5,11 +5,11 @@ import type { Upload } from './handler.ts'
 import { readUpload } from './upload.ts'
 
 /** What an `Incoming` needs besides the parsed parts. */
-export interface Source {
+export interface RequestSource {
   readonly raw: IncomingMessage
   readonly res: ServerResponse
   /** Signals that are in use; each aborts when the server stops. */
-  readonly live: Set<AbortController>
+  readonly activeControllers: Set<AbortController>
   readonly idleMs: number
   readonly maxUploadBytes: number
   /** See `Request.caller`. */
@@ -17,7 +17,7 @@ export interface Source {
 }
 
 /** One request on its way to a handler. What costs something is made when the handler asks for it. */
-export class Incoming {
+export class IncomingRequest {
   readonly params: unknown
   readonly query: unknown
   readonly body: unknown
@@ -25,17 +25,17 @@ export class Incoming {
   /** A value of its own, because handlers take it out of the request. */
   readonly header: (name: string) => string | undefined
   readonly #route: Route
-  readonly #source: Source
+  readonly #source: RequestSource
   #controller: AbortController | undefined
 
-  constructor(route: Route, source: Source, parts: { params: unknown; query: unknown; body?: unknown }) {
+  constructor(route: Route, source: RequestSource, input: { params: unknown; query: unknown; body?: unknown }) {
     this.#route = route
     this.#source = source
-    this.params = parts.params
-    this.query = parts.query
-    this.body = parts.body
+    this.params = input.params
+    this.query = input.query
+    this.body = input.body
     this.caller = source.caller
-    this.header = (name) => headerOf(source.raw, name)
+    this.header = (name) => getHeader(source.raw, name)
   }
 
   get url(): string {
@@ -44,7 +44,7 @@ export class Incoming {
 
   get stream(): AsyncIterable<Buffer> {
     const { raw, idleMs } = this.#source
-    return this.#route.stream === undefined ? nothing() : readStream(raw, this.#route.stream, idleMs)
+    return this.#route.stream === undefined ? emptyStream() : readStream(raw, this.#route.stream, idleMs)
   }
 
   get upload(): () => Promise<Upload> {
@@ -56,27 +56,27 @@ export class Incoming {
   }
 
   get signal(): AbortSignal {
-    this.#controller ??= liveController(this.#source)
+    this.#controller ??= createController(this.#source)
     return this.#controller.signal
   }
 }
 
-function liveController({ res, live }: Source): AbortController {
+function createController({ res, activeControllers }: RequestSource): AbortController {
   const controller = new AbortController()
   if (res.destroyed) controller.abort()
   else {
-    live.add(controller)
+    activeControllers.add(controller)
     res.once('close', () => {
-      live.delete(controller)
+      activeControllers.delete(controller)
       if (!res.writableFinished) controller.abort()
     })
   }
   return controller
 }
 
-export function headerOf(raw: IncomingMessage, name: string): string | undefined {
+export function getHeader(raw: IncomingMessage, name: string): string | undefined {
   const value = raw.headers[name.toLowerCase()]
   return Array.isArray(value) ? value.join(', ') : value
 }
 
-async function* nothing(): AsyncGenerator<Buffer> {}
+async function* emptyStream(): AsyncGenerator<Buffer> {}

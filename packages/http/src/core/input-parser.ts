@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http'
-import { type Fault, faultsOf, Problem, type Route } from '@slipway/protocol'
+import { type ValidationIssue, validationIssues, Problem, type Route } from '@slipway/protocol'
 import { parseJson } from './body.ts'
-import { Newest } from './lru-map.ts'
+import { LruMap } from './lru-map.ts'
 
 type Schema = NonNullable<Route['body']>
 type ObjectSchema = NonNullable<Route['query']>
 
-interface Address {
+interface RequestAddress {
   readonly params: unknown
   readonly query: unknown
 }
@@ -15,81 +15,81 @@ interface Address {
  * What the schemas of a route make of a request. Parsed addresses of GET are kept for the next time (some
  * thousand of the newest, frozen), because a page that is ready must not wait for the parsing of its own address.
  */
-export class Inputs {
-  readonly #known = new Newest<Address>()
+export class InputParser {
+  readonly #recentAddresses = new LruMap<RequestAddress>()
 
   /** Throws a Problem: `invalid` with the faults of all parts, or `unsupported_media_type`. */
-  read(
+  parse(
     route: Route,
     raw: IncomingMessage,
     params: unknown,
     bytes: Buffer,
-  ): Address & { readonly body?: unknown } {
+  ): RequestAddress & { readonly body?: unknown } {
     const { body } = route
-    return body === undefined ? this.#address(route, raw, params) : readAll(route, body, raw, params, bytes)
+    return body === undefined ? this.#parseAddress(route, raw, params) : parseAll(route, body, raw, params, bytes)
   }
 
-  #address(route: Route, raw: IncomingMessage, params: unknown): Address {
+  #parseAddress(route: Route, raw: IncomingMessage, params: unknown): RequestAddress {
     const url = raw.url ?? ''
-    if (route.method !== 'GET') return readAddress(route, url, params)
-    const known = this.#known.get(url)
-    if (known !== undefined) return known
-    const address = deepFreeze(readAddress(route, url, params))
-    this.#known.set(url, address)
+    if (route.method !== 'GET') return parseValidAddress(route, url, params)
+    const cached = this.#recentAddresses.get(url)
+    if (cached !== undefined) return cached
+    const address = deepFreeze(parseValidAddress(route, url, params))
+    this.#recentAddresses.set(url, address)
     return address
   }
 }
 
 /** All three parts of a request with a JSON body; the faults are those of all three. */
-export function readAll(
+export function parseAll(
   route: Route,
   schema: Schema,
   raw: IncomingMessage,
   params: unknown,
   bytes: Buffer,
-): Address & { readonly body: unknown } {
-  const faults: Fault[] = []
-  const address = parseAddress(route, raw.url ?? '', params, faults)
+): RequestAddress & { readonly body: unknown } {
+  const issues: ValidationIssue[] = []
+  const address = parseAddress(route, raw.url ?? '', params, issues)
   let body: unknown
   try {
-    body = check(schema, parseJson(bytes, raw), 'body', faults)
+    body = validate(schema, parseJson(bytes, raw), 'body', issues)
   } catch (error) {
-    if (!(error instanceof Problem) || error.faults === undefined) throw error
-    faults.push(...error.faults)
+    if (!(error instanceof Problem) || error.issues === undefined) throw error
+    issues.push(...error.issues)
   }
-  refuse(faults)
+  throwIfInvalid(issues)
   return { ...address, body }
 }
 
-function readAddress(route: Route, url: string, params: unknown): Address {
-  const faults: Fault[] = []
-  const address = parseAddress(route, url, params, faults)
-  refuse(faults)
+function parseValidAddress(route: Route, url: string, params: unknown): RequestAddress {
+  const issues: ValidationIssue[] = []
+  const address = parseAddress(route, url, params, issues)
+  throwIfInvalid(issues)
   return address
 }
 
-function parseAddress(route: Route, url: string, params: unknown, faults: Fault[]): Address {
+function parseAddress(route: Route, url: string, params: unknown, issues: ValidationIssue[]): RequestAddress {
   const at = url.indexOf('?')
   const search = at < 0 ? '' : url.slice(at + 1)
   return {
-    params: route.params && check(route.params, params, 'path', faults),
-    query: route.query && check(route.query, pick(route.query, new URLSearchParams(search)), 'query', faults),
+    params: route.params && validate(route.params, params, 'path', issues),
+    query: route.query && validate(route.query, pickParameters(route.query, new URLSearchParams(search)), 'query', issues),
   }
 }
 
-function check(schema: Schema, input: unknown, place: string, faults: Fault[]): unknown {
+function validate(schema: Schema, input: unknown, location: string, issues: ValidationIssue[]): unknown {
   const result = schema.safeParse(input)
   if (result.success) return result.data
-  faults.push(...faultsOf(result.error, [place], input))
+  issues.push(...validationIssues(result.error, [location], input))
   return undefined
 }
 
-function refuse(faults: readonly Fault[]): void {
-  if (faults.length > 0) throw new Problem('invalid', 'The request is not valid', faults)
+function throwIfInvalid(issues: readonly ValidationIssue[]): void {
+  if (issues.length > 0) throw new Problem('invalid', 'The request is not valid', issues)
 }
 
 /** The parameters that the schema names: all values where it wants an array, of the others the last one. */
-function pick(schema: ObjectSchema, search: URLSearchParams): Record<string, string | string[]> {
+function pickParameters(schema: ObjectSchema, search: URLSearchParams): Record<string, string | string[]> {
   const input: Record<string, string | string[]> = {}
   for (const [name, member] of Object.entries(schema.shape)) {
     const values = search.getAll(name)

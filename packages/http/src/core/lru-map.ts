@@ -2,24 +2,24 @@ const maxEntries = 1_000
 const maxKeyLength = 2_048
 
 /** What belongs to the newest keys: at least the last thousand, at most twice as many. Long keys are not kept. */
-export class Newest<V> {
-  #newer = new Map<string, V>()
-  #older = new Map<string, V>()
+export class LruMap<V> {
+  #recent = new Map<string, V>()
+  #previous = new Map<string, V>()
 
   get(key: string): V | undefined {
-    const newer = this.#newer.get(key)
-    if (newer !== undefined) return newer
-    const older = this.#older.get(key)
-    if (older !== undefined) this.set(key, older)
-    return older
+    const recent = this.#recent.get(key)
+    if (recent !== undefined) return recent
+    const previous = this.#previous.get(key)
+    if (previous !== undefined) this.set(key, previous)
+    return previous
   }
 
   set(key: string, value: V): void {
     if (key.length > maxKeyLength) return
-    if (this.#newer.size >= maxEntries) {
-      this.#older = this.#newer
-      this.#newer = new Map()
+    if (this.#recent.size >= maxEntries) {
+      this.#previous = this.#recent
+      this.#recent = new Map()
     }
-    this.#newer.set(key, value)
+    this.#recent.set(key, value)
   }
 }

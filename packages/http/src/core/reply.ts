@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem, type ProblemCode } from '@slipway/protocol'
-import { isUnread, TooSlow } from './body.ts'
+import { hasUnreadBody, BodyTimeout } from './body.ts'
 import type { Reply } from './handler.ts'
 
-const statusOf: Readonly<Record<ProblemCode, number>> = {
+const statusByCode: Readonly<Record<ProblemCode, number>> = {
   bad_request: 400,
   unauthorized: 401,
   forbidden: 403,
@@ -24,16 +24,16 @@ const statusOf: Readonly<Record<ProblemCode, number>> = {
 }
 
 /** The answer to what the caller did wrong; undefined when it is our mistake. */
-export function refusal(error: unknown): Refusal | undefined {
-  if (error instanceof TooSlow) return { status: 408, json: { detail: 'Request Timeout' } }
+export function toErrorReply(error: unknown): ErrorReply | undefined {
+  if (error instanceof BodyTimeout) return { status: 408, json: { detail: 'Request Timeout' } }
   if (!(error instanceof Problem)) return undefined
-  const { code, faults, members, message } = error
-  const detail = faults ?? (members === undefined ? message : { ...members, message })
-  return { status: statusOf[code], json: { detail } }
+  const { code, issues, members, message } = error
+  const detail = issues ?? (members === undefined ? message : { ...members, message })
+  return { status: statusByCode[code], json: { detail } }
 }
 
 /** An error body and its status. */
-export interface Refusal {
+export interface ErrorReply {
   readonly status: number
   readonly json: { readonly detail: unknown; readonly error_id?: string; readonly error?: unknown }
 }
@@ -45,7 +45,7 @@ const openaiTypes: Readonly<Record<number, string>> = {
 }
 
 /** The same with a member `error` as clients of OpenAI's interface read it. Faults of the input stay as they are. */
-export function forOpenai({ status, json }: Refusal, code: string | undefined): Refusal {
+export function toOpenaiError({ status, json }: ErrorReply, code: string | undefined): ErrorReply {
   if (status === 422) return { status, json }
   const { detail } = json
   const message = typeof detail === 'string' ? detail : JSON.stringify(detail)
@@ -53,8 +53,8 @@ export function forOpenai({ status, json }: Refusal, code: string | undefined): 
   return { status, json: { ...json, error: { message, type, code: code ?? null } } }
 }
 
-export function statusOfCode(code: ProblemCode): number {
-  return statusOf[code]
+export function problemStatus(code: ProblemCode): number {
+  return statusByCode[code]
 }
 
 type Headers = Record<string, string | number>
@@ -63,20 +63,20 @@ export interface Exchange {
   readonly raw: IncomingMessage
   readonly res: ServerResponse
   /** Headers that every answer to this request carries. */
-  readonly common: Readonly<Record<string, string>>
+  readonly commonHeaders: Readonly<Record<string, string>>
   /** How long what is left of a request is read and thrown away after its answer. */
   readonly lingerMs: number
   /** How long the reader of a stream may read nothing before it is cut off. */
   readonly stallMs: number
   /** `traceparent` and `tracestate` for whoever goes on with the request. */
-  readonly traced: Readonly<Record<string, string>>
+  readonly traceHeaders: Readonly<Record<string, string>>
 }
 
 /** An answer that can be written. */
-export type Sent = Exclude<Reply, { readonly refusal: unknown }>
+export type WritableReply = Exclude<Reply, { readonly refusal: unknown }>
 
 /** Sends a reply: at once, or a stream with a promise that it is over, which rejects when the stream fails. */
-export function write(exchange: Exchange, reply: Sent): void | Promise<void> {
+export function writeReply(exchange: Exchange, reply: WritableReply): void | Promise<void> {
   const { raw, res } = exchange
   if (res.destroyed) return
   if ('chunks' in reply) return writeChunks(exchange, reply)
@@ -84,30 +84,30 @@ export function write(exchange: Exchange, reply: Sent): void | Promise<void> {
   const type = ('bytes' in reply && reply.contentType) || 'application/json'
   const hasBody = reply.status !== 204 && reply.status !== 304
   writeHead(exchange, reply, hasBody ? { 'content-type': type, 'content-length': bytes.length } : {})
-  end(exchange, hasBody && raw.method !== 'HEAD' ? bytes : undefined)
+  endResponse(exchange, hasBody && raw.method !== 'HEAD' ? bytes : undefined)
 }
 
-async function writeChunks(exchange: Exchange, reply: Extract<Sent, { chunks: unknown }>): Promise<void> {
+async function writeChunks(exchange: Exchange, reply: Extract<WritableReply, { chunks: unknown }>): Promise<void> {
   const { raw, res } = exchange
   const type = { 'content-type': reply.contentType }
   res.setTimeout(exchange.stallMs, () => void (res.writableNeedDrain && res.destroy()))
   for await (const chunk of raw.method === 'HEAD' ? [] : reply.chunks) {
     if (!res.headersSent && !res.destroyed) writeHead(exchange, reply, type)
     if (res.destroyed) return
-    if (!res.write(chunk)) await room(res)
+    if (!res.write(chunk)) await waitForDrain(res)
   }
   if (res.destroyed) return
   if (!res.headersSent) writeHead(exchange, reply, type)
-  end(exchange)
+  endResponse(exchange)
 }
 
-function writeHead({ raw, res, common }: Exchange, reply: Sent, own: Headers): void {
-  const headers: Headers = Object.assign(own, { 'cache-control': 'no-store' }, common, reply.headers)
-  if (isUnread(raw)) headers.connection = 'close'
+function writeHead({ raw, res, commonHeaders }: Exchange, reply: WritableReply, baseHeaders: Headers): void {
+  const headers: Headers = Object.assign(baseHeaders, { 'cache-control': 'no-store' }, commonHeaders, reply.headers)
+  if (hasUnreadBody(raw)) headers.connection = 'close'
   res.writeHead(reply.status ?? 200, headers)
 }
 
-function room(res: ServerResponse): Promise<void> {
+function waitForDrain(res: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     if (res.destroyed) return resolve()
     const done = () => {
@@ -122,8 +122,8 @@ function room(res: ServerResponse): Promise<void> {
  * Ends an answer. When the client is still sending, it is read to for a while before the connection is closed: with
  * bytes unread the kernel would reset the connection, and the client would lose the answer.
  */
-export function end({ raw, res, lingerMs }: Exchange, bytes?: Buffer): void {
-  if (!isUnread(raw)) {
+export function endResponse({ raw, res, lingerMs }: Exchange, bytes?: Buffer): void {
+  if (!hasUnreadBody(raw)) {
     res.end(bytes)
     return
   }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { Paths } from './route-paths.ts'
+import { RoutePaths } from './route-paths.ts'
 
-function paths(): Paths {
-  const made = new Paths()
+function paths(): RoutePaths {
+  const made = new RoutePaths()
   made.add('/', ['GET'])
   made.add('/api/things', ['POST'])
   made.add('/api/things/search', ['GET'])
@@ -14,7 +14,7 @@ function paths(): Paths {
 }
 
 test('an address has the methods of its path, a literal before a parameter', () => {
-  const at = (url: string) => paths().methodsAt(url)
+  const at = (url: string) => paths().methodsForUrl(url)
   expect(at('/')).toEqual(['GET'])
   expect(at('/api/things?x=/1')).toEqual(['POST'])
   expect(at('/api/things/')).toEqual(['POST'])
@@ -28,7 +28,7 @@ test('an address has the methods of its path, a literal before a parameter', () 
 })
 
 test('a path is taken for another one with the methods that only the other one has', () => {
-  expect(paths().mistakenFor('/api/things/search')).toEqual(['DELETE', 'PATCH'])
-  expect(paths().mistakenFor('/api/things/{id}')).toEqual([])
-  expect(paths().mistakenFor('/api/things')).toEqual([])
+  expect(paths().conflictingMethods('/api/things/search')).toEqual(['DELETE', 'PATCH'])
+  expect(paths().conflictingMethods('/api/things/{id}')).toEqual([])
+  expect(paths().conflictingMethods('/api/things')).toEqual([])
 })

@@ -1,6 +1,6 @@
 type Segments = readonly string[]
 
-interface Known {
+interface KnownPath {
   readonly path: string
   readonly segments: Segments
   readonly methods: readonly string[]
@@ -12,76 +12,76 @@ interface Known {
  * The paths of a server with the methods of each, for what the router does not find: it is asked for the routes alone, because a route for each
  * refusal too would be most of what it has to build and keep.
  */
-export class Paths {
+export class RoutePaths {
   readonly #methods = new Map<string, string[]>()
-  #known: readonly Known[] | undefined
+  #sorted: readonly KnownPath[] | undefined
 
   /** `path` with braces, `{name*}` or `*` at its end for the rest. */
   add(path: string, methods: readonly string[]): void {
     this.#methods.set(path, [...(this.#methods.get(path) ?? []), ...methods])
-    this.#known = undefined
+    this.#sorted = undefined
   }
 
   /** As they were added. */
-  get all(): readonly string[] {
+  get list(): readonly string[] {
     return [...this.#methods.keys()]
   }
 
-  of(path: string): readonly string[] {
+  methodsOfPath(path: string): readonly string[] {
     return this.#methods.get(path) ?? []
   }
 
   /** The methods of the path that an address names; undefined when it names none. */
-  methodsAt(url: string): readonly string[] | undefined {
-    const asked = segmentsOf(decoded(url.split(/[?#]/, 1)[0] ?? ''))
-    return this.#list().find(({ segments }) => matches(segments, asked))?.methods
+  methodsForUrl(url: string): readonly string[] | undefined {
+    const requested = splitPath(decodePath(url.split(/[?#]/, 1)[0] ?? ''))
+    return this.#sortedPaths().find(({ segments }) => matchesPattern(segments, requested))?.methods
   }
 
   /** The methods with which this path would be taken for another one, of which it is an example. */
-  mistakenFor(path: string): readonly string[] {
-    const own = this.of(path)
-    const example = segmentsOf(path)
-    const others = this.#list().filter((known) => known.path !== path && matches(known.segments, example))
-    return [...new Set(others.flatMap(({ methods }) => methods))].filter((method) => !own.includes(method))
+  conflictingMethods(path: string): readonly string[] {
+    const ownMethods = this.methodsOfPath(path)
+    const example = splitPath(path)
+    const others = this.#sortedPaths().filter((known) => known.path !== path && matchesPattern(known.segments, example))
+    return [...new Set(others.flatMap(({ methods }) => methods))].filter((method) => !ownMethods.includes(method))
   }
 
-  #list(): readonly Known[] {
-    this.#known ??= [...this.#methods]
+  #sortedPaths(): readonly KnownPath[] {
+    this.#sorted ??= [...this.#methods]
       .map(([path, methods]) => {
-        const segments = segmentsOf(path)
-        return { path, segments, methods, rank: segments.map(rankOf).join('') }
+        const segments = splitPath(path)
+        return { path, segments, methods, rank: segments.map(segmentRank).join('') }
       })
       .sort((a, b) => (a.rank < b.rank ? -1 : 1))
-    return this.#known
+    return this.#sorted
   }
 }
 
-function segmentsOf(path: string): Segments {
+function splitPath(path: string): Segments {
   return path.replace(/^\/+|\/+$/g, '').split('/')
 }
 
-function rankOf(segment: string): string {
-  if (isRest(segment)) return '2'
+function segmentRank(segment: string): string {
+  if (isWildcard(segment)) return '2'
   return segment.startsWith('{') ? '1' : '0'
 }
 
-function isRest(segment: string): boolean {
+function isWildcard(segment: string): boolean {
   return segment.endsWith('*}') || segment === '*'
 }
 
-function matches(pattern: Segments, asked: Segments): boolean {
-  const hasRest = isRest(pattern.at(-1) ?? '')
-  if (!hasRest && pattern.length !== asked.length) return false
+function matchesPattern(pattern: Segments, requested: Segments): boolean {
+  const hasRest = isWildcard(pattern.at(-1) ?? '')
+  if (!hasRest && pattern.length !== requested.length) return false
   const fixed = hasRest ? pattern.length - 1 : pattern.length
   for (let at = 0; at < fixed; at++) {
     const segment = pattern[at] ?? ''
-    const given = asked[at]
-    if (segment !== given && (!segment.startsWith('{') || given === undefined || given === '')) return false
+    const value = requested[at]
+    if (segment !== value && (!segment.startsWith('{') || value === undefined || value === '')) return false
   }
-  return asked.length >= fixed
+  return requested.length >= fixed
 }
 
-function decoded(path: string): string {
+function decodePath(path: string): string {
   try {
     return decodeURIComponent(path)
   } catch {

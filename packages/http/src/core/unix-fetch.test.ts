@@ -7,11 +7,11 @@ import { join } from 'node:path'
 import type { Route } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { app } from '../app.ts'
+import { createApp } from '../app.ts'
 import { listen } from '../listen.ts'
 import type { Handlers } from './handler.ts'
-import { reach } from './unix-fetch.ts'
-import { socketUrl } from './unix-socket.ts'
+import { unixFetch } from './unix-fetch.ts'
+import { unixSocketUrl } from './unix-socket.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 const routes = {
@@ -24,8 +24,8 @@ const routes = {
   headers: { ...plain, method: 'GET', path: '/api/headers' },
 } as const satisfies Record<string, Route>
 
-class Far {
-  made = 0
+class Upstream {
+  sentPieces = 0
   isEnded = false
 
   handlers(): Handlers<typeof routes> {
@@ -49,7 +49,7 @@ class Far {
 
   async *#flood(): AsyncGenerator<Buffer> {
     try {
-      for (; this.made < 100; this.made++) yield Buffer.alloc(1 << 20, this.made)
+      for (; this.sentPieces < 100; this.sentPieces++) yield Buffer.alloc(1 << 20, this.sentPieces)
     } finally {
       this.isEnded = true
     }
@@ -58,8 +58,8 @@ class Far {
 
 async function open() {
   const directory = await mkdtemp(join(tmpdir(), 'reach-'))
-  const far = new Far()
-  const web = app(routes, far.handlers(), { openapi: {}, log: () => {} })
+  const far = new Upstream()
+  const web = createApp(routes, far.handlers(), { openapi: {}, log: () => {} })
   const listening = await listen(web, { socketPath: join(directory, 'x.sock'), stopMs: 200 })
   return {
     far,
@@ -72,7 +72,7 @@ async function open() {
 }
 
 /** A server of bytes on a Unix socket. */
-async function raw(serve: (socket: Socket) => void) {
+async function byteServer(serve: (socket: Socket) => void) {
   const directory = await mkdtemp(join(tmpdir(), 'reach-'))
   const path = join(directory, 'x.sock')
   const sockets = new Set<Socket>()
@@ -82,7 +82,7 @@ async function raw(serve: (socket: Socket) => void) {
   })
   await once(server.listen(path), 'listening')
   return {
-    url: socketUrl(path),
+    url: unixSocketUrl(path),
     sockets,
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy()
@@ -95,18 +95,18 @@ async function raw(serve: (socket: Socket) => void) {
 test('a query, headers, a status and JSON pass as with fetch', async () => {
   await using server = await open()
   const { url } = server
-  const read = await reach(`${url}/api/read?q=%C3%A9+1#part`)
+  const read = await unixFetch(`${url}/api/read?q=%C3%A9+1#part`)
   expect([read.status, read.ok, read.url, await read.json()]).toEqual([
     200,
     true,
     `${url}/api/read?q=%C3%A9+1#part`,
     { q: 'é 1' },
   ])
-  const headers = await reach(new URL(`${url}/api/headers`), { headers: { 'X-Own': 'v' } })
+  const headers = await unixFetch(new URL(`${url}/api/headers`), { headers: { 'X-Own': 'v' } })
   expect([headers.headers.get('x-answer'), await headers.json()]).toEqual(['é', ['localhost', 'v']])
-  expect((await reach(`${url}/nothing`)).status).toBe(404)
-  expect((await reach(new Request(`${url}/api/none`, { method: 'delete' }))).status).toBe(204)
-  const head = await reach(`${url}/api/read`, { method: 'HEAD' })
+  expect((await unixFetch(`${url}/nothing`)).status).toBe(404)
+  expect((await unixFetch(new Request(`${url}/api/none`, { method: 'delete' }))).status).toBe(204)
+  const head = await unixFetch(`${url}/api/read`, { method: 'HEAD' })
   expect([head.status, await head.text(), head.headers.get('content-length')]).toEqual([200, '', '2'])
 })
 
@@ -123,7 +123,7 @@ test.for([
     duplex: 'half',
     ...(body === undefined ? {} : { body }),
   }
-  const answer = await reach(`${server.url}/api/echo`, init)
+  const answer = await unixFetch(`${server.url}/api/echo`, init)
   expect([answer.status, await answer.json()]).toEqual([201, [body === undefined ? null : 'é', length]])
 })
 
@@ -136,26 +136,26 @@ test('a large stream arrives as it was, and an answer is read no faster than it 
     body: new Blob([bytes]).stream(),
     duplex: 'half',
   }
-  const answer = await reach(`${server.url}/api/hash`, init)
+  const answer = await unixFetch(`${server.url}/api/hash`, init)
   expect(await answer.json()).toBe(createHash('sha256').update(bytes).digest('hex'))
-  const flood = await reach(`${server.url}/api/flood`)
-  for (let last = -1; last !== server.far.made; ) {
-    last = server.far.made
+  const flood = await unixFetch(`${server.url}/api/flood`)
+  for (let last = -1; last !== server.far.sentPieces; ) {
+    last = server.far.sentPieces
     await new Promise((resolve) => setTimeout(resolve, 300))
   }
-  expect(server.far.made).toBeLessThan(50)
+  expect(server.far.sentPieces).toBeLessThan(50)
   expect((await flood.arrayBuffer()).byteLength).toBe(100 << 20)
 })
 
 test('to cancel the body ends the request, also while nothing comes', async () => {
   await using server = await open()
-  const flood = await reach(`${server.url}/api/flood`)
+  const flood = await unixFetch(`${server.url}/api/flood`)
   await flood.body?.cancel()
   while (!server.far.isEnded) await new Promise((resolve) => setTimeout(resolve, 5))
-  await using silent = await raw(
+  await using silent = await byteServer(
     (socket) => void socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx')),
   )
-  const reader = (await reach(silent.url)).body?.getReader()
+  const reader = (await unixFetch(silent.url)).body?.getReader()
   expect((await reader?.read())?.value?.length).toBe(1)
   const next = reader?.read()
   await reader?.cancel()
@@ -166,7 +166,7 @@ test('to cancel the body ends the request, also while nothing comes', async () =
 test.for(['before the call', 'before the answer', 'in the body'])(
   'a signal that aborts %s rejects with its reason',
   async (when) => {
-    await using server = await raw((socket) => {
+    await using server = await byteServer((socket) => {
       socket.once('data', () => {
         if (when === 'in the body') socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx')
         else stop.abort(reason)
@@ -175,7 +175,7 @@ test.for(['before the call', 'before the answer', 'in the body'])(
     const stop = new AbortController()
     const reason = new Error('the reason')
     if (when === 'before the call') stop.abort(reason)
-    const answer = reach(server.url, { signal: stop.signal })
+    const answer = unixFetch(server.url, { signal: stop.signal })
     if (when !== 'in the body') return await expect(answer).rejects.toBe(reason)
     const text = (await answer).text()
     stop.abort(reason)
@@ -191,27 +191,27 @@ test.for([
   ['changes the protocol', 'HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'],
   ['answers with a status that is none', 'HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n'],
 ] as const)('a server that %s is a TypeError', async ([, answer]) => {
-  await using server = await raw((socket) => void socket.once('data', () => socket.end(answer ?? '')))
+  await using server = await byteServer((socket) => void socket.once('data', () => socket.end(answer ?? '')))
   const url = answer === undefined ? `${server.url}.none` : server.url
-  await expect(reach(url)).rejects.toThrow(TypeError)
+  await expect(unixFetch(url)).rejects.toThrow(TypeError)
   const init = { method: 'POST', body: new Blob(['x'.repeat(1_000_000)]).stream(), duplex: 'half' }
-  await expect(reach(url, init)).rejects.toThrow(TypeError)
+  await expect(unixFetch(url, init)).rejects.toThrow(TypeError)
 })
 
 test('an answer that is cut off is no whole answer', async () => {
-  await using server = await raw(
+  await using server = await byteServer(
     (socket) =>
       void socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf')),
   )
-  const answer = await reach(server.url)
+  const answer = await unixFetch(server.url)
   await expect(answer.text()).rejects.toThrow(TypeError)
 })
 
 test('a redirect is given back, or refused when it is asked to be', async () => {
   await using server = await open()
-  const answer = await reach(`${server.url}/api/move`)
+  const answer = await unixFetch(`${server.url}/api/move`)
   expect([answer.status, answer.headers.get('location')]).toEqual([307, '/api/read'])
-  await expect(reach(`${server.url}/api/move`, { redirect: 'error' })).rejects.toThrow(TypeError)
+  await expect(unixFetch(`${server.url}/api/move`, { redirect: 'error' })).rejects.toThrow(TypeError)
 })
 
 test.for([
@@ -221,13 +221,13 @@ test.for([
   'http+unix:///x',
   'http+unix://%zz/',
 ])('the address %s is a TypeError', async (url) => {
-  await expect(reach(url)).rejects.toThrow(TypeError)
+  await expect(unixFetch(url)).rejects.toThrow(TypeError)
 })
 
 test('other addresses are left to fetch', async () => {
-  const web = app(routes, new Far().handlers(), { openapi: {}, log: () => {} })
+  const web = createApp(routes, new Upstream().handlers(), { openapi: {}, log: () => {} })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
-  expect(await (await reach(`${listening.url}/api/read?q=1`)).json()).toEqual({ q: '1' })
-  await expect(reach('nonsense')).rejects.toThrow(TypeError)
+  expect(await (await unixFetch(`${listening.url}/api/read?q=1`)).json()).toEqual({ q: '1' })
+  await expect(unixFetch('nonsense')).rejects.toThrow(TypeError)
   await listening.close()
 })

@@ -1,12 +1,12 @@
 import { type ClientRequest, type IncomingMessage, request as open } from 'node:http'
 import { pipeline } from 'node:stream/promises'
-import { socketPathOf } from './unix-socket.ts'
+import { unixSocketPath } from './unix-socket.ts'
 
 /**
  * `fetch` that also knows addresses of Unix sockets: `http+unix://<percent-encoded path>/path?query`. For these redirects are not
  * followed (with `redirect: 'error'` they are refused) and a content encoding is left as it is.
  */
-export const reach: typeof globalThis.fetch = async (input, init) => {
+export const unixFetch: typeof globalThis.fetch = async (input, init) => {
   const address = input instanceof Request ? input.url : String(input)
   if (!/^http\+unix:/i.test(address)) return await globalThis.fetch(input, init)
   const request = new Request(input, init)
@@ -14,25 +14,25 @@ export const reach: typeof globalThis.fetch = async (input, init) => {
   const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
   signal?.throwIfAborted()
   const outgoing = open({
-    socketPath: socketPathOf(url),
+    socketPath: unixSocketPath(url),
     path: (url.pathname || '/') + url.search,
     method: request.method,
-    headers: headersOf(request, init?.body),
+    headers: requestHeaders(request, init?.body),
     agent: false,
   })
   const abort = () => void outgoing.destroy()
   signal?.addEventListener('abort', abort)
   outgoing.once('close', () => signal?.removeEventListener('abort', abort))
   try {
-    const incoming = await answered(outgoing, request)
-    return response(request, incoming, signal)
+    const incoming = await sendRequest(outgoing, request)
+    return toResponse(request, incoming, signal)
   } catch (cause) {
     outgoing.destroy()
     throw signal?.aborted ? signal.reason : new TypeError('fetch failed', { cause })
   }
 }
 
-function headersOf(request: Request, body: BodyInit | null | undefined): Record<string, string> {
+function requestHeaders(request: Request, body: BodyInit | null | undefined): Record<string, string> {
   const headers: Record<string, string> = {
     host: 'localhost',
     accept: '*/*',
@@ -51,7 +51,7 @@ function headersOf(request: Request, body: BodyInit | null | undefined): Record<
 }
 
 /** Sends the request and resolves with the head of the answer, which may come before all is sent. */
-function answered(outgoing: ClientRequest, { body }: Request): Promise<IncomingMessage> {
+function sendRequest(outgoing: ClientRequest, { body }: Request): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     outgoing.on('response', resolve).on('error', reject)
     outgoing.once('close', () => reject(new Error('The connection was closed without an answer')))
@@ -60,9 +60,9 @@ function answered(outgoing: ClientRequest, { body }: Request): Promise<IncomingM
   })
 }
 
-const withoutBody: readonly number[] = [101, 204, 205, 304]
+const statusesWithoutBody: readonly number[] = [101, 204, 205, 304]
 
-function response(
+function toResponse(
   request: Request,
   incoming: IncomingMessage,
   signal: AbortSignal | null | undefined,
@@ -74,19 +74,19 @@ function response(
   if (request.redirect === 'error' && status >= 300 && status < 400 && headers.has('location')) {
     throw new Error('The answer is a redirect')
   }
-  const hasBody = request.method !== 'HEAD' && !withoutBody.includes(status)
-  const made = new Response(hasBody ? bodyOf(incoming, signal) : null, { status, statusText, headers })
+  const hasBody = request.method !== 'HEAD' && !statusesWithoutBody.includes(status)
+  const result = new Response(hasBody ? bodyStream(incoming, signal) : null, { status, statusText, headers })
   if (!hasBody) incoming.resume()
-  return Object.defineProperty(made, 'url', { value: request.url })
+  return Object.defineProperty(result, 'url', { value: request.url })
 }
 
 /** The body as it comes, no faster than it is read. It fails with the signal's reason, or a TypeError when it is cut. */
-function bodyOf(
+function bodyStream(
   incoming: IncomingMessage,
   signal: AbortSignal | null | undefined,
 ): ReadableStream<Uint8Array> {
   let isOver = false
-  const over = (end: () => void) => {
+  const settle = (end: () => void) => {
     if (!isOver) end()
     isOver = true
   }
@@ -98,12 +98,12 @@ function bodyOf(
         if (!isOver) controller.enqueue(new Uint8Array(chunk))
         if ((controller.desiredSize ?? 0) <= 0) incoming.pause()
       })
-      incoming.on('end', () => over(() => controller.close()))
-      incoming.on('error', (cause) => over(() => fail(cause)))
-      incoming.on('close', () => over(fail))
+      incoming.on('end', () => settle(() => controller.close()))
+      incoming.on('error', (cause) => settle(() => fail(cause)))
+      incoming.on('close', () => settle(fail))
       incoming.pause()
     },
     pull: () => void incoming.resume(),
-    cancel: () => over(() => incoming.destroy()),
+    cancel: () => settle(() => incoming.destroy()),
   })
 }

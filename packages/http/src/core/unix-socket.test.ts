@@ -5,19 +5,19 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { app } from '../app.ts'
+import { createApp } from '../app.ts'
 import { listen } from '../listen.ts'
-import { reach } from './unix-fetch.ts'
+import { unixFetch } from './unix-fetch.ts'
 
-class Folder implements AsyncDisposable {
+class TemporaryDirectory implements AsyncDisposable {
   readonly path: string
 
   constructor(path: string) {
     this.path = path
   }
 
-  static async make(): Promise<Folder> {
-    return new Folder(await mkdtemp(join(tmpdir(), 'socket-')))
+  static async create(): Promise<TemporaryDirectory> {
+    return new TemporaryDirectory(await mkdtemp(join(tmpdir(), 'socket-')))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -25,10 +25,10 @@ class Folder implements AsyncDisposable {
   }
 }
 
-const web = () => app({}, {}, { openapi: { openapi: '3.1.0' }, log: () => {} })
+const web = () => createApp({}, {}, { openapi: { openapi: '3.1.0' }, log: () => {} })
 
 test('a server on a Unix socket needs no key, is of its user only, and is gone after the stop', async () => {
-  await using folder = await Folder.make()
+  await using folder = await TemporaryDirectory.create()
   const socketPath = join(folder.path, 'a b%é.sock')
   const before = process.umask(0)
   try {
@@ -38,17 +38,17 @@ test('a server on a Unix socket needs no key, is of its user only, and is gone a
     expect(listening.port).toBe(0)
     const { mode } = await stat(socketPath)
     expect((mode & 0o777).toString(8)).toBe('600')
-    expect(await (await reach(`${listening.url}/openapi.json`)).text()).toBe('{"openapi":"3.1.0"}')
+    expect(await (await unixFetch(`${listening.url}/openapi.json`)).text()).toBe('{"openapi":"3.1.0"}')
     await listening.close()
     expect(await readdir(folder.path)).toEqual([])
-    await expect(reach(`${listening.url}/openapi.json`)).rejects.toThrow(TypeError)
+    await expect(unixFetch(`${listening.url}/openapi.json`)).rejects.toThrow(TypeError)
   } finally {
     process.umask(before)
   }
 })
 
 test('the socket of a process that was killed is replaced, that of a living one is not', async () => {
-  await using folder = await Folder.make()
+  await using folder = await TemporaryDirectory.create()
   const socketPath = join(folder.path, 'x.sock')
   const script = 'require("net").createServer().listen(process.argv[1], () => console.log("ready"))'
   const other = spawn(process.execPath, ['-e', script, socketPath], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -63,14 +63,14 @@ test('the socket of a process that was killed is replaced, that of a living one 
   await once(other, 'exit')
   expect((await stat(socketPath)).isSocket()).toBe(true)
   const listening = await listen(web(), { socketPath })
-  expect((await reach(`${listening.url}/openapi.json`)).status).toBe(200)
+  expect((await unixFetch(`${listening.url}/openapi.json`)).status).toBe(200)
   await expect(listen(web(), { socketPath })).rejects.toThrow('another process serves it')
-  expect((await reach(`${listening.url}/openapi.json`)).status).toBe(200)
+  expect((await unixFetch(`${listening.url}/openapi.json`)).status).toBe(200)
   await listening.close()
 })
 
 test('what is no socket is left alone', async () => {
-  await using folder = await Folder.make()
+  await using folder = await TemporaryDirectory.create()
   const file = join(folder.path, 'file')
   await writeFile(file, 'text')
   await symlink(file, join(folder.path, 'link'))
@@ -82,7 +82,7 @@ test('what is no socket is left alone', async () => {
 })
 
 test('a path that cannot be is told in plain words', async () => {
-  await using folder = await Folder.make()
+  await using folder = await TemporaryDirectory.create()
   const none = join(folder.path, 'none/x.sock')
   await expect(listen(web(), { socketPath: none })).rejects.toThrow(
     `Cannot listen on ${none}: there is no such folder`,

@@ -5,13 +5,13 @@ import { connect } from 'node:net'
 import { dirname, isAbsolute, resolve } from 'node:path'
 
 /** The address of what listens on a Unix socket: `http+unix://%2Frun%2Fx.sock`. */
-export function socketUrl(path: string): string {
+export function unixSocketUrl(path: string): string {
   return `http+unix://${encodeURIComponent(resolve(path))}`
 }
 
 /** The path of the socket that an address of `http+unix:` names. Throws a TypeError when it names none. */
-export function socketPathOf(url: URL): string {
-  const path = decoded(url.hostname)
+export function unixSocketPath(url: URL): string {
+  const path = decodeHost(url.hostname)
   if (!isAbsolute(path) || path.includes('\0') || url.port !== '' || url.username !== '') {
     throw new TypeError('The host of the address is not the percent-encoded path of a Unix socket')
   }
@@ -19,7 +19,7 @@ export function socketPathOf(url: URL): string {
 }
 
 /** Nothing when it cannot be decoded. */
-function decoded(text: string): string {
+function decodeHost(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
@@ -31,16 +31,16 @@ function decoded(text: string): string {
  * Listens on a Unix socket that only the user of this process may connect to. A socket that a process left behind is replaced.
  * Rejects with an Error for people when a living process serves it, or when something else is there.
  */
-export async function bindSocket(server: Server, path: string): Promise<void> {
+export async function listenOnUnixSocket(server: Server, path: string): Promise<void> {
   // The system would say that access is denied.
-  if (statOf(dirname(path)) === undefined)
+  if (statIfPresent(dirname(path)) === undefined)
     throw new Error(`Cannot listen on ${path}: there is no such folder`)
-  const found = statOf(path)
-  if (found !== undefined) {
-    if (!found.isSocket()) throw new Error(`Cannot listen on ${path}: there is a file that is no socket`)
-    if (await isServed(path)) throw new Error(`Cannot listen on ${path}: another process serves it`)
+  const stats = statIfPresent(path)
+  if (stats !== undefined) {
+    if (!stats.isSocket()) throw new Error(`Cannot listen on ${path}: there is a file that is no socket`)
+    if (await hasListener(path)) throw new Error(`Cannot listen on ${path}: another process serves it`)
     // Nothing is waited for from here on, so it is still the one that was tried.
-    if (statOf(path)?.ino === found.ino) unlinkSync(path)
+    if (statIfPresent(path)?.ino === stats.ino) unlinkSync(path)
   }
   const listening = once(server, 'listening')
   // The file is made at once, with the rights of this moment: there is no time at which others could connect.
@@ -53,12 +53,12 @@ export async function bindSocket(server: Server, path: string): Promise<void> {
   await listening
 }
 
-function statOf(path: string): Stats | undefined {
+function statIfPresent(path: string): Stats | undefined {
   return lstatSync(path, { throwIfNoEntry: false })
 }
 
 /** Whether somebody takes connections. Only the plain refusal says that nobody does. */
-async function isServed(path: string): Promise<boolean> {
+async function hasListener(path: string): Promise<boolean> {
   const socket = connect(path)
   try {
     await once(socket, 'connect')

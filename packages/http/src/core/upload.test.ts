@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import type { Route } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Trial } from '../testing/test-server.ts'
+import { TestServer } from '../testing/test-server.ts'
 import type { Handlers } from './handler.ts'
 
 const routes = {
@@ -31,12 +31,12 @@ function part(disposition: string, body: string, more = ''): string {
 const file = (body: string, name = 'a.txt') => part(`name="file"; filename="${name}"`, body)
 const end = '--b--\r\n'
 
-function send(trial: Trial, body: string | Buffer, headers: Record<string, string | number> = type) {
+function send(trial: TestServer, body: string | Buffer, headers: Record<string, string | number> = type) {
   return trial.call('/api/upload', { method: 'POST', headers, body: Buffer.from(body) })
 }
 
 test('the file of a form arrives with its name; other members make no difference', async () => {
-  await using trial = await Trial.of(routes, { upload: whole })
+  await using trial = await TestServer.start(routes, { upload: whole })
   const body =
     part('name="other"', 'x') +
     part('name="more"; filename="b"', 'y') +
@@ -58,17 +58,17 @@ test.for([
   ['a\\"b', 'a"b'],
   ['', null],
 ] as const)('of the file name %j no more is left than %j', async ([name, left]) => {
-  await using trial = await Trial.of(routes, { upload: whole })
+  await using trial = await TestServer.start(routes, { upload: whole })
   expect(JSON.parse((await send(trial, file('x', name) + end)).text)).toEqual({ filename: left, text: 'x' })
 })
 
 test('a file may have no name, and no bytes', async () => {
-  await using trial = await Trial.of(routes, { upload: whole })
+  await using trial = await TestServer.start(routes, { upload: whole })
   expect((await send(trial, part('name="file"', '') + end)).text).toBe('{"filename":null,"text":""}')
 })
 
 test('what fetch makes of a form arrives as it was', async () => {
-  await using trial = await Trial.of(routes, { upload: whole })
+  await using trial = await TestServer.start(routes, { upload: whole })
   await fc.assert(
     fc.asyncProperty(
       fc.uint8Array({ maxLength: 200_000, size: 'max' }),
@@ -98,7 +98,7 @@ test.for([
   ['half a head', file('x').slice(0, 20), ['body'], 'multipart_invalid'],
   ['another boundary', file('x').replaceAll('--b', '--c'), ['body'], 'multipart_invalid'],
 ] as const)('a form with %s is refused with its place', async ([, body, loc, kind]) => {
-  await using trial = await Trial.of(routes, { upload: size })
+  await using trial = await TestServer.start(routes, { upload: size })
   const answer = await send(trial, body)
   expect(answer.status).toBe(422)
   expect(JSON.parse(answer.text).detail).toEqual([{ loc, msg: expect.any(String), type: kind }])
@@ -114,12 +114,12 @@ test.for([
   [{ 'content-type': `multipart/form-data; boundary=${'b'.repeat(300)}` }, 422],
   [{ 'content-type': 'Multipart/Form-Data; boundary="b"' }, 200],
 ] as const)('a form sent as %o is answered with %i', async ([headers, status]) => {
-  await using trial = await Trial.of(routes, { upload: size })
+  await using trial = await TestServer.start(routes, { upload: size })
   expect((await send(trial, file('x') + end, headers)).status).toBe(status)
 })
 
 test('any bytes are answered, never with 500, and the server goes on', async () => {
-  await using trial = await Trial.of(routes, { upload: size }, { idleMs: 20_000 })
+  await using trial = await TestServer.start(routes, { upload: size }, { idleMs: 20_000 })
   const good = part('name="other"', 'x') + file('some text\r\n') + part('name="last"', 'y') + end
   const pieces = fc.constantFrom(
     '--b',
@@ -153,7 +153,7 @@ test('any bytes are answered, never with 500, and the server goes on', async () 
     ),
     { numRuns: 300 },
   )
-  expect(trial.lines.filter(({ level }) => level === 'error')).toEqual([])
+  expect(trial.logEntries.filter(({ level }) => level === 'error')).toEqual([])
   expect((await send(trial, file('x') + end)).text).toBe('1')
 })
 
@@ -161,7 +161,7 @@ test.for([
   ['with its length told', { 'content-length': 0 }],
   ['in chunks', { 'transfer-encoding': 'chunked' }],
 ] as const)('a file above the limit, %s, is refused; one at the limit is not', async ([, framing]) => {
-  await using trial = await Trial.of(routes, { upload: size }, { maxUploadBytes: 100_000, lingerMs: 300 })
+  await using trial = await TestServer.start(routes, { upload: size }, { maxUploadBytes: 100_000, lingerMs: 300 })
   for (const [length, status] of [
     [100_000, 200],
     [100_001, 413],
@@ -177,14 +177,14 @@ test.for([
 })
 
 test('members that are not the file count against the limit', async () => {
-  await using trial = await Trial.of(routes, { upload: size }, { maxUploadBytes: 10, lingerMs: 300 })
+  await using trial = await TestServer.start(routes, { upload: size }, { maxUploadBytes: 10, lingerMs: 300 })
   const body = part('name="other"', 'x'.repeat(3_000_000)) + file('x') + end
   expect((await send(trial, body, { ...type, 'transfer-encoding': 'chunked' })).status).toBe(413)
 })
 
 test('a slow taker holds the client up', async () => {
   const { promise: go, resolve } = Promise.withResolvers<void>()
-  await using trial = await Trial.of(
+  await using trial = await TestServer.start(
     routes,
     {
       async upload({ upload }) {
@@ -219,7 +219,7 @@ test('a slow taker holds the client up', async () => {
 
 test('a client that leaves in the middle fails the file, and nothing is logged as our mistake', async () => {
   const { promise, resolve } = Promise.withResolvers<string>()
-  await using trial = await Trial.of(routes, {
+  await using trial = await TestServer.start(routes, {
     async upload({ upload }) {
       try {
         for await (const _ of (await upload()).bytes);
@@ -243,11 +243,11 @@ test('a client that leaves in the middle fails the file, and nothing is logged a
   await new Promise((later) => setTimeout(later, 100))
   outgoing.destroy()
   expect(await promise).toBe('The client went away')
-  expect(trial.lines.filter(({ level }) => level === 'error')).toEqual([])
+  expect(trial.logEntries.filter(({ level }) => level === 'error')).toEqual([])
 })
 
 test('a client that sends nothing for too long is cut off', async () => {
-  await using trial = await Trial.of(routes, { upload: size }, { idleMs: 100 })
+  await using trial = await TestServer.start(routes, { upload: size }, { idleMs: 100 })
   for (const start of ['', '--b\r\nContent-', file('x')]) {
     const text = await trial.raw(
       `POST /api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${type['content-type']}\r\nContent-Length: 900\r\n\r\n${start}`,
@@ -267,7 +267,7 @@ test.for([
     },
   ],
 ] as [string, Handle][])('a handler %s answers while a large file is on its way', async ([, upload]) => {
-  await using trial = await Trial.of(routes, { upload }, { lingerMs: 300 })
+  await using trial = await TestServer.start(routes, { upload }, { lingerMs: 300 })
   for (const length of [1, 20_000_000]) {
     const answer = await send(trial, file('x'.repeat(length)) + end)
     expect(answer.status).toBe(200)
@@ -275,7 +275,7 @@ test.for([
 })
 
 test('a connection serves on after an upload', async () => {
-  await using trial = await Trial.of(routes, { upload: size })
+  await using trial = await TestServer.start(routes, { upload: size })
   const body = file('x'.repeat(1000)) + end
   const ask = (more = '') =>
     `POST /api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${type['content-type']}\r\n${more}Content-Length: ${body.length}\r\n\r\n${body}`
@@ -286,7 +286,7 @@ test('a connection serves on after an upload', async () => {
 test('a file that nobody takes leaves no timer behind', async () => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const upload: Handle = async ({ upload }) => ({ json: (await upload()).filename })
-  await using trial = await Trial.of(routes, { upload }, { idleMs: 50, lingerMs: 50 })
+  await using trial = await TestServer.start(routes, { upload }, { idleMs: 50, lingerMs: 50 })
   await send(trial, file('x') + end)
   const before = timers()
   for (let time = 0; time < 20; time++) await send(trial, file('x'.repeat(120_000)) + end)

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { BusboyFileStream, BusboyInstance } from '@fastify/busboy'
-import { invalid, Problem } from '@slipway/protocol'
-import { arriving, ClientGone, mediaType } from './body.ts'
+import { invalidInput, Problem } from '@slipway/protocol'
+import { readChunks, ClientDisconnected, mediaType } from './body.ts'
 import type { Upload } from './handler.ts'
 
 export interface UploadLimits {
@@ -13,7 +13,7 @@ export interface UploadLimits {
 }
 
 /** What a form may hold besides its file. */
-const roomBytes = 1024 * 1024
+const formOverheadBytes = 1024 * 1024
 const maxParts = 1_000
 
 /**
@@ -29,13 +29,13 @@ export async function readUpload(
   if (!isPlain || mediaType(raw) !== 'multipart/form-data') {
     throw new Problem('unsupported_media_type', 'The body should be multipart/form-data')
   }
-  const form = new Form(await parserOf(raw.headers['content-type'] ?? ''), limits)
+  const form = new UploadForm(await createParser(raw.headers['content-type'] ?? ''), limits)
   // What is left of the form when it has been answered is no longer of interest.
-  res.once('close', () => form.letGo())
+  res.once('close', () => form.discardRest())
   return await form.read(raw)
 }
 
-async function parserOf(contentType: string): Promise<BusboyInstance> {
+async function createParser(contentType: string): Promise<BusboyInstance> {
   const { Busboy } = await import('@fastify/busboy')
   try {
     return new Busboy({
@@ -44,7 +44,7 @@ async function parserOf(contentType: string): Promise<BusboyInstance> {
       limits: { fields: 0, parts: maxParts, headerSize: 16 * 1024 },
     })
   } catch {
-    throw broken()
+    throw invalidForm()
   }
 }
 
@@ -52,13 +52,13 @@ async function parserOf(contentType: string): Promise<BusboyInstance> {
  * One form on its way in. It is read to its end by a loop of its own, no faster than the file is taken; so the file ends only when the
  * form was whole.
  */
-class Form {
+class UploadForm {
   readonly #parser: BusboyInstance
   readonly #limits: UploadLimits
   readonly #upload = Promise.withResolvers<Upload>()
   #file: BusboyFileStream | undefined
-  #fault: unknown
-  #isLetGo = false
+  #failure: unknown
+  #isDiscarding = false
   /** Ends the waiting for room. */
   #wake = () => {}
   #reading = Promise.resolve()
@@ -66,29 +66,29 @@ class Form {
   constructor(parser: BusboyInstance, limits: UploadLimits) {
     this.#parser = parser
     this.#limits = limits
-    parser.on('error', () => this.#fail(broken()))
-    parser.on('file', (_name, file, filename) => this.#found(file, filename))
+    parser.on('error', () => this.#fail(invalidForm()))
+    parser.on('file', (_name, file, filename) => this.#startFile(file, filename))
   }
 
   read(raw: IncomingMessage): Promise<Upload> {
-    const gone = () => {
-      if (!raw.readableEnded) this.#fail(new ClientGone('The client went away'))
+    const onDisconnect = () => {
+      if (!raw.readableEnded) this.#fail(new ClientDisconnected('The client went away'))
     }
-    if (raw.destroyed) gone()
-    raw.once('close', gone)
+    if (raw.destroyed) onDisconnect()
+    raw.once('close', onDisconnect)
     this.#reading = this.#readAll(raw)
     return this.#upload.promise
   }
 
   /** What comes from now on is thrown away. */
-  letGo(): void {
-    this.#isLetGo = true
+  discardRest(): void {
+    this.#isDiscarding = true
     this.#wake()
   }
 
-  #found(file: BusboyFileStream, filename: string | undefined): void {
+  #startFile(file: BusboyFileStream, filename: string | undefined): void {
     file.on('error', () => {})
-    if (this.#file !== undefined || this.#isLetGo) {
+    if (this.#file !== undefined || this.#isDiscarding) {
       file.resume()
       return
     }
@@ -102,32 +102,32 @@ class Form {
     try {
       for await (const chunk of file) {
         sizeBytes += chunk.length
-        if (sizeBytes > maxUploadBytes) throw tooLarge(maxUploadBytes)
+        if (sizeBytes > maxUploadBytes) throw fileTooLarge(maxUploadBytes)
         yield chunk
       }
     } catch (error) {
-      throw this.#fault ?? error
+      throw this.#failure ?? error
     } finally {
-      if (!file.readableEnded) this.letGo()
+      if (!file.readableEnded) this.discardRest()
     }
     await this.#reading
-    if (this.#fault !== undefined) throw this.#fault
+    if (this.#failure !== undefined) throw this.#failure
   }
 
   async #readAll(raw: IncomingMessage): Promise<void> {
-    const maxBytes = this.#limits.maxUploadBytes + roomBytes
+    const maxBytes = this.#limits.maxUploadBytes + formOverheadBytes
     try {
-      if (Number(raw.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(this.#limits.maxUploadBytes)
+      if (Number(raw.headers['content-length'] ?? 0) > maxBytes) throw fileTooLarge(this.#limits.maxUploadBytes)
       let sizeBytes = 0
-      for await (const chunk of arriving(raw, this.#limits.idleMs)) {
+      for await (const chunk of readChunks(raw, this.#limits.idleMs)) {
         sizeBytes += chunk.length
-        if (sizeBytes > maxBytes) throw tooLarge(this.#limits.maxUploadBytes)
-        if (!this.#isLetGo) await this.#write(chunk)
+        if (sizeBytes > maxBytes) throw fileTooLarge(this.#limits.maxUploadBytes)
+        if (!this.#isDiscarding) await this.#write(chunk)
       }
       this.#parser.end()
       // The parser tells of a form that was cut off in the ticks after its end.
       await turn()
-      if (this.#file === undefined) throw invalid(['body', 'file'], 'Field required', 'missing')
+      if (this.#file === undefined) throw invalidInput(['body', 'file'], 'Field required', 'missing')
     } catch (error) {
       this.#fail(error)
     }
@@ -142,17 +142,17 @@ class Form {
   }
 
   #fail(error: unknown): void {
-    this.#fault ??= error
-    this.#upload.reject(this.#fault)
+    this.#failure ??= error
+    this.#upload.reject(this.#failure)
     this.#file?.destroy(new Error('The form is broken'))
-    this.letGo()
+    this.discardRest()
   }
 }
 
-function broken(): Problem {
-  return invalid(['body'], 'The body is not a valid form', 'multipart_invalid')
+function invalidForm(): Problem {
+  return invalidInput(['body'], 'The body is not a valid form', 'multipart_invalid')
 }
 
-function tooLarge(maxBytes: number): Problem {
+function fileTooLarge(maxBytes: number): Problem {
   return new Problem('too_large', `The file is longer than ${maxBytes} bytes`)
 }

@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Problem } from '@slipway/protocol'
-import { headerOf } from '../core/incoming-request.ts'
-import { socketPathOf } from '../core/unix-socket.ts'
+import { getHeader } from '../core/incoming-request.ts'
+import { unixSocketPath } from '../core/unix-socket.ts'
 
 /** What a relay is asked before anything is sent on. */
-export interface RelayRequest {
+export interface ProxyRequest {
   /** The values of the prefix, decoded; none holds a slash or is a dot segment. */
   readonly params: Readonly<Record<string, string>>
   header(name: string): string | undefined
@@ -15,7 +15,7 @@ export interface RelayRequest {
   readonly path: string
 }
 
-export interface RelayTarget {
+export interface ProxyTarget {
   /** `http://127.0.0.1:8000`, or `http+unix://<percent-encoded path>`; a path in it is kept as a prefix. */
   readonly url: string
   /** Sent instead of the client's headers of these names; with undefined the client's is left out. */
@@ -23,16 +23,16 @@ export interface RelayTarget {
 }
 
 /** Everything below a path is another server's: requests of all methods, and WebSockets. */
-export interface Relay {
+export interface ProxyRoute {
   /** With braces: `/sandboxes/{sandbox_id}/{name}`. It goes before routes with braces in the same place. */
   readonly prefix: string
   /** Where to send this request; throws a Problem to refuse it. No key has been asked for. */
-  target(request: RelayRequest): Promise<RelayTarget>
+  target(request: ProxyRequest): Promise<ProxyTarget>
 }
 
 /** One request and its way: where it came in, and what follows. */
-export interface Passage {
-  readonly relay: Relay
+export interface ProxyMatch {
+  readonly route: ProxyRoute
   readonly params: Readonly<Record<string, string>>
   /** What the prefix matched, as it came: `/sandboxes/a/agent`. */
   readonly prefix: string
@@ -45,36 +45,36 @@ export interface Passage {
  * The way of an address through a relay; undefined when it is not below the prefix. Throws a Problem when a value or a step
  * would lead out of it: `..`, also percent-encoded and between encoded slashes, however the target reads it.
  */
-export function passageOf(relay: Relay, url: string): Passage | undefined {
+export function matchProxyPath(route: ProxyRoute, url: string): ProxyMatch | undefined {
   const at = url.indexOf('?')
-  const given = (at < 0 ? url : url.slice(0, at)).split('/')
-  const wanted = relay.prefix.split('/')
-  if (given.length < wanted.length) return undefined
+  const segments = (at < 0 ? url : url.slice(0, at)).split('/')
+  const pattern = route.prefix.split('/')
+  if (segments.length < pattern.length) return undefined
   const params: Record<string, string> = {}
-  for (const [index, part] of wanted.entries()) {
-    const value = given[index] ?? ''
+  for (const [index, part] of pattern.entries()) {
+    const value = segments[index] ?? ''
     const name = /^\{(\w+)\}$/.exec(part)?.[1]
     if (name === undefined ? part !== value : value === '') return undefined
-    if (name !== undefined) params[name] = decoded(value)
+    if (name !== undefined) params[name] = decodeComponent(value)
   }
   if (Object.values(params).some((value) => /[/\\]|^\.{1,2}$/.test(value))) {
     throw new Problem('not_found', 'Not Found')
   }
-  const path = `/${given.slice(wanted.length).join('/')}`
-  if (decoded(path).split(/[/\\]/).includes('..')) throw badAddress()
-  const prefix = given.slice(0, wanted.length).join('/')
-  return { relay, params, prefix, path, query: at < 0 ? '' : url.slice(at) }
+  const path = `/${segments.slice(pattern.length).join('/')}`
+  if (decodeComponent(path).split(/[/\\]/).includes('..')) throw invalidAddress()
+  const prefix = segments.slice(0, pattern.length).join('/')
+  return { route, params, prefix, path, query: at < 0 ? '' : url.slice(at) }
 }
 
-function decoded(text: string): string {
+function decodeComponent(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw badAddress()
+    throw invalidAddress()
   }
 }
 
-function badAddress(): Problem {
+function invalidAddress(): Problem {
   return new Problem('bad_request', 'The address is not valid')
 }
 
@@ -88,38 +88,38 @@ interface TargetAddress {
 }
 
 /** What is sent on. */
-export interface Onward {
+export interface ForwardedRequest {
   readonly target: TargetAddress
   readonly path: string
   readonly headers: IncomingHttpHeaders
 }
 
 /** Asks the relay, and makes of a request what the target gets. `base` is what stood before the prefix. */
-export async function onward(
+export async function buildForwardedRequest(
   raw: IncomingMessage,
-  passage: Passage,
+  match: ProxyMatch,
   { base, isUpgrade }: { readonly base: string; readonly isUpgrade: boolean },
-): Promise<Onward> {
-  const { relay, params, prefix, path, query } = passage
-  const header = (name: string) => headerOf(raw, name)
+): Promise<ForwardedRequest> {
+  const { route, params, prefix, path, query } = match
+  const header = (name: string) => getHeader(raw, name)
   const request = { params, header, isUpgrade, method: raw.method ?? '', path }
-  const { url, headers: instead = {} } = await relay.target(request)
+  const { url, headers: overrides = {} } = await route.target(request)
   const address = new URL(url)
-  const target = targetOf(address)
+  const target = parseTarget(address)
   const headers: IncomingHttpHeaders = {
-    ...endToEnd(raw.headers),
-    ...forwarded(raw, base + prefix),
+    ...endToEndHeaders(raw.headers),
+    ...forwardedHeaders(raw, base + prefix),
     ...(isUpgrade ? { connection: 'Upgrade', upgrade: 'websocket' } : {}),
     host: target.socketPath === undefined ? address.host : 'localhost',
   }
-  for (const [name, value] of Object.entries(instead)) headers[name.toLowerCase()] = value
+  for (const [name, value] of Object.entries(overrides)) headers[name.toLowerCase()] = value
   for (const [name, value] of Object.entries(headers)) if (value === undefined) delete headers[name]
   return { target, path: address.pathname.replace(/\/+$/, '') + path + query, headers }
 }
 
-function targetOf(url: URL): TargetAddress {
+function parseTarget(url: URL): TargetAddress {
   if (url.protocol === 'http+unix:')
-    return { protocol: 'http:', host: 'localhost', port: 80, socketPath: socketPathOf(url) }
+    return { protocol: 'http:', host: 'localhost', port: 80, socketPath: unixSocketPath(url) }
   const { protocol, hostname } = url
   if (!/^https?:$/.test(protocol))
     throw new Error('The target of a relay is not one of http, https or http+unix')
@@ -127,7 +127,7 @@ function targetOf(url: URL): TargetAddress {
 }
 
 /** Where the request came from. What a proxy in front of this server said is kept, so nothing may be decided by it. */
-function forwarded({ headers, socket }: IncomingMessage, prefix: string): IncomingHttpHeaders {
+function forwardedHeaders({ headers, socket }: IncomingMessage, prefix: string): IncomingHttpHeaders {
   const one = (name: string) => String(headers[name] ?? '')
   return {
     'x-forwarded-for': [one('x-forwarded-for'), socket.remoteAddress].filter(Boolean).join(', ') || undefined,
@@ -138,7 +138,7 @@ function forwarded({ headers, socket }: IncomingMessage, prefix: string): Incomi
 }
 
 /** Headers that are about one connection (RFC 9110 section 7.6.1); the framing of the body is kept, as it is sent on in the same way. */
-const hopByHop = [
+const hopByHopHeaders = [
   'connection',
   'keep-alive',
   'proxy-connection',
@@ -147,23 +147,23 @@ const hopByHop = [
   'trailer',
   'upgrade',
 ]
-const kept = ['host', 'content-length', 'transfer-encoding']
+const neverHopByHop = ['host', 'content-length', 'transfer-encoding']
 
 /** Whether a header is about one connection, and of no concern to the other end. */
 export function isHopByHop(name: string, connection: string | undefined): boolean {
   const lower = name.toLowerCase()
-  if (kept.includes(lower)) return false
-  return hopByHop.includes(lower) || named(connection).includes(lower)
+  if (neverHopByHop.includes(lower)) return false
+  return hopByHopHeaders.includes(lower) || connectionHeaderNames(connection).includes(lower)
 }
 
-function named(connection = ''): string[] {
+function connectionHeaderNames(connection = ''): string[] {
   return connection.split(',').map((name) => name.trim().toLowerCase())
 }
 
 /** `expect` is left out too: it has been answered, and the client is sending. */
-function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  const passed = Object.entries(headers).filter(
+function endToEndHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const forwardable = Object.entries(headers).filter(
     ([name]) => name !== 'expect' && !isHopByHop(name, headers.connection),
   )
-  return Object.fromEntries(passed)
+  return Object.fromEntries(forwardable)
 }

@@ -9,12 +9,12 @@ import { Problem, type Route, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
-import { type AppOptions, app } from '../app.ts'
+import { type AppOptions, createApp } from '../app.ts'
 import type { Handlers, SocketRoute } from '../core/handler.ts'
 import { listen } from '../listen.ts'
-import { frame } from '../sockets/frame.ts'
-import { Trial } from '../testing/test-server.ts'
-import type { Relay, RelayRequest } from './reverse-proxy.ts'
+import { createFrame } from '../sockets/frame.ts'
+import { TestServer } from '../testing/test-server.ts'
+import type { ProxyRoute, ProxyRequest } from './reverse-proxy.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 const routes = {
@@ -34,7 +34,7 @@ const routes = {
   headers: { ...plain, method: 'GET', path: '/api/headers' },
 } as const satisfies Record<string, Route>
 
-const seen = [
+const echoedHeaders = [
   'host',
   'cookie',
   'x-session-api-key',
@@ -50,9 +50,9 @@ const seen = [
 ]
 
 /** What the target of these tests is told and does besides answering. */
-class Far {
-  readonly made: number[] = []
-  readonly ended: boolean[] = []
+class Upstream {
+  readonly sentPieces: number[] = []
+  readonly endedStreams: boolean[] = []
 
   handlers(): Handlers<typeof routes> {
     return {
@@ -69,7 +69,7 @@ class Far {
       flood: ({ signal }) => ({ contentType: 'application/octet-stream', chunks: this.#flood(signal) }),
       cookie: () => ({ json: null, headers: { 'set-cookie': 'a=1; Path=/', etag: '"e"' } }),
       headers: ({ header }) => ({
-        json: Object.fromEntries(seen.map((name) => [name, header(name) ?? null])),
+        json: Object.fromEntries(echoedHeaders.map((name) => [name, header(name) ?? null])),
       }),
     }
   }
@@ -81,18 +81,18 @@ class Far {
         await new Promise((resolve) => setTimeout(resolve, 20))
       }
     } finally {
-      this.ended.push(signal.aborted)
+      this.endedStreams.push(signal.aborted)
     }
   }
 
   async *#flood(signal: AbortSignal): AsyncGenerator<Buffer> {
     try {
       for (let n = 0; n < 200; n++) {
-        this.made.push(n)
+        this.sentPieces.push(n)
         yield Buffer.alloc(1 << 20, n)
       }
     } finally {
-      this.ended.push(signal.aborted)
+      this.endedStreams.push(signal.aborted)
     }
   }
 }
@@ -103,44 +103,44 @@ const echo: SocketRoute = {
   async serve(socket) {
     socket.onMessage(async (text) => {
       if (text === 'close me') socket.close(4321, 'as you wish')
-      else await socket.send([frame(Buffer.from(text))])
+      else await socket.send([createFrame(Buffer.from(text))])
     })
     if (!socket.signal.aborted) await once(socket.signal, 'abort')
   },
 }
 
-interface Bed extends AsyncDisposable {
-  readonly near: Trial
-  readonly target: Trial
-  readonly far: Far
-  readonly asked: RelayRequest[]
+interface ProxyFixture extends AsyncDisposable {
+  readonly proxy: TestServer
+  readonly target: TestServer
+  readonly upstream: Upstream
+  readonly requests: ProxyRequest[]
 }
 
 const prefix = '/sandboxes/{sandbox_id}/{name}'
 
-async function bed(near: Partial<AppOptions> = {}, target: Partial<AppOptions> = {}): Promise<Bed> {
-  const far = new Far()
-  const behind = await Trial.of(routes, far.handlers(), { sockets: [echo], ...target })
-  const asked: RelayRequest[] = []
-  const front = await Trial.of({}, {}, { relays: [to(behind.listening.url, asked)], ...near })
+async function createProxyFixture(near: Partial<AppOptions> = {}, target: Partial<AppOptions> = {}): Promise<ProxyFixture> {
+  const upstream = new Upstream()
+  const behind = await TestServer.start(routes, upstream.handlers(), { sockets: [echo], ...target })
+  const requests: ProxyRequest[] = []
+  const proxy = await TestServer.start({}, {}, { proxyRoutes: [proxyTo(behind.listening.url, requests)], ...near })
   return {
-    near: front,
+    proxy: proxy,
     target: behind,
-    far,
-    asked,
+    upstream,
+    requests,
     async [Symbol.asyncDispose]() {
-      await front.listening.close()
+      await proxy.listening.close()
       await behind.listening.close()
     },
   }
 }
 
 /** A relay to one address; a sandbox named `none` is not there. */
-function to(url: string, asked: RelayRequest[] = [], headers?: Record<string, string | undefined>): Relay {
+function proxyTo(url: string, requests: ProxyRequest[] = [], headers?: Record<string, string | undefined>): ProxyRoute {
   return {
     prefix,
     async target(request) {
-      asked.push(request)
+      requests.push(request)
       await new Promise(setImmediate)
       if (request.params.sandbox_id === 'none') throw new Problem('not_found', 'There is no such sandbox')
       return headers === undefined ? { url } : { url, headers }
@@ -149,7 +149,7 @@ function to(url: string, asked: RelayRequest[] = [], headers?: Record<string, st
 }
 
 /** A server of bytes in front of which there is a relay. */
-async function behind(serve: (socket: NetSocket) => void, options: Partial<AppOptions> = {}) {
+async function proxyToBytes(serve: (socket: NetSocket) => void, options: Partial<AppOptions> = {}) {
   const open = new Set<NetSocket>()
   const server = createServer((socket) => {
     open.add(socket.on('error', () => {}).on('close', () => open.delete(socket)))
@@ -158,7 +158,7 @@ async function behind(serve: (socket: NetSocket) => void, options: Partial<AppOp
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
-  const near = await Trial.of({}, {}, { relays: [to(`http://127.0.0.1:${port}`)], ...options })
+  const near = await TestServer.start({}, {}, { proxyRoutes: [proxyTo(`http://127.0.0.1:${port}`)], ...options })
   return {
     near,
     open,
@@ -173,22 +173,22 @@ async function behind(serve: (socket: NetSocket) => void, options: Partial<AppOp
 const at = '/sandboxes/s%201/AGENT_SERVER'
 
 test('every method goes to the target without the prefix, with its query and body', async () => {
-  await using both = await bed()
-  const { near, asked } = both
-  const got = await near.call(`${at}/api/items/a%2Fb?q=1%262&x=?y`)
+  await using both = await createProxyFixture()
+  const { proxy, requests } = both
+  const got = await proxy.call(`${at}/api/items/a%2Fb?q=1%262&x=?y`)
   expect([got.status, JSON.parse(got.text)]).toEqual([200, { id: 'a/b', q: '1&2' }])
-  expect(asked[0]).toMatchObject({
+  expect(requests[0]).toMatchObject({
     params: { sandbox_id: 's 1', name: 'AGENT_SERVER' },
     method: 'GET',
     path: '/api/items/a%2Fb',
     isUpgrade: false,
   })
-  expect(await near.json(`${at}/api/echo`, { a: 'é' })).toMatchObject({ status: 201, text: '{"a":"é"}' })
-  expect((await near.call(`${at}/api/echo`, { method: 'PUT' })).status).toBe(405)
-  const head = await near.call(`${at}/api/items/x`, { method: 'HEAD' })
+  expect(await proxy.json(`${at}/api/echo`, { a: 'é' })).toMatchObject({ status: 201, text: '{"a":"é"}' })
+  expect((await proxy.call(`${at}/api/echo`, { method: 'PUT' })).status).toBe(405)
+  const head = await proxy.call(`${at}/api/items/x`, { method: 'HEAD' })
   expect([head.status, head.text, head.headers['content-length']]).toEqual([200, '', '10'])
-  expect((await near.call(`${at}/api/nothing`)).text).toBe('{"detail":"Not Found"}')
-  expect((await near.call(`${at}/openapi.json`)).text).toBe('{"openapi":"3.1.0"}')
+  expect((await proxy.call(`${at}/api/nothing`)).text).toBe('{"detail":"Not Found"}')
+  expect((await proxy.call(`${at}/openapi.json`)).text).toBe('{"openapi":"3.1.0"}')
 })
 
 test.for([
@@ -197,28 +197,28 @@ test.for([
 ] as const)(
   'the body of a DELETE, %s, arrives as the body of this DELETE and nothing else',
   async ([, isChunked]) => {
-    await using both = await bed()
+    await using both = await createProxyFixture()
     const body = Buffer.from('{"hidden":"POST /api/echo HTTP/1.1"}')
     const framing = isChunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': body.length }
     const headers = { 'content-type': 'application/json', ...framing }
-    const answer = await both.near.call(`${at}/api/echo`, { method: 'DELETE', headers, body })
+    const answer = await both.proxy.call(`${at}/api/echo`, { method: 'DELETE', headers, body })
     expect(JSON.parse(answer.text)).toEqual({ dropped: JSON.parse(String(body)) })
-    expect((await both.near.call(`${at}/api/echo`, { method: 'DELETE' })).text).toBe('{"dropped":null}')
-    expect(both.target.lines.map(({ members }) => members?.method)).toEqual(['DELETE', 'DELETE'])
+    expect((await both.proxy.call(`${at}/api/echo`, { method: 'DELETE' })).text).toBe('{"dropped":null}')
+    expect(both.target.logEntries.map(({ members }) => members?.method)).toEqual(['DELETE', 'DELETE'])
   },
 )
 
 test('a connection to the relay serves one request after another', async () => {
-  await using both = await bed()
+  await using both = await createProxyFixture()
   const ask = (path: string, more = '') => `GET ${at}${path} HTTP/1.1\r\nHost: localhost\r\n${more}\r\n`
-  const text = await both.near.raw(
+  const text = await both.proxy.raw(
     ask('/api/items/1') + ask('/api/nothing') + ask('/api/items/2', 'Connection: close\r\n'),
   )
   expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200'])
 })
 
 test('the target learns where a request came from; headers of the connection stay behind', async () => {
-  await using both = await bed()
+  await using both = await createProxyFixture()
   const headers = {
     host: 'localhost:99',
     connection: 'x-hop, keep-alive, content-length, host, x-forwarded-for',
@@ -228,7 +228,7 @@ test('the target learns where a request came from; headers of the connection sta
     'x-own': 'v',
     'x-forwarded-for': '10.0.0.1',
   }
-  const { text } = await both.near.call(`${at}/api/headers`, { headers })
+  const { text } = await both.proxy.call(`${at}/api/headers`, { headers })
   expect(JSON.parse(text)).toMatchObject({
     host: `127.0.0.1:${both.target.port}`,
     cookie: 'a=1; b=2',
@@ -243,71 +243,71 @@ test('the target learns where a request came from; headers of the connection sta
 })
 
 test('a request that names a protocol without asking for it is an ordinary one', async () => {
-  await using both = await bed()
+  await using both = await createProxyFixture()
   const headers = { connection: 'close', upgrade: 'websocket' }
-  expect((await both.near.call(`${at}/api/items/1`, { headers })).text).toBe('{"id":"1"}')
-  expect(both.asked[0]).toMatchObject({ isUpgrade: false })
+  expect((await both.proxy.call(`${at}/api/items/1`, { headers })).text).toBe('{"id":"1"}')
+  expect(both.requests[0]).toMatchObject({ isUpgrade: false })
 })
 
 test('headers of the relay go in place of those of the client', async () => {
-  await using target = await Trial.of(routes, new Far().handlers())
-  const relay = to(target.listening.url, [], { 'X-Session-API-Key': 'own', cookie: undefined })
-  await using near = await Trial.of({}, {}, { relays: [relay] })
+  await using target = await TestServer.start(routes, new Upstream().handlers())
+  const relay = proxyTo(target.listening.url, [], { 'X-Session-API-Key': 'own', cookie: undefined })
+  await using near = await TestServer.start({}, {}, { proxyRoutes: [relay] })
   const headers = { 'x-session-api-key': 'given', cookie: 'a=1', connection: 'x-session-api-key' }
   const { text } = await near.call(`${at}/api/headers`, { headers })
   expect(JSON.parse(text)).toMatchObject({ 'x-session-api-key': 'own', cookie: null })
 })
 
 test('answers come through with their own headers, once', async () => {
-  await using both = await bed()
+  await using both = await createProxyFixture()
   const origin = 'http://localhost:3000'
-  const { headers } = await both.near.call(`${at}/api/cookie`, { headers: { origin } })
+  const { headers } = await both.proxy.call(`${at}/api/cookie`, { headers: { origin } })
   expect(headers['set-cookie']).toEqual(['a=1; Path=/'])
   expect(headers).toMatchObject({ etag: '"e"', vary: 'Origin', 'access-control-allow-origin': origin })
 })
 
 test('a preflight is answered by the target, and by the relay when there is no target', async () => {
   const target = { keys: [new Secret('k1')] }
-  await using both = await bed({}, target)
+  await using both = await createProxyFixture({}, target)
   const headers = { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' }
-  const answer = await both.near.call(`${at}/api/echo`, { method: 'OPTIONS', headers })
+  const answer = await both.proxy.call(`${at}/api/echo`, { method: 'OPTIONS', headers })
   expect([answer.status, answer.headers.allow]).toEqual([204, 'POST, DELETE, OPTIONS'])
   expect(answer.headers['access-control-allow-origin']).toBe('http://localhost:3000')
-  const none = await both.near.call('/sandboxes/none/x/api/echo', { method: 'OPTIONS', headers })
+  const none = await both.proxy.call('/sandboxes/none/x/api/echo', { method: 'OPTIONS', headers })
   expect([none.status, none.headers['access-control-allow-methods']]).toEqual([
     204,
     'GET, POST, PUT, PATCH, DELETE',
   ])
-  expect((await both.near.call('/sandboxes/none/x', { method: 'OPTIONS' })).status).toBe(404)
+  expect((await both.proxy.call('/sandboxes/none/x', { method: 'OPTIONS' })).status).toBe(404)
 })
 
 test.each(['text/plain', 'application/json'])('OPTIONS with a body of %s goes through', async (type) => {
-  await using both = await bed()
+  await using both = await createProxyFixture()
   const call = {
     method: 'OPTIONS',
     headers: { 'content-type': type, 'content-length': 3 },
     body: '[[[',
   }
-  expect((await both.near.call(`${at}/api/echo`, call)).status).toBe(204)
+  expect((await both.proxy.call(`${at}/api/echo`, call)).status).toBe(204)
 })
 
 test('a relay asks for no key of its own, but for a host and a page of its own', async () => {
-  await using both = await bed(
+  await using both = await createProxyFixture(
     { keys: [new Secret('near')], allowedHosts: ['box.example'] },
     { keys: [new Secret('far')] },
   )
-  const call = (headers: Record<string, string>) => both.near.call(`${at}/api/items/1`, { headers })
+  const call = (headers: Record<string, string>) => both.proxy.call(`${at}/api/items/1`, { headers })
   expect((await call({ 'x-session-api-key': 'far' })).status).toBe(200)
   expect((await call({ 'x-session-api-key': 'near' })).status).toBe(401)
   expect((await call({ 'x-session-api-key': 'far', host: 'evil.example' })).status).toBe(403)
   const post = { method: 'POST', headers: { origin: 'https://evil.example', 'x-session-api-key': 'far' } }
-  expect((await both.near.call(`${at}/api/echo`, post)).status).toBe(403)
-  expect(both.asked).toHaveLength(2)
+  expect((await both.proxy.call(`${at}/api/echo`, post)).status).toBe(403)
+  expect(both.requests).toHaveLength(2)
 })
 
 test('a relay that refuses answers with its Problem', async () => {
-  await using both = await bed()
-  const answer = await both.near.call('/sandboxes/none/x/api/items/1', {
+  await using both = await createProxyFixture()
+  const answer = await both.proxy.call('/sandboxes/none/x/api/items/1', {
     headers: { origin: 'http://localhost' },
   })
   expect([answer.status, answer.text]).toEqual([404, '{"detail":"There is no such sandbox"}'])
@@ -315,62 +315,62 @@ test('a relay that refuses answers with its Problem', async () => {
 })
 
 test('a relay that throws is our own mistake: 500 and a log line', async () => {
-  const relay: Relay = { prefix, target: async () => ({ url: 'ftp://nobody' }) }
-  await using near = await Trial.of({}, {}, { relays: [relay] })
+  const relay: ProxyRoute = { prefix, target: async () => ({ url: 'ftp://nobody' }) }
+  await using near = await TestServer.start({}, {}, { proxyRoutes: [relay] })
   expect((await near.call(`${at}/x`)).status).toBe(500)
-  expect(near.lines.filter(({ level }) => level === 'error')).toHaveLength(1)
+  expect(near.logEntries.filter(({ level }) => level === 'error')).toHaveLength(1)
 })
 
 test('an upload of 50 MB arrives whole, and a download of 200 MB', async () => {
-  await using both = await bed()
+  await using both = await createProxyFixture()
   const file = randomBytes(50_000_000)
   const form = new FormData()
   form.set('file', new Blob([file]), 'big.bin')
-  const answer = await fetch(`${both.near.listening.url}${at}/api/upload`, { method: 'POST', body: form })
+  const answer = await fetch(`${both.proxy.listening.url}${at}/api/upload`, { method: 'POST', body: form })
   expect(await answer.json()).toEqual({
     filename: 'big.bin',
     hash: createHash('sha256').update(file).digest('hex'),
   })
-  const download = await fetch(`${both.near.listening.url}${at}/api/flood`)
+  const download = await fetch(`${both.proxy.listening.url}${at}/api/flood`)
   let sizeBytes = 0
   for await (const chunk of download.body ?? []) sizeBytes += chunk.length
   expect(sizeBytes).toBe(200 << 20)
 })
 
 test('a slow reader holds the target up', async () => {
-  await using both = await bed()
-  const answer = await get(both.near, `${at}/api/flood`)
-  await settled(() => both.far.made.length)
-  expect(both.far.made.length).toBeLessThan(100)
+  await using both = await createProxyFixture()
+  const answer = await get(both.proxy, `${at}/api/flood`)
+  await settled(() => both.upstream.sentPieces.length)
+  expect(both.upstream.sentPieces.length).toBeLessThan(100)
   let sizeBytes = 0
   for await (const chunk of answer) sizeBytes += chunk.length
   expect(sizeBytes).toBe(200 << 20)
 })
 
 test('a reader that stands still is cut off, and with it the target', async () => {
-  await using both = await bed({ stallMs: 100 })
-  const answer = await get(both.near, `${at}/api/flood`)
-  await until(() => both.far.ended.length === 1)
-  expect(both.far.ended).toEqual([true])
+  await using both = await createProxyFixture({ stallMs: 100 })
+  const answer = await get(both.proxy, `${at}/api/flood`)
+  await until(() => both.upstream.endedStreams.length === 1)
+  expect(both.upstream.endedStreams).toEqual([true])
   answer.on('error', () => {}).destroy()
 })
 
 test('events come one by one, and the target hears of a client that leaves', async () => {
-  await using both = await bed()
-  const answer = await get(both.near, `${at}/api/sent`)
+  await using both = await createProxyFixture()
+  const answer = await get(both.proxy, `${at}/api/sent`)
   expect(answer.headers['content-type']).toBe('text/event-stream')
   let text = ''
   for await (const chunk of answer) {
     text += chunk
     if (text.includes('id: 3')) break
   }
-  await until(() => both.far.ended.length === 1)
-  expect(both.far.ended).toEqual([true])
-  expect(both.near.lines.filter(({ level }) => level === 'error')).toEqual([])
+  await until(() => both.upstream.endedStreams.length === 1)
+  expect(both.upstream.endedStreams).toEqual([true])
+  expect(both.proxy.logEntries.filter(({ level }) => level === 'error')).toEqual([])
 })
 
 test('a client that leaves while the target is silent ends the request there', async () => {
-  await using both = await behind((socket) => void socket.resume())
+  await using both = await proxyToBytes((socket) => void socket.resume())
   const outgoing = request({ port: both.near.port, host: '127.0.0.1', path: `${at}/x`, agent: false }).end()
   outgoing.on('error', () => {})
   await until(() => both.open.size === 1)
@@ -379,7 +379,7 @@ test('a client that leaves while the target is silent ends the request there', a
 })
 
 test('a stop cuts event streams, and lets other answers finish', async () => {
-  await using both = await behind((socket) => {
+  await using both = await proxyToBytes((socket) => {
     socket.once('data', (head) => {
       if (String(head).includes('/sent'))
         socket.write('HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n')
@@ -395,7 +395,7 @@ test('a stop cuts event streams, and lets other answers finish', async () => {
   expect((await cut)[0]).toMatchObject({ code: 'ECONNRESET' })
 })
 
-const misbehaviours: [string, (socket: NetSocket) => void][] = [
+const brokenUpstreams: [string, (socket: NetSocket) => void][] = [
   ['closes at once', (socket) => socket.destroy()],
   ['closes after the request', (socket) => void socket.once('data', () => socket.end())],
   ['resets', (socket) => void socket.once('data', () => socket.resetAndDestroy())],
@@ -429,10 +429,10 @@ const misbehaviours: [string, (socket: NetSocket) => void][] = [
   ],
 ]
 
-test.for(misbehaviours)(
+test.for(brokenUpstreams)(
   'a target that %s is a 502, for a short request and in the middle of a long one',
   async ([, serve]) => {
-    await using both = await behind(serve, { lingerMs: 500 })
+    await using both = await proxyToBytes(serve, { lingerMs: 500 })
     const short = await both.near.call(`${at}/x`)
     expect([short.status, short.text]).toEqual([
       502,
@@ -442,14 +442,14 @@ test.for(misbehaviours)(
     ])
     const body = Buffer.alloc(3_000_000, 0x61)
     expect((await both.near.call(`${at}/x`, { method: 'POST', body })).status).toBe(502)
-    expect(both.near.lines.filter(({ level }) => level === 'error')).toEqual([])
+    expect(both.near.logEntries.filter(({ level }) => level === 'error')).toEqual([])
   },
 )
 
 test('a target that is not there is a 502', async () => {
-  const gone = await Trial.of({}, {})
+  const gone = await TestServer.start({}, {})
   await gone.listening.close()
-  await using near = await Trial.of({}, {}, { relays: [to(gone.listening.url)] })
+  await using near = await TestServer.start({}, {}, { proxyRoutes: [proxyTo(gone.listening.url)] })
   expect((await near.call(`${at}/x`)).status).toBe(502)
   expect((await refusal(near, `${at}/sockets/1`)).status).toBe(502)
   const headers = { origin: 'http://localhost', 'access-control-request-method': 'GET' }
@@ -461,14 +461,14 @@ test.for([
   ['sends chunks', 'Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n'],
   ['sends half a chunk', 'Transfer-Encoding: chunked\r\n\r\n9\r\nhalf'],
 ])('a target that %s and dies in the middle cuts the client', async ([, answer]) => {
-  await using both = await behind(
+  await using both = await proxyToBytes(
     (socket) => void socket.once('data', () => socket.end(`HTTP/1.1 200 OK\r\n${answer}`)),
   )
   await expect(both.near.call(`${at}/x`)).rejects.toMatchObject({ code: 'ECONNRESET' })
 })
 
 test('an answer that comes before the request has been sent reaches the client', async () => {
-  await using both = await behind(
+  await using both = await proxyToBytes(
     (socket) => {
       socket.once('data', () => socket.write('HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\n\r\nno'))
       socket.on('data', () => {})
@@ -481,7 +481,7 @@ test('an answer that comes before the request has been sent reaches the client',
 })
 
 test('bytes of an answer pass as they are: repeated headers, words of the status, old framings', async () => {
-  await using both = await behind((socket) => {
+  await using both = await proxyToBytes((socket) => {
     socket.once('data', () =>
       socket.end(
         'HTTP/1.0 299 Any Words\r\nX-A: 1\r\nX-A: 2\r\nKeep-Alive: 5\r\nX-Odd: \xe9\r\n\r\nto the end',
@@ -495,7 +495,7 @@ test('bytes of an answer pass as they are: repeated headers, words of the status
   expect(text).toContain('to the end')
 })
 
-const tricks = [
+const traversalPaths = [
   '/sandboxes/a/b/../../api/x',
   '/sandboxes/a/b/%2e%2e/x',
   '/sandboxes/a/b/.%2E/x',
@@ -515,16 +515,16 @@ const tricks = [
   'http://evil.example/sandboxes/a/b/../x',
 ]
 
-test.for(tricks)('the address %s leads nowhere', async (address) => {
-  await using both = await bed()
-  const text = await both.near.raw(`GET ${address} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)
+test.for(traversalPaths)('the address %s leads nowhere', async (address) => {
+  await using both = await createProxyFixture()
+  const text = await both.proxy.raw(`GET ${address} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)
   expect(text).toMatch(/^HTTP\/1.1 (400|404) /)
   const upgrade =
     'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n'
-  const socket = await both.near.raw(`GET ${address} HTTP/1.1\r\nHost: localhost\r\n${upgrade}\r\n`)
+  const socket = await both.proxy.raw(`GET ${address} HTTP/1.1\r\nHost: localhost\r\n${upgrade}\r\n`)
   expect(socket).toMatch(/^HTTP\/1.1 (400|404) /)
-  expect(both.target.lines).toEqual([])
-  expect(both.asked).toEqual([])
+  expect(both.target.logEntries).toEqual([])
+  expect(both.requests).toEqual([])
 })
 
 test.for([
@@ -535,7 +535,7 @@ test.for([
   '/sandboxes/a/b?@evil.example/',
 ])('the address %s goes to the target as it is', async (address) => {
   const heads: string[] = []
-  await using both = await behind((socket) => {
+  await using both = await proxyToBytes((socket) => {
     socket.once('data', (head) => {
       heads.push(String(head).split('\r\n', 1)[0] ?? '')
       socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
@@ -547,16 +547,16 @@ test.for([
 })
 
 test('a path in the address of the target is kept', async () => {
-  await using target = await Trial.of(routes, new Far().handlers())
-  await using near = await Trial.of({}, {}, { relays: [to(`${target.listening.url}/api/`)] })
+  await using target = await TestServer.start(routes, new Upstream().handlers())
+  await using near = await TestServer.start({}, {}, { proxyRoutes: [proxyTo(`${target.listening.url}/api/`)] })
   expect((await near.call(`${at}/items/1?q=2`)).text).toBe('{"id":"1","q":"2"}')
 })
 
 test('a target may listen on a Unix socket', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'relay-'))
-  const web = app(routes, new Far().handlers(), { openapi: {}, log: () => {}, sockets: [echo] })
+  const web = createApp(routes, new Upstream().handlers(), { openapi: {}, log: () => {}, sockets: [echo] })
   const target = await listen(web, { socketPath: join(directory, 'x.sock'), stopMs: 100 })
-  await using near = await Trial.of({}, {}, { relays: [to(target.url)] })
+  await using near = await TestServer.start({}, {}, { proxyRoutes: [proxyTo(target.url)] })
   expect((await near.call(`${at}/api/items/1`)).text).toBe('{"id":"1"}')
   expect(JSON.parse((await near.call(`${at}/api/headers`)).text)).toMatchObject({ host: 'localhost' })
   const ws = socketTo(near)
@@ -570,12 +570,12 @@ test('a target may listen on a Unix socket', async () => {
 })
 
 test('a WebSocket carries messages of 1 MB both ways, many at once', async () => {
-  await using both = await bed()
-  const ws = socketTo(both.near)
+  await using both = await createProxyFixture()
+  const ws = socketTo(both.proxy)
   const got: string[] = []
   ws.on('message', (data) => got.push(String(data)))
   await once(ws, 'open')
-  expect(both.asked[0]).toMatchObject({ isUpgrade: true, path: '/sockets/1' })
+  expect(both.requests[0]).toMatchObject({ isUpgrade: true, path: '/sockets/1' })
   const sent = Array.from({ length: 10 }, (_, n) => String(n).repeat(1_000_000))
   for (const text of sent) ws.send(text)
   await until(() => got.length === sent.length)
@@ -583,8 +583,8 @@ test('a WebSocket carries messages of 1 MB both ways, many at once', async () =>
 })
 
 test('close codes and pings pass through a relayed WebSocket', async () => {
-  await using both = await bed()
-  const ws = socketTo(both.near)
+  await using both = await createProxyFixture()
+  const ws = socketTo(both.proxy)
   await once(ws, 'open')
   ws.ping('any')
   expect(String((await once(ws, 'pong'))[0])).toBe('any')
@@ -594,12 +594,12 @@ test('close codes and pings pass through a relayed WebSocket', async () => {
 })
 
 test("the key of a WebSocket is the target's matter", async () => {
-  await using both = await bed({ keys: [new Secret('near')] }, { keys: [new Secret('far')] })
-  expect(await refusal(both.near, `${at}/sockets/1?session_api_key=near`)).toMatchObject({
+  await using both = await createProxyFixture({ keys: [new Secret('near')] }, { keys: [new Secret('far')] })
+  expect(await refusal(both.proxy, `${at}/sockets/1?session_api_key=near`)).toMatchObject({
     status: 403,
     text: '{"detail":"Forbidden"}',
   })
-  const ws = socketTo(both.near, `${at}/sockets/1?session_api_key=far`)
+  const ws = socketTo(both.proxy, `${at}/sockets/1?session_api_key=far`)
   await once(ws, 'open')
   ws.terminate()
 })
@@ -616,21 +616,21 @@ test.for([
     'Pages of this origin may not call this server',
   ],
 ] as const)('a WebSocket at %s with %o is refused with %i', async ([path, headers, status, detail]) => {
-  await using both = await bed()
-  expect(await refusal(both.near, path, headers)).toMatchObject({ status, text: JSON.stringify({ detail }) })
+  await using both = await createProxyFixture()
+  expect(await refusal(both.proxy, path, headers)).toMatchObject({ status, text: JSON.stringify({ detail }) })
 })
 
-test.for(misbehaviours.filter(([name]) => name !== 'changes the protocol unasked'))(
+test.for(brokenUpstreams.filter(([name]) => name !== 'changes the protocol unasked'))(
   'a WebSocket to a target that %s is refused with 502',
   async ([, serve]) => {
-    await using both = await behind(serve)
+    await using both = await proxyToBytes(serve)
     expect((await refusal(both.near, `${at}/x`)).status).toBe(502)
-    expect(both.near.lines.filter(({ level }) => level === 'error')).toEqual([])
+    expect(both.near.logEntries.filter(({ level }) => level === 'error')).toEqual([])
   },
 )
 
 test('a target that breaks off in the middle of its refusal of a WebSocket is a 502', async () => {
-  await using both = await behind(
+  await using both = await proxyToBytes(
     (socket) =>
       void socket.once('data', () => socket.end('HTTP/1.1 403 No\r\nContent-Length: 9\r\n\r\nhalf')),
   )
@@ -640,19 +640,19 @@ test('a target that breaks off in the middle of its refusal of a WebSocket is a 
 test.for(['Content-Length: 5\r\n', 'Transfer-Encoding: chunked\r\n'])(
   'an upgrade with a body (%j) is refused',
   async (more) => {
-    await using both = await bed()
+    await using both = await createProxyFixture()
     const head =
       'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n'
-    const text = await both.near.raw(
+    const text = await both.proxy.raw(
       `GET ${at}/sockets/1 HTTP/1.1\r\nHost: localhost\r\n${head}${more}\r\nhello`,
     )
     expect(text).toMatch(/^HTTP\/1.1 400 /)
-    expect(both.target.lines).toEqual([])
+    expect(both.target.logEntries).toEqual([])
   },
 )
 
 test('a peer that vanishes on one side of a relayed WebSocket ends the other', async () => {
-  await using both = await behind(
+  await using both = await proxyToBytes(
     (socket) => {
       socket.once('data', () =>
         socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n'),
@@ -660,11 +660,11 @@ test('a peer that vanishes on one side of a relayed WebSocket ends the other', a
     },
     { closeMs: 50 },
   )
-  const first = await joined(both.near)
+  const first = await openUpgrade(both.near)
   await until(() => both.open.size === 1)
   first.destroy()
   await until(() => both.open.size === 0)
-  const second = await joined(both.near)
+  const second = await openUpgrade(both.near)
   for (const socket of both.open) socket.resetAndDestroy()
   await once(second.resume(), 'close')
 })
@@ -672,12 +672,12 @@ test('a peer that vanishes on one side of a relayed WebSocket ends the other', a
 test('a client that takes nothing does not outlast its target for long', async () => {
   const connections = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
   const head = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n'
-  await using both = await behind(
+  await using both = await proxyToBytes(
     (socket) => void socket.once('data', () => socket.write(head + 'x'.repeat(20_000_000))),
     { closeMs: 50 },
   )
   const before = connections()
-  const client = await joined(both.near)
+  const client = await openUpgrade(both.near)
   await settled(() => [...both.open].reduce((sum, { writableLength }) => sum + writableLength, 0))
   for (const socket of both.open) socket.resetAndDestroy()
   await until(() => connections() <= before + 1)
@@ -685,7 +685,7 @@ test('a client that takes nothing does not outlast its target for long', async (
 })
 
 test('a client that leaves before the target has answered its upgrade ends the request there', async () => {
-  await using both = await behind((socket) => void socket.resume())
+  await using both = await proxyToBytes((socket) => void socket.resume())
   const ws = socketTo(both.near, `${at}/x`)
   await until(() => both.open.size === 1)
   ws.terminate()
@@ -693,12 +693,12 @@ test('a client that leaves before the target has answered its upgrade ends the r
 })
 
 test('a stop ends relayed WebSockets, also with a peer that does not read', async () => {
-  const both = await bed()
-  const ws = socketTo(both.near)
+  const both = await createProxyFixture()
+  const ws = socketTo(both.proxy)
   await once(ws, 'open')
   const closed = once(ws, 'close')
-  const silent = await joined(both.near, `${at}/sockets/2`)
-  await both.near.listening.close()
+  const silent = await openUpgrade(both.proxy, `${at}/sockets/2`)
+  await both.proxy.listening.close()
   expect((await closed)[0]).toBe(1006)
   silent.destroy()
   await both.target.listening.close()
@@ -706,25 +706,25 @@ test('a stop ends relayed WebSockets, also with a peer that does not read', asyn
 
 test('the gate is asked before a relay', async () => {
   const paths: string[] = []
-  const gate = (path: string) => {
+  const checkReady = (path: string) => {
     paths.push(path)
     throw new Problem('unavailable', 'not yet')
   }
-  await using both = await bed({ gate })
-  expect((await both.near.call(`${at}/x?y`)).status).toBe(503)
-  expect((await refusal(both.near, `${at}/sockets/1?y`)).status).toBe(503)
+  await using both = await createProxyFixture({ checkReady })
+  expect((await both.proxy.call(`${at}/x?y`)).status).toBe(503)
+  expect((await refusal(both.proxy, `${at}/sockets/1?y`)).status).toBe(503)
   expect(paths).toEqual([`${at}/x`, `${at}/sockets/1`])
-  expect(both.asked).toEqual([])
+  expect(both.requests).toEqual([])
 })
 
-function socketTo(near: Trial, path = `${at}/sockets/1`, headers = {}): WebSocket {
+function socketTo(near: TestServer, path = `${at}/sockets/1`, headers = {}): WebSocket {
   return new WebSocket(`ws://127.0.0.1:${near.port}${path}`, { headers, perMessageDeflate: false }).on(
     'error',
     () => {},
   )
 }
 
-async function refusal(near: Trial, path: string, headers = {}): Promise<{ status: number; text: string }> {
+async function refusal(near: TestServer, path: string, headers = {}): Promise<{ status: number; text: string }> {
   const ws = socketTo(near, path, headers)
   const [, answer] = await once(ws, 'unexpected-response')
   const text = Buffer.concat(await answer.toArray()).toString()
@@ -732,7 +732,7 @@ async function refusal(near: Trial, path: string, headers = {}): Promise<{ statu
 }
 
 /** A connection that has been let through and reads no more. */
-async function joined(near: Trial, path = `${at}/x`): Promise<NetSocket> {
+async function openUpgrade(near: TestServer, path = `${at}/x`): Promise<NetSocket> {
   const socket = connect(near.port, '127.0.0.1').on('error', () => {})
   socket.write(
     `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`,
@@ -741,7 +741,7 @@ async function joined(near: Trial, path = `${at}/x`): Promise<NetSocket> {
   return socket
 }
 
-async function get(near: Trial, path: string) {
+async function get(near: TestServer, path: string) {
   const outgoing = request({ host: '127.0.0.1', port: near.port, path, agent: false }).end()
   const [answer] = await once(outgoing, 'response')
   return answer

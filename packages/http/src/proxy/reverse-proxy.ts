@@ -1,86 +1,86 @@
 import { type ClientRequest, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { type Log, Problem } from '@slipway/protocol'
+import { type LogFunction, Problem } from '@slipway/protocol'
 import { type Guard, isPreflight, preflightHeaders } from '../auth/guard.ts'
 import type { BasePath } from '../core/base-path.ts'
-import { ClientGone } from '../core/body.ts'
+import { ClientDisconnected } from '../core/body.ts'
 import type { Reply } from '../core/handler.ts'
-import { refuseRaw } from '../core/http-server.ts'
-import { type Exchange, end, statusOfCode } from '../core/reply.ts'
-import { reported } from '../telemetry/report-error.ts'
-import type { Traffic } from '../telemetry/traffic-metrics.ts'
-import { isHopByHop, type Onward, onward, type Passage, passageOf, type Relay } from './proxy-path.ts'
+import { writeRawError } from '../core/http-server.ts'
+import { type Exchange, endResponse, problemStatus } from '../core/reply.ts'
+import { reportError } from '../telemetry/report-error.ts'
+import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts'
+import { isHopByHop, type ForwardedRequest, buildForwardedRequest, type ProxyMatch, matchProxyPath, type ProxyRoute } from './proxy-path.ts'
 
-export type { Relay, RelayRequest, RelayTarget } from './proxy-path.ts'
+export type { ProxyRoute, ProxyRequest, ProxyTarget } from './proxy-path.ts'
 
-interface RelayOptions {
-  readonly log: Log
-  readonly traffic: Traffic
+interface ReverseProxyOptions {
+  readonly log: LogFunction
+  readonly traffic: TrafficMetrics
   readonly closeMs?: number
 }
 
 /** How long a target may take to accept a connection. */
 const connectMs = 10_000
-const nothing = Buffer.alloc(0)
+const emptyBuffer = Buffer.alloc(0)
 /** Longest answer of a target that refuses a WebSocket. */
-const maxRefusalBytes = 64 * 1024
+const maxRejectionBytes = 64 * 1024
 
 /** Sends requests and WebSockets on to other servers, and what these answer back, as it comes. */
-export class Relays {
-  readonly #relays: readonly Relay[]
+export class ReverseProxy {
+  readonly #routes: readonly ProxyRoute[]
   readonly #guard: Guard
   readonly #basePath: BasePath
-  readonly #options: RelayOptions
+  readonly #options: ReverseProxyOptions
   /** Clients' ends of relayed WebSockets. */
   readonly #sockets = new Set<Duplex>()
   /** Answers that go on until somebody ends them. */
   readonly #streams = new Set<ServerResponse>()
   #isStopping = false
 
-  constructor(relays: readonly Relay[], guard: Guard, basePath: BasePath, options: RelayOptions) {
-    this.#relays = relays
+  constructor(routes: readonly ProxyRoute[], guard: Guard, basePath: BasePath, options: ReverseProxyOptions) {
+    this.#routes = routes
     this.#guard = guard
     this.#basePath = basePath
     this.#options = options
   }
 
   get prefixes(): readonly string[] {
-    return this.#relays.map(({ prefix }) => prefix)
+    return this.#routes.map(({ prefix }) => prefix)
   }
 
   /**
    * Passes a request on. Resolves when the answer is over, with undefined; with a reply where we answer ourselves. Rejects with a
    * Problem before the head of an answer; after it the client is cut off when the target is.
    */
-  async pass(exchange: Exchange): Promise<Reply | undefined> {
+  async forward(exchange: Exchange): Promise<Reply | undefined> {
     const { raw } = exchange
-    this.#guard.admit(raw, true)
+    this.#guard.authorize(raw, true)
     try {
-      const passage = this.#find(raw.url ?? '')
-      if (passage === undefined) throw new Problem('not_found', 'Not Found')
-      const base = this.#basePath.of(raw)
-      const way = await onward(raw, passage, { base, isUpgrade: false })
-      this.#options.traffic.relay('request')
-      await this.#send(exchange, { ...way, headers: { ...way.headers, ...exchange.traced } })
+      const match = this.#find(raw.url ?? '')
+      if (match === undefined) throw new Problem('not_found', 'Not Found')
+      const base = this.#basePath.prefixOf(raw)
+      const request = await buildForwardedRequest(raw, match, { base, isUpgrade: false })
+      this.#options.traffic.countProxied('request')
+      await this.#forwardRequest(exchange, { ...request, headers: { ...request.headers, ...exchange.traceHeaders } })
       return undefined
     } catch (error) {
       // A preflight that is refused hides the refusal of the request itself, which the page could read.
       if (!(error instanceof Problem) || !isPreflight(raw) || exchange.res.headersSent) throw error
-      return { status: 204, bytes: nothing, headers: preflightHeaders }
+      return { status: 204, bytes: emptyBuffer, headers: preflightHeaders }
     }
   }
 
   /** Takes on an upgrade below one of the prefixes, and says whether it is one. */
   upgrade(raw: IncomingMessage, net: Duplex, head: Buffer): boolean {
     try {
-      const passage = this.#find(raw.url ?? '')
-      if (passage === undefined) return false
+      const match = this.#find(raw.url ?? '')
+      if (match === undefined) return false
       net.on('error', () => net.destroy())
-      this.#join(raw, net, head, passage).catch((error: unknown) => this.#refuse(net, error))
+      this.#forwardUpgrade(raw, net, head, match).catch((error: unknown) => this.#rejectUpgrade(net, error))
     } catch (error) {
       net.on('error', () => net.destroy())
-      this.#refuse(net, error)
+      this.#rejectUpgrade(net, error)
     }
     return true
   }
@@ -96,18 +96,18 @@ export class Relays {
     for (const net of this.#sockets) net.destroy()
   }
 
-  #find(url: string): Passage | undefined {
-    for (const relay of this.#relays) {
-      const passage = passageOf(relay, url)
-      if (passage !== undefined) return passage
+  #find(url: string): ProxyMatch | undefined {
+    for (const route of this.#routes) {
+      const match = matchProxyPath(route, url)
+      if (match !== undefined) return match
     }
     return undefined
   }
 
-  async #send(exchange: Exchange, { target, path, headers }: Onward): Promise<void> {
+  async #forwardRequest(exchange: Exchange, { target, path, headers }: ForwardedRequest): Promise<void> {
     const { raw, res } = exchange
     const { createProxyServer } = await import('http-proxy-3')
-    if (res.destroyed) throw new ClientGone('The client went away')
+    if (res.destroyed) throw new ClientDisconnected('The client went away')
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     let isAnswered = false
     const fail = (cause?: unknown) => {
@@ -118,7 +118,7 @@ export class Relays {
     proxy.on('proxyReq', (outgoing) => outgoing.once('close', fail))
     proxy.on('proxyRes', (answer) => {
       isAnswered = true
-      this.#answer(exchange, answer).then(resolve, reject)
+      this.#forwardResponse(exchange, answer).then(resolve, reject)
     })
     res.once('close', resolve)
     const { method = '' } = raw
@@ -137,20 +137,20 @@ export class Relays {
     await promise
   }
 
-  async #answer(exchange: Exchange, answer: IncomingMessage): Promise<void> {
+  async #forwardResponse(exchange: Exchange, answer: IncomingMessage): Promise<void> {
     const { raw, res, stallMs } = exchange
     const { statusCode = 0, statusMessage = '' } = answer
     try {
       const close = raw.complete ? [] : ['connection', 'close']
-      res.writeHead(statusCode, statusMessage, [...headersOf(answer, ['transfer-encoding']), ...close])
+      res.writeHead(statusCode, statusMessage, [...forwardableHeaders(answer, ['transfer-encoding']), ...close])
       // Sends the head at once, its bytes as they came (`flushHeaders` would write them as UTF-8).
-      res.write(nothing)
+      res.write(emptyBuffer)
     } catch (cause) {
       answer.destroy()
       throw badGateway(cause)
     }
     res.setTimeout(stallMs, () => void (res.writableNeedDrain && res.destroy()))
-    if (/^text\/event-stream\b/i.test(answer.headers['content-type'] ?? '')) this.#watch(res)
+    if (/^text\/event-stream\b/i.test(answer.headers['content-type'] ?? '')) this.#trackStream(res)
     try {
       await pipeline(answer, res, { end: false })
     } catch {
@@ -158,47 +158,47 @@ export class Relays {
       return
     }
     raw.unpipe()
-    end(exchange)
+    endResponse(exchange)
   }
 
-  #watch(res: ServerResponse): void {
+  #trackStream(res: ServerResponse): void {
     this.#streams.add(res)
     res.once('close', () => this.#streams.delete(res))
     if (this.#isStopping) res.destroy()
   }
 
   /** Joins a client and a target: from the answer 101 on, bytes pass as they are. */
-  async #join(raw: IncomingMessage, net: Duplex, head: Buffer, passage: Passage): Promise<void> {
-    this.#guard.enter(raw)
-    this.#guard.admitUpgrade(raw.headers)
+  async #forwardUpgrade(raw: IncomingMessage, net: Duplex, head: Buffer, match: ProxyMatch): Promise<void> {
+    this.#guard.checkReady(raw)
+    this.#guard.authorizeUpgrade(raw.headers)
     const { 'content-length': length = '0', 'transfer-encoding': coding } = raw.headers
     if (raw.method !== 'GET' || length !== '0' || coding !== undefined) {
       throw new Problem('bad_request', 'A WebSocket is asked for with GET and without a body')
     }
-    const look = watch(net)
+    const disconnects = watchDisconnect(net)
     this.#sockets.add(net)
     net.once('close', () => this.#sockets.delete(net))
-    const { target, path, headers } = await onward(raw, passage, {
-      base: this.#basePath.of(raw),
+    const { target, path, headers } = await buildForwardedRequest(raw, match, {
+      base: this.#basePath.prefixOf(raw),
       isUpgrade: true,
     })
     const { createProxyServer } = await import('http-proxy-3')
     if (this.#isStopping) throw new Problem('unavailable', 'The server is stopping')
     if (net.destroyed) return
-    let isJoined = false
+    let isOpen = false
     // At once, because the library ends the connection right after it has told of a failure.
     const fail = (cause?: unknown) => {
-      if (!isJoined) this.#refuse(net, badGateway(cause))
+      if (!isOpen) this.#rejectUpgrade(net, badGateway(cause))
     }
     const proxy = createProxyServer()
     proxy.on('error', fail)
     proxy.on('open', (upstream) => {
-      isJoined = true
-      this.#options.traffic.relay('socket')
-      look.end()
+      isOpen = true
+      this.#options.traffic.countProxied('socket')
+      disconnects.end()
       this.#closeBoth(net, upstream)
     })
-    proxy.on('proxyReqWs', (outgoing) => watchRequest(outgoing, net, fail))
+    proxy.on('proxyReqWs', (outgoing) => handleRejectedUpgrade(outgoing, net, fail))
     raw.url = path
     raw.headers = headers
     proxy.ws(raw, net, head, { target, toProxy: true, connectTimeout: connectMs }, fail)
@@ -219,12 +219,12 @@ export class Relays {
     }
   }
 
-  #refuse(net: Duplex, error: unknown): void {
+  #rejectUpgrade(net: Duplex, error: unknown): void {
     if (net.destroyed || net.writableEnded) return
-    const status = error instanceof Problem ? statusOfCode(error.code) : 500
-    refuseRaw(net, `${status} ${STATUS_CODES[status]}`, {
+    const status = error instanceof Problem ? problemStatus(error.code) : 500
+    writeRawError(net, `${status} ${STATUS_CODES[status]}`, {
       ...(error instanceof Problem ? { detail: error.message } : {}),
-      ...(status < 500 ? {} : { error_id: reported(this.#options.log, 'relay failed', error) }),
+      ...(status < 500 ? {} : { error_id: reportError(this.#options.log, 'relay failed', error) }),
     })
   }
 }
@@ -236,49 +236,49 @@ function badGateway(cause: unknown): Problem {
 }
 
 /** Headers of an answer in their order and spelling, without those of its connection. */
-function headersOf({ rawHeaders, headers }: IncomingMessage, without: readonly string[]): string[] {
-  const passed: string[] = []
+function forwardableHeaders({ rawHeaders, headers }: IncomingMessage, excluded: readonly string[]): string[] {
+  const forwardable: string[] = []
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const [name = '', value = ''] = rawHeaders.slice(at, at + 2)
-    if (!isHopByHop(name, headers.connection) && !without.includes(name.toLowerCase()))
-      passed.push(name, value)
+    if (!isHopByHop(name, headers.connection) && !excluded.includes(name.toLowerCase()))
+      forwardable.push(name, value)
   }
-  return passed
+  return forwardable
 }
 
 /** Sees a client leave while nothing is read from it. What it sends meanwhile is kept. */
-function watch(net: Duplex): { end(): void } {
-  const look = () => void net.read(0)
-  const leave = () => void net.destroy()
-  net.on('readable', look).on('end', leave)
-  return { end: () => void net.off('readable', look).off('end', leave) }
+function watchDisconnect(net: Duplex): { end(): void } {
+  const poll = () => void net.read(0)
+  const disconnect = () => void net.destroy()
+  net.on('readable', poll).on('end', disconnect)
+  return { end: () => void net.off('readable', poll).off('end', disconnect) }
 }
 
 /** Ends a request with its client, and passes on the answer of a target that makes no WebSocket of it. */
-function watchRequest(outgoing: ClientRequest, net: Duplex, fail: (cause?: unknown) => void): void {
+function handleRejectedUpgrade(outgoing: ClientRequest, net: Duplex, fail: (cause?: unknown) => void): void {
   net.once('close', () => outgoing.destroy())
   // In place of the library's own way, which leaves the client waiting when the target breaks off.
   process.nextTick(() => {
     outgoing.removeAllListeners('response')
     outgoing.once('response', (answer) => {
       outgoing.off('close', fail)
-      passRefusal(answer, net).catch(fail)
+      forwardRejection(answer, net).catch(fail)
     })
   })
 }
 
 /** The answer of a target that makes no WebSocket of the request. It is short, so it is sent when it is whole. */
-async function passRefusal(answer: IncomingMessage, net: Duplex): Promise<void> {
+async function forwardRejection(answer: IncomingMessage, net: Duplex): Promise<void> {
   const { statusCode = 0, statusMessage } = answer
   if (statusCode < 200) throw new Error(`The target answered with the status ${statusCode}`)
   const chunks: Buffer[] = []
   let sizeBytes = 0
   for await (const chunk of answer) {
     sizeBytes += chunk.length
-    if (sizeBytes > maxRefusalBytes) throw new Error('The refusal of the target is too long')
+    if (sizeBytes > maxRejectionBytes) throw new Error('The refusal of the target is too long')
     chunks.push(chunk)
   }
-  const headers = headersOf(answer, ['transfer-encoding', 'content-length'])
+  const headers = forwardableHeaders(answer, ['transfer-encoding', 'content-length'])
   const lines = [`HTTP/1.1 ${statusCode} ${statusMessage}`]
   for (let at = 0; at < headers.length; at += 2) lines.push(`${headers[at]}: ${headers[at + 1]}`)
   lines.push('Connection: close', `Content-Length: ${sizeBytes}`, '', '')

@@ -4,22 +4,22 @@ import type { Frame } from '../core/handler.ts'
 const maxPayloadBytes = 65_535
 const headerBytes = 4
 /** Each piece but the last of a message has this length, header and payload. */
-export const pieceBytes = headerBytes + maxPayloadBytes
+export const fragmentBytes = headerBytes + maxPayloadBytes
 
 /** Makes one text message of UTF-8 bytes; it can be written to any number of sockets. */
-export function frame(payload: Buffer): Frame {
-  const pieces: Buffer[] = []
+export function createFrame(payload: Buffer): Frame {
+  const fragments: Buffer[] = []
   let at = 0
   do {
-    const piece = payload.subarray(at, at + maxPayloadBytes)
-    const isLast = at + piece.length >= payload.length
-    pieces.push(header(piece.length, at === 0, isLast), piece)
-    at += piece.length
+    const fragment = payload.subarray(at, at + maxPayloadBytes)
+    const isLast = at + fragment.length >= payload.length
+    fragments.push(frameHeader(fragment.length, at === 0, isLast), fragment)
+    at += fragment.length
   } while (at < payload.length)
-  return { size: payload.length, bytes: Buffer.concat(pieces) }
+  return { size: payload.length, bytes: Buffer.concat(fragments) }
 }
 
-function header(length: number, isFirst: boolean, isLast: boolean): Buffer {
+function frameHeader(length: number, isFirst: boolean, isLast: boolean): Buffer {
   const start = (isLast ? 0x80 : 0) | (isFirst ? 0x01 : 0)
   return length < 126 ? Buffer.from([start, length]) : Buffer.from([start, 126, length >> 8, length & 0xff])
 }

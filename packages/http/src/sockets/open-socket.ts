@@ -1,13 +1,13 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import type { Frame, Socket } from '../core/handler.ts'
-import { pieceBytes } from './frame.ts'
+import { fragmentBytes } from './frame.ts'
 
 /** Messages that wait for a taker: above this the peer is not read any more. */
 const maxInboxBytes = 64 * 1024
-const done = Promise.resolve()
+const resolved = Promise.resolve()
 
-interface Parts {
+interface OpenSocketOptions {
   readonly ws: WebSocket
   /** The connection under `ws`. */
   readonly net: Duplex
@@ -21,21 +21,21 @@ interface Parts {
  * control frames, each whole, which may stand between any two pieces.
  */
 export class OpenSocket implements Socket {
-  readonly #parts: Parts
+  readonly #options: OpenSocketOptions
   readonly #abort = new AbortController()
   /** The last send that has to wait; the next one waits for it. */
   #sending: Promise<void> | undefined
   /** Ends the waiting for room. */
-  #wake: (() => void) | undefined
-  #take: ((text: string) => Promise<void>) | undefined
+  #stopWaiting: (() => void) | undefined
+  #messageHandler: ((text: string) => Promise<void>) | undefined
   #inbox: string[] = []
   #inboxBytes = 0
-  #isTaking = false
+  #isHandling = false
   #missedPongs = 0
 
-  constructor(parts: Parts) {
-    this.#parts = parts
-    const { ws } = parts
+  constructor(options: OpenSocketOptions) {
+    this.#options = options
+    const { ws } = options
     ws.on('pong', () => {
       this.#missedPongs = 0
     })
@@ -47,9 +47,9 @@ export class OpenSocket implements Socket {
   }
 
   send(frames: readonly Frame[]): Promise<void> {
-    if (this.signal.aborted) return done
-    if (this.#sending === undefined && this.#writeAtOnce(frames)) return done
-    const sending = (this.#sending ?? done).then(() => this.#deliver(frames))
+    if (this.signal.aborted) return resolved
+    if (this.#sending === undefined && this.#tryWriteNow(frames)) return resolved
+    const sending = (this.#sending ?? resolved).then(() => this.#writeFrames(frames))
     this.#sending = sending
     return sending.finally(() => {
       if (this.#sending === sending) this.#sending = undefined
@@ -59,14 +59,14 @@ export class OpenSocket implements Socket {
   close(code: number, reason: string): void {
     if (this.signal.aborted) return
     this.#end()
-    this.#parts.ws.close(code, reason)
+    this.#options.ws.close(code, reason)
     // The peer's answer would not be seen on a socket that is not read.
-    this.#parts.ws.resume()
+    this.#options.ws.resume()
   }
 
-  onMessage(take: (text: string) => Promise<void>): void {
-    this.#take = take
-    void this.#takeAll()
+  onMessage(handler: (text: string) => Promise<void>): void {
+    this.#messageHandler = handler
+    void this.#handleMessages()
   }
 
   /** A text message of the peer. */
@@ -75,23 +75,23 @@ export class OpenSocket implements Socket {
     this.#missedPongs = 0
     this.#inbox.push(text)
     this.#inboxBytes += text.length
-    if (this.#take !== undefined) void this.#takeAll()
-    else if (this.#inboxBytes > maxInboxBytes) this.#parts.ws.pause()
+    if (this.#messageHandler !== undefined) void this.#handleMessages()
+    else if (this.#inboxBytes > maxInboxBytes) this.#options.ws.pause()
   }
 
   /** Asks for a sign of life; without one since the time before last the socket is cut off. */
-  beat(): void {
-    const { ws, net } = this.#parts
+  ping(): void {
+    const { ws, net } = this.#options
     // Neither a peer that we keep waiting nor one behind unsent bytes can answer; the latter is timed by `#room`.
-    if (this.#isTaking || net.writableNeedDrain || this.signal.aborted) return
+    if (this.#isHandling || net.writableNeedDrain || this.signal.aborted) return
     if (this.#missedPongs >= 2) ws.terminate()
     else ws.ping()
     this.#missedPongs++
   }
 
   /** Writes short messages when nothing waits: the common case, without a promise of its own. */
-  #writeAtOnce(frames: readonly Frame[]): boolean {
-    const { net } = this.#parts
+  #tryWriteNow(frames: readonly Frame[]): boolean {
+    const { net } = this.#options
     let sizeBytes = 0
     for (const { bytes } of frames) sizeBytes += bytes.length
     if (net.writableNeedDrain || sizeBytes + net.writableLength >= net.writableHighWaterMark) return false
@@ -101,24 +101,24 @@ export class OpenSocket implements Socket {
     return true
   }
 
-  async #deliver(frames: readonly Frame[]): Promise<void> {
-    const { net } = this.#parts
+  async #writeFrames(frames: readonly Frame[]): Promise<void> {
+    const { net } = this.#options
     for (const { bytes } of frames) {
-      for (let at = 0; at < bytes.length; at += pieceBytes) {
-        if (net.writableNeedDrain) await this.#room()
+      for (let at = 0; at < bytes.length; at += fragmentBytes) {
+        if (net.writableNeedDrain) await this.#waitForDrain()
         if (this.signal.aborted) return
-        net.write(bytes.subarray(at, at + pieceBytes))
+        net.write(bytes.subarray(at, at + fragmentBytes))
       }
     }
-    if (net.writableNeedDrain) await this.#room()
+    if (net.writableNeedDrain) await this.#waitForDrain()
   }
 
   /** Waits until all is with the kernel. One piece at a time, so no drain within the limit means no progress. */
-  async #room(): Promise<void> {
-    const { net, stallMs } = this.#parts
+  async #waitForDrain(): Promise<void> {
+    const { net, stallMs } = this.#options
     if (this.signal.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#wake = resolve
+    this.#stopWaiting = resolve
     net.once('drain', resolve)
     const timer = setTimeout(() => this.close(1013, 'too slow, reconnect and resume'), stallMs)
     await promise
@@ -129,21 +129,21 @@ export class OpenSocket implements Socket {
   #end(): void {
     this.#inbox = []
     this.#abort.abort()
-    this.#wake?.()
+    this.#stopWaiting?.()
   }
 
-  async #takeAll(): Promise<void> {
-    const { ws, failed } = this.#parts
-    if (this.#isTaking || this.#take === undefined) return
-    this.#isTaking = true
+  async #handleMessages(): Promise<void> {
+    const { ws, failed } = this.#options
+    if (this.#isHandling || this.#messageHandler === undefined) return
+    this.#isHandling = true
     ws.pause()
     try {
       for (let text = this.#inbox.shift(); text !== undefined; text = this.#inbox.shift())
-        await this.#take(text)
+        await this.#messageHandler(text)
     } catch (error) {
       failed(error)
     } finally {
-      this.#isTaking = false
+      this.#isHandling = false
       this.#inboxBytes = 0
       ws.resume()
     }

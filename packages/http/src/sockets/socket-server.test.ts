@@ -6,8 +6,8 @@ import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import type { AppOptions } from '../app.ts'
 import type { Socket, SocketRequest, SocketRoute } from '../core/handler.ts'
-import { Trial } from '../testing/test-server.ts'
-import { frame } from './frame.ts'
+import { TestServer } from '../testing/test-server.ts'
+import { createFrame } from './frame.ts'
 
 type Serve = SocketRoute['serve']
 
@@ -16,13 +16,13 @@ const closed: Serve = async ({ signal }) => {
 }
 /** Answers each message with itself. */
 const echo: Serve = async (socket) => {
-  socket.onMessage((text) => socket.send([frame(Buffer.from(text))]))
+  socket.onMessage((text) => socket.send([createFrame(Buffer.from(text))]))
   await closed(socket, request)
 }
 const request: SocketRequest = { params: {}, query: {}, header: () => undefined }
 
 function open(serve: Serve, options: Partial<AppOptions> = {}, accepts: SocketRoute['accepts'] = () => true) {
-  return Trial.of({}, {}, { sockets: [{ path: '/sockets/{id}/events', accepts, serve }], ...options })
+  return TestServer.start({}, {}, { sockets: [{ path: '/sockets/{id}/events', accepts, serve }], ...options })
 }
 
 interface Peer {
@@ -33,7 +33,7 @@ interface Peer {
   next(): Promise<string>
 }
 
-function peer(trial: Trial, path = '/sockets/c1/events', headers: Record<string, string> = {}): Peer {
+function peer(trial: TestServer, path = '/sockets/c1/events', headers: Record<string, string> = {}): Peer {
   const ws = new WebSocket(`ws://127.0.0.1:${trial.port}${path}`, { headers, perMessageDeflate: true })
   const texts: string[] = []
   let read = 0
@@ -57,7 +57,7 @@ function peer(trial: Trial, path = '/sockets/c1/events', headers: Record<string,
 }
 
 /** The status of a refused upgrade. */
-async function refusal(trial: Trial, path: string, headers: Record<string, string> = {}): Promise<number> {
+async function upgradeStatus(trial: TestServer, path: string, headers: Record<string, string> = {}): Promise<number> {
   const { ws } = peer(trial, path, headers)
   const [, { statusCode }] = await once(ws, 'unexpected-response')
   return statusCode
@@ -79,9 +79,9 @@ test('a message comes back, and so does one of any length', async () => {
 
 test('frames of one call and of many calls at once arrive in order', async () => {
   await using trial = await open(async (socket) => {
-    await socket.send(['a', 'b'.repeat(100_000), 'c'].map((text) => frame(Buffer.from(text))))
-    await Promise.all([...'defg'].map((text) => socket.send([frame(Buffer.from(text.repeat(70_000)))])))
-    await socket.send([frame(Buffer.from('end'))])
+    await socket.send(['a', 'b'.repeat(100_000), 'c'].map((text) => createFrame(Buffer.from(text))))
+    await Promise.all([...'defg'].map((text) => socket.send([createFrame(Buffer.from(text.repeat(70_000)))])))
+    await socket.send([createFrame(Buffer.from('end'))])
   })
   const { texts, closed } = peer(trial)
   expect(await closed).toEqual([1000, ''])
@@ -101,8 +101,8 @@ test('any texts come back as they were', async () => {
 })
 
 test('a frame tells the length of its payload in bytes', () => {
-  expect(frame(Buffer.from('é')).size).toBe(2)
-  expect(frame(Buffer.alloc(200_000)).size).toBe(200_000)
+  expect(createFrame(Buffer.from('é')).size).toBe(2)
+  expect(createFrame(Buffer.alloc(200_000)).size).toBe(200_000)
 })
 
 test('the route gets its values, the last of a repeated parameter, headers, and never the key', async () => {
@@ -124,7 +124,7 @@ test.for([
   ['/sockets/refused/events', 403],
 ] as const)('an upgrade of %s is refused with %i', async ([path, status]) => {
   await using trial = await open(echo, {}, ({ params }) => params.id !== 'refused')
-  expect(await refusal(trial, path)).toBe(status)
+  expect(await upgradeStatus(trial, path)).toBe(status)
 })
 
 test('a request for another protocol is answered as if it had not asked', async () => {
@@ -144,7 +144,7 @@ test.for([
   ['a wrong key in the header', path, { 'x-session-api-key': 'bad' }, 403],
 ] as const)('with keys, %s: %s %o is answered with %i', async ([, address, headers, status]) => {
   await using trial = await open(echo, { keys })
-  if (status === 403) return expect(await refusal(trial, address, headers)).toBe(403)
+  if (status === 403) return expect(await upgradeStatus(trial, address, headers)).toBe(403)
   const { ws, next } = peer(trial, address, headers)
   await once(ws, 'open')
   ws.send('hello')
@@ -273,15 +273,15 @@ test.for([
   ws.send('x')
   const error_id = /^Internal error \(error_id (\w{16})\)$/.exec(String((await closed)[1]))?.[1]
   expect((await closed)[0]).toBe(1011)
-  expect(trial.lines).toHaveLength(1)
-  expect(trial.lines[0]?.members).toMatchObject({ error_id, error: expect.stringContaining('the reason') })
+  expect(trial.logEntries).toHaveLength(1)
+  expect(trial.logEntries[0]?.members).toMatchObject({ error_id, error: expect.stringContaining('the reason') })
 })
 
 test('the signal aborts when the peer leaves, and to send then does nothing', async () => {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   await using trial = await open(async (socket) => {
     await closed(socket, request)
-    await socket.send([frame(Buffer.from('late'))])
+    await socket.send([createFrame(Buffer.from('late'))])
     socket.close(1000, '')
     resolve(socket.signal.aborted)
   })
@@ -328,7 +328,7 @@ test('a peer that is gone without a word is found by pings', async () => {
 })
 
 test('a reader that stands still holds little memory, does not hold up the others, and is closed with 1013', async () => {
-  const event = frame(Buffer.alloc(50_000, 0x61))
+  const event = createFrame(Buffer.alloc(50_000, 0x61))
   const sent = new Map<string, number>()
   const serve: Serve = async (socket, { params }) => {
     const id = params.id ?? ''
@@ -353,7 +353,7 @@ test('a reader that stands still holds little memory, does not hold up the other
 })
 
 test('a stalled reader that never reads again is cut off', async () => {
-  const event = frame(Buffer.alloc(500_000, 0x61))
+  const event = createFrame(Buffer.alloc(500_000, 0x61))
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const serve: Serve = async (socket) => {
     while (!socket.signal.aborted) await socket.send([event])
@@ -374,7 +374,7 @@ async function expectOpen({ ws }: Peer): Promise<void> {
 }
 
 /** A peer that has been let in and then reads and answers nothing. */
-async function silentPeer(trial: Trial, address = path): Promise<NetSocket> {
+async function silentPeer(trial: TestServer, address = path): Promise<NetSocket> {
   const socket = connect(trial.port, '127.0.0.1').on('error', () => {})
   const head = [
     `GET ${address} HTTP/1.1`,

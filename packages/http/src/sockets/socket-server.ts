@@ -1,14 +1,14 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { type Log, Problem } from '@slipway/protocol'
+import { type LogFunction, Problem } from '@slipway/protocol'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { Guard } from '../auth/guard.ts'
 import type { SocketRequest, SocketRoute } from '../core/handler.ts'
-import { refuseRaw } from '../core/http-server.ts'
-import { headerOf } from '../core/incoming-request.ts'
-import { requestId } from '../telemetry/audit.ts'
-import { reported } from '../telemetry/report-error.ts'
-import type { Observer } from '../telemetry/request-observer.ts'
+import { writeRawError } from '../core/http-server.ts'
+import { getHeader } from '../core/incoming-request.ts'
+import { getRequestId } from '../telemetry/audit.ts'
+import { reportError } from '../telemetry/report-error.ts'
+import type { RequestObserver } from '../telemetry/request-observer.ts'
 import { OpenSocket } from './open-socket.ts'
 
 export interface SocketLimits {
@@ -28,10 +28,10 @@ export interface SocketLimits {
 
 const maxMessageBytes = 10 * 1024 * 1024
 
-interface Parts {
+interface SocketServerDeps {
   readonly guard: Guard
-  readonly log: Log
-  readonly observer: Observer
+  readonly log: LogFunction
+  readonly observer: RequestObserver
 }
 
 interface Upgrade {
@@ -42,31 +42,31 @@ interface Upgrade {
   /** What `maxSocketsPerKey` counts. */
   readonly key: string
   /** False while the key is still to come in the first frame. */
-  readonly isAdmitted: boolean
+  readonly isAuthorized: boolean
   /** The session key that it was admitted with. */
   readonly sessionKey: string | undefined
 }
 
 /** From the upgrade to the close: who may open a WebSocket, how many, and how they end. */
-export class Sockets {
+export class SocketServer {
   readonly #routes: readonly SocketRoute[]
   readonly #guard: Guard
-  readonly #log: Log
-  readonly #observer: Observer
+  readonly #log: LogFunction
+  readonly #observer: RequestObserver
   readonly #limits: Required<SocketLimits>
   readonly #server: WebSocketServer
   /** Every WebSocket, those that still owe their key too. */
   readonly #all = new Set<WebSocket>()
   readonly #open = new Set<OpenSocket>()
-  readonly #perKey = new Map<string, number>()
-  readonly #beats: NodeJS.Timeout
+  readonly #countPerKey = new Map<string, number>()
+  readonly #pingTimer: NodeJS.Timeout
   #isStopping = false
 
-  constructor(routes: readonly SocketRoute[], parts: Parts, limits: SocketLimits) {
+  constructor(routes: readonly SocketRoute[], deps: SocketServerDeps, limits: SocketLimits) {
     this.#routes = routes
-    this.#guard = parts.guard
-    this.#log = parts.log
-    this.#observer = parts.observer
+    this.#guard = deps.guard
+    this.#log = deps.log
+    this.#observer = deps.observer
     this.#limits = {
       maxSocketsPerKey: limits.maxSocketsPerKey ?? 2_000,
       maxSockets: limits.maxSockets ?? 20_000,
@@ -83,27 +83,27 @@ export class Sockets {
       closeTimeout: this.#limits.closeMs,
     }
     this.#server = new WebSocketServer(options)
-    this.#beats = setInterval(() => this.#beat(), this.#limits.pingMs).unref()
+    this.#pingTimer = setInterval(() => this.#pingAll(), this.#limits.pingMs).unref()
   }
 
   /** Answers a request for an upgrade: 101, or 403 or 404 before it. */
   upgrade(raw: IncomingMessage, net: Duplex, head: Buffer): void {
     net.on('error', () => net.destroy())
     try {
-      const upgrade = this.#admit(raw)
+      const upgrade = this.#authorize(raw)
       this.#server.handleUpgrade(raw, net, head, (ws) => this.#accept(ws, net, upgrade))
     } catch (error) {
-      const status = refusalOf(error)
-      refuseRaw(net, status, status.startsWith('5') ? { error_id: this.#failed(error) } : {})
+      const status = upgradeErrorStatus(error)
+      writeRawError(net, status, status.startsWith('5') ? { error_id: this.#reportError(error) } : {})
     }
   }
 
   /** Closes all with 1001, so that clients come back and resume. */
   stop(): void {
     this.#isStopping = true
-    clearInterval(this.#beats)
-    for (const socket of this.#open) socket.close(1001, stopping)
-    for (const ws of this.#all) ws.close(1001, stopping)
+    clearInterval(this.#pingTimer)
+    for (const socket of this.#open) socket.close(1001, stoppingReason)
+    for (const ws of this.#all) ws.close(1001, stoppingReason)
   }
 
   terminate(): void {
@@ -111,28 +111,28 @@ export class Sockets {
   }
 
   /** The steps before the 101, in this order: host and page, path, key, and what the route says. */
-  #admit(raw: IncomingMessage): Upgrade {
-    if (this.#isStopping) throw new Problem('unavailable', stopping)
-    this.#guard.enter(raw)
-    this.#guard.admitUpgrade(raw.headers)
+  #authorize(raw: IncomingMessage): Upgrade {
+    if (this.#isStopping) throw new Problem('unavailable', stoppingReason)
+    this.#guard.checkReady(raw)
+    this.#guard.authorizeUpgrade(raw.headers)
     const url = URL.parse(raw.url ?? '', 'ws://localhost')
     if (url === null) throw new Problem('not_found', 'Not Found')
     const { route, params } = this.#find(url.pathname)
-    const offered = url.searchParams.get('session_api_key') ?? headerOf(raw, 'x-session-api-key')
-    const isAdmitted = !this.#guard.hasKeys || this.#guard.isKey(offered)
-    if (!isAdmitted && offered !== undefined) throw new Problem('forbidden', 'Forbidden')
+    const candidate = url.searchParams.get('session_api_key') ?? getHeader(raw, 'x-session-api-key')
+    const isAuthorized = !this.#guard.hasKeys || this.#guard.isValidKey(candidate)
+    if (!isAuthorized && candidate !== undefined) throw new Problem('forbidden', 'Forbidden')
     url.searchParams.delete('session_api_key')
     const query = Object.fromEntries(url.searchParams)
-    const request = { params, query, header: (name: string) => headerOf(raw, name) }
+    const request = { params, query, header: (name: string) => getHeader(raw, name) }
     if (!route.accepts(request)) throw new Problem('forbidden', 'Forbidden')
     const key = Object.values(params)[0] ?? route.path
-    const sessionKey = this.#guard.hasKeys ? offered : undefined
-    return { id: requestId(raw), route, request, key, isAdmitted, sessionKey }
+    const sessionKey = this.#guard.hasKeys ? candidate : undefined
+    return { id: getRequestId(raw), route, request, key, isAuthorized, sessionKey }
   }
 
   #find(pathname: string): { route: SocketRoute; params: Record<string, string> } {
     for (const route of this.#routes) {
-      const params = match(route.path, pathname)
+      const params = matchPath(route.path, pathname)
       if (params !== undefined) return { route, params }
     }
     throw new Problem('not_found', 'Not Found')
@@ -140,69 +140,69 @@ export class Sockets {
 
   #accept(ws: WebSocket, net: Duplex, upgrade: Upgrade): void {
     this.#all.add(ws)
-    const closed = this.#observer.traffic.socket()
+    const closed = this.#observer.traffic.openSocket()
     ws.on('error', () => {})
     ws.on('close', (code) => {
       this.#all.delete(ws)
       closed(code)
     })
     if (this.#all.size > this.#limits.maxSockets) ws.close(1013, 'too many sockets')
-    else if (upgrade.isAdmitted) this.#serve(ws, net, upgrade)
+    else if (upgrade.isAuthorized) this.#serve(ws, net, upgrade)
     else this.#waitForKey(ws, (sessionKey) => this.#serve(ws, net, { ...upgrade, sessionKey }))
   }
 
-  #waitForKey(ws: WebSocket, admitted: (key: string) => void): void {
-    const refuse = () => ws.close(4001, 'Authentication failed')
-    const timer = setTimeout(refuse, this.#limits.authMs)
+  #waitForKey(ws: WebSocket, onAuthorized: (key: string) => void): void {
+    const reject = () => ws.close(4001, 'Authentication failed')
+    const timer = setTimeout(reject, this.#limits.authMs)
     ws.once('close', () => clearTimeout(timer))
     ws.once('message', (data, isBinary) => {
       clearTimeout(timer)
-      const key = isBinary ? undefined : authFrame(String(data))?.key
-      if (typeof key === 'string' && this.#guard.isKey(key)) admitted(key)
-      else refuse()
+      const key = isBinary ? undefined : parseAuthFrame(String(data))?.key
+      if (typeof key === 'string' && this.#guard.isValidKey(key)) onAuthorized(key)
+      else reject()
     })
   }
 
   #serve(ws: WebSocket, net: Duplex, { id, route, request, key, sessionKey }: Upgrade): void {
-    const count = (this.#perKey.get(key) ?? 0) + 1
+    const count = (this.#countPerKey.get(key) ?? 0) + 1
     if (count > this.#limits.maxSocketsPerKey) {
       ws.close(1013, 'too many sockets')
       return
     }
-    this.#perKey.set(key, count)
+    this.#countPerKey.set(key, count)
     const failed = (error: unknown) => {
-      if (!socket.signal.aborted) socket.close(1011, `Internal error (error_id ${this.#failed(error)})`)
+      if (!socket.signal.aborted) socket.close(1011, `Internal error (error_id ${this.#reportError(error)})`)
     }
     const socket = new OpenSocket({ ws, net, stallMs: this.#limits.stallMs, failed })
     this.#open.add(socket)
     ws.on('message', (data, isBinary) => {
       if (isBinary) return socket.close(1003, 'Only text is understood')
       const text = String(data)
-      if (authFrame(text) !== undefined) return
-      this.#observer.said(route.path, { params: request.params, key: sessionKey, id })
+      if (parseAuthFrame(text) !== undefined) return
+      this.#observer.socketMessage(route.path, { params: request.params, key: sessionKey, id })
       socket.receive(text)
     })
     ws.once('close', () => {
       this.#open.delete(socket)
-      const left = (this.#perKey.get(key) ?? 1) - 1
-      if (left === 0) this.#perKey.delete(key)
-      else this.#perKey.set(key, left)
+      const remaining = (this.#countPerKey.get(key) ?? 1) - 1
+      if (remaining === 0) this.#countPerKey.delete(key)
+      else this.#countPerKey.set(key, remaining)
     })
     route.serve(socket, request).then(() => socket.close(1000, ''), failed)
   }
 
-  #beat(): void {
-    for (const socket of this.#open) socket.beat()
+  #pingAll(): void {
+    for (const socket of this.#open) socket.ping()
   }
 
-  #failed(error: unknown): string {
-    return reported(this.#log, 'socket failed', error)
+  #reportError(error: unknown): string {
+    return reportError(this.#log, 'socket failed', error)
   }
 }
 
-const stopping = 'server stopping'
+const stoppingReason = 'server stopping'
 
-function refusalOf(error: unknown): string {
+function upgradeErrorStatus(error: unknown): string {
   if (!(error instanceof Problem)) return '500 Internal Server Error'
   if (error.code === 'not_found') return '404 Not Found'
   if (error.code === 'unavailable') return '503 Service Unavailable'
@@ -210,21 +210,21 @@ function refusalOf(error: unknown): string {
 }
 
 /** The values of a path with braces; undefined when it is another path. */
-function match(path: string, pathname: string): Record<string, string> | undefined {
-  const wanted = path.split('/')
-  const given = pathname.replace(/(?<=.)\/$/, '').split('/')
-  if (wanted.length !== given.length) return undefined
+function matchPath(path: string, pathname: string): Record<string, string> | undefined {
+  const pattern = path.split('/')
+  const segments = pathname.replace(/(?<=.)\/$/, '').split('/')
+  if (pattern.length !== segments.length) return undefined
   const params: Record<string, string> = {}
-  for (const [index, part] of wanted.entries()) {
-    const value = given[index] ?? ''
+  for (const [index, part] of pattern.entries()) {
+    const value = segments[index] ?? ''
     const name = /^\{(\w+)\}$/.exec(part)?.[1]
     if (name === undefined && part !== value) return undefined
-    if (name !== undefined) params[name] = decoded(value)
+    if (name !== undefined) params[name] = decodeSegment(value)
   }
   return params
 }
 
-function decoded(text: string): string {
+function decodeSegment(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
@@ -233,7 +233,7 @@ function decoded(text: string): string {
 }
 
 /** The key of an object of type auth with no other members: never a message, wherever it comes. */
-function authFrame(text: string): { readonly key: unknown } | undefined {
+function parseAuthFrame(text: string): { readonly key: unknown } | undefined {
   if (text.length > 16_384 || !text.includes('"auth"')) return undefined
   try {
     const value: unknown = JSON.parse(text)

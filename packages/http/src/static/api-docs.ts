@@ -5,7 +5,7 @@ import type { Reply } from '../core/handler.ts'
  * The page that shows the API to a reader, with all that it loads, under `/docs`. It is put together when it is first
  * asked for, because few servers ever show it.
  */
-export class Docs {
+export class ApiDocs {
   readonly #document: object
   #page: Promise<FastifyInstance> | undefined
 
@@ -14,7 +14,7 @@ export class Docs {
   }
 
   async get(url: string): Promise<Reply> {
-    this.#page ??= open(this.#document)
+    this.#page ??= createSwaggerUi(this.#document)
     const { statusCode, headers, rawPayload } = await (await this.#page).inject({ method: 'GET', url })
     const { location, etag } = headers
     return {
@@ -29,10 +29,10 @@ export class Docs {
   }
 }
 
-async function open(document: object): Promise<FastifyInstance> {
+async function createSwaggerUi(document: object): Promise<FastifyInstance> {
   const { fastifySwaggerUi } = await import('@fastify/swagger-ui')
   const page = Fastify()
-  await page.register(Object.assign(async () => void page.decorate('swagger', () => document), asSwagger))
+  await page.register(Object.assign(async () => void page.decorate('swagger', () => document), swaggerPluginMeta))
   const css = [{ filename: 'plain.css', content: '.swagger-ui .topbar { display: none }' }]
   await page.register(fastifySwaggerUi, {
     routePrefix: '/docs',
@@ -45,4 +45,4 @@ async function open(document: object): Promise<FastifyInstance> {
 }
 
 /** The page asks for the plugin that would make the document from the routes; ours is made already. */
-const asSwagger = { [Symbol.for('plugin-meta')]: { name: '@fastify/swagger' } }
+const swaggerPluginMeta = { [Symbol.for('plugin-meta')]: { name: '@fastify/swagger' } }

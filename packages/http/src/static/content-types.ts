@@ -44,7 +44,7 @@ const types: Readonly<Record<string, string>> = {
 }
 
 /** The content type of a file by the end of its name; undefined when that says nothing. */
-export function contentTypeOf(path: string): string | undefined {
+export function contentTypeForPath(path: string): string | undefined {
   const name = path.slice(path.lastIndexOf('/') + 1)
   const at = name.lastIndexOf('.')
   const ending = at < 0 ? '' : name.slice(at + 1).toLowerCase()
@@ -52,6 +52,6 @@ export function contentTypeOf(path: string): string | undefined {
 }
 
 /** Whether bytes from the start of a file look like text, as git decides it: text has no NUL. */
-export function typeOfSample(sample: Buffer): string {
+export function contentTypeForSample(sample: Buffer): string {
   return sample.includes(0) ? 'application/octet-stream' : text
 }

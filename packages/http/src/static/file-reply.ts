@@ -2,14 +2,14 @@ import { type BigIntStats, constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { Problem } from '@slipway/protocol'
 import type { Reply } from '../core/handler.ts'
-import { contentTypeOf, typeOfSample } from './content-types.ts'
+import { contentTypeForPath, contentTypeForSample } from './content-types.ts'
 
 const blockBytes = 256 * 1024
 /** Where git looks for a NUL. */
 const sampleBytes = 8_000
 
 /** A file that was found: a path without links, and what was seen there. */
-export interface FoundFile {
+export interface ResolvedFile {
   readonly path: string
   readonly stats: BigIntStats
 }
@@ -26,7 +26,7 @@ export interface FileReplyOptions {
  * answered with the whole, as RFC 9110 allows), 416 for one beyond the end. A file that became shorter, or something else, while it is
  * sent cuts the connection.
  */
-export async function fileReply(file: FoundFile, options: FileReplyOptions): Promise<Reply> {
+export async function fileReply(file: ResolvedFile, options: FileReplyOptions): Promise<Reply> {
   const { header } = options
   const size = Number(file.stats.size)
   const etag = `"${file.stats.ctimeNs.toString(36)}-${file.stats.ino.toString(36)}-${size.toString(36)}"`
@@ -36,37 +36,37 @@ export async function fileReply(file: FoundFile, options: FileReplyOptions): Pro
     etag,
     'x-content-type-options': 'nosniff',
   }
-  if (matches(header('if-none-match'), etag)) return { status: 304, bytes: Buffer.alloc(0), headers }
-  const contentType = options.contentType ?? contentTypeOf(file.path) ?? (await sampledType(file))
+  if (matchesEtag(header('if-none-match'), etag)) return { status: 304, bytes: Buffer.alloc(0), headers }
+  const contentType = options.contentType ?? contentTypeForPath(file.path) ?? (await detectContentType(file))
   // Files of the system have no size: what they hold is only known at their end.
-  if (size === 0) return { contentType, headers, chunks: bytesOf(file.path, 0, Number.POSITIVE_INFINITY) }
-  const ranged = part(rangeOf(header, etag), size)
+  if (size === 0) return { contentType, headers, chunks: readRange(file.path, 0, Number.POSITIVE_INFINITY) }
+  const bounds = parseRange(requestedRange(header, etag), size)
   const accepts = { ...headers, 'accept-ranges': 'bytes' }
-  if (ranged === 'beyond') {
+  if (bounds === 'beyond') {
     const detail = { detail: 'The range lies beyond the end of the file' }
     return { status: 416, json: detail, headers: { ...accepts, 'content-range': `bytes */${size}` } }
   }
-  const { start, end } = ranged ?? { start: 0, end: size }
+  const { start, end } = bounds ?? { start: 0, end: size }
   const length = { 'content-length': String(end - start) }
-  const chunks = bytesOf(file.path, start, end)
-  if (ranged === undefined) return { contentType, headers: { ...accepts, ...length }, chunks }
+  const chunks = readRange(file.path, start, end)
+  if (bounds === undefined) return { contentType, headers: { ...accepts, ...length }, chunks }
   const range = { 'content-range': `bytes ${start}-${end - 1}/${size}` }
   return { status: 206, contentType, headers: { ...accepts, ...length, ...range }, chunks }
 }
 
-function matches(given: string | undefined, etag: string): boolean {
-  if (given === undefined) return false
-  return given.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
+function matchesEtag(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false
+  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
 }
 
 /** Empty when none is asked for, or of another state of the file. */
-function rangeOf(header: FileReplyOptions['header'], etag: string): string {
+function requestedRange(header: FileReplyOptions['header'], etag: string): string {
   const condition = header('if-range')
   return ((condition === undefined || condition === etag) && header('range')) || ''
 }
 
 /** The part of a file that a Range header names; undefined for what is not understood, so that all of it is sent. */
-function part(range: string, size: number): { start: number; end: number } | 'beyond' | undefined {
+function parseRange(range: string, size: number): { start: number; end: number } | 'beyond' | undefined {
   const [, first = '', last = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(range.replaceAll(' ', '')) ?? []
   if (first === '' && last === '') return undefined
   if (first === '') {
@@ -78,13 +78,13 @@ function part(range: string, size: number): { start: number; end: number } | 'be
   return { start, end: last === '' ? size : Math.min(size, Number(last) + 1) }
 }
 
-async function sampledType({ path }: FoundFile): Promise<string> {
-  for await (const sample of bytesOf(path, 0, sampleBytes, { isWhole: false })) return typeOfSample(sample)
-  return typeOfSample(Buffer.alloc(0))
+async function detectContentType({ path }: ResolvedFile): Promise<string> {
+  for await (const sample of readRange(path, 0, sampleBytes, { isWhole: false })) return contentTypeForSample(sample)
+  return contentTypeForSample(Buffer.alloc(0))
 }
 
 /** From one place to another; opened with the first block, so that an answer without a body opens nothing. */
-async function* bytesOf(
+async function* readRange(
   path: string,
   start: number,
   end: number,

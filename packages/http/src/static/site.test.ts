@@ -5,14 +5,14 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { Secret } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
-import { Trial } from '../testing/test-server.ts'
+import { TestServer } from '../testing/test-server.ts'
 import { Site } from './site.ts'
 
 const html = '<!doctype html><html><head lang="en"><title>An app</title></head><body></body></html>'
 const script = '<script>window.x=1</script>'
 const page = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
 
-async function directoryOf(files: Record<string, string | Buffer>): Promise<string> {
+async function createDirectory(files: Record<string, string | Buffer>): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'slipway-site-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   for (const [name, content] of Object.entries(files)) {
@@ -38,20 +38,20 @@ const routes = {
   up: { method: 'GET', path: '/up', tag: 'x', summary: 'x', open: true, responses: {} },
 } as const
 
-async function trial({ keys = [] as readonly Secret[], head = script } = {}) {
-  const directory = await directoryOf(files)
+async function startServer({ keys = [] as readonly Secret[], head = script } = {}) {
+  const directory = await createDirectory(files)
   await symlink(join(directory, 'secret.txt'), join(directory, 'app/build/link.txt'))
   await symlink('/etc', join(directory, 'app/build/etc'))
   const site = await Site.open(join(directory, 'app'), { head: () => head })
   const handlers = { thing: () => ({ json: { thing: true } }), up: () => ({ json: { up: true } }) }
   const sockets = [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }]
-  const made = await Trial.of(routes, handlers, { site, keys, sockets })
+  const made = await TestServer.start(routes, handlers, { site, keys, sockets })
   onTestFinished(() => made[Symbol.asyncDispose]())
   return { made, directory }
 }
 
 test('files come with their types, and digests in names of assets are kept by browsers for good', async () => {
-  const { made } = await trial()
+  const { made } = await startServer()
   const kept = await made.call('/assets/main-D_2gnSyB.js')
   expect(kept.text).toBe('export {}')
   expect(kept.headers).toMatchObject({
@@ -69,7 +69,7 @@ test('files come with their types, and digests in names of assets are kept by br
 })
 
 test('every other address that a browser asks for as a page is the page, with its script first', async () => {
-  const { made } = await trial()
+  const { made } = await startServer()
   for (const path of ['/', '/index.html', '/conversations/1?x=%2F', '/settings/llm', '/missing.js']) {
     const answer = await made.call(path, { headers: page })
     expect([path, answer.status, answer.text]).toEqual([
@@ -87,14 +87,14 @@ test('every other address that a browser asks for as a page is the page, with it
 })
 
 test('what no browser asks for as a page is not found, and other methods are no page', async () => {
-  const { made } = await trial()
+  const { made } = await startServer()
   expect((await made.call('/missing.js')).status).toBe(404)
   expect((await made.call('/settings', { method: 'POST', headers: page })).status).toBe(404)
   expect((await made.call('/assets')).status).toBe(404)
 })
 
 test('below the names of the server, unknown paths stay unknown to pages too', async () => {
-  const { made } = await trial()
+  const { made } = await startServer()
   const paths = ['/api/other', '/%61pi/other', '//api/other', '/sockets/y', '/docs-not/../api/x', '/up/x']
   for (const path of paths) {
     const answer = await made.call(path, { headers: page })
@@ -105,7 +105,7 @@ test('below the names of the server, unknown paths stay unknown to pages too', a
 })
 
 test('with keys the site is open and everything else is not', async () => {
-  const { made } = await trial({ keys: [new Secret('a-key-of-some-length')] })
+  const { made } = await startServer({ keys: [new Secret('a-key-of-some-length')] })
   expect((await made.call('/', { headers: page })).status).toBe(200)
   expect((await made.call('/assets/plain.js')).status).toBe(200)
   expect((await made.call('/missing.js')).status).toBe(404)
@@ -114,7 +114,7 @@ test('with keys the site is open and everything else is not', async () => {
 })
 
 test('foreign hosts and pages are refused as everywhere', async () => {
-  const { made } = await trial()
+  const { made } = await startServer()
   const foreign = await made.call('/', { headers: { ...page, host: 'rebound.example' } })
   expect(foreign.status).toBe(403)
   const embedded = await made.call('/assets/plain.js', {
@@ -124,7 +124,7 @@ test('foreign hosts and pages are refused as everywhere', async () => {
 })
 
 test('no address leads out of the directory or to a hidden file', async () => {
-  const { made } = await trial()
+  const { made } = await startServer()
   const paths = [
     '/link.txt',
     '/etc/hostname',
@@ -147,7 +147,7 @@ test('no address leads out of the directory or to a hidden file', async () => {
 })
 
 test('no address that can be written gets more than the files of the directory, and none fails', async () => {
-  const { made } = await trial()
+  const { made } = await startServer()
   const piece = fc.constantFrom(
     '..',
     '.',
@@ -182,7 +182,7 @@ test('no address that can be written gets more than the files of the directory, 
 
 test('what was compressed beforehand is sent to those who take it', async () => {
   const long = 'x'.repeat(5_000)
-  const directory = await directoryOf({
+  const directory = await createDirectory({
     'index.html': html,
     'a.js': long,
     'a.js.br': brotliCompressSync(long),
@@ -190,7 +190,7 @@ test('what was compressed beforehand is sent to those who take it', async () => 
     'b.js': long,
     'b.js.gz': gzipSync(long),
   })
-  const made = await Trial.of({}, {}, { site: await Site.open(directory) })
+  const made = await TestServer.start({}, {}, { site: await Site.open(directory) })
   onTestFinished(() => made[Symbol.asyncDispose]())
   const encodings = async (path: string, accepted: string) =>
     (await made.call(path, { headers: { 'accept-encoding': accepted } })).headers
@@ -206,7 +206,7 @@ test('what was compressed beforehand is sent to those who take it', async () => 
 })
 
 test('a file is not sent again to those who have it, and one that was changed is', async () => {
-  const { made, directory } = await trial()
+  const { made, directory } = await startServer()
   const { etag = '' } = (await made.call('/assets/plain.js')).headers
   const ask = () => made.call('/assets/plain.js', { headers: { 'if-none-match': `"other", W/${etag}` } })
   expect((await ask()).status).toBe(304)
@@ -215,7 +215,7 @@ test('a file is not sent again to those who have it, and one that was changed is
 })
 
 test('parts of a file', async () => {
-  const { made } = await trial()
+  const { made } = await startServer()
   const ask = (range: string, more = {}) =>
     made.call('/assets/main-D_2gnSyB.js', { headers: { range, ...more } })
   const part = await ask('bytes=2-4')
@@ -235,7 +235,7 @@ test('parts of a file', async () => {
 })
 
 test('a directory without a page is refused in words', async () => {
-  const directory = await directoryOf({ 'other.html': html })
+  const directory = await createDirectory({ 'other.html': html })
   await expect(Site.open(directory)).rejects.toThrow(
     `There is no web page in ${directory}: neither index.html nor build/index.html`,
   )
@@ -243,7 +243,7 @@ test('a directory without a page is refused in words', async () => {
 })
 
 test('a page that was removed is not found, not a failure', async () => {
-  const { made, directory } = await trial()
+  const { made, directory } = await startServer()
   await rm(join(directory, 'app/build/index.html'))
   expect((await made.call('/settings', { headers: page })).status).toBe(404)
 })

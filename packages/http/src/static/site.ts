@@ -3,9 +3,9 @@ import { readFile, realpath, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import type { Reply } from '../core/handler.ts'
-import { contentTypeOf } from './content-types.ts'
+import { contentTypeForPath } from './content-types.ts'
 import { fileReply } from './file-reply.ts'
-import { below } from './resolve-within.ts'
+import { resolveWithin } from './resolve-within.ts'
 
 type Header = (name: string) => string | undefined
 
@@ -50,11 +50,11 @@ export class Site {
 
   /** The answer to a GET of an address (with its query); undefined for one that is no file and is not asked for as a page. */
   async get(url: string, header: Header): Promise<Reply | undefined> {
-    const path = decodedPath(url)
+    const path = decodePath(url)
     const isHidden = path === undefined || /\/\.(?!well-known\/)/.test(path)
     const isIndex = path === '/' || path === '/index.html'
     const reply = isHidden || isIndex ? undefined : await this.#file(path, header)
-    return reply ?? (isIndex || asksForPage(header) ? await this.page(header) : undefined)
+    return reply ?? (isIndex || acceptsHtml(header) ? await this.page(header) : undefined)
   }
 
   /** The application's page. */
@@ -62,7 +62,7 @@ export class Site {
     const html = await readFile(join(this.#root, 'index.html'), 'utf8').catch(() => {
       throw new Problem('not_found', 'The page is gone')
     })
-    const bytes = Buffer.from(withHead(html, this.#head()))
+    const bytes = Buffer.from(insertHead(html, this.#head()))
     const etag = `"${hash('sha256', bytes).slice(0, 32)}"`
     const headers = { ...pageHeaders, etag, vary: 'Origin, Accept' }
     const isKnown = header('if-none-match')?.replace(/^W\//, '') === etag
@@ -71,18 +71,18 @@ export class Site {
   }
 
   async #file(path: string, header: Header): Promise<Reply | undefined> {
-    const found = await below(this.#root, path)
-    if (found.kind !== 'file') return undefined
-    const contentType = contentTypeOf(path) ?? 'application/octet-stream'
-    const isKept = /^\/assets\/.*[-.](?=[\w-]*\d|[\w-]+[A-Z])[\w-]{8,}\.\w+$/.test(path)
+    const resolved = await resolveWithin(this.#root, path)
+    if (resolved.kind !== 'file') return undefined
+    const contentType = contentTypeForPath(path) ?? 'application/octet-stream'
+    const isImmutable = /^\/assets\/.*[-.](?=[\w-]*\d|[\w-]+[A-Z])[\w-]{8,}\.\w+$/.test(path)
     const headers = {
-      'cache-control': isKept ? `public, max-age=${yearSeconds}, immutable` : 'no-cache',
+      'cache-control': isImmutable ? `public, max-age=${yearSeconds}, immutable` : 'no-cache',
       'content-security-policy': "frame-ancestors 'self'",
       vary: 'Origin, Accept-Encoding',
     }
-    for (const [encoding, ending] of compressed) {
-      if (!accepts(header('accept-encoding'), encoding)) continue
-      const smaller = await below(this.#root, path + ending)
+    for (const [encoding, ending] of encodings) {
+      if (!acceptsEncoding(header('accept-encoding'), encoding)) continue
+      const smaller = await resolveWithin(this.#root, path + ending)
       if (smaller.kind !== 'file') continue
       return await fileReply(smaller, {
         header,
@@ -90,30 +90,30 @@ export class Site {
         headers: { ...headers, 'content-encoding': encoding },
       })
     }
-    return await fileReply(found, { header, contentType, headers })
+    return await fileReply(resolved, { header, contentType, headers })
   }
 }
 
 /** The best first. */
-const compressed = [
+const encodings = [
   ['br', '.br'],
   ['gzip', '.gz'],
 ] as const
 
-function accepts(given: string | undefined, encoding: string): boolean {
-  return (given ?? '').split(',').some((item) => {
+function acceptsEncoding(header: string | undefined, encoding: string): boolean {
+  return (header ?? '').split(',').some((item) => {
     const [name = '', ...parameters] = item.split(';').map((text) => text.trim().toLowerCase())
     return name === encoding && !parameters.some((text) => /^q=0(\.0*)?$/.test(text))
   })
 }
 
 /** Whether a browser wants to show the answer as a page; a script that looks for data does not say so. */
-export function asksForPage(header: Header): boolean {
+export function acceptsHtml(header: Header): boolean {
   return (header('accept') ?? '').includes('text/html')
 }
 
 /** Without the query; undefined when it cannot be decoded. */
-function decodedPath(url: string): string | undefined {
+function decodePath(url: string): string | undefined {
   const at = url.search(/[?#]/)
   try {
     return decodeURIComponent(at < 0 ? url : url.slice(0, at))
@@ -123,7 +123,7 @@ function decodedPath(url: string): string | undefined {
 }
 
 /** Before everything else of the head, so that it is there when the first script runs. */
-function withHead(html: string, head: string): string {
+function insertHead(html: string, head: string): string {
   if (head === '') return html
   const at = /<head(?:\s[^>]*)?>/i.exec(html)
   if (at === null) return head + html

@@ -6,12 +6,12 @@ import { type AuditEntry, AuditFile } from './audit.ts'
 
 const entry: AuditEntry = { audit: true, method: 'POST', route: '/x', status: 200, request_id: 'r1' }
 
-async function temporary() {
+async function temporaryDirectory() {
   const path = await mkdtemp(join(tmpdir(), 'slipway-audit-'))
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
 }
 
-async function linesOf(path: string): Promise<AuditEntry[]> {
+async function readEntries(path: string): Promise<AuditEntry[]> {
   const text = await readFile(path, 'utf8')
   return text
     .trimEnd()
@@ -20,22 +20,22 @@ async function linesOf(path: string): Promise<AuditEntry[]> {
 }
 
 test('each entry is a line with its time, added to what is there, for nobody else to read', async () => {
-  await using directory = await temporary()
+  await using directory = await temporaryDirectory()
   const path = join(directory.path, 'audit.log')
   for (const request_id of ['a', 'b']) {
     using file = new AuditFile(path, () => {})
     file.write({ ...entry, request_id })
-    expect((await linesOf(path)).at(-1)).toMatchObject({
+    expect((await readEntries(path)).at(-1)).toMatchObject({
       request_id,
       time: expect.stringMatching(/^\d{4}-.*Z$/),
     })
   }
-  expect((await linesOf(path)).map(({ request_id }) => request_id)).toEqual(['a', 'b'])
+  expect((await readEntries(path)).map(({ request_id }) => request_id)).toEqual(['a', 'b'])
   expect((await stat(path)).mode & 0o777).toBe(0o600)
 })
 
 test('SIGHUP opens it anew, so that it can be moved away', async () => {
-  await using directory = await temporary()
+  await using directory = await temporaryDirectory()
   const path = join(directory.path, 'audit.log')
   using file = new AuditFile(path, () => {})
   file.write({ ...entry, request_id: 'before' })
@@ -43,12 +43,12 @@ test('SIGHUP opens it anew, so that it can be moved away', async () => {
   file.write({ ...entry, request_id: 'moved' })
   process.emit('SIGHUP', 'SIGHUP')
   file.write({ ...entry, request_id: 'after' })
-  expect((await linesOf(`${path}.1`)).map(({ request_id }) => request_id)).toEqual(['before', 'moved'])
-  expect((await linesOf(path)).map(({ request_id }) => request_id)).toEqual(['after'])
+  expect((await readEntries(`${path}.1`)).map(({ request_id }) => request_id)).toEqual(['before', 'moved'])
+  expect((await readEntries(path)).map(({ request_id }) => request_id)).toEqual(['after'])
 })
 
 test('a file that cannot be opened is an error for people, and one that cannot be written is told to the log', async () => {
-  await using directory = await temporary()
+  await using directory = await temporaryDirectory()
   expect(() => new AuditFile(join(directory.path, 'nowhere', 'audit.log'), () => {})).toThrow(
     /audit log .* cannot be opened: ENOENT/,
   )
@@ -59,7 +59,7 @@ test('a file that cannot be opened is an error for people, and one that cannot b
 })
 
 test('a file that cannot be opened anew goes on as it was', async () => {
-  await using directory = await temporary()
+  await using directory = await temporaryDirectory()
   const place = join(directory.path, 'place')
   const path = join(place, 'audit.log')
   await mkdir(place)
@@ -69,5 +69,5 @@ test('a file that cannot be opened anew goes on as it was', async () => {
   process.emit('SIGHUP', 'SIGHUP')
   expect(lines).toMatchObject([['error', 'the audit log cannot be opened anew', { error: 'ENOENT' }]])
   file.write(entry)
-  expect(await linesOf(join(`${place}-moved`, 'audit.log'))).toHaveLength(1)
+  expect(await readEntries(join(`${place}-moved`, 'audit.log'))).toHaveLength(1)
 })

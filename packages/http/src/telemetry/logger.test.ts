@@ -1,19 +1,19 @@
 import { PassThrough } from 'node:stream'
 import { Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { logTo, stackOf } from './logger.ts'
+import { createLogger, errorStack } from './logger.ts'
 
-function written(
+function logged(
   level: 'debug' | 'info' | undefined,
-  write: (log: ReturnType<typeof logTo>) => void,
+  write: (log: ReturnType<typeof createLogger>) => void,
 ): string {
   const stream = new PassThrough()
-  write(logTo(stream, level))
+  write(createLogger(stream, level))
   return String(stream.read() ?? '')
 }
 
 test('a line is JSON with level, time, message and members', () => {
-  const line = written('info', (log) => log('warn', 'careful', { port: 8000 }))
+  const line = logged('info', (log) => log('warn', 'careful', { port: 8000 }))
   expect(line.endsWith('\n')).toBe(true)
   expect(JSON.parse(line)).toEqual({
     level: 'warn',
@@ -24,8 +24,8 @@ test('a line is JSON with level, time, message and members', () => {
 })
 
 test('a line below the level is not written', () => {
-  expect(written(undefined, (log) => log('debug', 'nothing'))).toBe('')
-  expect(written('debug', (log) => log('debug', 'something'))).toContain('something')
+  expect(logged(undefined, (log) => log('debug', 'nothing'))).toBe('')
+  expect(logged('debug', (log) => log('debug', 'something'))).toContain('something')
 })
 
 test('no member named like a secret shows its text, at any depth and in any case', () => {
@@ -41,7 +41,7 @@ test('no member named like a secret shows its text, at any depth and in any case
     tokens: 12,
     name: 'shown',
   }
-  const line = written('info', (log) => log('info', 'x', members))
+  const line = logged('info', (log) => log('info', 'x', members))
   expect(line).not.toContain('hidden')
   expect(JSON.parse(line)).toMatchObject({ tokens: 12, name: 'shown', value: '**********' })
   expect(members.Authorization).toBe('hidden')
@@ -49,7 +49,7 @@ test('no member named like a secret shows its text, at any depth and in any case
 
 test('an error is told with its causes and without what hangs on it', () => {
   const error = Object.assign(new Error('outer', { cause: new Error('inner') }), { body: 'hidden' })
-  expect(stackOf(error)).toMatch(/^Error: outer\n[\s\S]*\ncaused by: Error: inner\n/)
-  expect(stackOf(error)).not.toContain('hidden')
-  expect(stackOf('a text')).toBe('string thrown')
+  expect(errorStack(error)).toMatch(/^Error: outer\n[\s\S]*\ncaused by: Error: inner\n/)
+  expect(errorStack(error)).not.toContain('hidden')
+  expect(errorStack('a text')).toBe('string thrown')
 })

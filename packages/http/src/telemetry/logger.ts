@@ -1,17 +1,17 @@
-import type { Log } from '@slipway/protocol'
+import type { LogFunction } from '@slipway/protocol'
 import { pino } from 'pino'
 
 /** Wider than what hides secrets elsewhere: a log may lose a harmless member, never show a secret. */
-const secretName = /authorization|cookie|credential|key|password|secret|session|token|encrypted_?content/i
+const secretNamePattern = /authorization|cookie|credential|key|password|secret|session|token|encrypted_?content/i
 
 /**
  * A log that writes one JSON object a line: `{"level":"info","time":"2026-03-01T10:00:00.000Z","msg":"...", ...}`.
  * Lines below `level` are not written. Texts and objects in members named like a secret are stars at any depth.
  */
-export function logTo(
+export function createLogger(
   stream: NodeJS.WritableStream,
   level: 'debug' | 'info' | 'warn' | 'error' = 'info',
-): Log {
+): LogFunction {
   const writer = pino(
     {
       level,
@@ -24,18 +24,18 @@ export function logTo(
   return (lineLevel, message, members) => {
     if (!writer.isLevelEnabled(lineLevel)) return
     if (members === undefined) writer[lineLevel](message)
-    else writer[lineLevel](JSON.parse(JSON.stringify(members, hideSecret)), message)
+    else writer[lineLevel](JSON.parse(JSON.stringify(members, redactSecret)), message)
   }
 }
 
-function hideSecret(name: string, value: unknown): unknown {
+function redactSecret(name: string, value: unknown): unknown {
   const isText = typeof value === 'string' || (typeof value === 'object' && value !== null)
-  return isText && secretName.test(name) ? '**********' : value
+  return isText && secretNamePattern.test(name) ? '**********' : value
 }
 
 /** The stack of an error and of its causes, and nothing else that hangs on it. */
-export function stackOf(error: unknown): string {
+export function errorStack(error: unknown): string {
   if (!(error instanceof Error)) return `${typeof error} thrown`
-  const own = error.stack ?? error.message
-  return error.cause instanceof Error ? `${own}\ncaused by: ${stackOf(error.cause)}` : own
+  const stack = error.stack ?? error.message
+  return error.cause instanceof Error ? `${stack}\ncaused by: ${errorStack(error.cause)}` : stack
 }

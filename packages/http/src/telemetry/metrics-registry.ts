@@ -1,23 +1,23 @@
-import { type Family, type Measures, type Sample, Tally } from '@slipway/protocol'
+import { type MetricFamily, type MetricsCollector, type MetricSample, Histogram } from '@slipway/protocol'
 
 /**
  * The numbers of a server as text for Prometheus. Nothing is counted here: sources are asked when somebody asks. What the process
  * itself is doing (memory, event loop, garbage) is measured from the first question on, which loads the library for it.
  */
-export class Metrics {
+export class MetricsRegistry {
   readonly contentType = 'text/plain; version=0.0.4; charset=utf-8'
-  readonly #sources: Measures[] = []
+  readonly #sources: MetricsCollector[] = []
   #process: Promise<() => Promise<string>> | undefined
 
-  add(...sources: readonly Measures[]): void {
+  add(...sources: readonly MetricsCollector[]): void {
     this.#sources.push(...sources)
   }
 
-  async text(): Promise<string> {
+  async render(): Promise<string> {
     this.#process ??= processMetrics()
     const families = await Promise.all(this.#sources.map((source) => source()))
-    const own = families.flat().map(familyText)
-    return `${own.join('\n')}\n${await (await this.#process)()}`
+    const lines = families.flat().map(renderFamily)
+    return `${lines.join('\n')}\n${await (await this.#process)()}`
   }
 }
 
@@ -28,28 +28,28 @@ async function processMetrics(): Promise<() => Promise<string>> {
   return () => register.metrics()
 }
 
-function familyText({ name, help, type, samples }: Family): string {
-  const lines = samples.flatMap((sample) => sampleLines(name, sample))
+function renderFamily({ name, help, type, samples }: MetricFamily): string {
+  const lines = samples.flatMap((sample) => renderSample(name, sample))
   return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...lines, ''].join('\n')
 }
 
-function sampleLines(name: string, { labels = {}, value }: Sample): string[] {
-  if (!(value instanceof Tally)) return [`${name}${labelText(labels)} ${value}`]
+function renderSample(name: string, { labels = {}, value }: MetricSample): string[] {
+  if (!(value instanceof Histogram)) return [`${name}${renderLabels(labels)} ${value}`]
   let count = 0
-  const buckets = value.counts.map((more, at) => {
+  const buckets = value.bucketCounts.map((more, at) => {
     count += more
-    const le = at < value.bounds.length ? String(value.bounds[at]) : '+Inf'
-    return `${name}_bucket${labelText({ ...labels, le })} ${count}`
+    const le = at < value.buckets.length ? String(value.buckets[at]) : '+Inf'
+    return `${name}_bucket${renderLabels({ ...labels, le })} ${count}`
   })
-  const text = labelText(labels)
+  const text = renderLabels(labels)
   return [...buckets, `${name}_sum${text} ${value.sum}`, `${name}_count${text} ${count}`]
 }
 
-function labelText(labels: Readonly<Record<string, string>>): string {
-  const parts = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`)
-  return parts.length === 0 ? '' : `{${parts.join(',')}}`
+function renderLabels(labels: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
 }
 
-function escaped(value: string): string {
+function escapeLabel(value: string): string {
   return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 }

@@ -1,21 +1,21 @@
 import { randomBytes } from 'node:crypto'
-import { type Log, Problem } from '@slipway/protocol'
-import { stackOf } from './logger.ts'
+import { type LogFunction, Problem } from '@slipway/protocol'
+import { errorStack } from './logger.ts'
 
 /**
  * Tells the log, once, of what the caller is not to blame for, and answers the id by which it is found there. Our own mistakes
  * are errors; what the world refuses us (a full disk, a server that does not answer) is a warning.
  */
-export function reported(
-  log: Log,
+export function reportError(
+  log: LogFunction,
   message: string,
   error: unknown,
   members: Readonly<Record<string, unknown>> = {},
 ): string {
   const error_id = randomBytes(8).toString('hex')
-  const isOurs = !(error instanceof Problem)
+  const isInternal = !(error instanceof Problem)
   // Where a refusal comes from is plain; what lies behind it is not.
-  const reason = isOurs || error.cause !== undefined ? stackOf(error) : error.message
-  log(isOurs ? 'error' : 'warn', message, { error_id, ...members, error: reason })
+  const reason = isInternal || error.cause !== undefined ? errorStack(error) : error.message
+  log(isInternal ? 'error' : 'warn', message, { error_id, ...members, error: reason })
   return error_id
 }

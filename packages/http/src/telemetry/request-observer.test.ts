@@ -1,11 +1,11 @@
 import { once } from 'node:events'
-import { Counts, Problem, type Route, Secret, Tally } from '@slipway/protocol'
+import { CounterVec, Problem, type Route, Secret, Histogram } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
 import type { Handlers } from '../core/handler.ts'
-import { Trial } from '../testing/test-server.ts'
-import { Metrics } from './metrics-registry.ts'
+import { TestServer } from '../testing/test-server.ts'
+import { MetricsRegistry } from './metrics-registry.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 const params = z.object({ conversation_id: z.string() })
@@ -47,13 +47,13 @@ const handlers: Handlers<typeof routes> = {
 
 const key = 'the-session-key'
 
-function open(options: Parameters<typeof Trial.of>[2] = {}) {
-  const from = new Metrics()
-  return { from, opened: Trial.of(routes, handlers, { metrics: { from, isOpen: false }, ...options }) }
+function open(options: Parameters<typeof TestServer.start>[2] = {}) {
+  const registry = new MetricsRegistry()
+  return { from: registry, opened: TestServer.start(routes, handlers, { metrics: { registry, isOpen: false }, ...options }) }
 }
 
 /** The lines of our own metrics by name and labels. */
-function series(text: string): Map<string, number> {
+function parseSeries(text: string): Map<string, number> {
   const lines = text.split('\n').filter((line) => line.startsWith('slipway_'))
   return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]))
 }
@@ -68,7 +68,7 @@ test('requests are counted by route, method and class, and what is no route is o
   await trial.call('/api/nothing/private')
   await trial.call('/api/fail')
   await trial.call('/api/follow')
-  const found = series(await from.text())
+  const found = parseSeries(await from.render())
   const count = (method: string, route: string, status: string) =>
     found.get(`slipway_http_requests_total{method="${method}",route="${route}",status="${status}"}`)
   expect(count('GET', '/api/items/{conversation_id}', '2xx')).toBe(2)
@@ -97,10 +97,10 @@ test('a thousand random addresses and methods leave the number of series as it w
     await trial.call(`/private-${n}/${Math.random()}`, { method })
   }
   for (const [n, method] of methods.entries()) await ask(method, n)
-  const before = [...series(await from.text()).keys()]
+  const before = [...parseSeries(await from.render()).keys()]
   for (let n = 0; n < 500; n++) await ask(methods[n % methods.length] ?? 'GET', n)
-  const text = await from.text()
-  expect([...series(text).keys()]).toEqual(before)
+  const text = await from.render()
+  expect([...parseSeries(text).keys()]).toEqual(before)
   expect(text).not.toContain('private')
 })
 
@@ -121,29 +121,29 @@ test('the metrics need the key, in its header or as a bearer, unless they are op
   ])
     expect(text).toContain(`# TYPE ${name}`)
   expect(text).not.toContain(key)
-  const from = new Metrics()
-  await using others = await open({ keys, metrics: { from, isOpen: true } }).opened
+  const registry = new MetricsRegistry()
+  await using others = await open({ keys, metrics: { registry, isOpen: true } }).opened
   expect((await others.call('/metrics')).status).toBe(200)
-  await using none = await Trial.of(routes, handlers)
+  await using none = await TestServer.start(routes, handlers)
   expect((await none.call('/metrics')).status).toBe(404)
 })
 
 test('every line of the metrics is one that a scraper reads, whatever stands in a label', async () => {
-  const from = new Metrics()
-  const counts = new Counts('a')
-  counts.add({ a: 'a "quoted" \\ line\nbreak' })
-  const tally = new Tally([1, 2])
-  for (const value of [0.5, 1, 1.5, 9]) tally.add(value)
+  const from = new MetricsRegistry()
+  const counts = new CounterVec('a')
+  counts.increment({ a: 'a "quoted" \\ line\nbreak' })
+  const tally = new Histogram([1, 2])
+  for (const value of [0.5, 1, 1.5, 9]) tally.observe(value)
   from.add(() => [
     { name: 'slipway_x_total', type: 'counter', help: 'X.', samples: counts.samples },
     { name: 'slipway_y', type: 'histogram', help: 'Y.', samples: [{ value: tally }] },
   ])
-  const text = await from.text()
+  const text = await from.render()
   for (const line of text.split('\n'))
     expect(line).toMatch(
       /^$|^# (HELP|TYPE) \w+ |^\w+(\{(\w+="([^"\\\n]|\\.)*",?)*\})? ([-+.\de]+|[-+]Inf|NaN)$/i,
     )
-  expect([...series(text)]).toEqual([
+  expect([...parseSeries(text)]).toEqual([
     ['slipway_x_total{a="a \\"quoted\\" \\\\ line\\nbreak"}', 1],
     ['slipway_y_bucket{le="1"}', 2],
     ['slipway_y_bucket{le="2"}', 3],
@@ -172,13 +172,13 @@ test('who changes something is written down, with ids and without what was said'
   const route = '/api/items/{conversation_id}'
   const caller = expect.stringMatching(/^key:[0-9a-f]{12}$/)
   const request_id = 'from-the-proxy.1'
-  expect(trial.audits).toEqual([
+  expect(trial.auditEntries).toEqual([
     { audit: true, method: 'POST', route, status: 201, conversation: 'c1', caller, request_id },
     { audit: true, method: 'POST', route, status: 401, conversation: 'c1', request_id: expect.any(String) },
     { audit: true, method: 'GET', route: '/api/secret', status: 200, caller, request_id },
     { audit: true, method: 'GET', route, status: 200, conversation: 'c2', caller, request_id },
   ])
-  const text = JSON.stringify(trial.audits)
+  const text = JSON.stringify(trial.auditEntries)
   for (const hidden of ['hidden', key, 'a plain secret']) expect(text).not.toContain(hidden)
 })
 
@@ -191,8 +191,8 @@ test('an id of a request that is none is replaced, and one of a path too', async
     { headers },
   )
   expect(answered['x-request-id']).toMatch(/^[0-9a-f]{16}$/)
-  expect(trial.audits).toMatchObject([{ request_id: answered['x-request-id'] }])
-  expect(trial.audits[0]?.conversation).toBeUndefined()
+  expect(trial.auditEntries).toMatchObject([{ request_id: answered['x-request-id'] }])
+  expect(trial.auditEntries[0]?.conversation).toBeUndefined()
 })
 
 test('an audit that nobody takes is lines of the log', async () => {
@@ -203,14 +203,14 @@ test('an audit that nobody takes is lines of the log', async () => {
     message: 'audit',
     members: expect.objectContaining({ audit: true, status: 201 }),
   }
-  expect(trial.lines).toContainEqual(line)
+  expect(trial.logEntries).toContainEqual(line)
 })
 
 test('a message on a socket is written down with its sender, and sockets are counted by how they close', async () => {
-  const from = new Metrics()
-  await using trial = await Trial.of(routes, handlers, {
+  const registry = new MetricsRegistry()
+  await using trial = await TestServer.start(routes, handlers, {
     keys: [new Secret(key)],
-    metrics: { from, isOpen: false },
+    metrics: { registry, isOpen: false },
     sockets: [
       {
         path: '/sockets/{conversation_id}',
@@ -233,12 +233,12 @@ test('a message on a socket is written down with its sender, and sockets are cou
   const one = { audit: true, method: 'WEBSOCKET', route: '/sockets/{conversation_id}', status: 101 }
   const caller = expect.stringMatching(/^key:[0-9a-f]{12}$/)
   const whole = { ...one, conversation: 'c1', caller, request_id: expect.any(String) }
-  expect(trial.audits).toEqual([whole, whole])
+  expect(trial.auditEntries).toEqual([whole, whole])
   await expect
-    .poll(async () => series(await from.text()).get('slipway_sockets_closed_total{code="1000"}'))
+    .poll(async () => parseSeries(await registry.render()).get('slipway_sockets_closed_total{code="1000"}'))
     .toBe(2)
-  expect(series(await from.text()).get('slipway_sockets_opened_total')).toBe(2)
-  expect(series(await from.text()).get('slipway_sockets_open')).toBe(0)
+  expect(parseSeries(await registry.render()).get('slipway_sockets_opened_total')).toBe(2)
+  expect(parseSeries(await registry.render()).get('slipway_sockets_open')).toBe(0)
 })
 
 test('errors in the form of OpenAI have its members besides ours, and a refusal its headers', async () => {
@@ -255,14 +255,14 @@ test('errors in the form of OpenAI have its members besides ours, and a refusal 
     error: { message: 'It takes too long', type: 'server_error', code: 'timeout' },
     error_id: expect.stringMatching(/^[0-9a-f]{16}$/),
   })
-  const told = trial.lines.filter(({ members }) => members?.error_id === body.error_id)
+  const told = trial.logEntries.filter(({ members }) => members?.error_id === body.error_id)
   expect(told).toMatchObject([{ level: 'warn', members: { route: '/v1/chat' } }])
 })
 
 test('a WebSocket that is refused for a reason of ours has an error id too, and one line of the log', async () => {
   await using trial = await open({
     sockets: [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }],
-    gate: () => {
+    checkReady: () => {
       throw new Problem('unavailable', 'Not yet')
     },
   }).opened
@@ -272,7 +272,7 @@ test('a WebSocket that is refused for a reason of ours has an error id too, and 
   )
   expect(text).toMatch(/^HTTP\/1.1 503 /)
   const { error_id } = JSON.parse(text.slice(text.indexOf('{')))
-  const told = trial.lines.filter(({ members }) => members?.error_id === error_id)
+  const told = trial.logEntries.filter(({ members }) => members?.error_id === error_id)
   expect(told).toMatchObject([{ level: 'warn', members: { error: expect.stringContaining('Not yet') } }])
 })
 
@@ -281,17 +281,17 @@ test('a handler that fails in the middle of a stream leaves one line with an id,
     yield 'data: 1\n\n'
     throw new Error('the inner reason')
   }
-  const from = new Metrics()
-  await using trial = await Trial.of(
+  const registry = new MetricsRegistry()
+  await using trial = await TestServer.start(
     routes,
     { ...handlers, follow: () => ({ chunks: broken(), contentType: 'text/event-stream' }) },
-    { metrics: { from, isOpen: true } },
+    { metrics: { registry, isOpen: true } },
   )
   await expect(trial.call('/api/follow')).rejects.toThrow()
-  const told = trial.lines.filter(({ level }) => level === 'error')
+  const told = trial.logEntries.filter(({ level }) => level === 'error')
   expect(told).toMatchObject([
     { message: 'request failed', members: { error_id: expect.any(String), route: '/api/follow' } },
   ])
-  expect(series(await from.text()).get('slipway_streams_closed_total{outcome="failed"}')).toBe(1)
-  expect(series(await from.text()).get('slipway_http_requests_in_flight')).toBe(0)
+  expect(parseSeries(await registry.render()).get('slipway_streams_closed_total{outcome="failed"}')).toBe(1)
+  expect(parseSeries(await registry.render()).get('slipway_http_requests_in_flight')).toBe(0)
 })

@@ -1,11 +1,11 @@
-import type { Log, Telemetry } from '@slipway/protocol'
+import type { LogFunction, Telemetry } from '@slipway/protocol'
 import { type Audit, AuditFile } from './audit.ts'
-import { Metrics } from './metrics-registry.ts'
+import { MetricsRegistry } from './metrics-registry.ts'
 import type { Traces, TracesOptions } from './traces.ts'
 
 /** What a server tells of what it does, ready to be given to `app`. */
 export interface OpenTelemetry extends AsyncDisposable {
-  readonly metrics: { readonly from: Metrics; readonly isOpen: boolean }
+  readonly metrics: { readonly registry: MetricsRegistry; readonly isOpen: boolean }
   readonly traces: Traces | undefined
   /** Undefined: lines of the log. */
   readonly audit: Audit | undefined
@@ -19,11 +19,11 @@ export async function openTraces(options: TracesOptions | undefined): Promise<Tr
 /** Opens what the settings ask for. Rejects with an Error for people when the file of the audit cannot be opened. */
 export async function openTelemetry(
   { isOpen, auditLog, traces }: Telemetry,
-  about: { readonly service: string; readonly version: string; readonly log: Log },
+  about: { readonly service: string; readonly version: string; readonly log: LogFunction },
 ): Promise<OpenTelemetry> {
   const file = auditLog === undefined ? undefined : new AuditFile(auditLog, about.log)
-  const headers = Object.entries(traces?.headers ?? {}).map(([name, value]) => [name, value.open()] as const)
-  const opened = await openTraces(
+  const headers = Object.entries(traces?.headers ?? {}).map(([name, value]) => [name, value.reveal()] as const)
+  const tracesExporter = await openTraces(
     traces && {
       url: traces.url,
       headers: Object.fromEntries(headers),
@@ -33,11 +33,11 @@ export async function openTelemetry(
     },
   )
   return {
-    metrics: { from: new Metrics(), isOpen },
-    traces: opened,
+    metrics: { registry: new MetricsRegistry(), isOpen },
+    traces: tracesExporter,
     audit: file && ((entry) => file.write(entry)),
     async [Symbol.asyncDispose]() {
-      await opened?.[Symbol.asyncDispose]()
+      await tracesExporter?.[Symbol.asyncDispose]()
       file?.[Symbol.dispose]()
     },
   }

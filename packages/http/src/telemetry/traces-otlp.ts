@@ -18,11 +18,11 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
-import type { Attributes, OpenSpan, SpanOptions, Traces, TracesOptions } from './traces.ts'
+import type { Attributes, ActiveSpan, SpanOptions, Traces, TracesOptions } from './traces.ts'
 
 /** How long the end waits for a receiver that does not answer. */
 const closeMs = 3_000
-const current = new AsyncLocalStorage<OtlpSpan>()
+const currentSpan = new AsyncLocalStorage<OtlpSpan>()
 
 /** Spans that go to a receiver of OTLP. What it does not take is lost: nobody waits for it. */
 export class OtlpTraces implements Traces {
@@ -39,14 +39,14 @@ export class OtlpTraces implements Traces {
     this.#tracer = this.#provider.getTracer('slipway')
   }
 
-  begin(name: string, { attributes = {}, caller, isOutgoing = false }: SpanOptions = {}): OpenSpan {
-    const kind = caller !== undefined ? SpanKind.SERVER : isOutgoing ? SpanKind.CLIENT : SpanKind.INTERNAL
-    const parent = caller === undefined ? current.getStore()?.context : contextOf(caller)
+  startSpan(name: string, { attributes = {}, incomingHeaders, isOutgoing = false }: SpanOptions = {}): ActiveSpan {
+    const kind = incomingHeaders !== undefined ? SpanKind.SERVER : isOutgoing ? SpanKind.CLIENT : SpanKind.INTERNAL
+    const parent = incomingHeaders === undefined ? currentSpan.getStore()?.context : remoteContext(incomingHeaders)
     return new OtlpSpan(this.#tracer.startSpan(name, { kind, attributes }, parent ?? ROOT_CONTEXT))
   }
 
   get headers(): Readonly<Record<string, string>> {
-    return current.getStore()?.headers ?? {}
+    return currentSpan.getStore()?.headers ?? {}
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -55,7 +55,7 @@ export class OtlpTraces implements Traces {
   }
 }
 
-class OtlpSpan implements OpenSpan {
+class OtlpSpan implements ActiveSpan {
   readonly context: Context
   readonly #span: Span
 
@@ -64,11 +64,11 @@ class OtlpSpan implements OpenSpan {
     this.context = trace.setSpan(ROOT_CONTEXT, span)
   }
 
-  within<T>(work: () => T): T {
-    return current.run(this, work)
+  run<T>(work: () => T): T {
+    return currentSpan.run(this, work)
   }
 
-  set(attributes: Attributes): void {
+  setAttributes(attributes: Attributes): void {
     this.#span.setAttributes(attributes)
   }
 
@@ -89,11 +89,11 @@ class OtlpSpan implements OpenSpan {
 }
 
 /** The span of the program that asks (W3C Trace Context); undefined when it names none. */
-function contextOf({ traceparent, tracestate }: IncomingHttpHeaders): Context | undefined {
-  const parts = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/.exec(
+function remoteContext({ traceparent, tracestate }: IncomingHttpHeaders): Context | undefined {
+  const match = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/.exec(
     typeof traceparent === 'string' ? traceparent : '',
   )
-  const [, traceId = '', spanId = '', flags = ''] = parts ?? []
+  const [, traceId = '', spanId = '', flags = ''] = match ?? []
   if (/^0*$/.test(traceId) || /^0*$/.test(spanId)) return undefined
   const state = [tracestate ?? []].flat().join(',')
   return trace.setSpanContext(ROOT_CONTEXT, {

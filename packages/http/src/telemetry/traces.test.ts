@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { Route } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { Trial } from '../testing/test-server.ts'
+import { TestServer } from '../testing/test-server.ts'
 import { openTraces } from './telemetry.ts'
 import { type Traces, tracedFetch } from './traces.ts'
 
@@ -19,7 +19,7 @@ interface Sent {
 }
 
 /** A receiver of OTLP over HTTP as JSON, on loopback. */
-async function receiver() {
+async function traceReceiver() {
   const spans: Sent[] = []
   const bodies: string[] = []
   const headers: IncomingHttpHeaders[] = []
@@ -62,15 +62,15 @@ const routes = {
   fail: { ...plain, method: 'POST', path: '/api/fail' },
 } as const satisfies Record<string, Route>
 
-function serving(traces: Traces, target = 'http://127.0.0.1:9') {
-  return Trial.of(
+function startServer(traces: Traces, target = 'http://127.0.0.1:9') {
+  return TestServer.start(
     routes,
     {
       item: async () => {
-        const span = traces.begin('inner', { attributes: { 'slipway.tool': 'x' } })
-        await span.within(async () => {
+        const span = traces.startSpan('inner', { attributes: { 'slipway.tool': 'x' } })
+        await span.run(async () => {
           await new Promise(setImmediate)
-          traces.begin('innermost').end('refused')
+          traces.startSpan('innermost').end('refused')
         })
         span.end()
         return { json: traces.headers }
@@ -79,11 +79,11 @@ function serving(traces: Traces, target = 'http://127.0.0.1:9') {
         throw new Error('private reason')
       },
     },
-    { traces, relays: [{ prefix: '/relay/{name}', target: async () => ({ url: target }) }] },
+    { traces, proxyRoutes: [{ prefix: '/relay/{name}', target: async () => ({ url: target }) }] },
   )
 }
 
-function attributesOf({ attributes }: Sent): Record<string, unknown> {
+function spanAttributes({ attributes }: Sent): Record<string, unknown> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]))
 }
 
@@ -93,10 +93,10 @@ test('without options there are no traces, and requests are made as they are', a
 })
 
 test('a request is a span by its route, and what is done in it are its children', async () => {
-  await using there = await receiver()
+  await using there = await traceReceiver()
   const traces = await open(there.url)
   {
-    await using trial = await serving(traces)
+    await using trial = await startServer(traces)
     await trial.call('/api/items/private?secret=private')
     await trial.call('/api/fail', { method: 'POST' })
     await trial.call('/private/nowhere')
@@ -113,14 +113,14 @@ test('a request is a span by its route, and what is done in it are its children'
   expect(innermost).toMatchObject({ status: { code: 2 } })
   expect(named('POST /api/fail')).toMatchObject([{ status: { code: 2 } }])
   expect(named('GET')).toHaveLength(1)
-  expect(request && attributesOf(request)).toEqual({ 'http.response.status_code': 200 })
+  expect(request && spanAttributes(request)).toEqual({ 'http.response.status_code': 200 })
   expect(there.bodies.join()).not.toContain('private')
   expect(there.headers[0]).toMatchObject({ 'x-token': 'receiver-secret' })
   expect(there.bodies[0]).toMatch(/"service\.name".*"it"/)
 })
 
 test('a trace of the caller goes on, also to where a request is relayed, and one that is none does not', async () => {
-  await using there = await receiver()
+  await using there = await traceReceiver()
   const traces = await open(there.url)
   const traceId = '0af7651916cd43dd8448eb211c80319c'
   const seen: IncomingHttpHeaders[] = []
@@ -131,7 +131,7 @@ test('a trace of the caller goes on, also to where a request is relayed, and one
   await once(target, 'listening')
   const { port } = target.address() as AddressInfo
   {
-    await using trial = await serving(traces, `http://127.0.0.1:${port}`)
+    await using trial = await startServer(traces, `http://127.0.0.1:${port}`)
     const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01`, tracestate: 'a=1,b=2' }
     const { text } = await trial.call('/api/items/1', { headers })
     expect(JSON.parse(text)).toMatchObject({ tracestate: 'a=1,b=2' })
@@ -161,10 +161,10 @@ test('a trace of the caller goes on, also to where a request is relayed, and one
 })
 
 test('a caller that keeps no trace is followed, and so is the part that is to be kept', async () => {
-  await using there = await receiver()
+  await using there = await traceReceiver()
   const traces = await open(there.url, 0)
   {
-    await using trial = await serving(traces)
+    await using trial = await startServer(traces)
     const traceId = '0af7651916cd43dd8448eb211c80319c'
     const { text } = await trial.call('/api/items/1', {
       headers: { traceparent: `00-${traceId}-b7ad6b7169203331-00` },
@@ -178,7 +178,7 @@ test('a caller that keeps no trace is followed, and so is the part that is to be
 })
 
 test('a request that is made within a span carries it on', async () => {
-  await using there = await receiver()
+  await using there = await traceReceiver()
   const traces = await open(there.url)
   const seen: (string | null)[][] = []
   const far = tracedFetch(async (input, init) => {
@@ -187,9 +187,9 @@ test('a request that is made within a span carries it on', async () => {
     return new Response('ok')
   }, traces)
   await far('http://127.0.0.1/', { method: 'POST', body: 'x' })
-  const span = traces.begin('work')
-  await span.within(() => far('http://127.0.0.1/', { headers: { 'x-own': '1' } }))
-  await span.within(() => far(new Request('http://127.0.0.1/', { method: 'PUT', headers: { 'x-own': '1' } })))
+  const span = traces.startSpan('work')
+  await span.run(() => far('http://127.0.0.1/', { headers: { 'x-own': '1' } }))
+  await span.run(() => far(new Request('http://127.0.0.1/', { method: 'PUT', headers: { 'x-own': '1' } })))
   span.end()
   await traces[Symbol.asyncDispose]()
   const { traceparent } = span.headers
@@ -202,7 +202,7 @@ test('a request that is made within a span carries it on', async () => {
 
 test('a receiver that is not there costs spans and nothing else', async () => {
   const traces = await open('http://127.0.0.1:9/v1/traces')
-  await using trial = await serving(traces)
+  await using trial = await startServer(traces)
   expect((await trial.call('/api/items/1')).status).toBe(200)
   await traces[Symbol.asyncDispose]()
 })

@@ -6,16 +6,16 @@ export type Attributes = Readonly<Record<string, string | number | boolean>>
 export interface SpanOptions {
   readonly attributes?: Attributes
   /** It answers a request of another program; `caller` tells whose span it continues (W3C `traceparent`). */
-  readonly caller?: IncomingHttpHeaders
+  readonly incomingHeaders?: IncomingHttpHeaders
   /** It asks another program. */
   readonly isOutgoing?: boolean
 }
 
 /** A piece of work that is under way. */
-export interface OpenSpan {
+export interface ActiveSpan {
   /** Does something as a part of it: spans that begin in there are its children, however long it takes. */
-  within<T>(work: () => T): T
-  set(attributes: Attributes): void
+  run<T>(work: () => T): T
+  setAttributes(attributes: Attributes): void
   /** With `failure`, a word of a closed set, the work has failed. */
   end(failure?: string): void
   /** `traceparent` and `tracestate` for a program that goes on with it. */
@@ -24,7 +24,7 @@ export interface OpenSpan {
 
 /** Where spans are begun. There is one only when somebody wants to have traces; whoever has none does nothing. */
 export interface Traces extends AsyncDisposable {
-  begin(name: string, options?: SpanOptions): OpenSpan
+  startSpan(name: string, options?: SpanOptions): ActiveSpan
   /** The headers of the span that this is called within; none outside of all. */
   readonly headers: Readonly<Record<string, string>>
 }

@@ -1,45 +1,45 @@
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
 import { connect } from 'node:net'
 import type { RouteTable } from '@slipway/protocol'
-import { type AppOptions, app } from '../app.ts'
+import { type AppOptions, createApp } from '../app.ts'
 import type { Handlers } from '../core/handler.ts'
 import { type Listening, listen } from '../listen.ts'
 import type { AuditEntry } from '../telemetry/audit.ts'
 
-export interface Answer {
+export interface TestResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
 }
 
-export interface Call {
+export interface CallOptions {
   readonly method?: string
   readonly headers?: OutgoingHttpHeaders
   readonly body?: string | Buffer
 }
 
 /** A server on a free port of this machine, for one test. */
-export class Trial implements AsyncDisposable {
+export class TestServer implements AsyncDisposable {
   readonly listening: Listening
   /** What the server logged, one entry a line. */
-  readonly lines: { level: string; message: string; members: Record<string, unknown> | undefined }[]
+  readonly logEntries: { level: string; message: string; members: Record<string, unknown> | undefined }[]
 
   /** What was written down of who did what. */
-  readonly audits: AuditEntry[]
+  readonly auditEntries: AuditEntry[]
 
-  constructor(listening: Listening, lines: Trial['lines'], audits: AuditEntry[]) {
+  constructor(listening: Listening, logEntries: TestServer['logEntries'], auditEntries: AuditEntry[]) {
     this.listening = listening
-    this.lines = lines
-    this.audits = audits
+    this.logEntries = logEntries
+    this.auditEntries = auditEntries
   }
 
-  static async of<T extends RouteTable>(routes: T, handlers: Handlers<T>, options: Partial<AppOptions> = {}) {
-    const lines: Trial['lines'] = []
-    const log: AppOptions['log'] = (level, message, members) => void lines.push({ level, message, members })
-    const audits: AuditEntry[] = []
-    const own = { openapi: { openapi: '3.1.0' }, log, audit: (entry: AuditEntry) => void audits.push(entry) }
-    const web = app(routes, handlers, { ...own, ...options })
-    return new Trial(await listen(web, { host: '127.0.0.1', port: 0, stopMs: 300 }), lines, audits)
+  static async start<T extends RouteTable>(routes: T, handlers: Handlers<T>, options: Partial<AppOptions> = {}) {
+    const logEntries: TestServer['logEntries'] = []
+    const log: AppOptions['log'] = (level, message, members) => void logEntries.push({ level, message, members })
+    const auditEntries: AuditEntry[] = []
+    const own = { openapi: { openapi: '3.1.0' }, log, audit: (entry: AuditEntry) => void auditEntries.push(entry) }
+    const server = createApp(routes, handlers, { ...own, ...options })
+    return new TestServer(await listen(server, { host: '127.0.0.1', port: 0, stopMs: 300 }), logEntries, auditEntries)
   }
 
   get port(): number {
@@ -47,7 +47,7 @@ export class Trial implements AsyncDisposable {
   }
 
   /** Sends a request over a connection of its own and reads the whole answer. */
-  call(path: string, { method = 'GET', headers = {}, body }: Call = {}): Promise<Answer> {
+  call(path: string, { method = 'GET', headers = {}, body }: CallOptions = {}): Promise<TestResponse> {
     return new Promise((resolve, reject) => {
       const options = { host: '127.0.0.1', port: this.port, path, method, headers, agent: false }
       const outgoing = request(options, async (answer) => {
@@ -63,7 +63,7 @@ export class Trial implements AsyncDisposable {
     })
   }
 
-  json(path: string, body: unknown, call: Call = {}): Promise<Answer> {
+  json(path: string, body: unknown, call: CallOptions = {}): Promise<TestResponse> {
     const bytes = Buffer.from(JSON.stringify(body))
     const headers = { 'content-type': 'application/json', 'content-length': bytes.length, ...call.headers }
     return this.call(path, { method: 'POST', ...call, headers, body: bytes })

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { blankable, eventFilter, eventSearchQuery, queryFlag, queryInteger } from '../core/query.ts'
+import { emptyAsUndefined, eventFilter, eventSearchQuery, queryFlag, queryInteger } from '../core/query.ts'
 import type { RouteTable } from '../core/route.ts'
 import { event, eventPage } from '../events/event.ts'
 import { subAgentRoutes } from './agents/sub-agent-routes.ts'
@@ -58,29 +58,29 @@ import { skillRoutes } from './skills/routes.ts'
 import { workspaceRoutes } from './workspaces/file-routes.ts'
 import { workspacesListRoutes } from './workspaces/list-routes.ts'
 
-const conversation = z.object({ conversation_id: conversationId })
-const skills = z.object({
+const conversationParams = z.object({ conversation_id: conversationId })
+const skillsQuery = z.object({
   include_skills: queryFlag.meta({ description: 'Show the skills of the agent context.' }),
 })
-const ids = z.array(z.string()).optional().meta({ description: 'Ids of events, repeated.' })
-const done = { 200: { description: 'Done.', schema: success } }
-const state = z.object({ status: z.string(), message: z.string().optional() })
-const isUp = { 200: { description: 'It is.', schema: state } }
-const lines = 'application/x-ndjson'
-const profile = z.object({ name: profileName })
-const noAgent = { 409: { description: 'It has no agent that could.' } }
-const unreadable = { 400: { description: 'The stored profile cannot be read.' } }
-const changed = { description: 'What was done.', schema: profileMutation }
+const eventIds = z.array(z.string()).optional().meta({ description: 'Ids of events, repeated.' })
+const successResponses = { 200: { description: 'Done.', schema: success } }
+const healthStatus = z.object({ status: z.string(), message: z.string().optional() })
+const healthResponses = { 200: { description: 'It is.', schema: healthStatus } }
+const ndjson = 'application/x-ndjson'
+const profileParams = z.object({ name: profileName })
+const noAgentResponses = { 409: { description: 'It has no agent that could.' } }
+const unreadableResponses = { 400: { description: 'The stored profile cannot be read.' } }
+const profileMutationResponse = { description: 'What was done.', schema: profileMutation }
 
 /** Every operation of the agent server. */
-export const agentRoutes = {
+export const agentServerRoutes = {
   alive: {
     method: 'GET',
     path: '/alive',
     tag: 'health',
     summary: 'Is the process alive?',
     open: true,
-    responses: isUp,
+    responses: healthResponses,
   },
   health: {
     method: 'GET',
@@ -88,7 +88,7 @@ export const agentRoutes = {
     tag: 'health',
     summary: 'Is the server healthy?',
     open: true,
-    responses: isUp,
+    responses: healthResponses,
   },
   ready: {
     method: 'GET',
@@ -96,7 +96,7 @@ export const agentRoutes = {
     tag: 'health',
     summary: 'May requests be sent?',
     open: true,
-    responses: { ...isUp, 503: { description: 'Not yet.', schema: state } },
+    responses: { ...healthResponses, 503: { description: 'Not yet.', schema: healthStatus } },
   },
   serverInfo: {
     method: 'GET',
@@ -119,7 +119,7 @@ export const agentRoutes = {
     path: '/api/conversations/search',
     tag: 'conversations',
     summary: 'List conversations in pages',
-    query: conversationSearchQuery.extend(skills.shape),
+    query: conversationSearchQuery.extend(skillsQuery.shape),
     responses: { 200: { description: 'One page.', schema: conversationPage } },
   },
   countConversations: {
@@ -138,11 +138,11 @@ export const agentRoutes = {
     description:
       'The body is one event a line. All of them are stored, byte for byte, or none. A first line without kind names the conversation: {"conversation_id"?, "title"?, "tags"?}. A fault is answered with the number of its line.',
     query: z.object({
-      unknown: blankable(z.enum(['keep'])).meta({
+      unknown: emptyAsUndefined(z.enum(['keep'])).meta({
         description: 'keep: take events of other versions and kinds as they are.',
       }),
     }),
-    stream: lines,
+    stream: ndjson,
     responses: {
       201: { description: 'Every line is stored.', schema: importResult },
       409: { description: 'An id is taken by an event of other content, or another import is under way.' },
@@ -155,7 +155,7 @@ export const agentRoutes = {
     summary: 'Start a conversation',
     description:
       'The header X-Slipway-Wire says which members and kinds its events have: seed (those of this description, the default unless the server is set otherwise) or current (newer ones too). It holds for the life of the conversation and for its forks.',
-    query: skills,
+    query: skillsQuery,
     body: startConversationRequest,
     responses: {
       200: { description: 'It was there already.', schema: conversationInfo },
@@ -167,7 +167,7 @@ export const agentRoutes = {
     path: '/api/conversations',
     tag: 'conversations',
     summary: 'Get conversations by id',
-    query: skills.extend({
+    query: skillsQuery.extend({
       ids: z.array(conversationId).min(1).max(99).meta({ description: 'Ids of conversations, repeated.' }),
     }),
     responses: {
@@ -182,8 +182,8 @@ export const agentRoutes = {
     path: '/api/conversations/{conversation_id}',
     tag: 'conversations',
     summary: 'Get a conversation',
-    params: conversation,
-    query: skills,
+    params: conversationParams,
+    query: skillsQuery,
     responses: { 200: { description: 'The conversation.', schema: conversationInfo } },
   },
   patchConversation: {
@@ -191,17 +191,17 @@ export const agentRoutes = {
     path: '/api/conversations/{conversation_id}',
     tag: 'conversations',
     summary: 'Change title or tags',
-    params: conversation,
+    params: conversationParams,
     body: patchConversationRequest,
-    responses: done,
+    responses: successResponses,
   },
   deleteConversation: {
     method: 'DELETE',
     path: '/api/conversations/{conversation_id}',
     tag: 'conversations',
     summary: 'Delete a conversation and its log',
-    params: conversation,
-    responses: done,
+    params: conversationParams,
+    responses: successResponses,
   },
   runConversation: {
     method: 'POST',
@@ -209,8 +209,8 @@ export const agentRoutes = {
     tag: 'conversations',
     summary: 'Run a conversation',
     description: 'Answers at once; the run goes on behind.',
-    params: conversation,
-    responses: { ...done, 409: { description: 'It is running already, or has no agent that could run.' } },
+    params: conversationParams,
+    responses: { ...successResponses, 409: { description: 'It is running already, or has no agent that could run.' } },
   },
   pauseConversation: {
     method: 'POST',
@@ -218,8 +218,8 @@ export const agentRoutes = {
     tag: 'conversations',
     summary: 'Pause a conversation',
     description: 'The run ends at the next point where nothing is lost. What does not run stays as it is.',
-    params: conversation,
-    responses: done,
+    params: conversationParams,
+    responses: successResponses,
   },
   interruptConversation: {
     method: 'POST',
@@ -227,8 +227,8 @@ export const agentRoutes = {
     tag: 'conversations',
     summary: 'Interrupt a conversation',
     description: 'Like pause, but the call of the model and the tools that are under way are cancelled.',
-    params: conversation,
-    responses: done,
+    params: conversationParams,
+    responses: successResponses,
   },
   updateSecrets: {
     method: 'POST',
@@ -236,27 +236,27 @@ export const agentRoutes = {
     tag: 'conversations',
     summary: 'Set secrets of a conversation',
     description: 'They hold from the next call of a tool. No answer shows their values.',
-    params: conversation,
+    params: conversationParams,
     body: updateSecretsRequest,
-    responses: done,
+    responses: successResponses,
   },
   setConfirmationPolicy: {
     method: 'POST',
     path: '/api/conversations/{conversation_id}/confirmation_policy',
     tag: 'conversations',
     summary: 'Say when a run asks before it acts',
-    params: conversation,
+    params: conversationParams,
     body: setConfirmationPolicyRequest,
-    responses: done,
+    responses: successResponses,
   },
   setSecurityAnalyzer: {
     method: 'POST',
     path: '/api/conversations/{conversation_id}/security_analyzer',
     tag: 'conversations',
     summary: 'Set or remove the security analyzer',
-    params: conversation,
+    params: conversationParams,
     body: setSecurityAnalyzerRequest,
-    responses: done,
+    responses: successResponses,
   },
   askAgent: {
     method: 'POST',
@@ -264,17 +264,17 @@ export const agentRoutes = {
     tag: 'conversations',
     summary: 'Ask a question beside the conversation',
     description: 'The model answers from what it sees of the conversation; the log stays as it is.',
-    params: conversation,
+    params: conversationParams,
     body: askAgentRequest,
-    responses: { 200: { description: 'The answer.', schema: agentResponse }, ...noAgent },
+    responses: { 200: { description: 'The answer.', schema: agentResponse }, ...noAgentResponses },
   },
   condenseConversation: {
     method: 'POST',
     path: '/api/conversations/{conversation_id}/condense',
     tag: 'conversations',
     summary: 'Condense a conversation now',
-    params: conversation,
-    responses: { ...done, 409: { description: 'It has no agent or no condenser that could.' } },
+    params: conversationParams,
+    responses: { ...successResponses, 409: { description: 'It has no agent or no condenser that could.' } },
   },
   finalResponse: {
     method: 'GET',
@@ -283,7 +283,7 @@ export const agentRoutes = {
     summary: 'Get the last answer of the agent',
     description:
       'The message of the last finish, or the last message of the agent; empty when there is none.',
-    params: conversation,
+    params: conversationParams,
     responses: { 200: { description: 'The text.', schema: agentResponse } },
   },
   forkConversation: {
@@ -291,8 +291,8 @@ export const agentRoutes = {
     path: '/api/conversations/{conversation_id}/fork',
     tag: 'conversations',
     summary: 'Copy a conversation into a new one',
-    params: conversation,
-    query: skills,
+    params: conversationParams,
+    query: skillsQuery,
     body: forkConversationRequest.prefault({}),
     responses: {
       201: { description: 'The new conversation.', schema: conversationInfo },
@@ -306,8 +306,8 @@ export const agentRoutes = {
     summary: 'Go on from another event of a conversation',
     description:
       'What comes next follows this event, as another branch; null leads before the first one. No event is removed. What waits for an answer is answered first, and the conversation is idle.',
-    params: conversation,
-    query: skills,
+    params: conversationParams,
+    query: skillsQuery,
     body: navigateConversationRequest.prefault({}),
     responses: {
       200: { description: 'The conversation.', schema: conversationInfo },
@@ -321,9 +321,9 @@ export const agentRoutes = {
     summary: 'Pursue a goal',
     description:
       'Sends the objective and runs. After each round a model judges whether it is reached; if not, the agent is told what is missing and goes on. A message of the user ends the pursuit.',
-    params: conversation,
+    params: conversationParams,
     body: startGoalRequest,
-    responses: { ...done, 409: { description: 'It is running, pursues a goal already, or has no agent.' } },
+    responses: { ...successResponses, 409: { description: 'It is running, pursues a goal already, or has no agent.' } },
   },
   stopGoal: {
     method: 'POST',
@@ -331,17 +331,17 @@ export const agentRoutes = {
     tag: 'conversations',
     summary: 'Stop pursuing a goal',
     description: 'A run that is under way is paused. Where there is no goal nothing changes.',
-    params: conversation,
-    responses: done,
+    params: conversationParams,
+    responses: successResponses,
   },
   resumeGoal: {
     method: 'POST',
     path: '/api/conversations/{conversation_id}/goal/resume',
     tag: 'conversations',
     summary: 'Go on pursuing a goal that was interrupted',
-    params: conversation,
+    params: conversationParams,
     responses: {
-      ...done,
+      ...successResponses,
       400: { description: 'There is no goal that was interrupted.' },
       409: { description: 'It is running, pursues the goal already, or has no agent.' },
     },
@@ -360,27 +360,27 @@ export const agentRoutes = {
     path: '/api/conversations/{conversation_id}/generate_title',
     tag: 'conversations',
     summary: 'Write a title for a conversation',
-    params: conversation,
+    params: conversationParams,
     body: generateTitleRequest.prefault({}),
-    responses: { 200: { description: 'The title.', schema: generateTitleResponse }, ...noAgent },
+    responses: { 200: { description: 'The title.', schema: generateTitleResponse }, ...noAgentResponses },
   },
   switchLlm: {
     method: 'POST',
     path: '/api/conversations/{conversation_id}/switch_llm',
     tag: 'conversations',
     summary: 'Go on with another model',
-    params: conversation,
+    params: conversationParams,
     body: switchLlmRequest,
-    responses: { ...done, ...noAgent },
+    responses: { ...successResponses, ...noAgentResponses },
   },
   switchProfile: {
     method: 'POST',
     path: '/api/conversations/{conversation_id}/switch_profile',
     tag: 'conversations',
     summary: 'Go on with the model of a profile',
-    params: conversation,
+    params: conversationParams,
     body: switchProfileRequest,
-    responses: { ...done, ...unreadable, ...noAgent },
+    responses: { ...successResponses, ...unreadableResponses, ...noAgentResponses },
   },
   switchAcpModel: {
     method: 'POST',
@@ -388,9 +388,9 @@ export const agentRoutes = {
     tag: 'conversations',
     summary: 'Switch the model of an agent of another program',
     description: 'No agent of this server is one of those.',
-    params: conversation,
+    params: conversationParams,
     body: switchAcpModelRequest,
-    responses: { ...done, 400: { description: 'The agent cannot.' } },
+    responses: { ...successResponses, 400: { description: 'The agent cannot.' } },
   },
   exportConversation: {
     method: 'GET',
@@ -398,19 +398,19 @@ export const agentRoutes = {
     tag: 'conversations',
     summary: 'Export the log of a conversation',
     description: 'One event a line, in order, each line the stored bytes.',
-    params: conversation,
+    params: conversationParams,
     query: z.object({
       meta: queryFlag.meta({ description: 'Put a line with id, title and tags in front.' }),
       gzip: queryFlag.meta({ description: 'Answer a gzip file.' }),
     }),
-    responses: { 200: { description: 'The log.', contentType: [lines, 'application/gzip'] } },
+    responses: { 200: { description: 'The log.', contentType: [ndjson, 'application/gzip'] } },
   },
   searchEvents: {
     method: 'GET',
     path: '/api/conversations/{conversation_id}/events/search',
     tag: 'events',
     summary: 'Search the events of a conversation',
-    params: conversation,
+    params: conversationParams,
     query: eventSearchQuery,
     responses: { 200: { description: 'One page.', schema: eventPage } },
   },
@@ -419,7 +419,7 @@ export const agentRoutes = {
     path: '/api/conversations/{conversation_id}/events/count',
     tag: 'events',
     summary: 'Count the events of a conversation',
-    params: conversation,
+    params: conversationParams,
     query: eventFilter,
     responses: { 200: { description: 'Their number.', schema: z.int() } },
   },
@@ -430,12 +430,12 @@ export const agentRoutes = {
     summary: 'Follow the events of a conversation',
     description:
       'Server-sent events: id is the position, data the event. Each event once, in order, from the position after the given one, first what is stored, then what comes. Last-Event-ID goes before after.',
-    params: conversation,
+    params: conversationParams,
     query: z.object({
       after: queryInteger(0, Number.MAX_SAFE_INTEGER)
         .optional()
         .meta({ description: 'The last position seen.' }),
-      until: blankable(z.enum(['idle'])).meta({
+      until: emptyAsUndefined(z.enum(['idle'])).meta({
         description: 'idle: end when all is sent and nothing runs.',
       }),
       hints: queryFlag.meta({
@@ -452,8 +452,8 @@ export const agentRoutes = {
     summary: 'Get events by id',
     description:
       'Ids come in the query, or as a JSON array in the body for clients that can send one with GET.',
-    params: conversation,
-    query: z.object({ ids, event_ids: ids }),
+    params: conversationParams,
+    query: z.object({ ids: eventIds, event_ids: eventIds }),
     body: z.array(z.string()).optional(),
     responses: {
       200: {
@@ -469,9 +469,9 @@ export const agentRoutes = {
     summary: 'Send a message to a conversation',
     description:
       'Answers when the message is durable. With an Idempotency-Key header a repeat is stored once.',
-    params: conversation,
+    params: conversationParams,
     body: sendMessageRequest,
-    responses: { ...done, 409: { description: 'The idempotency key was used with another message.' } },
+    responses: { ...successResponses, 409: { description: 'The idempotency key was used with another message.' } },
   },
   respondToConfirmation: {
     method: 'POST',
@@ -479,16 +479,16 @@ export const agentRoutes = {
     tag: 'events',
     summary: 'Accept or reject the actions that wait',
     description: 'An answer where nothing waits changes nothing.',
-    params: conversation,
+    params: conversationParams,
     body: confirmationResponseRequest,
-    responses: done,
+    responses: successResponses,
   },
   getEvent: {
     method: 'GET',
     path: '/api/conversations/{conversation_id}/events/{event_id}',
     tag: 'events',
     summary: 'Get an event',
-    params: conversation.extend({ event_id: z.string() }),
+    params: conversationParams.extend({ event_id: z.string() }),
     responses: { 200: { description: 'The event.', schema: event } },
   },
   listProfiles: {
@@ -504,8 +504,8 @@ export const agentRoutes = {
     tag: 'profiles',
     summary: 'Get a profile',
     description: 'Its secrets are null.',
-    params: profile,
-    responses: { 200: { description: 'The profile.', schema: profileDetail }, ...unreadable },
+    params: profileParams,
+    responses: { 200: { description: 'The profile.', schema: profileDetail }, ...unreadableResponses },
   },
   saveProfile: {
     method: 'POST',
@@ -513,9 +513,9 @@ export const agentRoutes = {
     tag: 'profiles',
     summary: 'Save a profile',
     description: 'One of the same name is replaced.',
-    params: profile,
+    params: profileParams,
     body: saveProfileRequest,
-    responses: { 201: changed, 409: { description: 'There are as many profiles as there may be.' } },
+    responses: { 201: profileMutationResponse, 409: { description: 'There are as many profiles as there may be.' } },
   },
   deleteProfile: {
     method: 'DELETE',
@@ -523,25 +523,25 @@ export const agentRoutes = {
     tag: 'profiles',
     summary: 'Delete a profile',
     description: 'Done as well when there is none of the name.',
-    params: profile,
-    responses: { 200: changed },
+    params: profileParams,
+    responses: { 200: profileMutationResponse },
   },
   renameProfile: {
     method: 'POST',
     path: '/api/profiles/{name}/rename',
     tag: 'profiles',
     summary: 'Rename a profile',
-    params: profile,
+    params: profileParams,
     body: renameProfileRequest,
-    responses: { 200: changed, 409: { description: 'The new name is taken.' } },
+    responses: { 200: profileMutationResponse, 409: { description: 'The new name is taken.' } },
   },
   activateProfile: {
     method: 'POST',
     path: '/api/profiles/{name}/activate',
     tag: 'profiles',
     summary: 'Make a profile the active one',
-    params: profile,
-    responses: { 200: { description: 'It is.', schema: activateProfileResponse }, ...unreadable },
+    params: profileParams,
+    responses: { 200: { description: 'It is.', schema: activateProfileResponse }, ...unreadableResponses },
   },
   validateProfile: {
     method: 'POST',
@@ -550,7 +550,7 @@ export const agentRoutes = {
     summary: 'Try a model before it is saved',
     description:
       'Asks the model once, with the given settings; nothing is saved, and the profile need not be there. A limit of rate and a timeout do not make it invalid.',
-    params: profile,
+    params: profileParams,
     body: validateProfileRequest,
     responses: { 200: { description: 'Whether it answered.', schema: validateProfileResponse } },
   },

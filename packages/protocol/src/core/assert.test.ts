@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { must } from './assert.ts'
-import { invalid, Problem } from './problem.ts'
+import { invalidInput, Problem } from './problem.ts'
 
 test('must hands on what is there, also what is falsy, and throws on what is missing', () => {
   expect(must(0, 'zero')).toBe(0)
@@ -10,7 +10,7 @@ test('must hands on what is there, also what is falsy, and throws on what is mis
 })
 
 test('an invalid input is a problem with one fault', () => {
-  const problem = invalid(['query', 'limit'], 'No', 'greater_than')
+  const problem = invalidInput(['query', 'limit'], 'No', 'greater_than')
   expect(problem).toMatchObject({
     code: 'invalid',
     faults: [{ loc: ['query', 'limit'], msg: 'No', type: 'greater_than' }],

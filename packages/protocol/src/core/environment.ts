@@ -12,12 +12,12 @@ export const listSetting = z
   )
 
 /** A setting that is a whole number from `min` to `max`. */
-export function numberSetting(min: number, max: number, otherwise: number) {
-  return z.coerce.number().int().min(min).max(max).default(otherwise)
+export function numberSetting(min: number, max: number, defaultValue: number) {
+  return z.coerce.number().int().min(min).max(max).default(defaultValue)
 }
 
 /** What is set; an empty variable is one that is not. */
-export function settingsIn(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+export function nonEmptyVariables(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(env).flatMap(([name, value]) =>
       value === undefined || value === '' ? [] : [[name, value]],
@@ -26,8 +26,8 @@ export function settingsIn(env: Readonly<Record<string, string | undefined>>): R
 }
 
 /** The settings as a schema has them; throws an Error that names the variable at fault and never shows its value. */
-export function parseSettings<S extends z.ZodType>(schema: S, set: unknown): z.output<S> {
-  const result = schema.safeParse(set)
+export function parseSettings<S extends z.ZodType>(schema: S, variables: unknown): z.output<S> {
+  const result = schema.safeParse(variables)
   if (result.success) return result.data
   const issue = result.error.issues[0]
   throw new Error(`${issue?.path.join('.')}: ${issue?.message}`)

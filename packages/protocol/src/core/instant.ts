@@ -5,9 +5,9 @@
 export type Instant = number
 
 /** Moments before 1684-10-19 and after 2255-03-14 are held at these ends, with room left for what comes after. */
-const farthest = 9_000_000_000_000_000
+const maxInstant = 9_000_000_000_000_000
 
-const pattern =
+const dateTimePattern =
   /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?:([Zz])|([+-])(\d{2}):?(\d{2})?)?)?$/
 
 /**
@@ -17,7 +17,7 @@ const pattern =
  * read as the first moment of the next minute), an offset beyond 23:59.
  */
 export function parseInstant(text: string): Instant | undefined {
-  const m = pattern.exec(text)
+  const m = dateTimePattern.exec(text)
   if (m === null) return undefined
   const [
     ,
@@ -39,14 +39,14 @@ export function parseInstant(text: string): Instant | undefined {
   const h = Number(hour)
   const mi = Number(minute)
   const s = Number(second)
-  if (mo < 1 || mo > 12 || d < 1 || d > daysIn(y, mo) || h > 23 || mi > 59 || s > 60) return undefined
+  if (mo < 1 || mo > 12 || d < 1 || d > daysInMonth(y, mo) || h > 23 || mi > 59 || s > 60) return undefined
   const oh = Number(offHour ?? 0)
   const om = Number(offMinute ?? 0)
   if (oh > 23 || om > 59) return undefined
   const offset = (oh * 60 + om) * (sign === '-' ? -1 : 1)
   const seconds = daysSinceEpoch(y, mo, d) * 86_400 + h * 3_600 + mi * 60 + s - offset * 60
   const instant = seconds * 1_000_000 + Number(fraction.slice(0, 6).padEnd(6, '0'))
-  return Math.max(-farthest, Math.min(farthest, instant))
+  return Math.max(-maxInstant, Math.min(maxInstant, instant))
 }
 
 /** The one form of every timestamp that we write: UTC, six digits, `2026-03-01T10:00:00.000001Z`. */
@@ -56,7 +56,7 @@ export function formatInstant(instant: Instant): string {
   return `${new Date(ms).toISOString().slice(0, -1)}${String(micros).padStart(3, '0')}Z`
 }
 
-function daysIn(year: number, month: number): number {
+function daysInMonth(year: number, month: number): number {
   if (month === 2) return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0 ? 29 : 28
   return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31
 }

@@ -1,5 +1,5 @@
 /** The shape of a log function: one line, with members that may be shown. The writer is in `http`. */
-export type Log = (
+export type LogFunction = (
   level: 'debug' | 'info' | 'warn' | 'error',
   message: string,
   members?: Record<string, unknown>,

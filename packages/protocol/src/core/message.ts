@@ -86,16 +86,16 @@ export const criticResult = z
 export type CriticResult = z.infer<typeof criticResult>
 
 /** In order: each is a greater risk than the one before it. */
-const risks = ['UNKNOWN', 'LOW', 'MEDIUM', 'HIGH'] as const
-export const securityRisk = z.enum(risks).meta({ id: 'SecurityRisk' })
+const riskLevels = ['UNKNOWN', 'LOW', 'MEDIUM', 'HIGH'] as const
+export const securityRisk = z.enum(riskLevels).meta({ id: 'SecurityRisk' })
 export type SecurityRisk = z.infer<typeof securityRisk>
 
 /** Below 0 when `a` is the lesser risk, 0 when they are the same, above 0 otherwise. UNKNOWN is below LOW. */
 export function compareRisk(a: SecurityRisk, b: SecurityRisk): number {
-  return risks.indexOf(a) - risks.indexOf(b)
+  return riskLevels.indexOf(a) - riskLevels.indexOf(b)
 }
 
 /** Whether a risk reaches a threshold. What UNKNOWN means for a decision is for the policy to say. */
-export function atLeast(risk: SecurityRisk, threshold: SecurityRisk): boolean {
+export function isRiskAtLeast(risk: SecurityRisk, threshold: SecurityRisk): boolean {
   return compareRisk(risk, threshold) >= 0
 }

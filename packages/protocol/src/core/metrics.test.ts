@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Counts, Tallies, Tally } from './metrics.ts'
+import { CounterVec, HistogramVec, Histogram } from './metrics.ts'
 
 test('a tally counts each value once, at the first bound that is not below it', () => {
   fc.assert(
@@ -9,12 +9,12 @@ test('a tally counts each value once, at the first bound that is not below it', 
       fc.array(fc.double({ noNaN: true, min: 0, max: 200 })),
       (bounds, values) => {
         const sorted = bounds.toSorted((a, b) => a - b)
-        const tally = new Tally(sorted)
-        for (const value of values) tally.add(value)
+        const tally = new Histogram(sorted)
+        for (const value of values) tally.observe(value)
         expect(tally.count).toBe(values.length)
         let total = 0
         for (const [at, bound] of sorted.entries()) {
-          total += tally.counts[at] ?? 0
+          total += tally.bucketCounts[at] ?? 0
           expect(total).toBe(values.filter((value) => value <= bound).length)
         }
       },
@@ -23,16 +23,16 @@ test('a tally counts each value once, at the first bound that is not below it', 
 })
 
 test('the same labels are one sample, whatever the order of their members', () => {
-  const counts = new Counts('a', 'b')
-  counts.add({ a: 'x', b: 'y' })
-  counts.add({ b: 'y', a: 'x' }, 2)
-  counts.add({ a: 'y', b: 'x' })
+  const counts = new CounterVec('a', 'b')
+  counts.increment({ a: 'x', b: 'y' })
+  counts.increment({ b: 'y', a: 'x' }, 2)
+  counts.increment({ a: 'y', b: 'x' })
   expect(counts.samples).toEqual([
     { labels: { a: 'x', b: 'y' }, value: 3 },
     { labels: { a: 'y', b: 'x' }, value: 1 },
   ])
-  const tallies = new Tallies([1], 'a')
-  tallies.add({ a: 'x' }, 1)
-  tallies.add({ a: 'x' }, 2)
+  const tallies = new HistogramVec([1], 'a')
+  tallies.observe({ a: 'x' }, 1)
+  tallies.observe({ a: 'x' }, 2)
   expect(tallies.samples).toMatchObject([{ labels: { a: 'x' }, value: { counts: [1, 1], sum: 3 } }])
 })

@@ -22,7 +22,7 @@ export type ProblemCode =
   | 'run_failed'
 
 /** One fault of an input and its place (spec 2.4 ValidationError). */
-export interface Fault {
+export interface ValidationIssue {
   /** Where it is: `["query","limit"]`, `["body","content",0,"text"]`, `["body","line 3","kind"]`. */
   readonly loc: readonly (string | number)[]
   readonly msg: string
@@ -36,25 +36,25 @@ export interface Fault {
  */
 export class Problem extends Error {
   readonly code: ProblemCode
-  readonly faults: readonly Fault[] | undefined
+  readonly issues: readonly ValidationIssue[] | undefined
   /** What a program may want to know besides the text: then `detail` of the answer is an object of these and `message`. */
   readonly members: Readonly<Record<string, unknown>> | undefined
 
   constructor(
     code: ProblemCode,
     detail: string,
-    faults?: readonly Fault[],
+    faults?: readonly ValidationIssue[],
     members?: Readonly<Record<string, unknown>>,
   ) {
     super(detail)
     this.name = 'Problem'
     this.code = code
-    this.faults = faults
+    this.issues = faults
     this.members = members
   }
 }
 
 /** A 422 with one fault. */
-export function invalid(loc: readonly (string | number)[], msg: string, type = 'value_error'): Problem {
+export function invalidInput(loc: readonly (string | number)[], msg: string, type = 'value_error'): Problem {
   return new Problem('invalid', msg, [{ loc, msg, type }])
 }

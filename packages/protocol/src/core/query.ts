@@ -38,7 +38,7 @@ export const eventFilter = z.object({
 /** After parsing: empty texts are undefined, moments are instants in microseconds. */
 export type EventFilter = z.output<typeof eventFilter>
 
-const wholeNumber = z.string().transform((text, ctx): number => {
+const integerText = z.string().transform((text, ctx): number => {
   const { MIN_SAFE_INTEGER: least, MAX_SAFE_INTEGER: most } = Number
   if (/^[+-]?\d+$/.test(text)) return Math.max(least, Math.min(most, Number(text))) + 0
   ctx.addIssue({ code: 'invalid_format', format: 'int', input: text })
@@ -47,11 +47,11 @@ const wholeNumber = z.string().transform((text, ctx): number => {
 
 /** A whole number in a query string, from `min` to `max`. */
 export function queryInteger(min: number, max: number) {
-  return wholeNumber.pipe(z.number().gte(min).lte(max)).meta({ type: 'integer', minimum: min, maximum: max })
+  return integerText.pipe(z.number().gte(min).lte(max)).meta({ type: 'integer', minimum: min, maximum: max })
 }
 
 /** The size of a page (spec 8): above 0, at most 100, 100 unless given. */
-export const pageLimit = wholeNumber.pipe(z.number().gt(0).lte(100)).default(100).meta({
+export const pageLimit = integerText.pipe(z.number().gt(0).lte(100)).default(100).meta({
   type: 'integer',
   exclusiveMinimum: 0,
   maximum: 100,
@@ -59,7 +59,7 @@ export const pageLimit = wholeNumber.pipe(z.number().gt(0).lte(100)).default(100
   description: 'Maximum number of items in the page.',
 })
 
-const spellings: Readonly<Record<string, boolean>> = {
+const booleanSpellings: Readonly<Record<string, boolean>> = {
   true: true,
   '1': true,
   yes: true,
@@ -75,7 +75,7 @@ export const queryBoolean = z
   .string()
   .transform((text, ctx): boolean => {
     const name = text.toLowerCase()
-    const value = Object.hasOwn(spellings, name) ? spellings[name] : undefined
+    const value = Object.hasOwn(booleanSpellings, name) ? booleanSpellings[name] : undefined
     if (value !== undefined) return value
     ctx.addIssue({ code: 'invalid_format', format: 'bool', input: text })
     return z.NEVER
@@ -86,7 +86,7 @@ export const queryBoolean = z
 export const queryFlag = queryBoolean.default(false)
 
 /** A member of a query string that is absent when it is empty. */
-export function blankable<S extends z.ZodType>(schema: S) {
+export function emptyAsUndefined<S extends z.ZodType>(schema: S) {
   return z.preprocess((value) => (value === '' ? undefined : value), schema.optional()).optional()
 }
 

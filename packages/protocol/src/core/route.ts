@@ -47,7 +47,7 @@ export interface Route {
 
 export type RouteTable = Readonly<Record<string, Route>>
 
-type Out<S> = S extends z.ZodType ? z.output<S> : undefined
-export type RouteParams<R extends Route> = Out<R['params']>
-export type RouteQuery<R extends Route> = Out<R['query']>
-export type RouteBody<R extends Route> = Out<R['body']>
+type SchemaOutput<S> = S extends z.ZodType ? z.output<S> : undefined
+export type RouteParams<R extends Route> = SchemaOutput<R['params']>
+export type RouteQuery<R extends Route> = SchemaOutput<R['query']>
+export type RouteBody<R extends Route> = SchemaOutput<R['body']>

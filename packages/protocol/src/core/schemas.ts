@@ -8,9 +8,9 @@ export function boundedText(min: number, max: number) {
     .check((ctx) => {
       const { value } = ctx
       const length = value.length > 2 * max ? value.length : [...value].length
-      const shared = { origin: 'string', inclusive: true, input: value } as const
-      if (length < min) ctx.issues.push({ ...shared, code: 'too_small', minimum: min })
-      if (length > max) ctx.issues.push({ ...shared, code: 'too_big', maximum: max })
+      const commonIssue = { origin: 'string', inclusive: true, input: value } as const
+      if (length < min) ctx.issues.push({ ...commonIssue, code: 'too_small', minimum: min })
+      if (length > max) ctx.issues.push({ ...commonIssue, code: 'too_big', maximum: max })
     })
     .meta(min === 0 ? { maxLength: max } : { minLength: min, maxLength: max })
 }
@@ -27,25 +27,25 @@ export const uuid = z
   .transform((text, ctx): string => {
     const hex = text.replaceAll('-', '').toLowerCase()
     const isDashed = /^[^-]{8}(-[^-]{4}){3}-[^-]{12}$/.test(text)
-    if (/^[0-9a-f]{32}$/.test(hex) && (isDashed || text.length === 32)) return dashed(hex)
+    if (/^[0-9a-f]{32}$/.test(hex) && (isDashed || text.length === 32)) return formatUuid(hex)
     ctx.addIssue({ code: 'invalid_format', format: 'uuid', input: text })
     return z.NEVER
   })
   .meta({ type: 'string', format: 'uuid' })
 
-function dashed(hex: string): string {
+function formatUuid(hex: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
 
 /** Null is a member that was not given. */
-export function given<S extends z.ZodType>(schema: S) {
+export function nullAsUndefined<S extends z.ZodType>(schema: S) {
   return schema.nullish().transform((value) => value ?? undefined)
 }
 
 /** A member that may be left out or null; then this stands in its place. */
-export function otherwise<S extends z.ZodType>(schema: S, value: z.output<S>) {
+export function withDefault<S extends z.ZodType>(schema: S, value: z.output<S>) {
   return schema
     .nullish()
-    .transform((given): z.output<S> => given ?? value)
+    .transform((input): z.output<S> => input ?? value)
     .meta({ default: value })
 }

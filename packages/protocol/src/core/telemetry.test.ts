@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { parseSettings } from './environment.ts'
-import { telemetryOf, telemetrySettings } from './telemetry.ts'
+import { parseTelemetry, telemetrySettings } from './telemetry.ts'
 
 function read(set: Record<string, string>) {
-  return telemetryOf(parseSettings(z.object(telemetrySettings), set))
+  return parseTelemetry(parseSettings(z.object(telemetrySettings), set))
 }
 
 test('without settings there are no traces, the metrics are closed and the audit is in the log', () => {
@@ -29,7 +29,7 @@ test('headers are read as pairs, decoded, and kept as secrets', () => {
     OTEL_SERVICE_NAME: 'mine',
     OTEL_TRACES_SAMPLER_ARG: '0.25',
   })
-  const headers = Object.entries(traces?.headers ?? {}).map(([name, value]) => [name, value.open()])
+  const headers = Object.entries(traces?.headers ?? {}).map(([name, value]) => [name, value.reveal()])
   expect(headers).toEqual([
     ['authorization', 'Bearer abc='],
     ['x-b', '%zz'],

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { Secret } from '../redaction/secret.ts'
 
-const address = z.url({ protocol: /^https?$/ }).optional()
+const httpUrl = z.url({ protocol: /^https?$/ }).optional()
 
 /** Settings of both servers that say who may see what they do. */
 export const telemetrySettings = {
@@ -12,10 +12,10 @@ export const telemetrySettings = {
     description:
       'File to which a line of JSON is added for each request that changes something; without it they are lines of the log. SIGHUP opens it anew.',
   }),
-  OTEL_EXPORTER_OTLP_ENDPOINT: address.meta({
+  OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.meta({
     description: 'Receiver of traces by OTLP over HTTP; /v1/traces is added. Without it there are none.',
   }),
-  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: address.meta({
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: httpUrl.meta({
     description: 'The same as a whole address, to which nothing is added.',
   }),
   OTEL_EXPORTER_OTLP_HEADERS: z.string().optional().meta({
@@ -31,7 +31,7 @@ export const telemetrySettings = {
   }),
 }
 
-type Values = z.output<z.ZodObject<typeof telemetrySettings>>
+type TelemetryVariables = z.output<z.ZodObject<typeof telemetrySettings>>
 
 /** Who may see what a server does. */
 export interface Telemetry {
@@ -51,10 +51,10 @@ export interface Telemetry {
 }
 
 /** Reads these settings; throws an Error that names the variable at fault and never shows its value. */
-export function telemetryOf(values: Values): Telemetry {
-  const { OTEL_EXPORTER_OTLP_ENDPOINT: base, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: whole } = values
-  const url = whole ?? (base === undefined ? undefined : `${base.replace(/\/+$/, '')}/v1/traces`)
-  const headers = headersOf(values.OTEL_EXPORTER_OTLP_HEADERS ?? '')
+export function parseTelemetry(values: TelemetryVariables): Telemetry {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: baseUrl, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: tracesUrl } = values
+  const url = tracesUrl ?? (baseUrl === undefined ? undefined : `${baseUrl.replace(/\/+$/, '')}/v1/traces`)
+  const headers = parseHeaders(values.OTEL_EXPORTER_OTLP_HEADERS ?? '')
   const { OTEL_SERVICE_NAME: service, OTEL_TRACES_SAMPLER_ARG: ratio } = values
   return {
     isOpen: values.SLIPWAY_METRICS_OPEN,
@@ -63,7 +63,7 @@ export function telemetryOf(values: Values): Telemetry {
   }
 }
 
-function headersOf(text: string): Record<string, Secret> {
+function parseHeaders(text: string): Record<string, Secret> {
   const parts = text.split(',').filter((part) => part.trim() !== '')
   return Object.fromEntries(
     parts.map((part) => {
@@ -71,12 +71,12 @@ function headersOf(text: string): Record<string, Secret> {
       const name = part.slice(0, Math.max(at, 0)).trim()
       if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name))
         throw new Error('OTEL_EXPORTER_OTLP_HEADERS: it is not name=value, separated by commas')
-      return [name, new Secret(decoded(part.slice(at + 1).trim()))]
+      return [name, new Secret(decodeOrRaw(part.slice(at + 1).trim()))]
     }),
   )
 }
 
-function decoded(value: string): string {
+function decodeOrRaw(value: string): string {
   try {
     return decodeURIComponent(value)
   } catch {

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { faultsOf } from './validation-issues.ts'
+import { validationIssues } from './validation-issues.ts'
 
-function faults(schema: z.ZodType, value: unknown) {
+function issues(schema: z.ZodType, value: unknown) {
   const result = schema.safeParse(value)
-  return result.success ? [] : faultsOf(result.error, ['body'], value)
+  return result.success ? [] : validationIssues(result.error, ['body'], value)
 }
 
 test.each([
@@ -28,24 +28,24 @@ test.each([
   [z.literal('a'), 'd', 'literal_error', "Input should be 'a'"],
   [z.literal(null), 'd', 'literal_error', 'Input should be null'],
 ])('%# a wrong value has a stable word and a plain sentence', (schema, value, type, msg) => {
-  expect(faults(schema, value)).toEqual([{ loc: ['body'], msg, type }])
+  expect(issues(schema, value)).toEqual([{ loc: ['body'], msg, type }])
 })
 
 test('what is not there is missing, what is there and null is of a wrong type', () => {
   const schema = z.object({ a: z.array(z.object({ b: z.string(), c: z.enum(['x']), d: z.literal('y') })) })
-  expect(faults(schema, { a: [{}] })).toEqual(
+  expect(issues(schema, { a: [{}] })).toEqual(
     ['b', 'c', 'd'].map((name) => ({ loc: ['body', 'a', 0, name], msg: 'Field required', type: 'missing' })),
   )
-  expect(faults(schema, { a: [{ b: null, c: null, d: null }] })).toMatchObject([
+  expect(issues(schema, { a: [{ b: null, c: null, d: null }] })).toMatchObject([
     { type: 'string_type' },
     { type: 'literal_error' },
     { type: 'literal_error' },
   ])
-  expect(faults(schema, undefined)).toEqual([{ loc: ['body'], msg: 'Field required', type: 'missing' }])
+  expect(issues(schema, undefined)).toEqual([{ loc: ['body'], msg: 'Field required', type: 'missing' }])
 })
 
 test('each member too many is a fault of its own', () => {
-  expect(faults(z.strictObject({}), { a: 1, b: 2 })).toEqual(
+  expect(issues(z.strictObject({}), { a: 1, b: 2 })).toEqual(
     ['a', 'b'].map((name) => ({
       loc: ['body', name],
       msg: 'Extra inputs are not permitted',
@@ -56,8 +56,8 @@ test('each member too many is a fault of its own', () => {
 
 test('a thousand faults are shown as a hundred', () => {
   const many = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`m${i}`, i]))
-  expect(faults(z.strictObject({}), many)).toHaveLength(100)
-  expect(faults(z.record(z.string(), z.string()), many)).toHaveLength(100)
+  expect(issues(z.strictObject({}), many)).toHaveLength(100)
+  expect(issues(z.record(z.string(), z.string()), many)).toHaveLength(100)
 })
 
 test('a union with a tag is judged by its tag', () => {
@@ -65,20 +65,20 @@ test('a union with a tag is judged by its tag', () => {
     z.strictObject({ kind: z.literal('A'), a: z.string() }),
     z.strictObject({ kind: z.literal('B'), b: z.string() }),
   ])
-  expect(faults(schema, { kind: 'B' })).toEqual([
+  expect(issues(schema, { kind: 'B' })).toEqual([
     { loc: ['body', 'b'], msg: 'Field required', type: 'missing' },
   ])
-  expect(faults(schema, { kind: 'C' })).toEqual([
+  expect(issues(schema, { kind: 'C' })).toEqual([
     { loc: ['body', 'kind'], msg: "Input should be 'A' or 'B'", type: 'union_tag_invalid' },
   ])
-  expect(faults(schema, {})).toEqual([{ loc: ['body', 'kind'], msg: 'Field required', type: 'missing' }])
+  expect(issues(schema, {})).toEqual([{ loc: ['body', 'kind'], msg: 'Field required', type: 'missing' }])
 })
 
 test('a fault of ours may carry its own word', () => {
   const even = z.number().refine((n) => n % 2 === 0, { message: 'Odd', params: { type: 'odd' } })
-  expect(faults(even, 1)).toEqual([{ loc: ['body'], msg: 'Odd', type: 'odd' }])
+  expect(issues(even, 1)).toEqual([{ loc: ['body'], msg: 'Odd', type: 'odd' }])
   expect(
-    faults(
+    issues(
       z.number().refine(() => false, 'No'),
       1,
     ),

@@ -1,55 +1,55 @@
 import type * as z from 'zod'
-import { type Fault, Problem } from './problem.ts'
+import { type ValidationIssue, Problem } from './problem.ts'
 
-type Issue = z.core.$ZodIssue
+type ZodIssue = z.core.$ZodIssue
 type Path = readonly (string | number)[]
-type Words = readonly [type: string, msg: string]
+type IssueText = readonly [type: string, msg: string]
 
 /** What values of a type are read with. */
 export type Schema<T> = z.ZodType<T>
 
 /** More faults than this help nobody; the rest is left out. */
-const maxFaults = 100
+const maxIssues = 100
 
 /**
  * The faults of a value that a schema refused, in the words of spec 2.4 ValidationError. `prefix` goes in front of
  * each `loc`; `input` is the value that was refused: what is not there is `missing`, what is there is of a wrong
  * type. No `msg` holds a part of the input.
  */
-export function faultsOf(error: z.core.$ZodError, prefix: Path, input: unknown): Fault[] {
-  const faults: Fault[] = []
+export function validationIssues(error: z.core.$ZodError, prefix: Path, input: unknown): ValidationIssue[] {
+  const issues: ValidationIssue[] = []
   for (const issue of error.issues) {
-    if (faults.length < maxFaults) faults.push(...issueFaults(issue, [], input, maxFaults - faults.length))
+    if (issues.length < maxIssues) issues.push(...convertIssue(issue, [], input, maxIssues - issues.length))
   }
-  return faults.map((fault) => ({ ...fault, loc: [...prefix, ...fault.loc] }))
+  return issues.map((fault) => ({ ...fault, loc: [...prefix, ...fault.loc] }))
 }
 
 /** What a schema makes of a value; a Problem `invalid` with all faults when it refuses it. `place` goes in front of each `loc`. */
-export function validated<T>(schema: Schema<T>, value: unknown, place: Path, detail = 'It is not valid'): T {
+export function parseOrThrow<T>(schema: Schema<T>, value: unknown, locPrefix: Path, detail = 'It is not valid'): T {
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  throw new Problem('invalid', detail, faultsOf(result.error, place, value))
+  throw new Problem('invalid', detail, validationIssues(result.error, locPrefix, value))
 }
 
-function issueFaults(issue: Issue, base: Path, input: unknown, room: number): Fault[] {
+function convertIssue(issue: ZodIssue, base: Path, input: unknown, limit: number): ValidationIssue[] {
   const loc = [...base, ...issue.path.map((step) => (typeof step === 'number' ? step : String(step)))]
   if (issue.code === 'unrecognized_keys') {
-    const [type, msg]: Words = ['extra_forbidden', 'Extra inputs are not permitted']
-    return issue.keys.slice(0, room).map((key) => ({ loc: [...loc, key], msg, type }))
+    const [type, msg]: IssueText = ['extra_forbidden', 'Extra inputs are not permitted']
+    return issue.keys.slice(0, limit).map((key) => ({ loc: [...loc, key], msg, type }))
   }
   const isTyped =
     issue.code === 'invalid_type' || issue.code === 'invalid_value' || issue.code === 'invalid_union'
   if (isTyped && isMissing(input, loc)) return [{ loc, msg: 'Field required', type: 'missing' }]
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
-    return nearest(issue.errors).flatMap((inner) => issueFaults(inner, loc, input, room))
+    return closestBranch(issue.errors).flatMap((inner) => convertIssue(inner, loc, input, limit))
   }
-  const [type, msg] = words(issue)
+  const [type, msg] = describeIssue(issue)
   return [{ loc, msg, type }]
 }
 
 /** Of the branches of a union without a tag the one that was meant: no constant differs, then fewest faults. */
-function nearest(branches: readonly (readonly Issue[])[]): readonly Issue[] {
-  const distance = (issues: readonly Issue[]) =>
+function closestBranch(branches: readonly (readonly ZodIssue[])[]): readonly ZodIssue[] {
+  const distance = (issues: readonly ZodIssue[]) =>
     issues.length + (issues.some((issue) => issue.code === 'invalid_value') ? 1000 : 0)
   return branches.reduce((best, branch) => (distance(branch) < distance(best) ? branch : best))
 }
@@ -64,27 +64,27 @@ function isMissing(input: unknown, loc: Path): boolean {
   return value === undefined && (loc.length === 0 || input !== undefined)
 }
 
-function words(issue: Exclude<Issue, { code: 'unrecognized_keys' }>): Words {
+function describeIssue(issue: Exclude<ZodIssue, { code: 'unrecognized_keys' }>): IssueText {
   switch (issue.code) {
     case 'invalid_type':
-      return types[issue.expected] ?? ['type_error', `Input should be of type ${issue.expected}`]
+      return typeIssues[issue.expected] ?? ['type_error', `Input should be of type ${issue.expected}`]
     case 'invalid_value':
-      return [issue.values.length === 1 ? 'literal_error' : 'enum', `Input should be ${anyOf(issue.values)}`]
+      return [issue.values.length === 1 ? 'literal_error' : 'enum', `Input should be ${joinAlternatives(issue.values)}`]
     case 'invalid_union':
       return [
         'union_tag_invalid',
-        `Input should be ${anyOf('options' in issue && Array.isArray(issue.options) ? issue.options : [])}`,
+        `Input should be ${joinAlternatives('options' in issue && Array.isArray(issue.options) ? issue.options : [])}`,
       ]
     case 'too_small':
-      return tooSmall(issue)
+      return describeTooSmall(issue)
     case 'too_big':
-      return tooBig(issue)
+      return describeTooBig(issue)
     case 'invalid_format':
-      return formats[issue.format] ?? ['string_pattern_mismatch', issue.message]
+      return formatIssues[issue.format] ?? ['string_pattern_mismatch', issue.message]
     case 'invalid_key':
       return [
         issue.issues[0]?.code === 'too_big' ? 'string_too_long' : 'string_pattern_mismatch',
-        keyText(issue),
+        invalidKeyMessage(issue),
       ]
     case 'not_multiple_of':
       return ['multiple_of', `Input should be a multiple of ${issue.divisor}`]
@@ -95,39 +95,39 @@ function words(issue: Exclude<Issue, { code: 'unrecognized_keys' }>): Words {
   }
 }
 
-function keyText(issue: z.core.$ZodIssueInvalidKey): string {
+function invalidKeyMessage(issue: z.core.$ZodIssueInvalidKey): string {
   return issue.issues[0]?.message ?? 'The name of this member is not allowed'
 }
 
-function tooSmall({ origin, minimum, inclusive }: z.core.$ZodIssueTooSmall): Words {
+function describeTooSmall({ origin, minimum, inclusive }: z.core.$ZodIssueTooSmall): IssueText {
   if (origin === 'string')
-    return ['string_too_short', `String should have at least ${count(minimum, 'character')}`]
-  if (origin === 'array') return ['too_short', `List should have at least ${count(minimum, 'item')}`]
+    return ['string_too_short', `String should have at least ${pluralize(minimum, 'character')}`]
+  if (origin === 'array') return ['too_short', `List should have at least ${pluralize(minimum, 'item')}`]
   return inclusive === false
     ? ['greater_than', `Input should be greater than ${minimum}`]
     : ['greater_than_equal', `Input should be greater than or equal to ${minimum}`]
 }
 
-function tooBig({ origin, maximum, inclusive }: z.core.$ZodIssueTooBig): Words {
+function describeTooBig({ origin, maximum, inclusive }: z.core.$ZodIssueTooBig): IssueText {
   if (origin === 'string')
-    return ['string_too_long', `String should have at most ${count(maximum, 'character')}`]
-  if (origin === 'array') return ['too_long', `List should have at most ${count(maximum, 'item')}`]
+    return ['string_too_long', `String should have at most ${pluralize(maximum, 'character')}`]
+  if (origin === 'array') return ['too_long', `List should have at most ${pluralize(maximum, 'item')}`]
   return inclusive === false
     ? ['less_than', `Input should be less than ${maximum}`]
     : ['less_than_equal', `Input should be less than or equal to ${maximum}`]
 }
 
-function count(number: number | bigint, noun: string): string {
+function pluralize(number: number | bigint, noun: string): string {
   return `${number} ${noun}${Number(number) === 1 ? '' : 's'}`
 }
 
-function anyOf(values: readonly unknown[]): string {
+function joinAlternatives(values: readonly unknown[]): string {
   const quoted = values.map((value) => (typeof value === 'string' ? `'${value}'` : String(value)))
   const last = quoted.pop() ?? ''
   return quoted.length === 0 ? last : `${quoted.join(', ')} or ${last}`
 }
 
-const types: Readonly<Record<string, Words>> = {
+const typeIssues: Readonly<Record<string, IssueText>> = {
   string: ['string_type', 'Input should be a valid string'],
   int: ['int_type', 'Input should be a valid integer'],
   number: ['float_type', 'Input should be a valid number'],
@@ -137,7 +137,7 @@ const types: Readonly<Record<string, Words>> = {
   object: ['model_type', 'Input should be an object'],
 }
 
-const formats: Readonly<Record<string, Words>> = {
+const formatIssues: Readonly<Record<string, IssueText>> = {
   datetime: ['datetime_parsing', 'Input should be a valid date-time'],
   uuid: ['uuid_parsing', 'Input should be a valid UUID'],
   int: ['int_parsing', 'Input should be a valid integer, unable to parse string as an integer'],

@@ -4,14 +4,14 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { must } from '../core/assert.ts'
 import { messageTexts } from '../message-texts.ts'
-import { agentOpenApi } from '../openapi/openapi.ts'
+import { agentServerOpenApi } from '../openapi/openapi.ts'
 import { defaultSource, event, eventKinds, validateEvent } from './event.ts'
 
-const call = { tool_name: 'terminal', tool_call_id: 'c1' }
+const toolCall = { tool_name: 'terminal', tool_call_id: 'c1' }
 const text = (value: string) => ({ type: 'text', text: value })
 
 /** The least that each kind needs (spec 2.2). */
-const least: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+const requiredMembers: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   Condensation: { llm_response_id: 'r1' },
   CondensationRequest: {},
   CondensationSummaryEvent: { summary: 's' },
@@ -20,21 +20,21 @@ const least: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   LLMCompletionLogEvent: { filename: 'f', log_data: '{}' },
   ActionEvent: {
     thought: [],
-    ...call,
+    ...toolCall,
     tool_call: { id: 'c1', name: 'terminal', arguments: '{}', origin: 'completion' },
     llm_response_id: 'r1',
   },
   MessageEvent: { source: 'user', llm_message: { role: 'user' } },
-  AgentErrorEvent: { ...call, error: 'e' },
-  ObservationEvent: { ...call, observation: { kind: 'ThinkObservation' }, action_id: 'a1' },
-  UserRejectObservation: { ...call, action_id: 'a1' },
+  AgentErrorEvent: { ...toolCall, error: 'e' },
+  ObservationEvent: { ...toolCall, observation: { kind: 'ThinkObservation' }, action_id: 'a1' },
+  UserRejectObservation: { ...toolCall, action_id: 'a1' },
   SystemPromptEvent: { system_prompt: { text: 'p' }, tools: [] },
   TokenEvent: { source: 'agent', prompt_token_ids: [1], response_token_ids: [] },
   PauseEvent: {},
 }
 
 /** All that each kind may have besides, in the shape of the specification. */
-const rest: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+const optionalMembers: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   Condensation: { forgotten_event_ids: ['a'], summary: null, summary_offset: 0 },
   ConversationStateUpdateEvent: { key: 'k', value: null },
   LLMCompletionLogEvent: { model_name: 'm', usage_id: 'u' },
@@ -67,16 +67,16 @@ const rest: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   SystemPromptEvent: { dynamic_context: null },
 }
 
-const cases = eventKinds.map((kind) => [kind, { ...must(least[kind], kind), kind }] as const)
+const cases = eventKinds.map((kind) => [kind, { ...must(requiredMembers[kind], kind), kind }] as const)
 
 test('there are the 14 kinds of the specification', () => {
-  expect([...eventKinds].sort()).toEqual(Object.keys(least).sort())
+  expect([...eventKinds].sort()).toEqual(Object.keys(requiredMembers).sort())
 })
 
 test.each(cases)('%s is accepted with its required members, and with all of them', (kind, value) => {
   expect(validateEvent(value)).toEqual([])
   const common = { id: '01J', timestamp: '2026-03-01T10:00:00.000001', source: 'agent' }
-  expect(validateEvent({ ...value, ...rest[kind], ...common })).toEqual([])
+  expect(validateEvent({ ...value, ...optionalMembers[kind], ...common })).toEqual([])
 })
 
 test.each(cases)('%s without a required member is refused at its place', (_, value) => {
@@ -124,7 +124,7 @@ test.each([
   ['UserRejectObservation', { rejection_source: 'agent' }, ['rejection_source'], 'enum'],
   ['SystemPromptEvent', { tools: [{ kind: 'OtherTool' }] }, ['tools', 0, 'kind'], 'union_tag_invalid'],
 ])('%s with %j is refused at its place', (kind, change, loc, type) => {
-  expect(validateEvent({ ...least[kind], kind, ...change })).toMatchObject([{ loc, type }])
+  expect(validateEvent({ ...requiredMembers[kind], kind, ...change })).toMatchObject([{ loc, type }])
 })
 
 test('an unknown kind is one fault that names the 14 known ones and not itself', () => {
@@ -165,7 +165,7 @@ test('free-form JSON may nest as deep as it likes', () => {
   for (let depth = 0; depth < 100_000; depth++) value = depth % 2 === 0 ? [value] : { value }
   expect(validateEvent({ kind: 'ConversationStateUpdateEvent', value })).toEqual([])
   const action = { kind: 'MCPToolAction', data: { value } }
-  expect(validateEvent({ ...least.ActionEvent, kind: 'ActionEvent', action })).toEqual([])
+  expect(validateEvent({ ...requiredMembers.ActionEvent, kind: 'ActionEvent', action })).toEqual([])
 })
 
 test.each([
@@ -189,7 +189,7 @@ test.each([
 })
 
 test('the defaults are those of the specification', () => {
-  const parse = (kind: string) => event.parse({ ...least[kind], kind })
+  const parse = (kind: string) => event.parse({ ...requiredMembers[kind], kind })
   expect(parse('LLMCompletionLogEvent')).toMatchObject({ model_name: 'unknown', usage_id: 'default' })
   expect(parse('ActionEvent')).toMatchObject({ security_risk: 'UNKNOWN', source: 'agent' })
   expect(parse('UserRejectObservation')).toMatchObject({
@@ -202,7 +202,7 @@ test('the defaults are those of the specification', () => {
 test('the described schema and the validator agree', () => {
   const ajv = new Ajv2020({ strict: false })
   addFormats.default(ajv)
-  const validate = ajv.compile({ ...agentOpenApi, $ref: '#/components/schemas/Event' })
+  const validate = ajv.compile({ ...agentServerOpenApi, $ref: '#/components/schemas/Event' })
   // Whole numbers that are not exact in JavaScript are refused; the description does not go into that.
   const isExact = (value: unknown) => !Number.isInteger(value) || Number.isSafeInteger(value)
   const odd = fc.oneof(fc.jsonValue({ maxDepth: 1 }), fc.constantFrom('text', 'user', 0, -1, 'UNKNOWN'))
@@ -213,7 +213,7 @@ test('the described schema and the validator agree', () => {
       odd.filter((value) => [value].flat().every(isExact)),
       fc.boolean(),
       ([kind, minimal], pick, change, isExtra) => {
-        const value: Record<string, unknown> = { ...minimal, ...rest[kind] }
+        const value: Record<string, unknown> = { ...minimal, ...optionalMembers[kind] }
         const names = Object.keys(value)
         value[isExtra ? `x${pick}` : must(names[pick % names.length], 'name')] = change
         expect(validateEvent(JSON.parse(JSON.stringify(value))).length === 0).toBe(validate(value))

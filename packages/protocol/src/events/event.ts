@@ -8,61 +8,61 @@ import {
   textContent,
   thinkingBlocks,
 } from '../core/message.ts'
-import type { Fault } from '../core/problem.ts'
+import type { ValidationIssue } from '../core/problem.ts'
 import { dateTimeText } from '../core/schemas.ts'
-import { faultsOf } from '../core/validation-issues.ts'
+import { validationIssues } from '../core/validation-issues.ts'
 import { action, observation, toolDefinition } from '../tools/registry.ts'
 
 export const eventSource = z.enum(['agent', 'user', 'environment'])
 export type EventSource = z.infer<typeof eventSource>
 
-const common = {
+const commonMembers = {
   id: z.string().optional().meta({ description: 'ULID or UUID; opaque.' }),
   timestamp: dateTimeText.optional(),
 }
 
 /** An event: closed, with the common members of spec 2.1. Without a default the source is required. */
-function kindOf<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
+function eventSchema<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
   return z
-    .strictObject({ ...common, ...members, kind: z.literal(kind) })
+    .strictObject({ ...commonMembers, ...members, kind: z.literal(kind) })
     .register(z.globalRegistry, { id: kind })
 }
 
 /** The call that an event answers. */
-const call = { tool_name: z.string(), tool_call_id: z.string() }
+const toolCallMembers = { tool_name: z.string(), tool_call_id: z.string() }
 const fromAgent = eventSource.default('agent')
 const fromUser = eventSource.default('user')
 const fromEnvironment = eventSource.default('environment')
-const names = z.array(z.string())
+const stringList = z.array(z.string())
 
-export const condensation = kindOf('Condensation', {
+export const condensation = eventSchema('Condensation', {
   source: fromEnvironment,
-  forgotten_event_ids: names.default([]),
+  forgotten_event_ids: stringList.default([]),
   summary: z.string().nullish(),
   summary_offset: z.int().min(0).nullish(),
   llm_response_id: z.string(),
 })
 
-export const condensationRequest = kindOf('CondensationRequest', { source: fromEnvironment })
+export const condensationRequest = eventSchema('CondensationRequest', { source: fromEnvironment })
 
-export const condensationSummaryEvent = kindOf('CondensationSummaryEvent', {
+export const condensationSummaryEvent = eventSchema('CondensationSummaryEvent', {
   source: fromEnvironment,
   summary: z.string(),
 })
 
-export const conversationErrorEvent = kindOf('ConversationErrorEvent', {
+export const conversationErrorEvent = eventSchema('ConversationErrorEvent', {
   source: eventSource,
   code: z.string(),
   detail: z.string(),
 })
 
-export const conversationStateUpdateEvent = kindOf('ConversationStateUpdateEvent', {
+export const conversationStateUpdateEvent = eventSchema('ConversationStateUpdateEvent', {
   source: fromEnvironment,
   key: z.string().optional(),
   value: z.unknown().optional(),
 })
 
-export const llmCompletionLogEvent = kindOf('LLMCompletionLogEvent', {
+export const llmCompletionLogEvent = eventSchema('LLMCompletionLogEvent', {
   source: fromEnvironment,
   filename: z.string(),
   log_data: z.string(),
@@ -70,14 +70,14 @@ export const llmCompletionLogEvent = kindOf('LLMCompletionLogEvent', {
   usage_id: z.string().default('default'),
 })
 
-export const actionEvent = kindOf('ActionEvent', {
+export const actionEvent = eventSchema('ActionEvent', {
   source: fromAgent,
   thought: z.array(textContent),
   reasoning_content: z.string().nullish(),
   thinking_blocks: thinkingBlocks.default([]),
   responses_reasoning_item: reasoningItemModel.nullish(),
   action: action.nullish(),
-  ...call,
+  ...toolCallMembers,
   tool_call: messageToolCall,
   llm_response_id: z.string(),
   security_risk: securityRisk.default('UNKNOWN'),
@@ -85,47 +85,47 @@ export const actionEvent = kindOf('ActionEvent', {
   summary: z.string().nullish(),
 })
 
-export const messageEvent = kindOf('MessageEvent', {
+export const messageEvent = eventSchema('MessageEvent', {
   source: eventSource,
   llm_message: message,
   llm_response_id: z.string().nullish(),
-  activated_skills: names.default([]),
+  activated_skills: stringList.default([]),
   extended_content: z.array(textContent).default([]),
   sender: z.string().nullish(),
   critic_result: criticResult.nullish(),
 })
 
-export const agentErrorEvent = kindOf('AgentErrorEvent', { source: fromAgent, ...call, error: z.string() })
+export const agentErrorEvent = eventSchema('AgentErrorEvent', { source: fromAgent, ...toolCallMembers, error: z.string() })
 
-export const observationEvent = kindOf('ObservationEvent', {
+export const observationEvent = eventSchema('ObservationEvent', {
   source: fromEnvironment,
-  ...call,
+  ...toolCallMembers,
   observation,
   action_id: z.string(),
 })
 
-export const userRejectObservation = kindOf('UserRejectObservation', {
+export const userRejectObservation = eventSchema('UserRejectObservation', {
   source: fromEnvironment,
-  ...call,
+  ...toolCallMembers,
   action_id: z.string(),
   rejection_reason: z.string().default('User rejected the action'),
   rejection_source: z.enum(['user', 'hook']).default('user'),
 })
 
-export const systemPromptEvent = kindOf('SystemPromptEvent', {
+export const systemPromptEvent = eventSchema('SystemPromptEvent', {
   source: fromAgent,
   system_prompt: textContent,
   tools: z.array(toolDefinition),
   dynamic_context: textContent.nullish(),
 })
 
-export const tokenEvent = kindOf('TokenEvent', {
+export const tokenEvent = eventSchema('TokenEvent', {
   source: eventSource,
   prompt_token_ids: z.array(z.int()),
   response_token_ids: z.array(z.int()),
 })
 
-export const pauseEvent = kindOf('PauseEvent', { source: fromUser })
+export const pauseEvent = eventSchema('PauseEvent', { source: fromUser })
 
 /** The 14 kinds (spec 2.2). */
 export const event = z
@@ -169,7 +169,7 @@ export function defaultSource(kind: string): EventSource | undefined {
 }
 
 /** The faults of a value as an event of spec 2, with `loc` from the event's root; empty when it is one. */
-export function validateEvent(value: unknown): readonly Fault[] {
+export function validateEvent(value: unknown): readonly ValidationIssue[] {
   const result = event.safeParse(value)
-  return result.success ? [] : faultsOf(result.error, [], value)
+  return result.success ? [] : validationIssues(result.error, [], value)
 }

@@ -18,14 +18,14 @@ test.skipIf(folder === undefined)(
         for (const { loc, msg, type } of validateEvent(value)) {
           expect(msg).not.toBe('')
           expect(type).toMatch(/^[a-z_]+$/)
-          expect(place(value, loc.slice(0, -1))).toBeTypeOf('object')
+          expect(valueAt(value, loc.slice(0, -1))).toBeTypeOf('object')
         }
       }
     }
   },
 )
 
-function place(value: unknown, loc: readonly (string | number)[]): unknown {
+function valueAt(value: unknown, loc: readonly (string | number)[]): unknown {
   return loc.reduce<unknown>(
     (at, step) => (typeof at === 'object' && at !== null ? Reflect.get(at, step) : undefined),
     value,

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { blankable, queryBoolean, queryInstant, queryInteger } from '../core/query.ts'
+import { emptyAsUndefined, queryBoolean, queryInstant, queryInteger } from '../core/query.ts'
 import { event } from './event.ts'
 
 /**
@@ -9,9 +9,9 @@ import { event } from './event.ts'
  */
 export const eventsSocketQuery = z.object({
   session_api_key: z.string().optional(),
-  resend_mode: blankable(z.enum(['all', 'since'])),
-  after_timestamp: blankable(queryInstant),
-  resend_all: blankable(queryBoolean),
+  resend_mode: emptyAsUndefined(z.enum(['all', 'since'])),
+  after_timestamp: emptyAsUndefined(queryInstant),
+  resend_all: emptyAsUndefined(queryBoolean),
   after: queryInteger(0, Number.MAX_SAFE_INTEGER).optional(),
 })
 export type EventsSocketQuery = z.output<typeof eventsSocketQuery>

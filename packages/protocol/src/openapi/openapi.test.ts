@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { agentRoutes } from '../agent-server/routes.ts'
+import { agentServerRoutes } from '../agent-server/routes.ts'
 import { eventKinds } from '../events/event.ts'
-import { agentOpenApi, openapi } from './openapi.ts'
+import { agentServerOpenApi, buildOpenApi } from './openapi.ts'
 
 type Json = Record<string, unknown>
 interface Operation extends Json {
@@ -10,7 +10,7 @@ interface Operation extends Json {
   readonly responses: Json
 }
 
-const document = JSON.parse(JSON.stringify(agentOpenApi)) as {
+const document = JSON.parse(JSON.stringify(agentServerOpenApi)) as {
   openapi: string
   info: { version: string; description: string }
   paths: Record<string, Record<string, Operation>>
@@ -33,7 +33,7 @@ test('the document is OpenAPI 3.1 of the interface 0.1.0 and asks for no securit
 
 test('each route is one operation', () => {
   expect(operations.map(({ operation }) => operation.operationId).sort()).toEqual(
-    Object.keys(agentRoutes).sort(),
+    Object.keys(agentServerRoutes).sort(),
   )
 })
 
@@ -131,7 +131,7 @@ test('an upload is a form with a binary file, and may be too large or of another
     upload: true,
     responses: {},
   } as const
-  const { paths } = openapi({ put: route }, { title: 't', version: '1', description: 'd' })
+  const { paths } = buildOpenApi({ put: route }, { title: 't', version: '1', description: 'd' })
   const form = {
     type: 'object',
     properties: { file: { type: 'string', format: 'binary' } },

@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { agentRoutes } from '../agent-server/routes.ts'
+import { agentServerRoutes } from '../agent-server/routes.ts'
 import type { Route, RouteResponse, RouteTable } from '../core/route.ts'
-import { controlRoutes } from '../sandbox-server/routes.ts'
+import { sandboxServerRoutes } from '../sandbox-server/routes.ts'
 
 type Json = Record<string, unknown>
 
@@ -40,26 +40,26 @@ const problem = z
  * Describes a route table. Schemas with an id become components. All are printed as what may be sent, for answers
  * too: events are served as they were received, so a member with a default may be absent.
  */
-export function openapi(table: RouteTable, info: OpenApi['info']): OpenApi {
-  const schemas = new Schemas()
+export function buildOpenApi(table: RouteTable, info: OpenApi['info']): OpenApi {
+  const schemas = new SchemaCollector()
   const operations = Object.entries(table).map(([name, route]) => ({
     route,
-    operation: described(name, route, schemas),
+    operation: buildOperation(name, route, schemas),
   }))
-  const { print, components } = schemas.printed()
+  const { print: render, components } = schemas.render()
   const paths: Record<string, Json> = {}
   for (const { route, operation } of operations) {
     const path = route.path.replace('*}', '}')
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(print) }
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(render) }
   }
   const tags = [...new Set(Object.values(table).map((route) => route.tag))].map((name) => ({ name }))
   return { openapi: '3.1.0', info, tags, paths, components: { schemas: components } }
 }
 
-type Print = (schema: z.ZodType) => Json
+type RenderSchema = (schema: z.ZodType) => Json
 
 /** Names the schemas of one route first, so that all are printed at once; then makes the operation of the prints. */
-function described(operationId: string, route: Route, schemas: Schemas): (print: Print) => Json {
+function buildOperation(operationId: string, route: Route, schemas: SchemaCollector): (print: RenderSchema) => Json {
   const responses = allResponses(route)
   for (const schema of [
     route.params,
@@ -74,55 +74,55 @@ function described(operationId: string, route: Route, schemas: Schemas): (print:
     tags: [route.tag],
     summary: route.summary,
     ...(route.description === undefined ? {} : { description: route.description }),
-    ...withParameters(route, print),
-    ...withBody(route, print),
+    ...buildParameters(route, print),
+    ...buildRequestBody(route, print),
     responses: Object.fromEntries(
       Object.entries(responses).map(([status, response]) => [
         status,
-        printedResponse(status, response, print),
+        buildResponse(status, response, print),
       ]),
     ),
   })
 }
 
-function withParameters(route: Route, print: Print): Json {
+function buildParameters(route: Route, print: RenderSchema): Json {
   const parameters = [
-    ...parametersIn('path', route.params, print),
-    ...parametersIn('query', route.query, print),
+    ...listParameters('path', route.params, print),
+    ...listParameters('query', route.query, print),
   ]
   return parameters.length === 0 ? {} : { parameters }
 }
 
-function parametersIn(place: 'path' | 'query', schema: z.ZodObject | undefined, print: Print): Json[] {
+function listParameters(location: 'path' | 'query', schema: z.ZodObject | undefined, print: RenderSchema): Json[] {
   if (schema === undefined) return []
-  const { properties, required } = parts.parse(print(schema))
+  const { properties, required } = parameterSchemaParts.parse(print(schema))
   return Object.entries(properties).map(([name, { description, ...rest }]) => ({
     name,
-    in: place,
+    in: location,
     required: required.includes(name),
     ...(description === undefined ? {} : { description }),
     schema: rest,
   }))
 }
 
-const parts = z.object({
+const parameterSchemaParts = z.object({
   properties: z.record(z.string(), z.record(z.string(), z.unknown())),
   required: z.array(z.string()).default([]),
 })
 
-function withBody(route: Route, print: Print): Json {
+function buildRequestBody(route: Route, print: RenderSchema): Json {
   if (route.stream !== undefined) {
     return { requestBody: { required: true, content: { [route.stream]: { schema: { type: 'string' } } } } }
   }
   if (route.upload)
-    return { requestBody: { required: true, content: { 'multipart/form-data': { schema: form } } } }
+    return { requestBody: { required: true, content: { 'multipart/form-data': { schema: uploadForm } } } }
   if (route.body === undefined) return {}
   const required = !route.body.safeParse(undefined).success
   return { requestBody: { required, content: { 'application/json': { schema: print(route.body) } } } }
 }
 
 /** The body of an upload. */
-const form = {
+const uploadForm = {
   type: 'object',
   properties: { file: { type: 'string', format: 'binary' } },
   required: ['file'],
@@ -148,10 +148,10 @@ function allResponses(route: Route): Readonly<Record<string, RouteResponse>> {
 }
 
 /** An answer that is no refusal has no body unless the route says which. */
-function printedResponse(
+function buildResponse(
   status: string,
   { description, schema, contentType }: RouteResponse,
-  print: Print,
+  print: RenderSchema,
 ): Json {
   if (contentType !== undefined) {
     const content = [contentType].flat().map((type) => [type, { schema: { type: 'string' } }])
@@ -162,30 +162,30 @@ function printedResponse(
 }
 
 /** Schemas to be printed together, so that what they share is printed once. */
-class Schemas {
+class SchemaCollector {
   readonly #names = new Map<z.ZodType, string>([[problem, 'problem']])
 
   add(schema: z.ZodType): void {
     if (!this.#names.has(schema)) this.#names.set(schema, String(this.#names.size))
   }
 
-  printed(): { print: Print; components: Json } {
+  render(): { print: RenderSchema; components: Json } {
     const all = z.object(Object.fromEntries([...this.#names].map(([schema, name]) => [name, schema])))
-    const json = z.toJSONSchema(all, { io: 'input', override: tidy })
+    const json = z.toJSONSchema(all, { io: 'input', override: adjustJsonSchema })
     const text = JSON.stringify(json).replaceAll('"$ref":"#/$defs/', '"$ref":"#/components/schemas/')
-    const { properties, $defs } = printedParts.parse(JSON.parse(text))
+    const { properties, $defs } = renderedSchemaParts.parse(JSON.parse(text))
     return { print: (schema) => properties[this.#names.get(schema) ?? ''] ?? {}, components: $defs }
   }
 }
 
-const members = z.record(z.string(), z.record(z.string(), z.unknown()))
-const printedParts = z.object({ properties: members, $defs: members })
+const schemaMap = z.record(z.string(), z.record(z.string(), z.unknown()))
+const renderedSchemaParts = z.object({ properties: schemaMap, $defs: schemaMap })
 
 /**
  * Names the discriminator of a union and the default of a text that is transformed, and leaves out bounds that only
  * say that an integer is a safe one.
  */
-function tidy({
+function adjustJsonSchema({
   zodSchema,
   jsonSchema,
 }: {
@@ -193,8 +193,8 @@ function tidy({
   jsonSchema: z.core.JSONSchema.BaseSchema
 }): void {
   if (zodSchema instanceof z.ZodDefault) jsonSchema.default = zodSchema.def.defaultValue
-  const { default: standIn } = (zodSchema instanceof z.ZodType ? zodSchema.meta() : undefined) ?? {}
-  if (standIn !== undefined) jsonSchema.default = standIn
+  const { default: metaDefault } = (zodSchema instanceof z.ZodType ? zodSchema.meta() : undefined) ?? {}
+  if (metaDefault !== undefined) jsonSchema.default = metaDefault
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
   if (jsonSchema.type === 'object') delete jsonSchema.propertyNames
@@ -208,19 +208,19 @@ function tidy({
     )
   })
   // Where an option has no name of its own there is nothing to refer to: its constant tells it from the others.
-  if (mapping.some(([, place]) => place === undefined)) return
+  if (mapping.some(([, reference]) => reference === undefined)) return
   jsonSchema.discriminator = { propertyName: discriminator, mapping: Object.fromEntries(mapping) }
 }
 
 /** `version` is that of the interface (spec 9), not of the server. */
-const agentInfo = {
+const agentServerInfo = {
   title: 'Slipway Agent Server',
   version: '0.1.0',
   description:
     'Conversations and their logs. When the server has session keys, one of them is sent in the header X-Session-API-Key with every request but those tagged health. Events are served byte for byte as they are stored.',
 }
 
-const controlInfo = {
+const sandboxServerInfo = {
   title: 'Slipway Sandbox Server',
   version: '1.0.0',
   description:
@@ -236,11 +236,11 @@ const optIns = {
 }
 
 /** A description that is made when it is first looked into, not when a program starts. */
-function lazily(table: RouteTable, info: OpenApi['info']): OpenApi {
-  let made: OpenApi | undefined
+function lazyOpenApi(table: RouteTable, info: OpenApi['info']): OpenApi {
+  let cached: OpenApi | undefined
   const document = () => {
-    made ??= openapi(table, info)
-    return made
+    cached ??= buildOpenApi(table, info)
+    return cached
   }
   return {
     openapi: '3.1.0',
@@ -259,7 +259,7 @@ function lazily(table: RouteTable, info: OpenApi['info']): OpenApi {
 }
 
 /** The description of the agent server. */
-export const agentOpenApi: OpenApi = lazily(agentRoutes, agentInfo)
+export const agentServerOpenApi: OpenApi = lazyOpenApi(agentServerRoutes, agentServerInfo)
 
 /** The description of the sandbox server. */
-export const controlOpenApi: OpenApi = lazily(controlRoutes, controlInfo)
+export const sandboxServerOpenApi: OpenApi = lazyOpenApi(sandboxServerRoutes, sandboxServerInfo)

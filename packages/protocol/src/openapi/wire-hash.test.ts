@@ -3,17 +3,17 @@ import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { bashSocketQuery } from '../agent-server/bash/bash.ts'
 import { authFrame, eventsSocketQuery, positionedEvent } from '../events/socket.ts'
-import { agentOpenApi, controlOpenApi } from './openapi.ts'
+import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const committed = 'c95c2ecf5437358fd360aaa9a435316e723e83107857cd9eb585ae2da88186d4'
+const expectedHash = 'c95c2ecf5437358fd360aaa9a435316e723e83107857cd9eb585ae2da88186d4'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent, bashSocketQuery].map((schema) =>
     z.toJSONSchema(schema, { io: 'input' }),
   )
   const hash = createHash('sha256')
-    .update(JSON.stringify([agentOpenApi, controlOpenApi, sockets]))
+    .update(JSON.stringify([agentServerOpenApi, sandboxServerOpenApi, sockets]))
     .digest('hex')
-  expect(hash, 'the wire changed: update the hash and openapi/').toBe(committed)
+  expect(hash, 'the wire changed: update the hash and openapi/').toBe(expectedHash)
 })

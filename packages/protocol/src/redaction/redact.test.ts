@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { isSecretName, redact, redactText, secretTexts } from './redact.ts'
+import { isSecretName, redact, redactText, findSecretTexts } from './redact.ts'
 
 test('texts at and below names that speak of a secret are masked, in any case and at any depth', () => {
   const agent = {
@@ -47,11 +47,11 @@ test('an address keeps its place but not its user, its password and its keys', (
     text: value.text,
     list: ['https://host/?tavilyApiKey=****'],
   })
-  expect(secretTexts(value).map(({ text }) => text)).toEqual(['pa55', 'k1', 'k2'])
+  expect(findSecretTexts(value).map(({ text }) => text)).toEqual(['pa55', 'k1', 'k2'])
 })
 
 test('the credentials behind a scheme are a secret of their own', () => {
-  const texts = secretTexts({ headers: { Authorization: 'Bearer abc123' } }).map(({ text }) => text)
+  const texts = findSecretTexts({ headers: { Authorization: 'Bearer abc123' } }).map(({ text }) => text)
   expect(texts).toEqual(['Bearer abc123', 'abc123'])
 })
 
@@ -150,7 +150,7 @@ test('what arguments of a program bring is hidden, and nothing else of them', ()
       'key://x',
     ],
   })
-  expect(secretTexts({ args }).map(({ text }) => text)).toEqual([
+  expect(findSecretTexts({ args }).map(({ text }) => text)).toEqual([
     'k1',
     'k1',
     'k2',
@@ -160,11 +160,11 @@ test('what arguments of a program bring is hidden, and nothing else of them', ()
     'k4',
     'k4',
   ])
-  expect(secretTexts({ args }).some(({ isNamed }) => isNamed)).toBe(false)
+  expect(findSecretTexts({ args }).some(({ isNamed }) => isNamed)).toBe(false)
 })
 
 /** In any case, letter by letter. */
-const anyCase = (names: readonly string[]) =>
+const randomCase = (names: readonly string[]) =>
   fc
     .tuple(fc.constantFrom(...names), fc.array(fc.boolean(), { minLength: 40, maxLength: 40 }))
     .map(([name, ups]) =>
@@ -205,10 +205,10 @@ const { tree } = fc.letrec<{ tree: unknown; hidden: unknown }>((tie) => ({
     plain,
     fc.array(tie('tree'), { maxLength: 3 }),
     fc.dictionary(fc.constantFrom(...plainNames), tie('tree'), { maxKeys: 3 }),
-    fc.dictionary(fc.oneof(anyCase(secretNames), anyCase(sections)), tie('hidden'), { maxKeys: 3 }),
+    fc.dictionary(fc.oneof(randomCase(secretNames), randomCase(sections)), tie('hidden'), { maxKeys: 3 }),
     fc.tuple(fc.constantFrom('--api-key', '--Token', '-password'), canary),
     fc
-      .tuple(anyCase(['--api-key=', 'MY_TOKEN=', 'Authorization: Bearer ']), canary)
+      .tuple(randomCase(['--api-key=', 'MY_TOKEN=', 'Authorization: Bearer ']), canary)
       .map(([open, value]) => [open + value]),
     canary.map((value) => `https://user:${value}@host/?api_KEY=${value}&x=1`),
   ),
@@ -219,11 +219,11 @@ test('whatever a value is made of, no secret of it is in what is shown, each is 
     fc.property(tree, fc.constantFrom(null, '<redacted>'), (value, mask) => {
       const shown = JSON.stringify(redact(value, mask))
       expect(shown).not.toContain('cnry')
-      const texts = secretTexts(value).map(({ text }) => text)
+      const texts = findSecretTexts(value).map(({ text }) => text)
       const planted = new Set(JSON.stringify(value).match(/cnry-\d+-end/g))
       for (const one of planted) expect(texts.some((text) => text.includes(one))).toBe(true)
       // Without secrets it is a copy; hiding twice is hiding once.
-      if (planted.size === 0) expect(redact(value, mask)).toEqual(withoutSections(value))
+      if (planted.size === 0) expect(redact(value, mask)).toEqual(jsonCopy(value))
       expect(redact(redact(value, mask), mask)).toEqual(redact(value, mask))
     }),
     { numRuns: 500 },
@@ -231,7 +231,7 @@ test('whatever a value is made of, no secret of it is in what is shown, each is 
 })
 
 /** The same value: what has no canary has nothing under the names of secrets but empty lists and maps. */
-const withoutSections = (value: unknown) => JSON.parse(JSON.stringify(value))
+const jsonCopy = (value: unknown) => JSON.parse(JSON.stringify(value))
 
 test('a text for people loses what looks like a secret and keeps its sense', () => {
   const said = [

@@ -5,20 +5,20 @@ const secretWord =
 const keyWord = /keys?$|(?:^|[-_.\s])keys?(?=[-_.\s\d])|api_?key/i
 const camelKey = /(?:^key|[a-z\d]Keys?)(?=[A-Z\d_-])/
 /** Members of the contract that only sound like it: hooks of a session. */
-const harmlessName = /^session_?(?:start|end)$/i
+const nonSecretName = /^session_?(?:start|end)$/i
 const secretSection = /^(auth|env|environment|(extra_)?headers)$/i
 /** Under these names a number is a secret too; under others it is a count (`max_output_tokens`). */
-const numberName = /credential|pass_?(?:word|wd|phrase)|secret/i
+const numericSecretName = /credential|pass_?(?:word|wd|phrase)|secret/i
 
 /** What an address may carry: a user with a password, and parameters that speak of a secret. */
-const userOfAddress = /\b([a-z][a-z0-9+.-]{0,40}:\/\/)([^\s/?#]*)@/gi
-const parameterOfAddress = /([?&][^=&#\s]*(?:key|token|secret|password|signature)=)([^&#\s"']+)/gi
+const urlCredentials = /\b([a-z][a-z0-9+.-]{0,40}:\/\/)([^\s/?#]*)@/gi
+const urlSecretParameter = /([?&][^=&#\s]*(?:key|token|secret|password|signature)=)([^&#\s"']+)/gi
 /** A header of authorization: what follows the scheme is the secret. */
-const authorization = /^(?:basic|bearer|token)\s+(\S+)$/i
+const authorizationValue = /^(?:basic|bearer|token)\s+(\S+)$/i
 /** An argument of a program that brings a value: `--api-key=x`, `API_KEY=x`, `Authorization: Bearer x`. */
-const argument = /^(-{0,2}([\w.-]{1,100})(?:=|:\s*))(.+)$/s
-const flag = /^--?([\w.-]{1,100})$/
-const stars = '****'
+const argumentWithValue = /^(-{0,2}([\w.-]{1,100})(?:=|:\s*))(.+)$/s
+const flagPattern = /^--?([\w.-]{1,100})$/
+const maskedText = '****'
 
 /**
  * A copy in which no text stands at or below a name that speaks of a secret (in any case, at any depth), nor in an
@@ -27,112 +27,112 @@ const stars = '****'
  * in addresses are stars, and so are the values that arguments of a program name (`["--token", "x"]`). Plain JSON only.
  */
 export function redact(value: unknown, mask: string | null = null): unknown {
-  return copy(value, mask, { isSecret: false, isNamed: false, hidesNumbers: false })
+  return redactValue(value, mask, { isSecret: false, isNamed: false, redactsNumbers: false })
 }
 
 /**
  * The texts that `redact` hides, with whether their own name says so (`isNamed`) or only the section or the arguments that they
  * stand in, where harmless ones stand too.
  */
-export function secretTexts(value: unknown): { readonly text: string; readonly isNamed: boolean }[] {
-  const found: Found[] = []
-  collect(value, { isSecret: false, isNamed: false, hidesNumbers: false }, found)
-  return found
+export function findSecretTexts(value: unknown): { readonly text: string; readonly isNamed: boolean }[] {
+  const secrets: SecretText[] = []
+  collectSecrets(value, { isSecret: false, isNamed: false, redactsNumbers: false }, secrets)
+  return secrets
 }
 
 /** Whether a name of a member, a variable or a header speaks of a secret. */
 export function isSecretName(name: string): boolean {
-  return (secretWord.test(name) || keyWord.test(name) || camelKey.test(name)) && !harmlessName.test(name)
+  return (secretWord.test(name) || keyWord.test(name) || camelKey.test(name)) && !nonSecretName.test(name)
 }
 
 /** Where a value stands. */
-interface Place {
+interface RedactionContext {
   readonly isSecret: boolean
   /** A name says so, and not only a section. */
   readonly isNamed: boolean
-  readonly hidesNumbers: boolean
+  readonly redactsNumbers: boolean
 }
 
-interface Found {
+interface SecretText {
   readonly text: string
   readonly isNamed: boolean
 }
 
-function below(place: Place, name: string): Place {
-  const isNamed = place.isNamed || isSecretName(name)
+function childContext(parent: RedactionContext, name: string): RedactionContext {
+  const isNamed = parent.isNamed || isSecretName(name)
   const isSection = secretSection.test(name)
   return {
-    isSecret: place.isSecret || isNamed || isSection,
+    isSecret: parent.isSecret || isNamed || isSection,
     isNamed,
-    hidesNumbers: place.hidesNumbers || isSection || numberName.test(name),
+    redactsNumbers: parent.redactsNumbers || isSection || numericSecretName.test(name),
   }
 }
 
-function copy(value: unknown, mask: string | null, place: Place): unknown {
-  if (typeof value === 'string') return place.isSecret ? mask : withStars(value)
-  if (typeof value === 'number' || typeof value === 'bigint') return place.hidesNumbers ? mask : value
+function redactValue(value: unknown, mask: string | null, context: RedactionContext): unknown {
+  if (typeof value === 'string') return context.isSecret ? mask : redactUrls(value)
+  if (typeof value === 'number' || typeof value === 'bigint') return context.redactsNumbers ? mask : value
   if (Array.isArray(value)) {
-    const { isSecret } = place
+    const { isSecret } = context
     return value.map((item, at) => {
-      const hidden = isSecret ? undefined : argumentAt(value, at)
-      return hidden === undefined ? copy(item, mask, place) : hidden.shown
+      const secretArgument = isSecret ? undefined : findSecretArgument(value, at)
+      return secretArgument === undefined ? redactValue(item, mask, context) : secretArgument.shown
     })
   }
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, copy(member, mask, below(place, name))]),
+    Object.entries(value).map(([name, member]) => [name, redactValue(member, mask, childContext(context, name))]),
   )
 }
 
-function collect(value: unknown, place: Place, found: Found[]): void {
-  const { isSecret, isNamed } = place
+function collectSecrets(value: unknown, context: RedactionContext, secrets: SecretText[]): void {
+  const { isSecret, isNamed } = context
   if (typeof value === 'string') {
-    if (isSecret) found.push(...forms(value).map((text) => ({ text, isNamed })))
-    else found.push(...addressSecrets(value).map((text) => ({ text, isNamed: true })))
+    if (isSecret) secrets.push(...secretVariants(value).map((text) => ({ text, isNamed })))
+    else secrets.push(...urlSecrets(value).map((text) => ({ text, isNamed: true })))
   } else if (Array.isArray(value)) {
     for (const [at, item] of value.entries()) {
-      const hidden = isSecret ? undefined : argumentAt(value, at)
-      if (hidden === undefined) collect(item, place, found)
-      else found.push(...forms(hidden.secret).map((text) => ({ text, isNamed: false })))
+      const secretArgument = isSecret ? undefined : findSecretArgument(value, at)
+      if (secretArgument === undefined) collectSecrets(item, context, secrets)
+      else secrets.push(...secretVariants(secretArgument.secret).map((text) => ({ text, isNamed: false })))
     }
   } else if (typeof value === 'object' && value !== null) {
-    for (const [name, member] of Object.entries(value)) collect(member, below(place, name), found)
+    for (const [name, member] of Object.entries(value)) collectSecrets(member, childContext(context, name), secrets)
   }
 }
 
 /** An item of a list that is the value of an argument, or brings one; with what may be shown of it. */
-function argumentAt(list: readonly unknown[], at: number): { shown: string; secret: string } | undefined {
-  const [before, item] = [list[at - 1], list[at]]
+function findSecretArgument(list: readonly unknown[], at: number): { shown: string; secret: string } | undefined {
+  const [previous, item] = [list[at - 1], list[at]]
   if (typeof item !== 'string') return undefined
-  const [, open = '', name = '', secret = ''] = argument.exec(item) ?? []
-  if (secret !== '' && !secret.startsWith('//') && isSecretName(name)) return { shown: open + stars, secret }
-  const asking = typeof before === 'string' ? flag.exec(before)?.[1] : undefined
-  const isValue = asking !== undefined && isSecretName(asking) && !item.startsWith('-')
-  return isValue ? { shown: stars, secret: item } : undefined
+  const [, prefix = '', name = '', secret = ''] = argumentWithValue.exec(item) ?? []
+  if (secret !== '' && !secret.startsWith('//') && isSecretName(name)) return { shown: prefix + maskedText, secret }
+  const flagName = typeof previous === 'string' ? flagPattern.exec(previous)?.[1] : undefined
+  const isValue = flagName !== undefined && isSecretName(flagName) && !item.startsWith('-')
+  return isValue ? { shown: maskedText, secret: item } : undefined
 }
 
 /** A secret as it stands, and without the scheme of authorization in front. */
-function forms(text: string): string[] {
-  return [text, authorization.exec(text)?.[1] ?? text]
+function secretVariants(text: string): string[] {
+  return [text, authorizationValue.exec(text)?.[1] ?? text]
 }
 
-function withStars(text: string): string {
+function redactUrls(text: string): string {
   if (!text.includes('://')) return text
-  return text.replace(userOfAddress, `$1${stars}@`).replace(parameterOfAddress, `$1${stars}`)
+  return text.replace(urlCredentials, `$1${maskedText}@`).replace(urlSecretParameter, `$1${maskedText}`)
 }
 
-function addressSecrets(text: string): string[] {
+function urlSecrets(text: string): string[] {
   if (!text.includes('://')) return []
-  const users = [...text.matchAll(userOfAddress)].flatMap(([, , user = '']) => user.split(':').slice(1))
-  return [...users, ...[...text.matchAll(parameterOfAddress)].map(([, , value = '']) => value)]
+  const users = [...text.matchAll(urlCredentials)].flatMap(([, , user = '']) => user.split(':').slice(1))
+  return [...users, ...[...text.matchAll(urlSecretParameter)].map(([, , value = '']) => value)]
 }
 
 /** `"api_key": "x"`, `password='x'`, `X-API-Key: x`, `Authorization: Bearer x`, `token=x`; escaped quotes too. */
-const named =
+const namedSecret =
   /((\\?["']?)(?<![\w-])[\w-]{0,60}(?:authorization|cookie|credential|key|passw(?:or)?d|passphrase|secret|session|token)[\w-]{0,60}\2\s{0,5}[:=]\s{0,5})(?:\\?"[^"\\]*|\\?'[^'\\]*|(?:(?:basic|bearer|token)\s+)?[^\s,;&"'<>()[\]{}\\]+)/gi
-const count = /[:=]\s*[\d.]+$/
+const numericValue = /[:=]\s*[\d.]+$/
 /** Keys that can be told by how they begin. */
-const knownKeys =
+const keyPattern =
   /\b(?:sk-[\w-]{12,}|(?:gsk|hf|tgp_v1|ghp|gho|ghu|ghs|ghr|github_pat)_\w{12,}|(?:glpat|xox[abeprs])-[\w-]{8,}|AIza[\w-]{20,}|A[KS]IA[A-Z\d]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)/g
 
 /**
@@ -140,7 +140,7 @@ const knownKeys =
  * how they begin, users and keys in addresses. What may be a number of tokens stays. A net below what knows the secrets themselves.
  */
 export function redactText(text: string): string {
-  return withStars(text)
-    .replace(named, (all, name: string) => (count.test(all) ? all : `${name}<redacted>`))
-    .replace(knownKeys, '<redacted>')
+  return redactUrls(text)
+    .replace(namedSecret, (all, name: string) => (numericValue.test(all) ? all : `${name}<redacted>`))
+    .replace(keyPattern, '<redacted>')
 }

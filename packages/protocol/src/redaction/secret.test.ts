@@ -8,5 +8,5 @@ test('a secret prints as stars in every way and opens by name', () => {
     expect(print).not.toContain('hush')
   }
   expect(JSON.stringify({ ...secret })).toBe('{}')
-  expect(secret.open()).toBe('hush')
+  expect(secret.reveal()).toBe('hush')
 })

@@ -5,7 +5,7 @@ export class Secret {
     this.#text = text
   }
   /** The text itself, for the one place that needs it. */
-  open(): string {
+  reveal(): string {
     return this.#text
   }
   toString(): string {

@@ -13,8 +13,8 @@ import {
   createUserRequest,
   currentApiKey,
   gitProvidersRequest,
-  me,
-  messageAnswer,
+  currentUser,
+  messageResponse,
   newApiKey,
   organization,
   organizationPage,
@@ -25,7 +25,7 @@ import {
   saveUserProfileRequest,
   secretSummary,
   setQuotaRequest,
-  settingsAnswer,
+  userSettingsResponse,
   user,
   userPage,
   userProfileSummary,
@@ -34,15 +34,15 @@ import {
 } from './account.ts'
 import { pageQuery, sandboxId } from './sandbox.ts'
 
-const said = { 200: { description: 'What was done.', schema: messageAnswer } }
-const done = { 200: { description: 'Done.', schema: success } }
-const profile = z.object({ name: profileName })
-const changed = { description: 'What was done.', schema: profileMutation }
-const userId = z.object({ user_id: z.string().min(1).max(100) })
-const orgId = z.object({ org_id: uuid })
-const member = z.object({ org_id: uuid, user_id: z.string().min(1).max(100) })
-const secret = z.object({ name: z.string().min(1).max(200) })
-const state = z.object({ status: z.string(), message: z.string().optional() })
+const messageResponses = { 200: { description: 'What was done.', schema: messageResponse } }
+const successResponses = { 200: { description: 'Done.', schema: success } }
+const profileParams = z.object({ name: profileName })
+const profileMutationResponse = { description: 'What was done.', schema: profileMutation }
+const userParams = z.object({ user_id: z.string().min(1).max(100) })
+const organizationParams = z.object({ org_id: uuid })
+const organizationMemberParams = z.object({ org_id: uuid, user_id: z.string().min(1).max(100) })
+const secretParams = z.object({ name: z.string().min(1).max(200) })
+const healthStatus = z.object({ status: z.string(), message: z.string().optional() })
 
 /** Users, keys, quotas, settings and secrets of the control plane, and its health. */
 export const accountRoutes = {
@@ -52,7 +52,7 @@ export const accountRoutes = {
     tag: 'health',
     summary: 'Is the process alive?',
     open: true,
-    responses: { 200: { description: 'It is.', schema: state } },
+    responses: { 200: { description: 'It is.', schema: healthStatus } },
   },
   health: {
     method: 'GET',
@@ -69,8 +69,8 @@ export const accountRoutes = {
     summary: 'May requests be sent?',
     open: true,
     responses: {
-      200: { description: 'Yes.', schema: state },
-      503: { description: 'Not yet.', schema: state },
+      200: { description: 'Yes.', schema: healthStatus },
+      503: { description: 'Not yet.', schema: healthStatus },
     },
   },
   serverInfo: {
@@ -97,14 +97,14 @@ export const accountRoutes = {
     description:
       'Secrets are null. With expose_secrets they are shown, when the session key of a running sandbox of the caller comes in X-Session-API-Key besides the API key.',
     query: z.object({ expose_secrets: queryFlag }),
-    responses: { 200: { description: 'The user.', schema: me } },
+    responses: { 200: { description: 'The user.', schema: currentUser } },
   },
   getSettings: {
     method: 'GET',
     path: '/api/v1/settings',
     tag: 'settings',
     summary: 'Get the settings; secrets are null',
-    responses: { 200: { description: 'The settings.', schema: settingsAnswer } },
+    responses: { 200: { description: 'The settings.', schema: userSettingsResponse } },
   },
   changeSettings: {
     method: 'POST',
@@ -112,7 +112,7 @@ export const accountRoutes = {
     tag: 'settings',
     summary: 'Change settings',
     body: changeSettingsRequest,
-    responses: said,
+    responses: messageResponses,
   },
   listUserProfiles: {
     method: 'GET',
@@ -131,7 +131,7 @@ export const accountRoutes = {
     path: '/api/v1/settings/profiles/{name}',
     tag: 'settings',
     summary: 'Get a saved model; its secrets are null',
-    params: profile,
+    params: profileParams,
     responses: {
       200: {
         description: 'The profile.',
@@ -149,24 +149,24 @@ export const accountRoutes = {
     tag: 'settings',
     summary: 'Save a model under a name',
     description: 'Without llm the model of the settings is saved. One of the same name is replaced.',
-    params: profile,
+    params: profileParams,
     body: saveUserProfileRequest.prefault({}),
-    responses: { 201: changed, 409: { description: 'There are as many profiles as there may be.' } },
+    responses: { 201: profileMutationResponse, 409: { description: 'There are as many profiles as there may be.' } },
   },
   deleteUserProfile: {
     method: 'DELETE',
     path: '/api/v1/settings/profiles/{name}',
     tag: 'settings',
     summary: 'Delete a saved model',
-    params: profile,
-    responses: { 200: changed },
+    params: profileParams,
+    responses: { 200: profileMutationResponse },
   },
   activateUserProfile: {
     method: 'POST',
     path: '/api/v1/settings/profiles/{name}/activate',
     tag: 'settings',
     summary: 'Make a saved model that of new conversations',
-    params: profile,
+    params: profileParams,
     responses: {
       200: { description: 'It is.', schema: profileMutation.extend({ model: z.string().nullable() }) },
     },
@@ -176,9 +176,9 @@ export const accountRoutes = {
     path: '/api/v1/settings/profiles/{name}/rename',
     tag: 'settings',
     summary: 'Rename a saved model',
-    params: profile,
+    params: profileParams,
     body: renameProfileRequest,
-    responses: { 200: changed, 409: { description: 'The new name is taken.' } },
+    responses: { 200: profileMutationResponse, 409: { description: 'The new name is taken.' } },
   },
   searchSecrets: {
     method: 'GET',
@@ -199,24 +199,24 @@ export const accountRoutes = {
     tag: 'secrets',
     summary: 'Set a secret; one of the same name is replaced',
     body: createSecretRequest,
-    responses: { 201: { description: 'It is set.', schema: messageAnswer } },
+    responses: { 201: { description: 'It is set.', schema: messageResponse } },
   },
   renameSecret: {
     method: 'PUT',
     path: '/api/v1/secrets/{name}',
     tag: 'secrets',
     summary: 'Rename a secret or change its description',
-    params: secret,
+    params: secretParams,
     body: renameSecretRequest,
-    responses: { ...said, 400: { description: 'The new name is taken.' } },
+    responses: { ...messageResponses, 400: { description: 'The new name is taken.' } },
   },
   deleteSecret: {
     method: 'DELETE',
     path: '/api/v1/secrets/{name}',
     tag: 'secrets',
     summary: 'Delete a secret',
-    params: secret,
-    responses: said,
+    params: secretParams,
+    responses: messageResponses,
   },
   setGitProviders: {
     method: 'POST',
@@ -225,14 +225,14 @@ export const accountRoutes = {
     summary: 'Set tokens of git providers',
     description: 'They are kept as they come; a provider is not asked whether it knows them.',
     body: gitProvidersRequest,
-    responses: said,
+    responses: messageResponses,
   },
   deleteGitProviders: {
     method: 'DELETE',
     path: '/api/v1/secrets/git-providers',
     tag: 'secrets',
     summary: 'Delete the tokens of all git providers',
-    responses: said,
+    responses: messageResponses,
   },
   listSandboxSecrets: {
     method: 'GET',
@@ -282,7 +282,7 @@ export const accountRoutes = {
     tag: 'keys',
     summary: 'Revoke an API key',
     params: z.object({ key_id: z.string().min(1).max(100) }),
-    responses: done,
+    responses: successResponses,
   },
   quotaStatus: {
     method: 'GET',
@@ -296,7 +296,7 @@ export const accountRoutes = {
     path: '/api/admin/quota/orgs/{org_id}/quota',
     tag: 'admin',
     summary: 'Set the daily limit of the users of an organisation',
-    params: orgId,
+    params: organizationParams,
     body: setQuotaRequest,
     responses: { 200: { description: 'It is set.', schema: orgQuota } },
   },
@@ -305,7 +305,7 @@ export const accountRoutes = {
     path: '/api/admin/quota/users/{user_id}/quota',
     tag: 'admin',
     summary: 'Set the daily limit of a user',
-    params: userId,
+    params: userParams,
     body: setQuotaRequest,
     responses: { 200: { description: 'It is set.', schema: userQuota } },
   },
@@ -330,7 +330,7 @@ export const accountRoutes = {
     path: '/api/admin/users/{user_id}',
     tag: 'admin',
     summary: 'Change a user',
-    params: userId,
+    params: userParams,
     body: patchUserRequest,
     responses: { 200: { description: 'The user.', schema: user } },
   },
@@ -340,15 +340,15 @@ export const accountRoutes = {
     tag: 'admin',
     summary: 'Remove a user and their keys',
     description: 'Refused while the user has sandboxes.',
-    params: userId,
-    responses: { ...done, 409: { description: 'The user has sandboxes, or is the one who asks.' } },
+    params: userParams,
+    responses: { ...successResponses, 409: { description: 'The user has sandboxes, or is the one who asks.' } },
   },
   createUserKey: {
     method: 'POST',
     path: '/api/admin/users/{user_id}/keys',
     tag: 'admin',
     summary: 'Make an API key for a user; it is shown in this answer only',
-    params: userId,
+    params: userParams,
     body: createApiKeyRequest.prefault({}),
     responses: { 201: { description: 'The key.', schema: newApiKey } },
   },
@@ -373,15 +373,15 @@ export const accountRoutes = {
     path: '/api/admin/organizations/{org_id}/members/{user_id}',
     tag: 'admin',
     summary: 'Make a user a member of an organisation',
-    params: member,
-    responses: done,
+    params: organizationMemberParams,
+    responses: successResponses,
   },
   leaveOrganization: {
     method: 'DELETE',
     path: '/api/admin/organizations/{org_id}/members/{user_id}',
     tag: 'admin',
     summary: 'Take a user out of an organisation',
-    params: member,
-    responses: done,
+    params: organizationMemberParams,
+    responses: successResponses,
   },
 } as const satisfies RouteTable

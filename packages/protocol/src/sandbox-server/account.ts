@@ -1,10 +1,10 @@
 import * as z from 'zod'
 import { llm } from '../agent-server/llm/llm.ts'
-import { boundedText, dateTimeText, given, otherwise, uuid } from '../core/schemas.ts'
+import { boundedText, dateTimeText, nullAsUndefined, withDefault, uuid } from '../core/schemas.ts'
 import { providerType } from './app-conversation.ts'
 
-const time = z.string().meta({ format: 'date-time' })
-const json = z.record(z.string(), z.unknown())
+const timestamp = z.string().meta({ format: 'date-time' })
+const jsonObject = z.record(z.string(), z.unknown())
 
 export const scope = z.enum(['read', 'write', 'admin']).meta({ id: 'Scope' })
 export type Scope = z.infer<typeof scope>
@@ -18,10 +18,10 @@ export const apiKeyInfo = z
     name: z.string().nullable(),
     org_id: z.string().nullable(),
     scopes: z.array(scope),
-    created_at: time,
-    last_used_at: time.nullable(),
-    not_before: time.nullable(),
-    expires_at: time.nullable(),
+    created_at: timestamp,
+    last_used_at: timestamp.nullable(),
+    not_before: timestamp.nullable(),
+    expires_at: timestamp.nullable(),
   })
   .meta({ id: 'ApiKey' })
 
@@ -30,11 +30,11 @@ export const newApiKey = apiKeyInfo.extend({ key: z.string() }).meta({ id: 'NewA
 
 export const createApiKeyRequest = z
   .object({
-    name: given(boundedText(1, 200)),
-    org_id: given(uuid),
-    scopes: otherwise(z.array(scope).min(1), ['read', 'write']),
-    not_before: given(dateTimeText),
-    expires_at: given(dateTimeText),
+    name: nullAsUndefined(boundedText(1, 200)),
+    org_id: nullAsUndefined(uuid),
+    scopes: withDefault(z.array(scope).min(1), ['read', 'write']),
+    not_before: nullAsUndefined(dateTimeText),
+    expires_at: nullAsUndefined(dateTimeText),
   })
   .meta({ id: 'CreateApiKeyRequest' })
 
@@ -58,7 +58,7 @@ export const user = z
     org_id: z.string().nullable(),
     is_admin: z.boolean(),
     daily_conversation_limit: z.int().nullable(),
-    created_at: time,
+    created_at: timestamp,
   })
   .meta({ id: 'User' })
 
@@ -68,10 +68,10 @@ export const userPage = z
 
 export const createUserRequest = z
   .object({
-    name: given(boundedText(1, 200)),
-    email: given(boundedText(3, 320)),
-    org_id: given(uuid),
-    is_admin: otherwise(z.boolean(), false),
+    name: nullAsUndefined(boundedText(1, 200)),
+    email: nullAsUndefined(boundedText(3, 320)),
+    org_id: nullAsUndefined(uuid),
+    is_admin: withDefault(z.boolean(), false),
     daily_conversation_limit: dailyLimit.default(null),
   })
   .meta({ id: 'CreateUserRequest' })
@@ -92,7 +92,7 @@ export const organization = z
     id: z.string(),
     name: z.string(),
     daily_conversation_limit: z.int().nullable(),
-    created_at: time,
+    created_at: timestamp,
   })
   .meta({ id: 'Organization' })
 
@@ -109,7 +109,7 @@ export const quotaStatus = z
     daily_limit: z.int().nullable().meta({ description: 'Null: unlimited.' }),
     used_today: z.int(),
     remaining: z.int().nullable(),
-    reset_at: time,
+    reset_at: timestamp,
   })
   .meta({ id: 'QuotaStatus' })
 
@@ -158,16 +158,16 @@ export type UserSettings = z.output<typeof userSettings>
 /** A part of the settings: the `_diff` members are merged into what is there (null deletes), others replace it. */
 export const changeSettingsRequest = z
   .looseObject({
-    agent_settings_diff: json.optional(),
-    conversation_settings_diff: json.optional(),
+    agent_settings_diff: jsonObject.optional(),
+    conversation_settings_diff: jsonObject.optional(),
   })
   .meta({ id: 'ChangeSettingsRequest' })
 
-export const settingsAnswer = z
+export const userSettingsResponse = z
   .looseObject({ llm_api_key_set: z.boolean(), search_api_key_set: z.boolean() })
   .meta({ id: 'Settings' })
 
-export const me = z
+export const currentUser = z
   .looseObject({
     id: z.string().nullable(),
     org_id: z.string().nullable(),
@@ -177,13 +177,13 @@ export const me = z
   })
   .meta({ id: 'Me' })
 
-export const messageAnswer = z.object({ message: z.string() }).meta({ id: 'MessageAnswer' })
+export const messageResponse = z.object({ message: z.string() }).meta({ id: 'MessageAnswer' })
 
 export const saveUserProfileRequest = z
   .object({
-    include_secrets: otherwise(z.boolean(), true),
-    llm: given(llm),
-    preserve_existing_api_key: otherwise(z.boolean(), false),
+    include_secrets: withDefault(z.boolean(), true),
+    llm: nullAsUndefined(llm),
+    preserve_existing_api_key: withDefault(z.boolean(), false),
   })
   .meta({ id: 'SaveUserProfileRequest' })
 
@@ -207,11 +207,11 @@ export const secretSummary = z
   .meta({ id: 'SecretSummary' })
 
 export const createSecretRequest = z
-  .object({ name: secretName, description: given(boundedText(0, 1000)), value: boundedText(1, 65_536) })
+  .object({ name: secretName, description: nullAsUndefined(boundedText(0, 1000)), value: boundedText(1, 65_536) })
   .meta({ id: 'CreateSecretRequest' })
 
 export const renameSecretRequest = z
-  .object({ name: secretName, description: given(boundedText(0, 1000)) })
+  .object({ name: secretName, description: nullAsUndefined(boundedText(0, 1000)) })
   .meta({ id: 'RenameSecretRequest' })
 
 /** Tokens that git and providers are asked with. A token that is left out or empty keeps the one that is there. */
@@ -219,7 +219,7 @@ export const gitProvidersRequest = z
   .object({
     provider_tokens: z.partialRecord(
       providerType,
-      z.looseObject({ token: given(z.string()), host: given(z.string().max(300)) }),
+      z.looseObject({ token: nullAsUndefined(z.string()), host: nullAsUndefined(z.string().max(300)) }),
     ),
   })
   .meta({ id: 'GitProvidersRequest' })

@@ -19,22 +19,22 @@ import {
   startTaskSearchQuery,
 } from './app-conversation.ts'
 
-const conversation = z.object({ conversation_id: uuid })
+const conversationParams = z.object({ conversation_id: uuid })
 const tag = 'app conversations'
-const ids = z.array(uuid).min(1).max(100)
-const done = { 200: { description: 'Done.', schema: success } }
-const needsSandbox = {
+const idsQuery = z.array(uuid).min(1).max(100)
+const successResponses = { 200: { description: 'Done.', schema: success } }
+const sandboxRefusals = {
   409: { description: 'Its sandbox does not run; resume it first.' },
   410: { description: 'Its sandbox is gone.' },
   502: { description: 'The agent server refused or did not answer.' },
   503: { description: 'Its sandbox is in ERROR.' },
 }
-const start = {
+const startRefusals = {
   429: { description: 'The conversations of today are used up, or as many sandboxes of yours run as may.' },
 }
 const gitQuery = z.object({ path: z.string().min(1), ref: queryText })
-const plainText = { 200: { description: 'The text; empty when it cannot be read.', schema: z.string() } }
-const agentJson = (description: string) => ({ 200: { description, schema: z.unknown() }, ...needsSandbox })
+const textResponses = { 200: { description: 'The text; empty when it cannot be read.', schema: z.string() } }
+const agentServerResponses = (description: string) => ({ 200: { description, schema: z.unknown() }, ...sandboxRefusals })
 
 /** Conversations in sandboxes (spec 4.2). */
 export const appConversationRoutes = {
@@ -46,7 +46,7 @@ export const appConversationRoutes = {
     description:
       'Answers at once with a start task in WORKING; the rest goes on behind. Follow it by asking for the start task, or use stream-start.',
     body: appConversationStartRequest,
-    responses: { 200: { description: 'The start task.', schema: appConversationStartTask }, ...start },
+    responses: { 200: { description: 'The start task.', schema: appConversationStartTask }, ...startRefusals },
   },
   streamStartAppConversation: {
     method: 'POST',
@@ -58,7 +58,7 @@ export const appConversationRoutes = {
     body: appConversationStartRequest,
     responses: {
       200: { description: 'The start tasks.', schema: z.array(appConversationStartTask) },
-      ...start,
+      ...startRefusals,
     },
   },
   listAppConversations: {
@@ -68,7 +68,7 @@ export const appConversationRoutes = {
     summary: 'List conversations, or get them by id',
     description:
       'With ids: an array in the order asked for, null for the missing. Without: a page, as search answers it.',
-    query: appConversationSearchQuery.extend({ ids: ids.optional() }),
+    query: appConversationSearchQuery.extend({ ids: idsQuery.optional() }),
     responses: {
       200: {
         description: 'A page, or an array when ids are given.',
@@ -113,7 +113,7 @@ export const appConversationRoutes = {
     path: '/api/v1/app-conversations/start-tasks',
     tag,
     summary: 'Get start tasks by id',
-    query: z.object({ ids }),
+    query: z.object({ ids: idsQuery }),
     responses: {
       200: {
         description: 'In the order asked for, null for the missing.',
@@ -126,7 +126,7 @@ export const appConversationRoutes = {
     path: '/api/v1/app-conversations/{conversation_id}',
     tag,
     summary: 'Change a conversation',
-    params: conversation,
+    params: conversationParams,
     body: patchAppConversationRequest,
     responses: { 200: { description: 'The conversation.', schema: appConversation } },
   },
@@ -136,26 +136,26 @@ export const appConversationRoutes = {
     tag,
     summary: 'Delete a conversation and its history',
     description: 'Also those that work for it. Its sandbox goes too unless other conversations use it.',
-    params: conversation,
-    responses: done,
+    params: conversationParams,
+    responses: successResponses,
   },
   sendAppMessage: {
     method: 'POST',
     path: '/api/v1/app-conversations/{conversation_id}/send-message',
     tag,
     summary: 'Send a message to a conversation',
-    params: conversation,
+    params: conversationParams,
     body: appSendMessageRequest,
-    responses: { 200: { description: 'It is stored.', schema: appSendMessageResponse }, ...needsSandbox },
+    responses: { 200: { description: 'It is stored.', schema: appSendMessageResponse }, ...sandboxRefusals },
   },
   switchAppProfile: {
     method: 'POST',
     path: '/api/v1/app-conversations/{conversation_id}/switch_profile',
     tag,
     summary: 'Go on with the model of a saved profile',
-    params: conversation,
+    params: conversationParams,
     body: z.object({ profile_name: z.string().min(1) }).meta({ id: 'AppSwitchProfileRequest' }),
-    responses: { ...done, ...needsSandbox },
+    responses: { ...successResponses, ...sandboxRefusals },
   },
   readAppFile: {
     method: 'GET',
@@ -163,9 +163,9 @@ export const appConversationRoutes = {
     tag,
     summary: 'Read a text file of the sandbox',
     description: 'Empty when there is none, or when the sandbox does not run.',
-    params: conversation,
+    params: conversationParams,
     query: z.object({ file_path: z.string().default('/workspace/project/PLAN.md') }),
-    responses: plainText,
+    responses: textResponses,
   },
   listAppFiles: {
     method: 'GET',
@@ -173,34 +173,34 @@ export const appConversationRoutes = {
     tag,
     summary: 'List files below a directory of the sandbox',
     description: 'At most 2000 paths; directories of builds and dependencies are passed over.',
-    params: conversation,
+    params: conversationParams,
     query: z.object({ path: z.string().min(1) }),
-    responses: { 200: { description: 'Their paths.', schema: z.array(z.string()) }, ...needsSandbox },
+    responses: { 200: { description: 'Their paths.', schema: z.array(z.string()) }, ...sandboxRefusals },
   },
   appGitChanges: {
     method: 'GET',
     path: '/api/v1/app-conversations/{conversation_id}/git/changes',
     tag,
     summary: 'Changed files of a repository in the sandbox',
-    params: conversation,
+    params: conversationParams,
     query: gitQuery,
-    responses: agentJson('As the agent server answers it.'),
+    responses: agentServerResponses('As the agent server answers it.'),
   },
   appGitDiff: {
     method: 'GET',
     path: '/api/v1/app-conversations/{conversation_id}/git/diff',
     tag,
     summary: 'Both sides of a changed file in the sandbox',
-    params: conversation,
+    params: conversationParams,
     query: gitQuery,
-    responses: agentJson('As the agent server answers it.'),
+    responses: agentServerResponses('As the agent server answers it.'),
   },
   appSkills: {
     method: 'GET',
     path: '/api/v1/app-conversations/{conversation_id}/skills',
     tag,
     summary: 'Skills of a conversation; none when its sandbox does not run',
-    params: conversation,
+    params: conversationParams,
     responses: {
       200: {
         description: 'The skills.',
@@ -213,7 +213,7 @@ export const appConversationRoutes = {
     path: '/api/v1/app-conversations/{conversation_id}/hooks',
     tag,
     summary: 'Hooks of the project of a conversation; none when its sandbox does not run',
-    params: conversation,
+    params: conversationParams,
     responses: {
       200: {
         description: 'The hooks.',
@@ -228,7 +228,7 @@ export const appConversationRoutes = {
     summary: 'Download a conversation as a zip',
     description:
       'meta.json and one file for each event, read from the history that the control plane keeps, so the sandbox need not run.',
-    params: conversation,
+    params: conversationParams,
     responses: {
       200: { description: 'The zip.', contentType: 'application/zip' },
       409: { description: 'This conversation is being downloaded already.' },

@@ -4,13 +4,13 @@ import { executionStatus, tags } from '../agent-server/conversations/conversatio
 import { extensionSource } from '../agent-server/extensions/extension.ts'
 import { content } from '../core/message.ts'
 import { queryFlag, queryInstant, queryText } from '../core/query.ts'
-import { boundedText, given, otherwise, uuid } from '../core/schemas.ts'
+import { boundedText, nullAsUndefined, withDefault, uuid } from '../core/schemas.ts'
 import { pageQuery, sandboxStatus } from './sandbox.ts'
 
 /** Ids of conversations and start tasks leave the control plane as 32 hex digits; dashes are taken too. */
 const hexId = z.string().meta({ description: '32 hex digits.' })
-const time = z.string().meta({ format: 'date-time' })
-const json = z.record(z.string(), z.unknown())
+const timestamp = z.string().meta({ format: 'date-time' })
+const jsonObject = z.record(z.string(), z.unknown())
 
 export const conversationTrigger = z
   .enum([
@@ -69,7 +69,7 @@ const initialMessage = z
       (value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value),
       content,
     ),
-    run: otherwise(z.boolean(), true),
+    run: withDefault(z.boolean(), true),
   })
   .meta({ id: 'AppInitialMessage' })
 
@@ -77,52 +77,52 @@ const initialMessage = z
 const startSecrets = z.record(z.string(), z.union([z.string(), secretSource]))
 
 /** Variables that belong to the sandbox itself. */
-const reserved =
+const reservedVariables =
   /^(?:OPENVSCODE_SERVER_ROOT|OH_ENABLE_VNC|LOG_JSON|OH_CONVERSATIONS_PATH|OH_BASH_EVENTS_DIR|PYTHONUNBUFFERED|ENV_LOG_LEVEL|OH_WEBHOOKS_0_BASE_URL|OH_ALLOW_CORS_ORIGINS_0|WORKER_1|WORKER_2|LLM_.*|SLIPWAY_.*)$/i
 
 /** Wire: AppConversationStartRequest. Null is a member that was not given; unknown members are passed over. */
 export const appConversationStartRequest = z
   .object({
-    sandbox_id: given(z.string().min(1).max(200)).meta({
+    sandbox_id: nullAsUndefined(z.string().min(1).max(200)).meta({
       description: 'Run in this sandbox; PAUSED ones are resumed.',
     }),
-    sandbox_spec_id: given(z.string()).meta({ description: 'Make the sandbox from this spec.' }),
-    conversation_id: given(uuid).meta({
+    sandbox_spec_id: nullAsUndefined(z.string()).meta({ description: 'Make the sandbox from this spec.' }),
+    conversation_id: nullAsUndefined(uuid).meta({
       description: 'Id of the conversation. Of one whose sandbox is gone: give it a new sandbox.',
     }),
-    initial_message: given(initialMessage),
-    system_message_suffix: given(boundedText(0, 32_768)),
-    processors: given(z.array(json)),
-    llm_model: given(z.string().min(1).max(200)).meta({
+    initial_message: nullAsUndefined(initialMessage),
+    system_message_suffix: nullAsUndefined(boundedText(0, 32_768)),
+    processors: nullAsUndefined(z.array(jsonObject)),
+    llm_model: nullAsUndefined(z.string().min(1).max(200)).meta({
       description: 'Instead of the model of the settings.',
     }),
-    llm_profile: given(z.string()).meta({ description: 'Name of a saved profile of the caller.' }),
-    agent_profile_id: given(z.string()),
-    selected_repository: given(repository),
-    selected_branch: given(branch),
-    git_provider: given(providerType),
-    suggested_task: given(json),
-    title: given(boundedText(1, 200)),
-    trigger: given(conversationTrigger),
-    pr_number: otherwise(z.array(z.int()), []),
-    parent_conversation_id: given(uuid),
-    agent_type: otherwise(z.enum(['default', 'plan']), 'default'),
-    public: given(z.boolean()),
-    plugins: given(z.array(extensionSource).max(50)),
-    secrets: given(startSecrets),
-    disabled_skills: given(z.array(z.string())),
-    max_iterations: given(z.int().min(1)),
-    confirmation_mode: given(z.boolean()),
-    tags: given(tags),
+    llm_profile: nullAsUndefined(z.string()).meta({ description: 'Name of a saved profile of the caller.' }),
+    agent_profile_id: nullAsUndefined(z.string()),
+    selected_repository: nullAsUndefined(repository),
+    selected_branch: nullAsUndefined(branch),
+    git_provider: nullAsUndefined(providerType),
+    suggested_task: nullAsUndefined(jsonObject),
+    title: nullAsUndefined(boundedText(1, 200)),
+    trigger: nullAsUndefined(conversationTrigger),
+    pr_number: withDefault(z.array(z.int()), []),
+    parent_conversation_id: nullAsUndefined(uuid),
+    agent_type: withDefault(z.enum(['default', 'plan']), 'default'),
+    public: nullAsUndefined(z.boolean()),
+    plugins: nullAsUndefined(z.array(extensionSource).max(50)),
+    secrets: nullAsUndefined(startSecrets),
+    disabled_skills: nullAsUndefined(z.array(z.string())),
+    max_iterations: nullAsUndefined(z.int().min(1)),
+    confirmation_mode: nullAsUndefined(z.boolean()),
+    tags: nullAsUndefined(tags),
   })
   .superRefine((request, ctx) => {
-    const fault = (path: string[], message: string) => ctx.addIssue({ code: 'custom', path, message })
+    const addIssue = (path: string[], message: string) => ctx.addIssue({ code: 'custom', path, message })
     if (request.sandbox_id !== undefined && request.sandbox_spec_id !== undefined)
-      fault(['sandbox_spec_id'], 'A sandbox that is there has its spec already')
+      addIssue(['sandbox_spec_id'], 'A sandbox that is there has its spec already')
     if (request.suggested_task !== undefined && request.initial_message !== undefined)
-      fault(['suggested_task'], 'A suggested task makes the initial message itself')
+      addIssue(['suggested_task'], 'A suggested task makes the initial message itself')
     for (const name of Object.keys(request.secrets ?? {}))
-      if (reserved.test(name)) fault(['secrets', name], 'This name belongs to the sandbox')
+      if (reservedVariables.test(name)) addIssue(['secrets', name], 'This name belongs to the sandbox')
   })
   .meta({ id: 'AppConversationStartRequest' })
 export type AppConversationStartRequest = z.output<typeof appConversationStartRequest>
@@ -155,9 +155,9 @@ export const appConversationStartTask = z
     app_conversation_id: hexId.nullable(),
     sandbox_id: z.string().nullable(),
     agent_server_url: z.string().nullable(),
-    request: json,
-    created_at: time,
-    updated_at: time,
+    request: jsonObject,
+    created_at: timestamp,
+    updated_at: timestamp,
   })
   .meta({ id: 'AppConversationStartTask' })
 export type AppConversationStartTask = z.infer<typeof appConversationStartTask>
@@ -176,13 +176,13 @@ export const appConversation = z
     pr_number: z.array(z.int()),
     llm_model: z.string().nullable(),
     agent_kind: z.string(),
-    metrics: json.nullable(),
+    metrics: jsonObject.nullable(),
     parent_conversation_id: hexId.nullable(),
     sub_conversation_ids: z.array(hexId),
     public: z.boolean().nullable(),
     tags: z.record(z.string(), z.string()),
-    created_at: time,
-    updated_at: time,
+    created_at: timestamp,
+    updated_at: timestamp,
     sandbox_status: sandboxStatus,
     execution_status: executionStatus
       .nullable()
@@ -190,7 +190,7 @@ export const appConversation = z
     conversation_url: z.string().nullable(),
     session_api_key: z.string().nullable(),
     acp_server: z.string().nullable(),
-    launched_agent_profile: json.nullable(),
+    launched_agent_profile: jsonObject.nullable(),
   })
   .meta({ id: 'AppConversation' })
 export type AppConversation = z.infer<typeof appConversation>
@@ -263,7 +263,7 @@ export const appSendMessageRequest = z
     content: z
       .preprocess((value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value), content)
       .refine((parts) => parts.length > 0, 'The message is empty'),
-    run: otherwise(z.boolean(), true),
+    run: withDefault(z.boolean(), true),
   })
   .meta({ id: 'AppSendMessageRequest' })
 

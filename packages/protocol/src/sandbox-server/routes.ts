@@ -2,12 +2,12 @@ import type { RouteTable } from '../core/route.ts'
 import { accountRoutes } from './account-routes.ts'
 import { appConversationRoutes } from './app-conversation-routes.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
-import { homeRoutes } from './webhook-routes.ts'
+import { webhookRoutes } from './webhook-routes.ts'
 
 /** Every operation of the sandbox server. */
-export const controlRoutes = {
+export const sandboxServerRoutes = {
   ...sandboxRoutes,
   ...appConversationRoutes,
-  ...homeRoutes,
+  ...webhookRoutes,
   ...accountRoutes,
 } as const satisfies RouteTable

@@ -11,9 +11,9 @@ import {
   sandboxSpecPage,
 } from './sandbox.ts'
 
-const sandbox = z.object({ sandbox_id: sandboxId })
-const done = { 200: { description: 'Done, or it was so already.', schema: success } }
-const many = (what: string) =>
+const sandboxParams = z.object({ sandbox_id: sandboxId })
+const successResponses = { 200: { description: 'Done, or it was so already.', schema: success } }
+const idsQuery = (what: string) =>
   z.object({
     id: z
       .array(z.string())
@@ -37,7 +37,7 @@ export const sandboxRoutes = {
     path: '/api/v1/sandboxes',
     tag: 'sandboxes',
     summary: 'Get sandboxes by id',
-    query: many('sandboxes'),
+    query: idsQuery('sandboxes'),
     responses: {
       200: {
         description: 'In the order asked for, null for the missing.',
@@ -65,8 +65,8 @@ export const sandboxRoutes = {
     summary: 'Pause a sandbox',
     description:
       'Answers when everything in it stands still. Its files stay, and with most backends its memory too.',
-    params: sandbox,
-    responses: { ...done, 409: { description: 'It cannot be paused: it is in ERROR or MISSING.' } },
+    params: sandboxParams,
+    responses: { ...successResponses, 409: { description: 'It cannot be paused: it is in ERROR or MISSING.' } },
   },
   resumeSandbox: {
     method: 'POST',
@@ -75,9 +75,9 @@ export const sandboxRoutes = {
     summary: 'Resume a sandbox',
     description:
       'Answers when it is on its way: poll the sandbox until it is RUNNING. One in ERROR is started again on its files.',
-    params: sandbox,
+    params: sandboxParams,
     responses: {
-      ...done,
+      ...successResponses,
       409: { description: 'Nothing is left of it that could be resumed.' },
       429: { description: 'As many sandboxes of yours run as may.' },
     },
@@ -89,11 +89,11 @@ export const sandboxRoutes = {
     summary: 'Delete a sandbox and its files',
     description:
       'It is out of every list when this answers; what is left of it goes behind. Its conversations stay readable.',
-    params: sandbox,
+    params: sandboxParams,
     query: z.object({
       sandbox_id: queryText.meta({ description: 'Sent by some clients too; must not differ from the path.' }),
     }),
-    responses: done,
+    responses: successResponses,
   },
   searchSandboxSpecs: {
     method: 'GET',
@@ -108,7 +108,7 @@ export const sandboxRoutes = {
     path: '/api/v1/sandbox-specs',
     tag: 'sandbox specs',
     summary: 'Get specs by id',
-    query: many('specs'),
+    query: idsQuery('specs'),
     responses: {
       200: {
         description: 'In the order asked for, null for the missing.',

@@ -25,7 +25,7 @@ export const exposedUrl = z
   })
   .meta({ id: 'ExposedUrl' })
 
-const time = z.string().meta({ format: 'date-time' })
+const timestamp = z.string().meta({ format: 'date-time' })
 const resources = z.object({
   memory_bytes: z.int().min(16_777_216).optional(),
   max_processes: z.int().min(8).optional(),
@@ -56,7 +56,7 @@ export const sandboxInfo = z
       .nullable()
       .meta({ description: 'Key of its agent server; null unless it runs. It stays the same over pauses.' }),
     exposed_urls: z.array(exposedUrl).nullable().meta({ description: 'Null unless it runs.' }),
-    created_at: time,
+    created_at: timestamp,
     status_detail: z.string().nullable(),
     isolation: sandboxIsolation,
     resources,
@@ -76,7 +76,7 @@ export const sandboxSpecInfo = z
   .object({
     id: z.string(),
     command: z.array(z.string()).nullable(),
-    created_at: time,
+    created_at: timestamp,
     initial_env: z.record(z.string(), z.string()),
     working_dir: z.string(),
     image: z.string().nullable(),

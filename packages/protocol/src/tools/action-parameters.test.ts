@@ -7,7 +7,7 @@ import { type Action, action } from './registry.ts'
 const kinds: readonly Action['kind'][] = action.options.map((option) => option.shape.kind.value)
 
 /** Values that fit a schema of ours, read from the schema as a model reads it. */
-function fitting(schema: Record<string, unknown>): fc.Arbitrary<unknown> {
+function matchingValues(schema: Record<string, unknown>): fc.Arbitrary<unknown> {
   if (Array.isArray(schema.enum)) return fc.constantFrom(...schema.enum)
   const { minimum = -1000 } = schema
   switch (schema.type) {
@@ -20,19 +20,19 @@ function fitting(schema: Record<string, unknown>): fc.Arbitrary<unknown> {
     case 'number':
       return fc.double({ min: Number(minimum), max: 1000, noNaN: true })
     case 'array':
-      return fc.array(fitting(schema.items as Record<string, unknown>), { maxLength: 4 })
+      return fc.array(matchingValues(schema.items as Record<string, unknown>), { maxLength: 4 })
     case 'object':
-      return members(schema)
+      return matchingObjects(schema)
     default:
       throw new Error(`a schema that a model may not understand: ${JSON.stringify(schema)}`)
   }
 }
 
-function members(schema: Record<string, unknown>): fc.Arbitrary<unknown> {
+function matchingObjects(schema: Record<string, unknown>): fc.Arbitrary<unknown> {
   const name = fc.string({ minLength: 1 }).filter((text) => text !== '__proto__')
   if (schema.properties === undefined) return fc.dictionary(name, fc.jsonValue())
   const properties = Object.entries(schema.properties as Record<string, Record<string, unknown>>)
-  return fc.record(Object.fromEntries(properties.map(([name, member]) => [name, fitting(member)])), {
+  return fc.record(Object.fromEntries(properties.map(([name, member]) => [name, matchingValues(member)])), {
     requiredKeys: (schema.required ?? []) as string[],
     noNullPrototype: true,
   })
@@ -53,7 +53,7 @@ test.each(kinds)('the parameters of %s are plain: one object, no reference, no k
 
 test.each(kinds)('what fits the parameters of %s is an action that reads as itself', (kind) => {
   fc.assert(
-    fc.property(fitting(actionParameters(kind)), (args) => {
+    fc.property(matchingValues(actionParameters(kind)), (args) => {
       const first = parseAction(kind, args as Record<string, unknown>)
       expect(first).toHaveProperty('action')
       if (!('action' in first)) return
@@ -76,7 +76,7 @@ test('a member that is called __proto__ is left out of free-form data, and nothi
 test.each(kinds)('the parameters of %s are a JSON Schema that says the same as the action', (kind) => {
   const schema = z.fromJSONSchema(actionParameters(kind) as z.core.JSONSchema.JSONSchema)
   fc.assert(
-    fc.property(fitting(actionParameters(kind)), (args) => {
+    fc.property(matchingValues(actionParameters(kind)), (args) => {
       expect(schema.safeParse(args).success).toBe(true)
     }),
     { numRuns: 20 },

@@ -1,31 +1,31 @@
 import * as z from 'zod'
-import type { Fault } from '../core/problem.ts'
-import { faultsOf } from '../core/validation-issues.ts'
+import type { ValidationIssue } from '../core/problem.ts'
+import { validationIssues } from '../core/validation-issues.ts'
 import { type Action, action } from './registry.ts'
 
-type Kind = Action['kind']
+type ActionKind = Action['kind']
 type Json = Readonly<Record<string, unknown>>
 
 /** More faults than this do not help a model. */
-const maxFaults = 8
+const maxIssues = 8
 
 const schemas = new Map(action.options.map((option) => [option.shape.kind.value, option]))
-const made = new Map<Kind, Record<string, unknown>>()
+const parametersByKind = new Map<ActionKind, Record<string, unknown>>()
 
 /**
  * JSON Schema (draft 2020-12, of type object) of the arguments that make an action, for a model: without references and
  * without `kind`; what has a default is not required; that null is taken too is not said.
  */
-export function actionParameters(kind: Kind): Record<string, unknown> {
-  const known = made.get(kind)
-  if (known !== undefined) return known
-  const parameters = parametersOf(schemaOf(kind))
-  made.set(kind, parameters)
+export function actionParameters(kind: ActionKind): Record<string, unknown> {
+  const cached = parametersByKind.get(kind)
+  if (cached !== undefined) return cached
+  const parameters = schemaParameters(actionSchema(kind))
+  parametersByKind.set(kind, parameters)
   return parameters
 }
 
 /** The same for the schema of an action that is in no union. */
-export function parametersOf(schema: z.ZodObject): Record<string, unknown> {
+export function schemaParameters(schema: z.ZodObject): Record<string, unknown> {
   const { $ref, $defs } = z.toJSONSchema(schema, { io: 'input' })
   const plain = simplify({ $ref }, isObject($defs) ? $defs : {})
   const { kind: _, ...properties } = isObject(plain.properties) ? plain.properties : {}
@@ -34,12 +34,12 @@ export function parametersOf(schema: z.ZodObject): Record<string, unknown> {
 }
 
 /** Reads arguments as the action of a kind: the action with its defaults, or what is wrong with them in one sentence. */
-export function parseAction<K extends Kind>(
+export function parseAction<K extends ActionKind>(
   kind: K,
   args: Json,
 ): { readonly action: Extract<Action, { kind: K }> } | { readonly error: string } {
   // The schema was chosen by the kind, so the value has it.
-  return parseArguments(schemaOf(kind), kind, args) as { action: Extract<Action, { kind: K }> }
+  return parseArguments(actionSchema(kind), kind, args) as { action: Extract<Action, { kind: K }> }
 }
 
 /** The same for the schema of an action that is in no union. */
@@ -49,21 +49,21 @@ export function parseArguments<S extends z.ZodObject>(
   args: Json,
 ): { readonly action: z.output<S> } | { readonly error: string } {
   const result = schema.safeParse({ ...args, kind })
-  return result.success ? { action: result.data } : { error: sentence(faultsOf(result.error, [], args)) }
+  return result.success ? { action: result.data } : { error: describeIssues(validationIssues(result.error, [], args)) }
 }
 
-function schemaOf(kind: Kind) {
+function actionSchema(kind: ActionKind) {
   const schema = schemas.get(kind)
   if (schema === undefined) throw new Error(`no action of kind ${kind}`)
   return schema
 }
 
-function sentence(faults: readonly Fault[]): string {
-  const parts = faults.slice(0, maxFaults).map(({ loc, msg }) => {
-    const place = loc.length === 0 ? 'the arguments' : loc.map((step) => String(step).slice(0, 80)).join('.')
-    return `${place}: ${msg}`
+function describeIssues(issues: readonly ValidationIssue[]): string {
+  const parts = issues.slice(0, maxIssues).map(({ loc, msg }) => {
+    const location = loc.length === 0 ? 'the arguments' : loc.map((step) => String(step).slice(0, 80)).join('.')
+    return `${location}: ${msg}`
   })
-  const more = faults.length > maxFaults ? `; and ${faults.length - maxFaults} more` : ''
+  const more = issues.length > maxIssues ? `; and ${issues.length - maxIssues} more` : ''
   return `The arguments do not fit: ${parts.join('; ')}${more}.`
 }
 
@@ -75,7 +75,7 @@ function simplify(schema: Json, defs: Json): Record<string, unknown> {
   const merged: Record<string, unknown> = {
     ...(isObject(target) ? simplify(target, defs) : {}),
     ...(branches.length === 1 && isObject(branches[0]) ? simplify(branches[0], defs) : {}),
-    ...Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, inside(name, value, defs)])),
+    ...Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, simplifyMember(name, value, defs)])),
     ...(maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? {} : { maximum }),
     ...(minimum === undefined || minimum === Number.MIN_SAFE_INTEGER ? {} : { minimum }),
   }
@@ -84,7 +84,7 @@ function simplify(schema: Json, defs: Json): Record<string, unknown> {
   return merged
 }
 
-function inside(name: string, value: unknown, defs: Json): unknown {
+function simplifyMember(name: string, value: unknown, defs: Json): unknown {
   if (name === 'properties' && isObject(value))
     return Object.fromEntries(
       Object.entries(value).map(([key, member]) => [key, isObject(member) ? simplify(member, defs) : member]),

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { action, observation, ownTool, tool } from './tool.ts'
+import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
 
 const command = z.enum(['view', 'create', 'str_replace', 'insert', 'undo_edit'])
 
@@ -22,11 +22,11 @@ export const editResultMembers = {
   new_content: z.string().nullish(),
 }
 
-export const fileEditorAction = action('FileEditorAction', editMembers)
-export const fileEditorObservation = observation('FileEditorObservation', editResultMembers)
-export const fileEditorTool = tool('FileEditorTool', {})
+export const fileEditorAction = defineAction('FileEditorAction', editMembers)
+export const fileEditorObservation = defineObservation('FileEditorObservation', editResultMembers)
+export const fileEditorTool = defineToolSchema('FileEditorTool', {})
 
-export const fileEditor = ownTool(
+export const fileEditor = defineBuiltInTool(
   'FileEditorTool',
   { action_type: 'FileEditorAction', observation_type: 'FileEditorObservation' },
   { destructive: true },

@@ -1,11 +1,11 @@
 import * as z from 'zod'
-import { action, observation, ownTool, tool } from './tool.ts'
+import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
 
-export const finishAction = action('FinishAction', { message: z.string() })
-export const finishObservation = observation('FinishObservation', {})
-export const finishTool = tool('FinishTool', {})
+export const finishAction = defineAction('FinishAction', { message: z.string() })
+export const finishObservation = defineObservation('FinishObservation', {})
+export const finishTool = defineToolSchema('FinishTool', {})
 
-export const finish = ownTool(
+export const finish = defineBuiltInTool(
   'FinishTool',
   { action_type: 'FinishAction', observation_type: 'FinishObservation' },
   { readOnly: true, idempotent: true },

@@ -1,18 +1,18 @@
 import * as z from 'zod'
-import { action, observation, ownTool, tool } from './tool.ts'
+import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
 
-export const globAction = action('GlobAction', { pattern: z.string(), path: z.string().nullish() })
+export const globAction = defineAction('GlobAction', { pattern: z.string(), path: z.string().nullish() })
 
-export const globObservation = observation('GlobObservation', {
+export const globObservation = defineObservation('GlobObservation', {
   files: z.array(z.string()),
   pattern: z.string(),
   search_path: z.string(),
   truncated: z.boolean().default(false),
 })
 
-export const globTool = tool('GlobTool', {})
+export const globTool = defineToolSchema('GlobTool', {})
 
-export const glob = ownTool(
+export const glob = defineBuiltInTool(
   'GlobTool',
   { action_type: 'GlobAction', observation_type: 'GlobObservation' },
   { readOnly: true, idempotent: true },

@@ -1,13 +1,13 @@
 import * as z from 'zod'
-import { action, observation, ownTool, tool } from './tool.ts'
+import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
 
-export const grepAction = action('GrepAction', {
+export const grepAction = defineAction('GrepAction', {
   pattern: z.string(),
   path: z.string().nullish(),
   include: z.string().nullish(),
 })
 
-export const grepObservation = observation('GrepObservation', {
+export const grepObservation = defineObservation('GrepObservation', {
   matches: z.array(z.string()).meta({ description: 'Paths of files.' }),
   pattern: z.string(),
   search_path: z.string(),
@@ -15,9 +15,9 @@ export const grepObservation = observation('GrepObservation', {
   truncated: z.boolean().default(false),
 })
 
-export const grepTool = tool('GrepTool', {})
+export const grepTool = defineToolSchema('GrepTool', {})
 
-export const grep = ownTool(
+export const grep = defineBuiltInTool(
   'GrepTool',
   { action_type: 'GrepAction', observation_type: 'GrepObservation' },
   { readOnly: true, idempotent: true },

@@ -1,11 +1,11 @@
 import { editMembers, editResultMembers } from './file-editor.ts'
-import { action, observation, ownTool, tool } from './tool.ts'
+import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
 
-export const planningFileEditorAction = action('PlanningFileEditorAction', editMembers)
-export const planningFileEditorObservation = observation('PlanningFileEditorObservation', editResultMembers)
-export const planningFileEditorTool = tool('PlanningFileEditorTool', {})
+export const planningFileEditorAction = defineAction('PlanningFileEditorAction', editMembers)
+export const planningFileEditorObservation = defineObservation('PlanningFileEditorObservation', editResultMembers)
+export const planningFileEditorTool = defineToolSchema('PlanningFileEditorTool', {})
 
-export const planningFileEditor = ownTool(
+export const planningFileEditor = defineBuiltInTool(
   'PlanningFileEditorTool',
   { action_type: 'PlanningFileEditorAction', observation_type: 'PlanningFileEditorObservation' },
   {},

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { faultsOf } from '../core/validation-issues.ts'
+import { validationIssues } from '../core/validation-issues.ts'
 import { action, observation, toolDefinition, toolDefinitions } from './registry.ts'
 import { toolName } from './tool.ts'
 
 const texts = { file_path: 'f', old_string: 'a', new_string: 'b', content: 'c' }
-const found = { pattern: 'p', search_path: '.' }
+const searchMembers = { pattern: 'p', search_path: '.' }
 
 /** The least that each action needs. */
 const actions: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
@@ -48,8 +48,8 @@ const observations: Readonly<Record<string, Readonly<Record<string, unknown>>>> 
   ListDirectoryObservation: {},
   ReadFileObservation: { file_path: 'f' },
   WriteFileObservation: {},
-  GlobObservation: { files: [], ...found },
-  GrepObservation: { matches: [], ...found },
+  GlobObservation: { files: [], ...searchMembers },
+  GrepObservation: { matches: [], ...searchMembers },
   PlanningFileEditorObservation: { command: 'view' },
   TaskTrackerObservation: { command: 'plan' },
   TerminalObservation: { command: null },
@@ -60,9 +60,9 @@ const cases = [
   ...Object.entries(observations).map(([kind, least]) => [kind, observation, { ...least, kind }] as const),
 ]
 
-function faults(schema: typeof action | typeof observation | typeof toolDefinition, value: unknown) {
+function issues(schema: typeof action | typeof observation | typeof toolDefinition, value: unknown) {
   const result = schema.safeParse(value)
-  return result.success ? [] : faultsOf(result.error, [], value)
+  return result.success ? [] : validationIssues(result.error, [], value)
 }
 
 test('there are 28 actions, 14 observations and 28 definitions', () => {
@@ -74,11 +74,11 @@ test('there are 28 actions, 14 observations and 28 definitions', () => {
 })
 
 test.each(cases)('%s needs its required members and takes no others', (_, schema, value) => {
-  expect(faults(schema, value)).toEqual([])
-  expect(faults(schema, { ...value, x: 1 })).toMatchObject([{ loc: ['x'], type: 'extra_forbidden' }])
+  expect(issues(schema, value)).toEqual([])
+  expect(issues(schema, { ...value, x: 1 })).toMatchObject([{ loc: ['x'], type: 'extra_forbidden' }])
   for (const name of Object.keys(value)) {
     const { [name]: __, ...others } = value as Record<string, unknown>
-    expect(faults(schema, others)).toEqual([{ loc: [name], msg: 'Field required', type: 'missing' }])
+    expect(issues(schema, others)).toEqual([{ loc: [name], msg: 'Field required', type: 'missing' }])
   }
 })
 
@@ -99,7 +99,7 @@ test.each([
   ['TaskTrackerAction', { command: 'drop' }, 'enum'],
 ])('%s with %j is refused', (kind, change, type) => {
   const loc = Object.keys(change)
-  expect(faults(action, { ...actions[kind], kind, ...change })).toMatchObject([{ loc, type }])
+  expect(issues(action, { ...actions[kind], kind, ...change })).toMatchObject([{ loc, type }])
 })
 
 test('members that are not required have the defaults of the specification', () => {
@@ -115,7 +115,7 @@ test('each tool of ours is a definition and names an action and an observation t
   expect(Object.keys(toolDefinitions)).toHaveLength(27)
   for (const [kind, own] of Object.entries(toolDefinitions)) {
     expect(own.kind).toBe(kind)
-    expect(faults(toolDefinition, own)).toEqual([])
+    expect(issues(toolDefinition, own)).toEqual([])
     expect(Object.keys(actions)).toContain(own.action_type)
     expect(Object.keys(observations)).toContain(own.observation_type)
     expect(own.title).toBe(toolName(kind))
@@ -123,8 +123,8 @@ test('each tool of ours is a definition and names an action and an observation t
 })
 
 test('a definition may have members of other writers', () => {
-  expect(faults(toolDefinition, { kind: 'GrepTool', version: 2 })).toEqual([])
-  expect(faults(toolDefinition, { kind: 'GrepTool', description: 5 })).toMatchObject([
+  expect(issues(toolDefinition, { kind: 'GrepTool', version: 2 })).toEqual([])
+  expect(issues(toolDefinition, { kind: 'GrepTool', description: 5 })).toMatchObject([
     { loc: ['description'] },
   ])
 })

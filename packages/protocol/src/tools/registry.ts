@@ -15,7 +15,7 @@ import {
 import { taskTracker, taskTrackerAction, taskTrackerObservation, taskTrackerTool } from './task-tracker.ts'
 import { terminal, terminalAction, terminalObservation, terminalTool } from './terminal.ts'
 import { think, thinkAction, thinkObservation, thinkTool } from './think.ts'
-import type { OwnTool } from './tool.ts'
+import type { BuiltInTool } from './tool.ts'
 
 /** The 28 actions (spec 2.5). */
 export const action = z
@@ -110,7 +110,7 @@ export type ToolDefinition = z.infer<typeof toolDefinition>
 
 /** Every tool of ours as a SystemPromptEvent lists it, by kind. MCP tools are described by their own server. */
 export const toolDefinitions: {
-  readonly [K in Exclude<ToolDefinition['kind'], 'MCPToolDefinition'>]: OwnTool<K>
+  readonly [K in Exclude<ToolDefinition['kind'], 'MCPToolDefinition'>]: BuiltInTool<K>
 } = {
   FinishTool: finish,
   ThinkTool: think,

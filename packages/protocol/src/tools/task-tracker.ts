@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { action, observation, ownTool, tool } from './tool.ts'
+import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
 
 const taskItem = z
   .object({
@@ -12,14 +12,14 @@ const taskItem = z
 const command = z.enum(['view', 'plan'])
 const taskList = z.array(taskItem).default([])
 
-export const taskTrackerAction = action('TaskTrackerAction', {
+export const taskTrackerAction = defineAction('TaskTrackerAction', {
   command: command.default('view'),
   task_list: taskList,
 })
-export const taskTrackerObservation = observation('TaskTrackerObservation', { command, task_list: taskList })
-export const taskTrackerTool = tool('TaskTrackerTool', {})
+export const taskTrackerObservation = defineObservation('TaskTrackerObservation', { command, task_list: taskList })
+export const taskTrackerTool = defineToolSchema('TaskTrackerTool', {})
 
-export const taskTracker = ownTool(
+export const taskTracker = defineBuiltInTool(
   'TaskTrackerTool',
   { action_type: 'TaskTrackerAction', observation_type: 'TaskTrackerObservation' },
   { idempotent: true, untitled: true },

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { action, observation, ownTool } from './tool.ts'
+import { defineAction, defineObservation, defineBuiltInTool } from './tool.ts'
 
 /**
  * Work for an agent of its own (wire 4.4). These kinds lie outside of the specification's closed lists: they stand only in
@@ -8,7 +8,7 @@ import { action, observation, ownTool } from './tool.ts'
  * `resume`: the id of a task that is to be gone on with. `max_turns` bounds the steps of a new task; it was taken out of later
  * contracts, so models are not told of it, and it is not written unless it was given.
  */
-export const taskAction = action('TaskAction', {
+export const taskAction = defineAction('TaskAction', {
   description: z.string().nullish(),
   prompt: z.string(),
   subagent_type: z.string().default('general-purpose'),
@@ -18,14 +18,14 @@ export const taskAction = action('TaskAction', {
 export type TaskAction = z.output<typeof taskAction>
 
 /** `status`: completed or error. `task_id` is empty when there was no task to begin with. */
-export const taskObservation = observation('TaskObservation', {
+export const taskObservation = defineObservation('TaskObservation', {
   task_id: z.string(),
   subagent: z.string(),
   status: z.string(),
 })
 export type TaskObservation = z.output<typeof taskObservation>
 
-export const task = ownTool(
+export const taskTool = defineBuiltInTool(
   'TaskTool',
   { action_type: 'TaskAction', observation_type: 'TaskObservation' },
   { destructive: true, openWorld: true },

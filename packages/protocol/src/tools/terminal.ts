@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { action, observation, ownTool, tool } from './tool.ts'
+import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
 
-export const terminalAction = action('TerminalAction', {
+export const terminalAction = defineAction('TerminalAction', {
   command: z.string(),
   is_input: z.boolean().default(false),
   timeout: z.number().min(0).nullish().meta({ description: 'Seconds.' }),
@@ -23,7 +23,7 @@ const commandMetadata = z
   .meta({ id: 'CommandMetadata' })
 
 /** `command` is there even when it is null: clients refuse an observation without it. */
-export const terminalObservation = observation('TerminalObservation', {
+export const terminalObservation = defineObservation('TerminalObservation', {
   command: z.string().nullable(),
   exit_code: z.int().nullish(),
   timeout: z.boolean().default(false),
@@ -31,9 +31,9 @@ export const terminalObservation = observation('TerminalObservation', {
   full_output_save_dir: z.string().nullish(),
 })
 
-export const terminalTool = tool('TerminalTool', {})
+export const terminalTool = defineToolSchema('TerminalTool', {})
 
-export const terminal = ownTool(
+export const terminal = defineBuiltInTool(
   'TerminalTool',
   { action_type: 'TerminalAction', observation_type: 'TerminalObservation' },
   { destructive: true, openWorld: true },

@@ -1,11 +1,11 @@
 import * as z from 'zod'
-import { action, observation, ownTool, tool } from './tool.ts'
+import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
 
-export const thinkAction = action('ThinkAction', { thought: z.string() })
-export const thinkObservation = observation('ThinkObservation', {})
-export const thinkTool = tool('ThinkTool', {})
+export const thinkAction = defineAction('ThinkAction', { thought: z.string() })
+export const thinkObservation = defineObservation('ThinkObservation', {})
+export const thinkTool = defineToolSchema('ThinkTool', {})
 
-export const think = ownTool(
+export const think = defineBuiltInTool(
   'ThinkTool',
   { action_type: 'ThinkAction', observation_type: 'ThinkObservation' },
   { readOnly: true, idempotent: true, untitled: true },

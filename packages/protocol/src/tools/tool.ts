@@ -2,12 +2,12 @@ import * as z from 'zod'
 import { content } from '../core/message.ts'
 
 /** An action: closed, and told from the others by `kind` (spec 2.5). */
-export function action<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
+export function defineAction<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
   return z.strictObject({ ...members, kind: z.literal(kind) }).register(z.globalRegistry, { id: kind })
 }
 
 /** An observation: closed; `content` is what the model reads, `is_error` says that the tool failed. */
-export function observation<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
+export function defineObservation<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
   return z
     .strictObject({
       content: content.default([]),
@@ -29,7 +29,7 @@ const toolAnnotations = z
   .meta({ id: 'ToolAnnotations' })
 
 /** A tool as a SystemPromptEvent lists it. Not closed: members of other writers are passed over. */
-export function tool<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
+export function defineToolSchema<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
   return z
     .object({
       description: z.string().optional(),
@@ -45,7 +45,7 @@ export function tool<K extends string, S extends z.core.$ZodLooseShape>(kind: K,
 }
 
 /** A tool of ours, ready to be listed. */
-export interface OwnTool<K extends string = string> {
+export interface BuiltInTool<K extends string = string> {
   readonly description: string
   readonly action_type: string
   readonly observation_type: string
@@ -63,19 +63,19 @@ export interface OwnTool<K extends string = string> {
 /**
  * What a tool may do: reads only, may destroy, may be repeated without further effect, reaches beyond the workspace.
  */
-interface Traits {
+interface ToolTraits {
   readonly readOnly?: true
   readonly destructive?: true
   readonly idempotent?: true
   readonly openWorld?: true
 }
 
-export function ownTool<K extends string>(
+export function defineBuiltInTool<K extends string>(
   kind: K,
   types: { readonly action_type: string; readonly observation_type: string },
-  traits: Traits & { readonly untitled?: true },
+  traits: ToolTraits & { readonly untitled?: true },
   description: string,
-): OwnTool<K> {
+): BuiltInTool<K> {
   const name = toolName(kind)
   return {
     description,

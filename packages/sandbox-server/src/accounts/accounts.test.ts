@@ -2,15 +2,15 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { openTrialLedger } from '../testing/fixtures.ts'
-import { Accounts, shownSettings } from './accounts.ts'
-import { Documents } from './sealed-documents.ts'
+import { openTestControlPlane } from '../testing/fixtures.ts'
+import { Accounts, redactSettings } from './accounts.ts'
+import { SealedDocuments } from './sealed-documents.ts'
 
 const canary = 'sk-canary-0123456789'
 
 async function open(options: { model?: string; maxProfiles?: number } = {}) {
-  const trial = await openTrialLedger()
-  const documents = new Documents(trial.ledger.documents, trial.cipher)
+  const trial = await openTestControlPlane()
+  const documents = new SealedDocuments(trial.controlPlane.documents, trial.cipher)
   const model =
     options.model === undefined ? undefined : llm.parse({ model: options.model, api_key: 'server-key' })
   const accounts = new Accounts({ documents, model, maxProfiles: options.maxProfiles ?? 50 })
@@ -20,10 +20,10 @@ async function open(options: { model?: string; maxProfiles?: number } = {}) {
 test('settings are merged, null deletes, and other members are replaced', async () => {
   const { trial, accounts } = await open()
   await using _ = trial
-  await accounts.changeSettings('u', {
+  await accounts.updateSettings('u', {
     agent_settings_diff: { llm: { model: 'a/b', api_key: canary }, x: { y: 1 } },
   })
-  await accounts.changeSettings('u', {
+  await accounts.updateSettings('u', {
     language: 'en',
     agent_settings_diff: { llm: { base_url: 'http://127.0.0.1:1' }, x: { z: 2 } },
     conversation_settings_diff: { max_iterations: 7 },
@@ -36,7 +36,7 @@ test('settings are merged, null deletes, and other members are replaced', async 
     },
     conversation_settings: { max_iterations: 7 },
   })
-  await accounts.changeSettings('u', { agent_settings_diff: { x: { y: null }, llm: { base_url: null } } })
+  await accounts.updateSettings('u', { agent_settings_diff: { x: { y: null }, llm: { base_url: null } } })
   const { agent_settings } = await accounts.userSettings('u')
   expect(agent_settings).toMatchObject({ llm: { model: 'a/b', api_key: canary }, x: { z: 2 } })
   expect(agent_settings.llm?.base_url).toBeUndefined()
@@ -46,9 +46,9 @@ test('settings are merged, null deletes, and other members are replaced', async 
 test('what is not valid is refused with its place, and nothing is changed', async () => {
   const { trial, accounts } = await open()
   await using _ = trial
-  await accounts.changeSettings('u', { conversation_settings_diff: { max_iterations: 7 } })
+  await accounts.updateSettings('u', { conversation_settings_diff: { max_iterations: 7 } })
   const change = { language: 'de', conversation_settings_diff: { max_iterations: 0 } }
-  await expect(accounts.changeSettings('u', change)).rejects.toMatchObject({
+  await expect(accounts.updateSettings('u', change)).rejects.toMatchObject({
     faults: [{ loc: ['body', 'conversation_settings', 'max_iterations'] }],
   })
   const kept = await accounts.userSettings('u')
@@ -58,9 +58,9 @@ test('what is not valid is refused with its place, and nothing is changed', asyn
 test('a key that comes back as stars or empty stays what it was', async () => {
   const { trial, accounts } = await open()
   await using _ = trial
-  await accounts.changeSettings('u', { agent_settings_diff: { llm: { model: 'a/b', api_key: canary } } })
+  await accounts.updateSettings('u', { agent_settings_diff: { llm: { model: 'a/b', api_key: canary } } })
   for (const api_key of ['**********', '']) {
-    await accounts.changeSettings('u', { agent_settings_diff: { llm: { model: 'a/c', api_key } } })
+    await accounts.updateSettings('u', { agent_settings_diff: { llm: { model: 'a/c', api_key } } })
     expect((await accounts.model('u', {})).api_key).toBe(canary)
   }
 })
@@ -73,7 +73,7 @@ test('the model is that of the profile, of the settings, or of the server; a nam
     model: 'server/n',
     api_key: 'server-key',
   })
-  await accounts.changeSettings('u', { agent_settings_diff: { llm: { model: 'own/m' } } })
+  await accounts.updateSettings('u', { agent_settings_diff: { llm: { model: 'own/m' } } })
   const own = await accounts.model('u', {})
   expect([own.model, own.api_key]).toEqual(['own/m', undefined])
   await accounts.saveProfile('u', 'p', llm.parse({ model: 'profile/m', api_key: canary }))
@@ -98,14 +98,14 @@ test('profiles: at most so many, of names of all kinds; a rename keeps what is a
   await accounts.activateProfile('u', 'two')
   await expect(accounts.renameProfile('u', 'two', 'constructor')).rejects.toMatchObject({ code: 'conflict' })
   await accounts.renameProfile('u', 'two', 'toString')
-  expect(await accounts.profiles('u')).toMatchObject({ active: 'toString' })
+  expect(await accounts.getProfiles('u')).toMatchObject({ active: 'toString' })
   expect((await accounts.model('u', {})).model).toBe('a/c')
   expect([
     await accounts.removeProfile('u', 'toString'),
     await accounts.removeProfile('u', 'valueOf'),
   ]).toEqual([true, false])
-  expect((await accounts.profiles('u')).active).toBeNull()
-  expect((await accounts.profiles('other')).profiles).toEqual({})
+  expect((await accounts.getProfiles('u')).active).toBeNull()
+  expect((await accounts.getProfiles('other')).profiles).toEqual({})
 })
 
 test('changes at the same time are all there', async () => {
@@ -113,7 +113,7 @@ test('changes at the same time are all there', async () => {
   await using _ = trial
   const names = Array.from({ length: 30 }, (_, i) => `S${i}`)
   await Promise.all(
-    names.map((name) => accounts.changeSecrets('u', (old) => ({ ...old, [name]: { value: name } }))),
+    names.map((name) => accounts.updateSecrets('u', (old) => ({ ...old, [name]: { value: name } }))),
   )
   expect(Object.keys(await accounts.secrets('u')).sort()).toEqual(names.sort())
 })
@@ -121,16 +121,16 @@ test('changes at the same time are all there', async () => {
 test('no secret stands in a file or in what is shown', async () => {
   const { trial, accounts } = await open()
   await using _ = trial
-  await accounts.changeSettings('u', {
+  await accounts.updateSettings('u', {
     search_api_key: `${canary}-1`,
     agent_settings_diff: {
       llm: { model: 'a/b', api_key: `${canary}-2` },
       mcp: { Env: { A: `${canary}-3` } },
     },
   })
-  await accounts.changeSecrets('u', () => ({ S: { value: `${canary}-4` } }))
-  await accounts.changeProviders('u', { github: { token: `${canary}-5` } })
-  expect(JSON.stringify(shownSettings(await accounts.userSettings('u')))).not.toContain(canary)
+  await accounts.updateSecrets('u', () => ({ S: { value: `${canary}-4` } }))
+  await accounts.updateProviders('u', { github: { token: `${canary}-5` } })
+  expect(JSON.stringify(redactSettings(await accounts.userSettings('u')))).not.toContain(canary)
   expect(JSON.stringify(await accounts.secrets('u'))).not.toContain(canary)
   for (const file of readdirSync(trial.path)) {
     expect([file, readFileSync(join(trial.path, file)).includes(canary)]).toEqual([file, false])

@@ -1,12 +1,12 @@
 import { Problem } from '@slipway/protocol'
-import type { Cipher, DocumentRows } from '@slipway/storage'
+import type { Cipher, DocumentStore } from '@slipway/storage'
 
 /** What is kept of each user as one sealed JSON text a name. */
-export class Documents {
-  readonly #rows: DocumentRows
+export class SealedDocuments {
+  readonly #rows: DocumentStore
   readonly #cipher: Cipher
 
-  constructor(rows: DocumentRows, cipher: Cipher) {
+  constructor(rows: DocumentStore, cipher: Cipher) {
     this.#rows = rows
     this.#cipher = cipher
   }
@@ -18,10 +18,10 @@ export class Documents {
   }
 
   /** Puts what `make` gives in the place of what is there, one change after another. What it throws leaves all as it was. */
-  async change(owner: string | null, name: string, make: (old: unknown) => unknown): Promise<void> {
-    await this.#rows.change(owner ?? '', name, (sealed) => {
-      const made = make(sealed === undefined ? undefined : this.#open(sealed))
-      return made === undefined ? undefined : this.#cipher.seal(JSON.stringify(made))
+  async update(owner: string | null, name: string, edit: (old: unknown) => unknown): Promise<void> {
+    await this.#rows.update(owner ?? '', name, (sealed) => {
+      const updated = edit(sealed === undefined ? undefined : this.#open(sealed))
+      return updated === undefined ? undefined : this.#cipher.seal(JSON.stringify(updated))
     })
   }
 

@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest'
-import { Rings } from './keyed-signal.ts'
-import { Gate } from './semaphore.ts'
+import { KeyedSignal } from './keyed-signal.ts'
+import { Semaphore } from './semaphore.ts'
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 test('a ring that comes while somebody looks is not missed', async () => {
-  const rings = new Rings()
+  const rings = new KeyedSignal()
   let value: string | undefined
   const look = async () => {
     const found = value
     await nextTurn()
     if (value === undefined) {
       value = 'there'
-      rings.ring('a')
+      rings.notify('a')
     }
     return found
   }
@@ -21,15 +21,15 @@ test('a ring that comes while somebody looks is not missed', async () => {
 })
 
 test('a ring wakes those of its id alone, and who gives up waits no more', async () => {
-  const rings = new Rings()
+  const rings = new KeyedSignal()
   let looks = 0
   const stop = new AbortController()
   const waiting = rings.until('a', async () => void looks++, stop.signal)
   await nextTurn()
-  rings.ring('b')
+  rings.notify('b')
   await nextTurn()
   expect([looks, rings.waiting]).toEqual([1, 1])
-  rings.ring('a')
+  rings.notify('a')
   await nextTurn()
   expect(looks).toBe(2)
   stop.abort(new Error('enough'))
@@ -38,13 +38,13 @@ test('a ring wakes those of its id alone, and who gives up waits no more', async
 })
 
 test('no more than its width pass a gate at once, in their order, and failures make room too', async () => {
-  const gate = new Gate(3)
+  const gate = new Semaphore(3)
   let inside = 0
   let most = 0
   const order: number[] = []
   const outcomes = await Promise.allSettled(
     Array.from({ length: 20 }, (_, index) =>
-      gate.hold(async () => {
+      gate.run(async () => {
         inside += 1
         most = Math.max(most, inside)
         order.push(index)

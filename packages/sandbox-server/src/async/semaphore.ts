@@ -1,20 +1,20 @@
 /** At most so many at the same time; the others wait in the order in which they came. */
-export class Gate {
-  #free: number
-  readonly #waiting: (() => void)[] = []
+export class Semaphore {
+  #available: number
+  readonly #queue: (() => void)[] = []
 
-  constructor(width: number) {
-    this.#free = width
+  constructor(permits: number) {
+    this.#available = permits
   }
 
-  async hold<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free -= 1
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#available > 0) this.#available -= 1
+    else await new Promise<void>((resolve) => this.#queue.push(resolve))
     try {
       return await work()
     } finally {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#free += 1
+      const next = this.#queue.shift()
+      if (next === undefined) this.#available += 1
       else next()
     }
   }

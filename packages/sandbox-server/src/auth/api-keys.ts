@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { type Instant, Problem, parseInstant, type Scope } from '@slipway/protocol'
-import type { ApiKeyRow, PeopleRows } from '@slipway/storage'
-import { firstUser, hashOf } from './authenticator.ts'
+import type { ApiKeyRow, UserRows } from '@slipway/storage'
+import { defaultUserId, hashKey } from './authenticator.ts'
 
 /** More keys than this has nobody for a reason. */
 const maxKeysPerUser = 100
@@ -15,33 +15,33 @@ export interface KeyRequest {
 }
 
 /** Makes a key of a user. The text is nowhere else: what is kept is its hash. */
-export async function makeKey(
-  people: PeopleRows,
+export async function issueApiKey(
+  users: UserRows,
   user: string,
   request: KeyRequest,
   now: Instant,
 ): Promise<{ readonly key: string; readonly row: ApiKeyRow }> {
-  if ((await people.keysOf(user)).length >= maxKeysPerUser) {
+  if ((await users.listKeys(user)).length >= maxKeysPerUser) {
     throw new Problem('conflict', `There are ${maxKeysPerUser} keys already; revoke some first`)
   }
   const { org_id, not_before, expires_at } = request
-  if (org_id !== undefined && !(await people.orgsOf(user)).some((org) => org.id === org_id)) {
+  if (org_id !== undefined && !(await users.listOrgsOfUser(user)).some((org) => org.id === org_id)) {
     throw new Problem('forbidden', 'The user is no member of that organisation')
   }
-  const key = newKey()
+  const key = generateKey()
   const row: ApiKeyRow = {
     id: randomUUID(),
-    hash: hashOf(key),
+    hash: hashKey(key),
     user,
     org: org_id ?? null,
     name: request.name ?? null,
     scopes: [...new Set(request.scopes)],
-    not_before: moment(not_before),
-    expires_at: moment(expires_at),
+    not_before: toInstant(not_before),
+    expires_at: toInstant(expires_at),
     created_at: now,
     used_at: null,
   }
-  await people.addKey(row)
+  await users.addKey(row)
   return { key, row }
 }
 
@@ -50,12 +50,12 @@ export async function makeKey(
  * shown once; otherwise undefined.
  */
 export async function bootstrapKey(
-  people: PeopleRows,
-  options: { readonly isWanted: boolean; readonly isConfigured: boolean; readonly now: Instant },
+  users: UserRows,
+  options: { readonly isRequested: boolean; readonly isConfigured: boolean; readonly now: Instant },
 ): Promise<string | undefined> {
-  const { isWanted, isConfigured, now } = options
-  await people.addUser({
-    id: firstUser,
+  const { isRequested, isConfigured, now } = options
+  await users.addUser({
+    id: defaultUserId,
     name: 'Administrator',
     email: null,
     org: null,
@@ -63,17 +63,17 @@ export async function bootstrapKey(
     daily_conversation_limit: null,
     created_at: now,
   })
-  const isFirst = !isConfigured && (await people.countKeys()) === 0
-  if (!isWanted && !isFirst) return undefined
+  const isFirst = !isConfigured && (await users.countKeys()) === 0
+  if (!isRequested && !isFirst) return undefined
   const request = { name: 'made at start', scopes: ['read', 'write', 'admin'] as const }
-  return (await makeKey(people, firstUser, request, now)).key
+  return (await issueApiKey(users, defaultUserId, request, now)).key
 }
 
 /** `sk-slipway-` and 256 random bits. */
-function newKey(): string {
+function generateKey(): string {
   return `sk-slipway-${randomBytes(32).toString('base64url')}`
 }
 
-function moment(text: string | undefined): Instant | null {
+function toInstant(text: string | undefined): Instant | null {
   return text === undefined ? null : (parseInstant(text) ?? null)
 }

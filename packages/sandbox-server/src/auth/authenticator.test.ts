@@ -1,20 +1,20 @@
 import { randomUUID } from 'node:crypto'
 import { type Route, Secret } from '@slipway/protocol'
-import type { Ledger } from '@slipway/storage'
+import type { ControlPlaneStore } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { openTrialLedger } from '../testing/fixtures.ts'
-import { bootstrapKey, makeKey } from './api-keys.ts'
-import { auditCaller, Callers, firstUser, hashOf } from './authenticator.ts'
+import { openTestControlPlane } from '../testing/fixtures.ts'
+import { bootstrapKey, issueApiKey } from './api-keys.ts'
+import { auditCaller, Authenticator, defaultUserId, hashKey } from './authenticator.ts'
 
 const now = Date.UTC(2026, 0, 2) * 1000
-const noSandboxes = { byKey: async () => undefined }
+const noSandboxes = { findByKey: async () => undefined }
 const read: Route = { method: 'GET', path: '/api/v1/x', tag: 'sandboxes', summary: '', responses: {} }
 const write: Route = { ...read, method: 'POST' }
 const admin: Route = { ...read, tag: 'admin' }
 
-function callers(ledger: Ledger, keys: readonly string[] = []) {
-  return new Callers({
-    people: ledger.people,
+function createAuthenticator(controlPlane: ControlPlaneStore, keys: readonly string[] = []) {
+  return new Authenticator({
+    users: controlPlane.users,
     sandboxes: noSandboxes,
     keys: keys.map((key) => new Secret(key)),
     now: () => now,
@@ -25,66 +25,66 @@ function headers(members: Readonly<Record<string, string>>) {
   return (name: string) => members[name]
 }
 
-async function organisation(ledger: Ledger, ...users: string[]): Promise<string> {
+async function organisation(ledger: ControlPlaneStore, ...users: string[]): Promise<string> {
   const id = randomUUID()
-  await ledger.people.addOrg({ id, name: 'O', daily_conversation_limit: null, created_at: now })
-  for (const user of users) await ledger.people.join(id, user)
+  await ledger.users.addOrg({ id, name: 'O', daily_conversation_limit: null, created_at: now })
+  for (const user of users) await ledger.users.addMember(id, user)
   return id
 }
 
-async function member(ledger: Ledger, name: string, org: string | null = null): Promise<string> {
+async function member(ledger: ControlPlaneStore, name: string, org: string | null = null): Promise<string> {
   const row = { name, email: null, org, is_admin: false, daily_conversation_limit: null, created_at: now }
-  await ledger.people.addUser({ id: name, ...row })
+  await ledger.users.addUser({ id: name, ...row })
   return name
 }
 
 test('the first start makes one key of the administrator, and no later one unless it is wanted', async () => {
-  await using trial = await openTrialLedger()
-  const { people } = trial.ledger
-  const first = await bootstrapKey(people, { isWanted: false, isConfigured: false, now })
+  await using trial = await openTestControlPlane()
+  const { users } = trial.controlPlane
+  const first = await bootstrapKey(users, { isRequested: false, isConfigured: false, now })
   expect(first).toMatch(/^sk-slipway-[\w-]{43}$/)
-  expect(await bootstrapKey(people, { isWanted: false, isConfigured: false, now })).toBeUndefined()
-  const other = await bootstrapKey(people, { isWanted: true, isConfigured: false, now })
-  const known = callers(trial.ledger)
+  expect(await bootstrapKey(users, { isRequested: false, isConfigured: false, now })).toBeUndefined()
+  const other = await bootstrapKey(users, { isRequested: true, isConfigured: false, now })
+  const known = createAuthenticator(trial.controlPlane)
   for (const key of [first, other]) {
-    expect(await known.of(headers({ authorization: `Bearer ${key}` }))).toMatchObject({
-      owner: firstUser,
+    expect(await known.authenticateCaller(headers({ authorization: `Bearer ${key}` }))).toMatchObject({
+      owner: defaultUserId,
       isAdmin: true,
       scopes: ['read', 'write', 'admin'],
     })
   }
-  expect(JSON.stringify(await people.keysOf(firstUser))).not.toContain(String(first).slice(11))
+  expect(JSON.stringify(await users.listKeys(defaultUserId))).not.toContain(String(first).slice(11))
 })
 
 test('with a configured key none is made, and that key is the administrator', async () => {
-  await using trial = await openTrialLedger()
+  await using trial = await openTestControlPlane()
   const key = 'configured-key'
   expect(
-    await bootstrapKey(trial.ledger.people, { isWanted: false, isConfigured: true, now }),
+    await bootstrapKey(trial.controlPlane.users, { isRequested: false, isConfigured: true, now }),
   ).toBeUndefined()
-  const known = callers(trial.ledger, ['other', key])
-  expect(await known.of(headers({ 'x-session-api-key': key }))).toMatchObject({
-    owner: firstUser,
+  const known = createAuthenticator(trial.controlPlane, ['other', key])
+  expect(await known.authenticateCaller(headers({ 'x-session-api-key': key }))).toMatchObject({
+    owner: defaultUserId,
     keyId: null,
   })
 })
 
 test('a key comes in any of the headers of the wire, the bearer before the others', async () => {
-  await using trial = await openTrialLedger()
-  const { people } = trial.ledger
-  await bootstrapKey(people, { isWanted: false, isConfigured: true, now })
-  await member(trial.ledger, 'u')
+  await using trial = await openTestControlPlane()
+  const { users } = trial.controlPlane
+  await bootstrapKey(users, { isRequested: false, isConfigured: true, now })
+  await member(trial.controlPlane, 'u')
   const request = { scopes: ['read'] as const }
-  const { key: mine } = await makeKey(people, 'u', request, now)
-  const { key: other } = await makeKey(people, firstUser, request, now)
-  const known = callers(trial.ledger)
+  const { key: mine } = await issueApiKey(users, 'u', request, now)
+  const { key: other } = await issueApiKey(users, defaultUserId, request, now)
+  const known = createAuthenticator(trial.controlPlane)
   for (const given of [
     { authorization: `Bearer ${mine}` },
     { authorization: `bearer  ${mine}`, 'x-session-api-key': other },
     { 'x-session-api-key': mine, 'x-access-token': other },
     { 'x-access-token': mine, cookie: `api_key=${other}` },
   ]) {
-    expect(await known.of(headers(given))).toMatchObject({ owner: 'u', scopes: ['read'] })
+    expect(await known.authenticateCaller(headers(given))).toMatchObject({ owner: 'u', scopes: ['read'] })
   }
 })
 
@@ -95,20 +95,20 @@ test.for([
   { 'x-session-api-key': 'nobody' },
   { cookie: 'api_key=k' },
 ])('without a key of ours nobody is let in: %o', async (given: Record<string, string>) => {
-  await using trial = await openTrialLedger()
-  await expect(callers(trial.ledger, ['k']).of(headers(given))).rejects.toMatchObject({
+  await using trial = await openTestControlPlane()
+  await expect(createAuthenticator(trial.controlPlane, ['k']).authenticateCaller(headers(given))).rejects.toMatchObject({
     code: 'unauthorized',
   })
 })
 
 test('a key works from its first moment to its last, and not after it was revoked or its user removed', async () => {
-  await using trial = await openTrialLedger()
-  const { people } = trial.ledger
-  await member(trial.ledger, 'u')
-  const known = callers(trial.ledger)
+  await using trial = await openTestControlPlane()
+  const { users } = trial.controlPlane
+  await member(trial.controlPlane, 'u')
+  const known = createAuthenticator(trial.controlPlane)
   const given = async (not_before: string, expires_at: string) => {
-    const made = await makeKey(people, 'u', { scopes: ['read'], not_before, expires_at }, now)
-    return { ...made, ask: () => known.of(headers({ 'x-session-api-key': made.key })) }
+    const made = await issueApiKey(users, 'u', { scopes: ['read'], not_before, expires_at }, now)
+    return { ...made, ask: () => known.authenticateCaller(headers({ 'x-session-api-key': made.key })) }
   }
   const refused = { code: 'unauthorized' }
   const good = await given('2026-01-02T00:00:00Z', '2026-01-02T00:00:00.000001Z')
@@ -119,24 +119,24 @@ test('a key works from its first moment to its last, and not after it was revoke
   await expect((await given('2025-01-01T00:00:00Z', '2026-01-02T00:00:00Z')).ask()).rejects.toMatchObject(
     refused,
   )
-  expect(await people.removeKey('somebody', good.row.id)).toBe(false)
-  expect(await people.removeKey('u', good.row.id)).toBe(true)
+  expect(await users.removeKey('somebody', good.row.id)).toBe(false)
+  expect(await users.removeKey('u', good.row.id)).toBe(true)
   await expect(good.ask()).rejects.toMatchObject(refused)
   const last = await given('2025-01-01T00:00:00Z', '2027-01-01T00:00:00Z')
-  await people.removeUser('u')
+  await users.removeUser('u')
   await expect(last.ask()).rejects.toMatchObject(refused)
 })
 
 test('scopes say which routes a key may call; admin routes also need an administrator', async () => {
-  await using trial = await openTrialLedger()
-  const { people } = trial.ledger
-  await bootstrapKey(people, { isWanted: false, isConfigured: true, now })
-  await member(trial.ledger, 'u')
-  const known = callers(trial.ledger)
+  await using trial = await openTestControlPlane()
+  const { users } = trial.controlPlane
+  await bootstrapKey(users, { isRequested: false, isConfigured: true, now })
+  await member(trial.controlPlane, 'u')
+  const known = createAuthenticator(trial.controlPlane)
   const may = async (user: string, scopes: ('read' | 'write' | 'admin')[], route: Route) => {
-    const { key } = await makeKey(people, user, { scopes }, now)
+    const { key } = await issueApiKey(users, user, { scopes }, now)
     return await known
-      .identify(route, headers({ 'x-session-api-key': key }))
+      .authenticate(route, headers({ 'x-session-api-key': key }))
       .then(() => true)
       .catch(({ code }) => code)
   }
@@ -144,24 +144,24 @@ test('scopes say which routes a key may call; admin routes also need an administ
   expect(await may('u', ['read'], write)).toBe('forbidden')
   expect(await may('u', ['write'], read)).toBe('forbidden')
   expect(await may('u', ['admin'], admin)).toBe('forbidden')
-  expect(await may(firstUser, ['read', 'write'], admin)).toBe('forbidden')
-  expect(await may(firstUser, ['admin'], admin)).toBe(true)
+  expect(await may(defaultUserId, ['read', 'write'], admin)).toBe('forbidden')
+  expect(await may(defaultUserId, ['admin'], admin)).toBe(true)
 })
 
 test('a request works in the organisation of its key, of its header, or of its user, in this order', async () => {
-  await using trial = await openTrialLedger()
-  const { ledger } = trial
-  const own = await organisation(ledger)
-  await member(ledger, 'u', own)
-  await ledger.people.join(own, 'u')
-  const [other, foreign] = [await organisation(ledger, 'u'), await organisation(ledger)]
-  const known = callers(ledger)
-  const free = (await makeKey(ledger.people, 'u', { scopes: ['read'] }, now)).key
-  const bound = (await makeKey(ledger.people, 'u', { scopes: ['read'], org_id: other }, now)).key
+  await using trial = await openTestControlPlane()
+  const { controlPlane } = trial
+  const own = await organisation(controlPlane)
+  await member(controlPlane, 'u', own)
+  await controlPlane.users.addMember(own, 'u')
+  const [other, foreign] = [await organisation(controlPlane, 'u'), await organisation(controlPlane)]
+  const known = createAuthenticator(controlPlane)
+  const free = (await issueApiKey(controlPlane.users, 'u', { scopes: ['read'] }, now)).key
+  const bound = (await issueApiKey(controlPlane.users, 'u', { scopes: ['read'], org_id: other }, now)).key
   const org = async (key: string, asked?: string) => {
     const given = { 'x-session-api-key': key, ...(asked === undefined ? {} : { 'x-org-id': asked }) }
     return await known
-      .of(headers(given))
+      .authenticateCaller(headers(given))
       .then((caller) => caller.org)
       .catch(({ code }) => code)
   }
@@ -175,7 +175,7 @@ test('a request works in the organisation of its key, of its header, or of its u
 })
 
 test('what is kept of a key is its SHA-256', () => {
-  expect(hashOf('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+  expect(hashKey('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
 })
 
 test('callers are written down by their ids and never by a key', () => {

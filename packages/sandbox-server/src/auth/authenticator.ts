@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { AuditCaller } from '@slipway/http'
 import { type Instant, Problem, type Route, type Scope, type Secret } from '@slipway/protocol'
-import type { ApiKeyRow, PeopleRows, SandboxRow } from '@slipway/storage'
+import type { ApiKeyRow, UserRows, SandboxRow } from '@slipway/storage'
 
 /** Who is asking, and for whom: everything that a request may see or change is of this owner. */
 export interface Caller {
@@ -19,15 +19,15 @@ export interface Caller {
 type Header = (name: string) => string | undefined
 
 /** The user of keys that stand in the configuration; it is made with the ledger. */
-export const firstUser = 'admin'
+export const defaultUserId = 'admin'
 /** A key says that it was used at most this often. */
-const touchEvery = 60_000_000
+const touchIntervalMicros = 60_000_000
 
 const allScopes: readonly Scope[] = ['read', 'write', 'admin']
 const sandboxTags = new Set(['webhooks', 'sandbox secrets'])
 
 /** SHA-256 of a key in hex: what is kept of it. */
-export function hashOf(key: string): string {
+export function hashKey(key: string): string {
   return hash('sha256', key)
 }
 
@@ -35,29 +35,29 @@ export function hashOf(key: string): string {
  * Finds out who is asking. Headers in the order of the wire (4.1): bearer, X-Session-API-Key, X-Access-Token. A cookie is no key:
  * a browser would send it with the requests of pages that an agent has built, which are relayed under the same origin.
  */
-export class Callers {
-  readonly #people: PeopleRows
-  readonly #sandboxes: { byKey(key: string): Promise<SandboxRow | undefined> }
+export class Authenticator {
+  readonly #users: UserRows
+  readonly #sandboxes: { findByKey(key: string): Promise<SandboxRow | undefined> }
   readonly #configured: readonly Buffer[]
   readonly #now: () => Instant
 
-  constructor(parts: {
-    readonly people: PeopleRows
-    readonly sandboxes: { byKey(key: string): Promise<SandboxRow | undefined> }
+  constructor(deps: {
+    readonly users: UserRows
+    readonly sandboxes: { findByKey(key: string): Promise<SandboxRow | undefined> }
     /** Keys of the configuration: they are the first user's, and may do everything. */
     readonly keys: readonly Secret[]
     readonly now: () => Instant
   }) {
-    this.#people = parts.people
-    this.#sandboxes = parts.sandboxes
-    this.#configured = parts.keys.map((key) => Buffer.from(hashOf(key.open())))
-    this.#now = parts.now
+    this.#users = deps.users
+    this.#sandboxes = deps.sandboxes
+    this.#configured = deps.keys.map((key) => Buffer.from(hashKey(key.reveal())))
+    this.#now = deps.now
   }
 
   /** The caller of a route, or the sandbox that calls. A Problem `unauthorized` or `forbidden` when it may not. */
-  async identify(route: Route, header: Header): Promise<Caller | { readonly sandbox: SandboxRow }> {
-    if (sandboxTags.has(route.tag)) return { sandbox: await this.#sandbox(header) }
-    const caller = await this.of(header)
+  async authenticate(route: Route, header: Header): Promise<Caller | { readonly sandbox: SandboxRow }> {
+    if (sandboxTags.has(route.tag)) return { sandbox: await this.#authenticateSandbox(header) }
+    const caller = await this.authenticateCaller(header)
     const needed: Scope = route.tag === 'admin' ? 'admin' : route.method === 'GET' ? 'read' : 'write'
     if (!caller.scopes.includes(needed) || (needed === 'admin' && !caller.isAdmin)) {
       throw new Problem('forbidden', `This key may not do that: it needs the scope ${needed}.`)
@@ -66,63 +66,63 @@ export class Callers {
   }
 
   /** The caller whose key is in the headers, whatever the route. */
-  async of(header: Header): Promise<Caller> {
-    const key = keyIn(header)
-    if (key === undefined) throw unauthorized()
-    const digest = hashOf(key)
+  async authenticateCaller(header: Header): Promise<Caller> {
+    const key = extractKey(header)
+    if (key === undefined) throw unauthorizedProblem()
+    const digest = hashKey(key)
     const isConfigured = this.#configured.reduce(
       (found, known) => timingSafeEqual(known, Buffer.from(digest)) || found,
       false,
     )
-    const row = isConfigured ? undefined : await this.#people.keyByHash(digest)
-    if (!isConfigured && (row === undefined || !isValid(row, this.#now()))) throw unauthorized()
-    const user = await this.#people.user(row?.user ?? firstUser)
-    if (user === undefined) throw unauthorized()
+    const row = isConfigured ? undefined : await this.#users.findKeyByHash(digest)
+    if (!isConfigured && (row === undefined || !isKeyValid(row, this.#now()))) throw unauthorizedProblem()
+    const user = await this.#users.getUser(row?.user ?? defaultUserId)
+    if (user === undefined) throw unauthorizedProblem()
     const boundOrg = row?.org ?? null
-    const org = await this.#org(user.id, boundOrg, user.org, header('x-org-id'))
-    if (row !== undefined && this.#now() - (row.used_at ?? 0) > touchEvery) {
-      await this.#people.touchKey(row.id, this.#now())
+    const org = await this.#resolveOrg(user.id, boundOrg, user.org, header('x-org-id'))
+    if (row !== undefined && this.#now() - (row.used_at ?? 0) > touchIntervalMicros) {
+      await this.#users.markKeyUsed(row.id, this.#now())
     }
     const scopes = row === undefined ? allScopes : allScopes.filter((scope) => row.scopes.includes(scope))
     return { owner: user.id, org, scopes, keyId: row?.id ?? null, boundOrg, isAdmin: user.is_admin }
   }
 
   /** Wire 4.4: the key's organisation, then the header's, then the user's. */
-  async #org(
+  async #resolveOrg(
     user: string,
     boundOrg: string | null,
-    own: string | null,
-    asked: string | undefined,
+    defaultOrg: string | null,
+    requested: string | undefined,
   ): Promise<string | undefined> {
-    if (asked === undefined || asked === '') return boundOrg ?? own ?? undefined
-    const id = asked.toLowerCase()
+    if (requested === undefined || requested === '') return boundOrg ?? defaultOrg ?? undefined
+    const id = requested.toLowerCase()
     if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) {
       throw new Problem('bad_request', 'X-Org-Id is not the id of an organisation')
     }
-    const isMember = (await this.#people.orgsOf(user)).some((org) => org.id === id)
+    const isMember = (await this.#users.listOrgsOfUser(user)).some((org) => org.id === id)
     if (!isMember || (boundOrg !== null && boundOrg !== id)) {
       throw new Problem('forbidden', 'This key does not work in that organisation')
     }
     return id
   }
 
-  async #sandbox(header: Header): Promise<SandboxRow> {
+  async #authenticateSandbox(header: Header): Promise<SandboxRow> {
     const key = header('x-session-api-key')
-    const row = key === undefined ? undefined : await this.#sandboxes.byKey(key)
-    if (row === undefined) throw unauthorized()
+    const row = key === undefined ? undefined : await this.#sandboxes.findByKey(key)
+    if (row === undefined) throw unauthorizedProblem()
     return row
   }
 }
 
 /** The caller of a request of a route that people call. */
-export function callerOf(request: { readonly caller: unknown }): Caller {
+export function getCaller(request: { readonly caller: unknown }): Caller {
   const { caller } = request
   if (typeof caller === 'object' && caller !== null && 'owner' in caller) return caller as Caller
   throw new Error('a route without a caller asks who it is')
 }
 
 /** The sandbox of a request of a route that sandboxes call with their session key. */
-export function sandboxOf(request: { readonly caller: unknown }): SandboxRow {
+export function getCallingSandbox(request: { readonly caller: unknown }): SandboxRow {
   const { caller } = request
   if (typeof caller === 'object' && caller !== null && 'sandbox' in caller)
     return caller.sandbox as SandboxRow
@@ -137,17 +137,17 @@ export function auditCaller(caller: unknown): AuditCaller {
   return { caller: owner === null ? undefined : `user:${owner}`, org, via: keyId ?? undefined }
 }
 
-function keyIn(header: Header): string | undefined {
+function extractKey(header: Header): string | undefined {
   const bearer = /^Bearer +(\S+)$/i.exec(header('authorization') ?? '')?.[1]
   const keys = [bearer, header('x-session-api-key'), header('x-access-token')]
   return keys.find((key) => key !== undefined && key !== '')
 }
 
-function isValid(key: ApiKeyRow, now: Instant): boolean {
+function isKeyValid(key: ApiKeyRow, now: Instant): boolean {
   return (key.not_before ?? now) <= now && now < (key.expires_at ?? Number.POSITIVE_INFINITY)
 }
 
-function unauthorized(): Problem {
+function unauthorizedProblem(): Problem {
   return new Problem(
     'unauthorized',
     'An API key is required: send it as Authorization: Bearer, or X-Session-API-Key',

@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { expect, onTestFinished, test } from 'vitest'
-import type { Backend, Order, Seen } from './backend.ts'
+import type { Backend, SandboxConfig, ObservedSandbox } from './backend.ts'
 
 /** A backend to be tested, with what only its kind knows. */
 export interface BackendUnderTest {
@@ -8,15 +8,15 @@ export interface BackendUnderTest {
   /** Another object on the same place, as after the end of the process. */
   reopen(): Promise<Backend>
   /** One on the same place with the label of another ledger. */
-  stranger(): Promise<Backend>
+  openForOtherLedger(): Promise<Backend>
   /** An order of which nothing is missing: an id of its own, the backend's own command, no limits that the host cannot keep. */
-  order(overrides?: Partial<Order>): Order
+  createConfig(overrides?: Partial<SandboxConfig>): SandboxConfig
   /** Program and arguments that run a text as a CommonJS script with Node, inside; what is appended reaches `process.argv`. */
   node(script: string): readonly string[]
   /** Ends the main process of a running sandbox from outside, as a crash does. */
   kill(id: string): Promise<void>
   /** What the host or the engine still has of a sandbox: processes, mounts, files, ... For people; empty after `remove`. */
-  remains(id: string): Promise<readonly string[]>
+  listRemains(id: string): Promise<readonly string[]>
   /** Lets everything go, also after a test that failed. */
   close(): Promise<void>
 }
@@ -42,20 +42,20 @@ if (values.socket) server.listen(values.socket)
 else server.listen(Number(values.port), values.host)
 `
 
-export interface Answer {
+export interface ProbeResult {
   readonly result?: unknown
   /** The code of what was thrown (`EACCES`), else its text. */
   readonly error?: string
 }
 
 /** Runs the body of an async function inside of a sandbox whose command is the probe; `require` and `values` are there. */
-export async function inside(backend: Backend, id: string, code: string): Promise<Answer> {
-  const address = (await seen(backend, id)).addresses.AGENT_SERVER ?? ''
-  return JSON.parse(await ask(address, '/run', code))
+export async function runInside(backend: Backend, id: string, code: string): Promise<ProbeResult> {
+  const address = (await observe(backend, id)).addresses.AGENT_SERVER ?? ''
+  return JSON.parse(await fetchText(address, '/run', code))
 }
 
 /** One request to an address of `Seen`, over TCP or a Unix socket. */
-export function ask(address: string, path: string, body?: string): Promise<string> {
+export function fetchText(address: string, path: string, body?: string): Promise<string> {
   const socketPath = /^http\+unix:\/\/([^/]+)$/.exec(address)?.[1]
   const where =
     socketPath === undefined
@@ -81,7 +81,7 @@ export function ask(address: string, path: string, body?: string): Promise<strin
 }
 
 /** What `list` says of one sandbox; fails when it is not there. */
-export async function seen(backend: Backend, id: string): Promise<Seen> {
+export async function observe(backend: Backend, id: string): Promise<ObservedSandbox> {
   const [found, ...more] = await backend.list(id)
   if (found === undefined || more.length > 0)
     throw new Error(`${id}: seen ${found === undefined ? 0 : 'twice'}`)
@@ -89,7 +89,7 @@ export async function seen(backend: Backend, id: string): Promise<Seen> {
 }
 
 /** Resolves with the first value that is not undefined. */
-export async function until<T>(look: () => Promise<T | undefined>, what: string): Promise<T> {
+export async function waitForValue<T>(look: () => Promise<T | undefined>, what: string): Promise<T> {
   const deadline = Date.now() + 60_000
   for (;;) {
     const found = await look()
@@ -100,13 +100,13 @@ export async function until<T>(look: () => Promise<T | undefined>, what: string)
 }
 
 /** Waits until the sandbox answers; fails at once with what it printed when it stops instead. */
-export function alive(backend: Backend, id: string): Promise<Seen> {
-  return until(async () => {
-    const now = await seen(backend, id)
+export function waitAlive(backend: Backend, id: string): Promise<ObservedSandbox> {
+  return waitForValue(async () => {
+    const now = await observe(backend, id)
     if (now.state === 'stopped' || now.state === 'broken') throw new Error(`${now.state}: ${now.detail}`)
     const address = now.addresses.AGENT_SERVER
     if (now.state !== 'running' || address === undefined) return undefined
-    const isAlive = await ask(address, '/alive').then(
+    const isAlive = await fetchText(address, '/alive').then(
       (text) => text.includes('"ok"'),
       () => false,
     )
@@ -140,21 +140,21 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
       onTestFinished(() => at.close())
       await body(at)
     })
-  const probe = (at: BackendUnderTest, overrides: Partial<Order> = {}) =>
-    at.order({ command: at.node(probeScript), ...overrides })
+  const probe = (at: BackendUnderTest, overrides: Partial<SandboxConfig> = {}) =>
+    at.createConfig({ command: at.node(probeScript), ...overrides })
 
   promise('its own agent server starts, answers, and is gone after remove', async (at) => {
-    const order = at.order()
+    const order = at.createConfig()
     expect(await at.backend.list()).toEqual([])
     await at.backend.start(order)
-    const now = await alive(at.backend, order.id)
+    const now = await waitAlive(at.backend, order.id)
     expect(now).toMatchObject({ id: order.id, state: 'running' })
     expect(now.epoch).not.toBe('')
     await at.backend.remove(order.id)
     expect(await at.backend.list()).toEqual([])
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
     const address = now.addresses.AGENT_SERVER ?? ''
-    await expect(ask(address, '/alive')).rejects.toThrow()
+    await expect(fetchText(address, '/alive')).rejects.toThrow()
   })
 
   promise('every verb may be said twice, and to what is not there', async (at) => {
@@ -163,16 +163,16 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     await at.backend.remove('nobody')
     expect(await at.backend.list('nobody')).toEqual([])
     await at.backend.start(order)
-    const first = await alive(at.backend, order.id)
+    const first = await waitAlive(at.backend, order.id)
     await at.backend.start(order)
     await at.backend.resume(order)
-    expect(await seen(at.backend, order.id)).toEqual(first)
+    expect(await observe(at.backend, order.id)).toEqual(first)
     await at.backend.pause(order.id)
     await at.backend.pause(order.id)
-    expect((await seen(at.backend, order.id)).state).toBe('paused')
+    expect((await observe(at.backend, order.id)).state).toBe('paused')
     await at.backend.resume(order)
     await at.backend.resume(order)
-    expect((await alive(at.backend, order.id)).epoch).toBe(first.epoch)
+    expect((await waitAlive(at.backend, order.id)).epoch).toBe(first.epoch)
     await at.backend.remove(order.id)
     await at.backend.remove(order.id)
     expect(await at.backend.list()).toEqual([])
@@ -181,7 +181,7 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
   promise('a resume of what was never started starts it', async (at) => {
     const order = probe(at)
     await at.backend.resume(order)
-    await alive(at.backend, order.id)
+    await waitAlive(at.backend, order.id)
   })
 
   promise(
@@ -189,23 +189,23 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     async (at) => {
       const order = probe(at)
       await at.backend.start(order)
-      await alive(at.backend, order.id)
-      await inside(at.backend, order.id, startStamping)
+      await waitAlive(at.backend, order.id)
+      await runInside(at.backend, order.id, startStamping)
       const stampedAfter = (momentMs: number) =>
-        until(async () => {
-          const { result } = await inside(at.backend, order.id, readStamps)
+        waitForValue(async () => {
+          const { result } = await runInside(at.backend, order.id, readStamps)
           return Array.isArray(result) && result.some((each) => each > momentMs) ? result : undefined
         }, 'a stamp')
       await stampedAfter(0)
       for (let round = 0; round < 3; round++) {
         await at.backend.pause(order.id)
         const beganMs = Date.now()
-        expect((await seen(at.backend, order.id)).state).toBe('paused')
-        expect((await seen(await at.reopen(), order.id)).state).toBe('paused')
+        expect((await observe(at.backend, order.id)).state).toBe('paused')
+        expect((await observe(await at.reopen(), order.id)).state).toBe('paused')
         await new Promise((resolve) => setTimeout(resolve, 300))
         const endedMs = Date.now()
         await at.backend.resume(order)
-        await alive(at.backend, order.id)
+        await waitAlive(at.backend, order.id)
         const stamps = await stampedAfter(endedMs)
         expect(stamps.filter((each) => each > beganMs && each < endedMs)).toEqual([])
       }
@@ -215,40 +215,40 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
   promise('files and memory are the same after 100 times of pause and resume', async (at) => {
     const order = probe(at)
     await at.backend.start(order)
-    const { epoch } = await alive(at.backend, order.id)
-    const { result: hash } = await inside(at.backend, order.id, writeMarker)
+    const { epoch } = await waitAlive(at.backend, order.id)
+    const { result: hash } = await runInside(at.backend, order.id, writeMarker)
     expect(hash).toMatch(/^[0-9a-f]{64}$/)
-    await inside(at.backend, order.id, 'globalThis.kept = "in memory"')
+    await runInside(at.backend, order.id, 'globalThis.kept = "in memory"')
     for (let i = 0; i < 100; i++) {
       await at.backend.pause(order.id)
       await at.backend.resume(order)
     }
-    const now = await alive(at.backend, order.id)
-    expect((await inside(at.backend, order.id, readMarker)).result).toBe(hash)
+    const now = await waitAlive(at.backend, order.id)
+    expect((await runInside(at.backend, order.id, readMarker)).result).toBe(hash)
     if (now.epoch === epoch) {
-      expect((await inside(at.backend, order.id, 'return globalThis.kept')).result).toBe('in memory')
+      expect((await runInside(at.backend, order.id, 'return globalThis.kept')).result).toBe('in memory')
     }
   })
 
   promise('what dies is stopped, says why, and starts again on its files', async (at) => {
     const order = probe(at)
     await at.backend.start(order)
-    const first = await alive(at.backend, order.id)
-    const { result: hash } = await inside(at.backend, order.id, writeMarker)
+    const first = await waitAlive(at.backend, order.id)
+    const { result: hash } = await runInside(at.backend, order.id, writeMarker)
     await at.kill(order.id)
     const dead = await stopped(at.backend, order.id)
     expect(dead.detail).toBeTruthy()
     await at.backend.pause(order.id)
-    expect((await seen(at.backend, order.id)).state).toBe('stopped')
+    expect((await observe(at.backend, order.id)).state).toBe('stopped')
     await at.backend.resume(order)
-    const again = await alive(at.backend, order.id)
+    const again = await waitAlive(at.backend, order.id)
     expect(again.epoch).not.toBe(first.epoch)
-    expect((await inside(at.backend, order.id, readMarker)).result).toBe(hash)
+    expect((await runInside(at.backend, order.id, readMarker)).result).toBe(hash)
   })
 
   promise('a program that ends at once is stopped with its exit code and its last words', async (at) => {
     const script = 'console.error("\\u001b[31mI cannot\\u001b[0m work\\u0007"); process.exit(7)'
-    const order = at.order({ command: at.node(script) })
+    const order = at.createConfig({ command: at.node(script) })
     await at.backend.start(order)
     const dead = await stopped(at.backend, order.id)
     expect(dead.detail).toContain('7')
@@ -257,48 +257,48 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
   })
 
   promise('a program that is not there is told, and does not stand in the way of the removal', async (at) => {
-    const order = at.order({ command: ['/no/such/program', 'x'] })
+    const order = at.createConfig({ command: ['/no/such/program', 'x'] })
     await at.backend.start(order)
     const dead = await stopped(at.backend, order.id)
     expect(dead.detail).toContain('/no/such/program')
     await at.backend.remove(order.id)
     expect(await at.backend.list()).toEqual([])
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
   })
 
   promise('a new object sees the same as the one before', async (at) => {
     const [running, paused, ended] = [
       probe(at),
       probe(at),
-      at.order({ command: at.node('process.exit(3)') }),
+      at.createConfig({ command: at.node('process.exit(3)') }),
     ] as const
     await Promise.all([running, paused, ended].map((order) => at.backend.start(order)))
-    await alive(at.backend, running.id)
-    await alive(at.backend, paused.id)
+    await waitAlive(at.backend, running.id)
+    await waitAlive(at.backend, paused.id)
     await at.backend.pause(paused.id)
     await stopped(at.backend, ended.id)
     const before = await at.backend.list()
     const backend = await at.reopen()
-    const byId = (list: readonly Seen[]) => list.toSorted((a, b) => a.id.localeCompare(b.id))
+    const byId = (list: readonly ObservedSandbox[]) => list.toSorted((a, b) => a.id.localeCompare(b.id))
     expect(byId(await backend.list())).toEqual(byId(before))
     expect(before).toHaveLength(3)
     await backend.resume(paused)
-    await alive(backend, paused.id)
+    await waitAlive(backend, paused.id)
     for (const { id } of [running, paused, ended]) await backend.remove(id)
     expect(await at.backend.list()).toEqual([])
-    for (const { id } of [running, paused, ended]) expect(await at.remains(id)).toEqual([])
+    for (const { id } of [running, paused, ended]) expect(await at.listRemains(id)).toEqual([])
   })
 
   promise("another ledger's are neither seen nor touched", async (at) => {
     const order = probe(at)
     await at.backend.start(order)
-    const before = await alive(at.backend, order.id)
-    const stranger = await at.stranger()
+    const before = await waitAlive(at.backend, order.id)
+    const stranger = await at.openForOtherLedger()
     expect(await stranger.list()).toEqual([])
     expect(await stranger.list(order.id)).toEqual([])
     await stranger.pause(order.id)
     await stranger.remove(order.id)
-    expect(await alive(at.backend, order.id)).toEqual(before)
+    expect(await waitAlive(at.backend, order.id)).toEqual(before)
   })
 
   promise(
@@ -306,14 +306,14 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     async (at) => {
       const orders = [probe(at, { id: 'a'.repeat(63) }), probe(at, { id: 'b' }), probe(at, { id: '0-9' })]
       await Promise.all(orders.map((order) => at.backend.start(order)))
-      const all = await Promise.all(orders.map(({ id }) => alive(at.backend, id)))
+      const all = await Promise.all(orders.map(({ id }) => waitAlive(at.backend, id)))
       expect(new Set(all.map((each) => each.addresses.AGENT_SERVER)).size).toBe(3)
       expect(new Set(all.map((each) => each.epoch)).size).toBe(3)
       await Promise.all(
-        orders.map(({ id }) => inside(at.backend, id, `require('node:fs').writeFileSync('who', '${id}')`)),
+        orders.map(({ id }) => runInside(at.backend, id, `require('node:fs').writeFileSync('who', '${id}')`)),
       )
       for (const { id } of orders) {
-        const { result } = await inside(
+        const { result } = await runInside(
           at.backend,
           id,
           `return require('node:fs').readFileSync('who', 'utf8')`,
@@ -333,23 +333,23 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
       delete process.env.SLIPWAY_CANARY
     })
     await at.backend.start(order)
-    await alive(at.backend, order.id)
-    const { result } = await inside(at.backend, order.id, 'return process.env')
+    await waitAlive(at.backend, order.id)
+    const { result } = await runInside(at.backend, order.id, 'return process.env')
     expect(result).toMatchObject(env)
     expect(JSON.stringify(result)).not.toContain('of the server')
-    const { result: names } = await inside(at.backend, order.id, 'return Object.keys(process.env)')
+    const { result: names } = await runInside(at.backend, order.id, 'return Object.keys(process.env)')
     expect(names).not.toContain('SLIPWAY_CANARY')
   })
 
   promise('what was made by one object and forgotten is removed by another', async (at) => {
     const order = probe(at)
     await at.backend.start(order)
-    await alive(at.backend, order.id)
-    await inside(at.backend, order.id, startStamping)
+    await waitAlive(at.backend, order.id)
+    await runInside(at.backend, order.id, startStamping)
     await at.backend.pause(order.id)
     await (await at.reopen()).remove(order.id)
     expect(await at.backend.list()).toEqual([])
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
   })
 
   promise(
@@ -357,8 +357,8 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     async (at) => {
       const order = probe(at, { network: 'none' })
       await at.backend.start(order)
-      const now = await until(async () => {
-        const { state, addresses, detail } = await seen(at.backend, order.id)
+      const now = await waitForValue(async () => {
+        const { state, addresses, detail } = await observe(at.backend, order.id)
         if (state === 'broken') return { state, detail }
         return addresses.AGENT_SERVER === undefined ? undefined : { state, detail }
       }, 'an address')
@@ -366,8 +366,8 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
         expect(now.detail).toBeTruthy()
         return
       }
-      await alive(at.backend, order.id)
-      const { result } = await inside(
+      await waitAlive(at.backend, order.id)
+      const { result } = await runInside(
         at.backend,
         order.id,
         `return Object.values(require('node:os').networkInterfaces()).flat().filter((each) => !each.internal)`,
@@ -376,9 +376,9 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     },
   )
 
-  async function stopped(backend: Backend, id: string): Promise<Seen> {
-    return until(async () => {
-      const now = await seen(backend, id)
+  async function stopped(backend: Backend, id: string): Promise<ObservedSandbox> {
+    return waitForValue(async () => {
+      const now = await observe(backend, id)
       return now.state === 'stopped' || now.state === 'broken' ? now : undefined
     }, `${id} has stopped`)
   }

@@ -12,7 +12,7 @@ export interface Resources {
 }
 
 /** Everything that a backend needs to know to make a sandbox. It is kept in the ledger, and a resume gets the same one again. */
-export interface Order {
+export interface SandboxConfig {
   /** Unique in the ledger: 1 to 63 lower-case letters, digits and hyphens, a letter or digit at both ends. */
   readonly id: string
   /** What the sandbox runs, where the backend has images; ignored by one that has none. */
@@ -36,7 +36,7 @@ export interface Order {
  * - `stopped`: its processes have ended by themselves, its files are there
  * - `broken`: it cannot be made or started; `detail` says why
  */
-export interface Seen {
+export interface ObservedSandbox {
   readonly id: string
   readonly state: 'starting' | 'running' | 'paused' | 'stopped' | 'broken'
   /** Another text after each new start of its processes: what was known of the ones before holds no more. */
@@ -78,7 +78,7 @@ export interface Backend {
    * How sandboxes of this backend reach a server of this machine that listens on a port, by the network that they were ordered
    * with; `http+unix://...` (as in `Seen.addresses`) for a Unix socket that they see. Undefined when they cannot.
    */
-  hostUrl(port: number, network: Order['network']): string | undefined
+  hostUrl(port: number, network: SandboxConfig['network']): string | undefined
   /**
    * An address of this machine that only sandboxes and this machine reach, for a listener of the control plane; undefined while
    * there is none. Backends whose sandboxes reach loopback have no such method.
@@ -89,13 +89,13 @@ export interface Backend {
    * Makes the sandbox and starts its processes, or starts them again when they have ended; its files stay. Resolves as soon as
    * `list` shows it; whether it answers is not waited for.
    */
-  start(order: Order): Promise<void>
+  start(config: SandboxConfig): Promise<void>
   /** What is there, of one sandbox or of all. What is half made or half removed is there too. */
-  list(id?: string): Promise<readonly Seen[]>
+  list(id?: string): Promise<readonly ObservedSandbox[]>
   /** Stops time for all of its processes; files and, where the backend can, memory stay. Nothing when it does not run. */
   pause(id: string): Promise<void>
   /** Lets time go on, or starts its processes again when they are gone. */
-  resume(order: Order): Promise<void>
+  resume(config: SandboxConfig): Promise<void>
   /** Ends its processes and removes everything of it. */
   remove(id: string): Promise<void>
 }

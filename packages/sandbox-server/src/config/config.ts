@@ -8,9 +8,9 @@ import {
   type SandboxSpec,
   Secret,
   sandboxSpec,
-  settingsIn,
+  nonEmptyVariables,
   type Telemetry,
-  telemetryOf,
+  parseTelemetry,
   telemetrySettings,
 } from '@slipway/protocol'
 import * as z from 'zod'
@@ -21,7 +21,7 @@ const baseUrl = z
   .optional()
 
 /** Every setting of the sandbox server that comes from the environment; nobody else reads it. */
-const environment = z.object({
+const environmentSchema = z.object({
   SLIPWAY_API_KEY: listSetting.meta({
     description:
       'API keys of the administrator, separated by commas. Without one a key is made at the first start and printed once.',
@@ -132,8 +132,8 @@ const aliases: Readonly<Record<string, string>> = {
 }
 
 /** Every setting as documentation shows it: what it means, its value when it is not set, and other names that it is read from. */
-export function settings(): { name: string; description: string; otherwise: string; aliases: string[] }[] {
-  return Object.entries(environment.shape).map(([name, schema]) => {
+export function documentedSettings(): { name: string; description: string; otherwise: string; aliases: string[] }[] {
+  return Object.entries(environmentSchema.shape).map(([name, schema]) => {
     const value = schema.safeParse(undefined).data
     return {
       name,
@@ -174,15 +174,15 @@ export interface Config {
   readonly telemetry: Telemetry
 }
 
-type Values = z.output<typeof environment>
+type Values = z.output<typeof environmentSchema>
 
 /** Reads the environment; throws an Error that names the variable at fault and never shows its value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const given = settingsIn(env)
+  const variables = nonEmptyVariables(env)
   for (const [alias, name] of Object.entries(aliases)) {
-    if (given[name] === undefined && given[alias] !== undefined) given[name] = given[alias]
+    if (variables[name] === undefined && variables[alias] !== undefined) variables[name] = variables[alias]
   }
-  const values = parseSettings(environment, given)
+  const values = parseSettings(environmentSchema, variables)
   const limit = values.SLIPWAY_DAILY_CONVERSATION_LIMIT
   return {
     keys: values.SLIPWAY_API_KEY.map((key) => new Secret(key)),
@@ -196,7 +196,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     isolation: values.SLIPWAY_ISOLATION,
     dockerSocket: values.SLIPWAY_DOCKER_SOCKET,
     image: values.SLIPWAY_SANDBOX_IMAGE,
-    specs: specsOf(values),
+    specs: sandboxSpecs(values),
     idleSeconds: values.SLIPWAY_SANDBOX_IDLE_SECONDS,
     maxSessionSeconds: values.SLIPWAY_SANDBOX_MAX_SESSION_SECONDS,
     deleteAfterSeconds: values.SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS,
@@ -207,12 +207,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     maxSandboxesPolicy: values.SLIPWAY_MAX_SANDBOXES_POLICY,
     dailyLimit: limit === undefined || limit === '-1' ? null : Number(limit),
     maxProfiles: values.SLIPWAY_MAX_PROFILES_PER_USER,
-    model: modelOf(values),
-    telemetry: telemetryOf(values),
+    model: defaultModel(values),
+    telemetry: parseTelemetry(values),
   }
 }
 
-function modelOf({ LLM_MODEL, LLM_API_KEY, LLM_BASE_URL }: Values): Llm | undefined {
+function defaultModel({ LLM_MODEL, LLM_API_KEY, LLM_BASE_URL }: Values): Llm | undefined {
   if (LLM_MODEL === undefined) return undefined
   return llm.parse({
     model: LLM_MODEL,
@@ -221,23 +221,23 @@ function modelOf({ LLM_MODEL, LLM_API_KEY, LLM_BASE_URL }: Values): Llm | undefi
   })
 }
 
-function specsOf(values: Values): (SandboxSpec & { readonly backend: string })[] {
+function sandboxSpecs(values: Values): (SandboxSpec & { readonly backend: string })[] {
   const { SLIPWAY_BACKEND: backend } = values
-  const given = values.SLIPWAY_SANDBOX_SPECS
-  const specs = given === undefined ? [presetOf(values)] : parseSpecs(given)
+  const configured = values.SLIPWAY_SANDBOX_SPECS
+  const specs = configured === undefined ? [defaultSpec(values)] : parseSpecs(configured)
   return specs.map((spec, index) => ({
     ...spec,
     backend: spec.backend ?? backend,
-    resources: { ...usualResources(values), ...spec.resources },
+    resources: { ...defaultResources(values), ...spec.resources },
     warm: index === 0 ? Math.max(spec.warm, values.SLIPWAY_WARM_POOL) : spec.warm,
   }))
 }
 
-function presetOf({ SLIPWAY_BACKEND: backend, SLIPWAY_SANDBOX_IMAGE: image }: Values): SandboxSpec {
+function defaultSpec({ SLIPWAY_BACKEND: backend, SLIPWAY_SANDBOX_IMAGE: image }: Values): SandboxSpec {
   return sandboxSpec.parse(backend === 'docker' ? { id: image, image } : { id: 'process' })
 }
 
-function usualResources(values: Values): SandboxSpec['resources'] {
+function defaultResources(values: Values): SandboxSpec['resources'] {
   const mebibyte = 1024 * 1024
   return {
     ...(values.SLIPWAY_SANDBOX_MEMORY_MB > 0 && {
@@ -249,11 +249,11 @@ function usualResources(values: Values): SandboxSpec['resources'] {
   }
 }
 
-function parseSpecs(given: string): SandboxSpec[] {
+function parseSpecs(pathOrJson: string): SandboxSpec[] {
   const name = 'SLIPWAY_SANDBOX_SPECS'
   let value: unknown
   try {
-    value = JSON.parse(given.trimStart().startsWith('[') ? given : readFileSync(given, 'utf8'))
+    value = JSON.parse(pathOrJson.trimStart().startsWith('[') ? pathOrJson : readFileSync(pathOrJson, 'utf8'))
   } catch (error) {
     throw new Error(`${name}: it is neither a JSON array nor the path of a file that holds one`, {
       cause: error,
@@ -265,7 +265,7 @@ function parseSpecs(given: string): SandboxSpec[] {
     throw new Error(`${name}: ${issue?.path.join('.')}: ${issue?.message}`)
   }
   const ids = result.data.map(({ id }) => id)
-  const twice = ids.find((id, index) => ids.indexOf(id) !== index)
-  if (twice !== undefined) throw new Error(`${name}: the id ${twice} is there twice`)
+  const duplicateId = ids.find((id, index) => ids.indexOf(id) !== index)
+  if (duplicateId !== undefined) throw new Error(`${name}: the id ${duplicateId} is there twice`)
   return result.data
 }

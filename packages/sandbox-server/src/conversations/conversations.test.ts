@@ -2,15 +2,15 @@ import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import { openStage } from '../testing/test-server.ts'
+import { openTestServer } from '../testing/test-server.ts'
 
-const slow = 120_000
-type Stage = Awaited<ReturnType<typeof openStage>>
+const slowTestTimeoutMs = 120_000
+type Stage = Awaited<ReturnType<typeof openTestServer>>
 
 /** A conversation of which only a row and some events are there. */
-async function plant(stage: Stage, sandbox: string, more: object = {}): Promise<string> {
+async function createConversation(stage: Stage, sandbox: string, more: object = {}): Promise<string> {
   const id = randomUUID()
-  const { key, row } = stage.sandboxes.place(sandbox)
+  const { key, row } = stage.sandboxes.getSandbox(sandbox)
   const headers = { 'x-session-api-key': key }
   await stage.call('POST', '/webhooks/conversations', { id, ...more }, headers)
   const event = { id: 'e', timestamp: '2026-03-01T10:00:00Z', kind: 'PauseEvent', source: 'user' }
@@ -19,20 +19,20 @@ async function plant(stage: Stage, sandbox: string, more: object = {}): Promise<
   return id
 }
 
-async function planted(stage: Stage, url = 'http://127.0.0.1:9'): Promise<string> {
+async function createSandbox(stage: Stage, url = 'http://127.0.0.1:9'): Promise<string> {
   stage.sandboxes.next = { status: 'RUNNING' }
   const { id } = await stage.sandboxes.start({ owner: 'ada' })
-  stage.sandboxes.place(id).url = url
+  stage.sandboxes.getSandbox(id).url = url
   return id
 }
 
 /** An agent server that takes every request and never answers. */
-async function silent(): Promise<AsyncDisposable & { readonly url: string; readonly asked: string[] }> {
-  const asked: string[] = []
-  const server = createServer((request) => void asked.push(`${request.method} ${request.url}`))
+async function openSilentServer(): Promise<AsyncDisposable & { readonly url: string; readonly requests: string[] }> {
+  const requests: string[] = []
+  const server = createServer((request) => void requests.push(`${request.method} ${request.url}`))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
-    asked,
+    requests,
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
@@ -42,19 +42,19 @@ async function silent(): Promise<AsyncDisposable & { readonly url: string; reado
 }
 
 test('agent servers that do not answer make statuses null and no error, and are asked once for all of theirs', {
-  timeout: slow,
+  timeout: slowTestTimeoutMs,
 }, async () => {
-  await using stage = await openStage()
-  await using hanging = await silent()
-  const [a, b] = [await planted(stage, hanging.url), await planted(stage)]
-  const ids = [await plant(stage, a), await plant(stage, a), await plant(stage, b)]
+  await using stage = await openTestServer()
+  await using hanging = await openSilentServer()
+  const [a, b] = [await createSandbox(stage, hanging.url), await createSandbox(stage)]
+  const ids = [await createConversation(stage, a), await createConversation(stage, a), await createConversation(stage, b)]
   const { json } = await stage.call('GET', '/app-conversations/search')
   expect(json.items.map(({ id }: { id: string }) => id).sort()).toEqual(
     ids.map((id) => id.replaceAll('-', '')).sort(),
   )
   for (const item of json.items)
     expect(item).toMatchObject({ sandbox_status: 'RUNNING', execution_status: null })
-  expect(hanging.asked).toHaveLength(1)
+  expect(hanging.requests).toHaveLength(1)
   const unknown = randomUUID()
   const batch = await stage.call('GET', `/app-conversations?ids=${ids[2]}&ids=${unknown}&ids=${ids[0]}`)
   expect(batch.json.map((one: { id: string } | null) => one?.id)).toEqual([
@@ -69,8 +69,8 @@ test('agent servers that do not answer make statuses null and no error, and are 
 })
 
 test('a patch changes what is there and clears what is null', async () => {
-  await using stage = await openStage()
-  const id = await plant(stage, await planted(stage), { title: 'Before' })
+  await using stage = await openTestServer()
+  const id = await createConversation(stage, await createSandbox(stage), { title: 'Before' })
   const patch = (body: object) => stage.call('PATCH', `/app-conversations/${id}`, body)
   expect(
     (await patch({ selected_repository: 'o/n', selected_branch: 'b', public: true })).json,
@@ -95,11 +95,11 @@ test('a patch changes what is there and clears what is null', async () => {
   ).toBe(404)
 })
 
-test('a message is refused by the state of the sandbox', { timeout: slow }, async () => {
-  await using stage = await openStage()
-  const sandbox = await planted(stage)
-  const id = await plant(stage, sandbox)
-  const place = stage.sandboxes.place(sandbox)
+test('a message is refused by the state of the sandbox', { timeout: slowTestTimeoutMs }, async () => {
+  await using stage = await openTestServer()
+  const sandbox = await createSandbox(stage)
+  const id = await createConversation(stage, sandbox)
+  const place = stage.sandboxes.getSandbox(sandbox)
   const say = async () =>
     (await stage.call('POST', `/app-conversations/${id}/send-message`, { content: 'Hi.' })).status
   expect(await say()).toBe(502)
@@ -115,7 +115,7 @@ test('a message is refused by the state of the sandbox', { timeout: slow }, asyn
     expect((await stage.call('GET', `/app-conversations/${id}/skills`)).json).toEqual({ skills: [] })
     expect((await stage.call('GET', `/app-conversations/${id}/files?path=/`)).status).toBe(answer)
   }
-  stage.sandboxes.places.delete(sandbox)
+  stage.sandboxes.entries.delete(sandbox)
   expect(await say()).toBe(410)
   expect((await stage.call('POST', `/app-conversations/${id}/send-message`, { content: [] })).status).toBe(
     422,
@@ -126,12 +126,12 @@ test('a message is refused by the state of the sandbox', { timeout: slow }, asyn
 })
 
 test('a shared sandbox stays until its last conversation goes, and children go with their parents', async () => {
-  await using stage = await openStage()
-  const sandbox = await planted(stage)
-  const parent = await plant(stage, sandbox)
-  const child = await plant(stage, sandbox, { parent_conversation_id: parent })
-  const grandchild = await plant(stage, sandbox, { parent_conversation_id: child })
-  const other = await plant(stage, sandbox)
+  await using stage = await openTestServer()
+  const sandbox = await createSandbox(stage)
+  const parent = await createConversation(stage, sandbox)
+  const child = await createConversation(stage, sandbox, { parent_conversation_id: parent })
+  const grandchild = await createConversation(stage, sandbox, { parent_conversation_id: child })
+  const other = await createConversation(stage, sandbox)
   expect((await stage.conversation(child)).parent_conversation_id).toBe(parent.replaceAll('-', ''))
   expect((await stage.call('GET', '/app-conversations/count')).json).toBe(2)
   expect((await stage.call('DELETE', `/app-conversations/${parent}`)).status).toBe(200)
@@ -139,9 +139,9 @@ test('a shared sandbox stays until its last conversation goes, and children go w
     expect(await stage.conversation(id)).toBeNull()
     expect(await stage.storage.conversations.get([id])).toEqual([undefined])
   }
-  expect(stage.sandboxes.places.has(sandbox)).toBe(true)
+  expect(stage.sandboxes.entries.has(sandbox)).toBe(true)
   expect((await stage.call('DELETE', `/app-conversations/${other}`)).status).toBe(200)
-  expect(stage.sandboxes.places.has(sandbox)).toBe(false)
+  expect(stage.sandboxes.entries.has(sandbox)).toBe(false)
 })
 
 test('a deletion that breaks off anywhere is finished by another one', async () => {
@@ -158,11 +158,11 @@ test('a deletion that breaks off anywhere is finished by another one', async () 
           }
         },
       })
-    await using stage = await openStage({
-      ledger: (ledger) => ({
+    await using stage = await openTestServer({
+      controlPlane: (ledger) => ({
         id: ledger.id,
         sandboxes: ledger.sandboxes,
-        people: ledger.people,
+        users: ledger.users,
         quota: ledger.quota,
         conversations: breaking(ledger.conversations),
         startTasks: breaking(ledger.startTasks),
@@ -171,21 +171,21 @@ test('a deletion that breaks off anywhere is finished by another one', async () 
         [Symbol.asyncDispose]: () => ledger[Symbol.asyncDispose](),
       }),
     })
-    const sandbox = await planted(stage)
-    const id = await plant(stage, sandbox)
+    const sandbox = await createSandbox(stage)
+    const id = await createConversation(stage, sandbox)
     left = at
     const first = await stage.call('DELETE', `/app-conversations/${id}`)
     left = Number.POSITIVE_INFINITY
     if (first.status !== 200)
       expect((await stage.call('DELETE', `/app-conversations/${id}`)).status).toBe(200)
     expect(await stage.conversation(id)).toBeNull()
-    expect(stage.sandboxes.places.size).toBe(0)
+    expect(stage.sandboxes.entries.size).toBe(0)
     expect(await stage.storage.conversations.get([id])).toEqual([undefined])
   }
 })
 
-test('the profile of a conversation is switched in its agent server', { timeout: slow }, async () => {
-  await using stage = await openStage()
+test('the profile of a conversation is switched in its agent server', { timeout: slowTestTimeoutMs }, async () => {
+  await using stage = await openTestServer()
   const task = await stage.start()
   const id = task.app_conversation_id
   const to = (profile_name: string) =>
@@ -193,7 +193,7 @@ test('the profile of a conversation is switched in its agent server', { timeout:
   expect((await to('saved')).status).toBe(200)
   expect((await to('nope')).status).toBe(404)
   expect((await to('')).status).toBe(422)
-  const place = stage.sandboxes.place('sb-1')
+  const place = stage.sandboxes.getSandbox('sb-1')
   const answer = await fetch(`${place.url}/api/conversations/${id}`, {
     headers: { 'x-session-api-key': place.key },
   })
@@ -203,9 +203,9 @@ test('the profile of a conversation is switched in its agent server', { timeout:
 })
 
 test('messages for a conversation that is not there yet are delivered in order when it is', {
-  timeout: slow,
+  timeout: slowTestTimeoutMs,
 }, async () => {
-  await using stage = await openStage()
+  await using stage = await openTestServer()
   stage.accounts.script = Array.from({ length: 8 }, (_, at) => ({ text: `Answer ${at}.` }))
   const { json: task } = await stage.call('POST', '/app-conversations', {})
   const leave = (content: string, headers = {}) =>
@@ -234,7 +234,7 @@ test('messages for a conversation that is not there yet are delivered in order w
   ).toMatchObject({ status: 201, json: { position: 1 } })
   expect(await stage.until(said, (texts) => texts.length === 4)).toContain('Message 4')
   await stage.until(
-    () => stage.ledger.pendingMessages.of(id),
+    () => stage.ledger.pendingMessages.list(id),
     (waiting) => waiting.length === 0,
   )
   expect(
@@ -246,12 +246,12 @@ test('messages for a conversation that is not there yet are delivered in order w
 })
 
 test('ten messages may wait, and those of a paused conversation are delivered when it runs again', {
-  timeout: slow,
+  timeout: slowTestTimeoutMs,
 }, async () => {
-  await using stage = await openStage()
+  await using stage = await openTestServer()
   stage.accounts.script = Array.from({ length: 20 }, () => ({ text: 'Yes.' }))
   const id = String((await stage.start()).app_conversation_id)
-  const { row } = stage.sandboxes.place('sb-1')
+  const { row } = stage.sandboxes.getSandbox('sb-1')
   await stage.sandboxes.pause(row)
   const leave = (content: string) => stage.call('POST', `/conversations/${id}/pending-messages`, { content })
   for (let at = 1; at <= 10; at++) expect((await leave(`M${at}`)).json.position).toBe(at)
@@ -263,9 +263,9 @@ test('ten messages may wait, and those of a paused conversation are delivered wh
 })
 
 test('a conversation whose sandbox is gone gets a new one, and its history goes on', {
-  timeout: slow,
+  timeout: slowTestTimeoutMs,
 }, async () => {
-  await using stage = await openStage()
+  await using stage = await openTestServer()
   const id = String((await stage.start({ initial_message: { content: 'First.' } })).app_conversation_id)
   const count = async () =>
     (await stage.call('GET', `/conversation/${id}/events/count?kind=MessageEvent`)).json
@@ -276,7 +276,7 @@ test('a conversation whose sandbox is gone gets a new one, and its history goes 
     () => stage.conversation(id),
     ({ execution_status }) => execution_status !== 'running' && execution_status !== null,
   )
-  const place = stage.sandboxes.place('sb-1')
+  const place = stage.sandboxes.getSandbox('sb-1')
   const theirs = async () =>
     await (
       await fetch(`${place.url}/api/conversations/${id}/export`, {

@@ -1,46 +1,46 @@
-import { CallError, type Client, NoAnswerError } from '@slipway/client'
+import { CallError, type Client, ConnectionError } from '@slipway/client'
 import {
   type AppConversation,
   type AppConversationStartRequest,
   type ExecutionStatus,
   type Instant,
-  type Log,
+  type LogFunction,
   Problem,
 } from '@slipway/protocol'
 import type {
   AppConversationRow,
-  Ledger,
+  ControlPlaneStore,
   PageQuery,
   RowPage,
   SandboxRow,
   Scope,
   Storage,
 } from '@slipway/storage'
-import type { Lanes } from '../async/keyed-mutex.ts'
-import type { Reached, Sandboxes } from '../sandboxes/sandboxes.ts'
-import type { Starts } from '../start/conversation-starter.ts'
+import type { KeyedMutex } from '../async/keyed-mutex.ts'
+import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
+import type { ConversationStarter } from '../start/conversation-starter.ts'
 import { checkRepository } from '../start/git-repository.ts'
-import type { Pending } from './pending-messages.ts'
-import { hexOf, uuidOf } from './records/conversation-ids.ts'
+import type { PendingMessages } from './pending-messages.ts'
+import { toHexId, parseUuid } from './records/conversation-ids.ts'
 import {
-  conversationInfo,
+  toAppConversation,
   defaultTitle,
-  type Members,
-  membersOf,
-  statusOf,
+  type ConversationMetadata,
+  parseMetadata,
+  visibleSandboxStatus,
 } from './records/conversation-info.ts'
-import type { Removals } from './records/removed-conversations.ts'
+import type { RemovedConversations } from './records/removed-conversations.ts'
 
 /** How long agent servers are asked for the status of their conversations: a list does not wait longer. */
-const statusMs = 3_000
-const deleteMs = 10_000
+const statusTimeoutMs = 3_000
+const deleteTimeoutMs = 10_000
 /** An agent server answers at most so many at once. */
-const maxIds = 99
+const maxIdsPerRequest = 99
 
-type Search = PageQuery & Parameters<Ledger['conversations']['search']>[1]
+type Search = PageQuery & Parameters<ControlPlaneStore['conversations']['search']>[1]
 
 /** A change of a conversation by its owner: what is absent stays, null clears. */
-export interface Patch {
+export interface ConversationPatch {
   readonly title?: string | null | undefined
   readonly public?: boolean | null | undefined
   readonly selected_repository?: string | null | undefined
@@ -49,68 +49,68 @@ export interface Patch {
   readonly tags?: Readonly<Record<string, string>> | undefined
 }
 
-export interface ConversationParts {
-  readonly ledger: Pick<Ledger, 'conversations' | 'startTasks'>
+export interface ConversationsDeps {
+  readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks'>
   readonly storage: Pick<Storage, 'conversations'>
-  readonly sandboxes: Pick<Sandboxes, 'find' | 'reached' | 'remove'>
-  readonly starts: Pick<Starts, 'cancel' | 'startingIn'>
-  readonly pending: Pick<Pending, 'remove'>
-  readonly removals: Removals
-  readonly lanes: Lanes
-  readonly log: Log
+  readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'remove'>
+  readonly starter: Pick<ConversationStarter, 'cancel' | 'startingIn'>
+  readonly pendingMessages: Pick<PendingMessages, 'remove'>
+  readonly removedConversations: RemovedConversations
+  readonly conversationMutex: KeyedMutex
+  readonly log: LogFunction
   readonly now: () => Instant
 }
 
 /** The conversations of users: their rows, with what their sandboxes say of them now. */
 export class Conversations {
-  readonly #parts: ConversationParts
+  readonly #deps: ConversationsDeps
 
-  constructor(parts: ConversationParts) {
-    this.#parts = parts
+  constructor(deps: ConversationsDeps) {
+    this.#deps = deps
   }
 
   /** The row of an own conversation; a Problem `not_found` otherwise. */
-  async own(scope: Scope, id: string): Promise<AppConversationRow> {
-    const [row] = await this.ownOf(scope, [id])
+  async getOwned(scope: Scope, id: string): Promise<AppConversationRow> {
+    const [row] = await this.findOwned(scope, [id])
     if (row === undefined) throw new Problem('not_found', 'unknown_app_conversation')
     return row
   }
 
   /** In the order asked for, undefined for the missing and those of others. */
-  async ownOf(scope: Scope, ids: readonly string[]): Promise<(AppConversationRow | undefined)[]> {
-    const rows = await this.#parts.ledger.conversations.get(ids)
-    return rows.map((row) => (row !== undefined && isOwn(scope, row) ? row : undefined))
+  async findOwned(scope: Scope, ids: readonly string[]): Promise<(AppConversationRow | undefined)[]> {
+    const rows = await this.#deps.controlPlane.conversations.get(ids)
+    return rows.map((row) => (row !== undefined && isOwnedBy(scope, row) ? row : undefined))
   }
 
   async search(scope: Scope, query: Search): Promise<RowPage<AppConversation>> {
-    const { items, next_page_id } = await this.#parts.ledger.conversations.search(scope, query)
-    return { items: await this.infos(items), next_page_id }
+    const { items, next_page_id } = await this.#deps.controlPlane.conversations.search(scope, query)
+    return { items: await this.toInfos(items), next_page_id }
   }
 
   /** As their owners see them. An agent server that does not answer in time makes a status null and nothing else. */
-  async infos(rows: readonly AppConversationRow[]): Promise<AppConversation[]> {
-    const { sandboxes, ledger } = this.#parts
+  async toInfos(rows: readonly AppConversationRow[]): Promise<AppConversation[]> {
+    const { sandboxes, controlPlane } = this.#deps
     const ids = [...new Set(rows.map(({ sandbox }) => sandbox))]
     const found = await sandboxes.find(ids)
-    const seen = new Map(
+    const sandboxesById = new Map(
       ids.map((id, at) => {
         const row = found[at]
-        return [id, { row, reached: row === undefined ? undefined : sandboxes.reached(row) }]
+        return [id, { row, connection: row === undefined ? undefined : sandboxes.getConnection(row) }]
       }),
     )
     const statuses = await Promise.all(
-      [...seen].map(([id, { reached }]) =>
-        reached === undefined ? [] : executionStatuses(reached.client, rows.filter(isIn(id))),
+      [...sandboxesById].map(([id, { connection }]) =>
+        connection === undefined ? [] : fetchExecutionStatuses(connection.client, rows.filter(isInSandbox(id))),
       ),
     )
     const byId = new Map(statuses.flat())
     return await Promise.all(
       rows.map(async (row) => {
-        const children = await ledger.conversations.children(row.id)
-        const { row: sandbox, reached } = seen.get(row.sandbox) ?? {}
-        return conversationInfo(row, {
+        const children = await controlPlane.conversations.listChildren(row.id)
+        const { row: sandbox, connection } = sandboxesById.get(row.sandbox) ?? {}
+        return toAppConversation(row, {
           sandbox,
-          reached,
+          connection,
           executionStatus: byId.get(row.id) ?? null,
           childIds: children.filter((child) => child.owner === row.owner).map(({ id }) => id),
         })
@@ -118,25 +118,25 @@ export class Conversations {
     )
   }
 
-  async patch(scope: Scope, id: string, patch: Patch): Promise<AppConversation> {
-    const { ledger, lanes, now } = this.#parts
+  async update(scope: Scope, id: string, patch: ConversationPatch): Promise<AppConversation> {
+    const { controlPlane, conversationMutex, now } = this.#deps
     checkRepository(patch.selected_repository ?? undefined)
-    const row = await lanes.run(id, async () => {
-      const before = await this.own(scope, id)
+    const row = await conversationMutex.runExclusive(id, async () => {
+      const current = await this.getOwned(scope, id)
       const { title, ...rest } = patch
-      const given = Object.entries(rest).filter(([, value]) => value !== undefined)
-      const members: Members = {
-        ...membersOf(before),
-        ...Object.fromEntries(given),
+      const changes = Object.entries(rest).filter(([, value]) => value !== undefined)
+      const members: ConversationMetadata = {
+        ...parseMetadata(current),
+        ...Object.fromEntries(changes),
         ...(title === undefined ? {} : { isTitleChosen: title !== null }),
       }
-      return await ledger.conversations.change(id, {
+      return await controlPlane.conversations.update(id, {
         ...(title === undefined ? {} : { title: title ?? defaultTitle(id) }),
         members: JSON.stringify(members),
         updated_at: now(),
       })
     })
-    const [info] = row === undefined ? [] : await this.infos([row])
+    const [info] = row === undefined ? [] : await this.toInfos([row])
     if (info === undefined) throw new Problem('not_found', 'unknown_app_conversation')
     return info
   }
@@ -145,85 +145,85 @@ export class Conversations {
    * Removes a conversation with its history, those that work for it first. Its sandbox goes when nobody else uses it. Each step
    * can be repeated, and the row is the last to go: after a crash in between, deleting it again finishes it.
    */
-  async remove(scope: Scope, id: string, seen: Set<string> = new Set()): Promise<void> {
-    const row = await this.own(scope, id)
-    seen.add(id)
-    const { ledger, lanes, starts } = this.#parts
-    for (const child of await ledger.conversations.children(id))
-      if (isOwn(scope, child) && !seen.has(child.id)) await this.remove(scope, child.id, seen)
-    await starts.cancel(id)
-    await lanes.run(id, () => this.#removeOne(row))
+  async remove(scope: Scope, id: string, visited: Set<string> = new Set()): Promise<void> {
+    const row = await this.getOwned(scope, id)
+    visited.add(id)
+    const { controlPlane, conversationMutex, starter } = this.#deps
+    for (const child of await controlPlane.conversations.listChildren(id))
+      if (isOwnedBy(scope, child) && !visited.has(child.id)) await this.remove(scope, child.id, visited)
+    await starter.cancel(id)
+    await conversationMutex.runExclusive(id, () => this.#removeOne(row))
   }
 
   async #removeOne(row: AppConversationRow): Promise<void> {
-    const { ledger, storage, sandboxes, pending, removals } = this.#parts
+    const { controlPlane, storage, sandboxes, pendingMessages, removedConversations } = this.#deps
     const [sandbox] = await sandboxes.find([row.sandbox])
-    const isLiving = sandbox !== undefined && statusOf(sandbox) !== 'MISSING'
+    const isLiving = sandbox !== undefined && visibleSandboxStatus(sandbox) !== 'MISSING'
     const isShared = isLiving && (await this.#isUsedByOthers(row))
     // Before its agent server says a last word of it.
-    await removals.add(row.id, row.sandbox, { isKept: isShared })
-    if (isShared) await this.#removeInside(row, sandbox)
+    await removedConversations.add(row.id, row.sandbox, { isDurable: isShared })
+    if (isShared) await this.#removeFromSandbox(row, sandbox)
     else if (isLiving && sandbox.owner === row.owner) await sandboxes.remove(sandbox)
     await storage.conversations.remove(row.id)
-    await pending.remove(row.id)
-    await ledger.startTasks.removeOf(row.id)
-    await ledger.conversations.remove(row.id)
+    await pendingMessages.remove(row.id)
+    await controlPlane.startTasks.removeByConversation(row.id)
+    await controlPlane.conversations.remove(row.id)
   }
 
   async #isUsedByOthers({ id, sandbox }: AppConversationRow): Promise<boolean> {
-    const rows = await this.#parts.ledger.conversations.inSandbox(sandbox)
-    const starting = this.#parts.starts.startingIn(sandbox)
+    const rows = await this.#deps.controlPlane.conversations.listBySandbox(sandbox)
+    const starting = this.#deps.starter.startingIn(sandbox)
     return rows.some((row) => row.id !== id) || starting.some((other) => other !== id)
   }
 
   /** In a sandbox that does not answer it is removed when that sends something of it. */
-  async #removeInside(row: AppConversationRow, sandbox: SandboxRow): Promise<void> {
-    const reached = this.#parts.sandboxes.reached(sandbox)
-    if (reached !== undefined) await removeFrom(reached, row.id, this.#parts.log)
+  async #removeFromSandbox(row: AppConversationRow, sandbox: SandboxRow): Promise<void> {
+    const connection = this.#deps.sandboxes.getConnection(sandbox)
+    if (connection !== undefined) await removeFromAgentServer(connection, row.id, this.#deps.log)
   }
 
   /** Tells an agent server, behind, that a conversation is removed that it still sends things of. */
-  removeLate(id: string, sandbox: SandboxRow): void {
-    const reached = this.#parts.sandboxes.reached(sandbox)
-    if (reached !== undefined) void removeFrom(reached, id, this.#parts.log)
+  removeInBackground(id: string, sandbox: SandboxRow): void {
+    const connection = this.#deps.sandboxes.getConnection(sandbox)
+    if (connection !== undefined) void removeFromAgentServer(connection, id, this.#deps.log)
   }
 }
 
 /** Never rejects. */
-async function removeFrom({ client }: Reached, id: string, log: Log): Promise<void> {
+async function removeFromAgentServer({ client }: SandboxConnection, id: string, log: LogFunction): Promise<void> {
   try {
     const params = { conversation_id: id }
-    await client.call('deleteConversation', { params, signal: AbortSignal.timeout(deleteMs) })
+    await client.call('deleteConversation', { params, signal: AbortSignal.timeout(deleteTimeoutMs) })
   } catch (error) {
     if (error instanceof CallError && error.status === 404) return
     log('warn', 'an agent server did not remove a conversation', {
       conversation: id,
-      error: error instanceof NoAnswerError ? 'no answer' : String(error),
+      error: error instanceof ConnectionError ? 'no answer' : String(error),
     })
   }
 }
 
-function isOwn({ owner, org }: Scope, row: AppConversationRow): boolean {
+function isOwnedBy({ owner, org }: Scope, row: AppConversationRow): boolean {
   return row.owner === owner && (org === undefined || row.org === org)
 }
 
-function isIn(sandbox: string) {
+function isInSandbox(sandbox: string) {
   return (row: AppConversationRow) => row.sandbox === sandbox
 }
 
-async function executionStatuses(
+async function fetchExecutionStatuses(
   client: Pick<Client, 'call'>,
   rows: readonly AppConversationRow[],
 ): Promise<(readonly [id: string, status: ExecutionStatus])[]> {
-  const signal = AbortSignal.timeout(statusMs)
-  const chunks = Array.from({ length: Math.ceil(rows.length / maxIds) }, (_, at) =>
-    rows.slice(at * maxIds, (at + 1) * maxIds),
+  const signal = AbortSignal.timeout(statusTimeoutMs)
+  const chunks = Array.from({ length: Math.ceil(rows.length / maxIdsPerRequest) }, (_, at) =>
+    rows.slice(at * maxIdsPerRequest, (at + 1) * maxIdsPerRequest),
   )
   const found = await Promise.all(
     chunks.map(async (chunk) => {
       try {
         return await client.call('getConversations', {
-          query: { ids: chunk.map(({ id }) => hexOf(id)) },
+          query: { ids: chunk.map(({ id }) => toHexId(id)) },
           signal,
         })
       } catch {
@@ -232,7 +232,7 @@ async function executionStatuses(
     }),
   )
   return found.flat().flatMap((info) => {
-    const id = uuidOf(info?.id)
+    const id = parseUuid(info?.id)
     return info === null || id === undefined ? [] : [[id, info.execution_status] as const]
   })
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { openStage } from '../testing/test-server.ts'
+import { openTestServer } from '../testing/test-server.ts'
 
 /** The files of a zip that stores them as they are, by its central directory. */
 function filesOf(zip: Buffer): Map<string, string> {
@@ -22,11 +22,11 @@ function filesOf(zip: Buffer): Map<string, string> {
 }
 
 async function openFilled(events: readonly object[]) {
-  const stage = await openStage()
+  const stage = await openTestServer()
   stage.sandboxes.next = { status: 'RUNNING' }
   const { id: sandbox } = await stage.sandboxes.start({ owner: 'ada' })
-  const { key } = stage.sandboxes.place(sandbox)
-  stage.sandboxes.place(sandbox).url = 'http://127.0.0.1:9'
+  const { key } = stage.sandboxes.getSandbox(sandbox)
+  stage.sandboxes.getSandbox(sandbox).url = 'http://127.0.0.1:9'
   const id = randomUUID()
   const headers = { 'x-session-api-key': key }
   await stage.call('POST', '/webhooks/conversations', { id, title: 'T' }, headers)

@@ -1,41 +1,41 @@
 import { randomUUID } from 'node:crypto'
 import { CallError, type CallInput } from '@slipway/client'
-import { type Instant, type Log, Problem } from '@slipway/protocol'
-import type { Ledger, PendingMessageRow, Scope } from '@slipway/storage'
-import type { Lanes } from '../async/keyed-mutex.ts'
-import type { Reached, Sandboxes } from '../sandboxes/sandboxes.ts'
-import { uuidOf } from './records/conversation-ids.ts'
+import { type Instant, type LogFunction, Problem } from '@slipway/protocol'
+import type { ControlPlaneStore, PendingMessageRow, Scope } from '@slipway/storage'
+import type { KeyedMutex } from '../async/keyed-mutex.ts'
+import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
+import { parseUuid } from './records/conversation-ids.ts'
 
-const maxWaiting = 10
+const maxPending = 10
 /** What will be refused again: not valid, too large. */
-const refusals = new Set([400, 413, 415, 422])
-const sendMs = 30_000
+const permanentRejections = new Set([400, 413, 415, 422])
+const sendTimeoutMs = 30_000
 
 type Message = NonNullable<CallInput<'sendMessage'>['body']>
 
 /** Messages for conversations that are not there yet. They are delivered in order, each until its agent server has it. */
-export class Pending implements AsyncDisposable {
-  readonly #parts: {
-    readonly ledger: Pick<Ledger, 'conversations' | 'startTasks' | 'pendingMessages'>
-    readonly sandboxes: Pick<Sandboxes, 'find' | 'reached' | 'touch'>
-    readonly log: Log
+export class PendingMessages implements AsyncDisposable {
+  readonly #deps: {
+    readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks' | 'pendingMessages'>
+    readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'touch'>
+    readonly log: LogFunction
     readonly now: () => Instant
   }
-  readonly #lanes: Lanes
+  readonly #mutex: KeyedMutex
   readonly #closing = new AbortController()
   readonly #deliveries = new Set<Promise<void>>()
 
   constructor(
-    parts: {
-      readonly ledger: Pick<Ledger, 'conversations' | 'startTasks' | 'pendingMessages'>
-      readonly sandboxes: Pick<Sandboxes, 'find' | 'reached' | 'touch'>
-      readonly log: Log
+    deps: {
+      readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks' | 'pendingMessages'>
+      readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'touch'>
+      readonly log: LogFunction
       readonly now: () => Instant
     },
-    lanes: Lanes,
+    mutex: KeyedMutex,
   ) {
-    this.#parts = parts
-    this.#lanes = lanes
+    this.#deps = deps
+    this.#mutex = mutex
   }
 
   /**
@@ -47,42 +47,42 @@ export class Pending implements AsyncDisposable {
     target: string,
     message: Message,
   ): Promise<{ readonly id: string; readonly position: number }> {
-    const conversation = await this.#conversation(scope, target)
+    const conversation = await this.#resolveTarget(scope, target)
     const id = randomUUID()
-    const position = await this.#parts.ledger.pendingMessages.add(
+    const position = await this.#deps.controlPlane.pendingMessages.add(
       {
         id,
         target: conversation,
         owner: scope.owner,
         message: JSON.stringify(message),
-        created_at: this.#parts.now(),
+        created_at: this.#deps.now(),
       },
-      maxWaiting,
+      maxPending,
     )
-    if (position === undefined) throw new Problem('too_many', `${maxWaiting} messages wait already`)
+    if (position === undefined) throw new Problem('too_many', `${maxPending} messages wait already`)
     this.deliver(conversation)
     return { id, position }
   }
 
   /** Delivers what waits, as far as that goes now; goes on behind. Nothing happens while the conversation does not run. */
   deliver(conversation: string): void {
-    this.#behind({ conversation }, () =>
-      this.#lanes.run(`pending:${conversation}`, () => this.#deliver(conversation)),
+    this.#runInBackground({ conversation }, () =>
+      this.#mutex.runExclusive(`pending:${conversation}`, () => this.#deliver(conversation)),
     )
   }
 
   /** The same for all conversations of a sandbox, when it runs (again). */
-  deliverIn(sandbox: string): void {
-    this.#behind({ sandbox }, async () => {
-      for (const { id } of await this.#parts.ledger.conversations.inSandbox(sandbox)) this.deliver(id)
+  deliverToSandbox(sandbox: string): void {
+    this.#runInBackground({ sandbox }, async () => {
+      for (const { id } of await this.#deps.controlPlane.conversations.listBySandbox(sandbox)) this.deliver(id)
     })
   }
 
-  #behind(about: Readonly<Record<string, string>>, work: () => Promise<void>): void {
+  #runInBackground(logFields: Readonly<Record<string, string>>, work: () => Promise<void>): void {
     if (this.#closing.signal.aborted) return
     const delivery = work().catch((error: unknown) => {
-      this.#parts.log('warn', 'a message that waits could not be delivered', {
-        ...about,
+      this.#deps.log('warn', 'a message that waits could not be delivered', {
+        ...logFields,
         error: error instanceof Error ? error.message : String(error),
       })
     })
@@ -92,8 +92,8 @@ export class Pending implements AsyncDisposable {
 
   /** With the conversation goes what waits for it. */
   async remove(conversation: string): Promise<void> {
-    const { pendingMessages } = this.#parts.ledger
-    for (const { id } of await pendingMessages.of(conversation)) await pendingMessages.remove(id)
+    const { pendingMessages } = this.#deps.controlPlane
+    for (const { id } of await pendingMessages.list(conversation)) await pendingMessages.remove(id)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -101,12 +101,12 @@ export class Pending implements AsyncDisposable {
     await Promise.all(this.#deliveries)
   }
 
-  async #conversation({ owner, org }: Scope, target: string): Promise<string> {
-    const { startTasks, conversations } = this.#parts.ledger
+  async #resolveTarget({ owner, org }: Scope, target: string): Promise<string> {
+    const { startTasks, conversations } = this.#deps.controlPlane
     const isTask = target.startsWith('task-')
-    const given = uuidOf(isTask ? target.slice('task-'.length) : target)
-    const [task] = isTask && given !== undefined ? await startTasks.get([given]) : []
-    const id = isTask ? task?.conversation : given
+    const targetId = parseUuid(isTask ? target.slice('task-'.length) : target)
+    const [task] = isTask && targetId !== undefined ? await startTasks.get([targetId]) : []
+    const id = isTask ? task?.conversation : targetId
     if (id !== undefined && id !== null) {
       const [row] = await conversations.get([id])
       if (row?.owner === owner && (org === undefined || row.org === org)) return id
@@ -119,21 +119,21 @@ export class Pending implements AsyncDisposable {
   }
 
   async #deliver(conversation: string): Promise<void> {
-    const { ledger, sandboxes } = this.#parts
-    for (const { id, message } of await ledger.pendingMessages.of(conversation)) {
-      const [row] = await ledger.conversations.get([conversation])
+    const { controlPlane, sandboxes } = this.#deps
+    for (const { id, message } of await controlPlane.pendingMessages.list(conversation)) {
+      const [row] = await controlPlane.conversations.get([conversation])
       const [sandbox] = row === undefined ? [] : await sandboxes.find([row.sandbox])
-      const reached = sandbox && sandboxes.reached(sandbox)
-      if (reached === undefined || sandbox === undefined) return
-      await this.#send(reached, conversation, { id, message })
+      const connection = sandbox && sandboxes.getConnection(sandbox)
+      if (connection === undefined || sandbox === undefined) return
+      await this.#send(connection, conversation, { id, message })
       sandboxes.touch(sandbox.id)
-      await ledger.pendingMessages.remove(id)
+      await controlPlane.pendingMessages.remove(id)
     }
   }
 
   /** Resolves when it is stored, and when it never will be: what is not a message must not keep those behind it waiting. */
   async #send(
-    { client }: Reached,
+    { client }: SandboxConnection,
     conversation: string,
     { id, message }: Pick<PendingMessageRow, 'id' | 'message'>,
   ): Promise<void> {
@@ -144,12 +144,12 @@ export class Pending implements AsyncDisposable {
         body,
         // Sent again after a lost answer it is stored once.
         headers: { 'idempotency-key': id },
-        signal: AbortSignal.any([this.#closing.signal, AbortSignal.timeout(sendMs)]),
+        signal: AbortSignal.any([this.#closing.signal, AbortSignal.timeout(sendTimeoutMs)]),
       })
     } catch (error) {
-      if (!(error instanceof CallError) || !refusals.has(error.status)) throw error
+      if (!(error instanceof CallError) || !permanentRejections.has(error.status)) throw error
       const { status } = error
-      this.#parts.log('error', 'a message that waited was refused for good', { conversation, status })
+      this.#deps.log('error', 'a message that waited was refused for good', { conversation, status })
     }
   }
 }

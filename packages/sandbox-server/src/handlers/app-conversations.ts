@@ -1,12 +1,12 @@
 import type { Handlers } from '@slipway/http'
 import { type appConversationRoutes, type Llm, Problem } from '@slipway/protocol'
-import { callerOf } from '../auth/authenticator.ts'
-import type { ConversationCalls } from '../conversations/agent-calls.ts'
+import { getCaller } from '../auth/authenticator.ts'
+import type { AgentCalls } from '../conversations/agent-calls.ts'
 import type { Conversations } from '../conversations/conversations.ts'
-import type { Downloads } from '../conversations/download.ts'
-import type { Pending } from '../conversations/pending-messages.ts'
-import { hexOf } from '../conversations/records/conversation-ids.ts'
-import { conversationInfo } from '../conversations/records/conversation-info.ts'
+import type { ConversationDownloads } from '../conversations/download.ts'
+import type { PendingMessages } from '../conversations/pending-messages.ts'
+import { toHexId } from '../conversations/records/conversation-ids.ts'
+import { toAppConversation } from '../conversations/records/conversation-info.ts'
 
 type Routes = Omit<
   typeof appConversationRoutes,
@@ -19,84 +19,84 @@ type Routes = Omit<
 
 const success = { json: { success: true } }
 
-export function appConversationHandlers(parts: {
+export function appConversationHandlers(deps: {
   readonly conversations: Conversations
-  readonly calls: ConversationCalls
-  readonly downloads: Downloads
-  readonly pending: Pending
+  readonly calls: AgentCalls
+  readonly downloads: ConversationDownloads
+  readonly pendingMessages: PendingMessages
   readonly accounts: { model(owner: string | null, asked: { readonly profile: string }): Promise<Llm> }
   readonly count: (
     scope: { readonly owner: string | null; readonly org?: string | undefined },
     filter: object,
   ) => Promise<number>
 }): Handlers<Routes> {
-  const { conversations, calls, downloads, pending, accounts } = parts
-  const own = (request: {
+  const { conversations, calls, downloads, pendingMessages, accounts } = deps
+  const getOwned = (request: {
     readonly caller: unknown
     readonly params: { readonly conversation_id: string }
-  }) => conversations.own(callerOf(request), request.params.conversation_id)
+  }) => conversations.getOwned(getCaller(request), request.params.conversation_id)
   return {
     async listAppConversations(request) {
       const { ids, ...query } = request.query
-      const scope = callerOf(request)
+      const scope = getCaller(request)
       if (ids === undefined) return { json: await conversations.search(scope, query) }
-      const rows = await conversations.ownOf(scope, ids)
-      const infos = await conversations.infos(rows.filter((row) => row !== undefined))
+      const rows = await conversations.findOwned(scope, ids)
+      const infos = await conversations.toInfos(rows.filter((row) => row !== undefined))
       const byId = new Map(infos.map((info) => [info.id, info]))
-      return { json: ids.map((id) => byId.get(hexOf(id)) ?? null) }
+      return { json: ids.map((id) => byId.get(toHexId(id)) ?? null) }
     },
     async searchAppConversations(request) {
-      return { json: await conversations.search(callerOf(request), request.query) }
+      return { json: await conversations.search(getCaller(request), request.query) }
     },
     async countAppConversations(request) {
-      return { json: await parts.count(callerOf(request), request.query) }
+      return { json: await deps.count(getCaller(request), request.query) }
     },
     async patchAppConversation(request) {
       const { params, body } = request
-      return { json: await conversations.patch(callerOf(request), params.conversation_id, body) }
+      return { json: await conversations.update(getCaller(request), params.conversation_id, body) }
     },
     async deleteAppConversation(request) {
-      await conversations.remove(callerOf(request), request.params.conversation_id)
+      await conversations.remove(getCaller(request), request.params.conversation_id)
       return success
     },
     async sendAppMessage(request) {
       const { body, signal } = request
       const key = request.header('idempotency-key')
-      const sandbox_status = await calls.send(await own(request), body, { key, signal })
+      const sandbox_status = await calls.sendMessage(await getOwned(request), body, { key, signal })
       return { json: { success: true, sandbox_status, message: null } }
     },
     async switchAppProfile(request) {
-      const row = await own(request)
+      const row = await getOwned(request)
       const { profile_name: name } = request.body
-      await calls.switchModel(row, { name, llm: await profile(accounts, row.owner, name) }, request.signal)
+      await calls.switchModel(row, { name, llm: await resolveProfile(accounts, row.owner, name) }, request.signal)
       return success
     },
     async readAppFile(request) {
       const { params, query, signal } = request
-      const [row] = await conversations.ownOf(callerOf(request), [params.conversation_id])
+      const [row] = await conversations.findOwned(getCaller(request), [params.conversation_id])
       return { json: row === undefined ? '' : await calls.readFile(row, query.file_path, signal) }
     },
     async listAppFiles(request) {
-      return { json: await calls.listFiles(await own(request), request.query.path, request.signal) }
+      return { json: await calls.listFiles(await getOwned(request), request.query.path, request.signal) }
     },
     async appGitChanges(request) {
-      return { json: await calls.gitChanges(await own(request), request.query, request.signal) }
+      return { json: await calls.gitChanges(await getOwned(request), request.query, request.signal) }
     },
     async appGitDiff(request) {
-      return { json: await calls.gitDiff(await own(request), request.query, request.signal) }
+      return { json: await calls.gitDiff(await getOwned(request), request.query, request.signal) }
     },
     async appSkills(request) {
-      return { json: { skills: await calls.skills(await own(request), request.signal) } }
+      return { json: { skills: await calls.skills(await getOwned(request), request.signal) } }
     },
     async appHooks(request) {
-      return { json: { hooks: await calls.hooks(await own(request), request.signal) } }
+      return { json: { hooks: await calls.hooks(await getOwned(request), request.signal) } }
     },
     async downloadAppConversation(request) {
-      const row = await own(request)
-      const [info] = await conversations.infos([row])
-      const bare = conversationInfo(row, {
+      const row = await getOwned(request)
+      const [info] = await conversations.toInfos([row])
+      const bare = toAppConversation(row, {
         sandbox: undefined,
-        reached: undefined,
+        connection: undefined,
         executionStatus: null,
         childIds: [],
       })
@@ -104,20 +104,20 @@ export function appConversationHandlers(parts: {
       const meta = { ...(info ?? bare), session_api_key: null, conversation_url: null }
       return {
         contentType: 'application/zip',
-        headers: { 'content-disposition': `attachment; filename=conversation_${hexOf(row.id)}.zip` },
+        headers: { 'content-disposition': `attachment; filename=conversation_${toHexId(row.id)}.zip` },
         chunks: downloads.zip(row.id, meta),
       }
     },
     async addPendingMessage(request) {
       const { params, body } = request
-      const { id, position } = await pending.add(callerOf(request), params.target, body)
+      const { id, position } = await pendingMessages.add(getCaller(request), params.target, body)
       return { status: 201, json: { id, queued: true, position } }
     },
   }
 }
 
 /** A model that cannot be found by that name is a Problem `not_found`. */
-async function profile(
+async function resolveProfile(
   accounts: { model(owner: string | null, asked: { readonly profile: string }): Promise<Llm> },
   owner: string | null,
   name: string,

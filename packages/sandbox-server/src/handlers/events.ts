@@ -1,23 +1,23 @@
 import type { Handlers, Reply } from '@slipway/http'
-import { type EventFilter, type homeRoutes, Problem } from '@slipway/protocol'
+import { type EventFilter, type webhookRoutes, Problem } from '@slipway/protocol'
 import {
   type AppConversationRow,
   type ConversationRecord,
   type EventQuery,
   exportEvents,
-  gzipped,
-  listBytes,
+  gzipStream,
+  eventListBytes,
   pageBytes,
   type Scope,
   type Storage,
 } from '@slipway/storage'
-import { callerOf } from '../auth/authenticator.ts'
+import { getCaller } from '../auth/authenticator.ts'
 import type { Conversations } from '../conversations/conversations.ts'
-import { membersOf } from '../conversations/records/conversation-info.ts'
+import { parseMetadata } from '../conversations/records/conversation-info.ts'
 
-type Routes = Omit<typeof homeRoutes, 'receiveConversation' | 'receiveEvents'>
+type Routes = Omit<typeof webhookRoutes, 'receiveConversation' | 'receiveEvents'>
 
-interface Asked {
+interface EventsRequest {
   readonly caller: unknown
   readonly params: { readonly conversation_id: string }
   header(name: string): string | undefined
@@ -28,32 +28,32 @@ type Filters = EventFilter & {
   readonly source__eq?: string | undefined
 }
 
-const lines = 'application/x-ndjson'
+const ndjsonType = 'application/x-ndjson'
 const emptyPage = { items: [], next_page_id: null }
 
 /** What came home, whatever became of its sandbox. What is not the caller's is empty (wire 1.4). */
-export function eventHandlers(parts: {
-  readonly conversations: Pick<Conversations, 'ownOf'>
+export function eventHandlers(deps: {
+  readonly conversations: Pick<Conversations, 'findOwned'>
   readonly storage: Pick<Storage, 'log' | 'conversations'>
 }): Handlers<Routes> {
-  const { storage, conversations } = parts
+  const { storage, conversations } = deps
   const { log } = storage
 
   /** Undefined when there is none of the caller's, or nothing of it has come home. */
-  async function found(
+  async function findConversation(
     scope: Scope,
     id: string,
   ): Promise<{ row: AppConversationRow; record: ConversationRecord } | undefined> {
-    const [row] = await conversations.ownOf(scope, [id])
+    const [row] = await conversations.findOwned(scope, [id])
     const [record] = row === undefined ? [] : await storage.conversations.get([id])
     return row === undefined || record === undefined ? undefined : { row, record }
   }
 
-  async function search(request: Asked & { readonly query: EventQuery & Filters }): Promise<Reply> {
+  async function search(request: EventsRequest & { readonly query: EventQuery & Filters }): Promise<Reply> {
     const { params, query } = request
-    if ((await found(callerOf(request), params.conversation_id)) === undefined) return { json: emptyPage }
-    const page = await orElse(
-      () => log.search(params.conversation_id, { ...query, ...filterOf(query) }),
+    if ((await findConversation(getCaller(request), params.conversation_id)) === undefined) return { json: emptyPage }
+    const page = await unlessDeleted(
+      () => log.search(params.conversation_id, { ...query, ...toEventFilter(query) }),
       undefined,
     )
     if (page === undefined) return { json: emptyPage }
@@ -65,10 +65,10 @@ export function eventHandlers(parts: {
       : { bytes, headers }
   }
 
-  async function count(request: Asked & { readonly query: Filters }): Promise<Reply> {
+  async function count(request: EventsRequest & { readonly query: Filters }): Promise<Reply> {
     const { params, query } = request
-    if ((await found(callerOf(request), params.conversation_id)) === undefined) return { json: 0 }
-    return { json: await orElse(() => log.count(params.conversation_id, filterOf(query)), 0) }
+    if ((await findConversation(getCaller(request), params.conversation_id)) === undefined) return { json: 0 }
+    return { json: await unlessDeleted(() => log.count(params.conversation_id, toEventFilter(query)), 0) }
   }
 
   return {
@@ -78,48 +78,48 @@ export function eventHandlers(parts: {
     countHomeEventsPlural: count,
     async getHomeEvents(request): Promise<Reply> {
       const { params, query } = request
-      const isThere = (await found(callerOf(request), params.conversation_id)) !== undefined
+      const isThere = (await findConversation(getCaller(request), params.conversation_id)) !== undefined
       const none = query.id.map(() => undefined)
-      const events = isThere ? await orElse(() => log.get(params.conversation_id, query.id), none) : none
-      return { bytes: listBytes(events) }
+      const events = isThere ? await unlessDeleted(() => log.get(params.conversation_id, query.id), none) : none
+      return { bytes: eventListBytes(events) }
     },
     async exportHomeEvents(request): Promise<Reply> {
       const { params, query } = request
       const { conversation_id: id } = params
-      const there = await found(callerOf(request), id)
+      const there = await findConversation(getCaller(request), id)
       const name = `conversation-${id.replaceAll('-', '')}.jsonl`
       const chunks =
-        there === undefined ? nothing() : exportEvents(log, recordOf(there), { meta: query.meta })
+        there === undefined ? emptyStream() : exportEvents(log, toExportRecord(there), { meta: query.meta })
       const disposition = (file: string) => ({ 'content-disposition': `attachment; filename="${file}"` })
       return query.gzip
-        ? { contentType: 'application/gzip', headers: disposition(`${name}.gz`), chunks: gzipped(chunks) }
-        : { contentType: lines, headers: disposition(name), chunks }
+        ? { contentType: 'application/gzip', headers: disposition(`${name}.gz`), chunks: gzipStream(chunks) }
+        : { contentType: ndjsonType, headers: disposition(name), chunks }
     },
   }
 }
 
 /** The filters under either of their names; the long ones go first. */
-function filterOf(query: Filters): EventFilter {
+function toEventFilter(query: Filters): EventFilter {
   const { kind__eq, source__eq, kind, source, body, timestamp__gte, timestamp__lt } = query
   return { kind: kind__eq ?? kind, source: source__eq ?? source, body, timestamp__gte, timestamp__lt }
 }
 
 /** Title and tags are kept in the row. */
-function recordOf(there: {
+function toExportRecord(there: {
   readonly row: AppConversationRow
   readonly record: ConversationRecord
 }): ConversationRecord {
-  return { ...there.record, title: there.row.title, tags: membersOf(there.row).tags ?? {} }
+  return { ...there.record, title: there.row.title, tags: parseMetadata(there.row).tags ?? {} }
 }
 
-async function* nothing(): AsyncGenerator<Buffer> {}
+async function* emptyStream(): AsyncGenerator<Buffer> {}
 
 /** A conversation that is deleted between two steps is as if it had been deleted before. */
-async function orElse<T>(read: () => Promise<T>, otherwise: T): Promise<T> {
+async function unlessDeleted<T>(read: () => Promise<T>, fallback: T): Promise<T> {
   try {
     return await read()
   } catch (error) {
-    if (error instanceof Problem && error.code === 'not_found') return otherwise
+    if (error instanceof Problem && error.code === 'not_found') return fallback
     throw error
   }
 }

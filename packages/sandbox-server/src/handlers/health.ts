@@ -1,11 +1,11 @@
 import type { Handlers } from '@slipway/http'
-import type { controlRoutes } from '@slipway/protocol'
+import type { sandboxServerRoutes } from '@slipway/protocol'
 import type { Backend } from '../backends/backend.ts'
 
-type Routes = Pick<typeof controlRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'webClientConfig'>
+type Routes = Pick<typeof sandboxServerRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'webClientConfig'>
 
 /** What anybody may ask. */
-export function healthHandlers(parts: {
+export function healthHandlers(deps: {
   readonly version: string
   readonly backends: ReadonlyMap<string, Backend>
 }): Handlers<Routes> {
@@ -17,23 +17,23 @@ export function healthHandlers(parts: {
     ready: () => ({ json: { status: 'ready' } }),
     async serverInfo() {
       const backends = await Promise.all(
-        [...parts.backends].map(async ([name, backend]) => ({ name, isolation: await backend.isolation() })),
+        [...deps.backends].map(async ([name, backend]) => ({ name, isolation: await backend.isolation() })),
       )
       return {
         json: {
           title: 'Slipway Sandbox Server',
-          slipway_version: parts.version,
+          slipway_version: deps.version,
           uptime: Math.floor((Date.now() - startedAt) / 1000),
           backends,
           docs: '/docs',
         },
       }
     },
-    webClientConfig: () => ({ json: { ...webClient, updated_at: updatedAt } }),
+    webClientConfig: () => ({ json: { ...webClientConfig, updated_at: updatedAt } }),
   }
 }
 
-const webClient = {
+const webClientConfig = {
   app_mode: 'oss',
   posthog_client_key: null,
   maintenance_start_time: null,

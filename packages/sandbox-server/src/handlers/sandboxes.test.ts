@@ -1,12 +1,12 @@
 import { request } from 'node:http'
-import { app, listen } from '@slipway/http'
-import { controlRoutes } from '@slipway/protocol'
+import { createApp, listen } from '@slipway/http'
+import { sandboxServerRoutes } from '@slipway/protocol'
 import { expect, onTestFinished, test } from 'vitest'
-import { makeKey } from '../auth/api-keys.ts'
-import { Callers } from '../auth/authenticator.ts'
-import { sandboxRelay } from '../network/sandbox-proxy.ts'
+import { issueApiKey } from '../auth/api-keys.ts'
+import { Authenticator } from '../auth/authenticator.ts'
+import { sandboxProxyRoute } from '../network/sandbox-proxy.ts'
 import type { SandboxesOptions } from '../sandboxes/sandboxes.ts'
-import { eventually, specsOf, trial } from '../sandboxes/testing/sandboxes-fixture.ts'
+import { eventually, createSpecs, createFixture } from '../sandboxes/testing/sandboxes-fixture.ts'
 import { sandboxHandlers } from './sandboxes.ts'
 
 const specs = [{ env: { API_TOKEN: 'canary-spec' } }, {}]
@@ -17,23 +17,23 @@ function only<T extends object, K extends keyof T>(table: T, names: readonly K[]
 
 /** A server of the sandbox routes and the relay, with two users and a key of each. */
 async function server(options: Partial<SandboxesOptions> = {}) {
-  const at = await trial(specs)
+  const at = await createFixture(specs)
   const sandboxes = await at.open(options)
   const now = () => Date.now() * 1000
   const keys: Record<string, string> = {}
   for (const id of ['ann', 'bob']) {
     const more = { org: null, is_admin: false, daily_conversation_limit: null, created_at: 0 }
-    await at.ledger.people.addUser({ id, name: id, email: null, ...more })
-    keys[id] = (await makeKey(at.ledger.people, id, { scopes: ['read', 'write'] }, now())).key
+    await at.controlPlane.users.addUser({ id, name: id, email: null, ...more })
+    keys[id] = (await issueApiKey(at.controlPlane.users, id, { scopes: ['read', 'write'] }, now())).key
   }
-  const callers = new Callers({ people: at.ledger.people, sandboxes, keys: [], now })
-  const handlers = sandboxHandlers({ sandboxes, specs: specsOf(specs) })
+  const callers = new Authenticator({ users: at.controlPlane.users, sandboxes, keys: [], now })
+  const handlers = sandboxHandlers({ sandboxes, specs: createSpecs(specs) })
   const names = Object.keys(handlers) as (keyof typeof handlers)[]
   const errors: string[] = []
-  const web = app(only(controlRoutes, names), handlers, {
+  const web = createApp(only(sandboxServerRoutes, names), handlers, {
     openapi: {},
-    identify: callers.identify.bind(callers),
-    relays: [sandboxRelay({ sandboxes, callerOf: (header) => callers.of(header) })],
+    identify: callers.authenticate.bind(callers),
+    proxyRoutes: [sandboxProxyRoute({ sandboxes, authenticateCaller: (header) => callers.authenticateCaller(header) })],
     log: (level, message, members) =>
       level === 'error' && errors.push(`${message} ${JSON.stringify(members)}`),
   })
@@ -212,7 +212,7 @@ test('the relay knows no other names, resumes nothing, and says what to do', asy
 test('no way through the relay leads out of its sandbox', async () => {
   const { start, port, backend } = await server()
   const info = await start('ann')
-  backend.agent(info.id).asked.length = 0
+  backend.agent(info.id).requests.length = 0
   const raw = (path: string) =>
     new Promise<number>((resolve, reject) => {
       const sent = request({ host: '127.0.0.1', port, path, agent: false }, (answer) => {

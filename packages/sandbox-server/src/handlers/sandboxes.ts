@@ -1,11 +1,11 @@
 import type { Handlers } from '@slipway/http'
-import { type controlRoutes, invalid } from '@slipway/protocol'
-import { callerOf } from '../auth/authenticator.ts'
+import { type sandboxServerRoutes, invalidInput } from '@slipway/protocol'
+import { getCaller } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
-import type { Specs } from '../sandboxes/specs.ts'
+import type { SandboxSpecs } from '../sandboxes/specs.ts'
 
 type Routes = Pick<
-  typeof controlRoutes,
+  typeof sandboxServerRoutes,
   | 'searchSandboxes'
   | 'getSandboxes'
   | 'startSandbox'
@@ -19,50 +19,50 @@ type Routes = Pick<
 const success = { json: { success: true } }
 
 /** Sandboxes of the caller, and the specs that they are made from (wire 1.2, 1.3). Those of others are not there. */
-export function sandboxHandlers(parts: {
+export function sandboxHandlers(deps: {
   readonly sandboxes: Sandboxes
-  readonly specs: Specs
+  readonly specs: SandboxSpecs
 }): Handlers<Routes> {
-  const { sandboxes, specs } = parts
+  const { sandboxes, specs } = deps
   return {
     async searchSandboxes(request) {
-      const page = await sandboxes.search(callerOf(request), request.query)
-      const items = await Promise.all(page.items.map((row) => sandboxes.info(row)))
+      const page = await sandboxes.search(getCaller(request), request.query)
+      const items = await Promise.all(page.items.map((row) => sandboxes.getInfo(row)))
       return { json: { items, next_page_id: page.next_page_id } }
     },
     async getSandboxes(request) {
-      const { owner, org } = callerOf(request)
+      const { owner, org } = getCaller(request)
       const rows = await sandboxes.find(request.query.id)
       const own = rows.map((row) =>
         row?.owner === owner && (org === undefined || row.org === org) ? row : undefined,
       )
-      return { json: await Promise.all(own.map((row) => (row === undefined ? null : sandboxes.info(row)))) }
+      return { json: await Promise.all(own.map((row) => (row === undefined ? null : sandboxes.getInfo(row)))) }
     },
     async startSandbox(request) {
-      const row = await sandboxes.start(callerOf(request), {
+      const row = await sandboxes.start(getCaller(request), {
         spec: request.query.sandbox_spec_id,
         idempotencyKey: request.header('idempotency-key'),
       })
-      return { json: await sandboxes.info(row) }
+      return { json: await sandboxes.getInfo(row) }
     },
     async pauseSandbox(request) {
-      await sandboxes.pause(await sandboxes.get(callerOf(request), request.params.sandbox_id))
+      await sandboxes.pause(await sandboxes.get(getCaller(request), request.params.sandbox_id))
       return success
     },
     async resumeSandbox(request) {
-      await sandboxes.resume(await sandboxes.get(callerOf(request), request.params.sandbox_id))
+      await sandboxes.resume(await sandboxes.get(getCaller(request), request.params.sandbox_id))
       return success
     },
     async deleteSandbox(request) {
       const { sandbox_id } = request.params
       const other = request.query.sandbox_id
       if (other !== undefined && other !== sandbox_id) {
-        throw invalid(['query', 'sandbox_id'], 'It is not the sandbox of the path')
+        throw invalidInput(['query', 'sandbox_id'], 'It is not the sandbox of the path')
       }
-      await sandboxes.remove(await sandboxes.get(callerOf(request), sandbox_id))
+      await sandboxes.remove(await sandboxes.get(getCaller(request), sandbox_id))
       return success
     },
-    searchSandboxSpecs: ({ query }) => ({ json: specs.page(query) }),
-    getSandboxSpecs: ({ query }) => ({ json: query.id.map((id) => specs.info(id) ?? null) }),
+    searchSandboxSpecs: ({ query }) => ({ json: specs.listPage(query) }),
+    getSandboxSpecs: ({ query }) => ({ json: query.id.map((id) => specs.getInfo(id) ?? null) }),
   }
 }

@@ -1,12 +1,12 @@
 import type { Handlers } from '@slipway/http'
-import { type controlRoutes, Problem } from '@slipway/protocol'
+import { type sandboxServerRoutes, Problem } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
-import { type Accounts, own } from '../accounts/accounts.ts'
-import { callerOf, sandboxOf } from '../auth/authenticator.ts'
-import { checkHost } from '../start/git-repository.ts'
+import { type Accounts, ownMember } from '../accounts/accounts.ts'
+import { getCaller, getCallingSandbox } from '../auth/authenticator.ts'
+import { checkProviderHost } from '../start/git-repository.ts'
 
 type Routes = Pick<
-  typeof controlRoutes,
+  typeof sandboxServerRoutes,
   | 'searchSecrets'
   | 'createSecret'
   | 'renameSecret'
@@ -26,20 +26,20 @@ export function secretHandlers({ accounts }: { readonly accounts: Accounts }): H
   return {
     async searchSecrets(request) {
       const { limit, page_id, name__contains } = request.query
-      const wanted = name__contains?.toLowerCase() ?? ''
-      const kept = Object.entries(await accounts.keptSecrets(callerOf(request).owner))
+      const needle = name__contains?.toLowerCase() ?? ''
+      const stored = Object.entries(await accounts.getStoredSecrets(getCaller(request).owner))
         .map(([name, { description }]) => ({ name, description: description ?? null }))
         .filter(
-          ({ name }) => name.toLowerCase().includes(wanted) && (page_id === undefined || name > page_id),
+          ({ name }) => name.toLowerCase().includes(needle) && (page_id === undefined || name > page_id),
         )
         .sort((a, b) => (a.name < b.name ? -1 : 1))
-      const items = kept.slice(0, limit)
-      return { json: { items, next_page_id: kept.length > limit ? (items.at(-1)?.name ?? null) : null } }
+      const items = stored.slice(0, limit)
+      return { json: { items, next_page_id: stored.length > limit ? (items.at(-1)?.name ?? null) : null } }
     },
     async createSecret(request) {
       const { name, value, description } = request.body
-      await accounts.changeSecrets(callerOf(request).owner, (old) => {
-        if (own(old, name) === undefined && Object.keys(old).length >= maxSecrets) {
+      await accounts.updateSecrets(getCaller(request).owner, (old) => {
+        if (ownMember(old, name) === undefined && Object.keys(old).length >= maxSecrets) {
           throw new Problem('conflict', `There are ${maxSecrets} secrets already`)
         }
         return { ...old, [name]: { value, ...(description === undefined ? {} : { description }) } }
@@ -49,21 +49,21 @@ export function secretHandlers({ accounts }: { readonly accounts: Accounts }): H
     async renameSecret(request) {
       const { name } = request.params
       const { name: newName, description } = request.body
-      await accounts.changeSecrets(callerOf(request).owner, (old) => {
-        const kept = own(old, name)
-        if (kept === undefined) throw new Problem('not_found', 'There is no such secret')
-        if (newName !== name && own(old, newName) !== undefined) {
+      await accounts.updateSecrets(getCaller(request).owner, (old) => {
+        const stored = ownMember(old, name)
+        if (stored === undefined) throw new Problem('not_found', 'There is no such secret')
+        if (newName !== name && ownMember(old, newName) !== undefined) {
           throw new Problem('bad_request', 'There is a secret of that name already')
         }
         const { [name]: _, ...others } = old
-        return { ...others, [newName]: { ...kept, ...(description === undefined ? {} : { description }) } }
+        return { ...others, [newName]: { ...stored, ...(description === undefined ? {} : { description }) } }
       })
       return { json: { message: 'The secret is changed.' } }
     },
     async deleteSecret(request) {
       const { name } = request.params
-      await accounts.changeSecrets(callerOf(request).owner, (old) => {
-        if (own(old, name) === undefined) throw new Problem('not_found', 'There is no such secret')
+      await accounts.updateSecrets(getCaller(request).owner, (old) => {
+        if (ownMember(old, name) === undefined) throw new Problem('not_found', 'There is no such secret')
         const { [name]: _, ...others } = old
         return others
       })
@@ -71,30 +71,30 @@ export function secretHandlers({ accounts }: { readonly accounts: Accounts }): H
     },
     async setGitProviders(request) {
       const { provider_tokens } = request.body
-      for (const [name, { host }] of Object.entries(provider_tokens)) checkHost(name, host)
-      await accounts.changeProviders(callerOf(request).owner, provider_tokens)
+      for (const [name, { host }] of Object.entries(provider_tokens)) checkProviderHost(name, host)
+      await accounts.updateProviders(getCaller(request).owner, provider_tokens)
       return { json: { message: 'The tokens are stored.' } }
     },
     async deleteGitProviders(request) {
-      await accounts.changeProviders(callerOf(request).owner, undefined)
+      await accounts.updateProviders(getCaller(request).owner, undefined)
       return { json: { message: 'The tokens are deleted.' } }
     },
     async listSandboxSecrets(request) {
-      const { owner } = running(sandboxOf(request), request.params.sandbox_id)
-      const kept = Object.entries(await accounts.keptSecrets(owner))
-      const tokens = Object.entries(await accounts.providers(owner)).filter(([, { token }]) => token)
+      const { owner } = requireRunning(getCallingSandbox(request), request.params.sandbox_id)
+      const stored = Object.entries(await accounts.getStoredSecrets(owner))
+      const tokens = Object.entries(await accounts.getProviders(owner)).filter(([, { token }]) => token)
       const secrets = [
-        ...kept.map(([name, { description }]) => ({ name, description: description ?? null })),
+        ...stored.map(([name, { description }]) => ({ name, description: description ?? null })),
         ...tokens.map(([name]) => ({ name: name + tokenSuffix, description: `Token of ${name}` })),
       ]
       return { json: { secrets } }
     },
     async getSandboxSecret(request) {
       const { sandbox_id, name } = request.params
-      const { owner } = running(sandboxOf(request), sandbox_id)
-      const kept = own(await accounts.keptSecrets(owner), name)?.value
+      const { owner } = requireRunning(getCallingSandbox(request), sandbox_id)
+      const stored = ownMember(await accounts.getStoredSecrets(owner), name)?.value
       const provider = name.endsWith(tokenSuffix) ? name.slice(0, -tokenSuffix.length) : ''
-      const value = kept ?? own(await accounts.providers(owner), provider)?.token
+      const value = stored ?? ownMember(await accounts.getProviders(owner), provider)?.token
       if (value === undefined) throw new Problem('not_found', 'There is no such secret')
       return { bytes: Buffer.from(value), contentType: 'text/plain; charset=utf-8' }
     },
@@ -102,7 +102,7 @@ export function secretHandlers({ accounts }: { readonly accounts: Accounts }): H
 }
 
 /** Wire 1.2: 401 when the sandbox does not run or is nobody's, 403 when the key is that of another one. */
-function running(row: SandboxRow, id: string): SandboxRow {
+function requireRunning(row: SandboxRow, id: string): SandboxRow {
   if (row.status !== 'RUNNING' || row.owner === null) {
     throw new Problem('unauthorized', 'Only a running sandbox may look secrets up')
   }

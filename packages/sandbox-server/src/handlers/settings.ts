@@ -1,11 +1,11 @@
 import type { Handlers } from '@slipway/http'
-import { type controlRoutes, type Llm, llm, Problem, redact } from '@slipway/protocol'
-import type { PeopleRows, SandboxRow } from '@slipway/storage'
-import { type Accounts, own, shownSettings } from '../accounts/accounts.ts'
-import { callerOf } from '../auth/authenticator.ts'
+import { type sandboxServerRoutes, type Llm, llm, Problem, redact } from '@slipway/protocol'
+import type { UserRows, SandboxRow } from '@slipway/storage'
+import { type Accounts, ownMember, redactSettings } from '../accounts/accounts.ts'
+import { getCaller } from '../auth/authenticator.ts'
 
 type Routes = Pick<
-  typeof controlRoutes,
+  typeof sandboxServerRoutes,
   | 'me'
   | 'getSettings'
   | 'changeSettings'
@@ -18,33 +18,33 @@ type Routes = Pick<
 >
 
 /** What users have set. No answer holds a secret, but `/users/me` when a running sandbox of theirs vouches for it. */
-export function settingsHandlers(parts: {
+export function settingsHandlers(deps: {
   readonly accounts: Accounts
-  readonly people: PeopleRows
-  readonly sandboxes: { byKey(key: string): Promise<SandboxRow | undefined> }
+  readonly users: UserRows
+  readonly sandboxes: { findByKey(key: string): Promise<SandboxRow | undefined> }
 }): Handlers<Routes> {
-  const { accounts, people, sandboxes } = parts
-  const settingsOf = async (owner: string | null) => {
+  const { accounts, users, sandboxes } = deps
+  const getRedactedSettings = async (owner: string | null) => {
     const settings = await accounts.userSettings(owner)
     return {
-      ...shownSettings(settings),
+      ...redactSettings(settings),
       llm_api_key_set: settings.agent_settings.llm?.api_key !== undefined,
       search_api_key_set: typeof settings.search_api_key === 'string',
       provider_tokens_set: Object.fromEntries(
-        Object.entries(await accounts.providers(owner)).map(([name, { host }]) => [name, host ?? null]),
+        Object.entries(await accounts.getProviders(owner)).map(([name, { host }]) => [name, host ?? null]),
       ),
     }
   }
   return {
     async me(request) {
-      const { owner, org, isAdmin, scopes } = callerOf(request)
+      const { owner, org, isAdmin, scopes } = getCaller(request)
       const isExposed = request.query.expose_secrets
-      if (isExposed) await mustVouch(sandboxes, owner, request.header('x-session-api-key'))
+      if (isExposed) await requireRunningSandboxKey(sandboxes, owner, request.header('x-session-api-key'))
       const [user, organisation] = await Promise.all([
-        owner === null ? undefined : people.user(owner),
-        org === undefined ? undefined : people.org(org),
+        owner === null ? undefined : users.getUser(owner),
+        org === undefined ? undefined : users.getOrg(org),
       ])
-      const settings = await settingsOf(owner)
+      const settings = await getRedactedSettings(owner)
       return {
         json: {
           ...settings,
@@ -60,31 +60,31 @@ export function settingsHandlers(parts: {
       }
     },
     async getSettings(request) {
-      return { json: await settingsOf(callerOf(request).owner) }
+      return { json: await getRedactedSettings(getCaller(request).owner) }
     },
     async changeSettings(request) {
-      await accounts.changeSettings(callerOf(request).owner, request.body)
+      await accounts.updateSettings(getCaller(request).owner, request.body)
       return { json: { message: 'The settings are stored.' } }
     },
     async listUserProfiles(request) {
-      const { profiles, active } = await accounts.profiles(callerOf(request).owner)
-      const summaries = Object.entries(profiles).map(([name, model]) => summary(name, model))
+      const { profiles, active } = await accounts.getProfiles(getCaller(request).owner)
+      const summaries = Object.entries(profiles).map(([name, model]) => profileSummary(name, model))
       return { json: { profiles: summaries, active_profile: active } }
     },
     async getUserProfile(request) {
       const { name } = request.params
-      const model = await accounts.profile(callerOf(request).owner, name)
-      const config = { ...shown(model), api_key: null }
+      const model = await accounts.getProfile(getCaller(request).owner, name)
+      const config = { ...redactModel(model), api_key: null }
       return { json: { name, config, api_key_set: model.api_key !== undefined } }
     },
     async saveUserProfile(request) {
-      const { owner } = callerOf(request)
+      const { owner } = getCaller(request)
       const { name } = request.params
       const { preserve_existing_api_key, include_secrets } = request.body
-      const given = request.body.llm ?? (await currentModel(accounts, owner))
-      const before = own((await accounts.profiles(owner)).profiles, name)
-      const key = given.api_key ?? (preserve_existing_api_key ? before?.api_key : undefined)
-      const model = include_secrets ? given : llm.parse(withoutNulls(shown(given)))
+      const requested = request.body.llm ?? (await currentModel(accounts, owner))
+      const previous = ownMember((await accounts.getProfiles(owner)).profiles, name)
+      const key = requested.api_key ?? (preserve_existing_api_key ? previous?.api_key : undefined)
+      const model = include_secrets ? requested : llm.parse(withoutNulls(redactModel(requested)))
       await accounts.saveProfile(
         owner,
         name,
@@ -94,29 +94,29 @@ export function settingsHandlers(parts: {
     },
     async deleteUserProfile(request) {
       const { name } = request.params
-      const wasThere = await accounts.removeProfile(callerOf(request).owner, name)
+      const wasThere = await accounts.removeProfile(getCaller(request).owner, name)
       return { json: { name, message: wasThere ? 'The profile is deleted.' : 'There was no such profile.' } }
     },
     async activateUserProfile(request) {
       const { name } = request.params
-      const { model } = await accounts.activateProfile(callerOf(request).owner, name)
+      const { model } = await accounts.activateProfile(getCaller(request).owner, name)
       return { json: { name, message: 'New conversations use this model.', model } }
     },
     async renameUserProfile(request) {
       const { new_name } = request.body
-      await accounts.renameProfile(callerOf(request).owner, request.params.name, new_name)
+      await accounts.renameProfile(getCaller(request).owner, request.params.name, new_name)
       return { json: { name: new_name, message: 'The profile is renamed.' } }
     },
   }
 }
 
 /** Wire 1.7: secrets are shown to who holds the API key and the key of a running sandbox of the same user. */
-async function mustVouch(
-  sandboxes: { byKey(key: string): Promise<SandboxRow | undefined> },
+async function requireRunningSandboxKey(
+  sandboxes: { findByKey(key: string): Promise<SandboxRow | undefined> },
   owner: string | null,
   key: string | undefined,
 ): Promise<void> {
-  const row = key === undefined ? undefined : await sandboxes.byKey(key)
+  const row = key === undefined ? undefined : await sandboxes.findByKey(key)
   if (row === undefined || row.status !== 'RUNNING') {
     throw new Problem('unauthorized', 'The session key of a running sandbox is required in X-Session-API-Key')
   }
@@ -124,13 +124,13 @@ async function mustVouch(
 }
 
 async function currentModel(accounts: Accounts, owner: string | null): Promise<Llm> {
-  const made = llm.safeParse((await accounts.userSettings(owner)).agent_settings.llm)
-  if (made.success) return made.data
+  const parsed = llm.safeParse((await accounts.userSettings(owner)).agent_settings.llm)
+  if (parsed.success) return parsed.data
   throw new Problem('not_found', 'The settings have no model yet: give llm')
 }
 
-function summary(name: string, model: Llm) {
-  const { base_url } = shown(model)
+function profileSummary(name: string, model: Llm) {
+  const { base_url } = redactModel(model)
   return {
     name,
     model: model.model,
@@ -139,7 +139,7 @@ function summary(name: string, model: Llm) {
   }
 }
 
-function shown(model: Llm): Record<string, unknown> {
+function redactModel(model: Llm): Record<string, unknown> {
   return redact(model) as Record<string, unknown> // a map of a record is a record
 }
 

@@ -1,9 +1,9 @@
 import type { Handlers } from '@slipway/http'
 import type { appConversationRoutes } from '@slipway/protocol'
 import type { StartTaskRows } from '@slipway/storage'
-import { callerOf } from '../auth/authenticator.ts'
-import type { Starts } from '../start/conversation-starter.ts'
-import { type Progress, startTask } from '../start/progress.ts'
+import { getCaller } from '../auth/authenticator.ts'
+import type { ConversationStarter } from '../start/conversation-starter.ts'
+import { type StartProgress, toStartTask } from '../start/progress.ts'
 
 type Routes = Pick<
   typeof appConversationRoutes,
@@ -14,32 +14,32 @@ type Routes = Pick<
   | 'getStartTasks'
 >
 
-export function startTaskHandlers(parts: {
-  readonly starts: Starts
+export function startTaskHandlers(deps: {
+  readonly starter: ConversationStarter
   readonly startTasks: StartTaskRows
 }): Handlers<Routes> {
-  const { starts, startTasks } = parts
+  const { starter, startTasks } = deps
   return {
     async startAppConversation(request) {
-      const { caller, body } = { caller: callerOf(request), body: request.body }
-      for await (const row of (await starts.start(caller, body)).changes()) return { json: startTask(row) }
+      const { caller, body } = { caller: getCaller(request), body: request.body }
+      for await (const row of (await starter.start(caller, body)).states()) return { json: toStartTask(row) }
       throw new Error('a start without a task')
     },
     async streamStartAppConversation(request) {
-      const progress = await starts.start(callerOf(request), request.body)
+      const progress = await starter.start(getCaller(request), request.body)
       return { contentType: 'application/json', chunks: taskStream(progress) }
     },
     async searchStartTasks(request) {
-      const { items, next_page_id } = await startTasks.search(ownerOf(request), request.query)
-      return { json: { items: items.map(startTask), next_page_id } }
+      const { items, next_page_id } = await startTasks.search(ownerScope(request), request.query)
+      return { json: { items: items.map(toStartTask), next_page_id } }
     },
     async countStartTasks(request) {
-      return { json: await startTasks.count(ownerOf(request), request.query) }
+      return { json: await startTasks.count(ownerScope(request), request.query) }
     },
     async getStartTasks(request) {
-      const { owner } = callerOf(request)
+      const { owner } = getCaller(request)
       const rows = await startTasks.get(request.query.ids)
-      return { json: rows.map((row) => (row?.owner === owner ? startTask(row) : null)) }
+      return { json: rows.map((row) => (row?.owner === owner ? toStartTask(row) : null)) }
     },
   }
 }
@@ -48,15 +48,15 @@ export function startTaskHandlers(parts: {
  * One JSON array with an element for each change. Whoever leaves early does not stop the start, and the slot of the quota is
  * kept: what was asked for goes on, as it does after a plain start.
  */
-async function* taskStream(progress: Progress): AsyncGenerator<string> {
-  let before = '[\n'
-  for await (const row of progress.changes()) {
-    yield before + JSON.stringify(startTask(row))
-    before = ',\n'
+async function* taskStream(progress: StartProgress): AsyncGenerator<string> {
+  let separator = '[\n'
+  for await (const row of progress.states()) {
+    yield separator + JSON.stringify(toStartTask(row))
+    separator = ',\n'
   }
   yield '\n]\n'
 }
 
-function ownerOf(request: { readonly caller: unknown }): { readonly owner: string | null } {
-  return { owner: callerOf(request).owner }
+function ownerScope(request: { readonly caller: unknown }): { readonly owner: string | null } {
+  return { owner: getCaller(request).owner }
 }

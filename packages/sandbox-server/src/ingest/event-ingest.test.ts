@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { openStage } from '../testing/test-server.ts'
+import { openTestServer } from '../testing/test-server.ts'
 
-const big = 60_000
+const largeTestTimeoutMs = 60_000
 
 /** A stage with a sandbox that sends things home; its agent server does not exist. */
-async function openHome() {
-  const stage = await openStage()
+async function openIngest() {
+  const stage = await openTestServer()
   stage.sandboxes.next = { status: 'RUNNING' }
   const { id } = await stage.sandboxes.start({ owner: 'ada' })
-  const place = stage.sandboxes.place(id)
+  const place = stage.sandboxes.getSandbox(id)
   place.url = 'http://127.0.0.1:9'
   const key = { 'x-session-api-key': place.key }
   return {
@@ -44,12 +44,12 @@ function event(number: number, more: object = {}): string {
   })
 }
 
-function fact(number: number, key: string, value: unknown): string {
+function stateUpdate(number: number, key: string, value: unknown): string {
   return event(number, { kind: 'ConversationStateUpdateEvent', source: 'environment', key, value })
 }
 
 test('events are kept byte for byte, unknown ones too, and a repeat stores nothing again', async () => {
-  await using home = await openHome()
+  await using home = await openIngest()
   const id = randomUUID()
   const odd =
     '{ "kind" : "OfTomorrow", "id":"x/1", "timestamp":"2026-03-01T10:00:01Z", "n": 1.50e2, "é":"\\u00e9" }'
@@ -67,7 +67,7 @@ test('events are kept byte for byte, unknown ones too, and a repeat stores nothi
 })
 
 test('with positions: what is here is passed over, what is missing is asked for', async () => {
-  await using home = await openHome()
+  await using home = await openIngest()
   const id = randomUUID()
   expect(await home.sendAfter(id, 2, [event(2)])).toMatchObject({ status: 409, json: { head: 0 } })
   expect(await home.sendAfter(id, 0, [event(0), event(1)])).toMatchObject({ status: 200 })
@@ -86,9 +86,9 @@ test('with positions: what is here is passed over, what is missing is asked for'
 })
 
 test('whatever is sent again, cut and lost on the way, in the end the log is the sender’s', {
-  timeout: big,
+  timeout: largeTestTimeoutMs,
 }, async () => {
-  await using home = await openHome()
+  await using home = await openIngest()
   const steps = fc.array(
     fc.record({
       size: fc.integer({ min: 1, max: 6 }),
@@ -120,7 +120,7 @@ test('whatever is sent again, cut and lost on the way, in the end the log is the
 })
 
 test('batches of one conversation at once are stored once and in order', async () => {
-  await using home = await openHome()
+  await using home = await openIngest()
   const id = randomUUID()
   const all = Array.from({ length: 40 }, (_, number) => event(number))
   await Promise.all([0, 0, 0, 0, 0].map((after) => home.sendAfter(id, after, all)))
@@ -128,13 +128,13 @@ test('batches of one conversation at once are stored once and in order', async (
 })
 
 test('a sandbox reaches conversations of its own alone', async () => {
-  await using home = await openHome()
+  await using home = await openIngest()
   const id = randomUUID()
   await home.send(id, `[${event(0)}]`)
   const { id: other } = await home.sandboxes.start({ owner: 'ada' })
   const { id: foreign } = await home.sandboxes.start({ owner: 'bob' })
   for (const sandbox of [other, foreign]) {
-    const headers = { 'x-session-api-key': home.sandboxes.place(sandbox).key }
+    const headers = { 'x-session-api-key': home.sandboxes.getSandbox(sandbox).key }
     expect((await home.call('POST', `/webhooks/events/${id}`, `[${event(1)}]`, headers)).status).toBe(401)
     expect((await home.call('POST', '/webhooks/conversations', { id, title: 'Mine' }, headers)).status).toBe(
       401,
@@ -163,7 +163,7 @@ test.each([
   [`[${'['.repeat(5000)}${']'.repeat(5000)}]`, 422],
   [`[${'{"kind":"X"},'.repeat(10_001)}{"kind":"X"}]`, 413],
 ])('a body that cannot be taken is refused as a whole (%#)', async (body, status) => {
-  await using home = await openHome()
+  await using home = await openIngest()
   const id = randomUUID()
   expect((await home.send(id, body)).status).toBe(status)
   expect((await home.send(id, `[${event(0)},${body.slice(1)}`)).status).toBeGreaterThanOrEqual(400)
@@ -171,13 +171,13 @@ test.each([
 })
 
 test('a fault has its place', async () => {
-  await using home = await openHome()
+  await using home = await openIngest()
   const { json } = await home.send(randomUUID(), `[${event(0)},{"kind":"X","timestamp":5}]`)
   expect(json.detail[0]).toMatchObject({ loc: ['body', 1, 'timestamp'], type: 'string_type' })
 })
 
-test('one event may be larger than a body of several', { timeout: big }, async () => {
-  await using home = await openHome()
+test('one event may be larger than a body of several', { timeout: largeTestTimeoutMs }, async () => {
+  await using home = await openIngest()
   const id = randomUUID()
   const large = event(0, { text: 'x'.repeat(20 * 1024 * 1024) })
   expect((await home.send(id, `[${large},${event(1)}]`)).status).toBe(413)
@@ -188,11 +188,11 @@ test('one event may be larger than a body of several', { timeout: big }, async (
 })
 
 test('status and what was used follow from the events, and the title from the agent server until a person chooses one', async () => {
-  await using home = await openHome()
+  await using home = await openIngest()
   const id = randomUUID()
   const stats = (cost: number) => ({ usage_to_metrics: { agent: { accumulated_cost: cost } } })
-  await home.send(id, `[${fact(0, 'execution_status', 'running')},${fact(1, 'stats', stats(2))}]`)
-  await home.send(id, `[${fact(2, 'execution_status', 'idle')},${fact(3, 'stats', stats(1))}]`)
+  await home.send(id, `[${stateUpdate(0, 'execution_status', 'running')},${stateUpdate(1, 'stats', stats(2))}]`)
+  await home.send(id, `[${stateUpdate(2, 'execution_status', 'idle')},${stateUpdate(3, 'stats', stats(1))}]`)
   const [row] = await home.ledger.conversations.get([id])
   expect(row?.status).toBe('idle')
   expect(await home.conversation(id)).toMatchObject({
@@ -243,7 +243,7 @@ test('status and what was used follow from the events, and the title from the ag
 })
 
 test('anything may be told of a conversation, and nothing of it is a mistake of ours', async () => {
-  await using home = await openHome()
+  await using home = await openIngest()
   await fc.assert(
     fc.asyncProperty(
       fc.dictionary(
@@ -270,26 +270,26 @@ test('anything may be told of a conversation, and nothing of it is a mistake of 
 })
 
 test('a deleted conversation does not come back by what is still on its way, also after a restart', async () => {
-  await using home = await openHome()
+  await using home = await openIngest()
   const id = randomUUID()
   const stays = randomUUID()
   await home.send(stays, `[${event(0)}]`)
   await home.send(id, `[${event(0)}]`)
   expect((await home.call('DELETE', `/app-conversations/${id}`)).status).toBe(200)
-  expect(home.sandboxes.places.has(home.sandbox)).toBe(true)
-  const { Removals } = await import('../conversations/records/removed-conversations.ts')
-  expect(await new Removals(home.ledger.documents).has(id, home.sandbox)).toBe(true)
+  expect(home.sandboxes.entries.has(home.sandbox)).toBe(true)
+  const { RemovedConversations } = await import('../conversations/records/removed-conversations.ts')
+  expect(await new RemovedConversations(home.ledger.documents).has(id, home.sandbox)).toBe(true)
   expect((await home.sendAfter(id, 1, [event(1)])).status).toBe(200)
   expect((await home.tell({ id, title: 'Back' })).status).toBe(200)
   expect(await home.conversation(id)).toBeNull()
   expect(await home.log(id)).toEqual([])
   // Its agent server says that it has it no more.
   await home.tell({ id, execution_status: 'deleting' })
-  expect(await new Removals(home.ledger.documents).has(id, home.sandbox)).toBe(false)
+  expect(await new RemovedConversations(home.ledger.documents).has(id, home.sandbox)).toBe(false)
 })
 
 test('history is read by filters, ids and pages, and a page that is known is not sent again', async () => {
-  await using home = await openHome()
+  await using home = await openIngest()
   const id = randomUUID()
   const hex = id.replaceAll('-', '')
   const all = Array.from({ length: 30 }, (_, number) =>

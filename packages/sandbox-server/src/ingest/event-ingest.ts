@@ -1,23 +1,23 @@
-import { type Fault, type Instant, invalid, type Log, Problem, parseInstant } from '@slipway/protocol'
+import { type ValidationIssue, type Instant, invalidInput, type LogFunction, Problem, parseInstant } from '@slipway/protocol'
 import {
   type AppConversationRow,
   type AppConversationRows,
-  eventFaults,
-  parseLine,
+  eventIssues,
+  parseEventLine,
   type ReceivedEvent,
-  received,
+  toReceivedEvent,
   type SandboxRow,
   type Storage,
   type StoredEvent,
-  statedStatus,
+  readExecutionStatus,
 } from '@slipway/storage'
-import type { Lanes } from '../async/keyed-mutex.ts'
-import { uuidOf } from '../conversations/records/conversation-ids.ts'
-import { defaultTitle, type Members, membersOf } from '../conversations/records/conversation-info.ts'
-import type { Removals } from '../conversations/records/removed-conversations.ts'
-import { atLeastAsMuch, type Metrics, metricsOfStats } from '../conversations/records/usage-metrics.ts'
-import { told } from './conversation-update.ts'
-import { Elements } from './json-array-splitter.ts'
+import type { KeyedMutex } from '../async/keyed-mutex.ts'
+import { parseUuid } from '../conversations/records/conversation-ids.ts'
+import { defaultTitle, type ConversationMetadata, parseMetadata } from '../conversations/records/conversation-info.ts'
+import type { RemovedConversations } from '../conversations/records/removed-conversations.ts'
+import { maxMetrics, type UsageMetrics, parseStatsMetrics } from '../conversations/records/usage-metrics.ts'
+import { applyConversationInfo } from './conversation-update.ts'
+import { JsonArraySplitter } from './json-array-splitter.ts'
 
 const mebibyte = 1024 * 1024
 const maxBodyBytes = 8 * mebibyte
@@ -25,33 +25,33 @@ const maxBodyBytes = 8 * mebibyte
 const maxEventBytes = 64 * mebibyte
 const maxEvents = 10_000
 /** Bodies of one sandbox that are read at the same time. */
-const maxReceiving = 8
+const maxConcurrentBodies = 8
 /** `updated_at` moves at most this often for events alone. */
-const touchEvery = 1_000_000
+const touchIntervalMicros = 1_000_000
 
-export interface HomeParts {
+export interface EventIngestDeps {
   readonly storage: Pick<Storage, 'log' | 'conversations'>
   readonly conversations: AppConversationRows
-  readonly removals: Removals
+  readonly removedConversations: RemovedConversations
   /** Everything that changes what is kept of a conversation here holds its lane. */
-  readonly lanes: Lanes
+  readonly conversationMutex: KeyedMutex
   /** Called when a sandbox still sends something of a conversation that was removed. */
   readonly onRemoved: (conversation: string, sandbox: SandboxRow) => void
-  readonly log: Log
+  readonly log: LogFunction
   /** Now, in microseconds. */
   readonly now: () => Instant
 }
 
 /** How a batch of events was taken: `behind` when events before it are missing here; `head` is where the sender goes on. */
-export type Taken = { readonly kind: 'stored' } | { readonly kind: 'behind'; readonly head: number }
+export type IngestResult = { readonly kind: 'stored' } | { readonly kind: 'behind'; readonly head: number }
 
 /** An event that has come, as far as it matters here. */
-interface Arrived {
+interface IncomingEvent {
   readonly bytes: Buffer
   /** The members that the log wants to know. */
   readonly value: Record<string, unknown>
   readonly status: string | undefined
-  readonly metrics: Metrics | undefined
+  readonly metrics: UsageMetrics | undefined
 }
 
 /**
@@ -59,15 +59,15 @@ interface Arrived {
  * same order, for as long as the conversation is there. A sandbox is not trusted: it reaches conversations of its own
  * alone (a Problem `unauthorized` otherwise), and everything that it sends is checked and bounded.
  */
-export class Home {
-  readonly #parts: HomeParts
+export class EventIngest {
+  readonly #deps: EventIngestDeps
   /** How many bodies of a sandbox are being read. */
-  readonly #receiving = new Map<string, number>()
+  readonly #activeBodies = new Map<string, number>()
   /** Conversations whose agent server has other events than this server, so that it is said once. */
-  readonly #different = new Set<string>()
+  readonly #diverged = new Set<string>()
 
-  constructor(parts: HomeParts) {
-    this.#parts = parts
+  constructor(deps: EventIngestDeps) {
+    this.#deps = deps
   }
 
   /**
@@ -78,20 +78,20 @@ export class Home {
     sandbox: SandboxRow,
     conversation: string,
     options: { readonly stream: AsyncIterable<Buffer>; readonly after: number | undefined },
-  ): Promise<Taken> {
-    const { removals, lanes } = this.#parts
+  ): Promise<IngestResult> {
+    const { removedConversations, conversationMutex } = this.#deps
     // Before anything of the body is read.
-    if (!(await removals.has(conversation, sandbox.id))) await this.#mayTouch(sandbox, conversation)
-    const arrived = await this.#turn(sandbox.id, () => readEvents(options.stream))
-    return await lanes.run(conversation, async () => {
-      if (await removals.has(conversation, sandbox.id)) {
-        this.#parts.onRemoved(conversation, sandbox)
+    if (!(await removedConversations.has(conversation, sandbox.id))) await this.#requireAccess(sandbox, conversation)
+    const events = await this.#limitBodies(sandbox.id, () => readEvents(options.stream))
+    return await conversationMutex.runExclusive(conversation, async () => {
+      if (await removedConversations.has(conversation, sandbox.id)) {
+        this.#deps.onRemoved(conversation, sandbox)
         return { kind: 'stored' }
       }
-      const row = await this.#row(sandbox, conversation)
-      const taken = await this.#store(row, arrived, options.after)
-      if (taken.kind === 'stored') await this.#note(row, arrived)
-      return taken
+      const row = await this.#ensureRow(sandbox, conversation)
+      const result = await this.#store(row, events, options.after)
+      if (result.kind === 'stored') await this.#updateRow(row, events)
+      return result
     })
   }
 
@@ -101,35 +101,35 @@ export class Home {
     conversation: string,
     info: Readonly<Record<string, unknown>>,
   ): Promise<void> {
-    const { removals, conversations, lanes, log, now } = this.#parts
-    await lanes.run(conversation, async () => {
+    const { removedConversations, conversations, conversationMutex, log, now } = this.#deps
+    await conversationMutex.runExclusive(conversation, async () => {
       if (info.execution_status === 'deleting') {
         log('debug', 'an agent server removed a conversation', { conversation, sandbox: sandbox.id })
-        await this.#mayTouch(sandbox, conversation)
-        return await removals.forget(conversation, sandbox.id)
+        await this.#requireAccess(sandbox, conversation)
+        return await removedConversations.forget(conversation, sandbox.id)
       }
-      if (await removals.has(conversation, sandbox.id)) return
-      const row = await this.#row(sandbox, conversation, info)
-      const parent = await this.#parent(row, info.parent_conversation_id)
-      await conversations.change(row.id, { ...told(row, info), parent, updated_at: now() })
+      if (await removedConversations.has(conversation, sandbox.id)) return
+      const row = await this.#ensureRow(sandbox, conversation, info)
+      const parent = await this.#resolveParent(row, info.parent_conversation_id)
+      await conversations.update(row.id, { ...applyConversationInfo(row, info), parent, updated_at: now() })
     })
   }
 
   /** Refuses the sandbox when the conversation is of another one. */
-  async #mayTouch(sandbox: SandboxRow, conversation: string): Promise<void> {
-    const [row] = await this.#parts.conversations.get([conversation])
-    if (row !== undefined) mustOwn(sandbox, row)
+  async #requireAccess(sandbox: SandboxRow, conversation: string): Promise<void> {
+    const [row] = await this.#deps.conversations.get([conversation])
+    if (row !== undefined) requireOwner(sandbox, row)
   }
 
   /** The row of a conversation of the sandbox; it is made when there is none. */
-  async #row(
+  async #ensureRow(
     sandbox: SandboxRow,
     id: string,
     info: Readonly<Record<string, unknown>> = {},
   ): Promise<AppConversationRow> {
-    const now = this.#parts.now()
-    const begun = typeof info.created_at === 'string' ? parseInstant(info.created_at) : undefined
-    const { row, created } = await this.#parts.conversations.add({
+    const now = this.#deps.now()
+    const createdAt = typeof info.created_at === 'string' ? parseInstant(info.created_at) : undefined
+    const { row, created } = await this.#deps.conversations.add({
       id,
       owner: sandbox.owner,
       org: sandbox.org,
@@ -137,51 +137,51 @@ export class Home {
       parent: null,
       title: defaultTitle(id),
       status: null,
-      members: JSON.stringify({} satisfies Members),
-      created_at: Math.min(begun ?? now, now),
+      members: JSON.stringify({} satisfies ConversationMetadata),
+      created_at: Math.min(createdAt ?? now, now),
       updated_at: now,
     })
-    mustOwn(sandbox, row)
+    requireOwner(sandbox, row)
     if (created && info.id === undefined)
-      this.#parts.log('debug', 'events of an unknown conversation came', { conversation: id })
+      this.#deps.log('debug', 'events of an unknown conversation came', { conversation: id })
     return row
   }
 
   /** A parent that is somebody else's, or the conversation itself, is none. */
-  async #parent(row: AppConversationRow, asked: unknown): Promise<string | null> {
-    const id = uuidOf(asked)
+  async #resolveParent(row: AppConversationRow, requested: unknown): Promise<string | null> {
+    const id = parseUuid(requested)
     if (row.parent !== null || id === undefined) return row.parent
-    const [parent] = await this.#parts.conversations.get([id])
+    const [parent] = await this.#deps.conversations.get([id])
     const isOwn = parent?.owner === row.owner && parent.sandbox === row.sandbox && parent.id !== row.id
     return isOwn && parent.parent !== row.id ? parent.id : null
   }
 
   async #store(
     row: AppConversationRow,
-    arrived: readonly Arrived[],
+    events: readonly IncomingEvent[],
     after: number | undefined,
-  ): Promise<Taken> {
-    const { storage } = this.#parts
+  ): Promise<IngestResult> {
+    const { storage } = this.#deps
     const { record } = await storage.conversations.create({ id: row.id })
-    const offset = membersOf(row).offset ?? 0
+    const offset = parseMetadata(row).offset ?? 0
     if (after !== undefined && after + offset > record.head)
       return { kind: 'behind', head: Math.max(0, record.head - offset) }
-    const fresh =
-      after === undefined ? arrived : await this.#unknown(row.id, arrived, after + offset, record.head)
-    if (fresh.length === 0) return { kind: 'stored' }
+    const newEvents =
+      after === undefined ? events : await this.#selectNew(row.id, events, after + offset, record.head)
+    if (newEvents.length === 0) return { kind: 'stored' }
     const [last] = record.head === 0 ? [] : await storage.log.read(row.id, record.head - 1, 1)
-    const status = lastOf(fresh, (event) => event.status)
-    await storage.log.append(row.id, this.#events(fresh, last), {
+    const status = lastDefined(newEvents, (event) => event.status)
+    await storage.log.append(row.id, this.#toReceivedEvents(newEvents, last), {
       ...(after === undefined ? {} : { after: record.head }),
       ...(status === undefined ? {} : { record: { status } }),
     })
     return { kind: 'stored' }
   }
 
-  #events(arrived: readonly Arrived[], last: StoredEvent | undefined): ReceivedEvent[] {
+  #toReceivedEvents(events: readonly IncomingEvent[], last: StoredEvent | undefined): ReceivedEvent[] {
     let lastInstant = last?.instant
-    return arrived.map(({ bytes, value }) => {
-      const event = received(bytes, value, { keep: true, lastInstant, now: this.#parts.now() })
+    return events.map(({ bytes, value }) => {
+      const event = toReceivedEvent(bytes, value, { keep: true, lastInstant, now: this.#deps.now() })
       lastInstant = event.instant
       return event
     })
@@ -191,44 +191,44 @@ export class Home {
    * The events that are not here yet, of a batch that follows on a position. Others at positions that are here have come
    * before; when they are not the same, the agent server has begun a new log, and what is unknown of it is kept too.
    */
-  async #unknown(
+  async #selectNew(
     id: string,
-    arrived: readonly Arrived[],
+    events: readonly IncomingEvent[],
     after: number,
     head: number,
-  ): Promise<readonly Arrived[]> {
-    const { log } = this.#parts.storage
-    const known = await log.read(id, after, Math.min(arrived.length, head - after))
-    const fresh = arrived.slice(known.length)
-    const others = arrived.slice(0, known.length).filter((event, at) => !isSame(event, known[at]))
-    if (others.length === 0) return fresh
-    const ids = others.map(({ value }) => String(value.id))
+  ): Promise<readonly IncomingEvent[]> {
+    const { log } = this.#deps.storage
+    const stored = await log.read(id, after, Math.min(events.length, head - after))
+    const newEvents = events.slice(stored.length)
+    const different = events.slice(0, stored.length).filter((event, at) => !isSameEvent(event, stored[at]))
+    if (different.length === 0) return newEvents
+    const ids = different.map(({ value }) => String(value.id))
     const found = await log.get(id, ids)
-    if (!this.#different.has(id)) {
-      this.#different.add(id)
-      this.#parts.log('error', 'an agent server has other events than came home before', {
+    if (!this.#diverged.has(id)) {
+      this.#diverged.add(id)
+      this.#deps.log('error', 'an agent server has other events than came home before', {
         conversation: id,
         position: after,
-        events: others.length,
+        events: different.length,
       })
     }
-    return [...others.filter((_, at) => found[at] === undefined), ...fresh]
+    return [...different.filter((_, at) => found[at] === undefined), ...newEvents]
   }
 
   /** What follows from the events for the row. They are stored already, so that nothing of it may fail the request. */
-  async #note(row: AppConversationRow, arrived: readonly Arrived[]): Promise<void> {
-    const { conversations, now, log } = this.#parts
-    const status = lastOf(arrived, (event) => event.status) ?? row.status
-    const before = membersOf(row)
-    const metrics = arrived.reduce<Metrics | null>(
-      (most, event) => atLeastAsMuch(most, event.metrics),
-      before.metrics ?? null,
+  async #updateRow(row: AppConversationRow, events: readonly IncomingEvent[]): Promise<void> {
+    const { conversations, now, log } = this.#deps
+    const status = lastDefined(events, (event) => event.status) ?? row.status
+    const metadata = parseMetadata(row)
+    const metrics = events.reduce<UsageMetrics | null>(
+      (most, event) => maxMetrics(most, event.metrics),
+      metadata.metrics ?? null,
     )
-    const members = JSON.stringify({ ...before, metrics } satisfies Members)
+    const members = JSON.stringify({ ...metadata, metrics } satisfies ConversationMetadata)
     const updated_at = now()
-    if (status === row.status && members === row.members && updated_at - row.updated_at < touchEvery) return
+    if (status === row.status && members === row.members && updated_at - row.updated_at < touchIntervalMicros) return
     try {
-      await conversations.change(row.id, { status, members, updated_at })
+      await conversations.update(row.id, { status, members, updated_at })
     } catch (error) {
       log('error', 'the row of a conversation could not be changed', {
         conversation: row.id,
@@ -237,77 +237,77 @@ export class Home {
     }
   }
 
-  async #turn<T>(sandbox: string, work: () => Promise<T>): Promise<T> {
-    const count = this.#receiving.get(sandbox) ?? 0
-    if (count >= maxReceiving) throw new Problem('too_many', 'This sandbox sends too much at once')
-    this.#receiving.set(sandbox, count + 1)
+  async #limitBodies<T>(sandbox: string, work: () => Promise<T>): Promise<T> {
+    const count = this.#activeBodies.get(sandbox) ?? 0
+    if (count >= maxConcurrentBodies) throw new Problem('too_many', 'This sandbox sends too much at once')
+    this.#activeBodies.set(sandbox, count + 1)
     try {
       return await work()
     } finally {
-      const now = Number(this.#receiving.get(sandbox)) - 1
-      if (now === 0) this.#receiving.delete(sandbox)
-      else this.#receiving.set(sandbox, now)
+      const now = Number(this.#activeBodies.get(sandbox)) - 1
+      if (now === 0) this.#activeBodies.delete(sandbox)
+      else this.#activeBodies.set(sandbox, now)
     }
   }
 }
 
-function mustOwn(sandbox: SandboxRow, row: AppConversationRow): void {
+function requireOwner(sandbox: SandboxRow, row: AppConversationRow): void {
   if (row.sandbox === sandbox.id && row.owner === sandbox.owner) return
   throw new Problem('unauthorized', 'This key is not that of the sandbox of this conversation')
 }
 
 /** Reads and checks the events of a body. */
-async function readEvents(stream: AsyncIterable<Buffer>): Promise<Arrived[]> {
-  const elements = new Elements()
-  const arrived: Arrived[] = []
+async function readEvents(stream: AsyncIterable<Buffer>): Promise<IncomingEvent[]> {
+  const elements = new JsonArraySplitter()
+  const events: IncomingEvent[] = []
   let sizeBytes = 0
   for await (const chunk of stream) {
     sizeBytes += chunk.length
-    for (const bytes of elements.take(chunk)) {
-      if (arrived.length >= maxEvents) throw new Problem('too_large', `More than ${maxEvents} events`)
-      arrived.push(checked(bytes, arrived.length))
+    for (const bytes of elements.push(chunk)) {
+      if (events.length >= maxEvents) throw new Problem('too_large', `More than ${maxEvents} events`)
+      events.push(parseEvent(bytes, events.length))
     }
-    const isAlone = arrived.length === 0 || (arrived.length === 1 && elements.pendingBytes === 0)
+    const isAlone = events.length === 0 || (events.length === 1 && elements.pendingBytes === 0)
     const limit = isAlone ? maxEventBytes : maxBodyBytes
     if (sizeBytes > limit) throw new Problem('too_large', `The body is longer than ${limit} bytes`)
   }
   elements.end()
-  return arrived
+  return events
 }
 
-function checked(bytes: Buffer, index: number): Arrived {
-  const parsed = parseLine(bytes)
-  if (parsed.kind === 'faults') throw badEvent(index, parsed.faults)
-  const { value } = parsed
-  const faults = eventFaults(value, true)
-  if (faults.length > 0) throw badEvent(index, faults)
+function parseEvent(bytes: Buffer, index: number): IncomingEvent {
+  const line = parseEventLine(bytes)
+  if (line.kind === 'faults') throw eventProblem(index, line.issues)
+  const { value } = line
+  const issues = eventIssues(value, true)
+  if (issues.length > 0) throw eventProblem(index, issues)
   const { id, timestamp, kind, source } = value
   const isStats = kind === 'ConversationStateUpdateEvent' && value.key === 'stats'
   return {
     bytes,
     value: { id, timestamp, kind, source },
-    status: statedStatus(value),
-    metrics: isStats ? metricsOfStats(value.value) : undefined,
+    status: readExecutionStatus(value),
+    metrics: isStats ? parseStatsMetrics(value.value) : undefined,
   }
 }
 
-function badEvent(index: number, faults: readonly Fault[]): Problem {
-  const [first] = faults
+function eventProblem(index: number, issues: readonly ValidationIssue[]): Problem {
+  const [first] = issues
   return first === undefined
-    ? invalid(['body', index], 'The event is refused')
+    ? invalidInput(['body', index], 'The event is refused')
     : new Problem(
         'invalid',
         `event ${index} is refused`,
-        faults.map((fault) => ({ ...fault, loc: ['body', index, ...fault.loc] })),
+        issues.map((fault) => ({ ...fault, loc: ['body', index, ...fault.loc] })),
       )
 }
 
 /** One that came without id or timestamp got them here: it is the one that stands at its position. */
-function isSame({ bytes, value }: Arrived, stored: StoredEvent | undefined): boolean {
+function isSameEvent({ bytes, value }: IncomingEvent, stored: StoredEvent | undefined): boolean {
   if (stored === undefined) return false
   return typeof value.id !== 'string' || typeof value.timestamp !== 'string' || bytes.equals(stored.bytes)
 }
 
-function lastOf<T>(arrived: readonly Arrived[], read: (event: Arrived) => T | undefined): T | undefined {
-  return arrived.reduce<T | undefined>((last, event) => read(event) ?? last, undefined)
+function lastDefined<T>(events: readonly IncomingEvent[], read: (event: IncomingEvent) => T | undefined): T | undefined {
+  return events.reduce<T | undefined>((last, event) => read(event) ?? last, undefined)
 }

@@ -1,7 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Elements } from './json-array-splitter.ts'
+import { JsonArraySplitter } from './json-array-splitter.ts'
 
 const blank = fc.stringMatching(/^[ \t\r\n]{0,3}$/)
 
@@ -24,9 +24,9 @@ function cut(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   return chunks
 }
 
-function elementsOf(chunks: readonly Buffer[]): string[] {
-  const elements = new Elements()
-  const found = chunks.flatMap((chunk) => elements.take(chunk))
+function splitChunks(chunks: readonly Buffer[]): string[] {
+  const elements = new JsonArraySplitter()
+  const found = chunks.flatMap((chunk) => elements.push(chunk))
   elements.end()
   return found.map((bytes) => bytes.toString())
 }
@@ -34,7 +34,7 @@ function elementsOf(chunks: readonly Buffer[]): string[] {
 test('the elements of any array of JSON values are the bytes that were written, however the text is cut', () => {
   fc.assert(
     fc.property(written, fc.array(fc.integer({ min: 1, max: 20 })), ({ texts, whole }, sizes) => {
-      expect(elementsOf(cut(Buffer.from(whole), sizes))).toEqual(texts)
+      expect(splitChunks(cut(Buffer.from(whole), sizes))).toEqual(texts)
     }),
   )
 })
@@ -49,7 +49,7 @@ test('a text that is no JSON array is refused, or one of its elements is no JSON
       const isArray = Array.isArray(parsed(text))
       let isTaken = true
       try {
-        isTaken = elementsOf([Buffer.from(text)]).every((element) => parsed(element) !== undefined)
+        isTaken = splitChunks([Buffer.from(text)]).every((element) => parsed(element) !== undefined)
       } catch (error) {
         expect(error).toBeInstanceOf(Problem)
         isTaken = false
@@ -69,10 +69,10 @@ function parsed(text: string): unknown {
 }
 
 test('the bytes of an element that is not there yet are counted', () => {
-  const elements = new Elements()
-  elements.take(Buffer.from('[{"a":'))
+  const elements = new JsonArraySplitter()
+  elements.push(Buffer.from('[{"a":'))
   expect(elements.pendingBytes).toBe(5)
-  elements.take(Buffer.from('1},'))
+  elements.push(Buffer.from('1},'))
   expect(elements.pendingBytes).toBe(0)
   expect(() => elements.end()).toThrow(Problem)
 })

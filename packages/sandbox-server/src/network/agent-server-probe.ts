@@ -5,12 +5,12 @@ export type Health =
   | { readonly kind: 'dormant' }
   | { readonly kind: 'pending'; readonly why: string }
 
-export interface Ask {
+export interface ProbeContext {
   readonly fetch: typeof globalThis.fetch
   readonly signal: AbortSignal
 }
 
-const tryMs = 5_000
+const requestTimeoutMs = 5_000
 /** What a sandbox answers is not trusted: more than this of it is not read. */
 const maxAnswerBytes = 64 * 1024
 
@@ -18,30 +18,30 @@ const maxAnswerBytes = 64 * 1024
  * Asks the agent server at a base address whether it is ready and takes the session key; it is asked with the key, so that one
  * which lets everybody in, or belongs to somebody else, is told apart. Never rejects but by the signal.
  */
-export async function probe(url: string, key: string | null, ask: Ask): Promise<Health> {
-  const ready = await answerOf(`${url}/ready`, {}, ask)
-  if (typeof ready === 'string') return pending(ready)
-  if (ready.status === 503 && stateOf(ready.body) === 'dormant') return { kind: 'dormant' }
+export async function probeHealth(url: string, key: string | null, context: ProbeContext): Promise<Health> {
+  const readyResponse = await fetchJson(`${url}/ready`, {}, context)
+  if (typeof readyResponse === 'string') return pendingHealth(readyResponse)
+  if (readyResponse.status === 503 && readinessState(readyResponse.body) === 'dormant') return { kind: 'dormant' }
   // Some agent servers have no such route: the next question decides.
-  if (ready.status !== 200 && ready.status !== 404) return pending(`/ready answers ${ready.status}`)
-  if (key === null) return pending('it does not wait for its settings')
-  const counted = await answerOf(`${url}/api/conversations/count`, { headers: keyHeader(key) }, ask)
-  if (typeof counted === 'string') return pending(counted)
-  if (counted.status === 200) return { kind: 'ready' }
-  const isRefused = counted.status === 401 || counted.status === 403
-  return pending(isRefused ? 'it does not accept its session key' : `it answers ${counted.status}`)
+  if (readyResponse.status !== 200 && readyResponse.status !== 404) return pendingHealth(`/ready answers ${readyResponse.status}`)
+  if (key === null) return pendingHealth('it does not wait for its settings')
+  const countResponse = await fetchJson(`${url}/api/conversations/count`, { headers: keyHeader(key) }, context)
+  if (typeof countResponse === 'string') return pendingHealth(countResponse)
+  if (countResponse.status === 200) return { kind: 'ready' }
+  const isRefused = countResponse.status === 401 || countResponse.status === 403
+  return pendingHealth(isRefused ? 'it does not accept its session key' : `it answers ${countResponse.status}`)
 }
 
 /** Gives its settings to one that waits for them. Undefined when it took them, else why not. */
-export async function initialise(
+export async function sendInit(
   url: string,
   initKey: string | null,
   body: object,
-  ask: Ask,
+  context: ProbeContext,
 ): Promise<string | undefined> {
   const headers = { 'content-type': 'application/json', 'x-init-api-key': initKey ?? '' }
   const init = { method: 'POST', headers, body: JSON.stringify(body) }
-  const answer = await answerOf(`${url}/api/init`, init, ask)
+  const answer = await fetchJson(`${url}/api/init`, init, context)
   if (typeof answer === 'string') return answer
   return answer.status === 200 ? undefined : `it refuses its settings with ${answer.status}`
 }
@@ -51,24 +51,24 @@ export function keyHeader(key: string): Record<string, string> {
 }
 
 /** Status and body of a short answer; a text that says why when there is none. */
-export async function answerOf(
+export async function fetchJson(
   url: string,
   init: RequestInit,
-  { fetch, signal }: Ask,
+  { fetch, signal }: ProbeContext,
 ): Promise<{ readonly status: number; readonly body: unknown } | string> {
   signal.throwIfAborted()
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(tryMs)])
+  const requestSignal = AbortSignal.any([signal, AbortSignal.timeout(requestTimeoutMs)])
   try {
     // A sandbox does not choose where its key is sent.
-    const response = await fetch(url, { ...init, redirect: 'manual', signal: limited })
-    return { status: response.status, body: parsed(await shortText(response)) }
+    const response = await fetch(url, { ...init, redirect: 'manual', signal: requestSignal })
+    return { status: response.status, body: parseJson(await readLimitedText(response)) }
   } catch {
     signal.throwIfAborted()
-    return limited.aborted ? 'it does not answer in time' : 'it does not answer'
+    return requestSignal.aborted ? 'it does not answer in time' : 'it does not answer'
   }
 }
 
-async function shortText(response: Response): Promise<string> {
+async function readLimitedText(response: Response): Promise<string> {
   const reader = response.body?.getReader()
   const decoder = new TextDecoder()
   let text = ''
@@ -85,7 +85,7 @@ async function shortText(response: Response): Promise<string> {
   return text
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -98,12 +98,12 @@ function hasMember<K extends string>(value: unknown, name: K): value is Record<K
 }
 
 /** `{"status": "dormant"}`, or `{"detail": {"state": "dormant"}}` and the like of other agent servers. */
-function stateOf(body: unknown): unknown {
+function readinessState(body: unknown): unknown {
   const inner = hasMember(body, 'detail') ? body.detail : body
   if (hasMember(inner, 'status')) return inner.status
   return hasMember(inner, 'state') ? inner.state : undefined
 }
 
-function pending(why: string): Health {
+function pendingHealth(why: string): Health {
   return { kind: 'pending', why }
 }

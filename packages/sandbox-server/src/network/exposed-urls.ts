@@ -1,4 +1,4 @@
-import type { Place } from './endpoint.ts'
+import type { SandboxEndpoint } from './endpoint.ts'
 
 export type Expose = 'auto' | 'direct' | 'relay'
 
@@ -9,7 +9,7 @@ export interface ExposedUrl {
 }
 
 /** Names on the wire, and what stands for them in the path of a relay. */
-export const relayNames: Readonly<Record<string, string>> = {
+export const proxyPathNames: Readonly<Record<string, string>> = {
   AGENT_SERVER: 'agent',
   WORKER_1: 'worker_1',
   WORKER_2: 'worker_2',
@@ -21,17 +21,17 @@ export const relayNames: Readonly<Record<string, string>> = {
  */
 export function exposedUrls(
   id: string,
-  { addresses }: Place,
+  { addresses }: SandboxEndpoint,
   { publicUrl, expose }: { readonly publicUrl: string; readonly expose: Expose },
 ): ExposedUrl[] {
   const base = new URL(publicUrl)
   const isDirect = expose === 'direct' || (expose === 'auto' && isLoopback(base.hostname))
-  return Object.entries(relayNames).flatMap(([name, part]) => {
+  return Object.entries(proxyPathNames).flatMap(([name, pathName]) => {
     const address = addresses[name]
     if (address === undefined) return []
     const direct = isDirect ? directUrl(address, base) : undefined
-    const url = direct ?? `${base.origin}${base.pathname.replace(/\/+$/, '')}/sandboxes/${id}/${part}`
-    return [{ name, url, port: portOf(url) }]
+    const url = direct ?? `${base.origin}${base.pathname.replace(/\/+$/, '')}/sandboxes/${id}/${pathName}`
+    return [{ name, url, port: urlPort(url) }]
   })
 }
 
@@ -43,7 +43,7 @@ function directUrl(address: string, base: URL): string | undefined {
   return `${url.origin}${url.pathname.replace(/\/+$/, '')}`
 }
 
-function portOf(text: string): number {
+function urlPort(text: string): number {
   const { port, protocol } = new URL(text)
   return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)
 }

@@ -3,11 +3,11 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { reach } from '@slipway/http'
+import { unixFetch } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Backend } from '../backends/backend.ts'
-import { hostNames, SideDoors, socketOf } from './internal-listeners.ts'
+import { allowedHostNames, InternalListeners, hostSocketPath } from './internal-listeners.ts'
 
 const key = 'sk-of-a-sandbox'
 const done = { json: { success: true } }
@@ -29,7 +29,7 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' ? (address?.port ?? 0) : 0
 }
 
-async function open(network: Network, more: { readonly host?: string; readonly name?: string } = {}) {
+async function openListeners(network: Network, more: { readonly host?: string; readonly name?: string } = {}) {
   const { host = '127.0.0.1', name = 'docker' } = more
   const directory = await mkdtemp(join(tmpdir(), 'slipway-doors-'))
   const port = await freePort()
@@ -52,7 +52,7 @@ async function open(network: Network, more: { readonly host?: string; readonly n
     resume: unused,
     remove: unused,
   }
-  const doors = new SideDoors({
+  const doors = new InternalListeners({
     handlers: {
       receiveConversation: () => done,
       receiveEvents: () => done,
@@ -65,9 +65,9 @@ async function open(network: Network, more: { readonly host?: string; readonly n
     backends: new Map([[name, backend]]),
     host,
     port,
-    doorDirectory: join(directory, 'door'),
+    socketDirectory: join(directory, 'door'),
     log: (level, text) => void (level === 'debug' || said.push(`${level}: ${text}`)),
-    lookMs: [10, 10],
+    pollMs: [10, 10],
   })
   let isOpen = true
   const close = async () => {
@@ -78,14 +78,14 @@ async function open(network: Network, more: { readonly host?: string; readonly n
     await close()
     await rm(directory, { recursive: true, force: true })
   })
-  await doors.settled()
-  return { doors, port, said, close, socketPath: socketOf(join(directory, 'door')) }
+  await doors.waitOpened()
+  return { doors, port, said, close, socketPath: hostSocketPath(join(directory, 'door')) }
 }
 
 /** Status of a request that a sandbox may make; undefined when nobody is there. */
-async function ask(url: string, init: RequestInit = { headers: { 'x-session-api-key': key } }) {
+async function request(url: string, init: RequestInit = { headers: { 'x-session-api-key': key } }) {
   try {
-    const response = await reach(`${url}/api/v1/sandboxes/x/settings/secrets`, init)
+    const response = await unixFetch(`${url}/api/v1/sandboxes/x/settings/secrets`, init)
     await response.body?.cancel()
     return response.status
   } catch {
@@ -101,76 +101,76 @@ async function until(check: () => Promise<boolean> | boolean): Promise<void> {
 
 onLinux('a network that comes late is listened on, and one that moves is followed', async () => {
   const network: Network = { address: undefined }
-  const { port, said, close } = await open(network)
+  const { port, said, close } = await openListeners(network)
   const [first, second] = [`http://127.0.0.2:${port}`, `http://127.0.0.3:${port}`]
-  expect(await ask(first)).toBeUndefined()
+  expect(await request(first)).toBeUndefined()
   network.address = '127.0.0.2'
-  await until(async () => (await ask(first)) === 200)
+  await until(async () => (await request(first)) === 200)
   network.address = '127.0.0.3'
-  await until(async () => (await ask(second)) === 200)
-  await until(async () => (await ask(first)) === undefined)
+  await until(async () => (await request(second)) === 200)
+  await until(async () => (await request(first)) === undefined)
   // One that is gone for a while may come back where it was.
   network.address = undefined
   await sleep(100)
-  expect(await ask(second)).toBe(200)
+  expect(await request(second)).toBe(200)
   expect(said).toEqual(Array(2).fill('info: sandboxes reach this server at the address of their network'))
   await close()
   network.address = '127.0.0.2'
   await sleep(100)
-  expect([await ask(first), await ask(second)]).toEqual([undefined, undefined])
+  expect([await request(first), await request(second)]).toEqual([undefined, undefined])
 })
 
 onLinux(
   'an engine that fails is asked again, each trouble is told once, and what is open stays',
   async () => {
     const network: Network = { address: 'no engine' }
-    const { port, said } = await open(network)
+    const { port, said } = await openListeners(network)
     const url = `http://127.0.0.2:${port}`
     await sleep(100)
     network.address = '127.0.0.2'
-    await until(async () => (await ask(url)) === 200)
+    await until(async () => (await request(url)) === 200)
     network.address = 'no engine'
     const warnings = () => said.filter((text) => text.startsWith('warn'))
     await until(() => warnings().length === 2)
     await sleep(100)
     expect(warnings()).toHaveLength(2)
-    expect(await ask(url)).toBe(200)
+    expect(await request(url)).toBe(200)
   },
 )
 
 onLinux('an address that another program has is tried again', async () => {
   const network: Network = { address: undefined }
-  const { port, said } = await open(network)
+  const { port, said } = await openListeners(network)
   const other = createServer((socket) => socket.destroy())
   await new Promise<void>((resolve) => other.listen(port, '127.0.0.2', resolve))
   network.address = '127.0.0.2'
   await until(() => said.length > 0)
   expect(said).toEqual(['warn: sandboxes may not reach this server'])
   await new Promise((resolve) => other.close(resolve))
-  await until(async () => (await ask(`http://127.0.0.2:${port}`)) === 200)
+  await until(async () => (await request(`http://127.0.0.2:${port}`)) === 200)
 })
 
 onLinux('a server that is heard there anyway opens no door', async () => {
   for (const host of ['0.0.0.0', '::', '127.0.0.2']) {
-    const { port, said } = await open({ address: '127.0.0.2' }, { host })
+    const { port, said } = await openListeners({ address: '127.0.0.2' }, { host })
     await sleep(50)
-    expect([host, await ask(`http://127.0.0.2:${port}`), said]).toEqual([host, undefined, []])
+    expect([host, await request(`http://127.0.0.2:${port}`), said]).toEqual([host, undefined, []])
   }
 })
 
 test('the socket is for everybody who is let into its folder, and asks for a key', async () => {
-  const { socketPath, close } = await open({ address: undefined }, { name: 'process' })
+  const { socketPath, close } = await openListeners({ address: undefined }, { name: 'process' })
   const url = `http+unix://${encodeURIComponent(socketPath)}`
   expect((await stat(socketPath)).mode & 0o777).toBe(0o666)
   expect((await lstat(join(socketPath, '..'))).mode & 0o777).toBe(0o700)
-  expect(await ask(url)).toBe(200)
-  expect(await ask(url, {})).toBe(401)
+  expect(await request(url)).toBe(200)
+  expect(await request(url, {})).toBe(401)
   await close()
-  expect(await ask(url)).toBeUndefined()
+  expect(await request(url)).toBeUndefined()
 })
 
 test('a door leads to what sandboxes call and to nothing else', async () => {
-  const { socketPath } = await open({ address: undefined }, { name: 'process' })
+  const { socketPath } = await openListeners({ address: undefined }, { name: 'process' })
   const url = `http+unix://${encodeURIComponent(socketPath)}`
   const headers = { 'x-session-api-key': key }
   for (const path of [
@@ -181,13 +181,13 @@ test('a door leads to what sandboxes call and to nothing else', async () => {
     '/server_info',
     '/sandboxes/x/agent/ready',
   ])
-    expect([path, (await reach(`${url}${path}`, { headers })).status]).toEqual([path, 404])
+    expect([path, (await unixFetch(`${url}${path}`, { headers })).status]).toEqual([path, 404])
 })
 
 test('sandboxes may name this server as they know it, when only some names are allowed', () => {
   const docker = { hostUrl: (port: number) => `http://host.docker.internal:${port}` }
   const apart = { hostUrl: () => undefined }
-  expect(hostNames([], [docker])).toEqual([])
-  expect(hostNames(['a.test'], [docker, apart])).toEqual(['a.test', 'host.docker.internal'])
-  expect(hostNames(['a.test'], [apart])).toEqual(['a.test'])
+  expect(allowedHostNames([], [docker])).toEqual([])
+  expect(allowedHostNames(['a.test'], [docker, apart])).toEqual(['a.test', 'host.docker.internal'])
+  expect(allowedHostNames(['a.test'], [apart])).toEqual(['a.test'])
 })

@@ -1,12 +1,12 @@
-import type { Relay, RelayRequest } from '@slipway/http'
+import type { ProxyRoute, ProxyRequest } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import type { SandboxRow, Scope } from '@slipway/storage'
-import { hashOf } from '../auth/authenticator.ts'
-import { relayNames } from './exposed-urls.ts'
+import { hashKey } from '../auth/authenticator.ts'
+import { proxyPathNames } from './exposed-urls.ts'
 
-type Header = RelayRequest['header']
+type Header = ProxyRequest['header']
 
-export interface RelayedSandboxes {
+export interface ProxiedSandboxes {
   find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]>
   /** Where it is reached from this machine, by name of the wire. */
   addresses(row: SandboxRow): Readonly<Record<string, string>>
@@ -21,70 +21,70 @@ const ownCookie = /^(api_key|keycloak_auth\w*)=/
  * key. What runs at the workers asks for nothing, so here the session key of the sandbox is needed, or a key of its owner. A
  * sandbox that does not run is never resumed by a request. What opens this server is not passed on.
  */
-export function sandboxRelay(parts: {
-  readonly sandboxes: RelayedSandboxes
+export function sandboxProxyRoute(deps: {
+  readonly sandboxes: ProxiedSandboxes
   /** Whose key the headers carry; a Problem when there is none that is valid. */
-  readonly callerOf: (header: Header) => Promise<Scope>
-}): Relay {
-  const { sandboxes, callerOf } = parts
+  readonly authenticateCaller: (header: Header) => Promise<Scope>
+}): ProxyRoute {
+  const { sandboxes, authenticateCaller } = deps
   return {
     prefix: '/sandboxes/{sandbox_id}/{name}',
     async target({ params, header }) {
-      const name = Object.keys(relayNames).find((known) => relayNames[known] === params.name)
+      const name = Object.keys(proxyPathNames).find((known) => proxyPathNames[known] === params.name)
       const [row] = await sandboxes.find([params.sandbox_id ?? ''])
       if (row === undefined || name === undefined) throw new Problem('not_found', 'Not Found')
-      if (name !== 'AGENT_SERVER') await mustBeAllowed(row, header, callerOf)
-      if (row.status !== 'RUNNING' || row.wanted !== 'running') throw notRunning(row)
+      if (name !== 'AGENT_SERVER') await requireAccess(row, header, authenticateCaller)
+      if (row.status !== 'RUNNING' || row.wanted !== 'running') throw notRunningProblem(row)
       const url = sandboxes.addresses(row)[name]
       if (url === undefined) throw new Problem('not_found', 'The sandbox has no such address')
       sandboxes.touch(row.id)
-      return { url, headers: withoutOwn(header, name, row) }
+      return { url, headers: upstreamHeaders(header, name, row) }
     },
   }
 }
 
-async function mustBeAllowed(
+async function requireAccess(
   row: SandboxRow,
   header: Header,
-  callerOf: (header: Header) => Promise<Scope>,
+  authenticateCaller: (header: Header) => Promise<Scope>,
 ): Promise<void> {
   const key = header('x-session-api-key')
-  if (key !== undefined && isKeyOf(row, key)) return
-  const { owner, org } = await callerOf(header)
+  if (key !== undefined && isSessionKey(row, key)) return
+  const { owner, org } = await authenticateCaller(header)
   if (owner === row.owner && (org === undefined || org === row.org)) return
   throw new Problem('not_found', 'Not Found')
 }
 
 /** What runs in a sandbox is not trusted with the keys of its owner, and its own key is not for what the agent has built. */
-function withoutOwn(header: Header, name: string, row: SandboxRow): Record<string, string | undefined> {
+function upstreamHeaders(header: Header, name: string, row: SandboxRow): Record<string, string | undefined> {
   const session = header('x-session-api-key')
   const bearer = /^bearer +(\S+)$/i.exec(header('authorization') ?? '')?.[1]
   const cookies = (header('cookie') ?? '').split(/; */).filter((one) => one !== '' && !ownCookie.test(one))
   const isAgent = name === 'AGENT_SERVER'
-  const keeps = (key: string | undefined) => isAgent && key !== undefined && isKeyOf(row, key)
+  const isForwarded = (key: string | undefined) => isAgent && key !== undefined && isSessionKey(row, key)
   return {
     'x-access-token': undefined,
     'x-org-id': undefined,
-    ...(keeps(session) ? {} : { 'x-session-api-key': undefined }),
-    ...(bearer === undefined || keeps(bearer) ? {} : { authorization: undefined }),
+    ...(isForwarded(session) ? {} : { 'x-session-api-key': undefined }),
+    ...(bearer === undefined || isForwarded(bearer) ? {} : { authorization: undefined }),
     cookie: cookies.length === 0 ? undefined : cookies.join('; '),
   }
 }
 
 /** The comparison of digests says nothing about the key. */
-function isKeyOf(row: SandboxRow, key: string): boolean {
-  return row.key_hash !== null && row.key_hash === hashOf(key)
+function isSessionKey(row: SandboxRow, key: string): boolean {
+  return row.key_hash !== null && row.key_hash === hashKey(key)
 }
 
-function notRunning({ id, status, wanted }: SandboxRow): Problem {
-  const words =
+function notRunningProblem({ id, status, wanted }: SandboxRow): Problem {
+  const advice =
     status === 'STARTING'
       ? 'it is on its way; try again in a moment'
       : status === 'MISSING'
         ? 'nothing is left of it; start another one'
         : `resume it with POST /api/v1/sandboxes/${id}/resume`
-  const shown = status === 'RUNNING' && wanted === 'paused' ? 'PAUSED' : status
-  return new Problem('conflict', `The sandbox does not run (${shown}): ${words}.`, undefined, {
-    sandbox_status: shown,
+  const displayedStatus = status === 'RUNNING' && wanted === 'paused' ? 'PAUSED' : status
+  return new Problem('conflict', `The sandbox does not run (${displayedStatus}): ${advice}.`, undefined, {
+    sandbox_status: displayedStatus,
   })
 }

@@ -1,29 +1,29 @@
-import { type Secret, secretTexts } from '@slipway/protocol'
-import { secretForms } from './secret-forms.ts'
+import { type Secret, findSecretTexts } from '@slipway/protocol'
+import { encodedForms } from './secret-forms.ts'
 
-const stars = '**********'
+const redactedText = '**********'
 
 /** The secrets of one piece of work, and texts without them. */
-export class Hidden {
+export class Redactor {
   readonly #values = new Set<string>()
 
   add(value: string | Secret | undefined): void {
-    const text = typeof value === 'string' ? value : value?.open()
+    const text = typeof value === 'string' ? value : value?.reveal()
     if (text === undefined) return
-    for (const form of secretForms(text)) this.#values.add(form)
+    for (const form of encodedForms(text)) this.#values.add(form)
     // What a program prints line by line never holds a value of several lines in one piece.
     for (const line of text.split(/\r?\n/)) if (line.trim().length >= 12) this.#values.add(line.trim())
   }
 
   /** Everything that a configuration names as secret. */
-  addIn(configuration: unknown): void {
-    for (const { text } of secretTexts(configuration)) this.add(text)
+  addSecretsOf(configuration: unknown): void {
+    for (const { text } of findSecretTexts(configuration)) this.add(text)
   }
 
   /** The text with stars for each secret, in whatever form (see `secretForms`). */
-  hide(text: string): string {
+  redact(text: string): string {
     const longestFirst = [...this.#values].sort((a, b) => b.length - a.length)
-    return longestFirst.reduce((hidden, value) => hidden.replaceAll(value, stars), text)
+    return longestFirst.reduce((redacted, value) => redacted.replaceAll(value, redactedText), text)
   }
 }
 
@@ -31,7 +31,7 @@ export class Hidden {
  * The end of a text that is told to people, of at most so many characters. What is cut off is cut off at a line, or at a blank in a
  * long one: half a secret could not be told from anything else.
  */
-export function endOf(text: string, maxChars: number): string {
+export function truncateStart(text: string, maxChars: number): string {
   const characters = [...text]
   const from = characters.length - maxChars
   if (from <= 0) return text

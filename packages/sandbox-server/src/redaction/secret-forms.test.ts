@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { secretForms } from './secret-forms.ts'
+import { encodedForms } from './secret-forms.ts'
 
 test('a secret is found in base64 of any text around it, and in hex', () => {
   const around = fc.string({ maxLength: 10, unit: 'grapheme' })
@@ -8,7 +8,7 @@ test('a secret is found in base64 of any text around it, and in hex', () => {
   fc.assert(
     fc.property(secret, around, around, (text, before, after) => {
       const whole = Buffer.from(before + text + after)
-      const forms = secretForms(text)
+      const forms = encodedForms(text)
       for (const encoding of ['base64', 'base64url', 'hex'] as const) {
         const written = whole.toString(encoding)
         expect(forms.some((form) => written.includes(form))).toBe(true)
@@ -18,10 +18,10 @@ test('a secret is found in base64 of any text around it, and in hex', () => {
 })
 
 test('a form is long enough to mean the secret, and short texts have none', () => {
-  expect(secretForms('abc')).toEqual([])
+  expect(encodedForms('abc')).toEqual([])
   fc.assert(
     fc.property(fc.string({ minLength: 4, unit: 'binary' }), (text) => {
-      for (const form of secretForms(text)) expect(form.length).toBeGreaterThanOrEqual(4)
+      for (const form of encodedForms(text)) expect(form.length).toBeGreaterThanOrEqual(4)
     }),
   )
 })

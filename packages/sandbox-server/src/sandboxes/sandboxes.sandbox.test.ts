@@ -1,23 +1,23 @@
 import { realpathSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { reach } from '@slipway/http'
+import { unixFetch } from '@slipway/http'
 import { expect, onTestFinished, test } from 'vitest'
 import { ProcessBackend } from '../backends/process/process-backend.ts'
-import { openTrialLedger } from '../testing/fixtures.ts'
+import { openTestControlPlane } from '../testing/fixtures.ts'
 import { Sandboxes, type SandboxesOptions } from './sandboxes.ts'
-import { ann, eventually, specsOf } from './testing/sandboxes-fixture.ts'
+import { ann, eventually, createSpecs } from './testing/sandboxes-fixture.ts'
 
 const repository = realpathSync(resolve(import.meta.dirname, '../../../..'))
 const main = join(repository, 'packages/agent-server/src/main.ts')
 const soon = () => AbortSignal.timeout(60_000)
 
 /** Sandboxes that are processes of the real agent server; `limit` and walls are the backend's own tests. */
-async function real(specs: Parameters<typeof specsOf>[0]) {
-  const { ledger, cipher, path, ...opened } = await openTrialLedger()
+async function real(specs: Parameters<typeof createSpecs>[0]) {
+  const { controlPlane, cipher, path, ...opened } = await openTestControlPlane()
   const open = async (options: Partial<SandboxesOptions> = {}) => {
     const backend = new ProcessBackend({
       directory: join(path, 'sandboxes'),
-      ledgerId: ledger.id,
+      ledgerId: controlPlane.id,
       agentCommand: [process.execPath, main],
       readable: [repository],
       log: () => {},
@@ -25,37 +25,37 @@ async function real(specs: Parameters<typeof specsOf>[0]) {
       limit: 'none',
     })
     const sandboxes = new Sandboxes({
-      ledger,
+      controlPlane,
       cipher,
       backends: [backend],
-      specs: specsOf(specs, 'process'),
+      specs: createSpecs(specs, 'process'),
       log: () => {},
       publicUrl: () => 'http://127.0.0.1:9000',
       hostPort: () => 9,
       reconcileMs: 200,
       ...options,
     })
-    await sandboxes.begin()
+    await sandboxes.startReconciling()
     return { sandboxes, backend }
   }
   onTestFinished(async () => {
-    const { backend, sandboxes } = await open({ specs: specsOf([{}], 'process') })
+    const { backend, sandboxes } = await open({ specs: createSpecs([{}], 'process') })
     await sandboxes[Symbol.asyncDispose]()
     for (const { id } of await backend.list()) await backend.remove(id)
     await opened[Symbol.asyncDispose]()
   })
-  return { open, ledger }
+  return { open, ledger: controlPlane }
 }
 
 test('a real agent server starts with its key, is paused and resumed, and survives its control plane', async () => {
   const at = await real([{ env: { COLOUR: 'blue' } }])
   const { sandboxes } = await at.open()
   const { id } = await sandboxes.start(ann)
-  const row = await sandboxes.until(id, soon())
+  const row = await sandboxes.waitSettled(id, soon())
   expect(row).toMatchObject({ status: 'RUNNING', detail: null })
-  const reached = sandboxes.reached(row)
+  const reached = sandboxes.getConnection(row)
   expect(await reached?.client.call('countConversations', {})).toBe(0)
-  expect((await reach(`${reached?.url}/api/conversations/count`)).status).toBe(401)
+  expect((await unixFetch(`${reached?.url}/api/conversations/count`)).status).toBe(401)
   const told = await reached?.client.call('executeBashCommand', {
     body: { command: 'echo "$COLOUR $OH_X"; pwd' },
   })
@@ -67,9 +67,9 @@ test('a real agent server starts with its key, is paused and resumed, and surviv
   const paused = await again.sandboxes.get(ann, id)
   expect(paused).toMatchObject({ status: 'PAUSED', epoch: row.epoch })
   await again.sandboxes.resume(paused)
-  const resumed = await again.sandboxes.until(id, soon())
+  const resumed = await again.sandboxes.waitSettled(id, soon())
   expect(resumed).toMatchObject({ status: 'RUNNING', epoch: row.epoch })
-  expect(again.sandboxes.reached(resumed)?.key.open()).toBe(reached?.key.open())
+  expect(again.sandboxes.getConnection(resumed)?.key.reveal()).toBe(reached?.key.reveal())
   await again.sandboxes.remove(resumed)
   await eventually(async () => expect(await again.backend.list()).toEqual([]))
   await again.sandboxes[Symbol.asyncDispose]()
@@ -79,24 +79,24 @@ test('one of the warm pool gets its key when it is claimed, and its settings aga
   const at = await real([{ warm: 1 }])
   const { sandboxes } = await at.open()
   await eventually(async () => {
-    const [spare] = await at.ledger.sandboxes.running(null)
+    const [spare] = await at.ledger.sandboxes.listRunning(null)
     expect(spare?.status).toBe('RUNNING')
   })
-  const [spare] = await at.ledger.sandboxes.running(null)
+  const [spare] = await at.ledger.sandboxes.listRunning(null)
   const claimed = await sandboxes.start(ann)
   expect(claimed.id).toBe(spare?.id)
-  const row = await sandboxes.until(claimed.id, soon())
+  const row = await sandboxes.waitSettled(claimed.id, soon())
   expect(row).toMatchObject({ status: 'RUNNING', detail: null })
-  const reached = sandboxes.reached(row)
+  const reached = sandboxes.getConnection(row)
   expect(await reached?.client.call('countConversations', {})).toBe(0)
   // It ends itself, as after a crash.
   const end = { command: 'kill -9 $PPID; sleep 5; true' }
   await reached?.client.call('executeBashCommand', { body: end }).catch(() => undefined)
   await eventually(async () => expect((await sandboxes.find([row.id]))[0]?.status).toBe('ERROR'))
   await sandboxes.resume(row)
-  const resumed = await sandboxes.until(row.id, soon())
+  const resumed = await sandboxes.waitSettled(row.id, soon())
   expect(resumed).toMatchObject({ status: 'RUNNING', detail: null })
-  expect(await sandboxes.reached(resumed)?.client.call('countConversations', {})).toBe(0)
+  expect(await sandboxes.getConnection(resumed)?.client.call('countConversations', {})).toBe(0)
   await sandboxes[Symbol.asyncDispose]()
 }, 120_000)
 
@@ -104,7 +104,7 @@ test('an agent server that cannot start is an ERROR with what it printed', async
   const at = await real([{ env: { SLIPWAY_STALL_SECONDS: 'not a number' } }])
   const { sandboxes } = await at.open()
   const { id } = await sandboxes.start(ann)
-  const row = await sandboxes.until(id, soon())
+  const row = await sandboxes.waitSettled(id, soon())
   expect(row.status).toBe('ERROR')
   expect(row.detail).toContain('SLIPWAY_STALL_SECONDS')
   await sandboxes[Symbol.asyncDispose]()

@@ -1,7 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import type { Sandboxes } from './sandboxes.ts'
-import { ann, bob, eventually, running, trial } from './testing/sandboxes-fixture.ts'
+import { ann, bob, eventually, startAndWait, createFixture } from './testing/sandboxes-fixture.ts'
 
 const soon = () => AbortSignal.timeout(25_000)
 
@@ -10,7 +10,7 @@ async function statusOf(sandboxes: Sandboxes, id: string): Promise<string | unde
   return row?.status
 }
 
-async function refusalOf(work: Promise<unknown>): Promise<string> {
+async function problemCode(work: Promise<unknown>): Promise<string> {
   const error = await work.then(
     () => undefined,
     (error: unknown) => error,
@@ -20,19 +20,19 @@ async function refusalOf(work: Promise<unknown>): Promise<string> {
 }
 
 test('a sandbox is STARTING until its agent server takes its key, then it tells its address and its key', async () => {
-  const at = await trial()
+  const at = await createFixture()
   at.backend.prepare = (agent) => {
     agent.isReady = false
   }
   const sandboxes = await at.open()
   const row = await sandboxes.start(ann)
   expect(row.status).toBe('STARTING')
-  await eventually(() => expect(at.backend.agent(row.id).asked.length).toBeGreaterThan(2))
-  const early = await sandboxes.info(await sandboxes.get(ann, row.id))
+  await eventually(() => expect(at.backend.agent(row.id).requests.length).toBeGreaterThan(2))
+  const early = await sandboxes.getInfo(await sandboxes.get(ann, row.id))
   expect(early).toMatchObject({ status: 'STARTING', session_api_key: null, exposed_urls: null })
   at.backend.agent(row.id).isReady = true
-  const ready = await sandboxes.until(row.id, soon())
-  const info = await sandboxes.info(ready)
+  const ready = await sandboxes.waitSettled(row.id, soon())
+  const info = await sandboxes.getInfo(ready)
   const { url, env } = at.backend.agent(row.id)
   expect(info).toMatchObject({
     status: 'RUNNING',
@@ -44,102 +44,102 @@ test('a sandbox is STARTING until its agent server takes its key, then it tells 
   expect(JSON.parse(env.SLIPWAY_WEBHOOKS ?? '')).toEqual([
     { base_url: 'http://127.0.0.1:9000/api/v1/webhooks' },
   ])
-  expect(await sandboxes.reached(ready)?.client.call('countConversations', {})).toBe(0)
-  expect((await sandboxes.byKey(info.session_api_key ?? ''))?.id).toBe(row.id)
-  expect(await sandboxes.byKey('sk-slipway-wrong')).toBeUndefined()
+  expect(await sandboxes.getConnection(ready)?.client.call('countConversations', {})).toBe(0)
+  expect((await sandboxes.findByKey(info.session_api_key ?? ''))?.id).toBe(row.id)
+  expect(await sandboxes.findByKey('sk-slipway-wrong')).toBeUndefined()
 })
 
 test('an agent server that does not take the key never makes the sandbox RUNNING', async () => {
-  const at = await trial()
-  at.backend.prepare = (agent) => agent.takeKeys(['another'])
+  const at = await createFixture()
+  at.backend.prepare = (agent) => agent.setKeys(['another'])
   const sandboxes = await at.open({ startMs: 300 })
   const { id } = await sandboxes.start(ann)
-  const row = await sandboxes.until(id, soon())
+  const row = await sandboxes.waitSettled(id, soon())
   expect(row.status).toBe('ERROR')
   expect(row.detail).toContain('does not accept its session key')
 })
 
 test('pause freezes, resume goes on with the same key and the same processes', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open()
-  const row = await running(sandboxes)
-  const before = await sandboxes.info(row)
+  const row = await startAndWait(sandboxes)
+  const before = await sandboxes.getInfo(row)
   await sandboxes.pause(row)
-  expect(at.backend.things.get(row.id)?.state).toBe('paused')
-  const paused = await sandboxes.info(await sandboxes.get(ann, row.id))
+  expect(at.backend.sandboxes.get(row.id)?.state).toBe('paused')
+  const paused = await sandboxes.getInfo(await sandboxes.get(ann, row.id))
   expect(paused).toMatchObject({ status: 'PAUSED', session_api_key: null, exposed_urls: null })
   await sandboxes.pause(row)
   // A webhook that was on its way when it was paused is still taken.
-  expect((await sandboxes.byKey(before.session_api_key ?? ''))?.id).toBe(row.id)
+  expect((await sandboxes.findByKey(before.session_api_key ?? ''))?.id).toBe(row.id)
   await sandboxes.resume(row)
-  const again = await sandboxes.info(await sandboxes.until(row.id, soon()))
+  const again = await sandboxes.getInfo(await sandboxes.waitSettled(row.id, soon()))
   expect(again.session_api_key).toBe(before.session_api_key)
   await sandboxes.resume(row)
-  expect(at.backend.things.get(row.id)?.starts).toBe(1)
+  expect(at.backend.sandboxes.get(row.id)?.starts).toBe(1)
 })
 
 test('a sandbox that is deleted is out of sight at once and its things go behind', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open()
-  const row = await running(sandboxes)
-  const key = (await sandboxes.info(row)).session_api_key ?? ''
+  const row = await startAndWait(sandboxes)
+  const key = (await sandboxes.getInfo(row)).session_api_key ?? ''
   at.backend.before = (verb) => {
     if (verb === 'remove') throw new Error('the engine is down')
   }
   await sandboxes.remove(row)
   await sandboxes.remove(row)
   expect(await sandboxes.find([row.id])).toEqual([undefined])
-  expect(await refusalOf(sandboxes.get(ann, row.id))).toBe('not_found')
+  expect(await problemCode(sandboxes.get(ann, row.id))).toBe('not_found')
   expect((await sandboxes.search(ann, { limit: 10 })).items).toEqual([])
-  expect(await sandboxes.byKey(key)).toBeUndefined()
-  expect(await refusalOf(sandboxes.until(row.id, soon()))).toBe('not_found')
+  expect(await sandboxes.findByKey(key)).toBeUndefined()
+  expect(await problemCode(sandboxes.waitSettled(row.id, soon()))).toBe('not_found')
   await eventually(() => expect(at.logged.join()).toContain('the engine is down'))
-  expect(await at.ledger.sandboxes.get([row.id])).not.toEqual([undefined])
+  expect(await at.controlPlane.sandboxes.get([row.id])).not.toEqual([undefined])
   at.backend.before = () => {}
-  await eventually(() => expect(at.backend.things.size).toBe(0))
-  await eventually(async () => expect(await at.ledger.sandboxes.get([row.id])).toEqual([undefined]))
+  await eventually(() => expect(at.backend.sandboxes.size).toBe(0))
+  await eventually(async () => expect(await at.controlPlane.sandboxes.get([row.id])).toEqual([undefined]))
 })
 
 test('one that ends by itself is an ERROR with the end of its output and without its secrets', async () => {
-  const at = await trial([{ env: { DEPLOY_TOKEN: 'canary-7f3a', PLAIN: 'stays visible' } }])
+  const at = await createFixture([{ env: { DEPLOY_TOKEN: 'canary-7f3a', PLAIN: 'stays visible' } }])
   const sandboxes = await at.open()
-  const row = await running(sandboxes)
-  const key = (await sandboxes.info(row)).session_api_key ?? ''
+  const row = await startAndWait(sandboxes)
+  const key = (await sandboxes.getInfo(row)).session_api_key ?? ''
   const output = `\u001b[31mfatal\u001b[0m: canary-7f3a ${encodeURIComponent(key)} stays visible ${key}`
   at.backend.crash(row.id, `exit code 1\n${key.slice(9)} cut\n${output}`)
   await eventually(async () => expect(await statusOf(sandboxes, row.id)).toBe('ERROR'))
-  const { status_detail: detail } = await sandboxes.info(await sandboxes.get(ann, row.id))
+  const { status_detail: detail } = await sandboxes.getInfo(await sandboxes.get(ann, row.id))
   expect(detail).toBe('exit code 1\n**** cut\nfatal: **** **** stays visible ****')
   expect(at.logged.join()).not.toContain(key)
   await new Promise((resolve) => setTimeout(resolve, 200))
-  expect(at.backend.things.get(row.id)).toMatchObject({ state: 'stopped', starts: 1 })
-  expect(await refusalOf(sandboxes.pause(row))).toBe('conflict')
+  expect(at.backend.sandboxes.get(row.id)).toMatchObject({ state: 'stopped', starts: 1 })
+  expect(await problemCode(sandboxes.pause(row))).toBe('conflict')
   await sandboxes.resume(row)
-  const again = await sandboxes.until(row.id, soon())
+  const again = await sandboxes.waitSettled(row.id, soon())
   expect(again).toMatchObject({ status: 'RUNNING', detail: null })
-  expect(at.backend.things.get(row.id)?.starts).toBe(2)
+  expect(at.backend.sandboxes.get(row.id)?.starts).toBe(2)
 })
 
 test('one whose processes end while it starts is an ERROR, and is not started over and over', async () => {
-  const at = await trial()
+  const at = await createFixture()
   at.backend.after = (verb, id) => {
     if (verb === 'start' && id !== undefined) at.backend.crash(id, 'no such module')
   }
   const sandboxes = await at.open()
   const { id } = await sandboxes.start(ann)
-  expect(await sandboxes.until(id, soon())).toMatchObject({ status: 'ERROR', detail: 'no such module' })
+  expect(await sandboxes.waitSettled(id, soon())).toMatchObject({ status: 'ERROR', detail: 'no such module' })
   await new Promise((resolve) => setTimeout(resolve, 200))
-  expect(at.backend.things.get(id)?.starts).toBe(1)
+  expect(at.backend.sandboxes.get(id)?.starts).toBe(1)
 })
 
 test('one of which nothing is left is MISSING and cannot be resumed, also when that shows only at the resume', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open()
-  const [first, second] = [await running(sandboxes), await running(sandboxes)]
+  const [first, second] = [await startAndWait(sandboxes), await startAndWait(sandboxes)]
   at.backend.vanish(first.id)
   await eventually(async () => expect(await statusOf(sandboxes, first.id)).toBe('MISSING'))
-  expect(await refusalOf(sandboxes.resume(first))).toBe('conflict')
-  expect(await refusalOf(sandboxes.pause(first))).toBe('conflict')
+  expect(await problemCode(sandboxes.resume(first))).toBe('conflict')
+  expect(await problemCode(sandboxes.pause(first))).toBe('conflict')
   await sandboxes.remove(first)
   await sandboxes.pause(second)
   at.backend.vanish(second.id)
@@ -149,44 +149,44 @@ test('one of which nothing is left is MISSING and cannot be resumed, also when t
 })
 
 test('one that is on its way can be paused, and starts when it is resumed', async () => {
-  const at = await trial()
+  const at = await createFixture()
   at.backend.prepare = (agent) => {
     agent.isReady = false
   }
   const sandboxes = await at.open()
   const row = await sandboxes.start(ann)
-  await eventually(() => expect(at.backend.things.get(row.id)?.state).toBe('running'))
+  await eventually(() => expect(at.backend.sandboxes.get(row.id)?.state).toBe('running'))
   await sandboxes.pause(row)
   expect(await statusOf(sandboxes, row.id)).toBe('PAUSED')
   at.backend.agent(row.id).isReady = true
   await sandboxes.resume(row)
-  expect((await sandboxes.until(row.id, soon())).status).toBe('RUNNING')
+  expect((await sandboxes.waitSettled(row.id, soon())).status).toBe('RUNNING')
 })
 
 test('an agent server that is not ready in time is an ERROR that says so, and a resume gives it its time again', async () => {
-  const at = await trial()
+  const at = await createFixture()
   at.backend.prepare = (agent) => {
     agent.isReady = false
   }
   const sandboxes = await at.open({ startMs: 200 })
   const { id } = await sandboxes.start(ann)
-  const row = await sandboxes.until(id, soon())
+  const row = await sandboxes.waitSettled(id, soon())
   expect(row.status).toBe('ERROR')
   expect(row.detail).toContain('/ready answers 503')
   at.backend.agent(id).isReady = true
   await sandboxes.resume(row)
-  expect((await sandboxes.until(id, soon())).status).toBe('RUNNING')
-  expect(at.backend.things.get(id)?.starts).toBe(1)
+  expect((await sandboxes.waitSettled(id, soon())).status).toBe('RUNNING')
+  expect(at.backend.sandboxes.get(id)?.starts).toBe(1)
 })
 
 test('while a backend is down wishes are kept, the sandbox tells why, and they are done when it is back', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open()
-  const row = await running(sandboxes)
+  const row = await startAndWait(sandboxes)
   at.backend.before = () => {
     throw new Error('connect ECONNREFUSED /run/engine.sock')
   }
-  expect(await refusalOf(sandboxes.pause(row))).toBe('unavailable')
+  expect(await problemCode(sandboxes.pause(row))).toBe('unavailable')
   const second = await sandboxes.start(ann)
   await eventually(async () => {
     const [told] = await sandboxes.find([second.id])
@@ -194,43 +194,43 @@ test('while a backend is down wishes are kept, the sandbox tells why, and they a
   })
   at.backend.before = () => {}
   await eventually(async () => expect(await statusOf(sandboxes, row.id)).toBe('PAUSED'))
-  expect((await sandboxes.until(second.id, soon())).status).toBe('RUNNING')
+  expect((await sandboxes.waitSettled(second.id, soon())).status).toBe('RUNNING')
   for (const { id } of [row, second]) expect((await sandboxes.find([id]))[0]?.detail).toBe(null)
 })
 
 test('a sandbox belongs to its owner and organisation alone', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open()
   const row = await sandboxes.start({ owner: 'ann', org: 'acme' })
   expect((await sandboxes.get({ owner: 'ann', org: 'acme' }, row.id)).id).toBe(row.id)
   expect((await sandboxes.get(ann, row.id)).id).toBe(row.id)
-  expect(await refusalOf(sandboxes.get(bob, row.id))).toBe('not_found')
-  expect(await refusalOf(sandboxes.get({ owner: 'ann', org: 'other' }, row.id))).toBe('not_found')
+  expect(await problemCode(sandboxes.get(bob, row.id))).toBe('not_found')
+  expect(await problemCode(sandboxes.get({ owner: 'ann', org: 'other' }, row.id))).toBe('not_found')
 })
 
 test('an idempotency key answers the same sandbox, for one owner and one spec', async () => {
-  const at = await trial([{}, {}])
+  const at = await createFixture([{}, {}])
   const sandboxes = await at.open()
   const starts = [1, 2, 3].map(() => sandboxes.start(ann, { idempotencyKey: 'k' }))
   const ids = new Set((await Promise.all(starts)).map(({ id }) => id))
   expect(ids.size).toBe(1)
   expect(ids).not.toContain((await sandboxes.start(bob, { idempotencyKey: 'k' })).id)
   const other = sandboxes.start(ann, { idempotencyKey: 'k', spec: 'spec-1' })
-  expect(await refusalOf(other)).toBe('conflict')
-  expect(at.backend.things.size).toBeLessThan(3)
+  expect(await problemCode(other)).toBe('conflict')
+  expect(at.backend.sandboxes.size).toBeLessThan(3)
 })
 
 test('an unknown spec and an id that cannot be are refused', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open()
-  expect(await refusalOf(sandboxes.start(ann, { spec: 'nope' }))).toBe('invalid')
-  expect(await refusalOf(sandboxes.start(ann, { id: '../x' }))).toBe('invalid')
+  expect(await problemCode(sandboxes.start(ann, { spec: 'nope' }))).toBe('invalid')
+  expect(await problemCode(sandboxes.start(ann, { id: '../x' }))).toBe('invalid')
   const { id } = await sandboxes.start(ann, { id: 'a'.repeat(63) })
-  expect(await refusalOf(sandboxes.start(bob, { id }))).toBe('conflict')
+  expect(await problemCode(sandboxes.start(bob, { id }))).toBe('conflict')
 })
 
 test('what is there without a row is removed, and what has a row without being there is made', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const stray = {
     id: 'stray',
     image: null,
@@ -246,16 +246,16 @@ test('what is there without a row is removed, and what has a row without being t
   const { id } = await dead
   await quiet[Symbol.asyncDispose]()
   at.backend.vanish(id)
-  await at.ledger.sandboxes.change(id, { epoch: null, status: 'STARTING' })
+  await at.controlPlane.sandboxes.update(id, { epoch: null, status: 'STARTING' })
   const sandboxes = await at.open()
-  await eventually(() => expect(at.backend.things.has('stray')).toBe(false))
-  expect((await sandboxes.until(id, soon())).status).toBe('RUNNING')
+  await eventually(() => expect(at.backend.sandboxes.has('stray')).toBe(false))
+  expect((await sandboxes.waitSettled(id, soon())).status).toBe('RUNNING')
 })
 
 test('what was paused or ended while the control plane was away is found as it is', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const before = await at.open()
-  const rows = [await running(before), await running(before), await running(before)]
+  const rows = [await startAndWait(before), await startAndWait(before), await startAndWait(before)]
   const [kept, crashed, gone] = rows.map(({ id }) => id)
   await before[Symbol.asyncDispose]()
   at.backend.crash(crashed ?? '')
@@ -269,30 +269,30 @@ test('what was paused or ended while the control plane was away is found as it i
 })
 
 test('of verbs at the same time the last wish wins, and no two touch a sandbox at once', async () => {
-  const at = await trial()
+  const at = await createFixture()
   at.backend.delayMs = 3
   const sandboxes = await at.open()
-  const row = await running(sandboxes)
+  const row = await startAndWait(sandboxes)
   for (let round = 0; round < 8; round++) {
     const verbs = [sandboxes.pause(row), sandboxes.resume(row), sandboxes.pause(row), sandboxes.resume(row)]
     await Promise.all(verbs)
     await sandboxes.resume(row)
-    expect((await sandboxes.until(row.id, soon())).status).toBe('RUNNING')
+    expect((await sandboxes.waitSettled(row.id, soon())).status).toBe('RUNNING')
   }
   await Promise.all([
     sandboxes.resume(row),
     sandboxes.pause(row),
     sandboxes.remove(row).catch(() => {}),
   ]).catch((error: unknown) => expect(error).toMatchObject({ code: 'not_found' }))
-  await eventually(() => expect(at.backend.things.size).toBe(0))
+  await eventually(() => expect(at.backend.sandboxes.size).toBe(0))
   expect(at.logged.join()).not.toContain('two verbs at once')
 })
 
 test('two hundred sandboxes cost one question to the backend a sweep', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open()
   const rows = await Promise.all(Array.from({ length: 200 }, () => sandboxes.start(ann)))
-  await Promise.all(rows.map(({ id }) => sandboxes.until(id, AbortSignal.timeout(60_000))))
+  await Promise.all(rows.map(({ id }) => sandboxes.waitSettled(id, AbortSignal.timeout(60_000))))
   await sandboxes[Symbol.asyncDispose]()
   const lists: (string | undefined)[] = []
   at.backend.before = (verb, id) => {

@@ -1,17 +1,17 @@
 import { sandboxSpec } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { Specs } from './specs.ts'
+import { SandboxSpecs } from './specs.ts'
 
 const spec = (id: string, more: object = {}) => sandboxSpec.parse({ id, ...more })
 
 test('the first spec is the default, and one without a backend gets the first that is configured', () => {
-  const specs = new Specs([spec('a'), spec('b', { backend: 'docker' })], ['process', 'docker'], 0)
-  expect(specs.choose(undefined)).toMatchObject({ id: 'a', backend: 'process' })
-  expect(specs.choose('b')).toMatchObject({ id: 'b', backend: 'docker' })
-  expect(() => specs.choose('c')).toThrow(expect.objectContaining({ code: 'invalid' }))
-  expect(specs.info('a')).toMatchObject({ is_default: true, command: null, image: null })
-  expect(specs.info('b')).toMatchObject({ is_default: false })
-  expect(specs.info('c')).toBeUndefined()
+  const specs = new SandboxSpecs([spec('a'), spec('b', { backend: 'docker' })], ['process', 'docker'], 0)
+  expect(specs.resolve(undefined)).toMatchObject({ id: 'a', backend: 'process' })
+  expect(specs.resolve('b')).toMatchObject({ id: 'b', backend: 'docker' })
+  expect(() => specs.resolve('c')).toThrow(expect.objectContaining({ code: 'invalid' }))
+  expect(specs.getInfo('a')).toMatchObject({ is_default: true, command: null, image: null })
+  expect(specs.getInfo('b')).toMatchObject({ is_default: false })
+  expect(specs.getInfo('c')).toBeUndefined()
 })
 
 test('no answer holds a secret of the environment of a spec', () => {
@@ -22,14 +22,14 @@ test('no answer holds a secret of the environment of a spec', () => {
     URL: 'https://u:canary4@host/?token=canary5',
     MODE: 'fast',
   }
-  const info = new Specs([spec('a', { env })], ['process'], 0).info('a')
+  const info = new SandboxSpecs([spec('a', { env })], ['process'], 0).getInfo('a')
   expect(JSON.stringify(info)).not.toContain('canary')
   expect(info?.initial_env).toMatchObject({ api_key: '**********', MODE: 'fast' })
 })
 
 test('the pages join into the list, and a page id of nothing is refused', () => {
   const ids = Array.from({ length: 7 }, (_, index) => `spec/${index}`)
-  const specs = new Specs(
+  const specs = new SandboxSpecs(
     ids.map((id) => spec(id)),
     ['process'],
     0,
@@ -38,18 +38,18 @@ test('the pages join into the list, and a page id of nothing is refused', () => 
     const walked: string[] = []
     let page_id: string | undefined
     do {
-      const page = specs.page({ limit, page_id })
+      const page = specs.listPage({ limit, page_id })
       walked.push(...page.items.map(({ id }) => id))
       expect(page.items.length).toBeLessThanOrEqual(limit)
       page_id = page.next_page_id ?? undefined
     } while (page_id !== undefined)
     expect(walked).toEqual(ids)
   }
-  expect(() => specs.page({ limit: 1, page_id: 'x' })).toThrow(expect.objectContaining({ code: 'invalid' }))
+  expect(() => specs.listPage({ limit: 1, page_id: 'x' })).toThrow(expect.objectContaining({ code: 'invalid' }))
 })
 
 test('specs that cannot be used are told when the server starts', () => {
-  expect(() => new Specs([], ['process'], 0)).toThrow('no sandbox spec')
-  expect(() => new Specs([spec('a'), spec('a')], ['process'], 0)).toThrow('two sandbox specs')
-  expect(() => new Specs([spec('a', { backend: 'k8s' })], ['process'], 0)).toThrow('not configured')
+  expect(() => new SandboxSpecs([], ['process'], 0)).toThrow('no sandbox spec')
+  expect(() => new SandboxSpecs([spec('a'), spec('a')], ['process'], 0)).toThrow('two sandbox specs')
+  expect(() => new SandboxSpecs([spec('a', { backend: 'k8s' })], ['process'], 0)).toThrow('not configured')
 })

@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest'
-import { ann, bob, eventually, running, specsOf, trial } from './testing/sandboxes-fixture.ts'
+import { ann, bob, eventually, startAndWait, createSpecs, createFixture } from './testing/sandboxes-fixture.ts'
 
 const soon = () => AbortSignal.timeout(25_000)
 
-async function pooled(at: Awaited<ReturnType<typeof trial>>) {
-  const rows = await at.ledger.sandboxes.running(null)
+async function pooled(at: Awaited<ReturnType<typeof createFixture>>) {
+  const rows = await at.controlPlane.sandboxes.listRunning(null)
   return rows.filter(({ status }) => status === 'RUNNING')
 }
 
 test('one of the pool has no identity until it is claimed, and then it has its own key', async () => {
-  const at = await trial([{ warm: 1 }])
+  const at = await createFixture([{ warm: 1 }])
   const sandboxes = await at.open({ allowedOrigins: ['https://app.example'] })
   await eventually(async () => expect(await pooled(at)).toHaveLength(1))
   const [spare] = await pooled(at)
@@ -21,7 +21,7 @@ test('one of the pool has no identity until it is claimed, and then it has its o
 
   const claimed = await sandboxes.start({ owner: 'ann', org: 'acme' })
   expect(claimed).toMatchObject({ id: spare?.id, status: 'STARTING', owner: 'ann', org: 'acme' })
-  const info = await sandboxes.info(await sandboxes.until(claimed.id, soon()))
+  const info = await sandboxes.getInfo(await sandboxes.waitSettled(claimed.id, soon()))
   expect(info.status).toBe('RUNNING')
   expect(agent.inits).toEqual([
     {
@@ -30,14 +30,14 @@ test('one of the pool has no identity until it is claimed, and then it has its o
       allow_cors_origins: ['https://app.example'],
     },
   ])
-  expect((await sandboxes.byKey(info.session_api_key ?? ''))?.id).toBe(claimed.id)
-  expect(at.backend.things.get(claimed.id)?.starts).toBe(1)
+  expect((await sandboxes.findByKey(info.session_api_key ?? ''))?.id).toBe(claimed.id)
+  expect(at.backend.sandboxes.get(claimed.id)?.starts).toBe(1)
   await eventually(async () => expect((await pooled(at)).map(({ id }) => id)).not.toContain(claimed.id))
   await eventually(async () => expect(await pooled(at)).toHaveLength(1))
 })
 
 test('nobody sees one of the pool', async () => {
-  const at = await trial([{ warm: 1 }])
+  const at = await createFixture([{ warm: 1 }])
   const sandboxes = await at.open()
   await eventually(async () => expect(await pooled(at)).toHaveLength(1))
   const id = (await pooled(at))[0]?.id ?? ''
@@ -48,7 +48,7 @@ test('nobody sees one of the pool', async () => {
 })
 
 test('each is given to one only, and when the pool is empty the next ones start cold', async () => {
-  const at = await trial([{ warm: 2 }])
+  const at = await createFixture([{ warm: 2 }])
   const sandboxes = await at.open()
   await eventually(async () => expect(await pooled(at)).toHaveLength(2))
   const spares = (await pooled(at)).map(({ id }) => id)
@@ -58,65 +58,65 @@ test('each is given to one only, and when the pool is empty the next ones start 
   expect(rows.map(({ id }) => id)).toEqual(expect.arrayContaining(spares))
   const keys = new Set<string | null>()
   for (const { id } of rows)
-    keys.add((await sandboxes.info(await sandboxes.until(id, soon()))).session_api_key)
+    keys.add((await sandboxes.getInfo(await sandboxes.waitSettled(id, soon()))).session_api_key)
   expect(keys.size).toBe(6)
 })
 
 test('one that was claimed gets its settings again when its processes were started again', async () => {
-  const at = await trial([{ warm: 1 }])
+  const at = await createFixture([{ warm: 1 }])
   const sandboxes = await at.open()
   await eventually(async () => expect(await pooled(at)).toHaveLength(1))
-  const row = await running(sandboxes)
-  const before = await sandboxes.info(row)
+  const row = await startAndWait(sandboxes)
+  const before = await sandboxes.getInfo(row)
   at.backend.crash(row.id)
   await eventually(async () => expect((await sandboxes.find([row.id]))[0]?.status).toBe('ERROR'))
   await sandboxes.resume(row)
-  const after = await sandboxes.info(await sandboxes.until(row.id, soon()))
+  const after = await sandboxes.getInfo(await sandboxes.waitSettled(row.id, soon()))
   expect(after).toMatchObject({ status: 'RUNNING', session_api_key: before.session_api_key })
   expect(at.backend.agent(row.id).inits).toHaveLength(1)
 })
 
 test('one of the pool that died unnoticed is started again for the one who claims it', async () => {
-  const at = await trial([{ warm: 1 }])
+  const at = await createFixture([{ warm: 1 }])
   const sandboxes = await at.open({ reconcileMs: 1_000_000 })
   await eventually(async () => expect(await pooled(at)).toHaveLength(1))
   const id = (await pooled(at))[0]?.id ?? ''
   at.backend.crash(id)
-  const row = await running(sandboxes)
+  const row = await startAndWait(sandboxes)
   expect(row.id).toBe(id)
 })
 
 test('a pool that is smaller now, or of another spec, is thrown away, and of the new one it is made anew', async () => {
-  const at = await trial([{ warm: 2 }])
+  const at = await createFixture([{ warm: 2 }])
   const before = await at.open()
   await eventually(async () => expect(await pooled(at)).toHaveLength(2))
   const old = (await pooled(at)).map(({ id }) => id)
   await before[Symbol.asyncDispose]()
-  const specs = specsOf([{ warm: 1, env: { NEW: '1' } }])
+  const specs = createSpecs([{ warm: 1, env: { NEW: '1' } }])
   await at.open({ specs })
   await eventually(async () => {
     const now = await pooled(at)
     expect(now).toHaveLength(1)
     expect(old).not.toContain(now[0]?.id)
-    expect([...at.backend.things.keys()]).toEqual(now.map(({ id }) => id))
+    expect([...at.backend.sandboxes.keys()]).toEqual(now.map(({ id }) => id))
   })
 })
 
 test('sandboxes that cannot wait for settings are no pool, and are not made over and over', async () => {
-  const at = await trial([{ warm: 1 }])
+  const at = await createFixture([{ warm: 1 }])
   // An agent server that knows nothing of such settings: it is ready at once and open to everybody.
   at.backend.prepare = (agent) => agent.wake()
   const sandboxes = await at.open({ startMs: 100 })
   await eventually(() => expect(at.logged.join()).toContain('it does not wait for its settings'))
-  await eventually(async () => expect(await at.ledger.sandboxes.running(null)).toEqual([]))
+  await eventually(async () => expect(await at.controlPlane.sandboxes.listRunning(null)).toEqual([]))
   await new Promise((resolve) => setTimeout(resolve, 500))
   expect(at.backend.calls.filter((call) => call.startsWith('start'))).toHaveLength(1)
   at.backend.prepare = () => {}
-  expect((await running(sandboxes, bob)).owner).toBe('bob')
+  expect((await startAndWait(sandboxes, bob)).owner).toBe('bob')
 })
 
 test('the pool is filled again when the one that was claimed has its settings, and not before', async () => {
-  const at = await trial([{ warm: 1 }])
+  const at = await createFixture([{ warm: 1 }])
   const steps: string[] = []
   const sandboxes = await at.open({ reconcileMs: 60_000, onStep: (name) => steps.push(name) })
   await eventually(async () => expect(await pooled(at)).toHaveLength(1))

@@ -1,23 +1,23 @@
 import { randomBytes } from 'node:crypto'
-import type { Instant, Log } from '@slipway/protocol'
+import type { Instant, LogFunction } from '@slipway/protocol'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
-import { Lanes } from '../async/keyed-mutex.ts'
-import type { PlacedSpec, Specs } from './specs.ts'
-import { type Home, specHash, warmStart } from './state/sandbox-config.ts'
-import type { Rows } from './state/sandbox-repository.ts'
-import type { Seals } from './state/sandbox-secrets.ts'
+import { KeyedMutex } from '../async/keyed-mutex.ts'
+import type { ResolvedSpec, SandboxSpecs } from './specs.ts'
+import { type SandboxEnvironment, specHash, pooledSandboxConfig } from './state/sandbox-config.ts'
+import type { SandboxRepository } from './state/sandbox-repository.ts'
+import type { SandboxSecretsCipher } from './state/sandbox-secrets.ts'
 
-export interface PoolOptions {
-  readonly table: Pick<SandboxRows, 'running'>
-  readonly rows: Rows
-  readonly specs: Specs
-  readonly seals: Seals
-  readonly homeOf: (spec: PlacedSpec) => Home
-  readonly log: Log
+export interface WarmPoolOptions {
+  readonly sandboxRows: Pick<SandboxRows, 'listRunning'>
+  readonly repository: SandboxRepository
+  readonly specs: SandboxSpecs
+  readonly secretsCipher: SandboxSecretsCipher
+  readonly getEnvironment: (spec: ResolvedSpec) => SandboxEnvironment
+  readonly log: LogFunction
   /** Milliseconds. */
   readonly now: () => number
   /** Something about a sandbox of the pool has changed. */
-  readonly ring: (id: string) => void
+  readonly notify: (id: string) => void
   /** First and longest pause before those that failed are made again. */
   readonly retryMs?: readonly [number, number]
 }
@@ -26,13 +26,13 @@ export interface PoolOptions {
  * Sandboxes that run before anybody asks for one. They are nobody's: they have neither a session key nor an address for their
  * events, and they are shown to nobody, until one is claimed.
  */
-export class Pool {
-  readonly #options: PoolOptions
-  readonly #lanes = new Lanes()
+export class WarmPool {
+  readonly #options: WarmPoolOptions
+  readonly #mutex = new KeyedMutex()
   /** By spec: since when and how often in a row its sandboxes have failed. */
-  readonly #failed = new Map<string, { readonly count: number; readonly until: number }>()
+  readonly #failures = new Map<string, { readonly count: number; readonly until: number }>()
 
-  constructor(options: PoolOptions) {
+  constructor(options: WarmPoolOptions) {
     this.#options = options
   }
 
@@ -40,90 +40,90 @@ export class Pool {
    * Gives one of a spec to an owner, each to one only; undefined when there is none that is ready. The settings follow by way of the
    * reconciler. Those that were made from what the spec was before are thrown away.
    */
-  async claim(spec: PlacedSpec, owner: string, org: string | null): Promise<SandboxRow | undefined> {
-    const { rows, ring, now } = this.#options
+  async claim(spec: ResolvedSpec, owner: string, org: string | null): Promise<SandboxRow | undefined> {
+    const { repository, notify, now } = this.#options
     for (;;) {
-      const row = await rows.claim(spec.id, owner, org, now() * 1000)
+      const row = await repository.claim(spec.id, owner, org, now() * 1000)
       if (row === undefined) return undefined
       const isFresh = this.#isFresh(row, spec)
-      if (!isFresh) await rows.change(row, { wanted: 'gone' })
-      ring(row.id)
+      if (!isFresh) await repository.update(row, { wanted: 'gone' })
+      notify(row.id)
       if (isFresh) return row
     }
   }
 
   /** Makes what is missing and removes what is too much, failed, or made from what a spec was before. */
   fill(): Promise<void> {
-    return this.#lanes.run('', () => this.#fill())
+    return this.#mutex.runExclusive('', () => this.#fill())
   }
 
   async #fill(): Promise<void> {
-    const { table, specs } = this.#options
-    const bySpec = Map.groupBy(await table.running(null), ({ spec }) => spec)
-    for (const spec of specs.all()) {
+    const { sandboxRows, specs } = this.#options
+    const bySpec = Map.groupBy(await sandboxRows.listRunning(null), ({ spec }) => spec)
+    for (const spec of specs.list()) {
       const rows = bySpec.get(spec.id) ?? []
       bySpec.delete(spec.id)
-      await this.#fillOne(spec, rows)
+      await this.#fillSpec(spec, rows)
     }
-    for (const row of [...bySpec.values()].flat()) await this.#drop(row)
+    for (const row of [...bySpec.values()].flat()) await this.#discard(row)
   }
 
-  async #fillOne(spec: PlacedSpec, rows: readonly SandboxRow[]): Promise<void> {
-    const good = rows.filter((row) => this.#isFresh(row, spec) && !isBroken(row))
-    for (const row of rows.filter((row) => !good.includes(row))) await this.#drop(row)
-    for (const row of good.slice(spec.warm)) await this.#drop(row)
-    this.#judge(spec, rows)
-    if ((this.#failed.get(spec.id)?.until ?? 0) > this.#options.now()) return
-    for (let count = good.length; count < spec.warm; count++) await this.#make(spec)
+  async #fillSpec(spec: ResolvedSpec, rows: readonly SandboxRow[]): Promise<void> {
+    const usable = rows.filter((row) => this.#isFresh(row, spec) && !isFailed(row))
+    for (const row of rows.filter((row) => !usable.includes(row))) await this.#discard(row)
+    for (const row of usable.slice(spec.warm)) await this.#discard(row)
+    this.#recordFailures(spec, rows)
+    if ((this.#failures.get(spec.id)?.until ?? 0) > this.#options.now()) return
+    for (let count = usable.length; count < spec.warm; count++) await this.#create(spec)
   }
 
   /** One that fails each time must not be made each time. */
-  #judge(spec: PlacedSpec, rows: readonly SandboxRow[]): void {
+  #recordFailures(spec: ResolvedSpec, rows: readonly SandboxRow[]): void {
     const { now, log, retryMs: [first, longest] = [5_000, 600_000] } = this.#options
-    if (rows.some(({ status }) => status === 'RUNNING')) this.#failed.delete(spec.id)
-    const broken = rows.find(isBroken)
-    if (broken === undefined) return
-    const count = (this.#failed.get(spec.id)?.count ?? 0) + 1
+    if (rows.some(({ status }) => status === 'RUNNING')) this.#failures.delete(spec.id)
+    const failed = rows.find(isFailed)
+    if (failed === undefined) return
+    const count = (this.#failures.get(spec.id)?.count ?? 0) + 1
     const delay_ms = Math.min(longest, first * 2 ** Math.min(count - 1, 20))
-    this.#failed.set(spec.id, { count, until: now() + delay_ms })
-    log('warn', 'a sandbox of the warm pool failed', { spec: spec.id, detail: broken.detail, delay_ms })
+    this.#failures.set(spec.id, { count, until: now() + delay_ms })
+    log('warn', 'a sandbox of the warm pool failed', { spec: spec.id, detail: failed.detail, delay_ms })
   }
 
-  async #make(spec: PlacedSpec): Promise<void> {
-    const { rows, seals, homeOf, now, ring } = this.#options
-    const id = newId()
-    const kept = warmStart(spec, id, homeOf(spec))
+  async #create(spec: ResolvedSpec): Promise<void> {
+    const { repository, secretsCipher, getEnvironment, now, notify } = this.#options
+    const id = newSandboxId()
+    const sandboxSecrets = pooledSandboxConfig(spec, id, getEnvironment(spec))
     const at: Instant = now() * 1000
-    await rows.add({
-      ...newRow(spec, id, at),
+    await repository.add({
+      ...newSandboxRow(spec, id, at),
       owner: null,
       org: null,
       key_hash: null,
-      sealed: seals.seal(kept),
+      sealed: secretsCipher.seal(sandboxSecrets),
     })
-    ring(id)
+    notify(id)
   }
 
-  async #drop(row: SandboxRow): Promise<void> {
+  async #discard(row: SandboxRow): Promise<void> {
     // One that has been claimed or has moved on in the meantime is looked at again next time.
-    const changed = await this.#options.rows.change(row, { wanted: 'gone' })
-    if (changed !== undefined) this.#options.ring(row.id)
+    const changed = await this.#options.repository.update(row, { wanted: 'gone' })
+    if (changed !== undefined) this.#options.notify(row.id)
   }
 
-  #isFresh(row: SandboxRow, spec: PlacedSpec): boolean {
-    const kept = this.#options.seals.open(row)
-    return kept?.specHash === specHash(spec) && row.backend === spec.backend
+  #isFresh(row: SandboxRow, spec: ResolvedSpec): boolean {
+    const sandboxSecrets = this.#options.secretsCipher.open(row)
+    return sandboxSecrets?.specHash === specHash(spec) && row.backend === spec.backend
   }
 }
 
 /** Lower case letters, digits and a hyphen: fits every backend. */
-export function newId(): string {
+export function newSandboxId(): string {
   return `sb-${randomBytes(12).toString('hex')}`
 }
 
 /** What a row begins with, whoever it is for. */
-export function newRow(
-  spec: PlacedSpec,
+export function newSandboxRow(
+  spec: ResolvedSpec,
   id: string,
   at: Instant,
 ): Omit<SandboxRow, 'owner' | 'org' | 'key_hash' | 'sealed'> {
@@ -132,6 +132,6 @@ export function newRow(
   return { ...members, detail: null, epoch: null, addresses: '{}', ...times }
 }
 
-function isBroken({ status }: SandboxRow): boolean {
+function isFailed({ status }: SandboxRow): boolean {
   return status === 'ERROR' || status === 'MISSING'
 }

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises'
-import { must, Tallies } from '@slipway/protocol'
+import { must, HistogramVec } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { settings } from '../config/config.ts'
-import { edges } from '../sandboxes/reconcile/plan.ts'
-import { StepNumbers } from '../sandboxes/state/sandbox-repository.ts'
-import { stateNumbers } from './state-metrics.ts'
+import { documentedSettings } from '../config/config.ts'
+import { statusTransitions } from '../sandboxes/reconcile/plan.ts'
+import { StepMetrics } from '../sandboxes/state/sandbox-repository.ts'
+import { stateMetrics } from './state-metrics.ts'
 
 const page = await readFile(new URL('../../../../docs/sandboxes.md', import.meta.url), 'utf8')
 
@@ -19,12 +19,12 @@ function rowsBelow(heading: string): string[] {
 }
 
 test('the page of sandboxes has every setting with its meaning and default, and no other', () => {
-  const rows = settings().map(({ name, description, otherwise, aliases }) => {
+  const rows = documentedSettings().map(({ name, description, otherwise, aliases }) => {
     const also = aliases.length === 0 ? '' : ` Also ${aliases.map((alias) => `\`${alias}\``).join(', ')}.`
     return `| \`${name}\` | ${description}${also} | ${otherwise === '' ? '' : `\`${otherwise}\``} |`
   })
   expect(rowsBelow('Settings').join('\n')).toBe(rows.join('\n'))
-  for (const { description } of settings()) expect(description).toMatch(/[\w)]\.$/)
+  for (const { description } of documentedSettings()) expect(description).toMatch(/[\w)]\.$/)
 })
 
 test('the page of sandboxes has every state and where it leads, and no other', () => {
@@ -32,7 +32,7 @@ test('the page of sandboxes has every state and where it leads, and no other', (
     const [, state, , next = ''] = row.split('|').map((cell) => cell.trim())
     return [state, next]
   })
-  const known = Object.entries(edges).map(([state, next]) => [
+  const known = Object.entries(statusTransitions).map(([state, next]) => [
     `\`${state}\``,
     next.map((one) => `\`${one}\``).join(' '),
   ])
@@ -41,10 +41,10 @@ test('the page of sandboxes has every state and where it leads, and no other', (
 
 test('the page of operations has every metric of the sandbox server, and no other', async () => {
   const operations = await readFile(new URL('../../../../docs/operations.md', import.meta.url), 'utf8')
-  const families = await stateNumbers({
-    sandboxes: { async *all() {} },
-    steps: new StepNumbers(),
-    starts: { underWay: 0, ended: new Tallies([1], 'outcome') },
+  const families = await stateMetrics({
+    sandboxes: { async *iterateAll() {} },
+    steps: new StepMetrics(),
+    starts: { activeCount: 0, durations: new HistogramVec([1], 'outcome') },
   })
   const rows = families.map(({ name, type, help }) => `| \`${name}\` | ${type} | ${help} |`)
   const [, section = ''] = operations.split('### Metrics of the sandbox server\n')

@@ -1,31 +1,31 @@
 import { join } from 'node:path'
-import type { Log } from '@slipway/protocol'
+import type { LogFunction } from '@slipway/protocol'
 import type { Backend } from '../backends/backend.ts'
 import type { Config } from '../config/config.ts'
-import { socketOf } from '../network/internal-listeners.ts'
+import { hostSocketPath } from '../network/internal-listeners.ts'
 
-export interface Surroundings {
+export interface BackendDeps {
   /** Absolute, of the server. */
   readonly directory: string
-  readonly doorDirectory: string
+  readonly socketDirectory: string
   readonly ledgerId: string
   readonly agent: { readonly command: readonly string[]; readonly readable: readonly string[] }
-  readonly log: Log
+  readonly log: LogFunction
 }
 
 /** The backends that the specs name, the default one first. What they need is loaded now and not before. */
 export async function openBackends(
   config: Config,
-  surroundings: Surroundings,
+  deps: BackendDeps,
 ): Promise<ReadonlyMap<string, Backend>> {
   const names = new Set([config.backend, ...config.specs.map(({ backend }) => backend)])
   const opened = new Map<string, Backend>()
-  for (const name of names) opened.set(name, await openBackend(name, config, surroundings))
+  for (const name of names) opened.set(name, await openBackend(name, config, deps))
   return opened
 }
 
-async function openBackend(name: string, config: Config, surroundings: Surroundings): Promise<Backend> {
-  const { directory, doorDirectory, ledgerId, agent, log } = surroundings
+async function openBackend(name: string, config: Config, deps: BackendDeps): Promise<Backend> {
+  const { directory, socketDirectory, ledgerId, agent, log } = deps
   if (name === 'process') {
     const { ProcessBackend } = await import('../backends/process/process-backend.ts')
     return new ProcessBackend({
@@ -33,10 +33,10 @@ async function openBackend(name: string, config: Config, surroundings: Surroundi
       ledgerId,
       agentCommand: agent.command,
       readable: agent.readable,
-      hidden: [directory],
+      inaccessible: [directory],
       log,
       isolate: config.isolation,
-      hostSocket: socketOf(doorDirectory),
+      hostSocket: hostSocketPath(socketDirectory),
       codeDirectory: join(directory, 'code'),
     })
   }

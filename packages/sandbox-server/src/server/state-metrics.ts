@@ -1,51 +1,51 @@
-import { type Family, family, sandboxStatus } from '@slipway/protocol'
-import type { Ledger } from '@slipway/storage'
-import { isPooled, type StepNumbers } from '../sandboxes/state/sandbox-repository.ts'
-import type { Starts } from '../start/conversation-starter.ts'
+import { type MetricFamily, metricFamily, sandboxStatus } from '@slipway/protocol'
+import type { ControlPlaneStore } from '@slipway/storage'
+import { isPooled, type StepMetrics } from '../sandboxes/state/sandbox-repository.ts'
+import type { ConversationStarter } from '../start/conversation-starter.ts'
 
 /** What the sandboxes are doing, in numbers. */
-export async function stateNumbers(parts: {
-  readonly sandboxes: Pick<Ledger['sandboxes'], 'all'>
-  readonly steps: StepNumbers
-  readonly starts: Pick<Starts, 'underWay' | 'ended'>
-}): Promise<readonly Family[]> {
-  const { steps, starts } = parts
-  const [owned, pooled] = [zeros(), zeros()]
-  for await (const row of parts.sandboxes.all()) {
+export async function stateMetrics(deps: {
+  readonly sandboxes: Pick<ControlPlaneStore['sandboxes'], 'iterateAll'>
+  readonly steps: StepMetrics
+  readonly starts: Pick<ConversationStarter, 'activeCount' | 'durations'>
+}): Promise<readonly MetricFamily[]> {
+  const { steps, starts } = deps
+  const [owned, pooled] = [zeroCounts(), zeroCounts()]
+  for await (const row of deps.sandboxes.iterateAll()) {
     const counts = isPooled(row) ? pooled : owned
     counts.set(row.status, (counts.get(row.status) ?? 0) + 1)
   }
   return [
-    family('sandboxes', 'gauge', 'Sandboxes of users by status.', samplesOf(owned)),
-    family('pool_sandboxes', 'gauge', 'Sandboxes of the warm pool by status.', samplesOf(pooled)),
-    family(
+    metricFamily('sandboxes', 'gauge', 'Sandboxes of users by status.', toSamples(owned)),
+    metricFamily('pool_sandboxes', 'gauge', 'Sandboxes of the warm pool by status.', toSamples(pooled)),
+    metricFamily(
       'sandbox_step_duration_seconds',
       'histogram',
       'Time of what is done to sandboxes: start, resume, pause, remove.',
       steps.durations.samples,
     ),
-    family(
+    metricFamily(
       'sandbox_steps_total',
       'counter',
       'What was done to sandboxes, by outcome.',
       steps.outcomes.samples,
     ),
-    family('conversation_starts', 'gauge', 'Starts of conversations that are under way.', [
-      { value: starts.underWay },
+    metricFamily('conversation_starts', 'gauge', 'Starts of conversations that are under way.', [
+      { value: starts.activeCount },
     ]),
-    family(
+    metricFamily(
       'conversation_start_duration_seconds',
       'histogram',
       'Time of starts of conversations by outcome.',
-      starts.ended.samples,
+      starts.durations.samples,
     ),
   ]
 }
 
-function zeros(): Map<string, number> {
+function zeroCounts(): Map<string, number> {
   return new Map(sandboxStatus.options.map((status) => [status, 0]))
 }
 
-function samplesOf(counts: ReadonlyMap<string, number>): Family['samples'] {
+function toSamples(counts: ReadonlyMap<string, number>): MetricFamily['samples'] {
   return [...counts].map(([status, value]) => ({ labels: { status }, value }))
 }

@@ -1,6 +1,6 @@
 import type { CallInput } from '@slipway/client'
 import type { AppConversationStartRequest, Llm, Secret } from '@slipway/protocol'
-import { suggestedMessage } from './suggested-task.ts'
+import { suggestedTaskMessage } from './suggested-task.ts'
 
 /** What a start needs of the settings of its owner. */
 export interface StartSettings {
@@ -18,16 +18,16 @@ export interface StartSettings {
 
 export type StartSecrets = Readonly<Record<string, { readonly value: Secret; readonly description?: string }>>
 
-type Create = CallInput<'createConversation'>['body']
-type Agent = NonNullable<Create['agent']>
+type CreateConversationBody = CallInput<'createConversation'>['body']
+type Agent = NonNullable<CreateConversationBody['agent']>
 
-const tools = {
+const toolsByAgentType = {
   default: ['terminal', 'file_editor', 'task_tracker'],
   plan: ['glob', 'grep', 'planning_file_editor'],
 }
 
 /** What the agent server is asked for. Secrets are in clear in it. */
-export function agentStart(start: {
+export function createConversationBody(start: {
   readonly id: string
   readonly request: AppConversationStartRequest
   readonly model: Llm
@@ -36,23 +36,23 @@ export function agentStart(start: {
   readonly workingDir: string
   /** Of the same sandbox. */
   readonly parent: string | undefined
-}): Create {
+}): CreateConversationBody {
   const { id, request, settings, workingDir, parent } = start
-  const initial_message = firstMessage(request)
+  const initial_message = initialMessage(request)
   const secrets = {
     ...Object.fromEntries(
       Object.entries(start.secrets).map(([name, { value, description }]) => [
         name,
-        { kind: 'StaticSecret' as const, value: value.open(), ...(description ? { description } : {}) },
+        { kind: 'StaticSecret' as const, value: value.reveal(), ...(description ? { description } : {}) },
       ]),
     ),
     ...request.secrets,
   }
   return {
     conversation_id: id,
-    agent: agentOf(start),
+    agent: agentConfig(start),
     workspace: { working_dir: workingDir, kind: 'LocalWorkspace' },
-    ...caution(request.confirmation_mode ?? settings.confirmation_mode, settings.security_analyzer),
+    ...confirmationConfig(request.confirmation_mode ?? settings.confirmation_mode, settings.security_analyzer),
     max_iterations: request.max_iterations ?? settings.max_iterations,
     secrets,
     ...(parent === undefined ? {} : { parent_conversation_id: parent }),
@@ -63,7 +63,7 @@ export function agentStart(start: {
   }
 }
 
-function agentOf({
+function agentConfig({
   request,
   model,
   settings,
@@ -77,8 +77,8 @@ function agentOf({
   return {
     kind: 'Agent',
     llm: { ...model, usage_id: 'agent' },
-    tools: tools[agent_type].map((name) => ({ name })),
-    mcp_config: mapOf(settings.agent_settings.mcp_config),
+    tools: toolsByAgentType[agent_type].map((name) => ({ name })),
+    mcp_config: toRecord(settings.agent_settings.mcp_config),
     system_prompt_kwargs: {},
     ...(agent_type === 'plan' ? { system_prompt_filename: 'system_prompt_planning.j2' } : {}),
     agent_context: {
@@ -87,12 +87,12 @@ function agentOf({
       disabled_skills,
       ...(system_message_suffix === undefined ? {} : { system_message_suffix }),
     },
-    condenser: condenserOf(mapOf(settings.agent_settings.condenser)),
+    condenser: condenserConfig(toRecord(settings.agent_settings.condenser)),
   }
 }
 
 /** The condenser of the settings (`{enabled, condenser_kind, max_size, ...}`), made of what the agent server knows of it. */
-function condenserOf(settings: Readonly<Record<string, unknown>>): Agent['condenser'] {
+function condenserConfig(settings: Readonly<Record<string, unknown>>): Agent['condenser'] {
   const { enabled, condenser_kind, max_size, max_tokens, keep_first } = settings
   if (enabled === false || condenser_kind === 'no_op') return { kind: 'NoOpCondenser' }
   const size = typeof max_size === 'number' && Number.isInteger(max_size) && max_size >= 20 ? max_size : 240
@@ -108,14 +108,14 @@ function condenserOf(settings: Readonly<Record<string, unknown>>): Agent['conden
 }
 
 /** Wire 8.5: asking is on with an analyzer: for what is risky; without one: always. */
-function caution(
+function confirmationConfig(
   isOn: boolean,
   analyzer: string | null,
-): Pick<Create, 'confirmation_policy' | 'security_analyzer'> {
-  const known = analyzer === null || !Object.hasOwn(analyzers, analyzer) ? undefined : analyzers[analyzer]
-  const security_analyzer = known === undefined ? {} : { security_analyzer: { kind: known } }
+): Pick<CreateConversationBody, 'confirmation_policy' | 'security_analyzer'> {
+  const analyzerKind = analyzer === null || !Object.hasOwn(analyzers, analyzer) ? undefined : analyzers[analyzer]
+  const security_analyzer = analyzerKind === undefined ? {} : { security_analyzer: { kind: analyzerKind } }
   if (!isOn) return { confirmation_policy: { kind: 'NeverConfirm' }, ...security_analyzer }
-  return known === undefined
+  return analyzerKind === undefined
     ? { confirmation_policy: { kind: 'AlwaysConfirm' } }
     : { confirmation_policy: { kind: 'ConfirmRisky' }, ...security_analyzer }
 }
@@ -129,15 +129,15 @@ const analyzers: Readonly<
 }
 
 /** Only users begin: what a caller gives another role is said by the user. A message without content is none. */
-function firstMessage(request: AppConversationStartRequest): Create['initial_message'] {
+function initialMessage(request: AppConversationStartRequest): CreateConversationBody['initial_message'] {
   const { initial_message, suggested_task } = request
   if (suggested_task !== undefined)
-    return { role: 'user', content: [{ type: 'text', text: suggestedMessage(suggested_task) }], run: true }
+    return { role: 'user', content: [{ type: 'text', text: suggestedTaskMessage(suggested_task) }], run: true }
   if (initial_message === undefined || initial_message.content.length === 0) return undefined
   return { role: 'user', content: initial_message.content, run: true }
 }
 
-function mapOf(value: unknown): Record<string, unknown> {
+function toRecord(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? Object.fromEntries(Object.entries(value))
     : {}

@@ -1,14 +1,14 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import { openStage } from '../testing/test-server.ts'
+import { openTestServer } from '../testing/test-server.ts'
 
-const slow = 120_000
+const slowTestTimeoutMs = 120_000
 
 test('a start goes through every status in order, its conversation runs, and its events come home byte for byte', {
-  timeout: slow,
+  timeout: slowTestTimeoutMs,
 }, async () => {
-  await using stage = await openStage()
+  await using stage = await openTestServer()
   const response = await stage.open('POST', '/app-conversations/stream-start', {
     initial_message: { content: 'Hi.' },
     title: 'A title',
@@ -42,7 +42,7 @@ test('a start goes through every status in order, its conversation runs, and its
     sandbox_status: 'RUNNING',
     llm_model: 'scripted/test',
   })
-  const agent = stage.sandboxes.place('sb-1')
+  const agent = stage.sandboxes.getSandbox('sb-1')
   expect(info.conversation_url).toBe(`${agent.url}/api/conversations/${id}`)
   expect(info.session_api_key).toBe(agent.key)
 
@@ -100,7 +100,7 @@ test('a start goes through every status in order, its conversation runs, and its
 
   // Deleted, its sandbox goes too, and nothing of it is left.
   expect((await stage.call('DELETE', `/app-conversations/${id}`)).status).toBe(200)
-  expect(stage.sandboxes.places.size).toBe(0)
+  expect(stage.sandboxes.entries.size).toBe(0)
   expect(await stage.conversation(id)).toBeNull()
   expect(await stage.storage.conversations.count()).toBe(0)
   expect((await stage.call('GET', '/app-conversations/start-tasks/count')).json).toBe(0)
@@ -108,19 +108,19 @@ test('a start goes through every status in order, its conversation runs, and its
 })
 
 test('a start that fails says why, gives its slot back once, and can be tried again in the same sandbox', {
-  timeout: slow,
+  timeout: slowTestTimeoutMs,
 }, async () => {
-  await using stage = await openStage({ waitMs: 300 })
+  await using stage = await openTestServer({ waitMs: 300 })
   stage.quota.limit = 1
   stage.sandboxes.next = { status: 'STARTING', detail: 'slow' }
   const late = await stage.start()
   expect(late).toMatchObject({ status: 'ERROR', sandbox_id: 'sb-1' })
   expect(late.detail).toContain('was not ready within 0.3 s')
   expect(stage.quota.used).toBe(0)
-  const place = stage.sandboxes.place('sb-1')
+  const place = stage.sandboxes.getSandbox('sb-1')
   stage.sandboxes.next = {}
   await stage.sandboxes.resume(place.row)
-  await stage.sandboxes.until('sb-1', AbortSignal.timeout(60_000))
+  await stage.sandboxes.waitSettled('sb-1', AbortSignal.timeout(60_000))
   const again = await stage.start({ conversation_id: late.app_conversation_id })
   expect(again).toMatchObject({ status: 'READY', sandbox_id: 'sb-1' })
   expect(stage.quota.used).toBe(1)
@@ -129,7 +129,7 @@ test('a start that fails says why, gives its slot back once, and can be tried ag
 })
 
 test('a sandbox in ERROR, a foreign one and an unknown one end the start with words', async () => {
-  await using stage = await openStage()
+  await using stage = await openTestServer()
   stage.sandboxes.next = { status: 'ERROR', detail: 'Failed to pull image x' }
   const broken = await stage.start()
   expect(broken.detail).toContain('Its image cannot be had')
@@ -138,7 +138,7 @@ test('a sandbox in ERROR, a foreign one and an unknown one end the start with wo
   expect(foreign.status).toBe('ERROR')
   const { json } = await stage.call('POST', '/app-conversations', { sandbox_id: 'sb-1' }, { 'x-user': 'bob' })
   const row = await stage.until(
-    () => stage.ledger.startTasks.get([dashed(json.id)]),
+    () => stage.ledger.startTasks.get([toDashedUuid(json.id)]),
     ([task]) => task?.status === 'ERROR',
   )
   expect(row[0]?.detail).toBe('There is no such sandbox')
@@ -146,7 +146,7 @@ test('a sandbox in ERROR, a foreign one and an unknown one end the start with wo
 })
 
 test('what the caller could have known is refused before a task or a slot is taken, or with both given back', async () => {
-  await using stage = await openStage()
+  await using stage = await openTestServer()
   const refused = async (body: object, status: number, loc?: string) => {
     const answer = await stage.call('POST', '/app-conversations', body)
     expect(answer.status).toBe(status)
@@ -158,7 +158,7 @@ test('what the caller could have known is refused before a task or a slot is tak
   await refused({ selected_repository: 'https://u:sk-canary@h.example/x.git' }, 422, 'selected_repository')
   expect((await stage.call('GET', '/app-conversations/start-tasks/count')).json).toBe(0)
   await refused({ sandbox_spec_id: 'nope' }, 422)
-  stage.sandboxes.refusal = new (await import('@slipway/protocol')).Problem('too_many', 'Full')
+  stage.sandboxes.startProblem = new (await import('@slipway/protocol')).Problem('too_many', 'Full')
   await refused({}, 429)
   const { json } = await stage.call('GET', '/app-conversations/start-tasks/search')
   expect(json.items.map(({ status }: { status: string }) => status)).toEqual(['ERROR', 'ERROR'])
@@ -167,14 +167,14 @@ test('what the caller could have known is refused before a task or a slot is tak
 })
 
 test('what was under way when the server ended is an error afterwards, and its slot is given back once', async () => {
-  const first = await openStage()
+  const first = await openTestServer()
   first.sandboxes.next = { status: 'STARTING', detail: null }
   const { json } = await first.call('POST', '/app-conversations', {})
   await first.until(
     () => first.task(json.id),
     ({ status }) => status === 'WAITING_FOR_SANDBOX',
   )
-  const [row] = await first.ledger.startTasks.get([dashed(json.id)])
+  const [row] = await first.ledger.startTasks.get([toDashedUuid(json.id)])
   expect(first.quota.used).toBe(1)
   // A stop ends it in the same way.
   await first.starts[Symbol.asyncDispose]()
@@ -183,7 +183,7 @@ test('what was under way when the server ended is an error afterwards, and its s
   )
   expect(first.quota.used).toBe(0)
   // After a crash the row would still be as it was.
-  await first.ledger.startTasks.change(dashed(json.id), { ...row, status: 'WAITING_FOR_SANDBOX' })
+  await first.ledger.startTasks.update(toDashedUuid(json.id), { ...row, status: 'WAITING_FOR_SANDBOX' })
   first.quota.used = 1
   await first.starts.recover()
   expect(first.quota.used).toBe(0)
@@ -191,23 +191,23 @@ test('what was under way when the server ended is an error afterwards, and its s
     status: 'ERROR',
     app_conversation_id: row?.conversation?.replaceAll('-', ''),
   })
-  expect((await first.ledger.startTasks.get([dashed(json.id)]))[0]?.quota_day).toBeNull()
+  expect((await first.ledger.startTasks.get([toDashedUuid(json.id)]))[0]?.quota_day).toBeNull()
   await first.starts.recover()
   expect(first.quota.used).toBe(0)
   await first[Symbol.asyncDispose]()
 })
 
 test('starts of one id at once are one start, and the id is taken for everybody else', {
-  timeout: slow,
+  timeout: slowTestTimeoutMs,
 }, async () => {
-  await using stage = await openStage()
+  await using stage = await openTestServer()
   stage.sandboxes.next = { status: 'STARTING', detail: null }
   const conversation_id = crypto.randomUUID()
   const answers = await Promise.all(
     Array.from({ length: 8 }, () => stage.call('POST', '/app-conversations', { conversation_id })),
   )
   expect(new Set(answers.map(({ json }) => json.id)).size).toBe(1)
-  expect(stage.sandboxes.places.size).toBe(1)
+  expect(stage.sandboxes.entries.size).toBe(1)
   expect(stage.quota.used).toBe(1)
   expect(
     (await stage.call('POST', '/app-conversations', { conversation_id }, { 'x-user': 'bob' })).status,
@@ -215,29 +215,29 @@ test('starts of one id at once are one start, and the id is taken for everybody 
 })
 
 test('with a strategy conversations come together, each in a directory of its own', {
-  timeout: slow,
+  timeout: slowTestTimeoutMs,
 }, async () => {
-  await using stage = await openStage()
-  stage.accounts.settingsNow = {
-    ...stage.accounts.settingsNow,
+  await using stage = await openTestServer()
+  stage.accounts.currentSettings = {
+    ...stage.accounts.currentSettings,
     sandbox_grouping_strategy: 'GROUP_BY_NEWEST',
   }
   const tasks = [await stage.start(), await stage.start(), await stage.start({}, { 'x-user': 'bob' })]
   expect(tasks.map((task) => task.sandbox_id)).toEqual(['sb-1', 'sb-1', 'sb-2'])
-  expect(stage.sandboxes.places.size).toBe(2)
-  const rows = await stage.ledger.conversations.inSandbox('sb-1')
-  const project = `${stage.sandboxes.place('sb-1').directory}/project`
+  expect(stage.sandboxes.entries.size).toBe(2)
+  const rows = await stage.ledger.conversations.listBySandbox('sb-1')
+  const project = `${stage.sandboxes.getSandbox('sb-1').directory}/project`
   expect(rows.map(({ members }) => JSON.parse(members).projectDir)).toEqual(
     rows.map(({ id }) => `${project}/${id.replaceAll('-', '')}`),
   )
 })
 
-test('an answer of the agent server that is lost costs nothing', { timeout: slow }, async () => {
-  await using stage = await openStage()
+test('an answer of the agent server that is lost costs nothing', { timeout: slowTestTimeoutMs }, async () => {
+  await using stage = await openTestServer()
   const first = await stage.start()
   expect(first).toMatchObject({ status: 'READY', detail: null })
-  const place = stage.sandboxes.place('sb-1')
-  await using proxy = await lossy(place.url)
+  const place = stage.sandboxes.getSandbox('sb-1')
+  await using proxy = await openLossyProxy(place.url)
   place.url = proxy.url
   const second = await stage.start({ sandbox_id: 'sb-1', initial_message: { content: 'Once.' } })
   expect(second).toMatchObject({ status: 'READY', sandbox_id: 'sb-1' })
@@ -250,7 +250,7 @@ test('an answer of the agent server that is lost costs nothing', { timeout: slow
 })
 
 /** Passes requests on, and loses the first answer to a creation. */
-async function lossy(
+async function openLossyProxy(
   to: string,
 ): Promise<AsyncDisposable & { readonly url: string; readonly lost: () => number }> {
   let lost = 0
@@ -282,8 +282,8 @@ async function lossy(
   }
 }
 
-test('secrets of a start are in no task, log or row', { timeout: slow }, async () => {
-  await using stage = await openStage()
+test('secrets of a start are in no task, log or row', { timeout: slowTestTimeoutMs }, async () => {
+  await using stage = await openTestServer()
   stage.accounts.secretValues = { SAVED: 'canary-saved-value' }
   const task = await stage.start({
     secrets: {
@@ -295,11 +295,11 @@ test('secrets of a start are in no task, log or row', { timeout: slow }, async (
   expect(task.status).toBe('READY')
   expect(task.request.secrets).toEqual({ PLAIN: '**********', SOURCE: '**********', LOOKUP: '**********' })
   const info = await stage.conversation(task.app_conversation_id)
-  const rows = await stage.ledger.startTasks.get([dashed(task.id)])
+  const rows = await stage.ledger.startTasks.get([toDashedUuid(task.id)])
   expect(JSON.stringify([task, info, rows]) + stage.logged.join()).not.toContain('canary')
   expect((await stage.call('POST', '/app-conversations', { secrets: { LLM_API_KEY: 'x' } })).status).toBe(422)
 })
 
-function dashed(hex: string): string {
+function toDashedUuid(hex: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }

@@ -1,23 +1,23 @@
-import { CallError, NoAnswerError } from '@slipway/client'
+import { CallError, ConnectionError } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import type { SandboxRow, StartTaskRow } from '@slipway/storage'
-import { NotPrepared } from './prepare-workspace.ts'
+import { PrepareError } from './prepare-workspace.ts'
 
 /** A start that cannot go on. `message` is for the owner. */
-export class StartFailed extends Error {}
+export class StartError extends Error {}
 
 /** The start was ended on purpose: the conversation was deleted. */
-export const deleted = new StartFailed('The conversation was deleted while it was being started.')
+export const conversationDeletedError = new StartError('The conversation was deleted while it was being started.')
 
 /** The server stops, or has died: nobody goes on with the start. */
-export function interrupted({ status }: Pick<StartTaskRow, 'status'>): StartFailed {
-  return new StartFailed(
+export function interruptedError({ status }: Pick<StartTaskRow, 'status'>): StartError {
+  return new StartError(
     `The server was restarted while this start was in ${status}. Start it again with the same conversation_id.`,
   )
 }
 
 /** Classes of what goes wrong with a sandbox (wire 3.11), by what its detail says. The first that fits. */
-const classes: readonly (readonly [words: string, RegExp])[] = [
+const failureClasses: readonly (readonly [words: string, RegExp])[] = [
   ['Its image cannot be had', /\bimage|\bpull(?:ing)?\b|manifest|registry/i],
   [
     'There is no room for it',
@@ -34,25 +34,25 @@ const classes: readonly (readonly [words: string, RegExp])[] = [
 ]
 
 /** Why a sandbox in ERROR or MISSING is of no use, in words for its owner. */
-export function sandboxFailure(row: Pick<SandboxRow, 'id' | 'status' | 'detail'>): StartFailed {
+export function sandboxError(row: Pick<SandboxRow, 'id' | 'status' | 'detail'>): StartError {
   const { id, status, detail } = row
   if (status === 'MISSING')
-    return new StartFailed(`Nothing is left of the sandbox ${id}. Start the conversation in another one.`)
-  const known = classes.find(([, pattern]) => pattern.test(detail ?? ''))
-  const why = known === undefined ? 'It could not be started, or ended by itself' : known[0]
-  const said = detail === null || detail === '' ? '' : ` It says: ${detail}.`
-  return new StartFailed(
-    `The sandbox is in ERROR. ${why}.${said} Resume it to try again, or start in another one. Sandbox ${id}.`,
+    return new StartError(`Nothing is left of the sandbox ${id}. Start the conversation in another one.`)
+  const failureClass = failureClasses.find(([, pattern]) => pattern.test(detail ?? ''))
+  const reason = failureClass === undefined ? 'It could not be started, or ended by itself' : failureClass[0]
+  const detailText = detail === null || detail === '' ? '' : ` It says: ${detail}.`
+  return new StartError(
+    `The sandbox is in ERROR. ${reason}.${detailText} Resume it to try again, or start in another one. Sandbox ${id}.`,
   )
 }
 
 /** What a start says when it ends with an error; undefined when it is a mistake of ours. May hold secrets. */
-export function explained(error: unknown): string | undefined {
-  if (error instanceof StartFailed || error instanceof NotPrepared) return error.message
+export function explainError(error: unknown): string | undefined {
+  if (error instanceof StartError || error instanceof PrepareError) return error.message
   if (error instanceof Problem) return error.message
   if (error instanceof CallError)
     return `The agent server of the sandbox refused with ${error.status}: ${error.detail}`
-  if (error instanceof NoAnswerError) return 'The agent server of the sandbox did not answer.'
+  if (error instanceof ConnectionError) return 'The agent server of the sandbox did not answer.'
   if (error instanceof Error && error.name === 'TimeoutError')
     return 'The agent server of the sandbox did not answer in time.'
   return error instanceof TypeError && error.message === 'fetch failed'

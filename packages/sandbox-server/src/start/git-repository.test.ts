@@ -1,6 +1,6 @@
 import { Problem, Secret } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { checkHost, checkRepository, repositoryOf } from './git-repository.ts'
+import { checkProviderHost, checkRepository, resolveRepository } from './git-repository.ts'
 
 const token = (text: string, host?: string) => ({
   token: new Secret(text),
@@ -26,14 +26,14 @@ test.each([
   ['file:///srv/.hidden', undefined, undefined, 'file:///srv/.hidden', 'hidden', undefined],
   ['o/.', undefined, undefined, 'https://github.com/o/..git', 'project', undefined],
 ] as const)('%s at %s', (selected, provider, given, url, name, login) => {
-  const found = repositoryOf(selected, provider, given)
+  const found = resolveRepository(selected, provider, given)
   expect(found).toMatchObject({ url, name })
   const asked = found?.login
-  expect(asked && `${asked.user}:${asked.password.open()}`).toBe(login)
+  expect(asked && `${asked.user}:${asked.password.reveal()}`).toBe(login)
 })
 
 test('a provider without a host of its own needs one', () => {
-  expect(repositoryOf('o/n', 'bitbucket_data_center', token('t'))).toBeUndefined()
+  expect(resolveRepository('o/n', 'bitbucket_data_center', token('t'))).toBeUndefined()
 })
 
 test.each([
@@ -61,6 +61,6 @@ test.each([
   ['http://127.0.0.1:3/git/', false],
   [undefined, false],
 ])('%s is no host of a provider: %s', (host, isRefused) => {
-  if (isRefused) expect(() => checkHost('gitlab', host)).toThrow(Problem)
-  else checkHost('gitlab', host)
+  if (isRefused) expect(() => checkProviderHost('gitlab', host)).toThrow(Problem)
+  else checkProviderHost('gitlab', host)
 })

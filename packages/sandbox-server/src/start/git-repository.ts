@@ -1,4 +1,4 @@
-import { type AppConversationStartRequest, invalid, isSecretName, Secret } from '@slipway/protocol'
+import { type AppConversationStartRequest, invalidInput, isSecretName, Secret } from '@slipway/protocol'
 
 /** A repository that is to be cloned. */
 export interface Repository {
@@ -12,7 +12,7 @@ export interface Repository {
 
 type Provider = NonNullable<AppConversationStartRequest['git_provider']>
 
-interface Host {
+interface ProviderHost {
   readonly host: string
   /** Which user a token belongs to. */
   readonly user: string
@@ -20,27 +20,27 @@ interface Host {
   path(repository: string): string
 }
 
-const plain = (repository: string) => `/${repository}.git`
+const defaultPath = (repository: string) => `/${repository}.git`
 
-const hosts: Readonly<Record<Provider, Host>> = {
-  github: { host: 'github.com', user: 'x-access-token', path: plain },
-  gitlab: { host: 'gitlab.com', user: 'oauth2', path: plain },
-  bitbucket: { host: 'bitbucket.org', user: 'x-token-auth', path: plain },
+const providerHosts: Readonly<Record<Provider, ProviderHost>> = {
+  github: { host: 'github.com', user: 'x-access-token', path: defaultPath },
+  gitlab: { host: 'gitlab.com', user: 'oauth2', path: defaultPath },
+  bitbucket: { host: 'bitbucket.org', user: 'x-token-auth', path: defaultPath },
   bitbucket_data_center: { host: '', user: 'x-token-auth', path: (name) => `/scm/${name}.git` },
-  forgejo: { host: 'codeberg.org', user: 'oauth2', path: plain },
+  forgejo: { host: 'codeberg.org', user: 'oauth2', path: defaultPath },
   azure_devops: {
     host: 'dev.azure.com',
     user: 'oauth2',
     path: (name) => `/${name.replace(/\/([^/]+)$/, '/_git/$1')}`,
   },
-  enterprise_sso: { host: '', user: 'oauth2', path: plain },
+  enterprise_sso: { host: '', user: 'oauth2', path: defaultPath },
 }
 
 /** The provider of `owner/name` when none is named. */
-export const usualProvider: Provider = 'github'
+export const defaultProvider: Provider = 'github'
 
 /** A full address, as against `owner/name` at a provider. */
-export function isAddress(repository: string): boolean {
+export function isUrl(repository: string): boolean {
   return repository.includes('://')
 }
 
@@ -49,20 +49,20 @@ export function isAddress(repository: string): boolean {
  * what processes show. A Problem `invalid`.
  */
 export function checkRepository(repository: string | undefined): void {
-  if (repository === undefined || !isAddress(repository)) return
+  if (repository === undefined || !isUrl(repository)) return
   const hasUser = /^(?:https?|git|file):\/\/[^/]*@|^ssh:\/\/[^/@]*:[^/@]*@/.test(repository)
   const parameters = URL.parse(repository)?.searchParams.keys() ?? []
   if (!hasUser && ![...parameters].some(isSecretName)) return
-  throw invalid(
+  throw invalidInput(
     ['body', 'selected_repository'],
     'An address with a user, a password or a key in it is not taken: store the token as one of a git provider',
   )
 }
 
 /** Refuses a provider's host that holds more than an address: it is shown, and stands in every address made of it. */
-export function checkHost(provider: string, host: string | undefined): void {
+export function checkProviderHost(provider: string, host: string | undefined): void {
   if (host === undefined || !/[@?#\s]/.test(host)) return
-  throw invalid(
+  throw invalidInput(
     ['body', 'provider_tokens', provider, 'host'],
     'A host is a name or an address, without a user, a password or a query',
   )
@@ -72,29 +72,29 @@ export function checkHost(provider: string, host: string | undefined): void {
  * Where a repository is cloned from. `host` of the token goes before the provider's own; it may be an address, for one that
  * is reached by http. Undefined: the provider has no host of its own, and none is given.
  */
-export function repositoryOf(
+export function resolveRepository(
   selected: string,
   provider: Provider | undefined,
   token: { readonly token: Secret; readonly host?: string } | undefined,
 ): Repository | undefined {
-  const name = directoryOf(selected)
-  if (isAddress(selected)) return { url: selected, name, login: undefined }
-  const { host, user, path } = hosts[provider ?? usualProvider]
-  const given = token?.host?.replace(/\/+$/, '') || host
-  if (given === '') return undefined
-  const base = isAddress(given) ? given : `https://${given}`
-  return { url: `${base}${path(selected)}`, name, login: token && loginOf(user, token.token) }
+  const name = repositoryDirectoryName(selected)
+  if (isUrl(selected)) return { url: selected, name, login: undefined }
+  const { host, user, path } = providerHosts[provider ?? defaultProvider]
+  const providerHost = token?.host?.replace(/\/+$/, '') || host
+  if (providerHost === '') return undefined
+  const base = isUrl(providerHost) ? providerHost : `https://${providerHost}`
+  return { url: `${base}${path(selected)}`, name, login: token && parseLogin(user, token.token) }
 }
 
 /** Some tokens come with their user: `user:token`. */
-function loginOf(user: string, token: Secret): Repository['login'] {
-  const text = token.open()
+function parseLogin(user: string, token: Secret): Repository['login'] {
+  const text = token.reveal()
   const at = text.indexOf(':')
   if (at <= 0) return { user, password: token }
   return { user: text.slice(0, at), password: new Secret(text.slice(at + 1)) }
 }
 
-function directoryOf(repository: string): string {
+function repositoryDirectoryName(repository: string): string {
   const last = repository.replace(/\/+$/, '').split('/').at(-1) ?? ''
   const name = last
     .replace(/\.git$/, '')

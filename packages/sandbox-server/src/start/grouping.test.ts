@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { choose, isGrouping } from './grouping.ts'
+import { chooseByStrategy, isGroupingStrategy } from './grouping.ts'
 
 const a = { row: { id: 'a', created_at: 1, used_at: 30 }, conversations: 3 }
 const b = { row: { id: 'b', created_at: 2, used_at: 10 }, conversations: 2 }
@@ -16,11 +16,11 @@ test.each([
   ['toString', undefined],
   ['', undefined],
 ])('%s chooses %s', (strategy, id) => {
-  expect(choose(strategy, all)?.row.id).toBe(id)
-  expect(isGrouping(strategy)).toBe(id !== undefined)
+  expect(chooseByStrategy(strategy, all)?.row.id).toBe(id)
+  expect(isGroupingStrategy(strategy)).toBe(id !== undefined)
 })
 
 test('a full sandbox and none at all are not chosen', () => {
-  expect(choose('ADD_TO_ANY', [full])).toBeUndefined()
-  expect(choose('GROUP_BY_NEWEST', [])).toBeUndefined()
+  expect(chooseByStrategy('ADD_TO_ANY', [full])).toBeUndefined()
+  expect(chooseByStrategy('GROUP_BY_NEWEST', [])).toBeUndefined()
 })

@@ -7,7 +7,7 @@ export interface Candidate {
 }
 
 /** More conversations than these do not come together in one sandbox by themselves. */
-export const maxTogether = 20
+export const maxConversationsPerSandbox = 20
 
 /** The strategies of the settings (wire 3.6); any other text is NO_GROUPING. */
 const strategies: Readonly<Record<string, (a: Candidate, b: Candidate) => number>> = {
@@ -17,14 +17,14 @@ const strategies: Readonly<Record<string, (a: Candidate, b: Candidate) => number
   FEWEST_CONVERSATIONS: (a, b) => a.conversations - b.conversations,
 }
 
-export function isGrouping(strategy: string): boolean {
+export function isGroupingStrategy(strategy: string): boolean {
   return Object.hasOwn(strategies, strategy)
 }
 
 /** The sandbox that a new conversation joins; undefined: it gets one of its own. Of equals the first. */
-export function choose<C extends Candidate>(strategy: string, candidates: readonly C[]): C | undefined {
-  const compare = isGrouping(strategy) ? strategies[strategy] : undefined
+export function chooseByStrategy<C extends Candidate>(strategy: string, candidates: readonly C[]): C | undefined {
+  const compare = isGroupingStrategy(strategy) ? strategies[strategy] : undefined
   if (compare === undefined) return undefined
-  const [best] = candidates.filter(({ conversations }) => conversations < maxTogether).toSorted(compare)
+  const [best] = candidates.filter(({ conversations }) => conversations < maxConversationsPerSandbox).toSorted(compare)
   return best
 }

@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import { Secret } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { quote } from '../sandboxes/sandbox-exec.ts'
-import { temporary } from '../testing/fixtures.ts'
-import { openStage } from '../testing/test-server.ts'
+import { shellQuote } from '../sandboxes/sandbox-exec.ts'
+import { temporaryDirectory } from '../testing/fixtures.ts'
+import { openTestServer } from '../testing/test-server.ts'
 
-const slow = 120_000
+const slowTestTimeoutMs = 120_000
 const author = ['-c', 'user.name=A', '-c', 'user.email=a@b']
 
 function git(directory: string, ...args: string[]): string {
@@ -36,7 +36,7 @@ function makeRepository(below: string, files: Record<string, string>): string {
 }
 
 /** Every file below a directory whose bytes hold a text. */
-function filesWith(directory: string, text: string): string[] {
+function findFilesContaining(directory: string, text: string): string[] {
   return readdirSync(directory, { withFileTypes: true, recursive: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
@@ -48,21 +48,21 @@ test('a quoted text is one word of bash and nothing else', () => {
   const texts = [...words, '', "'", "a'b''", '$(id) `id` "\\', '\n', '-n', 'é 👋'].map((text) =>
     text.replaceAll('\0', ''),
   )
-  const printed = execFileSync('bash', ['-c', `printf '%s\\0' ${texts.map(quote).join(' ')}`]).toString()
+  const printed = execFileSync('bash', ['-c', `printf '%s\\0' ${texts.map(shellQuote).join(' ')}`]).toString()
   expect(printed.split('\0').slice(0, -1)).toEqual(texts)
 })
 
 test('a repository is cloned shallow onto a branch of its own, its script is run in its root, and its hook runs after the one before', {
-  timeout: slow,
+  timeout: slowTestTimeoutMs,
 }, async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const bare = makeRepository(directory.path, {
     '.openhands/setup.sh': 'pwd > .git/where\necho out-line\necho err-line >&2\nfalse\n',
     '.openhands/pre-commit.sh': '#!/bin/sh\necho from the project > .git/hook-ran\nexit 1\n',
   })
-  await using stage = await openStage()
-  stage.accounts.settingsNow = {
-    ...stage.accounts.settingsNow,
+  await using stage = await openTestServer()
+  stage.accounts.currentSettings = {
+    ...stage.accounts.currentSettings,
     git_user_name: "O'Neil $(id)",
     git_user_email: 'o@n.example',
   }
@@ -70,12 +70,12 @@ test('a repository is cloned shallow onto a branch of its own, its script is run
   expect(task.status).toBe('READY')
   expect(task.detail).toContain('setup.sh failed with exit code 1')
   expect(task.detail).toContain('out-line\n\nerr-line')
-  const project = join(stage.sandboxes.place('sb-1').directory, 'project', 'name')
+  const project = join(stage.sandboxes.getSandbox('sb-1').directory, 'project', 'name')
   const conversation = String(task.app_conversation_id)
   expect(git(project, 'branch', '--show-current').trim()).toBe(`slipway/${conversation.slice(0, 8)}`)
   expect(git(project, 'rev-list', '--count', 'HEAD').trim()).toBe('1')
   expect(readFileSync(join(project, '.git/where'), 'utf8').trim()).toBe(project)
-  const home = join(stage.sandboxes.place('sb-1').directory, 'home')
+  const home = join(stage.sandboxes.getSandbox('sb-1').directory, 'home')
   const config = execFileSync('git', ['config', '--global', 'user.name'], {
     env: { PATH: process.env.PATH, HOME: home },
   })
@@ -84,7 +84,7 @@ test('a repository is cloned shallow onto a branch of its own, its script is run
   expect(commit).toThrow()
   expect(existsSync(join(project, '.git/hook-ran'))).toBe(true)
   // The agent works in the project.
-  const agent = stage.sandboxes.place('sb-1')
+  const agent = stage.sandboxes.getSandbox('sb-1')
   const info = await fetch(`${agent.url}/api/conversations/${conversation}`, {
     headers: { 'x-session-api-key': agent.key },
   })
@@ -130,7 +130,7 @@ test('a repository is cloned shallow onto a branch of its own, its script is run
   })
   expect(second.status).toBe('READY')
   const theirs = join(
-    stage.sandboxes.place('sb-1').directory,
+    stage.sandboxes.getSandbox('sb-1').directory,
     'project',
     String(second.app_conversation_id),
     'name',
@@ -138,16 +138,16 @@ test('a repository is cloned shallow onto a branch of its own, its script is run
   expect(git(theirs, 'branch', '--show-current').trim()).toBe('feature/é')
   const child = await stage.start({ parent_conversation_id: second.app_conversation_id, agent_type: 'plan' })
   expect(child).toMatchObject({ status: 'READY', sandbox_id: 'sb-1', detail: null })
-  const [row] = await stage.ledger.conversations.children(dashed(String(second.app_conversation_id)))
+  const [row] = await stage.ledger.conversations.listChildren(toDashedUuid(String(second.app_conversation_id)))
   expect(JSON.parse(String(row?.members))).toMatchObject({ projectDir: theirs, selected_branch: 'feature/é' })
 })
 
 test('a repository that cannot be cloned is an error, and leaves nothing behind', {
-  timeout: slow,
+  timeout: slowTestTimeoutMs,
 }, async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const bare = makeRepository(directory.path, {})
-  await using stage = await openStage()
+  await using stage = await openTestServer()
   const none = await stage.start({ selected_repository: `file://${directory.path}/none.git` })
   expect(none).toMatchObject({ status: 'ERROR' })
   expect(none.detail).toContain('could not be cloned')
@@ -158,7 +158,7 @@ test('a repository that cannot be cloned is an error, and leaves nothing behind'
     sandbox_id: 'sb-1',
   })
   expect(branchless.detail).toContain('nope')
-  expect(readdirSync(join(stage.sandboxes.place('sb-1').directory, 'project'))).toEqual([])
+  expect(readdirSync(join(stage.sandboxes.getSandbox('sb-1').directory, 'project'))).toEqual([])
   expect((await stage.call('GET', '/app-conversations/count')).json).toBe(0)
   // The same id again, with what is right now, goes on in the same sandbox.
   const right = await stage.start({
@@ -168,21 +168,21 @@ test('a repository that cannot be cloned is an error, and leaves nothing behind'
   expect(right).toMatchObject({ status: 'READY', sandbox_id: 'sb-1' })
 })
 
-test('a script that takes too long is ended and told of', { timeout: slow }, async () => {
-  using directory = temporary()
+test('a script that takes too long is ended and told of', { timeout: slowTestTimeoutMs }, async () => {
+  using directory = temporaryDirectory()
   const bare = makeRepository(directory.path, { '.openhands/setup.sh': 'echo begun\nsleep 600\n' })
-  await using stage = await openStage({ limits: { setupMs: 1_000 } })
+  await using stage = await openTestServer({ limits: { setupMs: 1_000 } })
   const task = await stage.start({ selected_repository: `file://${bare}` })
   expect(task).toMatchObject({ status: 'READY' })
   expect(task.detail).toContain('took longer than 1 s: begun')
 })
 
-test('the token of a private repository is used, and is nowhere afterwards', { timeout: slow }, async () => {
-  using directory = temporary()
+test('the token of a private repository is used, and is nowhere afterwards', { timeout: slowTestTimeoutMs }, async () => {
+  using directory = temporaryDirectory()
   const bare = makeRepository(directory.path, { 'README.md': 'private' })
   const token = 'ghp_canary/+Token%1'
   await using server = await gitServer(join(bare, '../..'), `x-access-token:${token}`)
-  await using stage = await openStage()
+  await using stage = await openTestServer()
   const host = `http://127.0.0.1:${server.port}`
   stage.accounts.tokens = { github: { token: new Secret('wrong-token'), host } }
   const refused = await stage.start({ selected_repository: 'owner/name' })
@@ -191,7 +191,7 @@ test('the token of a private repository is used, and is nowhere afterwards', { t
   stage.accounts.tokens = { github: { token: new Secret(token), host } }
   const task = await stage.start({ selected_repository: 'owner/name', sandbox_id: 'sb-1' })
   expect(task).toMatchObject({ status: 'READY', detail: null })
-  const place = stage.sandboxes.place('sb-1')
+  const place = stage.sandboxes.getSandbox('sb-1')
   const project = join(place.directory, 'project', 'name')
   expect(readFileSync(join(project, 'README.md'), 'utf8')).toBe('private')
   expect(git(project, 'remote', 'get-url', 'origin').trim()).toBe(`${host}/owner/name.git`)
@@ -201,7 +201,7 @@ test('the token of a private repository is used, and is nowhere afterwards', { t
     Buffer.from(token).toString('base64'),
     Buffer.from(`x-access-token:${token}`).toString('base64'),
   ]
-  for (const form of forms) expect(filesWith(stage.directory, form)).toEqual([])
+  for (const form of forms) expect(findFilesContaining(stage.directory, form)).toEqual([])
   expect(JSON.stringify(task) + stage.logged.join()).not.toContain('canary')
   expect(readdirSync(join(place.directory, 'home')).filter((name) => name.startsWith('tmp.'))).toEqual([])
 })
@@ -262,6 +262,6 @@ async function gitServer(root: string, login: string): Promise<AsyncDisposable &
   }
 }
 
-function dashed(hex: string): string {
+function toDashedUuid(hex: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }

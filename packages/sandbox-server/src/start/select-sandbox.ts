@@ -1,19 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AppConversationRow, AppConversationRows, SandboxRow, Scope } from '@slipway/storage'
-import { statusOf } from '../conversations/records/conversation-info.ts'
-import type { Reached, Sandboxes } from '../sandboxes/sandboxes.ts'
-import { StartFailed, sandboxFailure } from './failures.ts'
-import { type Candidate, choose, isGrouping } from './grouping.ts'
+import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
+import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
+import { StartError, sandboxError } from './failures.ts'
+import { type Candidate, chooseByStrategy, isGroupingStrategy } from './grouping.ts'
 
 /** What starts need of the sandboxes. */
 export type StartSandboxes = Pick<
   Sandboxes,
-  'start' | 'get' | 'find' | 'search' | 'resume' | 'until' | 'reached' | 'touch'
+  'start' | 'get' | 'find' | 'search' | 'resume' | 'waitSettled' | 'getConnection' | 'touch'
 >
 
-const lookMs = 20
+const pollMs = 20
 
-export interface Choice {
+export interface SandboxChoice {
   readonly row: SandboxRow
   /** It was made for this conversation. */
   readonly isNew: boolean
@@ -21,7 +21,7 @@ export interface Choice {
   readonly isGrouped: boolean
 }
 
-export interface Choosing {
+export interface SelectionContext {
   readonly scope: Scope
   readonly conversations: AppConversationRows
   readonly sandboxes: StartSandboxes
@@ -33,34 +33,34 @@ export interface Choosing {
  * The sandbox of a new conversation: the one that is asked for, else one that is there for it already, else what the strategy
  * says, else a new one. Problems of the sandboxes: `not_found`, `invalid` (spec), `too_many`.
  */
-export async function chooseSandbox(
-  choosing: Choosing,
-  asked: {
+export async function selectSandbox(
+  context: SelectionContext,
+  request: {
     readonly sandbox: string | undefined
     /** In order: the first that lives. */
     readonly preferred: readonly string[]
     readonly spec: string | undefined
     readonly strategy: string
   },
-): Promise<Choice> {
-  const { scope, sandboxes } = choosing
-  const { sandbox, preferred, spec, strategy } = asked
-  const isGrouped = isGrouping(strategy)
+): Promise<SandboxChoice> {
+  const { scope, sandboxes } = context
+  const { sandbox, preferred, spec, strategy } = request
+  const isGrouped = isGroupingStrategy(strategy)
   if (sandbox !== undefined) return { row: await sandboxes.get(scope, sandbox), isNew: false, isGrouped }
   const found = await sandboxes.find(preferred)
-  const living = found.find((row) => isOwn(scope, row) && statusOf(row) !== 'MISSING')
-  if (living !== undefined) return { row: living, isNew: false, isGrouped }
-  const joined = isGrouped ? choose(strategy, await candidates(choosing, spec)) : undefined
+  const usable = found.find((row) => isOwnedBy(scope, row) && visibleSandboxStatus(row) !== 'MISSING')
+  if (usable !== undefined) return { row: usable, isNew: false, isGrouped }
+  const joined = isGrouped ? chooseByStrategy(strategy, await listCandidates(context, spec)) : undefined
   if (joined !== undefined) return { row: joined.row, isNew: false, isGrouped }
   return { row: await sandboxes.start(scope, spec === undefined ? {} : { spec }), isNew: true, isGrouped }
 }
 
-function isOwn({ owner, org }: Scope, row: SandboxRow | undefined): row is SandboxRow {
+function isOwnedBy({ owner, org }: Scope, row: SandboxRow | undefined): row is SandboxRow {
   return row !== undefined && row.owner === owner && (org === undefined || row.org === org)
 }
 
-async function candidates(
-  { scope, sandboxes, conversations, startingIn }: Choosing,
+async function listCandidates(
+  { scope, sandboxes, conversations, startingIn }: SelectionContext,
   spec: string | undefined,
 ): Promise<(Candidate & { readonly row: SandboxRow })[]> {
   const found: (Candidate & { readonly row: SandboxRow })[] = []
@@ -69,7 +69,7 @@ async function candidates(
     for (const row of page.items) {
       if (row.status !== 'RUNNING' || row.wanted !== 'running') continue
       if (spec !== undefined && row.spec !== spec) continue
-      const ids = new Set((await conversations.inSandbox(row.id)).map(({ id }) => id))
+      const ids = new Set((await conversations.listBySandbox(row.id)).map(({ id }) => id))
       for (const id of startingIn(row.id)) ids.add(id)
       found.push({ row, conversations: ids.size })
     }
@@ -82,45 +82,45 @@ async function candidates(
  * Waits until the agent server of a sandbox answers; one that is PAUSED is resumed, once. Rejects with a `StartFailed` when
  * that cannot become of it, or takes longer than `waitMs`.
  */
-export async function running(
+export async function waitUntilRunning(
   sandboxes: StartSandboxes,
   choice: SandboxRow,
   options: { readonly waitMs: number; readonly signal: AbortSignal },
-): Promise<Reached> {
+): Promise<SandboxConnection> {
   const timeout = AbortSignal.timeout(options.waitMs)
   const signal = AbortSignal.any([options.signal, timeout])
   let wasResumed = false
   try {
-    if (statusOf(choice) === 'ERROR' || statusOf(choice) === 'MISSING') throw sandboxFailure(choice)
-    for (let row = choice; ; row = await sandboxes.until(row.id, signal)) {
+    if (visibleSandboxStatus(choice) === 'ERROR' || visibleSandboxStatus(choice) === 'MISSING') throw sandboxError(choice)
+    for (let row = choice; ; row = await sandboxes.waitSettled(row.id, signal)) {
       signal.throwIfAborted()
-      const status = statusOf(row)
-      if (status === 'ERROR' || status === 'MISSING') throw sandboxFailure({ ...row, status })
-      const reached = status === 'RUNNING' ? sandboxes.reached(row) : undefined
-      if (reached !== undefined) return reached
+      const status = visibleSandboxStatus(row)
+      if (status === 'ERROR' || status === 'MISSING') throw sandboxError({ ...row, status })
+      const connection = status === 'RUNNING' ? sandboxes.getConnection(row) : undefined
+      if (connection !== undefined) return connection
       if (row.wanted !== 'paused') {
         // What is RUNNING and not reached yet is looked at again at once otherwise.
-        await sleep(lookMs, undefined, { signal })
+        await sleep(pollMs, undefined, { signal })
         continue
       }
-      if (wasResumed) throw new StartFailed(`The sandbox ${row.id} was paused while it was being waited for.`)
+      if (wasResumed) throw new StartError(`The sandbox ${row.id} was paused while it was being waited for.`)
       wasResumed = true
       await sandboxes.resume(row)
     }
   } catch (error) {
     if (!timeout.aborted || options.signal.aborted) throw error
-    throw new StartFailed(
+    throw new StartError(
       `The sandbox ${choice.id} was not ready within ${options.waitMs / 1000} s. It goes on starting: start again with the same conversation_id to use it.`,
     )
   }
 }
 
 /** Whether other conversations are in the sandbox, or on their way into it. */
-export async function hasOthers(
-  { conversations, startingIn }: Choosing,
+export async function hasOtherConversations(
+  { conversations, startingIn }: SelectionContext,
   sandbox: string,
   own: Pick<AppConversationRow, 'id'>,
 ): Promise<boolean> {
-  const rows = await conversations.inSandbox(sandbox)
+  const rows = await conversations.listBySandbox(sandbox)
   return rows.some(({ id }) => id !== own.id) || startingIn(sandbox).some((id) => id !== own.id)
 }

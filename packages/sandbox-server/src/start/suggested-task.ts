@@ -1,5 +1,5 @@
 /** What the agent is asked to do, by the kind of the task. */
-const wishes: Readonly<Record<string, string>> = {
+const instructions: Readonly<Record<string, string>> = {
   MERGE_CONFLICTS: 'It has merge conflicts. Resolve them, and push the result to its branch.',
   FAILING_CHECKS: 'Some of its checks fail. Find out why, fix it, and push the result to its branch.',
   UNRESOLVED_COMMENTS:
@@ -10,13 +10,13 @@ const wishes: Readonly<Record<string, string>> = {
 }
 
 /** The first message for a suggested task of the wire: `{task_type, repo, issue_number, title, git_provider}`. */
-export function suggestedMessage(task: Readonly<Record<string, unknown>>): string {
+export function suggestedTaskMessage(task: Readonly<Record<string, unknown>>): string {
   const { task_type, repo, issue_number, title } = task
   const kind = typeof task_type === 'string' ? task_type : ''
   const isIssue = kind === 'OPEN_ISSUE'
   const number = typeof issue_number === 'number' ? ` #${issue_number}` : ''
-  const place = typeof repo === 'string' ? ` of ${repo}` : ''
+  const repository = typeof repo === 'string' ? ` of ${repo}` : ''
   const name = typeof title === 'string' && title !== '' ? `: ${title}` : ''
-  const wish = Object.hasOwn(wishes, kind) ? wishes[kind] : 'Do what it asks for.'
-  return `Work on ${isIssue ? 'the issue' : 'the pull request'}${number}${place}${name}.\n\n${wish}`
+  const instruction = Object.hasOwn(instructions, kind) ? instructions[kind] : 'Do what it asks for.'
+  return `Work on ${isIssue ? 'the issue' : 'the pull request'}${number}${repository}${name}.\n\n${instruction}`
 }

@@ -4,40 +4,40 @@ import { mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from '@slipway/client'
-import { app, listen, reach } from '@slipway/http'
+import { createApp, listen, unixFetch } from '@slipway/http'
 import {
   type AppConversation,
   type AppConversationStartTask,
   appConversationRoutes,
-  homeRoutes,
-  invalid,
+  webhookRoutes,
+  invalidInput,
   type Llm,
   llm,
   Problem,
   Secret,
 } from '@slipway/protocol'
-import { type Ledger, openLedger, openStorage, type SandboxRow, type Scope } from '@slipway/storage'
-import { Lanes } from '../async/keyed-mutex.ts'
-import { ConversationCalls } from '../conversations/agent-calls.ts'
+import { type ControlPlaneStore, openControlPlaneStore, openStorage, type SandboxRow, type Scope } from '@slipway/storage'
+import { KeyedMutex } from '../async/keyed-mutex.ts'
+import { AgentCalls } from '../conversations/agent-calls.ts'
 import { Conversations } from '../conversations/conversations.ts'
-import { Downloads } from '../conversations/download.ts'
-import { Pending } from '../conversations/pending-messages.ts'
-import { Removals } from '../conversations/records/removed-conversations.ts'
+import { ConversationDownloads } from '../conversations/download.ts'
+import { PendingMessages } from '../conversations/pending-messages.ts'
+import { RemovedConversations } from '../conversations/records/removed-conversations.ts'
 import { appConversationHandlers } from '../handlers/app-conversations.ts'
 import { eventHandlers } from '../handlers/events.ts'
 import { startTaskHandlers } from '../handlers/start-tasks.ts'
 import { webhookHandlers } from '../handlers/webhooks.ts'
-import { Home } from '../ingest/event-ingest.ts'
-import type { Reached } from '../sandboxes/sandboxes.ts'
+import { EventIngest } from '../ingest/event-ingest.ts'
+import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import type { StartSettings } from '../start/conversation-request.ts'
-import { Starts } from '../start/conversation-starter.ts'
-import { type PrepareLimits, prepareLimits } from '../start/prepare-workspace.ts'
-import { temporary } from './fixtures.ts'
+import { ConversationStarter } from '../start/conversation-starter.ts'
+import { type PrepareTimeouts, defaultPrepareTimeouts } from '../start/prepare-workspace.ts'
+import { temporaryDirectory } from './fixtures.ts'
 
 const main = resolve(import.meta.dirname, '../../../agent-server/src/main.ts')
 
 /** A sandbox of a test: a real agent server in a process of its own, without a backend. */
-interface Place {
+interface TestSandbox {
   row: SandboxRow
   process: ChildProcess | undefined
   /** Of its agent server; a test may put another one in its place. */
@@ -48,13 +48,13 @@ interface Place {
 
 /** The verbs of sandboxes on processes of the test. */
 export class TestSandboxes implements AsyncDisposable {
-  readonly places = new Map<string, Place>()
+  readonly entries = new Map<string, TestSandbox>()
   readonly touched: string[] = []
   /** What the next new one becomes instead of RUNNING. */
   next: Partial<SandboxRow> = {}
   /** New ones are refused with this. */
-  refusal: Problem | undefined
-  homeUrl = ''
+  startProblem: Problem | undefined
+  controlPlaneUrl = ''
   readonly #directory: string
   #count = 0
 
@@ -63,9 +63,9 @@ export class TestSandboxes implements AsyncDisposable {
   }
 
   async start(scope: Scope, options: { readonly spec?: string | undefined } = {}): Promise<SandboxRow> {
-    if (this.refusal !== undefined) throw this.refusal
+    if (this.startProblem !== undefined) throw this.startProblem
     if (options.spec !== undefined && options.spec !== 'process')
-      throw invalid(['query', 'sandbox_spec_id'], 'No such spec')
+      throw invalidInput(['query', 'sandbox_spec_id'], 'No such spec')
     const id = `sb-${++this.#count}`
     const now = Date.now() * 1000
     const key = `sk-${id}-${'k'.repeat(20)}`
@@ -86,76 +86,76 @@ export class TestSandboxes implements AsyncDisposable {
       changed_at: now,
       used_at: now,
     }
-    const place: Place = { row, process: undefined, url: '', key, directory: join(this.#directory, id) }
-    this.places.set(id, place)
-    if (Object.keys(this.next).length > 0) place.row = { ...row, ...this.next }
-    else void this.#run(place)
+    const sandbox: TestSandbox = { row, process: undefined, url: '', key, directory: join(this.#directory, id) }
+    this.entries.set(id, sandbox)
+    if (Object.keys(this.next).length > 0) sandbox.row = { ...row, ...this.next }
+    else void this.#run(sandbox)
     return row
   }
 
   async get(scope: Scope, id: string): Promise<SandboxRow> {
-    const row = this.places.get(id)?.row
+    const row = this.entries.get(id)?.row
     if (row === undefined || row.owner !== scope.owner)
       throw new Problem('not_found', 'There is no such sandbox')
     return row
   }
 
   async find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]> {
-    return ids.map((id) => this.places.get(id)?.row)
+    return ids.map((id) => this.entries.get(id)?.row)
   }
 
   async search(scope: Scope) {
-    const rows = [...this.places.values()].map(({ row }) => row)
+    const rows = [...this.entries.values()].map(({ row }) => row)
     const items = rows.filter(({ owner, wanted }) => owner === scope.owner && wanted !== 'gone').reverse()
     return { items, next_page_id: null }
   }
 
   /** Ends its process as a pause of a backend without a freezer would. */
   async pause(row: SandboxRow): Promise<void> {
-    const place = this.place(row.id)
-    await this.#end(place)
-    place.row = { ...place.row, wanted: 'paused', status: 'PAUSED' }
+    const sandbox = this.getSandbox(row.id)
+    await this.#end(sandbox)
+    sandbox.row = { ...sandbox.row, wanted: 'paused', status: 'PAUSED' }
   }
 
   async resume(row: SandboxRow): Promise<void> {
-    const place = this.place(row.id)
-    place.row = { ...place.row, wanted: 'running', status: 'STARTING' }
-    void this.#run(place)
+    const sandbox = this.getSandbox(row.id)
+    sandbox.row = { ...sandbox.row, wanted: 'running', status: 'STARTING' }
+    void this.#run(sandbox)
   }
 
   async remove(row: SandboxRow): Promise<void> {
-    const place = this.place(row.id)
-    await this.#end(place)
-    this.places.delete(row.id)
+    const sandbox = this.getSandbox(row.id)
+    await this.#end(sandbox)
+    this.entries.delete(row.id)
   }
 
-  async byKey(key: string): Promise<SandboxRow | undefined> {
-    return [...this.places.values()].find((place) => place.key === key)?.row
+  async findByKey(key: string): Promise<SandboxRow | undefined> {
+    return [...this.entries.values()].find((sandbox) => sandbox.key === key)?.row
   }
 
-  async until(id: string, signal: AbortSignal): Promise<SandboxRow> {
+  async waitSettled(id: string, signal: AbortSignal): Promise<SandboxRow> {
     for (;;) {
       signal.throwIfAborted()
-      const row = this.places.get(id)?.row
+      const row = this.entries.get(id)?.row
       if (row === undefined) throw new Problem('not_found', 'There is no such sandbox')
-      const isThere = row.status === (row.wanted === 'running' ? 'RUNNING' : 'PAUSED')
-      if (isThere || row.status === 'ERROR' || row.status === 'MISSING') return row
+      const isSettled = row.status === (row.wanted === 'running' ? 'RUNNING' : 'PAUSED')
+      if (isSettled || row.status === 'ERROR' || row.status === 'MISSING') return row
       await sleep(10, undefined, { signal })
     }
   }
 
-  reached(row: SandboxRow): Reached | undefined {
-    const place = this.places.get(row.id)
-    if (place === undefined || place.row.status !== 'RUNNING') return undefined
-    const key = new Secret(place.key)
+  getConnection(row: SandboxRow): SandboxConnection | undefined {
+    const sandbox = this.entries.get(row.id)
+    if (sandbox === undefined || sandbox.row.status !== 'RUNNING') return undefined
+    const key = new Secret(sandbox.key)
     return {
-      client: new Client({ url: place.url, sessionApiKey: key, fetch: reach }),
-      url: place.url,
-      publicUrl: place.url,
+      client: new Client({ url: sandbox.url, sessionApiKey: key, fetch: unixFetch }),
+      url: sandbox.url,
+      publicUrl: sandbox.url,
       secrets: () => [],
       key,
-      workingDir: join(place.directory, 'project'),
-      row: place.row,
+      workingDir: join(sandbox.directory, 'project'),
+      row: sandbox.row,
     }
   }
 
@@ -163,37 +163,37 @@ export class TestSandboxes implements AsyncDisposable {
     this.touched.push(id)
   }
 
-  place(id: string): Place {
-    const place = this.places.get(id)
-    if (place === undefined) throw new Error(`no sandbox ${id}`)
-    return place
+  getSandbox(id: string): TestSandbox {
+    const sandbox = this.entries.get(id)
+    if (sandbox === undefined) throw new Error(`no sandbox ${id}`)
+    return sandbox
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.places.values()].map((place) => this.#end(place, 'SIGKILL')))
+    await Promise.all([...this.entries.values()].map((sandbox) => this.#end(sandbox, 'SIGKILL')))
   }
 
-  async #run(place: Place): Promise<void> {
-    const home = join(place.directory, 'home')
-    for (const path of [home, join(place.directory, 'project')]) mkdirSync(path, { recursive: true })
-    const child = spawn(process.execPath, [main, '--port', '0', '--data', join(place.directory, 'data')], {
+  async #run(sandbox: TestSandbox): Promise<void> {
+    const homeDirectory = join(sandbox.directory, 'home')
+    for (const path of [homeDirectory, join(sandbox.directory, 'project')]) mkdirSync(path, { recursive: true })
+    const child = spawn(process.execPath, [main, '--port', '0', '--data', join(sandbox.directory, 'data')], {
       stdio: ['ignore', 'pipe', 'inherit'],
       env: {
         PATH: process.env.PATH,
-        HOME: home,
-        TMPDIR: home,
-        SLIPWAY_SESSION_API_KEY: place.key,
+        HOME: homeDirectory,
+        TMPDIR: homeDirectory,
+        SLIPWAY_SESSION_API_KEY: sandbox.key,
         SLIPWAY_LOG_LEVEL: 'error',
-        SLIPWAY_WEBHOOKS: JSON.stringify([{ base_url: `${this.homeUrl}/api/v1/webhooks` }]),
+        SLIPWAY_WEBHOOKS: JSON.stringify([{ base_url: `${this.controlPlaneUrl}/api/v1/webhooks` }]),
       },
     })
-    place.process = child
+    sandbox.process = child
     const [line] = await once(child.stdout, 'data')
-    place.url = String(line).split('\n')[0] ?? ''
-    if (place.row.status === 'STARTING') place.row = { ...place.row, status: 'RUNNING' }
+    sandbox.url = String(line).split('\n')[0] ?? ''
+    if (sandbox.row.status === 'STARTING') sandbox.row = { ...sandbox.row, status: 'RUNNING' }
   }
 
-  async #end({ process: child }: Place, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+  async #end({ process: child }: TestSandbox, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
     const exit = once(child, 'exit')
     child.kill(signal)
@@ -203,7 +203,7 @@ export class TestSandboxes implements AsyncDisposable {
 
 /** The account of every user of a test. */
 export class TestAccounts {
-  settingsNow: StartSettings = {
+  currentSettings: StartSettings = {
     git_full_clone: false,
     max_iterations: 100,
     confirmation_mode: false,
@@ -229,7 +229,7 @@ export class TestAccounts {
   }
 
   async settings(): Promise<StartSettings> {
-    return this.settingsNow
+    return this.currentSettings
   }
 
   async secrets() {
@@ -248,81 +248,81 @@ export class TestQuota {
   limit = Number.POSITIVE_INFINITY
   used = 0
 
-  async take(): Promise<string | null> {
+  async reserve(): Promise<string | null> {
     if (this.used >= this.limit) throw new Problem('too_many', 'Used up', undefined, { limit: this.limit })
     this.used++
     return '2026-01-31'
   }
 
-  async giveBack(): Promise<void> {
+  async release(): Promise<void> {
     this.used--
   }
 }
 
 /** A control plane of one test: everything of this part over real HTTP, with agent servers as processes. */
-export async function openStage(
+export async function openTestServer(
   options: {
     readonly directory?: string
     readonly waitMs?: number
-    readonly limits?: Partial<PrepareLimits>
-    readonly ledger?: (ledger: Ledger) => Ledger
+    readonly limits?: Partial<PrepareTimeouts>
+    readonly controlPlane?: (controlPlane: ControlPlaneStore) => ControlPlaneStore
   } = {},
 ) {
-  const own = options.directory === undefined ? temporary() : undefined
+  const own = options.directory === undefined ? temporaryDirectory() : undefined
   const directory = options.directory ?? own?.path ?? ''
   const logged: string[] = []
   const log = (...line: unknown[]) => void logged.push(JSON.stringify(line))
-  const opened = await openLedger({ directory })
-  const ledger = options.ledger?.(opened) ?? opened
+  const openedControlPlane = await openControlPlaneStore({ directory })
+  const controlPlane = options.controlPlane?.(openedControlPlane) ?? openedControlPlane
   const storage = await openStorage({ directory })
   const sandboxes = new TestSandboxes(directory)
   const accounts = new TestAccounts()
   const quota = new TestQuota()
-  const lanes = new Lanes()
-  const removals = new Removals(ledger.documents)
+  const conversationMutex = new KeyedMutex()
+  const removedConversations = new RemovedConversations(controlPlane.documents)
   const now = () => Date.now() * 1000
-  const common = { ledger, storage, sandboxes, accounts, removals, lanes, log, now, reach }
-  const pending = new Pending(common, lanes)
-  const starts = new Starts({
+  const common = { controlPlane, storage, sandboxes, accounts, removedConversations, conversationMutex, log, now, fetch: unixFetch }
+  const pendingMessages = new PendingMessages(common, conversationMutex)
+  const starter = new ConversationStarter({
     ...common,
     quota,
     waitMs: options.waitMs ?? 60_000,
-    limits: { ...prepareLimits, ...options.limits },
-    deliver: (id) => pending.deliver(id),
+    limits: { ...defaultPrepareTimeouts, ...options.limits },
+    deliver: (id) => pendingMessages.deliver(id),
   })
-  const conversations = new Conversations({ ...common, starts, pending })
-  const home = new Home({
+  const conversations = new Conversations({ ...common, starter, pendingMessages })
+  const ingest = new EventIngest({
     ...common,
-    conversations: ledger.conversations,
-    onRemoved: (id, sandbox) => conversations.removeLate(id, sandbox),
+    conversations: controlPlane.conversations,
+    onRemoved: (id, sandbox) => conversations.removeInBackground(id, sandbox),
   })
-  const routes = { ...appConversationRoutes, ...homeRoutes }
+  const routes = { ...appConversationRoutes, ...webhookRoutes }
   const handlers = {
     ...appConversationHandlers({
       conversations,
       accounts,
-      pending,
-      calls: new ConversationCalls(common),
-      downloads: new Downloads({ log: storage.log, records: storage.conversations }),
-      count: (scope, filter) => ledger.conversations.count(scope, filter),
+      pendingMessages,
+      calls: new AgentCalls(common),
+      downloads: new ConversationDownloads({ log: storage.log, records: storage.conversations }),
+      count: (scope, filter) => controlPlane.conversations.count(scope, filter),
     }),
-    ...startTaskHandlers({ starts, startTasks: ledger.startTasks }),
+    ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
     ...eventHandlers({ conversations, storage }),
-    ...webhookHandlers({ home, pending }),
+    ...webhookHandlers({ ingest, pendingMessages }),
   }
-  const web = app(routes, handlers, {
+  const httpApp = createApp(routes, handlers, {
     openapi: {},
     log,
     async identify(route, header) {
       if (route.tag !== 'webhooks')
         return { owner: header('x-user') ?? 'ada', org: undefined, scopes: [], keyId: null }
-      const sandbox = await sandboxes.byKey(header('x-session-api-key') ?? '')
+      const sandbox = await sandboxes.findByKey(header('x-session-api-key') ?? '')
       if (sandbox === undefined) throw new Problem('unauthorized', 'No such key')
       return { sandbox }
     },
   })
-  const listening = await listen(web, { host: '127.0.0.1', port: 0 })
-  sandboxes.homeUrl = listening.url
+  const listening = await listen(httpApp, { host: '127.0.0.1', port: 0 })
+  sandboxes.controlPlaneUrl = listening.url
 
   const open = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
     fetch(`${listening.url}/api/v1${path}`, {
@@ -337,7 +337,7 @@ export async function openStage(
   }
   const task = async (id: string, headers = {}): Promise<AppConversationStartTask> =>
     (await call('GET', `/app-conversations/start-tasks?ids=${id}`, undefined, headers)).json[0]
-  const over = async (id: string, headers = {}): Promise<AppConversationStartTask> => {
+  const waitFinished = async (id: string, headers = {}): Promise<AppConversationStartTask> => {
     for (;;) {
       const now = await task(id, headers)
       if (now.status === 'READY' || now.status === 'ERROR') return now
@@ -346,24 +346,24 @@ export async function openStage(
   }
   return {
     directory,
-    ledger,
+    ledger: controlPlane,
     storage,
     sandboxes,
     accounts,
     quota,
-    starts,
-    home,
+    starts: starter,
+    home: ingest,
     logged,
     url: listening.url,
     open,
     call,
     task,
-    over,
+    over: waitFinished,
     /** Starts a conversation and waits for its end. */
     async start(body: object = {}, headers: Record<string, string> = {}): Promise<AppConversationStartTask> {
       const { status, json } = await call('POST', '/app-conversations', body, headers)
       if (status !== 200) throw new Error(`the start answered ${status}: ${JSON.stringify(json)}`)
-      return await over(json.id, headers)
+      return await waitFinished(json.id, headers)
     },
     async conversation(id: string | null): Promise<AppConversation> {
       return (await call('GET', `/app-conversations?ids=${id}`)).json[0]
@@ -379,11 +379,11 @@ export async function openStage(
     },
     /** As after a stop. */
     async [Symbol.asyncDispose]() {
-      await starts[Symbol.asyncDispose]()
-      await pending[Symbol.asyncDispose]()
+      await starter[Symbol.asyncDispose]()
+      await pendingMessages[Symbol.asyncDispose]()
       await listening.close()
       await sandboxes[Symbol.asyncDispose]()
-      await ledger[Symbol.asyncDispose]()
+      await controlPlane[Symbol.asyncDispose]()
       await storage[Symbol.asyncDispose]()
       own?.[Symbol.dispose]()
     },

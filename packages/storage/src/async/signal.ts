@@ -1,37 +1,37 @@
 /** Wakes those who wait for something to look at. A ring carries nothing: read to know. */
-export class Bell {
-  #waiting = new Set<Sleeper>()
-  #rings = 0
+export class Signal {
+  #waiters = new Set<Waiter>()
+  #version = 0
 
   /** How often it rang. Take it before reading, and wait with it after. */
-  get rings(): number {
-    return this.#rings
+  get version(): number {
+    return this.#version
   }
 
-  ring(): void {
-    this.#rings += 1
-    const waiting = this.#waiting
-    if (waiting.size === 0) return
-    this.#waiting = new Set()
-    for (const sleeper of waiting) sleeper.wake()
+  notify(): void {
+    this.#version += 1
+    const waiters = this.#waiters
+    if (waiters.size === 0) return
+    this.#waiters = new Set()
+    for (const waiter of waiters) waiter.wake()
   }
 
   /** Resolves when it has rung since `rings` was taken, or the sleeper's signal aborts. */
-  async since(rings: number, sleeper: Sleeper): Promise<void> {
-    if (rings !== this.#rings || sleeper.signal.aborted) return
-    this.#waiting.add(sleeper)
-    await sleeper.sleep()
-    if (sleeper.signal.aborted) this.#waiting.delete(sleeper)
+  async wait(version: number, waiter: Waiter): Promise<void> {
+    if (version !== this.#version || waiter.signal.aborted) return
+    this.#waiters.add(waiter)
+    await waiter.sleep()
+    if (waiter.signal.aborted) this.#waiters.delete(waiter)
   }
 
   /** How many wait. */
   get waiting(): number {
-    return this.#waiting.size
+    return this.#waiters.size
   }
 }
 
 /** One who waits at a bell. Made once for each reader, because a listener for each wait would cost more than the wait. */
-export class Sleeper implements Disposable {
+export class Waiter implements Disposable {
   readonly signal: AbortSignal
   #resolve: (() => void) | undefined
 

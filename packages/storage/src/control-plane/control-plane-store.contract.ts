@@ -1,42 +1,42 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { SandboxRow } from './control-plane-store.ts'
-import { walkContract } from './page-walk.contract.ts'
+import { pageWalkContract } from './page-walk.contract.ts'
 import {
   conversationRow,
-  idsOf,
+  rowIds,
   keyRow,
   messageRow,
-  type OpenLedger,
+  type OpenStore,
   orgRow,
   sandboxRow,
   taskRow,
   userRow,
-  walk,
+  walkPages,
 } from './testing/sample-rows.ts'
 
 /** What each Ledger must keep. */
-export function ledgerContract(open: OpenLedger): void {
+export function controlPlaneStoreContract(open: OpenStore): void {
   test('a ledger has an id of its own, made once', async () => {
     await using first = await open()
     await using second = await open()
-    const { id } = first.ledger
+    const { id } = first.store
     expect(id).toMatch(/^[0-9a-f]{32}$/)
-    expect(second.ledger.id).not.toBe(id)
+    expect(second.store.id).not.toBe(id)
     expect((await first.reopen()).id).toBe(id)
   })
 
   test('changes that are asked for at once are each done or refused, whatever becomes of the others', async () => {
-    await using opened = await open()
-    const { documents, startTasks } = opened.ledger
+    await using fixture = await open()
+    const { documents, startTasks } = fixture.store
     await startTasks.add(taskRow({ id: 't' }))
     const outcomes = await Promise.allSettled([
-      documents.change('u', 'a', () => Buffer.from('1')),
+      documents.update('u', 'a', () => Buffer.from('1')),
       startTasks.add(taskRow({ id: 't' })),
-      documents.change('u', 'b', () => {
+      documents.update('u', 'b', () => {
         throw new Error('refused')
       }),
-      documents.change('u', 'a', (old) => Buffer.concat([old ?? Buffer.alloc(0), Buffer.from('2')])),
+      documents.update('u', 'a', (old) => Buffer.concat([old ?? Buffer.alloc(0), Buffer.from('2')])),
     ])
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'fulfilled'])
     expect(String(await documents.get('u', 'a'))).toBe('12')
@@ -47,18 +47,18 @@ export function ledgerContract(open: OpenLedger): void {
   claimContract(open)
   conversationContract(open)
   taskContract(open)
-  peopleContract(open)
+  usersContract(open)
   keyContract(open)
   quotaContract(open)
   messageContract(open)
   documentContract(open)
-  walkContract(open)
+  pageWalkContract(open)
 }
 
-function sandboxContract(open: OpenLedger): void {
+function sandboxContract(open: OpenStore): void {
   test('a sandbox is written once and kept over a restart, with all its members', async () => {
-    await using opened = await open()
-    const { sandboxes } = opened.ledger
+    await using fixture = await open()
+    const { sandboxes } = fixture.store
     const row = sandboxRow({
       id: 'a',
       org: 'o',
@@ -70,64 +70,64 @@ function sandboxContract(open: OpenLedger): void {
     })
     expect(await sandboxes.add(row)).toBe('added')
     expect(await sandboxes.add({ ...row, owner: 'bob' })).toBe('known')
-    const ledger = await opened.reopen()
+    const ledger = await fixture.reopen()
     expect(await ledger.sandboxes.get(['b', 'a'])).toEqual([undefined, row])
-    expect(await ledger.sandboxes.byKeyHash('h')).toEqual(row)
-    expect(await ledger.sandboxes.byKeyHash('')).toBeUndefined()
+    expect(await ledger.sandboxes.findByKeyHash('h')).toEqual(row)
+    expect(await ledger.sandboxes.findByKeyHash('')).toBeUndefined()
     expect(await ledger.sandboxes.remove('a')).toBe(true)
     expect(await ledger.sandboxes.remove('a')).toBe(false)
-    expect(await ledger.sandboxes.byKeyHash('h')).toBeUndefined()
+    expect(await ledger.sandboxes.findByKeyHash('h')).toBeUndefined()
   })
 
   test('a sandbox is changed only while it is as it was thought to be', async () => {
     let now = 10
-    await using opened = await open({ now: () => now })
-    const { sandboxes } = opened.ledger
+    await using fixture = await open({ now: () => now })
+    const { sandboxes } = fixture.store
     const row = sandboxRow({ id: 'a', epoch: null })
     await sandboxes.add(row)
-    expect(await sandboxes.change('b', { status: 'RUNNING' })).toBeUndefined()
-    expect(await sandboxes.change('a', { status: 'RUNNING' }, { where: { epoch: 'x' } })).toBeUndefined()
-    expect(await sandboxes.change('a', { used_at: 5 }, { where: { epoch: null } })).toEqual({
+    expect(await sandboxes.update('b', { status: 'RUNNING' })).toBeUndefined()
+    expect(await sandboxes.update('a', { status: 'RUNNING' }, { where: { epoch: 'x' } })).toBeUndefined()
+    expect(await sandboxes.update('a', { used_at: 5 }, { where: { epoch: null } })).toEqual({
       ...row,
       used_at: 5,
     })
-    const seen = { status: 'STARTING', wanted: 'running', owner: 'alice' } as const
+    const listed = { status: 'STARTING', wanted: 'running', owner: 'alice' } as const
     const running = { ...row, used_at: 5, status: 'RUNNING', changed_at: 10 }
-    expect(await sandboxes.change('a', { status: 'RUNNING' }, { where: seen })).toEqual(running)
+    expect(await sandboxes.update('a', { status: 'RUNNING' }, { where: listed })).toEqual(running)
     now = 20
-    expect(await sandboxes.change('a', { status: 'RUNNING' })).toEqual(running)
-    expect(await sandboxes.change('a', { status: 'ERROR' }, { where: seen })).toBeUndefined()
-    expect(await sandboxes.change('a', {})).toEqual(running)
+    expect(await sandboxes.update('a', { status: 'RUNNING' })).toEqual(running)
+    expect(await sandboxes.update('a', { status: 'ERROR' }, { where: listed })).toBeUndefined()
+    expect(await sandboxes.update('a', {})).toEqual(running)
     const both = await Promise.all(
       ['PAUSED', 'ERROR'].map((status) =>
-        sandboxes.change('a', { status }, { where: { status: 'RUNNING' } }),
+        sandboxes.update('a', { status }, { where: { status: 'RUNNING' } }),
       ),
     )
     expect(both).toEqual([{ ...running, status: 'PAUSED', changed_at: 20 }, undefined])
   })
 
   test('as many sandboxes of an owner are wanted running as the cap allows, however many ask at once', async () => {
-    await using opened = await open()
-    const { sandboxes } = opened.ledger
+    await using fixture = await open()
+    const { sandboxes } = fixture.store
     await sandboxes.add(sandboxRow({ id: 'other', owner: 'bob' }), 1)
     await sandboxes.add(sandboxRow({ id: 'paused', wanted: 'paused' }))
     const ids = ['a', 'b', 'c', 'd', 'a']
     const answers = await Promise.all(ids.map((id) => sandboxes.add(sandboxRow({ id }), 2)))
     expect(answers).toEqual(['added', 'added', 'full', 'full', 'known'])
     const wanted = 'running'
-    expect(await sandboxes.change('paused', { wanted }, { cap: 2 })).toBeUndefined()
-    expect(await sandboxes.change('a', { wanted }, { cap: 2 })).toMatchObject({ id: 'a' })
-    await sandboxes.change('b', { wanted: 'paused' })
+    expect(await sandboxes.update('paused', { wanted }, { cap: 2 })).toBeUndefined()
+    expect(await sandboxes.update('a', { wanted }, { cap: 2 })).toMatchObject({ id: 'a' })
+    await sandboxes.update('b', { wanted: 'paused' })
     const resumed = await Promise.all(
-      ['b', 'paused'].map((id) => sandboxes.change(id, { wanted }, { cap: 2 })),
+      ['b', 'paused'].map((id) => sandboxes.update(id, { wanted }, { cap: 2 })),
     )
-    expect(idsOf(resumed)).toEqual(['b', undefined])
+    expect(rowIds(resumed)).toEqual(['b', undefined])
     expect(await sandboxes.add(sandboxRow({ id: 'e' }), 0)).toBe('full')
   })
 
   test('running sandboxes of an owner come in order of their last use; those wanted gone are in no list but the whole', async () => {
-    await using opened = await open()
-    const { sandboxes } = opened.ledger
+    await using fixture = await open()
+    const { sandboxes } = fixture.store
     const members = [
       { id: 'a', used_at: 3 },
       { id: 'b', used_at: 1 },
@@ -138,38 +138,38 @@ function sandboxContract(open: OpenLedger): void {
       { id: 'g', org: 'o', used_at: 1 },
     ] as const
     for (const each of members) await sandboxes.add(sandboxRow(each))
-    expect(idsOf(await sandboxes.running('alice'))).toEqual(['b', 'g', 'a'])
-    expect(idsOf(await sandboxes.running(null))).toEqual(['e'])
+    expect(rowIds(await sandboxes.listRunning('alice'))).toEqual(['b', 'g', 'a'])
+    expect(rowIds(await sandboxes.listRunning(null))).toEqual(['e'])
     const list = async (owner: string | null, org?: string) =>
-      idsOf((await sandboxes.search({ owner, org }, { limit: 10 })).items)
+      rowIds((await sandboxes.search({ owner, org }, { limit: 10 })).items)
     expect(await list('alice')).toEqual(['c', 'g', 'b', 'a'])
     expect(await list('alice', 'o')).toEqual(['g'])
     expect(await list(null)).toEqual(['e'])
     expect(await list('nobody')).toEqual([])
-    expect(idsOf(await Array.fromAsync(sandboxes.all()))).toEqual(members.map(({ id }) => id))
+    expect(rowIds(await Array.fromAsync(sandboxes.iterateAll()))).toEqual(members.map(({ id }) => id))
   })
 
   test('a walk over every sandbox has each one that stays, while others come and go', async () => {
-    await using opened = await open()
-    const { sandboxes } = opened.ledger
+    await using fixture = await open()
+    const { sandboxes } = fixture.store
     const ids = Array.from({ length: 500 }, (_, i) => `s${String(i).padStart(4, '0')}`)
     await Promise.all(ids.map((id) => sandboxes.add(sandboxRow({ id }))))
-    const seen: string[] = []
-    for await (const { id } of sandboxes.all()) {
-      seen.push(id)
-      if (seen.length % 100 === 0) {
+    const listed: string[] = []
+    for await (const { id } of sandboxes.iterateAll()) {
+      listed.push(id)
+      if (listed.length % 100 === 0) {
         await sandboxes.remove(id)
         await sandboxes.add(sandboxRow({ id: `r${id}` }))
       }
     }
-    expect(seen).toEqual(ids)
+    expect(listed).toEqual(ids)
   })
 }
 
-function claimContract(open: OpenLedger): void {
+function claimContract(open: OpenStore): void {
   test('one of the pool is claimed, the oldest that runs, and is its owner’s from then on', async () => {
-    await using opened = await open({ now: () => 50 })
-    const { sandboxes } = opened.ledger
+    await using fixture = await open({ now: () => 50 })
+    const { sandboxes } = fixture.store
     const rows = [
       { id: 'a', created_at: 3 },
       { id: 'b', created_at: 2 },
@@ -190,10 +190,10 @@ function claimContract(open: OpenLedger): void {
     const ask = fc.record({ kind: fc.constantFrom('claim', 'add'), spec: fc.constantFrom('x', 'y') })
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(ask, { maxLength: 6 }), { maxLength: 6 }), async (rounds) => {
-        await using opened = await open()
-        const { sandboxes } = opened.ledger
+        await using fixture = await open()
+        const { sandboxes } = fixture.store
         let made = 0
-        let asked = 0
+        let requests = 0
         const claimed: (SandboxRow | undefined)[] = []
         for (const round of rounds) {
           const added = round.filter(({ kind }) => kind === 'add')
@@ -201,35 +201,35 @@ function claimContract(open: OpenLedger): void {
           const adding = added.map(({ spec }) =>
             sandboxes.add(sandboxRow({ id: `s${made++}`, owner: null, status: 'RUNNING', spec })),
           )
-          const claiming = claims.map(({ spec }) => sandboxes.claim(spec, { owner: `u${asked++}` }))
+          const claiming = claims.map(({ spec }) => sandboxes.claim(spec, { owner: `u${requests++}` }))
           claimed.push(...(await Promise.all(claiming)))
           await Promise.all(adding)
         }
-        const taken = claimed.filter((row) => row !== undefined)
-        expect(new Set(idsOf(taken)).size).toBe(taken.length)
-        const all = await Array.fromAsync(sandboxes.all())
-        expect(all.filter((row) => row.owner !== null).length).toBe(taken.length)
-        for (const row of taken) expect(all).toContainEqual(row)
+        const claimedRows = claimed.filter((row) => row !== undefined)
+        expect(new Set(rowIds(claimedRows)).size).toBe(claimedRows.length)
+        const all = await Array.fromAsync(sandboxes.iterateAll())
+        expect(all.filter((row) => row.owner !== null).length).toBe(claimedRows.length)
+        for (const row of claimedRows) expect(all).toContainEqual(row)
       }),
       { numRuns: 30 },
     )
   })
 }
 
-function conversationContract(open: OpenLedger): void {
+function conversationContract(open: OpenStore): void {
   test('a conversation is written once, answered again, changed and removed', async () => {
-    await using opened = await open()
-    const { conversations } = opened.ledger
+    await using fixture = await open()
+    const { conversations } = fixture.store
     const row = conversationRow({ id: 'a', org: 'o', parent: 'p', title: 'Größe', status: 'idle' })
     expect(await conversations.add(row)).toEqual({ row, created: true })
     expect(await conversations.add({ ...row, owner: 'bob' })).toEqual({ row, created: false })
     const changed = { ...row, title: 'ΣΑΣ', updated_at: 9, members: '{"public":true}' }
     const { title, updated_at, members } = changed
-    expect(await conversations.change('a', { title, updated_at, members })).toEqual(changed)
-    expect(await conversations.change('b', { title })).toBeUndefined()
-    const ledger = await opened.reopen()
+    expect(await conversations.update('a', { title, updated_at, members })).toEqual(changed)
+    expect(await conversations.update('b', { title })).toBeUndefined()
+    const ledger = await fixture.reopen()
     expect(await ledger.conversations.get(['a', 'b'])).toEqual([changed, undefined])
-    expect(await ledger.conversations.change('a', { title: null, status: null })).toEqual({
+    expect(await ledger.conversations.update('a', { title: null, status: null })).toEqual({
       ...changed,
       title: null,
       status: null,
@@ -240,22 +240,22 @@ function conversationContract(open: OpenLedger): void {
   })
 
   test('conversations of a sandbox and of a parent come the oldest first, whoever owns them', async () => {
-    await using opened = await open()
-    const { conversations } = opened.ledger
+    await using fixture = await open()
+    const { conversations } = fixture.store
     const rows = [
       { id: 'a', created_at: 3 },
       { id: 'b', created_at: 1, parent: 'a', owner: 'bob' },
       { id: 'c', created_at: 2, parent: 'a', sandbox: 's2' },
     ]
     for (const row of rows) await conversations.add(conversationRow(row))
-    expect(idsOf(await conversations.inSandbox('s1'))).toEqual(['b', 'a'])
-    expect(idsOf(await conversations.children('a'))).toEqual(['b', 'c'])
-    expect(await conversations.children('b')).toEqual([])
+    expect(rowIds(await conversations.listBySandbox('s1'))).toEqual(['b', 'a'])
+    expect(rowIds(await conversations.listChildren('a'))).toEqual(['b', 'c'])
+    expect(await conversations.listChildren('b')).toEqual([])
   })
 
   test('titles are searched without regard to case, and nothing in a needle is a pattern', async () => {
-    await using opened = await open()
-    const { conversations } = opened.ledger
+    await using fixture = await open()
+    const { conversations } = fixture.store
     const titles = ['100% Größe', '100 x', 'a_b', 'axb', 'ΣΊΣΥΦΟΣ', 'nul\0 inside', null, '']
     for (const [i, title] of titles.entries())
       await conversations.add(conversationRow({ id: `c${i}`, title }))
@@ -279,32 +279,32 @@ function conversationContract(open: OpenLedger): void {
   })
 }
 
-function taskContract(open: OpenLedger): void {
+function taskContract(open: OpenStore): void {
   test('a start task is written, changed and found; those under way are told of whoever owns them', async () => {
-    await using opened = await open()
-    const { startTasks } = opened.ledger
+    await using fixture = await open()
+    const { startTasks } = fixture.store
     const row = taskRow({ id: 'a', quota_day: '2026-01-31', created_at: 2 })
     await startTasks.add(row)
     await startTasks.add(taskRow({ id: 'b', owner: null, conversation: 'c' }))
     await startTasks.add(taskRow({ id: 'd', status: 'ERROR' }))
     await expect(startTasks.add(row)).rejects.toThrow('already')
-    expect(idsOf(await startTasks.unfinished())).toEqual(['b', 'a'])
+    expect(rowIds(await startTasks.listUnfinished())).toEqual(['b', 'a'])
     const changed = { ...row, status: 'READY', conversation: 'c', quota_day: null, updated_at: 5 }
     const { status, conversation, quota_day, updated_at } = changed
-    expect(await startTasks.change('a', { status, conversation, quota_day, updated_at })).toEqual(changed)
-    expect(await startTasks.change('x', { status })).toBeUndefined()
-    const { startTasks: again } = await opened.reopen()
-    expect(idsOf(await again.unfinished())).toEqual(['b'])
+    expect(await startTasks.update('a', { status, conversation, quota_day, updated_at })).toEqual(changed)
+    expect(await startTasks.update('x', { status })).toBeUndefined()
+    const { startTasks: again } = await fixture.reopen()
+    expect(rowIds(await again.listUnfinished())).toEqual(['b'])
     expect(await again.get(['x', 'a'])).toEqual([undefined, changed])
-    await again.removeOf('c')
-    expect(idsOf(await again.get(['a', 'b', 'd']))).toEqual([undefined, undefined, 'd'])
+    await again.removeByConversation('c')
+    expect(rowIds(await again.get(['a', 'b', 'd']))).toEqual([undefined, undefined, 'd'])
   })
 }
 
-function peopleContract(open: OpenLedger): void {
+function usersContract(open: OpenStore): void {
   test('users and organisations are added once, changed, and listed the newest first', async () => {
-    await using opened = await open()
-    const { people } = opened.ledger
+    await using fixture = await open()
+    const { users: people } = fixture.store
     const user = userRow({
       id: 'alice',
       email: 'a@example.com',
@@ -319,92 +319,92 @@ function peopleContract(open: OpenLedger): void {
     const org = orgRow({ id: 'o' })
     expect([await people.addOrg(org), await people.addOrg(org)]).toEqual([true, false])
     await people.addOrg(orgRow({ id: 'p', created_at: 2 }))
-    const reopened = (await opened.reopen()).people
-    expect(await reopened.user('alice')).toEqual(user)
-    expect(await reopened.user('nobody')).toBeUndefined()
-    expect(await reopened.changeUser('alice', { is_admin: false, org: 'o' })).toEqual({
+    const reopened = (await fixture.reopen()).users
+    expect(await reopened.getUser('alice')).toEqual(user)
+    expect(await reopened.getUser('nobody')).toBeUndefined()
+    expect(await reopened.updateUser('alice', { is_admin: false, org: 'o' })).toEqual({
       ...user,
       is_admin: false,
       org: 'o',
     })
-    expect(await reopened.changeUser('nobody', { name: 'N' })).toBeUndefined()
-    expect(await reopened.changeOrg('o', { daily_conversation_limit: 3 })).toEqual({
+    expect(await reopened.updateUser('nobody', { name: 'N' })).toBeUndefined()
+    expect(await reopened.updateOrg('o', { daily_conversation_limit: 3 })).toEqual({
       ...org,
       daily_conversation_limit: 3,
     })
-    expect(await reopened.org('o')).toMatchObject({ daily_conversation_limit: 3 })
-    expect(await reopened.changeOrg('x', { name: 'N' })).toBeUndefined()
-    expect(idsOf(await walk((query) => reopened.users(query), 1))).toEqual(['bob', 'alice'])
-    expect(idsOf(await walk((query) => reopened.orgs(query), 1))).toEqual(['p', 'o'])
+    expect(await reopened.getOrg('o')).toMatchObject({ daily_conversation_limit: 3 })
+    expect(await reopened.updateOrg('x', { name: 'N' })).toBeUndefined()
+    expect(rowIds(await walkPages((query) => reopened.listUsers(query), 1))).toEqual(['bob', 'alice'])
+    expect(rowIds(await walkPages((query) => reopened.listOrgs(query), 1))).toEqual(['p', 'o'])
   })
 
   test('a user is a member of the organisations that it joined and did not leave', async () => {
-    await using opened = await open()
-    const { people } = opened.ledger
+    await using fixture = await open()
+    const { users: people } = fixture.store
     for (const id of ['alice', 'bob']) await people.addUser(userRow({ id }))
     for (const id of ['p', 'o']) await people.addOrg(orgRow({ id, created_at: id === 'p' ? 1 : 2 }))
-    for (const org of ['o', 'p', 'o']) await people.join(org, 'alice')
-    await people.join('o', 'bob')
-    expect(idsOf(await people.orgsOf('alice'))).toEqual(['p', 'o'])
-    expect([await people.leave('o', 'alice'), await people.leave('o', 'alice')]).toEqual([true, false])
-    expect(idsOf(await people.orgsOf('alice'))).toEqual(['p'])
-    expect(idsOf(await people.orgsOf('bob'))).toEqual(['o'])
+    for (const org of ['o', 'p', 'o']) await people.addMember(org, 'alice')
+    await people.addMember('o', 'bob')
+    expect(rowIds(await people.listOrgsOfUser('alice'))).toEqual(['p', 'o'])
+    expect([await people.removeMember('o', 'alice'), await people.removeMember('o', 'alice')]).toEqual([true, false])
+    expect(rowIds(await people.listOrgsOfUser('alice'))).toEqual(['p'])
+    expect(rowIds(await people.listOrgsOfUser('bob'))).toEqual(['o'])
     for (const [org, user] of [
       ['x', 'alice'],
       ['o', 'nobody'],
     ] as const)
-      await expect(people.join(org, user)).rejects.toMatchObject({ code: 'not_found' })
+      await expect(people.addMember(org, user)).rejects.toMatchObject({ code: 'not_found' })
   })
 }
 
-function keyContract(open: OpenLedger): void {
+function keyContract(open: OpenStore): void {
   test('a key is found by its hash, belongs to its user, and remembers its latest use', async () => {
-    await using opened = await open()
-    const { people } = opened.ledger
-    for (const id of ['alice', 'bob']) await people.addUser(userRow({ id }))
+    await using fixture = await open()
+    const { users } = fixture.store
+    for (const id of ['alice', 'bob']) await users.addUser(userRow({ id }))
     const key = keyRow({ id: 'k', scopes: ['read', 'write'], org: 'o', expires_at: 9, not_before: 3 })
-    await people.addKey(key)
-    await people.addKey(keyRow({ id: 'l', created_at: 2 }))
-    await people.addKey(keyRow({ id: 'm', user: 'bob' }))
-    await expect(people.addKey(key)).rejects.toThrow('already')
-    await expect(people.addKey(keyRow({ id: 'n', user: 'nobody' }))).rejects.toMatchObject({
+    await users.addKey(key)
+    await users.addKey(keyRow({ id: 'l', created_at: 2 }))
+    await users.addKey(keyRow({ id: 'm', user: 'bob' }))
+    await expect(users.addKey(key)).rejects.toThrow('already')
+    await expect(users.addKey(keyRow({ id: 'n', user: 'nobody' }))).rejects.toMatchObject({
       code: 'not_found',
     })
-    expect(await people.keyByHash('hash of k')).toEqual(key)
-    expect(await people.keyByHash('k')).toBeUndefined()
-    for (const at of [5, 7, 6]) await people.touchKey('k', at)
-    expect(await people.keyByHash('hash of k')).toEqual({ ...key, used_at: 7 })
-    expect(idsOf(await people.keysOf('alice'))).toEqual(['l', 'k'])
-    expect(await people.countKeys()).toBe(3)
-    expect([await people.removeKey('bob', 'k'), await people.removeKey('alice', 'k')]).toEqual([false, true])
-    expect(await people.keyByHash('hash of k')).toBeUndefined()
+    expect(await users.findKeyByHash('hash of k')).toEqual(key)
+    expect(await users.findKeyByHash('k')).toBeUndefined()
+    for (const at of [5, 7, 6]) await users.markKeyUsed('k', at)
+    expect(await users.findKeyByHash('hash of k')).toEqual({ ...key, used_at: 7 })
+    expect(rowIds(await users.listKeys('alice'))).toEqual(['l', 'k'])
+    expect(await users.countKeys()).toBe(3)
+    expect([await users.removeKey('bob', 'k'), await users.removeKey('alice', 'k')]).toEqual([false, true])
+    expect(await users.findKeyByHash('hash of k')).toBeUndefined()
   })
 
   test('of a removed user nothing is left to one of the same id', async () => {
-    await using opened = await open()
-    const { people, documents, quota } = opened.ledger
-    await people.addOrg(orgRow({ id: 'o' }))
+    await using fixture = await open()
+    const { users, documents, quota } = fixture.store
+    await users.addOrg(orgRow({ id: 'o' }))
     for (const id of ['alice', 'bob']) {
-      await people.addUser(userRow({ id }))
-      await people.join('o', id)
-      await people.addKey(keyRow({ id: `key of ${id}`, user: id }))
-      await documents.change(id, 'secrets', () => Buffer.from('s'))
+      await users.addUser(userRow({ id }))
+      await users.addMember('o', id)
+      await users.addKey(keyRow({ id: `key of ${id}`, user: id }))
+      await documents.update(id, 'secrets', () => Buffer.from('s'))
       await quota.reserve(id, '2026-01-31', 1)
     }
-    expect([await people.removeUser('alice'), await people.removeUser('alice')]).toEqual([true, false])
-    await people.addUser(userRow({ id: 'alice' }))
+    expect([await users.removeUser('alice'), await users.removeUser('alice')]).toEqual([true, false])
+    await users.addUser(userRow({ id: 'alice' }))
     const left = async (id: string) => [
-      (await people.orgsOf(id)).length,
-      (await people.keysOf(id)).length,
+      (await users.listOrgsOfUser(id)).length,
+      (await users.listKeys(id)).length,
       (await documents.get(id, 'secrets'))?.length ?? 0,
-      await quota.used(id, '2026-01-31'),
+      await quota.getUsed(id, '2026-01-31'),
     ]
     expect(await left('alice')).toEqual([0, 0, 0, 0])
     expect(await left('bob')).toEqual([1, 1, 1, 1])
   })
 }
 
-function quotaContract(open: OpenLedger): void {
+function quotaContract(open: OpenStore): void {
   test('slots are taken and given back as a counter would say, never above the limit nor below zero', async () => {
     const ask = fc.record({
       kind: fc.constantFrom('reserve', 'reserve', 'release'),
@@ -414,8 +414,8 @@ function quotaContract(open: OpenLedger): void {
     })
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(ask, { maxLength: 8 }), { maxLength: 8 }), async (rounds) => {
-        await using opened = await open()
-        const { quota } = opened.ledger
+        await using fixture = await open()
+        const { quota } = fixture.store
         const model = new Map<string, number>()
         for (const round of rounds) {
           const expected = round.map(({ kind, user, day, limit }) => {
@@ -431,17 +431,17 @@ function quotaContract(open: OpenLedger): void {
           expect(await Promise.all(answers)).toEqual(expected)
         }
         for (const [place, used] of model)
-          expect(await quota.used(place.slice(0, 1), place.slice(1))).toBe(used)
+          expect(await quota.getUsed(place.slice(0, 1), place.slice(1))).toBe(used)
       }),
       { numRuns: 40 },
     )
   })
 }
 
-function messageContract(open: OpenLedger): void {
+function messageContract(open: OpenStore): void {
   test('messages wait in the order in which they came, up to a limit, and move with their target', async () => {
-    await using opened = await open()
-    const { pendingMessages } = opened.ledger
+    await using fixture = await open()
+    const { pendingMessages } = fixture.store
     const add = (id: string, target: string, max = 3) => pendingMessages.add(messageRow(id, target), max)
     const places = await Promise.all(['z', 'y', 'x', 'w'].map((id) => add(id, 'task-1')))
     expect(places).toEqual([1, 2, 3, undefined])
@@ -452,25 +452,25 @@ function messageContract(open: OpenLedger): void {
     await pendingMessages.remove('nothing')
     expect(await add('t', 'task-1')).toBe(3)
     await pendingMessages.move('task-1', 'c')
-    const reopened = (await opened.reopen()).pendingMessages
-    expect(await reopened.of('task-1')).toEqual([])
+    const reopened = (await fixture.reopen()).pendingMessages
+    expect(await reopened.list('task-1')).toEqual([])
     const moved = ['z', 'x', 'v', 't'].map((id) => messageRow(id, 'c'))
-    expect(await reopened.of('c')).toEqual(moved)
+    expect(await reopened.list('c')).toEqual(moved)
   })
 }
 
-function documentContract(open: OpenLedger): void {
+function documentContract(open: OpenStore): void {
   test('a document is made of the one before, one change after another, and removed', async () => {
-    await using opened = await open()
-    const { documents } = opened.ledger
+    await using fixture = await open()
+    const { documents } = fixture.store
     const add = (old: Buffer | undefined) => Buffer.from([...(old ?? []), (old?.length ?? 0) + 1])
-    await Promise.all(Array.from({ length: 20 }, () => documents.change('u', 'd', add)))
-    const reopened = (await opened.reopen()).documents
+    await Promise.all(Array.from({ length: 20 }, () => documents.update('u', 'd', add)))
+    const reopened = (await fixture.reopen()).documents
     expect(await reopened.get('u', 'd')).toEqual(Buffer.from(Array.from({ length: 20 }, (_, i) => i + 1)))
     expect(await reopened.get('u', 'e')).toBeUndefined()
     expect(await reopened.get('v', 'd')).toBeUndefined()
-    await reopened.change('u', 'd', () => undefined)
-    await reopened.change('u', 'd', (old) => {
+    await reopened.update('u', 'd', () => undefined)
+    await reopened.update('u', 'd', (old) => {
       expect(old).toBeUndefined()
       return Buffer.alloc(0)
     })

@@ -1,7 +1,7 @@
 import type { Instant } from '@slipway/protocol'
 
 /** What the control plane wants of a sandbox. Written before anything is done for it. */
-export type Wanted = 'running' | 'paused' | 'gone'
+export type DesiredState = 'running' | 'paused' | 'gone'
 
 /** A sandbox. The row is there before anything of the sandbox is, and goes after everything of it has gone. */
 export interface SandboxRow {
@@ -11,7 +11,7 @@ export interface SandboxRow {
   readonly org: string | null
   readonly spec: string
   readonly backend: string
-  readonly wanted: Wanted
+  readonly wanted: DesiredState
   /** What was last seen: STARTING, RUNNING, PAUSED, ERROR or MISSING. */
   readonly status: string
   /** For its owner: why it is in this status. Holds no secret. */
@@ -142,13 +142,13 @@ export interface SandboxRows {
    */
   add(row: SandboxRow, cap?: number): Promise<'added' | 'known' | 'full'>
   get(ids: readonly string[]): Promise<(SandboxRow | undefined)[]>
-  byKeyHash(hash: string): Promise<SandboxRow | undefined>
+  findByKeyHash(hash: string): Promise<SandboxRow | undefined>
   /**
    * Changes the members given, if the row still has the members of `where`. Answers the row as it is then, undefined when it
    * is not there or does not match. With `cap`: refuse (undefined) when that many others of the owner are wanted running.
    * A changed `status` moves `changed_at`.
    */
-  change(
+  update(
     id: string,
     members: Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at'>>,
     options?: {
@@ -164,9 +164,9 @@ export interface SandboxRows {
   /** Newest first; those that are wanted gone are not shown. */
   search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>>
   /** Every row, in order of id, in batches, for the reconciler. */
-  all(): AsyncIterable<SandboxRow>
+  iterateAll(): AsyncIterable<SandboxRow>
   /** Rows of an owner that are wanted running, the one used longest ago first. */
-  running(owner: string | null): Promise<readonly SandboxRow[]>
+  listRunning(owner: string | null): Promise<readonly SandboxRow[]>
   remove(id: string): Promise<boolean>
 }
 
@@ -186,7 +186,7 @@ export interface AppConversationRows {
   /** Writes a new row, or answers the one that is there (also a foreign one: look at its owner). */
   add(row: AppConversationRow): Promise<{ readonly row: AppConversationRow; readonly created: boolean }>
   get(ids: readonly string[]): Promise<(AppConversationRow | undefined)[]>
-  change(
+  update(
     id: string,
     members: Partial<Omit<AppConversationRow, 'id' | 'created_at'>>,
   ): Promise<AppConversationRow | undefined>
@@ -197,8 +197,8 @@ export interface AppConversationRows {
   ): Promise<RowPage<AppConversationRow>>
   count(scope: Scope, filter: AppConversationFilter): Promise<number>
   /** The conversations of a sandbox, the oldest first. */
-  inSandbox(sandbox: string): Promise<readonly AppConversationRow[]>
-  children(id: string): Promise<readonly AppConversationRow[]>
+  listBySandbox(sandbox: string): Promise<readonly AppConversationRow[]>
+  listChildren(id: string): Promise<readonly AppConversationRow[]>
   remove(id: string): Promise<boolean>
 }
 
@@ -207,7 +207,7 @@ export interface StartTaskRows {
   /** A plain Error when the id is taken. */
   add(row: StartTaskRow): Promise<void>
   get(ids: readonly string[]): Promise<(StartTaskRow | undefined)[]>
-  change(
+  update(
     id: string,
     members: Partial<Omit<StartTaskRow, 'id' | 'created_at'>>,
   ): Promise<StartTaskRow | undefined>
@@ -227,35 +227,35 @@ export interface StartTaskRows {
     },
   ): Promise<number>
   /** Those that are neither READY nor ERROR, whoever owns them, the oldest first. */
-  unfinished(): Promise<readonly StartTaskRow[]>
+  listUnfinished(): Promise<readonly StartTaskRow[]>
   /** The tasks of a conversation go with it. */
-  removeOf(conversation: string): Promise<void>
+  removeByConversation(conversation: string): Promise<void>
 }
 
-export interface PeopleRows {
+export interface UserRows {
   /** False when the id is there already; nothing is changed then. */
   addUser(row: UserRow): Promise<boolean>
-  user(id: string): Promise<UserRow | undefined>
-  users(query: PageQuery): Promise<RowPage<UserRow>>
-  changeUser(id: string, members: Partial<Omit<UserRow, 'id' | 'created_at'>>): Promise<UserRow | undefined>
+  getUser(id: string): Promise<UserRow | undefined>
+  listUsers(query: PageQuery): Promise<RowPage<UserRow>>
+  updateUser(id: string, members: Partial<Omit<UserRow, 'id' | 'created_at'>>): Promise<UserRow | undefined>
   /** Its keys, memberships, documents and quota go too; sandboxes, conversations and tasks are the caller's matter. */
   removeUser(id: string): Promise<boolean>
   addOrg(row: OrgRow): Promise<boolean>
-  org(id: string): Promise<OrgRow | undefined>
-  orgs(query: PageQuery): Promise<RowPage<OrgRow>>
-  changeOrg(id: string, members: Partial<Omit<OrgRow, 'id' | 'created_at'>>): Promise<OrgRow | undefined>
+  getOrg(id: string): Promise<OrgRow | undefined>
+  listOrgs(query: PageQuery): Promise<RowPage<OrgRow>>
+  updateOrg(id: string, members: Partial<Omit<OrgRow, 'id' | 'created_at'>>): Promise<OrgRow | undefined>
   /** Idempotent. A Problem `not_found` when there is no such organisation or user. */
-  join(org: string, user: string): Promise<void>
-  leave(org: string, user: string): Promise<boolean>
-  orgsOf(user: string): Promise<readonly OrgRow[]>
+  addMember(org: string, user: string): Promise<void>
+  removeMember(org: string, user: string): Promise<boolean>
+  listOrgsOfUser(user: string): Promise<readonly OrgRow[]>
   /** A Problem `not_found` when there is no such user, a plain Error when the id or the hash is taken. */
   addKey(row: ApiKeyRow): Promise<void>
-  keyByHash(hash: string): Promise<ApiKeyRow | undefined>
+  findKeyByHash(hash: string): Promise<ApiKeyRow | undefined>
   /** Newest first. */
-  keysOf(user: string): Promise<readonly ApiKeyRow[]>
+  listKeys(user: string): Promise<readonly ApiKeyRow[]>
   countKeys(): Promise<number>
   /** Only forwards; nothing happens when the key is gone. */
-  touchKey(id: string, used_at: Instant): Promise<void>
+  markKeyUsed(id: string, used_at: Instant): Promise<void>
   /** False when the user has no such key. */
   removeKey(user: string, id: string): Promise<boolean>
 }
@@ -270,24 +270,24 @@ export interface QuotaRows {
   ): Promise<{ readonly isReserved: boolean; readonly used: number }>
   /** Gives a slot back; never below zero. */
   release(user: string, day: string): Promise<void>
-  used(user: string, day: string): Promise<number>
+  getUsed(user: string, day: string): Promise<number>
 }
 
 export interface PendingMessageRows {
   /** Its place in the queue from 1, or undefined when `max` wait for the target already. One that waits already keeps its place. */
   add(row: PendingMessageRow, max: number): Promise<number | undefined>
   /** Oldest first. */
-  of(target: string): Promise<readonly PendingMessageRow[]>
+  list(target: string): Promise<readonly PendingMessageRow[]>
   remove(id: string): Promise<void>
   /** Those of a start task become those of its conversation, all in the order in which they came. */
   move(from: string, to: string): Promise<void>
 }
 
 /** One sealed document for each user and name (settings, profiles, secrets). */
-export interface DocumentRows {
+export interface DocumentStore {
   get(user: string, name: string): Promise<Buffer | undefined>
   /** Puts bytes made of the old ones in their place, one change after another; undefined removes them. What `make` throws rejects. */
-  change(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Promise<void>
+  update(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Promise<void>
 }
 
 /**
@@ -295,14 +295,14 @@ export interface DocumentRows {
  * changes take effect in the order in which they were asked for. A change rejects with a Problem `storage_full` on a full disk, and
  * `unavailable` after a failed write and after closing. Members that are undefined in a change stay as they are.
  */
-export interface Ledger extends AsyncDisposable {
+export interface ControlPlaneStore extends AsyncDisposable {
   /** 32 hex digits, made with the ledger: the label of everything that a backend makes for it. */
   readonly id: string
   readonly sandboxes: SandboxRows
   readonly conversations: AppConversationRows
   readonly startTasks: StartTaskRows
-  readonly people: PeopleRows
+  readonly users: UserRows
   readonly quota: QuotaRows
   readonly pendingMessages: PendingMessageRows
-  readonly documents: DocumentRows
+  readonly documents: DocumentStore
 }

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { fold } from '../text/case-folding.ts'
-import type { AppConversationFilter, AppConversationRow, Ledger, Scope } from './control-plane-store.ts'
-import { conversationRow, idsOf, type OpenLedger, sandboxRow, taskRow, walk } from './testing/sample-rows.ts'
+import { foldCase } from '../text/case-folding.ts'
+import type { AppConversationFilter, AppConversationRow, ControlPlaneStore, Scope } from './control-plane-store.ts'
+import { conversationRow, rowIds, type OpenStore, sandboxRow, taskRow, walkPages } from './testing/sample-rows.ts'
 
-type Sort = Parameters<Ledger['conversations']['search']>[1]['sort_order']
+type Sort = Parameters<ControlPlaneStore['conversations']['search']>[1]['sort_order']
 
 const sorts: readonly Sort[] = [
   'CREATED_AT',
@@ -59,7 +59,7 @@ function matches(row: AppConversationRow, { owner, org }: Scope, filter: AppConv
   return (
     row.owner === owner &&
     (org === undefined || row.org === org) &&
-    fold(row.title ?? '').includes(fold(filter.title__contains ?? '')) &&
+    foldCase(row.title ?? '').includes(foldCase(filter.title__contains ?? '')) &&
     row.created_at >= created_at__gte &&
     row.created_at < created_at__lt &&
     row.updated_at >= updated_at__gte &&
@@ -72,7 +72,7 @@ function matches(row: AppConversationRow, { owner, org }: Scope, filter: AppConv
 /** The order of the rows, said in another way: texts as numbers of code points, so that no locale has a word in it. */
 function compare(sort: Sort): (x: AppConversationRow, y: AppConversationRow) => number {
   const by = (row: AppConversationRow) => {
-    if (sort.startsWith('TITLE')) return Buffer.from([...fold(row.title ?? '')].slice(0, 100).join(''))
+    if (sort.startsWith('TITLE')) return Buffer.from([...foldCase(row.title ?? '')].slice(0, 100).join(''))
     const at = Buffer.alloc(4)
     at.writeUInt32BE(sort.startsWith('CREATED') ? row.created_at : row.updated_at)
     return at
@@ -82,10 +82,10 @@ function compare(sort: Sort): (x: AppConversationRow, y: AppConversationRow) => 
 }
 
 /** What a walk over pages must give. */
-export function walkContract(open: OpenLedger): void {
+export function pageWalkContract(open: OpenStore): void {
   test('a walk over pages of conversations is the filtered list in order, for every filter and order, and counts agree', async () => {
-    await using opened = await open()
-    const { conversations } = opened.ledger
+    await using fixture = await open()
+    const { conversations } = fixture.store
     const rows: AppConversationRow[] = []
     const inputs = fc.tuple(
       fc.array(members, { maxLength: 12 }),
@@ -99,7 +99,7 @@ export function walkContract(open: OpenLedger): void {
         for (const row of rows.splice(0)) await conversations.remove(row.id)
         rows.push(...added.map((each, i) => conversationRow({ ...each, id: `c${i}` })))
         await Promise.all(rows.map((row) => conversations.add(row)))
-        const walked = await walk(
+        const walked = await walkPages(
           (query) => conversations.search(scope, { ...query, ...filter, sort_order }),
           limit,
         )
@@ -120,13 +120,13 @@ export function walkContract(open: OpenLedger): void {
     )
     await fc.assert(
       fc.asyncProperty(inputs, async ([first, steps, sort_order, limit]) => {
-        await using opened = await open()
-        const { conversations } = opened.ledger
-        let made = 0
+        await using fixture = await open()
+        const { conversations } = fixture.store
+        let rowsById = 0
         const add = (each: Partial<AppConversationRow>) =>
-          conversations.add(conversationRow({ ...each, id: `c${made++}`, owner: 'a', parent: null }))
+          conversations.add(conversationRow({ ...each, id: `c${rowsById++}`, owner: 'a', parent: null }))
         for (const each of first) await add(each)
-        const stays = new Set(Array.from({ length: made }, (_, i) => `c${i}`))
+        const stays = new Set(Array.from({ length: rowsById }, (_, i) => `c${i}`))
         let last: AppConversationRow | undefined
         const search = async (query: { limit: number; page_id?: string | undefined }) => {
           const page = await conversations.search({ owner: 'a' }, { ...query, sort_order })
@@ -143,7 +143,7 @@ export function walkContract(open: OpenLedger): void {
             }
           }
         }
-        const walked = idsOf(await walk(search, limit, between))
+        const walked = rowIds(await walkPages(search, limit, between))
         expect(new Set(walked).size).toBe(walked.length)
         for (const id of stays) expect(walked).toContain(id)
       }),
@@ -152,8 +152,8 @@ export function walkContract(open: OpenLedger): void {
   })
 
   test('pages of sandboxes and start tasks join into the whole, also when moments are equal', async () => {
-    await using opened = await open()
-    const { sandboxes, startTasks } = opened.ledger
+    await using fixture = await open()
+    const { sandboxes, startTasks } = fixture.store
     const ids = Array.from({ length: 11 }, (_, i) => `x${String(i).padStart(2, '0')}`)
     for (const [i, id] of ids.entries()) {
       await sandboxes.add(sandboxRow({ id, created_at: i >> 2 }))
@@ -164,12 +164,12 @@ export function walkContract(open: OpenLedger): void {
     const scope = { owner: 'alice' }
     const descending = ids.toReversed()
     for (const limit of [1, 2, 4, 11, 12]) {
-      expect(idsOf(await walk((query) => sandboxes.search(scope, query), limit))).toEqual(descending)
+      expect(rowIds(await walkPages((query) => sandboxes.search(scope, query), limit))).toEqual(descending)
       const tasks = (members: object, sort_order: 'CREATED_AT_DESC' | 'UPDATED_AT') =>
-        walk((query) => startTasks.search(scope, { ...query, ...members, sort_order }), limit)
-      expect(idsOf(await tasks({}, 'CREATED_AT_DESC'))).toEqual(descending)
-      expect(idsOf(await tasks({}, 'UPDATED_AT'))).toEqual(descending)
-      expect(idsOf(await tasks({ conversation_id__eq: 'c' }, 'UPDATED_AT'))).toEqual([
+        walkPages((query) => startTasks.search(scope, { ...query, ...members, sort_order }), limit)
+      expect(rowIds(await tasks({}, 'CREATED_AT_DESC'))).toEqual(descending)
+      expect(rowIds(await tasks({}, 'UPDATED_AT'))).toEqual(descending)
+      expect(rowIds(await tasks({ conversation_id__eq: 'c' }, 'UPDATED_AT'))).toEqual([
         'x09',
         'x06',
         'x03',
@@ -183,8 +183,8 @@ export function walkContract(open: OpenLedger): void {
   })
 
   test('a page id that is none, or one of another list or order, is refused at its place', async () => {
-    await using opened = await open()
-    const { conversations, sandboxes, people } = opened.ledger
+    await using fixture = await open()
+    const { conversations, sandboxes, users } = fixture.store
     for (const id of ['a', 'b']) {
       await conversations.add(conversationRow({ id, title: '€' }))
       await sandboxes.add(sandboxRow({ id }))
@@ -194,8 +194,8 @@ export function walkContract(open: OpenLedger): void {
       conversations.search(scope, { limit: 1, sort_order, page_id })
     const { next_page_id } = await search('TITLE')
     const good = String(next_page_id)
-    expect(idsOf((await search('TITLE', good)).items)).toEqual(['b'])
-    expect(idsOf((await search('TITLE', '')).items)).toEqual(['a'])
+    expect(rowIds((await search('TITLE', good)).items)).toEqual(['b'])
+    expect(rowIds((await search('TITLE', '')).items)).toEqual(['a'])
     const refused = { code: 'invalid', faults: [{ loc: ['query', 'page_id'] }] }
     const forged = ['{}', '[]', '["app_conversation_title+"]', '["app_conversation_title+",{},"a"]', '1'].map(
       (json) => `r1_${Buffer.from(json).toString('base64url')}`,
@@ -215,7 +215,7 @@ export function walkContract(open: OpenLedger): void {
     for (const sort of ['TITLE_DESC', 'CREATED_AT'] as const)
       await expect(search(sort, good)).rejects.toMatchObject(refused)
     await expect(sandboxes.search(scope, { limit: 1, page_id: good })).rejects.toMatchObject(refused)
-    await expect(people.users({ limit: 1, page_id: good })).rejects.toMatchObject(refused)
+    await expect(users.listUsers({ limit: 1, page_id: good })).rejects.toMatchObject(refused)
     await fc.assert(
       fc.asyncProperty(fc.string(), async (text) => {
         await expect(search('TITLE', `r1_${text}`)).rejects.toMatchObject(refused)

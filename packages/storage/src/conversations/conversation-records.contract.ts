@@ -3,43 +3,43 @@ import { expect, test } from 'vitest'
 import type { ReceivedEvent, StoredEvent } from '../event-log/event-log.ts'
 import {
   conversation,
-  everything,
-  idOf,
-  imported,
-  type Open,
-  other,
+  readAll,
+  eventId,
+  importEvents,
+  type OpenStorage,
+  otherConversation,
   positions,
-  received,
+  receivedEvent,
 } from '../testing/fixtures.ts'
 import type {
   ConversationQuery,
   ConversationRecord,
-  Records,
+  ConversationRecords,
   TagFilter,
-  Vault,
+  SealedState,
 } from './conversation-records.ts'
-import type { Import } from './import-session.ts'
+import type { ImportSession } from './import-session.ts'
 import type { Storage } from './storage.ts'
 
 /** What each Records and each import must keep. */
-export function recordsContract(open: Open): void {
+export function recordsContract(open: OpenStorage): void {
   test('a record is created once, answered again, and kept over a restart', async () => {
     let now = 1_000
-    await using opened = await open({ now: () => now++ })
-    const wanted = { id: conversation, title: 'T', tags: { a: 'b' }, request: '{"x":1}' }
-    const { record, created } = await opened.storage.conversations.create(wanted)
+    await using fixture = await open({ now: () => now++ })
+    const expected = { id: conversation, title: 'T', tags: { a: 'b' }, request: '{"x":1}' }
+    const { record, created } = await fixture.storage.conversations.create(expected)
     expect(created).toBe(true)
-    expect(record).toMatchObject({ ...wanted, status: 'idle', head: 0 })
-    const again = await opened.storage.conversations.create({ id: conversation, title: 'other' })
+    expect(record).toMatchObject({ ...expected, status: 'idle', head: 0 })
+    const again = await fixture.storage.conversations.create({ id: conversation, title: 'other' })
     expect(again).toEqual({ record, created: false })
-    const storage = await opened.reopen()
-    expect(await storage.conversations.get([other, conversation])).toEqual([undefined, record])
+    const storage = await fixture.reopen()
+    expect(await storage.conversations.get([otherConversation, conversation])).toEqual([undefined, record])
   })
 
   test('a walk over pages has every conversation once, in each order, also when moments are equal', async () => {
     let now = 1_000
-    await using opened = await open({ now: () => now })
-    const { conversations, log } = opened.storage
+    await using fixture = await open({ now: () => now })
+    const { conversations, log } = fixture.storage
     for (let i = 0; i < 10; i++) {
       now += i % 3 === 0 ? 1 : 0
       await conversations.create({ id: id(i), status: i % 2 === 0 ? 'idle' : 'paused' })
@@ -47,13 +47,13 @@ export function recordsContract(open: Open): void {
     now += 1
     await log.append(id(4), [{ kind: 'PauseEvent', source: 'user' }])
     const byCreation = Array.from({ length: 10 }, (_, i) => id(i))
-    expect(await walk(opened.storage, { sort_order: 'CREATED_AT' })).toEqual(byCreation)
-    expect(await walk(opened.storage, { sort_order: 'CREATED_AT_DESC' })).toEqual(byCreation.toReversed())
+    expect(await walkPages(fixture.storage, { sort_order: 'CREATED_AT' })).toEqual(byCreation)
+    expect(await walkPages(fixture.storage, { sort_order: 'CREATED_AT_DESC' })).toEqual(byCreation.toReversed())
     const byUpdate = [...byCreation.filter((each) => each !== id(4)), id(4)]
-    expect(await walk(opened.storage, { sort_order: 'UPDATED_AT' })).toEqual(byUpdate)
-    expect(await walk(opened.storage, { sort_order: 'UPDATED_AT_DESC' })).toEqual(byUpdate.toReversed())
+    expect(await walkPages(fixture.storage, { sort_order: 'UPDATED_AT' })).toEqual(byUpdate)
+    expect(await walkPages(fixture.storage, { sort_order: 'UPDATED_AT_DESC' })).toEqual(byUpdate.toReversed())
     for (const sort_order of ['CREATED_AT', 'UPDATED_AT'] as const) {
-      const idle = await walk(opened.storage, { sort_order, status: 'idle' })
+      const idle = await walkPages(fixture.storage, { sort_order, status: 'idle' })
       expect(new Set(idle)).toEqual(new Set([0, 2, 4, 6, 8].map(id)))
     }
     expect([
@@ -64,8 +64,8 @@ export function recordsContract(open: Open): void {
   })
 
   test('a walk and a count keep what has all the tags that are asked for, whatever stands in them', async () => {
-    await using opened = await open()
-    const { conversations } = opened.storage
+    await using fixture = await open()
+    const { conversations } = fixture.storage
     const odd = `%_'"\\ä😀`
     const all: Readonly<Record<string, string>>[] = [
       {},
@@ -77,9 +77,9 @@ export function recordsContract(open: Open): void {
     for (const [i, tags] of all.entries())
       await conversations.create({ id: id(i), tags, status: i === 2 ? 'paused' : 'idle' })
     const found = async (tags: readonly TagFilter[], status?: string) => {
-      const ids = await walk(opened.storage, { sort_order: 'CREATED_AT', tags, status })
+      const ids = await walkPages(fixture.storage, { sort_order: 'CREATED_AT', tags, status })
       expect(await conversations.count({ tags, status })).toBe(ids.length)
-      expect(await walk(opened.storage, { sort_order: 'UPDATED_AT_DESC', tags, status })).toEqual(
+      expect(await walkPages(fixture.storage, { sort_order: 'UPDATED_AT_DESC', tags, status })).toEqual(
         ids.toReversed(),
       )
       return all.flatMap((_, i) => (ids.includes(id(i)) ? [i] : []))
@@ -95,12 +95,12 @@ export function recordsContract(open: Open): void {
   })
 
   test('a page of conversations begins at an id with or without dashes; an unknown one is refused', async () => {
-    await using opened = await open()
-    const { conversations } = opened.storage
-    for (const each of [conversation, other]) await conversations.create({ id: each })
-    for (const page_id of [other, other.replaceAll('-', '')]) {
+    await using fixture = await open()
+    const { conversations } = fixture.storage
+    for (const each of [conversation, otherConversation]) await conversations.create({ id: each })
+    for (const page_id of [otherConversation, otherConversation.replaceAll('-', '')]) {
       const page = await conversations.search({ limit: 5, sort_order: 'CREATED_AT', page_id })
-      expect(page.items.map((record) => record.id)).toEqual([other])
+      expect(page.items.map((record) => record.id)).toEqual([otherConversation])
     }
     const attempt = conversations.search({ limit: 5, sort_order: 'CREATED_AT', page_id: 'f'.repeat(32) })
     await expect(attempt).rejects.toMatchObject({ code: 'invalid', faults: [{ loc: ['query', 'page_id'] }] })
@@ -108,8 +108,8 @@ export function recordsContract(open: Open): void {
 
   test('a patch changes what it names and moves updated_at', async () => {
     let now = 1_000
-    await using opened = await open({ now: () => now })
-    const { conversations } = opened.storage
+    await using fixture = await open({ now: () => now })
+    const { conversations } = fixture.storage
     const { record } = await conversations.create({ id: conversation, title: 'T', tags: { a: 'b' } })
     now = 2_000
     expect(await conversations.patch(conversation, { title: null })).toEqual({
@@ -118,16 +118,16 @@ export function recordsContract(open: Open): void {
       updated_at: 2_000,
     })
     expect(await conversations.patch(conversation, { tags: {} })).toMatchObject({ title: null, tags: {} })
-    expect(await conversations.patch(other, { title: 'x' })).toBeUndefined()
+    expect(await conversations.patch(otherConversation, { title: 'x' })).toBeUndefined()
   })
 
   test('a deleted conversation is gone for every reader, and its id can be used again at once', async () => {
-    await using opened = await open()
-    const { conversations, log } = opened.storage
+    await using fixture = await open()
+    const { conversations, log } = fixture.storage
     const old = Array.from({ length: 1_200 }, (_, i) =>
-      received(`e${i}`, i, { kind: 'MessageEvent', text: 'old' }),
+      receivedEvent(`e${i}`, i, { kind: 'MessageEvent', text: 'old' }),
     )
-    await imported(opened.storage, old)
+    await importEvents(fixture.storage, old)
     await log.search(conversation, { limit: 10, sort_order: 'TIMESTAMP' })
     expect(await conversations.remove(conversation)).toBe(true)
     expect(await conversations.remove(conversation)).toBe(false)
@@ -135,83 +135,83 @@ export function recordsContract(open: Open): void {
     expect(await conversations.count()).toBe(0)
     await expect(log.read(conversation, 0, 1)).rejects.toMatchObject({ code: 'not_found' })
     await conversations.create({ id: conversation })
-    await log.append(conversation, [received('e1', 5, { kind: 'MessageEvent', text: 'new' })])
+    await log.append(conversation, [receivedEvent('e1', 5, { kind: 'MessageEvent', text: 'new' })])
     const page = await log.search(conversation, { limit: 10, sort_order: 'TIMESTAMP' })
     expect(positions(page.items)).toEqual([1])
     expect(await log.count(conversation, { body: 'old' })).toBe(0)
-    const storage = await opened.reopen()
-    expect(positions(await everything(storage))).toEqual([1])
+    const storage = await fixture.reopen()
+    expect(positions(await readAll(storage))).toEqual([1])
   })
 
-  vaultContract(open)
+  sealedStateContract(open)
   importContract(open)
 }
 
-function vaultContract(open: Open): void {
+function sealedStateContract(open: OpenStorage): void {
   test('the children of a conversation are those that name it as their parent and are still there', async () => {
-    await using opened = await open()
-    const { conversations } = opened.storage
+    await using fixture = await open()
+    const { conversations } = fixture.storage
     await conversations.create({ id: conversation })
     await conversations.create({ id: id(2), parent: conversation })
-    await conversations.create({ id: other, parent: conversation })
-    await conversations.create({ id: id(3), parent: other })
-    expect(await conversations.children(conversation)).toEqual([id(2), other])
+    await conversations.create({ id: otherConversation, parent: conversation })
+    await conversations.create({ id: id(3), parent: otherConversation })
+    expect(await conversations.listChildren(conversation)).toEqual([id(2), otherConversation])
     await conversations.remove(id(2))
-    const storage = await opened.reopen()
-    expect(await storage.conversations.children(conversation)).toEqual([other])
-    expect(await storage.conversations.children(id(3))).toEqual([])
+    const storage = await fixture.reopen()
+    expect(await storage.conversations.listChildren(conversation)).toEqual([otherConversation])
+    expect(await storage.conversations.listChildren(id(3))).toEqual([])
   })
 
   test('a vault keeps what is sealed, byte for byte, and no record shows it', async () => {
-    await using opened = await open()
-    const { conversations } = opened.storage
+    await using fixture = await open()
+    const { conversations } = fixture.storage
     const sealed = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
     const { record } = await conversations.create({ id: conversation, sealed })
     await conversations.create({ id: conversation, sealed: Buffer.from('of another try') })
     expect(Object.keys(record)).not.toContain('sealed')
     expect(record.stats).toBeNull()
-    const storage = await opened.reopen()
-    expect(await storage.conversations.vault(conversation)).toEqual({ sealed, snapshot: null })
-    await storage.conversations.create({ id: other })
-    expect(await storage.conversations.vault(other)).toEqual({ sealed: null, snapshot: null })
-    expect(await storage.conversations.vault(id(1))).toBeUndefined()
+    const storage = await fixture.reopen()
+    expect(await storage.conversations.getSealedState(conversation)).toEqual({ sealed, snapshot: null })
+    await storage.conversations.create({ id: otherConversation })
+    expect(await storage.conversations.getSealedState(otherConversation)).toEqual({ sealed: null, snapshot: null })
+    expect(await storage.conversations.getSealedState(id(1))).toBeUndefined()
   })
 
   test('a snapshot is kept and moves nothing else; one of a longer log or of no conversation is passed over', async () => {
     let now = 1_000
-    await using opened = await open({ now: () => now })
-    const { conversations, log } = opened.storage
+    await using fixture = await open({ now: () => now })
+    const { conversations, log } = fixture.storage
     const { record } = await conversations.create({ id: conversation, sealed: Buffer.from('s') })
     now = 2_000
     await conversations.saveSnapshot(conversation, { position: 0, text: '{"n":0}' })
     await conversations.saveSnapshot(conversation, { position: 1, text: 'too far' })
-    await conversations.saveSnapshot(other, { position: 0, text: '' })
-    expect(await conversations.get([conversation, other])).toEqual([record, undefined])
+    await conversations.saveSnapshot(otherConversation, { position: 0, text: '' })
+    expect(await conversations.get([conversation, otherConversation])).toEqual([record, undefined])
     await log.append(conversation, [{ kind: 'PauseEvent', source: 'user' }])
     await conversations.saveSnapshot(conversation, { position: 1, text: '' })
-    const storage = await opened.reopen()
+    const storage = await fixture.reopen()
     const vault = { sealed: Buffer.from('s'), snapshot: { position: 1, text: '' } }
-    expect(await storage.conversations.vault(conversation)).toEqual(vault)
+    expect(await storage.conversations.getSealedState(conversation)).toEqual(vault)
   })
 
   test('the vault of a deleted conversation is gone, also for the next one of its id', async () => {
-    await using opened = await open()
-    const { conversations } = opened.storage
+    await using fixture = await open()
+    const { conversations } = fixture.storage
     await conversations.create({ id: conversation, sealed: Buffer.from('s') })
     await conversations.saveSnapshot(conversation, { position: 0, text: 't' })
     await conversations.remove(conversation)
-    expect(await conversations.vault(conversation)).toBeUndefined()
+    expect(await conversations.getSealedState(conversation)).toBeUndefined()
     await conversations.saveSnapshot(conversation, { position: 0, text: 'late' })
     expect(await conversations.patch(conversation, { sealed: Buffer.from('late') })).toBeUndefined()
     await conversations.create({ id: conversation })
-    const storage = await opened.reopen()
-    expect(await storage.conversations.vault(conversation)).toEqual({ sealed: null, snapshot: null })
+    const storage = await fixture.reopen()
+    expect(await storage.conversations.getSealedState(conversation)).toEqual({ sealed: null, snapshot: null })
   })
 
   test('whatever is written in whatever order, the last of each member stands, also after a restart', async () => {
-    await using opened = await open()
-    let { storage } = opened
-    const writes = fc.array(fc.tuple(fc.boolean(), fc.dictionary(members, fc.string(), { maxKeys: 4 })))
+    await using fixture = await open()
+    let { storage } = fixture
+    const writes = fc.array(fc.tuple(fc.boolean(), fc.dictionary(changeMembers, fc.string(), { maxKeys: 4 })))
     let runs = 0
     const property = fc.asyncProperty(writes, async (steps) => {
       runs += 1
@@ -223,15 +223,15 @@ function vaultContract(open: Open): void {
         return write(storage, id(runs), { isAppend, change: { ...change, ...appended }, snapshot })
       })
       await Promise.all(done)
-      expect(await kept(storage.conversations, id(runs))).toEqual(expected)
-      if (runs % 10 === 0) storage = await opened.reopen()
-      expect(await kept(storage.conversations, id(runs))).toEqual(expected)
+      expect(await storedState(storage.conversations, id(runs))).toEqual(expected)
+      if (runs % 10 === 0) storage = await fixture.reopen()
+      expect(await storedState(storage.conversations, id(runs))).toEqual(expected)
     })
     await fc.assert(property, { numRuns: 30 })
   })
 }
 
-const members = fc.constantFrom('request', 'sealed', 'stats', 'snapshot')
+const changeMembers = fc.constantFrom('request', 'sealed', 'stats', 'snapshot')
 
 async function write(
   storage: Storage,
@@ -254,9 +254,9 @@ async function write(
 }
 
 /** What stands of a conversation, without what was never written. */
-async function kept(records: Records, id: string): Promise<Record<string, string>> {
+async function storedState(records: ConversationRecords, id: string): Promise<Record<string, string>> {
   const [record] = await records.get([id])
-  const { sealed, snapshot } = (await records.vault(id)) ?? { sealed: null, snapshot: null }
+  const { sealed, snapshot } = (await records.getSealedState(id)) ?? { sealed: null, snapshot: null }
   const all = {
     request: record?.request,
     stats: record?.stats,
@@ -268,24 +268,24 @@ async function kept(records: Records, id: string): Promise<Record<string, string
   )
 }
 
-function importContract(open: Open): void {
+function importContract(open: OpenStorage): void {
   test('nothing of an import is seen before it is published, and all of it after', async () => {
-    await using opened = await open()
-    const { storage } = opened
+    await using fixture = await open()
+    const { storage } = fixture
     const { log, conversations } = storage
-    await imported(storage, [received('a', 100, { kind: 'MessageEvent', text: 'hello' })])
-    const before = await seen(storage)
+    await importEvents(storage, [receivedEvent('a', 100, { kind: 'MessageEvent', text: 'hello' })])
+    const before = await visibleState(storage)
     const session = await storage.startImport(conversation)
-    expect([session.next, session.lastInstant]).toEqual([2, 100])
-    await session.add([received('b', 50, { kind: 'MessageEvent', text: 'hello' }), received('c', 60)])
-    expect([session.next, session.lastInstant]).toEqual([4, 60])
-    expect(await seen(storage)).toEqual(before)
+    expect([session.nextPosition, session.lastInstant]).toEqual([2, 100])
+    await session.add([receivedEvent('b', 50, { kind: 'MessageEvent', text: 'hello' }), receivedEvent('c', 60)])
+    expect([session.nextPosition, session.lastInstant]).toEqual([4, 60])
+    expect(await visibleState(storage)).toEqual(before)
     expect(await log.get(conversation, ['b'])).toEqual([undefined])
     const fromHidden = log.search(conversation, { limit: 1, sort_order: 'TIMESTAMP', page_id: 'b' })
     await expect(fromHidden).rejects.toMatchObject({ code: 'invalid' })
     await session.publish({ title: 'T', tags: { x: 'y' }, status: 'paused' })
     const page = await log.search(conversation, { limit: 10, sort_order: 'TIMESTAMP' })
-    expect(page.items.map(idOf)).toEqual(['b', 'c', 'a'])
+    expect(page.items.map(eventId)).toEqual(['b', 'c', 'a'])
     expect(await log.count(conversation, { body: 'HELLO' })).toBe(2)
     expect(await conversations.get([conversation])).toMatchObject([
       { title: 'T', tags: { x: 'y' }, status: 'paused', head: 3 },
@@ -293,146 +293,146 @@ function importContract(open: Open): void {
   })
 
   test('a new conversation is invisible until it is published, and gone after an abort', async () => {
-    await using opened = await open()
-    const { storage } = opened
+    await using fixture = await open()
+    const { storage } = fixture
     const session = await storage.startImport(conversation)
-    await session.add([received('a', 1)])
+    await session.add([receivedEvent('a', 1)])
     expect(await storage.conversations.get([conversation])).toEqual([undefined])
     expect(await storage.conversations.remove(conversation)).toBe(false)
     await expect(storage.log.read(conversation, 0, 1)).rejects.toMatchObject({ code: 'not_found' })
     await expect(storage.conversations.create({ id: conversation })).rejects.toMatchObject({ code: 'busy' })
     await session.abort()
     await session.abort()
-    await expect(session.add([received('b', 1)])).rejects.toMatchObject({ code: 'conflict' })
+    await expect(session.add([receivedEvent('b', 1)])).rejects.toMatchObject({ code: 'conflict' })
     expect(await storage.conversations.get([conversation])).toEqual([undefined])
-    await imported(storage, [received('z', 1)])
-    expect((await everything(storage)).map((event) => event.id)).toEqual(['z'])
+    await importEvents(storage, [receivedEvent('z', 1)])
+    expect((await readAll(storage)).map((event) => event.id)).toEqual(['z'])
   })
 
   test('while an import is under way other writers are refused, and nothing stays after an abort', async () => {
-    await using opened = await open()
-    const { storage } = opened
-    await imported(storage, [received('a', 1)])
+    await using fixture = await open()
+    const { storage } = fixture
+    await importEvents(storage, [receivedEvent('a', 1)])
     const session = await storage.startImport(conversation)
-    await session.add(Array.from({ length: 700 }, (_, i) => received(`n${i}`, 2)))
+    await session.add(Array.from({ length: 700 }, (_, i) => receivedEvent(`n${i}`, 2)))
     const refused = [
-      () => storage.log.append(conversation, [received('b', 2)]),
+      () => storage.log.append(conversation, [receivedEvent('b', 2)]),
       () => storage.startImport(conversation),
       () => storage.conversations.remove(conversation),
     ]
     for (const attempt of refused) await expect(attempt()).rejects.toMatchObject({ code: 'busy' })
     await session.abort()
-    await storage.log.append(conversation, [received('n5', 3)])
-    expect((await everything(storage)).map((event) => event.id)).toEqual(['a', 'n5'])
+    await storage.log.append(conversation, [receivedEvent('n5', 3)])
+    expect((await readAll(storage)).map((event) => event.id)).toEqual(['a', 'n5'])
   })
 
   test('a batch with a conflict is refused as a whole; events that are there already are passed over', async () => {
-    await using opened = await open()
-    const { storage } = opened
-    await imported(storage, [received('a', 1), received('b', 2)])
+    await using fixture = await open()
+    const { storage } = fixture
+    await importEvents(storage, [receivedEvent('a', 1), receivedEvent('b', 2)])
     const session = await storage.startImport(conversation)
-    const bad = session.add([received('c', 3), received('a', 1, { source: 'agent' })])
+    const bad = session.add([receivedEvent('c', 3), receivedEvent('a', 1, { source: 'agent' })])
     await expect(bad).rejects.toMatchObject({ code: 'conflict' })
-    await session.add([received('a', 1), received('d', 4), received('b', 2)])
-    expect(session.next).toBe(4)
+    await session.add([receivedEvent('a', 1), receivedEvent('d', 4), receivedEvent('b', 2)])
+    expect(session.nextPosition).toBe(4)
     await session.publish({})
-    expect((await everything(storage)).map((event) => event.id)).toEqual(['a', 'b', 'd'])
+    expect((await readAll(storage)).map((event) => event.id)).toEqual(['a', 'b', 'd'])
   })
 
   test('a log is copied up to a position, twins and all, with what its record says, and is seen when all is there', async () => {
-    await using opened = await open()
-    const { storage } = opened
-    const twin = { ...received('e3', 3), bytes: Buffer.from('{"n": 1,"kind":"X"}'), keepTwin: true }
+    await using fixture = await open()
+    const { storage } = fixture
+    const duplicate = { ...receivedEvent('e3', 3), bytes: Buffer.from('{"n": 1,"kind":"X"}'), keepTwin: true }
     const source = Array.from({ length: 30 }, (_, i) =>
-      received(`e${i}`, i % 7, { kind: 'MessageEvent', text: `t${i}` }),
+      receivedEvent(`e${i}`, i % 7, { kind: 'MessageEvent', text: `t${i}` }),
     )
-    await imported(storage, [...source, twin])
+    await importEvents(storage, [...source, duplicate])
     await storage.log.append(conversation, [{ kind: 'PauseEvent', source: 'user' }])
     for (const last of [0, 1, 7, 20, 32]) {
-      const session = await copy(storage, conversation, last, id(last))
+      const session = await copyEvents(storage, conversation, last, id(last))
       expect(await storage.conversations.get([id(last)])).toEqual([undefined])
       await session.publish({ title: 'T', request: '{}', stats: '1', sealed: Buffer.from('s') })
       const [record] = await storage.conversations.get([id(last)])
       expect(record).toMatchObject({ title: 'T', request: '{}', stats: '1', head: last })
-      expect((await storage.conversations.vault(id(last)))?.sealed).toEqual(Buffer.from('s'))
-      const before = (await everything(storage)).slice(0, last)
-      expect(await everything(storage, id(last))).toEqual(before)
+      expect((await storage.conversations.getSealedState(id(last)))?.sealed).toEqual(Buffer.from('s'))
+      const before = (await readAll(storage)).slice(0, last)
+      expect(await readAll(storage, id(last))).toEqual(before)
       expect(await storage.log.count(id(last), { body: 'T19' })).toBe(last > 19 ? 1 : 0)
     }
   })
 
   test('a conversation that was created first is copied into as well, and keeps its vault', async () => {
-    await using opened = await open()
-    const { storage } = opened
-    await imported(storage, [received('a', 1), received('b', 2)])
-    const vault: Vault = { sealed: Buffer.from('s'), snapshot: null }
-    await storage.conversations.create({ id: other, request: '{"x":1}', sealed: Buffer.from('s') })
-    const session = await copy(storage, conversation, 2, other)
+    await using fixture = await open()
+    const { storage } = fixture
+    await importEvents(storage, [receivedEvent('a', 1), receivedEvent('b', 2)])
+    const vault: SealedState = { sealed: Buffer.from('s'), snapshot: null }
+    await storage.conversations.create({ id: otherConversation, request: '{"x":1}', sealed: Buffer.from('s') })
+    const session = await copyEvents(storage, conversation, 2, otherConversation)
     await session.publish({})
-    expect(await storage.conversations.get([other])).toMatchObject([{ request: '{"x":1}', head: 2 }])
-    expect(await storage.conversations.vault(other)).toEqual(vault)
-    expect((await everything(storage, other)).map((event) => event.id)).toEqual(['a', 'b'])
+    expect(await storage.conversations.get([otherConversation])).toMatchObject([{ request: '{"x":1}', head: 2 }])
+    expect(await storage.conversations.getSealedState(otherConversation)).toEqual(vault)
+    expect((await readAll(storage, otherConversation)).map((event) => event.id)).toEqual(['a', 'b'])
   })
 
   test('an import that was cut off leaves nothing after the next open', async () => {
-    await using opened = await open()
-    await imported(opened.storage, [received('a', 1)])
-    for (const id of [conversation, other]) {
-      const session = await opened.storage.startImport(id)
-      await session.add(Array.from({ length: 600 }, (_, i) => received(`n${i}`, 2)))
+    await using fixture = await open()
+    await importEvents(fixture.storage, [receivedEvent('a', 1)])
+    for (const id of [conversation, otherConversation]) {
+      const session = await fixture.storage.startImport(id)
+      await session.add(Array.from({ length: 600 }, (_, i) => receivedEvent(`n${i}`, 2)))
     }
-    const storage = await opened.reopen()
-    expect((await everything(storage)).map((event) => event.id)).toEqual(['a'])
-    expect(await storage.conversations.get([other])).toEqual([undefined])
-    await expect.poll(() => appended(storage)).toBe(true)
-    expect((await everything(storage)).map((event) => event.id)).toEqual(['a', 'n5'])
-    await imported(storage, [received('z', 1)], other)
-    expect((await everything(storage, other)).map((event) => event.id)).toEqual(['z'])
+    const storage = await fixture.reopen()
+    expect((await readAll(storage)).map((event) => event.id)).toEqual(['a'])
+    expect(await storage.conversations.get([otherConversation])).toEqual([undefined])
+    await expect.poll(() => canAppend(storage)).toBe(true)
+    expect((await readAll(storage)).map((event) => event.id)).toEqual(['a', 'n5'])
+    await importEvents(storage, [receivedEvent('z', 1)], otherConversation)
+    expect((await readAll(storage, otherConversation)).map((event) => event.id)).toEqual(['z'])
   })
 }
 
 /** A stored event as one that comes from outside. */
-function copied(event: StoredEvent): ReceivedEvent {
+function toReceived(event: StoredEvent): ReceivedEvent {
   const { kind, source = 'user' } = JSON.parse(event.bytes.toString())
-  return { ...event, kind, source, keepTwin: true }
+  return { ...event, kind, source, keepDuplicateId: true }
 }
 
-async function copy(storage: Storage, from: string, last: number, to: string): Promise<Import> {
+async function copyEvents(storage: Storage, from: string, last: number, to: string): Promise<ImportSession> {
   const session = await storage.startImport(to)
   for (let position = 0; position < last; ) {
     const events = await storage.log.read(from, position, Math.min(7, last - position))
     position = events.at(-1)?.position ?? last
-    await session.add(events.map(copied))
+    await session.add(events.map(toReceived))
   }
   return session
 }
 
-async function appended(storage: Storage): Promise<boolean> {
+async function canAppend(storage: Storage): Promise<boolean> {
   try {
-    await storage.log.append(conversation, [received('n5', 3)])
+    await storage.log.append(conversation, [receivedEvent('n5', 3)])
     return true
   } catch {
     return false
   }
 }
 
-async function seen(storage: Storage) {
+async function visibleState(storage: Storage) {
   const { log, conversations } = storage
   return {
     record: await conversations.get([conversation]),
-    events: await everything(storage),
+    events: await readAll(storage),
     page: await log.search(conversation, { limit: 10, sort_order: 'TIMESTAMP_DESC' }),
     messages: await log.search(conversation, { limit: 10, sort_order: 'TIMESTAMP', kind: 'MessageEvent' }),
     count: await log.count(conversation, { kind: 'MessageEvent', body: 'hello' }),
   }
 }
 
-async function walk(storage: Storage, query: Omit<ConversationQuery, 'limit'>): Promise<string[]> {
-  const seen: ConversationRecord[] = []
+async function walkPages(storage: Storage, query: Omit<ConversationQuery, 'limit'>): Promise<string[]> {
+  const records: ConversationRecord[] = []
   let page = await storage.conversations.search({ ...query, limit: 3 })
   for (;;) {
-    seen.push(...page.items)
-    if (page.next_page_id === null) return seen.map((record) => record.id)
+    records.push(...page.items)
+    if (page.next_page_id === null) return records.map((record) => record.id)
     page = await storage.conversations.search({ ...query, limit: 3, page_id: page.next_page_id })
   }
 }

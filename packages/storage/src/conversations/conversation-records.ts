@@ -26,7 +26,7 @@ export interface Snapshot {
 }
 
 /** What is kept of a conversation for those that run it alone: it is in no record and in no list. */
-export interface Vault {
+export interface SealedState {
   /** Its secrets, sealed by the caller; what they mean is not known here. */
   readonly sealed: Buffer | null
   readonly snapshot: Snapshot | null
@@ -51,7 +51,7 @@ export interface ConversationQuery {
 }
 
 /** The plain rows. Written durably before the promise resolves. */
-export interface Records {
+export interface ConversationRecords {
   /** Creates it, or answers the one that is there (`created: false`, nothing changed). */
   create(record: {
     readonly id: string
@@ -80,9 +80,9 @@ export interface Records {
     },
   ): Promise<ConversationRecord | undefined>
   /** The ids of the conversations whose parent this one is, the oldest first. */
-  children(id: string): Promise<readonly string[]>
+  listChildren(id: string): Promise<readonly string[]>
   /** Undefined when there is no such conversation. */
-  vault(id: string): Promise<Vault | undefined>
+  getSealedState(id: string): Promise<SealedState | undefined>
   /**
    * Puts a snapshot in the place of the one before; `updated_at` stays. Nothing happens when the conversation is gone or its
    * log ends before the snapshot's position.

@@ -31,13 +31,13 @@ export async function* exportEvents(
 }
 
 /** The same bytes as a gzip file. */
-export function gzipped(chunks: AsyncIterable<Buffer>): Readable {
+export function gzipStream(chunks: AsyncIterable<Buffer>): Readable {
   const gzip = createGzip({ level: 6 })
-  feed(chunks, gzip).catch((error: Error) => gzip.destroy(error))
+  writeChunks(chunks, gzip).catch((error: Error) => gzip.destroy(error))
   return gzip
 }
 
-async function feed(chunks: AsyncIterable<Buffer>, gzip: ReturnType<typeof createGzip>): Promise<void> {
+async function writeChunks(chunks: AsyncIterable<Buffer>, gzip: ReturnType<typeof createGzip>): Promise<void> {
   for await (const chunk of chunks) {
     if (gzip.destroyed) return
     if (!gzip.write(chunk)) await new Promise((resolve) => gzip.once('drain', resolve).once('close', resolve))

@@ -5,9 +5,9 @@ import type { ReceivedEvent } from '../event-log/event-log.ts'
  * `abort`, appends and other imports of it reject with a Problem `busy`. What was not published when the process
  * dies is removed after the next open. A new conversation is invisible until `publish`.
  */
-export interface Import {
+export interface ImportSession {
   /** Position that the next new event gets. */
-  readonly next: number
+  readonly nextPosition: number
   /** Instant of the last event added (or of the log's last event), undefined when there is none. */
   readonly lastInstant: number | undefined
   /**

@@ -20,9 +20,9 @@ export interface ZipOptions {
   /** Of the conversation, in microseconds. */
   readonly updatedAt: number
   /** The file of an event, without its ending; `name` is its id as far as file names allow. */
-  path(event: { readonly position: number; readonly name: string }): string
+  entryPath(event: { readonly position: number; readonly name: string }): string
   /** What is written of an event; its stored bytes unless given. */
-  shown?(bytes: Buffer): Buffer
+  transformEvent?(bytes: Buffer): Buffer
 }
 
 /**
@@ -30,7 +30,7 @@ export interface ZipOptions {
  * a slow reader costs no memory. Nothing is done before the first piece is asked for; leaving early lets go of everything. Fails when the
  * conversation is deleted meanwhile: what is there is then not the whole of it.
  */
-export async function* zippedConversation(options: ZipOptions): AsyncGenerator<Buffer> {
+export async function* zipConversation(options: ZipOptions): AsyncGenerator<Buffer> {
   const { makeZip } = await import('client-zip')
   const reader = makeZip(entries(options), { buffersAreUTF8: true }).getReader()
   try {
@@ -54,14 +54,14 @@ export async function* zippedConversation(options: ZipOptions): AsyncGenerator<B
 }
 
 async function* entries(options: ZipOptions): AsyncGenerator<Entry> {
-  const { log, id, head, meta, updatedAt, path, shown = (bytes) => bytes } = options
+  const { log, id, head, meta, updatedAt, entryPath, transformEvent = (bytes) => bytes } = options
   const text = `${JSON.stringify(meta, null, 2)}\n`
-  yield { name: 'meta.json', input: Buffer.from(text), lastModified: inRange(updatedAt) }
+  yield { name: 'meta.json', input: Buffer.from(text), lastModified: toZipDate(updatedAt) }
   for (let position = 0; position < head; ) {
     const events = await log.read(id, position, Math.min(batchEvents, head - position), batchBytes)
     for (const event of events) {
-      const name = `${path({ position: event.position, name: fileName(event.id) })}.json`
-      yield { name, input: shown(event.bytes), lastModified: inRange(event.instant) }
+      const name = `${entryPath({ position: event.position, name: fileName(event.id) })}.json`
+      yield { name, input: transformEvent(event.bytes), lastModified: toZipDate(event.instant) }
     }
     const last = events.at(-1)
     if (last === undefined) throw new Error('the conversation was deleted while it was downloaded')
@@ -75,6 +75,6 @@ function fileName(id: string): string {
 }
 
 /** A zip has years from 1980 to 2107. */
-function inRange(instant: number): Date {
+function toZipDate(instant: number): Date {
   return new Date(Math.min(Math.max(instant / 1000, 347_155_200_000), 4_354_819_200_000))
 }

@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { Secret } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { temporary } from '../testing/temporary-directory.ts'
+import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { Cipher } from './cipher.ts'
 
 const text = fc.string({ unit: 'grapheme', maxLength: 200 })
 
 test('what was sealed opens again, is sealed otherwise each time, and does not show the text', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   fc.assert(
     fc.property(text, (secret) => {
@@ -22,7 +22,7 @@ test('what was sealed opens again, is sealed otherwise each time, and does not s
 })
 
 test('bytes that were changed, cut, or never sealed do not open', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const sealed = cipher.seal('a secret of some length')
   for (let i = 0; i < sealed.length; i++) {
@@ -39,7 +39,7 @@ test('bytes that were changed, cut, or never sealed do not open', async () => {
 })
 
 test('the key in the directory is made once, readable by its owner alone, and used again', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const path = join(directory.path, 'made', 'secret.key')
   const options = { directory: join(directory.path, 'made'), secretKey: undefined }
   const sealed = (await Cipher.open(options)).seal('x')
@@ -51,7 +51,7 @@ test('the key in the directory is made once, readable by its owner alone, and us
 })
 
 test('a key file that others may read is closed to them, and that is logged without the key', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const path = join(directory.path, 'secret.key')
   const lines: string[] = []
   const log = (...line: unknown[]) => void lines.push(JSON.stringify(line))
@@ -67,7 +67,7 @@ test('a key file that others may read is closed to them, and that is logged with
 })
 
 test('a damaged key file stops the server, and is not replaced', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const path = join(directory.path, 'secret.key')
   writeFileSync(path, 'c2hvcnQ=\n', { mode: 0o600 })
   await expect(Cipher.open({ directory: directory.path, secretKey: undefined })).rejects.toThrow('damaged')
@@ -75,8 +75,8 @@ test('a damaged key file stops the server, and is not replaced', async () => {
 })
 
 test('a given key needs no file, opens what it sealed anywhere, and no other key does', async () => {
-  using one = temporary()
-  using two = temporary()
+  using one = temporaryDirectory()
+  using two = temporaryDirectory()
   const given = new Secret('a key that somebody chose')
   const sealed = (await Cipher.open({ directory: one.path, secretKey: given })).seal('x')
   expect(existsSync(join(one.path, 'secret.key'))).toBe(false)
@@ -88,7 +88,7 @@ test('a given key needs no file, opens what it sealed anywhere, and no other key
 })
 
 test('when a key is given later, what the key of the directory sealed still opens', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const before = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const after = await Cipher.open({
     directory: directory.path,

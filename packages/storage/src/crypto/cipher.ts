@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { chmod, mkdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Log, Secret } from '@slipway/protocol'
-import { codeOf, writeFileDurably } from '../fs/write-file-atomic.ts'
+import type { LogFunction, Secret } from '@slipway/protocol'
+import { errorCode, writeFileAtomic } from '../fs/write-file-atomic.ts'
 
 const version = 1
 const nonceBytes = 12
@@ -30,23 +30,23 @@ export class Cipher {
   static async open(options: {
     readonly directory: string
     readonly secretKey: Secret | undefined
-    readonly log?: Log
+    readonly log?: LogFunction
   }): Promise<Cipher> {
     const { directory, secretKey, log = () => {} } = options
     const path = join(directory, 'secret.key')
-    const kept = await readKey(path, log)
+    const storedKey = await readKeyFile(path, log)
     if (secretKey !== undefined)
-      return new Cipher([derived(secretKey), ...(kept === undefined ? [] : [kept])])
-    return new Cipher([kept ?? (await makeKey(directory, path))])
+      return new Cipher([deriveSealingKey(secretKey), ...(storedKey === undefined ? [] : [storedKey])])
+    return new Cipher([storedKey ?? (await createKeyFile(directory, path))])
   }
 
   /** The keys as they stand in files, so that they can be hidden in what tools print. */
-  get texts(): readonly string[] {
+  get keyTexts(): readonly string[] {
     return this.#keys.map((key) => key.toString('base64'))
   }
 
   /** A key of 32 bytes for one purpose; the same as long as the key that seals is. */
-  keyFor(purpose: string): Buffer {
+  deriveKey(purpose: string): Buffer {
     return Buffer.from(hkdfSync('sha256', this.#keys[0], '', `slipway ${purpose}`, keyBytes))
   }
 
@@ -63,14 +63,14 @@ export class Cipher {
   open(sealed: Buffer): string | undefined {
     if (sealed[0] !== version || sealed.length < 1 + nonceBytes + tagBytes) return undefined
     for (const key of this.#keys) {
-      const text = opened(sealed, key)
+      const text = decrypt(sealed, key)
       if (text !== undefined) return text
     }
     return undefined
   }
 }
 
-function opened(sealed: Buffer, key: Buffer): string | undefined {
+function decrypt(sealed: Buffer, key: Buffer): string | undefined {
   const tagAt = 1 + nonceBytes
   const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(1, tagAt), {
     authTagLength: tagBytes,
@@ -85,31 +85,31 @@ function opened(sealed: Buffer, key: Buffer): string | undefined {
   }
 }
 
-function derived(secretKey: Secret): Buffer {
-  return Buffer.from(hkdfSync('sha256', secretKey.open(), '', 'slipway sealing key 1', keyBytes))
+function deriveSealingKey(secretKey: Secret): Buffer {
+  return Buffer.from(hkdfSync('sha256', secretKey.reveal(), '', 'slipway sealing key 1', keyBytes))
 }
 
-async function makeKey(directory: string, path: string): Promise<Buffer> {
+async function createKeyFile(directory: string, path: string): Promise<Buffer> {
   const key = randomBytes(keyBytes)
   await mkdir(directory, { recursive: true, mode: 0o700 })
-  await writeFileDurably(path, `${key.toString('base64')}\n`)
+  await writeFileAtomic(path, `${key.toString('base64')}\n`)
   return key
 }
 
-async function readKey(path: string, log: Log): Promise<Buffer | undefined> {
+async function readKeyFile(path: string, log: LogFunction): Promise<Buffer | undefined> {
   try {
     const text = await readFile(path, 'utf8')
-    await closeToOthers(path, log)
+    await restrictPermissions(path, log)
     const key = Buffer.from(text.trim(), 'base64')
     if (key.length !== keyBytes) throw new Error(`${path} is damaged: it does not hold a key`)
     return key
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
+    if (errorCode(error) === 'ENOENT') return undefined
     throw error
   }
 }
 
-async function closeToOthers(path: string, log: Log): Promise<void> {
+async function restrictPermissions(path: string, log: LogFunction): Promise<void> {
   // Windows has no such bits: what it reports says nothing.
   if (process.platform === 'win32' || ((await stat(path)).mode & 0o077) === 0) return
   await chmod(path, 0o600)

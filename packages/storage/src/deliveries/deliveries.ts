@@ -1,7 +1,7 @@
 import type { Instant } from '@slipway/protocol'
 
 /** A conversation of which a receiver does not know everything yet. */
-export interface Behind {
+export interface PendingDelivery {
   readonly conversation: string
   /** Position of the last event that the receiver has; 0 when it has none. */
   readonly position: number
@@ -28,7 +28,7 @@ export interface Deliveries {
    * Imported ones too, and removed ones that were once handed out here, also after a restart. The one that waits longest
    * comes first; one that was just advanced comes after the others.
    */
-  behind(receiver: string, limit: number, except?: ReadonlySet<string>): Promise<readonly Behind[]>
+  listPending(receiver: string, limit: number, except?: ReadonlySet<string>): Promise<readonly PendingDelivery[]>
   /**
    * The receiver has everything up to here. Durable when it resolves. Also backwards, when a receiver has lost some; beyond the
    * head it is the head. Of a conversation that was removed in the meantime the receiver is still to be told so.
@@ -44,8 +44,8 @@ export interface Deliveries {
    * Rings after every change of any conversation: append, patch, create, removal, published import. Take `rings` before asking what
    * is behind, and wait with it after: `since` resolves at once when it has rung in between, and when the signal aborts.
    */
-  readonly changes: {
-    readonly rings: number
-    since(rings: number, signal: AbortSignal): Promise<void>
+  readonly changeSignal: {
+    readonly version: number
+    wait(rings: number, signal: AbortSignal): Promise<void>
   }
 }

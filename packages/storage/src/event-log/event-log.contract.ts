@@ -1,16 +1,16 @@
-import { formatInstant, leafKey } from '@slipway/protocol'
+import { formatInstant, leafEventIdKey } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Storage } from '../conversations/storage.ts'
 import {
   conversation,
-  everything,
-  idOf,
-  imported,
-  type Open,
-  other,
+  readAll,
+  eventId,
+  importEvents,
+  type OpenStorage,
+  otherConversation,
   positions,
-  received,
+  receivedEvent,
 } from '../testing/fixtures.ts'
 import type { EventPage, EventQuery, PagedEvent, ReceivedEvent } from './event-log.ts'
 
@@ -18,7 +18,7 @@ const start = Date.UTC(2026, 0, 1) * 1000
 const ascending = { limit: 100, sort_order: 'TIMESTAMP' } as const
 
 /** What each EventLog must keep. */
-export function eventLogContract(open: Open): void {
+export function eventLogContract(open: OpenStorage): void {
   appendContract(open)
   searchContract(open)
   tailContract(open)
@@ -26,18 +26,18 @@ export function eventLogContract(open: Open): void {
   leafContract(open)
 }
 
-function appendContract(open: Open): void {
+function appendContract(open: OpenStorage): void {
   test('positions of a conversation are 1..n without gap, however appends come together', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
-    await conversations.create({ id: other })
+    await conversations.create({ id: otherConversation })
     const appends = Array.from({ length: 60 }, (_, i) =>
-      log.append(i % 3 === 0 ? other : conversation, [draft(i), draft(i)].slice(i % 2)),
+      log.append(i % 3 === 0 ? otherConversation : conversation, [draft(i), draft(i)].slice(i % 2)),
     )
     await Promise.all(appends)
-    for (const id of [conversation, other]) {
-      const events = await everything(opened.storage, id)
+    for (const id of [conversation, otherConversation]) {
+      const events = await readAll(fixture.storage, id)
       expect(positions(events)).toEqual(events.map((_, i) => i + 1))
       const [record] = await conversations.get([id])
       expect(record?.head).toBe(events.length)
@@ -46,14 +46,14 @@ function appendContract(open: Open): void {
 
   test('events that we create get an id, and timestamps that rise by at least a microsecond on a clock that stands or falls', async () => {
     const clock = [start, start, start - 5_000_000, start + 10, start + 10]
-    await using opened = await open({ now: () => clock[0] ?? start })
-    const { log, conversations } = opened.storage
+    await using fixture = await open({ now: () => clock[0] ?? start })
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
     for (let i = 0; i < 5; i++) {
       await log.append(conversation, [draft(i), draft(i)])
       clock.shift()
     }
-    const events = await everything(opened.storage)
+    const events = await readAll(fixture.storage)
     const parsed = events.map((event) => JSON.parse(event.bytes.toString()))
     for (const [i, event] of events.entries()) {
       expect(event.instant).toBeGreaterThan(events[i - 1]?.instant ?? 0)
@@ -65,64 +65,64 @@ function appendContract(open: Open): void {
 
   test('an event behind one of the future gets a later timestamp, and that is logged once', async () => {
     const lines: string[] = []
-    await using opened = await open({
+    await using fixture = await open({
       now: () => start,
       log: (level, message) => lines.push(`${level} ${message}`),
     })
-    const { log, conversations } = opened.storage
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
-    await log.append(conversation, [received('far', start + 3_600_000_000)])
+    await log.append(conversation, [receivedEvent('far', start + 3_600_000_000)])
     await log.append(conversation, [draft(1)])
     await log.append(conversation, [draft(2)])
-    const events = await everything(opened.storage)
+    const events = await readAll(fixture.storage)
     expect(events.map((event) => event.instant - start - 3_600_000_000)).toEqual([0, 1, 2])
     expect(lines.filter((line) => line.startsWith('warn'))).toHaveLength(1)
   })
 
   test('an event sent twice is stored once and answered as the first time', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
     const [first] = await log.append(conversation, [{ ...draft(1), id: 'mine' }])
-    const [again, next] = await log.append(conversation, [{ ...draft(1), id: 'mine' }, received('r', start)])
-    const [twice] = await log.append(conversation, [received('r', start)], { after: 0 })
+    const [again, next] = await log.append(conversation, [{ ...draft(1), id: 'mine' }, receivedEvent('r', start)])
+    const [twice] = await log.append(conversation, [receivedEvent('r', start)], { after: 0 })
     expect([again, twice]).toEqual([first, next])
-    expect(await everything(opened.storage)).toHaveLength(2)
+    expect(await readAll(fixture.storage)).toHaveLength(2)
   })
 
   test('the same id with other content is a conflict, also within one append, and nothing of that append stays', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
-    await log.append(conversation, [received('r', start), { ...draft(1), id: 'mine' }])
+    await log.append(conversation, [receivedEvent('r', start), { ...draft(1), id: 'mine' }])
     const attempts = [
-      [received('new', start), received('r', start, { source: 'agent' })],
+      [receivedEvent('new', start), receivedEvent('r', start, { source: 'agent' })],
       [draft(3), { ...draft(2), id: 'mine' }],
-      [received('twice', start), received('twice', start, { source: 'agent' })],
+      [receivedEvent('twice', start), receivedEvent('twice', start, { source: 'agent' })],
     ]
-    const good = log.append(conversation, [received('good', start)])
+    const good = log.append(conversation, [receivedEvent('good', start)])
     for (const attempt of attempts) {
       await expect(log.append(conversation, attempt)).rejects.toMatchObject({ code: 'conflict' })
     }
     await good
-    expect((await everything(opened.storage)).map((event) => event.id)).toEqual(['r', 'mine', 'good'])
+    expect((await readAll(fixture.storage)).map((event) => event.id)).toEqual(['r', 'mine', 'good'])
   })
 
   test('the log after which an append is meant must end there', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
     const outcomes = await Promise.allSettled(
       [0, 0, 1, 1].map((after) => log.append(conversation, [draft(after)], { after })),
     )
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'rejected'])
     expect(outcomes[1]).toMatchObject({ reason: { code: 'conflict' } })
-    expect(await everything(opened.storage)).toHaveLength(2)
+    expect(await readAll(fixture.storage)).toHaveLength(2)
   })
 
   test('a status is changed with the events that it belongs to, and alone', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
     await log.append(conversation, [draft(1)], { record: { status: 'running' } })
     expect(await conversations.get([conversation])).toMatchObject([{ status: 'running', head: 1 }])
@@ -136,8 +136,8 @@ function appendContract(open: Open): void {
   })
 
   test('what a record says changes with the events that it belongs to, or not at all', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation, request: 'r0', sealed: Buffer.from('s0') })
     const record = { status: 'running', stats: '{"a":1}', request: 'r1', sealed: Buffer.from('s1') }
     await log.append(conversation, [draft(1)], { after: 0, record })
@@ -146,20 +146,20 @@ function appendContract(open: Open): void {
       () => log.append(conversation, [draft(2)], { after: 0, record: refused }),
       () => log.append(conversation, [], { after: 0, record: refused }),
       () =>
-        log.append(conversation, [received('x', start), received('x', 1, { source: 'agent' })], {
+        log.append(conversation, [receivedEvent('x', start), receivedEvent('x', 1, { source: 'agent' })], {
           record: refused,
         }),
     ]
     for (const attempt of attempts) await expect(attempt()).rejects.toMatchObject({ code: 'conflict' })
-    const storage = await opened.reopen()
+    const storage = await fixture.reopen()
     const [stored] = await storage.conversations.get([conversation])
     expect(stored).toMatchObject({ status: 'running', stats: '{"a":1}', request: 'r1', head: 1 })
-    expect((await storage.conversations.vault(conversation))?.sealed).toEqual(Buffer.from('s1'))
+    expect((await storage.conversations.getSealedState(conversation))?.sealed).toEqual(Buffer.from('s1'))
   })
 
   test('a record is changed with no events at all, and keeps what is not named', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation, request: 'r0', sealed: Buffer.from('s0') })
     await log.append(conversation, [draft(1)], { record: { stats: '1' } })
     expect(await log.append(conversation, [], { after: 1, record: { request: 'r1' } })).toEqual([])
@@ -170,21 +170,21 @@ function appendContract(open: Open): void {
     ])
     const [stored] = await conversations.get([conversation])
     expect(stored).toMatchObject({ status: 'paused', stats: '1', request: 'r1', head: 2 })
-    expect(await conversations.vault(conversation)).toEqual({ sealed: Buffer.alloc(0), snapshot: null })
+    expect(await conversations.getSealedState(conversation)).toEqual({ sealed: Buffer.alloc(0), snapshot: null })
   })
 
   test('events that were all there already change no record', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
-    await log.append(conversation, [received('r', start)], { record: { stats: '1' } })
-    await log.append(conversation, [received('r', start)], { record: { stats: '2', request: 'r' } })
+    await log.append(conversation, [receivedEvent('r', start)], { record: { stats: '1' } })
+    await log.append(conversation, [receivedEvent('r', start)], { record: { stats: '2', request: 'r' } })
     expect(await conversations.get([conversation])).toMatchObject([{ stats: '1', request: null, head: 1 }])
   })
 
   test('a conversation that is not there is not found, by every method', async () => {
-    await using opened = await open()
-    const { log } = opened.storage
+    await using fixture = await open()
+    const { log } = fixture.storage
     const attempts = [
       () => log.append(conversation, [draft(1)]),
       () => log.read(conversation, 0, 1),
@@ -197,16 +197,16 @@ function appendContract(open: Open): void {
   })
 
   test('received bytes are kept byte for byte, with any id', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
     const ids = ['a', 'á\u0301', "'; DROP", '%_"\\', 'p1_AAAAAQ', ' ']
     const events = ids.map((id, i) => ({
-      ...received(id, start),
+      ...receivedEvent(id, start),
       bytes: Buffer.from(`{ "n" : ${i}.0,\t"kind":"X" }`),
     }))
     await log.append(conversation, events)
-    const storage = await opened.reopen()
+    const storage = await fixture.reopen()
     const stored = await storage.log.get(conversation, [...ids, 'nobody'])
     expect(stored.map((event) => event?.bytes.toString())).toEqual([
       ...events.map(({ bytes }) => bytes.toString()),
@@ -216,30 +216,30 @@ function appendContract(open: Open): void {
   })
 
   test('twins keep their id, are stored once each, and the first one is found by it', async () => {
-    await using opened = await open()
-    const twins = [1, 2, 3].map((n) => ({
-      ...received('same', start),
+    await using fixture = await open()
+    const duplicates = [1, 2, 3].map((n) => ({
+      ...receivedEvent('same', start),
       bytes: Buffer.from(`{"n":${n}}`),
       keepTwin: true,
     }))
-    await imported(opened.storage, twins)
-    await imported(opened.storage, [...twins].reverse())
-    const events = await everything(opened.storage)
+    await importEvents(fixture.storage, duplicates)
+    await importEvents(fixture.storage, [...duplicates].reverse())
+    const events = await readAll(fixture.storage)
     expect(events.map((event) => [event.id, event.bytes.toString()])).toEqual(
       [1, 2, 3].map((n) => ['same', `{"n":${n}}`]),
     )
-    const [first] = await opened.storage.log.get(conversation, ['same'])
+    const [first] = await fixture.storage.log.get(conversation, ['same'])
     expect(first?.position).toBe(1)
   })
 
   test('read stops at its limit and at its bytes, with one event at least', async () => {
-    await using opened = await open()
-    const { log } = opened.storage
-    await imported(
-      opened.storage,
-      Array.from({ length: 20 }, (_, i) => received(`e${i}`, start)),
+    await using fixture = await open()
+    const { log } = fixture.storage
+    await importEvents(
+      fixture.storage,
+      Array.from({ length: 20 }, (_, i) => receivedEvent(`e${i}`, start)),
     )
-    const sizeBytes = received('e1', start).bytes.length
+    const sizeBytes = receivedEvent('e1', start).bytes.length
     expect(positions(await log.read(conversation, 3, 4))).toEqual([4, 5, 6, 7])
     expect(positions(await log.read(conversation, 3, 10, 1))).toEqual([4])
     expect(positions(await log.read(conversation, 3, 10, sizeBytes + 1))).toEqual([4, 5])
@@ -248,29 +248,29 @@ function appendContract(open: Open): void {
   })
 }
 
-function searchContract(open: Open): void {
+function searchContract(open: OpenStorage): void {
   test('a walk over pages is the filtered log in order of (instant, position), both ways, and counts agree', async () => {
-    await using opened = await open()
+    await using fixture = await open()
     let run = 0
     await fc.assert(
       fc.asyncProperty(logs, filters, fc.integer({ min: 1, max: 9 }), async (events, filter, limit) => {
         const id = uuid(++run)
-        await imported(opened.storage, events, id)
-        const wanted = model(events, filter)
+        await importEvents(fixture.storage, events, id)
+        const expected = expectedPositions(events, filter)
         expect(
-          positions(await walk(opened.storage, id, { ...filter, limit, sort_order: 'TIMESTAMP' })),
-        ).toEqual(wanted)
-        const descending = await walk(opened.storage, id, { ...filter, limit, sort_order: 'TIMESTAMP_DESC' })
-        expect(positions(descending)).toEqual(wanted.reverse())
-        expect(await opened.storage.log.count(id, filter)).toBe(wanted.length)
+          positions(await walk(fixture.storage, id, { ...filter, limit, sort_order: 'TIMESTAMP' })),
+        ).toEqual(expected)
+        const descending = await walk(fixture.storage, id, { ...filter, limit, sort_order: 'TIMESTAMP_DESC' })
+        expect(positions(descending)).toEqual(expected.reverse())
+        expect(await fixture.storage.log.count(id, filter)).toBe(expected.length)
       }),
       { numRuns: 60 },
     )
   })
 
   test('a walk under way sees each event that was there when it began, once, whatever is appended', async () => {
-    await using opened = await open()
-    const { storage } = opened
+    await using fixture = await open()
+    const { storage } = fixture
     let run = 1_000
     await fc.assert(
       fc.asyncProperty(
@@ -280,14 +280,14 @@ function searchContract(open: Open): void {
         fc.integer({ min: 1, max: 5 }),
         async (before, during, isDown, limit) => {
           const id = uuid(++run)
-          await imported(storage, before, id)
+          await importEvents(storage, before, id)
           const query = { limit, sort_order: isDown ? 'TIMESTAMP_DESC' : 'TIMESTAMP' } as const
           const late = during.map((event, i) => ({ ...event, id: `late${i}` }))
-          const seen = positions(
+          const visited = positions(
             await walk(storage, id, query, () => storage.log.append(id, late.splice(0, 2))),
           )
-          expect(new Set(seen).size).toBe(seen.length)
-          for (let position = 1; position <= before.length; position++) expect(seen).toContain(position)
+          expect(new Set(visited).size).toBe(visited.length)
+          for (let position = 1; position <= before.length; position++) expect(visited).toContain(position)
         },
       ),
       { numRuns: 40 },
@@ -295,33 +295,33 @@ function searchContract(open: Open): void {
   })
 
   test('a page that was answered before is answered anew after an append that belongs into it', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
-    await log.append(conversation, [received('a', 10), received('b', 20), received('c', 30)])
+    await log.append(conversation, [receivedEvent('a', 10), receivedEvent('b', 20), receivedEvent('c', 30)])
     const twice = async (sort_order: EventQuery['sort_order']) => {
       await log.search(conversation, { limit: 2, sort_order })
       return await log.search(conversation, { limit: 2, sort_order })
     }
     const first = await twice('TIMESTAMP')
     const newest = await twice('TIMESTAMP_DESC')
-    await log.append(conversation, [received('d', 40)])
+    await log.append(conversation, [receivedEvent('d', 40)])
     expect(await log.search(conversation, { limit: 2, sort_order: 'TIMESTAMP' })).toEqual(first)
     expect(ids(await log.search(conversation, { limit: 2, sort_order: 'TIMESTAMP_DESC' }))).toEqual([
       'd',
       'c',
     ])
-    await log.append(conversation, [received('past', 15)])
+    await log.append(conversation, [receivedEvent('past', 15)])
     expect(ids(await log.search(conversation, { limit: 2, sort_order: 'TIMESTAMP' }))).toEqual(['a', 'past'])
     expect(ids(newest)).toEqual(['c', 'b'])
   })
 
   test('a kind may be named in a longer spelling, and an unknown kind or source matches nothing', async () => {
-    await using opened = await open()
-    const { log } = opened.storage
-    await imported(opened.storage, [
-      received('m', 1, { kind: 'MessageEvent', text: 'hello' }),
-      received('p', 2),
+    await using fixture = await open()
+    const { log } = fixture.storage
+    await importEvents(fixture.storage, [
+      receivedEvent('m', 1, { kind: 'MessageEvent', text: 'hello' }),
+      receivedEvent('p', 2),
     ])
     for (const kind of [
       'MessageEvent',
@@ -350,41 +350,41 @@ function searchContract(open: Open): void {
   })
 }
 
-function leafContract(open: Open): void {
+function leafContract(open: OpenStorage): void {
   test('the state updates that move the leaf are found at once, written or received, also after a restart, and are like others to every filter', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     const update = (key: string) => ({
       kind: 'ConversationStateUpdateEvent',
       source: 'environment',
       key,
       value: 'm',
     })
-    await imported(opened.storage, [
-      received('m', 1, { kind: 'MessageEvent', text: 'hello' }),
-      { ...received('l1', 2, { kind: 'ConversationStateUpdateEvent' }), key: leafKey },
-      { ...received('p', 3), key: leafKey },
+    await importEvents(fixture.storage, [
+      receivedEvent('m', 1, { kind: 'MessageEvent', text: 'hello' }),
+      { ...receivedEvent('l1', 2, { kind: 'ConversationStateUpdateEvent' }), key: leafEventIdKey },
+      { ...receivedEvent('p', 3), key: leafEventIdKey },
     ])
-    const query = { ...ascending, key: leafKey } as const
+    const query = { ...ascending, key: leafEventIdKey } as const
     expect(ids(await log.search(conversation, query))).toEqual(['l1'])
     // A transaction that fails takes back what it has learnt.
     await expect(
       log.append(conversation, [
-        { id: 'x', ...update(leafKey) },
+        { id: 'x', ...update(leafEventIdKey) },
         { id: 'x', ...update('other') },
       ]),
     ).rejects.toMatchObject({ code: 'conflict' })
     await log.append(conversation, [
-      { id: 'l2', ...update(leafKey) },
+      { id: 'l2', ...update(leafEventIdKey) },
       { id: 'o', ...update('other') },
     ])
-    await conversations.create({ id: other })
-    await log.append(other, [{ id: 'l3', ...update(leafKey) }])
-    const storage = await opened.reopen()
-    await storage.log.append(conversation, [{ id: 'l4', ...update(leafKey) }])
+    await conversations.create({ id: otherConversation })
+    await log.append(otherConversation, [{ id: 'l3', ...update(leafEventIdKey) }])
+    const storage = await fixture.reopen()
+    await storage.log.append(conversation, [{ id: 'l4', ...update(leafEventIdKey) }])
     expect(ids(await storage.log.search(conversation, query))).toEqual(['l1', 'l2', 'l4'])
     expect(ids(await storage.log.search(conversation, { ...query, limit: 2 }))).toEqual(['l1', 'l2'])
-    expect(ids(await storage.log.search(other, query))).toEqual(['l3'])
+    expect(ids(await storage.log.search(otherConversation, query))).toEqual(['l3'])
     const kind = 'ConversationStateUpdateEvent'
     expect(ids(await storage.log.search(conversation, { ...ascending, kind }))).toEqual([
       'l1',
@@ -396,30 +396,30 @@ function leafContract(open: Open): void {
   })
 }
 
-function pageIdContract(open: Open): void {
+function pageIdContract(open: OpenStorage): void {
   test('page ids mean the same after a restart', async () => {
-    await using opened = await open()
-    await imported(
-      opened.storage,
-      Array.from({ length: 10 }, (_, i) => received(`e${i}`, start + (i % 3))),
+    await using fixture = await open()
+    await importEvents(
+      fixture.storage,
+      Array.from({ length: 10 }, (_, i) => receivedEvent(`e${i}`, start + (i % 3))),
     )
     const query = { limit: 4, sort_order: 'TIMESTAMP' } as const
-    const first = await opened.storage.log.search(conversation, query)
-    const second = await opened.storage.log.search(conversation, next(query, first))
-    const storage = await opened.reopen()
+    const first = await fixture.storage.log.search(conversation, query)
+    const second = await fixture.storage.log.search(conversation, nextQuery(query, first))
+    const storage = await fixture.reopen()
     expect(await storage.log.search(conversation, query)).toEqual(first)
-    expect(await storage.log.search(conversation, next(query, first))).toEqual(second)
+    expect(await storage.log.search(conversation, nextQuery(query, first))).toEqual(second)
   })
 
   test('a page begins at the event whose id is given', async () => {
-    await using opened = await open()
-    await imported(opened.storage, [
-      received('a', 30),
-      received('b', 10),
-      received('c', 20),
-      received('d', 40),
+    await using fixture = await open()
+    await importEvents(fixture.storage, [
+      receivedEvent('a', 30),
+      receivedEvent('b', 10),
+      receivedEvent('c', 20),
+      receivedEvent('d', 40),
     ])
-    const { log } = opened.storage
+    const { log } = fixture.storage
     expect(ids(await log.search(conversation, { ...ascending, page_id: 'c' }))).toEqual(['c', 'a', 'd'])
     expect(
       ids(await log.search(conversation, { ...ascending, sort_order: 'TIMESTAMP_DESC', page_id: 'c' })),
@@ -427,17 +427,17 @@ function pageIdContract(open: Open): void {
   })
 
   test('a page id of another conversation, of one that was deleted, or made up, is refused with its place', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
-    await imported(
-      opened.storage,
-      Array.from({ length: 5 }, (_, i) => received(`a${i}`, i)),
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
+    await importEvents(
+      fixture.storage,
+      Array.from({ length: 5 }, (_, i) => receivedEvent(`a${i}`, i)),
       conversation,
     )
-    await imported(
-      opened.storage,
-      Array.from({ length: 5 }, (_, i) => received(`a${i}`, i)),
-      other,
+    await importEvents(
+      fixture.storage,
+      Array.from({ length: 5 }, (_, i) => receivedEvent(`a${i}`, i)),
+      otherConversation,
     )
     const page = await log.search(conversation, { limit: 2, sort_order: 'TIMESTAMP' })
     const foreign = page.next_page_id ?? ''
@@ -448,16 +448,16 @@ function pageIdContract(open: Open): void {
       'p1_AAAAAAAAAAAAAAAA',
     ]
     for (const page_id of [foreign, ...broken]) {
-      const attempt = log.search(other, { ...ascending, page_id })
+      const attempt = log.search(otherConversation, { ...ascending, page_id })
       await expect(attempt).rejects.toMatchObject({
         code: 'invalid',
         faults: [{ loc: ['query', 'page_id'] }],
       })
     }
     await conversations.remove(conversation)
-    await imported(
-      opened.storage,
-      [received('new', 1), received('newer', 2), received('newest', 3)],
+    await importEvents(
+      fixture.storage,
+      [receivedEvent('new', 1), receivedEvent('newer', 2), receivedEvent('newest', 3)],
       conversation,
     )
     await expect(log.search(conversation, { ...ascending, page_id: foreign })).rejects.toMatchObject({
@@ -466,22 +466,22 @@ function pageIdContract(open: Open): void {
   })
 }
 
-function tailContract(open: Open): void {
+function tailContract(open: OpenStorage): void {
   test('a tail started at any moment gives each event after its position once, in order', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
     const stop = new AbortController()
     const total = 600
     const readers: Promise<number[]>[] = []
     for (let i = 0; i < total; i += 3) {
-      if (i % 30 === 0) readers.push(collect(opened.storage, Math.max(0, i - 20), total, stop.signal))
+      if (i % 30 === 0) readers.push(collect(fixture.storage, Math.max(0, i - 20), total, stop.signal))
       void log.append(conversation, [draft(i), draft(i)])
       await log.append(conversation, [draft(i)])
       if (i % 50 === 0) await new Promise((resolve) => setTimeout(resolve, 1))
     }
-    const seen = await Promise.all(readers)
-    for (const [index, positions] of seen.entries()) {
+    const events = await Promise.all(readers)
+    for (const [index, positions] of events.entries()) {
       const after = Math.max(0, index * 30 - 20)
       expect(positions).toEqual(Array.from({ length: total - after }, (_, i) => after + 1 + i))
     }
@@ -489,38 +489,38 @@ function tailContract(open: Open): void {
   })
 
   test('a tail goes on over an import, in batches of bounded size', async () => {
-    await using opened = await open()
-    await opened.storage.conversations.create({ id: conversation })
-    await opened.storage.log.append(conversation, [draft(1)])
-    const reader = collect(opened.storage, 0, 401, new AbortController().signal)
+    await using fixture = await open()
+    await fixture.storage.conversations.create({ id: conversation })
+    await fixture.storage.log.append(conversation, [draft(1)])
+    const reader = collect(fixture.storage, 0, 401, new AbortController().signal)
     const big = Array.from({ length: 400 }, (_, i) =>
-      received(`i${i}`, start + i, { kind: 'MessageEvent', text: 'x'.repeat(2_000) }),
+      receivedEvent(`i${i}`, start + i, { kind: 'MessageEvent', text: 'x'.repeat(2_000) }),
     )
-    await imported(opened.storage, big)
+    await importEvents(fixture.storage, big)
     expect(await reader).toEqual(Array.from({ length: 401 }, (_, i) => i + 1))
-    const [batch] = await first(opened.storage.log.tail(conversation, 0, new AbortController().signal))
+    const [batch] = await first(fixture.storage.log.tail(conversation, 0, new AbortController().signal))
     const sizeBytes = (batch ?? []).reduce((sum, event) => sum + event.bytes.length, 0)
     expect(sizeBytes).toBeGreaterThan(200_000)
     expect(sizeBytes).toBeLessThan(300_000)
   })
 
   test('a tail ends quietly when its signal aborts and when the conversation is deleted', async () => {
-    await using opened = await open()
-    const { log, conversations } = opened.storage
+    await using fixture = await open()
+    const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
     const stop = new AbortController()
-    const aborted = collect(opened.storage, 0, Infinity, stop.signal)
-    const seen: number[] = []
-    const deleted = collect(opened.storage, 0, Infinity, new AbortController().signal, seen)
+    const aborted = collect(fixture.storage, 0, Infinity, stop.signal)
+    const events: number[] = []
+    const deleted = collect(fixture.storage, 0, Infinity, new AbortController().signal, events)
     await log.append(conversation, [draft(1)])
-    await expect.poll(() => seen).toEqual([1])
+    await expect.poll(() => events).toEqual([1])
     stop.abort()
     expect(await aborted).toEqual([1])
     await conversations.remove(conversation)
     await conversations.create({ id: conversation })
     await log.append(conversation, [draft(2)])
     expect(await deleted).toEqual([1])
-    expect(await collect(opened.storage, 0, Infinity, AbortSignal.abort())).toEqual([])
+    expect(await collect(fixture.storage, 0, Infinity, AbortSignal.abort())).toEqual([])
   })
 }
 
@@ -529,13 +529,13 @@ async function collect(
   after: number,
   last: number,
   signal: AbortSignal,
-  seen: number[] = [],
+  collected: number[] = [],
 ): Promise<number[]> {
   for await (const batch of storage.log.tail(conversation, after, signal)) {
-    for (const event of batch) seen.push(event.position)
-    if (seen.at(-1) === last) break
+    for (const event of batch) collected.push(event.position)
+    if (collected.at(-1) === last) break
   }
-  return seen
+  return collected
 }
 
 async function first<T>(batches: AsyncIterable<T>): Promise<[T] | []> {
@@ -548,10 +548,10 @@ function draft(n: number) {
 }
 
 function ids(page: EventPage): string[] {
-  return page.items.map(idOf)
+  return page.items.map(eventId)
 }
 
-function next(query: EventQuery, page: EventPage): EventQuery {
+function nextQuery(query: EventQuery, page: EventPage): EventQuery {
   return { ...query, page_id: page.next_page_id ?? 'none' }
 }
 
@@ -565,11 +565,11 @@ async function walk(
   query: EventQuery,
   between?: () => Promise<unknown>,
 ): Promise<PagedEvent[]> {
-  const seen: PagedEvent[] = []
+  const visited: PagedEvent[] = []
   let page = await storage.log.search(id, query)
   for (;;) {
-    seen.push(...page.items)
-    if (page.next_page_id === null) return seen
+    visited.push(...page.items)
+    if (page.next_page_id === null) return visited
     expect(page.items).toHaveLength(query.limit)
     await between?.()
     page = await storage.log.search(id, { ...query, page_id: page.next_page_id })
@@ -585,7 +585,7 @@ const logs = fc
   .map(([isSorted, rows]) => {
     const ordered = isSorted ? rows.toSorted(([a], [b]) => a - b) : rows
     return ordered.map(([instant, kind, source], i) =>
-      received(`e${i}`, instant, {
+      receivedEvent(`e${i}`, instant, {
         kind: kinds[kind] ?? '',
         source: sources[source] ?? '',
         text: `text ${i % 4}`,
@@ -605,7 +605,7 @@ const filters = fc.record(
 )
 
 /** Positions that a filter leaves, in order of (instant, position). */
-function model(events: readonly ReceivedEvent[], filter: Partial<EventQuery>): number[] {
+function expectedPositions(events: readonly ReceivedEvent[], filter: Partial<EventQuery>): number[] {
   const { kind, source, body, timestamp__gte = -Infinity, timestamp__lt = Infinity } = filter
   return events
     .map((event, i) => ({ ...event, position: i + 1, text: `text ${i % 4}` }))

@@ -1,4 +1,4 @@
-import type { EventFilter, EventSortOrder, Instant, leafKey } from '@slipway/protocol'
+import type { EventFilter, EventSortOrder, Instant, leafEventIdKey } from '@slipway/protocol'
 
 /** An event as it stands in the log. Frozen in meaning: the same object may be handed to a thousand readers. */
 export interface StoredEvent {
@@ -32,7 +32,7 @@ export interface ReceivedEvent {
   /** Its own, or its kind's default (spec 2.2). */
   readonly source: string
   /** Keep it under its id even when another event of other bytes has that id (logs of other writers do that). */
-  readonly keepTwin?: boolean
+  readonly keepDuplicateId?: boolean
   /** Of a state update: its key. */
   readonly key?: string
 }
@@ -58,7 +58,7 @@ export interface EventQuery extends EventFilter {
   /** Where to begin: a `next_page_id` of ours, or the id of an event. A Problem `invalid` at `["query","page_id"]` otherwise. */
   readonly page_id?: string | undefined
   /** Keep only state updates of this key. No other one is told apart. */
-  readonly key?: typeof leafKey | undefined
+  readonly key?: typeof leafEventIdKey | undefined
 }
 
 /** An event of a page: what its reader sends on. Its id and timestamp are in its bytes. */
@@ -111,6 +111,6 @@ export interface EventLog {
 }
 
 /** Says whether an event came from outside (bytes) or is ours to write. */
-export function isReceived(event: EventDraft | ReceivedEvent): event is ReceivedEvent {
+export function isReceivedEvent(event: EventDraft | ReceivedEvent): event is ReceivedEvent {
   return Buffer.isBuffer((event as ReceivedEvent).bytes)
 }

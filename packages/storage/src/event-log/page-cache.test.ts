@@ -30,16 +30,16 @@ test('the pages that were asked for last stay within the bytes, and a page too l
 
 test('a page that is asked for once is not kept', () => {
   const cache = new PageCache(10_000)
-  cache.put('a', page(10), basis, true)
+  cache.set('a', page(10), basis, true)
   expect(cache.get('a', basis)).toBeUndefined()
   const second = page(10)
-  cache.put('a', second, basis, true)
+  cache.set('a', second, basis, true)
   expect(cache.get('a', basis)).toBe(second)
 })
 
 function putTwice(cache: PageCache, key: string, page: EventPage, isSettled: boolean): void {
-  cache.put(key, page, basis, isSettled)
-  cache.put(key, page, basis, isSettled)
+  cache.set(key, page, basis, isSettled)
+  cache.set(key, page, basis, isSettled)
 }
 
 function page(sizeBytes: number): EventPage {

@@ -1,46 +1,46 @@
 import { expect, test } from 'vitest'
-import { eventFaults, parseLine, received, statedStatus } from './received-event.ts'
+import { eventIssues, parseEventLine, toReceivedEvent, readExecutionStatus } from './received-event.ts'
 
 const options = { keep: false, lastInstant: undefined, now: 1_000_000 }
 
-function take(text: string, more = {}) {
+function parseReceived(text: string, more = {}) {
   const bytes = Buffer.from(text)
-  const parsed = parseLine(bytes)
-  if (parsed.kind === 'faults') throw new Error(parsed.faults[0]?.msg)
-  return received(bytes, parsed.value, { ...options, ...more })
+  const parsed = parseEventLine(bytes)
+  if (parsed.kind === 'faults') throw new Error(parsed.issues[0]?.msg)
+  return toReceivedEvent(bytes, parsed.value, { ...options, ...more })
 }
 
 test('an event with id and timestamp keeps every byte', () => {
   const text =
     ' { "kind" : "PauseEvent", "timestamp":"2026-03-01T10:00:00+02:00","id":"a", "source":"user" }\r'
-  expect(take(text)).toMatchObject({
+  expect(parseReceived(text)).toMatchObject({
     id: 'a',
     kind: 'PauseEvent',
     source: 'user',
     instant: Date.parse('2026-03-01T08:00:00Z') * 1000,
   })
-  expect(take(text).bytes.toString()).toBe(text)
+  expect(parseReceived(text).bytes.toString()).toBe(text)
 })
 
 test('an event without id or timestamp gets them in front and nothing else is touched', () => {
-  const event = take('{ "kind":"PauseEvent"}', { lastInstant: 5_000_000 })
+  const event = parseReceived('{ "kind":"PauseEvent"}', { lastInstant: 5_000_000 })
   expect(event.bytes.toString()).toBe(
     `{"id":"${event.id}","timestamp":"1970-01-01T00:00:05.000001Z", "kind":"PauseEvent"}`,
   )
   expect(event.instant).toBe(5_000_001)
-  expect(take('{"id":"a","kind":"PauseEvent"}').bytes.toString()).toBe(
+  expect(parseReceived('{"id":"a","kind":"PauseEvent"}').bytes.toString()).toBe(
     '{"timestamp":"1970-01-01T00:00:01.000000Z","id":"a","kind":"PauseEvent"}',
   )
 })
 
 test('an event without source stands under the default of its kind', () => {
-  expect(take('{"id":"a","kind":"PauseEvent"}').source).toBe('user')
-  expect(take('{"id":"a","kind":"Condensation"}').source).toBe('environment')
-  expect(take('{"id":"a","kind":"NewKind"}', { keep: true }).source).toBe('')
+  expect(parseReceived('{"id":"a","kind":"PauseEvent"}').source).toBe('user')
+  expect(parseReceived('{"id":"a","kind":"Condensation"}').source).toBe('environment')
+  expect(parseReceived('{"id":"a","kind":"NewKind"}', { keep: true }).source).toBe('')
 })
 
 test('a kept timestamp that is no date-time sorts at the instant of its predecessor', () => {
-  expect(take('{"id":"a","kind":"X","timestamp":"yesterday"}', { keep: true, lastInstant: 77 }).instant).toBe(
+  expect(parseReceived('{"id":"a","kind":"X","timestamp":"yesterday"}', { keep: true, lastInstant: 77 }).instant).toBe(
     77,
   )
 })
@@ -52,30 +52,30 @@ test.each([
   ['null', 'null', 'model_type'],
   ['nesting without end', `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'json_invalid'],
 ])('%s is refused', (_, text, type) => {
-  expect(parseLine(Buffer.from(text))).toMatchObject({ kind: 'faults', faults: [{ type }] })
+  expect(parseEventLine(Buffer.from(text))).toMatchObject({ kind: 'faults', faults: [{ type }] })
 })
 
 test('bytes that are not UTF-8 are refused', () => {
-  expect(parseLine(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]))).toMatchObject({ kind: 'faults' })
+  expect(parseEventLine(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]))).toMatchObject({ kind: 'faults' })
 })
 
 test('brackets inside a text do not count as nesting', () => {
-  expect(parseLine(Buffer.from(`{"a":"\\"${'['.repeat(1000)}"}`)).kind).toBe('value')
+  expect(parseEventLine(Buffer.from(`{"a":"\\"${'['.repeat(1000)}"}`)).kind).toBe('value')
 })
 
 test('with keep an event needs a text as kind, and texts as id and timestamp where they are present', () => {
-  expect(eventFaults({ kind: 'Anything', more: 1 }, true)).toEqual([])
-  expect(eventFaults({ id: 1, timestamp: null }, true).map((fault) => fault.loc)).toEqual([
+  expect(eventIssues({ kind: 'Anything', more: 1 }, true)).toEqual([])
+  expect(eventIssues({ id: 1, timestamp: null }, true).map((fault) => fault.loc)).toEqual([
     ['kind'],
     ['id'],
     ['timestamp'],
   ])
-  expect(eventFaults({ kind: 'PauseEvent', id: '' }, true)).toHaveLength(1)
+  expect(eventIssues({ kind: 'PauseEvent', id: '' }, true)).toHaveLength(1)
 })
 
 test('only an execution_status update with a known status states a status', () => {
   const update = { kind: 'ConversationStateUpdateEvent', key: 'execution_status', value: 'finished' }
-  expect(statedStatus(update)).toBe('finished')
-  expect(statedStatus({ ...update, value: 'nothing' })).toBeUndefined()
-  expect(statedStatus({ ...update, key: 'stats' })).toBeUndefined()
+  expect(readExecutionStatus(update)).toBe('finished')
+  expect(readExecutionStatus({ ...update, value: 'nothing' })).toBeUndefined()
+  expect(readExecutionStatus({ ...update, key: 'stats' })).toBeUndefined()
 })

@@ -3,35 +3,35 @@ import { randomUUID } from 'node:crypto'
 import {
   defaultSource,
   executionStatus,
-  type Fault,
+  type ValidationIssue,
   formatInstant,
-  isTooDeep,
+  exceedsMaxDepth,
   maxDepth,
   parseInstant,
   validateEvent,
 } from '@slipway/protocol'
 import type { ReceivedEvent } from './event-log.ts'
 
-export type ParsedLine =
+export type ParsedEventLine =
   | { readonly kind: 'value'; readonly value: Record<string, unknown> }
-  | { readonly kind: 'faults'; readonly faults: readonly Fault[] }
+  | { readonly kind: 'faults'; readonly issues: readonly ValidationIssue[] }
 
 /** Reads the JSON object of a line. Faults have a `loc` from the object's root. */
-export function parseLine(bytes: Buffer): ParsedLine {
-  const fault = (msg: string, type: string): ParsedLine => ({
+export function parseEventLine(bytes: Buffer): ParsedEventLine {
+  const issue = (msg: string, type: string): ParsedEventLine => ({
     kind: 'faults',
-    faults: [{ loc: [], msg, type }],
+    issues: [{ loc: [], msg, type }],
   })
-  if (!isUtf8(bytes)) return fault('Line is not valid UTF-8', 'json_invalid')
-  if (isTooDeep(bytes)) return fault(`JSON is nested deeper than ${maxDepth} levels`, 'json_invalid')
+  if (!isUtf8(bytes)) return issue('Line is not valid UTF-8', 'json_invalid')
+  if (exceedsMaxDepth(bytes)) return issue(`JSON is nested deeper than ${maxDepth} levels`, 'json_invalid')
   let value: unknown
   try {
     value = JSON.parse(bytes.toString('utf8'))
   } catch {
-    return fault('Line is not valid JSON', 'json_invalid')
+    return issue('Line is not valid JSON', 'json_invalid')
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return fault('Input should be an object', 'model_type')
+    return issue('Input should be an object', 'model_type')
   }
   return { kind: 'value', value: value as Record<string, unknown> }
 }
@@ -40,19 +40,19 @@ export function parseLine(bytes: Buffer): ParsedLine {
  * Faults of an event on its way in. `keep`: of other versions, any object with a `kind`; its `id` and `timestamp`
  * are texts where present and nothing else is looked at.
  */
-export function eventFaults(value: Record<string, unknown>, keep: boolean): readonly Fault[] {
+export function eventIssues(value: Record<string, unknown>, keep: boolean): readonly ValidationIssue[] {
   if (value.id === '')
     return [{ loc: ['id'], msg: 'String should have at least 1 character', type: 'string_too_short' }]
   if (!keep) return validateEvent(value)
-  const faults: Fault[] = []
+  const issues: ValidationIssue[] = []
   for (const member of ['kind', 'id', 'timestamp']) {
     if (member === 'kind' ? !Object.hasOwn(value, member) : value[member] === undefined) {
-      if (member === 'kind') faults.push({ loc: [member], msg: 'Field required', type: 'missing' })
+      if (member === 'kind') issues.push({ loc: [member], msg: 'Field required', type: 'missing' })
     } else if (typeof value[member] !== 'string') {
-      faults.push({ loc: [member], msg: 'Input should be a valid string', type: 'string_type' })
+      issues.push({ loc: [member], msg: 'Input should be a valid string', type: 'string_type' })
     }
   }
-  return faults
+  return issues
 }
 
 /**
@@ -60,7 +60,7 @@ export function eventFaults(value: Record<string, unknown>, keep: boolean): read
  * strictly above `lastInstant`); not a byte of the rest is touched. A kept timestamp that is no date-time sorts at
  * its predecessor's instant.
  */
-export function received(
+export function toReceivedEvent(
   bytes: Buffer,
   value: Record<string, unknown>,
   options: { readonly keep: boolean; readonly lastInstant: number | undefined; readonly now: number },
@@ -74,23 +74,23 @@ export function received(
     added.timestamp = timestamp = formatInstant(Math.max(now, lastInstant + 1))
   const source = typeof value.source === 'string' ? value.source : (defaultSource(kind) ?? '')
   return {
-    bytes: Object.keys(added).length === 0 ? bytes : insert(bytes, added),
+    bytes: Object.keys(added).length === 0 ? bytes : insertMembers(bytes, added),
     id: String(id),
     instant: parseInstant(String(timestamp)) ?? lastInstant,
     kind,
     source,
-    keepTwin: keep,
+    keepDuplicateId: keep,
     ...(typeof value.key === 'string' ? { key: value.key } : {}),
   }
 }
 
 /** The execution status that an event states, if it states one. */
-export function statedStatus(value: Record<string, unknown>): string | undefined {
+export function readExecutionStatus(value: Record<string, unknown>): string | undefined {
   if (value.kind !== 'ConversationStateUpdateEvent' || value.key !== 'execution_status') return undefined
   return executionStatus.safeParse(value.value).data
 }
 
-function insert(bytes: Buffer, members: Record<string, string>): Buffer {
+function insertMembers(bytes: Buffer, members: Record<string, string>): Buffer {
   const open = bytes.indexOf('{') + 1
   const text = JSON.stringify(members).slice(1, -1)
   const isEmpty = /^\s*}/.test(bytes.toString('latin1', open, Math.min(bytes.length, open + 64)))

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { EventDraft } from './event-log.ts'
-import { serialiseEvent } from './serialize-event.ts'
+import { serializeEvent } from './serialize-event.ts'
 
-const text = (draft: EventDraft) => serialiseEvent(draft, 'i', 1_000_000).toString()
+const text = (draft: EventDraft) => serializeEvent(draft, 'i', 1_000_000).toString()
 const head = '"id":"i","timestamp":"1970-01-01T00:00:01.000000Z"'
 
 test('an event is written with id, timestamp and source in front, its members in order, and kind last', () => {

@@ -6,43 +6,43 @@ import type { EventDraft } from './event-log.ts'
  * Members that are null or undefined are left out at every level that the specification models, except where the
  * specification requires the member (CriticResult.message, TerminalObservation.command) and inside free-form JSON.
  */
-export function serialiseEvent(draft: EventDraft, id: string, instant: Instant): Buffer {
+export function serializeEvent(draft: EventDraft, id: string, instant: Instant): Buffer {
   const { id: _, timestamp: __, source, kind, ...members } = draft
   const head = { id, timestamp: formatInstant(instant), source }
   const text = JSON.stringify({ ...head, ...members, kind })
   // Most events have no null: then there is nothing to leave out but what JSON leaves out anyway.
   if (!text.includes('null')) return Buffer.from(text)
-  const own = Object.entries(members).flatMap(([name, value]) =>
-    member(name, value, { kind, isCritic: false }),
+  const nonNullMembers = Object.entries(members).flatMap(([name, value]) =>
+    serializeMember(name, value, { kind, isCritic: false }),
   )
-  return Buffer.from(JSON.stringify({ ...head, ...Object.fromEntries(own), kind }))
+  return Buffer.from(JSON.stringify({ ...head, ...Object.fromEntries(nonNullMembers), kind }))
 }
 
-interface Holder {
+interface ParentObject {
   readonly kind: unknown
   /** It is a CriticResult, which has no kind. */
   readonly isCritic: boolean
 }
 
 /** The member as it is written: none when it is left out. */
-function member(name: string, value: unknown, holder: Holder): [string, unknown][] {
+function serializeMember(name: string, value: unknown, parent: ParentObject): [string, unknown][] {
   if (value === undefined) return []
-  if (value === null) return keepNull(name, holder) ? [[name, null]] : []
-  return [[name, isFreeForm(name, holder) ? value : modelled(value, name)]]
+  if (value === null) return isNullRequired(name, parent) ? [[name, null]] : []
+  return [[name, isFreeForm(name, parent) ? value : withoutNulls(value, name)]]
 }
 
-function modelled(value: unknown, name: string): unknown {
-  if (Array.isArray(value)) return value.map((item) => modelled(item, name))
+function withoutNulls(value: unknown, name: string): unknown {
+  if (Array.isArray(value)) return value.map((item) => withoutNulls(item, name))
   if (typeof value !== 'object' || value === null || 'toJSON' in value) return value
-  const holder: Holder = { kind: Reflect.get(value, 'kind'), isCritic: name === 'critic_result' }
-  return Object.fromEntries(Object.entries(value).flatMap(([inner, item]) => member(inner, item, holder)))
+  const parent: ParentObject = { kind: Reflect.get(value, 'kind'), isCritic: name === 'critic_result' }
+  return Object.fromEntries(Object.entries(value).flatMap(([inner, item]) => serializeMember(inner, item, parent)))
 }
 
-function keepNull(name: string, holder: Holder): boolean {
-  return holder.isCritic ? name === 'message' : name === 'command' && holder.kind === 'TerminalObservation'
+function isNullRequired(name: string, parent: ParentObject): boolean {
+  return parent.isCritic ? name === 'message' : name === 'command' && parent.kind === 'TerminalObservation'
 }
 
-function isFreeForm(name: string, { kind, isCritic }: Holder): boolean {
+function isFreeForm(name: string, { kind, isCritic }: ParentObject): boolean {
   if (isCritic) return name === 'metadata'
   if (name === 'value') return kind === 'ConversationStateUpdateEvent'
   if (name === 'data') return kind === 'MCPToolAction'

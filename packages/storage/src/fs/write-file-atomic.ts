@@ -7,18 +7,18 @@ import { Problem } from '@slipway/protocol'
  * is on the disk when the promise resolves. Only its owner may read it. One writer of a path at a time. A full disk is a
  * Problem `storage_full`; then, as after any failure, the old file is as it was.
  */
-export async function writeFileDurably(path: string, text: string): Promise<void> {
-  const draft = join(dirname(path), `.${basename(path)}.draft`)
+export async function writeFileAtomic(path: string, text: string): Promise<void> {
+  const temporaryPath = join(dirname(path), `.${basename(path)}.draft`)
   try {
-    await rm(draft, { force: true })
-    await using file = await open(draft, 'wx', 0o600)
+    await rm(temporaryPath, { force: true })
+    await using file = await open(temporaryPath, 'wx', 0o600)
     await file.writeFile(text)
     await file.sync()
   } catch (error) {
-    await rm(draft, { force: true }).catch(() => {})
-    throw faultOf(error)
+    await rm(temporaryPath, { force: true }).catch(() => {})
+    throw toStorageProblem(error)
   }
-  await rename(draft, path)
+  await rename(temporaryPath, path)
   await syncDirectory(dirname(path))
 }
 
@@ -30,12 +30,12 @@ export async function syncDirectory(path: string): Promise<void> {
   await directory.sync()
 }
 
-function faultOf(cause: unknown): unknown {
-  const code = codeOf(cause)
+function toStorageProblem(cause: unknown): unknown {
+  const code = errorCode(cause)
   return code === 'ENOSPC' || code === 'EDQUOT' ? new Problem('storage_full', 'The disk is full') : cause
 }
 
 /** The system's code of an error (`ENOENT`), undefined when it has none. */
-export function codeOf(error: unknown): string | undefined {
+export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }

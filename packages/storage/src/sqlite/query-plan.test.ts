@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { ConversationSort } from '../conversations/conversation-records.ts'
-import { temporary } from '../testing/temporary-directory.ts'
+import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { searchSql } from './conversations/conversation-records.ts'
 import { Database } from './database/database.ts'
 import { cursorSql, visibleSql } from './deliveries/deliveries.ts'
@@ -12,7 +12,7 @@ import { indexMigrations, matchSql, scanSql, unindexedSql } from './event-log/te
 const both = [true, false]
 
 test('pages of events are ranges of an index, merged as they are walked: nothing is scanned and nothing is sorted', () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const db = open(directory.path, logMigrations)
   const arms = [undefined, 1, 2, 8, 64]
   const walks = both.flatMap((isTied) =>
@@ -31,7 +31,7 @@ test('pages of events are ranges of an index, merged as they are walked: nothing
 })
 
 test('pages of conversations are walked in the order of an index', () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const db = open(directory.path, logMigrations)
   const orders: ConversationSort[] = ['CREATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT', 'UPDATED_AT_DESC']
   for (const sort_order of orders) {
@@ -46,7 +46,7 @@ test('pages of conversations are walked in the order of an index', () => {
 })
 
 test('whether a receiver is behind in a conversation is looked up', () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const db = open(directory.path, logMigrations)
   expect(db.plan(visibleSql)).toEqual(['SEARCH conversation USING INDEX conversation_id (id=?)'])
   expect(db.plan(cursorSql)).toEqual(['SEARCH delivery USING PRIMARY KEY (receiver=? AND conversation=?)'])
@@ -54,7 +54,7 @@ test('whether a receiver is behind in a conversation is looked up', () => {
 })
 
 test('a needle is looked for in the trigram index, in order of row', () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const db = open(directory.path, indexMigrations)
   for (const order of ['ASC', 'DESC'] as const) {
     const [first, ...rest] = db.plan(matchSql(order))

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { temporary } from '../testing/temporary-directory.ts'
+import { temporaryDirectory } from '../testing/temporary-directory.ts'
 
 test('closing settles whatever is under way, with nothing else to keep the process alive', () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const writer = fileURLToPath(new URL('./testing/close-writer.ts', import.meta.url))
   expect(execFileSync(process.execPath, [writer, directory.path], { encoding: 'utf8' })).toBe('closed\n')
 })

@@ -6,13 +6,13 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { temporary } from '../testing/temporary-directory.ts'
+import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
 
 const writer = fileURLToPath(new URL('./testing/crash-writer.ts', import.meta.url))
 const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)
 
-interface Said {
+interface WriterOutput {
   /** By conversation: id at each position that was acknowledged. */
   readonly stored: Map<string, Map<number, string>>
   readonly importing: Map<string, number>
@@ -29,12 +29,12 @@ const roundsOfDirectory = 20
 test(`nothing that was acknowledged is lost when the process is killed, ${rounds} times`, {
   timeout: 60_000 + rounds * 5_000,
 }, async () => {
-  for (let left = rounds; left > 0; left -= roundsOfDirectory) await killed(Math.min(left, roundsOfDirectory))
+  for (let left = rounds; left > 0; left -= roundsOfDirectory) await killRepeatedly(Math.min(left, roundsOfDirectory))
 })
 
-async function killed(times: number): Promise<void> {
-  using directory = temporary()
-  const said: Said = {
+async function killRepeatedly(times: number): Promise<void> {
+  using directory = temporaryDirectory()
+  const output: WriterOutput = {
     stored: new Map(),
     importing: new Map(),
     published: new Set(),
@@ -43,9 +43,9 @@ async function killed(times: number): Promise<void> {
     delivered: new Map(),
   }
   for (let round = 0; round < times; round++) {
-    await killedWriter(directory.path, said)
+    await runAndKill(directory.path, output)
     await using storage = await openStorage({ directory: directory.path })
-    await check(storage, said)
+    await check(storage, output)
   }
   const db = new DatabaseSync(join(directory.path, 'log.db'))
   expect(db.prepare('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }])
@@ -57,7 +57,7 @@ test('an event is synced to the disk before it is acknowledged, a group once', (
     console.warn('SKIPPED: strace is not installed, so the syncs before an acknowledgement were not counted')
     return
   }
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const trace = join(directory.path, 'trace')
   const calls = ['-f', '-y', '-o', trace, '-e', 'trace=fsync,fdatasync,write']
   const seccomp = ['--seccomp-bpf']
@@ -77,7 +77,7 @@ test('an event is synced to the disk before it is acknowledged, a group once', (
 })
 
 test('when the file cannot grow, what failed is refused, writing stays refused, and what was acknowledged is there', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const command = 'ulimit -f 300; exec "$@"'
   const output = execFileSync('bash', [
     '-c',
@@ -105,13 +105,13 @@ test('when the file cannot grow, what failed is refused, writing stays refused, 
 })
 
 test('settings that durability rests on are those of the open file', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   expect(storage.pragmas()).toEqual({ journal_mode: 'wal', synchronous: 2 })
 })
 
 test('a directory is open in one process at a time, and free again when that one is killed', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const child = spawn(process.execPath, [writer, 'for-ever', directory.path], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -125,34 +125,34 @@ test('a directory is open in one process at a time, and free again when that one
 })
 
 /** Runs the writer, kills it at some moment after its first words, and notes what it had said. */
-async function killedWriter(directory: string, said: Said): Promise<void> {
+async function runAndKill(directory: string, output: WriterOutput): Promise<void> {
   const child = spawn(process.execPath, [writer, 'for-ever', directory], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let isKilled = false
   for await (const line of createInterface(child.stdout)) {
-    note(said, line.split(' '))
+    recordLine(output, line.split(' '))
     if (isKilled) continue
     isKilled = true
     void pause(50 + Math.random() * 500).then(() => child.kill('SIGKILL'))
   }
 }
 
-function note(said: Said, [word, id = '', number = '', event = '']: string[]): void {
-  if (word === 'created') said.stored.set(id, new Map())
-  if (word === 'stored') said.stored.get(id)?.set(Number(number), event)
-  if (word === 'importing') said.importing.set(id, Number(number))
-  if (word === 'published') said.published.add(id)
-  if (word === 'removing') said.removing.add(id)
-  if (word === 'removed') said.removed.add(id)
-  if (word === 'delivered') said.delivered.set(id, Number(number))
+function recordLine(output: WriterOutput, [word, id = '', number = '', event = '']: string[]): void {
+  if (word === 'created') output.stored.set(id, new Map())
+  if (word === 'stored') output.stored.get(id)?.set(Number(number), event)
+  if (word === 'importing') output.importing.set(id, Number(number))
+  if (word === 'published') output.published.add(id)
+  if (word === 'removing') output.removing.add(id)
+  if (word === 'removed') output.removed.add(id)
+  if (word === 'delivered') output.delivered.set(id, Number(number))
 }
 
-async function check({ log, conversations, deliveries }: SqliteStorage, said: Said): Promise<void> {
-  for (const [id, stored] of said.stored) {
+async function check({ log, conversations, deliveries }: SqliteStorage, output: WriterOutput): Promise<void> {
+  for (const [id, stored] of output.stored) {
     const [record] = await conversations.get([id])
-    if (said.removed.has(id)) expect(record).toBeUndefined()
-    else if (!said.removing.has(id)) expect(record).toBeDefined()
+    if (output.removed.has(id)) expect(record).toBeUndefined()
+    else if (!output.removing.has(id)) expect(record).toBeDefined()
     if (record === undefined) continue
     const events = await log.read(id, 0, 1_000_000)
     expect(events.map((event) => event.position)).toEqual(events.map((_, i) => i + 1))
@@ -160,11 +160,11 @@ async function check({ log, conversations, deliveries }: SqliteStorage, said: Sa
     expect(new Set(events.map((event) => event.id)).size).toBe(events.length)
     for (const [position, event] of stored) expect(events[position - 1]?.id).toBe(event)
   }
-  for (const [id, count] of said.importing) {
+  for (const [id, count] of output.importing) {
     const [record] = await conversations.get([id])
-    if (said.published.has(id)) expect(record).toBeDefined()
+    if (output.published.has(id)) expect(record).toBeDefined()
     if (record !== undefined) expect((await log.read(id, 0, 1_000_000)).length).toBe(count)
   }
-  for (const { conversation, position } of await deliveries.behind('r', 1_000_000))
-    expect(position).toBeGreaterThanOrEqual(said.delivered.get(conversation) ?? 0)
+  for (const { conversation, position } of await deliveries.listPending('r', 1_000_000))
+    expect(position).toBeGreaterThanOrEqual(output.delivered.get(conversation) ?? 0)
 }

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { recordsContract } from '../conversations/conversation-records.contract.ts'
 import { deliveriesContract } from '../deliveries/deliveries.contract.ts'
 import { eventLogContract } from '../event-log/event-log.contract.ts'
-import type { Open } from '../testing/fixtures.ts'
+import type { OpenStorage } from '../testing/fixtures.ts'
 import { openStorage } from './storage.ts'
 
-const open: Open = async (options = {}) => {
+const open: OpenStorage = async (options = {}) => {
   const directory = mkdtempSync(join(tmpdir(), 'slipway-storage-'))
   let storage = await openStorage({ ...options, directory })
   return {

@@ -1,20 +1,20 @@
-import type { Instant, Log } from '@slipway/protocol'
+import type { Instant, LogFunction } from '@slipway/protocol'
 import type { Storage } from '../conversations/storage.ts'
 import type { PagedEvent, ReceivedEvent, StoredEvent } from '../event-log/event-log.ts'
 
 /** A fresh store for one test. `reopen` closes it and opens it again. */
-export interface Opened extends AsyncDisposable {
+export interface OpenedStorage extends AsyncDisposable {
   readonly storage: Storage
   reopen(): Promise<Storage>
 }
 
-export type Open = (options?: { readonly now?: () => Instant; readonly log?: Log }) => Promise<Opened>
+export type OpenStorage = (options?: { readonly now?: () => Instant; readonly log?: LogFunction }) => Promise<OpenedStorage>
 
 export const conversation = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
-export const other = '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
+export const otherConversation = '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 
 /** An event from outside, by default of a kind that has no text. */
-export function received(
+export function receivedEvent(
   id: string,
   instant: Instant,
   members: Partial<ReceivedEvent> & { text?: string } = {},
@@ -33,12 +33,12 @@ export function positions(
   return events.map((event) => event?.position)
 }
 
-export async function everything(storage: Storage, id = conversation): Promise<StoredEvent[]> {
+export async function readAll(storage: Storage, id = conversation): Promise<StoredEvent[]> {
   return await storage.log.read(id, 0, 1_000_000)
 }
 
 /** Stores events in one import. */
-export async function imported(
+export async function importEvents(
   storage: Storage,
   events: readonly ReceivedEvent[],
   id = conversation,
@@ -48,6 +48,6 @@ export async function imported(
   await session.publish({})
 }
 
-export function idOf({ bytes }: PagedEvent): string {
+export function eventId({ bytes }: PagedEvent): string {
   return JSON.parse(bytes.toString()).id
 }

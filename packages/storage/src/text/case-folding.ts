@@ -2,16 +2,16 @@
  * Unicode simple case folding, code point by code point, without normalisation: texts are equal after it exactly when
  * a regular expression with the flags `iu` takes one for the other. `ß` is not `ss`, the final sigma is a sigma.
  */
-export function fold(text: string): string {
+export function foldCase(text: string): string {
   if (isAscii(text)) return text.toLowerCase()
-  classes ??= foldingClasses()
+  foldingTable ??= buildFoldingTable()
   let folded = ''
-  for (const char of text) folded += classes.get(char) ?? char
+  for (const char of text) folded += foldingTable.get(char) ?? char
   return folded
 }
 
 /** What stands for each character that does not stand for itself. */
-let classes: Map<string, string> | undefined
+let foldingTable: Map<string, string> | undefined
 
 function isAscii(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the range is ASCII, all of it
@@ -26,31 +26,31 @@ const cased = /\p{Changes_When_Casemapped}|\p{Changes_When_Casefolded}/u
  * Read off the engine's own tables, so that they are those of its version of Unicode: characters that could be equal are
  * those whose full mappings meet, and a regular expression decides.
  */
-function foldingClasses(): Map<string, string> {
+function buildFoldingTable(): Map<string, string> {
   const candidates = new Map<string, Folding[]>()
-  const standIns = new Map<string, string>()
+  const representatives = new Map<string, string>()
   for (let code = 0; code <= lastCased; code++) {
     const char = String.fromCodePoint(code)
     if (!cased.test(char)) continue
-    const meeting = char.toLowerCase().toUpperCase()
-    const group = candidates.get(meeting) ?? []
-    candidates.set(meeting, group)
+    const groupKey = char.toLowerCase().toUpperCase()
+    const group = candidates.get(groupKey) ?? []
+    candidates.set(groupKey, group)
     const known = group.find(({ pattern }) => pattern.test(char))
-    const folding = known ?? foldingOf(char)
+    const folding = known ?? createFolding(char)
     if (known === undefined) group.push(folding)
-    if (folding.standIn !== char) standIns.set(char, folding.standIn)
+    if (folding.representative !== char) representatives.set(char, folding.representative)
   }
-  return standIns
+  return representatives
 }
 
 interface Folding {
   readonly pattern: RegExp
-  readonly standIn: string
+  readonly representative: string
 }
 
 /** The class of a character: the lower case stands for it when that is in the class. */
-function foldingOf(char: string): Folding {
+function createFolding(char: string): Folding {
   const pattern = new RegExp(`^\\u{${char.codePointAt(0)?.toString(16)}}$`, 'iu')
   const lower = char.toLowerCase()
-  return { pattern, standIn: pattern.test(lower) ? lower : char }
+  return { pattern, representative: pattern.test(lower) ? lower : char }
 }

@@ -1,4 +1,4 @@
-import { fold } from './case-folding.ts'
+import { foldCase } from './case-folding.ts'
 
 /** Between the parts of a text, and never inside one: no byte of UTF-8 is this. */
 const separator = Buffer.from([0xff])
@@ -12,14 +12,14 @@ export interface Needle {
   readonly trigrams: readonly string[]
 }
 
-export function needleOf(text: string): Needle {
-  const folded = fold(text)
+export function createNeedle(text: string): Needle {
+  const folded = foldCase(text)
   return { bytes: encode(folded), trigrams: trigrams(folded) }
 }
 
 /** The texts of a message, folded; as bytes they have a needle's bytes in them exactly when one of the texts has it. */
 export function encodeParts(texts: readonly string[]): { readonly folded: string[]; readonly bytes: Buffer } {
-  const folded = texts.map(fold)
+  const folded = texts.map(foldCase)
   return { folded, bytes: Buffer.concat(folded.flatMap((part) => [encode(part), separator])) }
 }
 

@@ -1,13 +1,13 @@
 import type { Handlers } from '@slipway/http'
-import { type agentRoutes, type Llm, Problem } from '@slipway/protocol'
+import { type agentServerRoutes, type Llm, Problem } from '@slipway/protocol'
 import type { Cipher, Storage } from '@slipway/storage'
-import { findRecord } from '../../conversations/conversation-info.ts'
-import type { Agents } from '../../conversations/registry.ts'
-import type { Profiles } from '../../profiles/llm-profiles.ts'
-import { takenModel, takenSources } from '../../profiles/resolve-llm.ts'
+import { getConversationRecord } from '../../conversations/conversation-info.ts'
+import type { ConversationRegistry } from '../../conversations/registry.ts'
+import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
+import { resolveModel, resolveSecretSources } from '../../profiles/resolve-llm.ts'
 
 type Routes = Pick<
-  typeof agentRoutes,
+  typeof agentServerRoutes,
   | 'runConversation'
   | 'pauseConversation'
   | 'interruptConversation'
@@ -29,94 +29,94 @@ type Routes = Pick<
 const success = { json: { success: true } }
 
 /** What makes a conversation run, stop and go on in another way. */
-export function controlHandlers(options: {
+export function conversationCommandHandlers(options: {
   readonly storage: Storage
-  readonly agents: Agents
-  readonly profiles: Profiles
+  readonly registry: ConversationRegistry
+  readonly llmProfiles: LlmProfiles
   readonly cipher: Cipher
   readonly touch: () => void
 }): Handlers<Routes> {
-  const { storage, agents, profiles, cipher, touch } = options
-  const taken = (llm: Llm) => takenModel({ cipher, profiles }, llm, ['body', 'llm'])
-  const conversation = async ({ conversation_id }: { readonly conversation_id: string }) => {
+  const { storage, registry, llmProfiles, cipher, touch } = options
+  const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, llmProfiles }, llm, ['body', 'llm'])
+  const getConversation = async ({ conversation_id }: { readonly conversation_id: string }) => {
     touch()
-    return await agents.get(conversation_id)
+    return await registry.get(conversation_id)
   }
   /** Nothing runs in a conversation without an agent, so there is nothing to stop. */
-  const running = async ({ conversation_id }: { readonly conversation_id: string }) => {
+  const findConversation = async ({ conversation_id }: { readonly conversation_id: string }) => {
     touch()
-    return await agents.find(await findRecord(storage.conversations, conversation_id))
+    return await registry.load(await getConversationRecord(storage.conversations, conversation_id))
   }
   return {
     async runConversation({ params }) {
-      await (await conversation(params)).run()
+      await (await getConversation(params)).run()
       return success
     },
     async pauseConversation({ params }) {
-      await (await running(params))?.pause()
+      await (await findConversation(params))?.pause()
       return success
     },
     async interruptConversation({ params }) {
-      await (await running(params))?.interrupt()
+      await (await findConversation(params))?.interrupt()
       return success
     },
     async startGoal({ params, body }) {
-      await (await conversation(params)).pursue(body.objective, body.max_iterations)
+      await (await getConversation(params)).startGoal(body.objective, body.max_iterations)
       return success
     },
     async stopGoal({ params }) {
-      await (await running(params))?.stopGoal()
+      await (await findConversation(params))?.stopGoal()
       return success
     },
     async resumeGoal({ params }) {
-      await (await conversation(params)).resumeGoal()
+      await (await getConversation(params)).resumeGoal()
       return success
     },
     async prepareForSandboxPause({ signal }) {
-      await agents.rest(signal)
+      await registry.pauseAll(signal)
       return { status: 204, bytes: Buffer.alloc(0) }
     },
     async switchAcpModel({ params }) {
-      await findRecord(storage.conversations, params.conversation_id)
+      await getConversationRecord(storage.conversations, params.conversation_id)
       throw new Problem('bad_request', 'The agent of this conversation is not one of another program (ACP).')
     },
     async updateSecrets({ params, body }) {
-      const agent = await conversation(params)
-      await agent.addSecrets(takenSources(cipher, body.secrets, ['body', 'secrets']))
+      const conversation = await getConversation(params)
+      await conversation.addSecrets(resolveSecretSources(cipher, body.secrets, ['body', 'secrets']))
       return success
     },
     async setConfirmationPolicy({ params, body }) {
-      await (await conversation(params)).setPolicy(body.policy)
+      await (await getConversation(params)).setPolicy(body.policy)
       return success
     },
     async setSecurityAnalyzer({ params, body }) {
-      await (await conversation(params)).setAnalyzer(body.security_analyzer)
+      await (await getConversation(params)).setAnalyzer(body.security_analyzer)
       return success
     },
     async askAgent({ params, body, signal }) {
-      return { json: { response: await (await conversation(params)).ask(body.question, signal) } }
+      return { json: { response: await (await getConversation(params)).askSideQuestion(body.question, signal) } }
     },
     async condenseConversation({ params }) {
-      await (await conversation(params)).condense()
+      await (await getConversation(params)).condense()
       return success
     },
     async generateTitle({ params, body, signal }) {
       const { max_length: maxLength, llm } = body
-      const agent = await conversation(params)
-      const asked = llm === undefined ? {} : { llm: await taken(llm) }
-      const title = await agent.title({ maxLength, ...asked }, signal)
+      const conversation = await getConversation(params)
+      const llmOption = llm === undefined ? {} : { llm: await resolveRequestLlm(llm) }
+      const title = await conversation.generateTitle({ maxLength, ...llmOption }, signal)
       return { json: { title } }
     },
     async switchLlm({ params, body }) {
-      const agent = await conversation(params)
-      await agent.switchModel(await taken(body.llm))
+      const conversation = await getConversation(params)
+      await conversation.switchModel(await resolveRequestLlm(body.llm))
       return success
     },
     async switchProfile({ params, body }) {
-      const agent = await conversation(params)
-      const llm = await profiles.usable(body.profile_name)
+      const conversation = await getConversation(params)
+      const llm = await llmProfiles.resolve(body.profile_name)
       if (llm === undefined) throw new Problem('not_found', `Profile not found: ${body.profile_name}`)
-      await agent.switchModel({ ...llm, usage_id: `profile:${body.profile_name}` })
+      await conversation.switchModel({ ...llm, usage_id: `profile:${body.profile_name}` })
       return success
     },
   }

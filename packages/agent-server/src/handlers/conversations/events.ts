@@ -1,14 +1,14 @@
 import type { Handlers } from '@slipway/http'
-import { type agentRoutes, invalid, Problem } from '@slipway/protocol'
-import { listBytes, pageBytes, type Storage } from '@slipway/storage'
-import { findRecord } from '../../conversations/conversation-info.ts'
-import type { Agents } from '../../conversations/registry.ts'
-import { send } from '../../conversations/send-message.ts'
-import { Bell, sentEvents, withBeats } from '../../streams/event-frames.ts'
-import { SentHints } from '../../streams/sse-updates.ts'
+import { type agentServerRoutes, invalidInput, Problem } from '@slipway/protocol'
+import { eventListBytes, pageBytes, type Storage } from '@slipway/storage'
+import { getConversationRecord } from '../../conversations/conversation-info.ts'
+import type { ConversationRegistry } from '../../conversations/registry.ts'
+import { sendMessage } from '../../conversations/send-message.ts'
+import { Signal, sseEvents, withHeartbeat } from '../../streams/event-frames.ts'
+import { SseUpdates } from '../../streams/sse-updates.ts'
 
 type Routes = Pick<
-  typeof agentRoutes,
+  typeof agentServerRoutes,
   | 'searchEvents'
   | 'countEvents'
   | 'getEvent'
@@ -20,11 +20,11 @@ type Routes = Pick<
 
 export function eventHandlers(options: {
   readonly storage: Storage
-  readonly agents: Agents
+  readonly registry: ConversationRegistry
   readonly touch: () => void
   readonly heartbeatMs: number
 }): Handlers<Routes> {
-  const { storage, agents, touch, heartbeatMs } = options
+  const { storage, registry, touch, heartbeatMs } = options
   const { log } = storage
   return {
     async searchEvents({ params, query, header }) {
@@ -45,12 +45,12 @@ export function eventHandlers(options: {
     },
     async getEvents({ params, query, body }) {
       const ids = [...(body ?? []), ...(query.ids ?? []), ...(query.event_ids ?? [])]
-      if (ids.length === 0) throw invalid(['query', 'ids'], 'Field required', 'missing')
-      return { bytes: listBytes(await log.get(params.conversation_id, ids)) }
+      if (ids.length === 0) throw invalidInput(['query', 'ids'], 'Field required', 'missing')
+      return { bytes: eventListBytes(await log.get(params.conversation_id, ids)) }
     },
     async sendMessage({ params, body, header }) {
       touch()
-      await send({ storage, agents }, params.conversation_id, {
+      await sendMessage({ storage, registry }, params.conversation_id, {
         message: body,
         key: header('idempotency-key'),
       })
@@ -58,29 +58,29 @@ export function eventHandlers(options: {
     },
     async respondToConfirmation({ params, body }) {
       touch()
-      const record = await findRecord(storage.conversations, params.conversation_id)
-      await (await agents.find(record))?.respond(body)
+      const record = await getConversationRecord(storage.conversations, params.conversation_id)
+      await (await registry.load(record))?.resolveConfirmation(body)
       return { json: { success: true } }
     },
     async streamEvents({ params, query, header, signal }) {
-      const after = cursor(query.after, header('last-event-id'))
-      const record = await findRecord(storage.conversations, params.conversation_id)
-      if (after.position > record.head) {
-        throw invalid(after.loc, `The log ends at position ${record.head}`, 'less_than_equal')
+      const resumeFrom = parseCursor(query.after, header('last-event-id'))
+      const record = await getConversationRecord(storage.conversations, params.conversation_id)
+      if (resumeFrom.position > record.head) {
+        throw invalidInput(resumeFrom.loc, `The log ends at position ${record.head}`, 'less_than_equal')
       }
       const isDone = async (position: number) =>
-        query.until === 'idle' && (await isAtRest(storage, record.id, position))
-      const speaker = query.hints ? agents.hints(record.id) : undefined
+        query.until === 'idle' && (await isIdle(storage, record.id, position))
+      const transientUpdates = query.hints ? registry.transientUpdates(record.id) : undefined
       return {
         contentType: 'text/event-stream',
         headers: { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
-        chunks: follow(storage, record.id, { after: after.position, heartbeatMs, isDone, speaker, signal }),
+        chunks: streamEvents(storage, record.id, { after: resumeFrom.position, heartbeatMs, isDone, transientUpdates, signal }),
       }
     },
   }
 }
 
-async function* follow(
+async function* streamEvents(
   storage: Storage,
   id: string,
   options: {
@@ -88,45 +88,45 @@ async function* follow(
     readonly heartbeatMs: number
     readonly isDone: (position: number) => Promise<boolean>
     /** Whose hints are sent too. */
-    readonly speaker: ReturnType<Agents['hints']> | undefined
+    readonly transientUpdates: ReturnType<ConversationRegistry['transientUpdates']> | undefined
     readonly signal: AbortSignal
   },
 ): AsyncGenerator<Buffer> {
-  const { heartbeatMs, isDone, speaker, signal } = options
+  const { heartbeatMs, isDone, transientUpdates, signal } = options
   let position = options.after
-  const bell = new Bell()
-  using hints = new SentHints(
-    () => bell.ring(),
+  const wakeUp = new Signal()
+  using sseUpdates = new SseUpdates(
+    () => wakeUp.notify(),
     () => Date.now() * 1000,
   )
-  if (speaker !== undefined) hints.listen(speaker)
+  if (transientUpdates !== undefined) sseUpdates.subscribe(transientUpdates)
   yield Buffer.from(': open\n\n')
   if (await isDone(position)) return
   const tail = (stop: AbortSignal) => storage.log.tail(id, position, stop)
-  for await (const given of withBeats(tail, { ms: heartbeatMs, bell, signal })) {
-    if (given === 'silence') yield Buffer.from(': beat\n\n')
-    else if (given !== 'bell') {
+  for await (const item of withHeartbeat(tail, { ms: heartbeatMs, wakeUp, signal })) {
+    if (item === 'silence') yield Buffer.from(': beat\n\n')
+    else if (item !== 'bell') {
       // The pieces of an answer that is in this batch go before it.
-      yield* hints.taken(position)
-      position = given.at(-1)?.position ?? position
-      yield sentEvents(given)
+      yield* sseUpdates.drain(position)
+      position = item.at(-1)?.position ?? position
+      yield sseEvents(item)
     }
-    yield* hints.taken(position)
-    if (given !== 'bell' && (await isDone(position))) return
+    yield* sseUpdates.drain(position)
+    if (item !== 'bell' && (await isDone(position))) return
   }
 }
 
 /** Where to go on: a browser's `Last-Event-ID` is newer than the address it connected to. */
-function cursor(after: number | undefined, lastEventId: string | undefined) {
+function parseCursor(after: number | undefined, lastEventId: string | undefined) {
   if (lastEventId === undefined || lastEventId === '')
     return { position: after ?? 0, loc: ['query', 'after'] }
   const loc = ['header', 'last-event-id']
-  if (!/^\d{1,15}$/.test(lastEventId)) throw invalid(loc, 'Input should be a position', 'int_parsing')
+  if (!/^\d{1,15}$/.test(lastEventId)) throw invalidInput(loc, 'Input should be a position', 'int_parsing')
   return { position: Number(lastEventId), loc }
 }
 
 /** Everything has been read and nothing is running that could add more by itself. */
-async function isAtRest(storage: Storage, id: string, position: number): Promise<boolean> {
+async function isIdle(storage: Storage, id: string, position: number): Promise<boolean> {
   const [record] = await storage.conversations.get([id])
   return record === undefined || (record.head <= position && record.status !== 'running')
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Handlers, Reply } from '@slipway/http'
-import { type ChatRequest, conversationId, type gatewayRoutes, invalid, Problem } from '@slipway/protocol'
+import { type ChatRequest, conversationId, type gatewayRoutes, invalidInput, Problem } from '@slipway/protocol'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { GatewayTurn, TurnUsage } from '../../gateway/turn.ts'
 
@@ -15,16 +15,16 @@ export function gatewayHandlers(options: {
   const { gateway, touch, heartbeatMs } = options
   return {
     async listModels() {
-      return { json: await gateway.models() }
+      return { json: await gateway.listModels() }
     },
     async completeChat({ body, header, signal }) {
       touch()
-      const { id, turn } = await gateway.turn(body, idOf(header(idHeader)), signal)
+      const { id, turn } = await gateway.startTurn(body, parseConversationId(header(idHeader)), signal)
       const headers = { [idHeader]: id }
       try {
-        if (body.stream) return await streamed(body, { turn, headers, heartbeatMs })
-        const { text, usage } = await turn.answer()
-        return { json: completion(body.model, text, usage), headers }
+        if (body.stream) return await streamReply(body, { turn, headers, heartbeatMs })
+        const { text, usage } = await turn.complete()
+        return { json: completionResponse(body.model, text, usage), headers }
       } catch (error) {
         if (error instanceof Problem) return { refusal: error, headers }
         throw error
@@ -33,24 +33,24 @@ export function gatewayHandlers(options: {
   }
 }
 
-function idOf(text: string | undefined): string | undefined {
+function parseConversationId(text: string | undefined): string | undefined {
   if (text === undefined || text === '') return undefined
   const { data } = conversationId.safeParse(text)
   if (data !== undefined) return data
-  throw invalid(['header', idHeader], 'Input should be the id of a conversation', 'uuid_parsing')
+  throw invalidInput(['header', idHeader], 'Input should be the id of a conversation', 'uuid_parsing')
 }
 
-function completion(model: string, content: string, usage: TurnUsage) {
+function completionResponse(model: string, content: string, usage: TurnUsage) {
   const message = { role: 'assistant', content }
   return {
-    ...{ id: `chatcmpl-${randomUUID()}`, object: 'chat.completion', created: seconds(), model },
+    ...{ id: `chatcmpl-${randomUUID()}`, object: 'chat.completion', created: nowSeconds(), model },
     choices: [{ index: 0, message, finish_reason: 'stop' }],
     usage,
   }
 }
 
 /** Its first piece is waited for, so that what goes wrong before it is answered with a status. */
-async function streamed(
+async function streamReply(
   request: ChatRequest,
   options: {
     readonly turn: GatewayTurn
@@ -58,31 +58,31 @@ async function streamed(
     readonly heartbeatMs: number
   },
 ): Promise<Reply> {
-  const pieces = chunks(request, options.turn, options.heartbeatMs)
-  const first = await pieces.next()
-  async function* all() {
+  const stream = completionChunks(request, options.turn, options.heartbeatMs)
+  const first = await stream.next()
+  async function* withFirst() {
     if (!first.done) yield first.value
-    yield* pieces
+    yield* stream
   }
   const headers = { ...options.headers, 'cache-control': 'no-cache', 'x-accel-buffering': 'no' }
-  return { contentType: 'text/event-stream', headers, chunks: all() }
+  return { contentType: 'text/event-stream', headers, chunks: withFirst() }
 }
 
-async function* chunks(
+async function* completionChunks(
   { model, stream_options }: ChatRequest,
   turn: GatewayTurn,
   heartbeatMs: number,
 ): AsyncGenerator<string> {
-  const head = { id: `chatcmpl-${randomUUID()}`, object: 'chat.completion.chunk', created: seconds(), model }
+  const head = { id: `chatcmpl-${randomUUID()}`, object: 'chat.completion.chunk', created: nowSeconds(), model }
   const line = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`
   const chunk = (delta: object, finish_reason: string | null) =>
     line({ ...head, choices: [{ index: 0, delta, finish_reason }] })
-  const pieces = turn.pieces(heartbeatMs)
+  const stream = turn.stream(heartbeatMs)
   let hasBegun = false
   let isFirst = true
   try {
     for (;;) {
-      const { done, value } = await pieces.next()
+      const { done, value } = await stream.next()
       hasBegun = true
       if (value === undefined) yield ': beat\n\n'
       else if (typeof value === 'string') {
@@ -102,6 +102,6 @@ async function* chunks(
   }
 }
 
-function seconds(): number {
+function nowSeconds(): number {
   return Math.floor(Date.now() / 1000)
 }

@@ -1,16 +1,16 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { app, listen } from '@slipway/http'
-import { agentOpenApi, pluginRoutes, skillRoutes } from '@slipway/protocol'
+import { createApp, listen } from '@slipway/http'
+import { agentServerOpenApi, pluginRoutes, skillRoutes } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { openExtensions } from '../../extension-services.ts'
-import { openAgents, temporary } from '../../testing/fixtures.ts'
+import { openExtensionServices } from '../../extension-services.ts'
+import { openRegistry, temporaryDirectory } from '../../testing/fixtures.ts'
 
 /** A server of these routes alone, with a home and a project that files can be put into. */
-async function served() {
-  const directory = temporary()
-  const [home, project] = [join(directory.path, 'home'), join(directory.path, 'project')]
+async function openServer() {
+  const directory = temporaryDirectory()
+  const [homeDirectory, project] = [join(directory.path, 'home'), join(directory.path, 'project')]
   const lines: unknown[] = []
   const put = (base: string, path: string, content: string) => {
     mkdirSync(dirname(join(base, path)), { recursive: true })
@@ -18,20 +18,20 @@ async function served() {
   }
   const data = join(directory.path, 'data')
   const storage = await openStorage({ directory: data, log: () => {} })
-  const agents = await openAgents(storage, data)
-  const extensions = openExtensions({
+  const registry = await openRegistry(storage, data)
+  const extensions = openExtensionServices({
     directory: data,
-    environment: { PATH: '/usr/bin:/bin', HOME: home },
-    home,
+    environment: { PATH: '/usr/bin:/bin', HOME: homeDirectory },
+    homeDirectory,
     skillsSource: undefined,
     marketplaces: [],
     log: (...line) => void lines.push(line),
   })
-  const handlers = extensions.handlers({ agents, touch: () => {} })
-  const web = app({ ...skillRoutes, ...pluginRoutes }, handlers, { openapi: agentOpenApi, log: () => {} })
+  const handlers = extensions.handlers({ registry, touch: () => {} })
+  const web = createApp({ ...skillRoutes, ...pluginRoutes }, handlers, { openapi: agentServerOpenApi, log: () => {} })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
   return {
-    home,
+    home: homeDirectory,
     project,
     lines,
     put,
@@ -46,7 +46,7 @@ async function served() {
     async [Symbol.asyncDispose]() {
       await listening.close()
       await extensions[Symbol.asyncDispose]()
-      await agents[Symbol.asyncDispose]()
+      await registry[Symbol.asyncDispose]()
       await storage[Symbol.asyncDispose]()
       directory[Symbol.dispose]()
     },
@@ -57,7 +57,7 @@ const skill = (name: string, more = '') =>
   `---\nname: ${name}\ndescription: About ${name}.\n${more}---\nDo ${name}.\n`
 
 test('skills of the user and of the project are listed by name; those of the project go first', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { home, project, put, post } = server
   put(project, 'AGENTS.md', 'Always.')
   put(project, '.agents/skills/both/SKILL.md', skill('both'))
@@ -84,7 +84,7 @@ test('skills of the user and of the project are listed by name; those of the pro
 })
 
 test('what is not asked for is not listed, and a body is not needed', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { home, project, put, post } = server
   put(project, 'AGENTS.md', 'Always.')
   put(home, '.agents/skills/mine/SKILL.md', skill('mine'))
@@ -100,7 +100,7 @@ test('what is not asked for is not listed, and a body is not needed', async () =
 })
 
 test('a bad file is passed over and logged', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { project, put, post, lines } = server
   put(project, '.agents/skills/bad/SKILL.md', '---\nname: [\n---\n')
   put(project, '.agents/skills/good/SKILL.md', skill('good'))
@@ -111,7 +111,7 @@ test('a bad file is passed over and logged', async () => {
 })
 
 test('the hooks of a project, else those of the user, else null', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { home, project, put, post } = server
   const file = '.openhands/hooks.json'
   const hooks = (command: string) =>

@@ -1,30 +1,30 @@
 import type { Handlers } from '@slipway/http'
 import type { skillRoutes } from '@slipway/protocol'
-import type { Installed } from '../../extensions/installed-extensions.ts'
+import type { InstalledExtensions } from '../../extensions/installed-extensions.ts'
 import type { PluginList } from '../../extensions/plugin-list.ts'
 import type { PublicSkills } from '../../extensions/public-skills.ts'
 import type { SkillList } from '../../extensions/skill-list.ts'
 import type { SkillSync } from '../../extensions/skill-sync.ts'
-import { projectOf } from '../../workspaces/project-directory.ts'
+import { resolveProjectDirectory } from '../../workspaces/project-directory.ts'
 
 /** What a project and a user have for an agent, and what is installed. */
 export function skillHandlers(options: {
   readonly skills: SkillList
-  readonly installed: Installed
+  readonly installed: InstalledExtensions
   readonly publicSkills: PublicSkills
-  readonly plugins: PluginList
-  readonly sync: SkillSync
+  readonly pluginList: PluginList
+  readonly skillSync: SkillSync
   readonly touch: () => void
 }): Handlers<typeof skillRoutes> {
-  const { skills, installed, publicSkills, plugins, sync, touch } = options
+  const { skills: skillList, installed, publicSkills, pluginList, skillSync, touch } = options
   return {
     async listSkills({ body, signal }) {
-      const project = body.load_project ? projectOf(body.project_dir) : undefined
-      return { json: await skills.skills({ ...body, project }, signal) }
+      const project = body.load_project ? resolveProjectDirectory(body.project_dir) : undefined
+      return { json: await skillList.list({ ...body, project }, signal) }
     },
     async syncSkills({ signal }) {
       touch()
-      return { json: await sync.sync(signal) }
+      return { json: await skillSync.sync(signal) }
     },
     async installSkill({ body, signal }) {
       touch()
@@ -38,7 +38,7 @@ export function skillHandlers(options: {
     },
     async enableSkill({ params: { name }, body: { enabled } }) {
       touch()
-      await installed.enable(name, enabled)
+      await installed.setEnabled(name, enabled)
       return { json: { name, enabled } }
     },
     async uninstallSkill({ params: { name } }) {
@@ -52,16 +52,16 @@ export function skillHandlers(options: {
       return { json: { message: `The skill ${name} was fetched again`, skill } }
     },
     async listMarketplaceSkills({ signal }) {
-      const isInstalled = await installed.isInstalled()
+      const isInstalled = await installed.getInstalledCheck()
       const all = [
-        ...(await publicSkills.catalogue(isInstalled, signal)),
-        ...(await plugins.skillCatalogue(isInstalled, signal)),
+        ...(await publicSkills.listMarketplaceSkills(isInstalled, signal)),
+        ...(await pluginList.listMarketplaceSkills(isInstalled, signal)),
       ]
-      const first = new Map(all.reverse().map((skill) => [skill.name, skill]))
-      return { json: { skills: [...first.values()].reverse() } }
+      const byName = new Map(all.reverse().map((skill) => [skill.name, skill]))
+      return { json: { skills: [...byName.values()].reverse() } }
     },
     async getHooks({ body }) {
-      return { json: { hook_config: await skills.hooks(projectOf(body.project_dir)) } }
+      return { json: { hook_config: await skillList.hooks(resolveProjectDirectory(body.project_dir)) } }
     },
   }
 }

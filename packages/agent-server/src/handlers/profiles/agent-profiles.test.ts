@@ -3,27 +3,27 @@ import { agentProfileRoutes, llm } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { AgentProfiles } from '../../profiles/agent-profiles.ts'
-import { Profiles } from '../../profiles/llm-profiles.ts'
+import { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { ServerSettings } from '../../settings/server-settings.ts'
-import { served } from '../../testing/test-server.ts'
+import { openTestServer } from '../../testing/test-server.ts'
 import { agentProfileHandlers } from './agent-profiles.ts'
 
 const path = '/api/agent-profiles'
 const canary = 'sk-canary-4711-0815'
 const minimal = { agent_kind: 'openhands', llm_profile_ref: 'm' }
 
-async function opened(max = 50) {
-  const stores: { models?: Profiles; settings?: ServerSettings } = {}
-  const server = await served(agentProfileRoutes, ({ directory, cipher }) => {
+async function openServer(max = 50) {
+  const stores: { models?: LlmProfiles; settings?: ServerSettings } = {}
+  const server = await openTestServer(agentProfileRoutes, ({ directory, cipher }) => {
     const settings = new ServerSettings({ directory, cipher })
-    const models = new Profiles({ directory: join(directory, 'profiles'), cipher })
-    Object.assign(stores, { models, settings })
+    const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher })
+    Object.assign(stores, { models: llmProfiles, settings })
     const profiles = new AgentProfiles({
       path: join(directory, 'agent-profiles.sealed'),
       cipher,
-      models,
+      llmProfiles,
       settings,
-      skills: async () => [{ name: 'one' }],
+      listUserSkills: async () => [{ name: 'one' }],
       max,
     })
     return agentProfileHandlers({ profiles, touch: () => {} })
@@ -34,7 +34,7 @@ async function opened(max = 50) {
 }
 
 test('profiles are listed, shown, saved, made active by their id, renamed and deleted', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call } = server
   const { json: list } = await call('GET', path)
   const { id } = Object(list).profiles[0]
@@ -101,7 +101,7 @@ test('profiles are listed, shown, saved, made active by their id, renamed and de
 })
 
 test('what is not there is 404, and what is no id or name 422', async () => {
-  await using server = await opened(1)
+  await using server = await openServer(1)
   const { call } = server
   const none = crypto.randomUUID()
   const answers = [
@@ -124,7 +124,7 @@ test('what is not there is 404, and what is no id or name 422', async () => {
 })
 
 test('a profile with a member that is wrong, unknown or of another kind is refused with its place', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call } = server
   const bad: readonly (readonly [object, (string | number)[]])[] = [
     [{}, ['agent_kind']],
@@ -157,11 +157,11 @@ test('a profile with a member that is wrong, unknown or of another kind is refus
   expect(await call('POST', `${path}/a`, { agent_kind: 'acp', acp_server: 'codex' })).toMatchObject({
     status: 201,
   })
-  expect(await server.traces()).not.toContain('canary')
+  expect(await server.collectOutput()).not.toContain('canary')
 })
 
 test('a diagnosis says what a conversation would be started with, and no secret', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call, models, settings } = server
   await models.save(
     'm',
@@ -177,7 +177,7 @@ test('a diagnosis says what a conversation would be started with, and no secret'
     local: { command: 'x', args: ['--api-key', canary], env: { ANY: canary } },
   }
   const verification = { critic_api_key: canary }
-  await settings.change((kept) => ({ ...kept, agent_settings: { mcp_config, verification } }))
+  await settings.modify((kept) => ({ ...kept, agent_settings: { mcp_config, verification } }))
   await call('POST', `${path}/a`, { ...minimal, mcp_server_refs: ['web', 'local'] })
   const told = await call('POST', `${path}/a/materialize`, {})
   expect(told).toMatchObject({
@@ -195,13 +195,13 @@ test('a diagnosis says what a conversation would be started with, and no secret'
     status: 200,
     json: { valid: false, dangling_mcp_server_refs: ['gone'], resolved_settings: null },
   })
-  expect(await server.traces()).not.toContain('canary')
+  expect(await server.collectOutput()).not.toContain('canary')
 })
 
 test('any JSON gets an answer below 500, and what is accepted is shown as it was given', {
   timeout: 60_000,
 }, async () => {
-  await using server = await opened(10_000)
+  await using server = await openServer(10_000)
   const { call } = server
   const profile = fc.record(
     {

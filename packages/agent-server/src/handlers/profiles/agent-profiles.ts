@@ -8,40 +8,40 @@ export function agentProfileHandlers(options: {
   /** Called by what changes something. */
   readonly touch: () => void
 }): Handlers<typeof agentProfileRoutes> {
-  const { profiles, touch } = options
+  const { profiles: agentProfiles, touch } = options
   return {
     async listAgentProfiles() {
-      const list = await profiles.list()
-      return { json: { profiles: list, active_agent_profile_id: (await profiles.active()) ?? null } }
+      const list = await agentProfiles.list()
+      return { json: { profiles: list, active_agent_profile_id: (await agentProfiles.getActiveId()) ?? null } }
     },
     async getAgentProfile({ params: { name } }) {
-      const profile = await profiles.get(name)
+      const profile = await agentProfiles.get(name)
       if (profile === undefined) throw new Problem('not_found', `Agent profile not found: ${name}`)
       return { json: { name, profile } }
     },
     async saveAgentProfile({ params: { name }, body }) {
       touch()
-      await profiles.save(name, body)
+      await agentProfiles.save(name, body)
       return { status: 201, json: { name, message: 'The agent profile is saved.' } }
     },
     async deleteAgentProfile({ params: { name } }) {
       touch()
-      const isGone = await profiles.remove(name)
-      return { json: { name, message: isGone ? 'The agent profile is deleted.' : 'There was none.' } }
+      const isDeleted = await agentProfiles.remove(name)
+      return { json: { name, message: isDeleted ? 'The agent profile is deleted.' : 'There was none.' } }
     },
     async renameAgentProfile({ params: { name }, body: { new_name } }) {
       touch()
-      await profiles.rename(name, new_name)
+      await agentProfiles.rename(name, new_name)
       return { json: { name: new_name, message: 'The agent profile is renamed.' } }
     },
     async activateAgentProfile({ params: { profile_id } }) {
       touch()
-      await profiles.activate(profile_id)
+      await agentProfiles.activate(profile_id)
       const message = 'The agent profile is active.'
       return { json: { id: profile_id, message, agent_settings_applied: false } }
     },
     async materializeAgentProfile({ params: { name }, signal }) {
-      return { json: await profiles.diagnose(name, signal) }
+      return { json: await agentProfiles.diagnose(name, signal) }
     },
   }
 }

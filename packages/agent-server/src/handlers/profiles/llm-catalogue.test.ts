@@ -1,11 +1,11 @@
 import { editorRoutes, llmCatalogueRoutes } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { served } from '../../testing/test-server.ts'
+import { openTestServer } from '../../testing/test-server.ts'
 import { editorHandlers } from '../server/editor.ts'
 import { llmCatalogueHandlers } from './llm-catalogue.ts'
 
 test('models are told by provider, and a verified one of a provider is one of its models', async () => {
-  await using server = await served(llmCatalogueRoutes, llmCatalogueHandlers)
+  await using server = await openTestServer(llmCatalogueRoutes, llmCatalogueHandlers)
   const get = async (path: string) => Object((await server.call('GET', `/api/llm/${path}`)).json)
   const { providers } = await get('providers')
   const { models } = await get('models')
@@ -22,7 +22,7 @@ test('models are told by provider, and a verified one of a provider is one of it
 })
 
 test('nobody is signed in with a subscription, and nobody can be', async () => {
-  await using server = await served(llmCatalogueRoutes, llmCatalogueHandlers)
+  await using server = await openTestServer(llmCatalogueRoutes, llmCatalogueHandlers)
   const { call } = server
   const base = '/api/llm/subscription/openai'
   const out = { vendor: 'openai', connected: false, account_email: null, expires_at: null }
@@ -38,7 +38,7 @@ test('nobody is signed in with a subscription, and nobody can be', async () => {
 })
 
 test('there is no editor and no desktop, and clients that ask for the state first are told so', async () => {
-  await using server = await served(editorRoutes, editorHandlers)
+  await using server = await openTestServer(editorRoutes, editorHandlers)
   const { call } = server
   expect(await call('GET', '/api/vscode/status')).toEqual({
     status: 200,

@@ -1,4 +1,4 @@
-import { catalogue } from '@slipway/agent'
+import { loadCatalogue } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import { type llmCatalogueRoutes, Problem } from '@slipway/protocol'
 
@@ -9,13 +9,13 @@ const signedOut = { vendor: 'openai', connected: false, account_email: null, exp
 export function llmCatalogueHandlers(): Handlers<typeof llmCatalogueRoutes> {
   return {
     async listLlmProviders() {
-      return { json: { providers: (await catalogue()).providers() } }
+      return { json: { providers: (await loadCatalogue()).providers() } }
     },
     async listLlmModels({ query: { provider } }) {
-      return { json: { models: (await catalogue()).models(provider) } }
+      return { json: { models: (await loadCatalogue()).models(provider) } }
     },
     async listVerifiedModels() {
-      return { json: { models: (await catalogue()).verified() } }
+      return { json: { models: (await loadCatalogue()).verified() } }
     },
     listSubscriptionModels: () => ({ json: { vendor: 'openai', models: [] } }),
     getSubscriptionStatus: () => ({ json: signedOut }),

@@ -1,12 +1,12 @@
 import { join } from 'node:path'
-import { app, listen } from '@slipway/http'
-import { agentOpenApi, agentRoutes } from '@slipway/protocol'
+import { createApp, listen } from '@slipway/http'
+import { agentServerOpenApi, agentServerRoutes } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { Profiles } from '../../profiles/llm-profiles.ts'
+import { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { sealText } from '../../secrets/sealed-text.ts'
-import { temporary } from '../../testing/fixtures.ts'
-import { profileHandlers } from './llm-profiles.ts'
+import { temporaryDirectory } from '../../testing/fixtures.ts'
+import { llmProfileHandlers } from './llm-profiles.ts'
 
 const {
   listProfiles,
@@ -16,7 +16,7 @@ const {
   renameProfile,
   activateProfile,
   validateProfile,
-} = agentRoutes
+} = agentServerRoutes
 const routes = {
   listProfiles,
   getProfile,
@@ -28,14 +28,14 @@ const routes = {
 }
 
 /** A server of these routes alone. `texts` is everything that it answered or logged. */
-async function served() {
-  const directory = temporary()
+async function openServer() {
+  const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
-  const profiles = new Profiles({ directory: join(directory.path, 'profiles'), cipher, max: 2 })
+  const profiles = new LlmProfiles({ directory: join(directory.path, 'profiles'), cipher, max: 2 })
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
-  const web = app(routes, profileHandlers({ profiles, cipher, log, touch: () => {} }), {
-    openapi: agentOpenApi,
+  const web = createApp(routes, llmProfileHandlers({ profiles, cipher, log, touch: () => {} }), {
+    openapi: agentServerOpenApi,
     log,
   })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
@@ -66,7 +66,7 @@ const model = {
 }
 
 test('a profile is saved, shown, listed, made active, renamed and deleted, and no answer or log has its secrets', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call } = server
   expect(await call('GET', '')).toEqual({ status: 200, json: { profiles: [], active_profile: null } })
   expect(await call('POST', '/a', { llm: model })).toMatchObject({ status: 201, json: { name: 'a' } })
@@ -101,7 +101,7 @@ test('a profile is saved, shown, listed, made active, renamed and deleted, and n
 })
 
 test('without its secrets a profile is kept without them', async () => {
-  await using server = await served()
+  await using server = await openServer()
   await server.call('POST', '/a', { llm: model, include_secrets: false })
   const kept = await server.profiles.get('a')
   expect(JSON.stringify(kept)).not.toContain('sk-secret')
@@ -113,7 +113,7 @@ test('without its secrets a profile is kept without them', async () => {
 })
 
 test('a blank key and a mask are no keys', async () => {
-  await using server = await served()
+  await using server = await openServer()
   for (const api_key of ['', '  ', '**********', '<redacted>', null]) {
     await server.call('POST', '/a', { llm: { model: 'm', api_key } })
     expect((await server.call('GET', '/a')).json.api_key_set).toBe(false)
@@ -121,7 +121,7 @@ test('a blank key and a mask are no keys', async () => {
 })
 
 test('what cannot be done is refused with its reason', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call } = server
   for (const name of ['a', 'b']) await call('POST', `/${name}`, { llm: model })
   expect((await call('POST', '/c', { llm: model })).status).toBe(409)
@@ -142,7 +142,7 @@ test('what cannot be done is refused with its reason', async () => {
 })
 
 test('a header asks for secrets: as tokens that are taken back, or as they are', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, profiles } = server
   await call('POST', '/a', { llm: model })
   const exposing = async (how: string) => await call('GET', '/a', undefined, { 'x-expose-secrets': how })
@@ -161,8 +161,8 @@ test('a header asks for secrets: as tokens that are taken back, or as they are',
 })
 
 test('a token of another key is refused with its place', async () => {
-  await using server = await served()
-  await using other = await served()
+  await using server = await openServer()
+  await using other = await openServer()
   await other.call('POST', '/a', { llm: model })
   const { config } = (await other.call('GET', '/a', undefined, { 'x-expose-secrets': 'true' })).json
   const refusal = await server.call('POST', '/a', { llm: { ...config, base_url: null } })
@@ -171,7 +171,7 @@ test('a token of another key is refused with its place', async () => {
 })
 
 test('validation opens what was sealed, and names a connection that is not there', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, cipher } = server
   const api_key = sealText(cipher, 'sk-secret')
   const script = [{ text: 'pong' }]

@@ -19,7 +19,7 @@ export function providerConnectionHandlers(options: {
     },
     async updateProviderConnection({ params: { connection_id }, body }) {
       touch()
-      return { json: await connections.change(connection_id, body) }
+      return { json: await connections.update(connection_id, body) }
     },
     async deleteProviderConnection({ params: { connection_id } }) {
       touch()

@@ -1,29 +1,29 @@
-import { usableTools } from '@slipway/agent'
+import { availableToolNames } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
-import type { agentRoutes, InitState } from '@slipway/protocol'
-import type { Web } from '../../server/web-client.ts'
+import type { agentServerRoutes, InitState } from '@slipway/protocol'
+import type { WebClient } from '../../server/web-client.ts'
 
 /** The version of the contract that clients look for in `/server_info` (not our own). */
 const contractVersion = '1.44.0'
 
-type Routes = Pick<typeof agentRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'root'>
+type Routes = Pick<typeof agentServerRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'root'>
 
-const waiting = { dormant: 'The server waits for its settings.', initializing: 'The server is being opened.' }
+const notReadyMessages = { dormant: 'The server waits for its settings.', initializing: 'The server is being opened.' }
 
 /** `idleSince` answers the moment (ms) of the last request that changed something. */
 export function healthHandlers(options: {
   readonly version: string
-  readonly idleSince: () => number
-  readonly state: () => InitState
+  readonly getLastChange: () => number
+  readonly getInitState: () => InitState
   /** The page of a web client, for those who ask for a page at `/`. */
-  readonly web?: Pick<Web, 'root'> | undefined
+  readonly webClient?: Pick<WebClient, 'root'> | undefined
 }): Handlers<Routes> {
   const startedAt = Date.now()
-  const ok = { bytes: Buffer.from('{"status":"ok"}') }
-  const info = async () => ({
+  const okReply = { bytes: Buffer.from('{"status":"ok"}') }
+  const serverInfoReply = async () => ({
     json: {
-      uptime: seconds(startedAt),
-      idle_time: seconds(options.idleSince()),
+      uptime: secondsSince(startedAt),
+      idle_time: secondsSince(options.getLastChange()),
       title: 'Slipway Agent Server',
       version: contractVersion,
       sdk_version: contractVersion,
@@ -33,7 +33,7 @@ export function healthHandlers(options: {
       build_git_sha: 'unknown',
       build_git_ref: 'unknown',
       python_version: 'none',
-      usable_tools: await usableTools(),
+      usable_tools: await availableToolNames(),
       runtime_idle_timeout_seconds: null,
       capabilities: [],
       max_foreground_terminal_timeout_seconds: null,
@@ -43,18 +43,18 @@ export function healthHandlers(options: {
     },
   })
   return {
-    alive: () => ok,
-    health: () => ok,
+    alive: () => okReply,
+    health: () => okReply,
     ready() {
-      const status = options.state()
+      const status = options.getInitState()
       if (status === 'ready') return { bytes: Buffer.from('{"status":"ready"}') }
-      return { status: 503, json: { status, message: waiting[status] } }
+      return { status: 503, json: { status, message: notReadyMessages[status] } }
     },
-    serverInfo: info,
-    root: ({ header }) => options.web?.root(header) ?? info(),
+    serverInfo: serverInfoReply,
+    root: ({ header }) => options.webClient?.root(header) ?? serverInfoReply(),
   }
 }
 
-function seconds(since: number): number {
+function secondsSince(since: number): number {
   return Math.floor((Date.now() - since) / 1000)
 }

@@ -4,7 +4,7 @@ import { mcpRoutes } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
 import { sealText } from '../../secrets/sealed-text.ts'
-import { served } from '../../testing/test-server.ts'
+import { openTestServer } from '../../testing/test-server.ts'
 import { mcpHandlers } from './mcp.ts'
 
 const path = '/api/mcp/test'
@@ -26,9 +26,9 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 })
 `
 
-async function opened() {
+async function openServer() {
   const environment = { PATH: '/nothing' }
-  const server = await served(mcpRoutes, ({ cipher }) => mcpHandlers({ cipher, environment }))
+  const server = await openTestServer(mcpRoutes, ({ cipher }) => mcpHandlers({ cipher, environment }))
   const file = join(server.directory, 'program.mjs')
   await writeFile(file, program)
   return {
@@ -47,7 +47,7 @@ async function opened() {
 const tool_call = { name: 'env', arguments: { length: 7 } }
 
 test('a server is tried as its type says, or as settings have it, with what came of the call', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { stdio, test: tried } = server
   const env = { SERVICE_TOKEN: canary }
   expect(await tried(stdio())).toEqual({ status: 200, json: { ok: true, tools: ['env'] } })
@@ -60,11 +60,11 @@ test('a server is tried as its type says, or as settings have it, with what came
       tool_result: { is_error: false, text: '7 of 16 <secret-hidden>' },
     },
   })
-  expect(await server.traces()).not.toContain(canary)
+  expect(await server.collectOutput()).not.toContain(canary)
 })
 
 test('secrets may come sealed', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const env = { SERVICE_TOKEN: sealText(server.cipher, canary) }
   expect(await server.test(server.stdio({ env }), { tool_call })).toMatchObject({
     json: { ok: true, tool_result: { text: '7 of 16 <secret-hidden>' } },
@@ -74,11 +74,11 @@ test('secrets may come sealed', async () => {
     status: 422,
     json: { detail: [{ loc: ['body', 'server', 'env', 'SERVICE_TOKEN'] }] },
   })
-  expect(await server.traces()).not.toContain(canary)
+  expect(await server.collectOutput()).not.toContain(canary)
 })
 
 test('a failure is an answer with its kind', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const failed = (error_kind: string) => ({
     status: 200,
     json: { ok: false, error: expect.stringMatching(/\w/), error_kind },
@@ -94,7 +94,7 @@ test('a failure is an answer with its kind', async () => {
 })
 
 test('a process does not outlive the client that asked for it', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const at = join(server.directory, 'pid')
   const { command, args } = server.stdio({}, 'mute')
   const body = { server: { type: 'stdio', command, args: [...args, at] }, timeout: 120 }
@@ -113,7 +113,7 @@ test('a process does not outlive the client that asked for it', async () => {
 })
 
 test('what is no server is refused with its place, and no part of it is said again', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const bad: readonly (readonly [unknown, (string | number)[]])[] = [
     [undefined, ['server']],
     [null, ['server']],
@@ -147,11 +147,11 @@ test('what is no server is refused with its place, and no part of it is said aga
     expect([more, (await server.test(good, more)).status]).toEqual([more, 422])
   const odd = { type: 'stdio', command: 'a\0b', args: [] }
   expect(await server.test(odd)).toMatchObject({ status: 200, json: { ok: false } })
-  expect(await server.traces()).not.toContain('canary')
+  expect(await server.collectOutput()).not.toContain('canary')
 })
 
 test('a sign-in of OAuth is not begun, and none is under way', async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const { call } = server
   const start = await call('POST', '/api/mcp/oauth/start', { server: { url: 'https://x.example/mcp' } })
   expect(start).toEqual({
@@ -167,7 +167,7 @@ test('a sign-in of OAuth is not begun, and none is under way', async () => {
 test('any JSON, and any texts for headers and variables, get an answer below 500', {
   timeout: 60_000,
 }, async () => {
-  await using server = await opened()
+  await using server = await openServer()
   const texts = fc.dictionary(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), { maxKeys: 3 })
   const text = fc.string({ unit: 'binary', minLength: 1 })
   await fc.assert(

@@ -1,7 +1,7 @@
 import type { Handlers } from '@slipway/http'
 import { type McpTestRequest, type mcpRoutes, Problem } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
-import { openTexts } from '../../secrets/sealed-text.ts'
+import { openSealedTexts } from '../../secrets/sealed-text.ts'
 import { testMcpServer } from '../../settings/mcp-probe.ts'
 
 const noOAuth =
@@ -16,7 +16,7 @@ export function mcpHandlers(options: {
   const { cipher, environment } = options
   return {
     async testMcpServer({ body, signal }) {
-      const server = openTexts(cipher, body.server, ['body', 'server']) as McpTestRequest['server'] // texts for texts
+      const server = openSealedTexts(cipher, body.server, ['body', 'server']) as McpTestRequest['server'] // texts for texts
       return { json: await testMcpServer({ ...body, server }, environment, signal) }
     },
     startMcpOAuth: () => ({ json: { ok: false, error: noOAuth, error_kind: 'unknown' } }),

@@ -1,40 +1,40 @@
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { app, listen } from '@slipway/http'
-import { agentOpenApi, settingsRoutes } from '@slipway/protocol'
+import { createApp, listen } from '@slipway/http'
+import { agentServerOpenApi, settingsRoutes } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { ActiveModel } from '../../profiles/active-profile.ts'
-import { Profiles } from '../../profiles/llm-profiles.ts'
+import { SettingsActiveProfile } from '../../profiles/active-profile.ts'
+import { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { sealText } from '../../secrets/sealed-text.ts'
 import { ServerSecrets } from '../../secrets/server-secrets.ts'
 import { ServerSettings } from '../../settings/server-settings.ts'
-import { temporary } from '../../testing/fixtures.ts'
+import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { settingsHandlers } from './settings.ts'
 
 /** A server of these routes alone. `texts` is everything that it answered or logged unless its header asked for secrets. */
-async function served() {
-  const place = temporary()
+async function openServer() {
+  const place = temporaryDirectory()
   const directory = place.path
   const cipher = await Cipher.open({ directory, secretKey: undefined })
   const settings = new ServerSettings({ directory, cipher })
   const secrets = new ServerSecrets({ directory, cipher })
-  const active = new ActiveModel(settings)
-  const profiles = new Profiles({ directory: join(directory, 'profiles'), cipher, active })
+  const active = new SettingsActiveProfile(settings)
+  const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, active })
   const agentProfiles = { has: async (id: string) => id === known }
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
   const handlers = settingsHandlers({
     settings,
     secrets,
-    profiles,
+    llmProfiles,
     agentProfiles,
     cipher,
     log,
     touch: () => {},
   })
-  const web = app(settingsRoutes, handlers, { openapi: agentOpenApi, log })
+  const web = createApp(settingsRoutes, handlers, { openapi: agentServerOpenApi, log })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
   const call = async (method: string, path: string, body?: unknown, expose?: string) => {
     const response = await fetch(`${listening.url}/api/settings${path}`, {
@@ -63,17 +63,17 @@ async function served() {
     await listening.close()
     place[Symbol.dispose]()
   }
-  return { call, texts, files, profiles, settings, secrets, cipher, [Symbol.asyncDispose]: stop }
+  return { call, texts, files, profiles: llmProfiles, settings, secrets, cipher, [Symbol.asyncDispose]: stop }
 }
 
 /** The only profile of an agent that there is. */
 const known = '6a1f0c11-9a77-4c0a-9d3b-0a8f5f0c2b1e'
 
-type Server = Awaited<ReturnType<typeof served>>
+type Server = Awaited<ReturnType<typeof openServer>>
 const patch = (server: Server, body: object) => server.call('PATCH', '', body)
 
 test('settings that nobody has set are the defaults, every member of them', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { status, json } = await server.call('GET', '')
   expect(status).toBe(200)
   expect(json).toMatchObject({
@@ -124,7 +124,7 @@ const secretive = {
 }
 
 test('secrets are shown as stars, and stand nowhere else in clear', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { status, json } = await patch(server, { agent_settings_diff: secretive })
   expect(status).toBe(200)
   expect(json).toMatchObject({
@@ -159,7 +159,7 @@ test('secrets are shown as stars, and stand nowhere else in clear', async () => 
 })
 
 test('what was shown comes back without a change: as stars, and as tokens', async () => {
-  await using server = await served()
+  await using server = await openServer()
   await patch(server, { agent_settings_diff: secretive })
   const { agent_settings } = (await server.call('GET', '', undefined, 'plaintext')).json
   for (const expose of [undefined, 'encrypted', 'true', 'plaintext']) {
@@ -171,7 +171,7 @@ test('what was shown comes back without a change: as stars, and as tokens', asyn
 })
 
 test('a diff merges, null takes a member back, and what is not valid changes nothing', async () => {
-  await using server = await served()
+  await using server = await openServer()
   await patch(server, {
     agent_settings_diff: { llm: { model: 'openai/a', api_key: 'canary-1' }, condenser: { max_size: 100 } },
     conversation_settings_diff: { max_iterations: 7 },
@@ -215,8 +215,8 @@ test('a diff merges, null takes a member back, and what is not valid changes not
 })
 
 test('a token of another key is refused with its place, and never shown', async () => {
-  await using server = await served()
-  await using other = await served()
+  await using server = await openServer()
+  await using other = await openServer()
   await patch(other, { agent_settings_diff: { llm: { api_key: 'canary-1' } } })
   const { json } = await other.call('GET', '', undefined, 'encrypted')
   const { api_key } = json.agent_settings.llm
@@ -227,14 +227,14 @@ test('a token of another key is refused with its place, and never shown', async 
 })
 
 test('a header that asks for something else is refused', async () => {
-  await using server = await served()
+  await using server = await openServer()
   for (const word of ['yes', 'false', 'plain text', 'constructor', '1'])
     expect((await server.call('GET', '', undefined, word)).status).toBe(400)
   expect((await server.call('GET', '', undefined, ' Encrypted')).status).toBe(200)
 })
 
 test('the active profile brings its model, unless another one is given', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { profiles } = server
   await server.call('PATCH', '', { agent_settings_diff: { llm: { model: 'openai/old', seed: 5 } } })
   const model = { model: 'openai/p', api_key: 'canary-1' }
@@ -243,7 +243,7 @@ test('the active profile brings its model, unless another one is given', async (
   const active = await patch(server, { active_profile: 'p' })
   expect(active.json).toMatchObject({ active_profile: 'p', llm_api_key_is_set: true })
   expect(active.json.agent_settings.llm).toMatchObject({ model: 'openai/p', seed: null })
-  expect(await profiles.active()).toBe('p')
+  expect(await profiles.getActiveName()).toBe('p')
   await profiles.rename('p', 'q')
   expect((await server.call('GET', '')).json.active_profile).toBe('q')
   const own = await patch(server, {
@@ -261,7 +261,7 @@ test('the active profile brings its model, unless another one is given', async (
 })
 
 test('MCP servers are added, changed and taken out one by one', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call } = server
   const far = { url: 'https://x.example/mcp', headers: { Authorization: 'canary-1', Accept: 'y' } }
   expect((await call('POST', '/mcp/far', far)).status).toBe(201)
@@ -299,7 +299,7 @@ test('MCP servers are added, changed and taken out one by one', async () => {
 })
 
 test('secrets are listed without values, read one by one, and gone when they are deleted', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call } = server
   const value = ' canary-secret-1 é\n"x"\n'
   const saved = await call('PUT', '/secrets', { name: 'TOKEN_B', value, description: 'the b' })
@@ -327,7 +327,7 @@ test('secrets are listed without values, read one by one, and gone when they are
 })
 
 test('a secret may be given sealed; what is sealed and no text is refused', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, cipher } = server
   const put = async (value: string) => await call('PUT', '/secrets', { name: 'A', value })
   expect((await put(sealText(cipher, 'canary-1'))).status).toBe(200)
@@ -345,7 +345,7 @@ test('a secret may be given sealed; what is sealed and no text is refused', asyn
 })
 
 test('the active profile of an agent is kept until it is taken away', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const upper = { active_agent_profile_id: known.toUpperCase() }
   expect((await patch(server, upper)).json.active_agent_profile_id).toBe(known)
   await patch(server, { misc_settings_diff: { a: 1 } })
@@ -354,7 +354,7 @@ test('the active profile of an agent is kept until it is taken away', async () =
 })
 
 test('settings that grow too large are refused', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const text = 'x'.repeat(3_900_000)
   expect((await patch(server, { misc_settings_diff: { text } })).status).toBe(200)
   expect((await patch(server, { misc_settings_diff: { more: text } })).status).toBe(413)
@@ -362,19 +362,19 @@ test('settings that grow too large are refused', async () => {
 })
 
 test('secrets that grow too large, or too many, are refused', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { secrets } = server
   for (let i = 0; i < 61; i++) await secrets.save(`A${i}`, { value: 'x'.repeat(65_000) })
   await expect(secrets.save('ONE_MORE', { value: 'x'.repeat(65_000) })).rejects.toMatchObject({
     code: 'too_large',
   })
-  expect(await secrets.value('ONE_MORE')).toBeUndefined()
+  expect(await secrets.getValue('ONE_MORE')).toBeUndefined()
   await secrets.save('A0', { value: 'small' })
-  expect(await secrets.value('A0')).toBe('small')
+  expect(await secrets.getValue('A0')).toBe('small')
 })
 
 test('changes at the same time all count', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const names = Array.from({ length: 20 }, (_, index) => `n${index}`)
   await Promise.all([
     ...names.map((name) => patch(server, { misc_settings_diff: { [name]: 1 } })),
@@ -389,7 +389,7 @@ test('changes at the same time all count', async () => {
 })
 
 test('the forms name fields of the settings', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const agent = await server.call('GET', '/agent-schema')
   expect(agent).toMatchObject({ status: 200, json: { model_name: 'OpenHandsAgentSettings' } })
   const conversation = await server.call('GET', '/conversation-schema')
@@ -408,15 +408,15 @@ test('the forms name fields of the settings', async () => {
 })
 
 test('what is damaged, or sealed with another key, is a conflict and is not written over', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { writeFileSync } = await import('node:fs')
   await patch(server, { agent_settings_diff: { llm: { api_key: 'canary' } } })
-  const place = temporary()
+  const place = temporaryDirectory()
   using _ = place
   writeFileSync(join(place.path, 'settings.sealed'), 'bm90IGl0')
   const broken = new ServerSettings({ directory: place.path, cipher: server.cipher })
   await expect(broken.read()).rejects.toMatchObject({ code: 'conflict' })
-  await expect(broken.change((kept) => ({ ...kept, misc_settings: {} }))).rejects.toMatchObject({
+  await expect(broken.modify((kept) => ({ ...kept, misc_settings: {} }))).rejects.toMatchObject({
     code: 'conflict',
   })
   expect(readFileSync(join(place.path, 'settings.sealed'), 'utf8')).toBe('bm90IGl0')

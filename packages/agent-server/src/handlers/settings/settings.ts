@@ -3,7 +3,7 @@ import {
   agentSettingsSchema,
   conversationSettingsSchema,
   type Llm,
-  type Log,
+  type LogFunction,
   mcpServer,
   Problem,
   type SettingsSchema,
@@ -12,45 +12,45 @@ import {
 } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
 import type { AgentProfiles } from '../../profiles/agent-profiles.ts'
-import type { Profiles } from '../../profiles/llm-profiles.ts'
-import { type Exposure, exposed, exposureOf, mask } from '../../secrets/expose-secrets.ts'
-import { openTexts, withOpened } from '../../secrets/sealed-text.ts'
+import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
+import { type Exposure, exposeSecrets, parseExposure, redactedText } from '../../secrets/expose-secrets.ts'
+import { openSealedTexts, parseWithSealedTexts } from '../../secrets/sealed-text.ts'
 import type { ServerSecrets } from '../../secrets/server-secrets.ts'
-import { addMcpServer, changeMcpServer, removeMcpServer } from '../../settings/mcp-servers.ts'
-import { agentJson, conversationJson, type ServerSettings } from '../../settings/server-settings.ts'
+import { addMcpServer, patchMcpServer, removeMcpServer } from '../../settings/mcp-servers.ts'
+import { toAgentSettingsJson, toConversationSettingsJson, type ServerSettings } from '../../settings/server-settings.ts'
 
 /** Answers hold no secret unless its header asks for it. */
 export function settingsHandlers(options: {
   readonly settings: ServerSettings
   readonly secrets: ServerSecrets
-  readonly profiles: Profiles
+  readonly llmProfiles: LlmProfiles
   readonly agentProfiles: Pick<AgentProfiles, 'has'>
   readonly cipher: Cipher
-  readonly log: Log
+  readonly log: LogFunction
   /** Called by what changes something. */
   readonly touch: () => void
 }): Handlers<typeof settingsRoutes> {
-  const { settings, secrets, profiles, agentProfiles, cipher, log, touch } = options
-  const shown = async (exposure: Exposure = 'masked') => {
-    const kept = await settings.read()
-    const agent = await settings.agent()
-    const look = { cipher, stars: mask }
+  const { settings, secrets, llmProfiles, agentProfiles, cipher, log, touch } = options
+  const readSettings = async (exposure: Exposure = 'masked') => {
+    const stored = await settings.read()
+    const agent = await settings.getAgentSettings()
+    const exposeOptions = { cipher, placeholder: redactedText }
     return {
-      agent_settings: exposed(agentJson(kept.agent_settings), exposure, look),
-      conversation_settings: exposed(conversationJson(kept.conversation_settings), exposure, look),
-      llm_api_key_is_set: await profiles.hasKey(agent.llm),
-      active_profile: (await profiles.active()) ?? null,
-      active_agent_profile_id: kept.active_agent_profile_id ?? null,
-      misc_settings: kept.misc_settings,
+      agent_settings: exposeSecrets(toAgentSettingsJson(stored.agent_settings), exposure, exposeOptions),
+      conversation_settings: exposeSecrets(toConversationSettingsJson(stored.conversation_settings), exposure, exposeOptions),
+      llm_api_key_is_set: await llmProfiles.hasKey(agent.llm),
+      active_profile: (await llmProfiles.getActiveName()) ?? null,
+      active_agent_profile_id: stored.active_agent_profile_id ?? null,
+      misc_settings: stored.misc_settings,
     }
   }
   /** The forms cost something to make and never change. */
-  const forms: { agent?: SettingsSchema; conversation?: SettingsSchema } = {}
+  const formSchemas: { agent?: SettingsSchema; conversation?: SettingsSchema } = {}
   return {
     async getSettings({ header }) {
-      const exposure = exposureOf(header('x-expose-secrets'))
+      const exposure = parseExposure(header('x-expose-secrets'))
       if (exposure === 'plaintext') log('info', 'secrets were read', { what: 'settings' })
-      return { json: await shown(exposure) }
+      return { json: await readSettings(exposure) }
     },
     async updateSettings({ body }) {
       touch()
@@ -59,58 +59,58 @@ export function settingsHandlers(options: {
       const { active_agent_profile_id: id } = body
       if (id !== undefined && id !== null && !(await agentProfiles.has(id)))
         throw new Problem('not_found', `Agent profile not found: ${id}`)
-      await settings.update(body, await activated(profiles, body))
-      return { json: await shown() }
+      await settings.update(body, await activatedLlm(llmProfiles, body))
+      return { json: await readSettings() }
     },
     getAgentSettingsSchema() {
-      forms.agent ??= agentSettingsSchema()
-      return { json: forms.agent }
+      formSchemas.agent ??= agentSettingsSchema()
+      return { json: formSchemas.agent }
     },
     getConversationSettingsSchema() {
-      forms.conversation ??= conversationSettingsSchema()
-      return { json: forms.conversation }
+      formSchemas.conversation ??= conversationSettingsSchema()
+      return { json: formSchemas.conversation }
     },
     async createMcpServer({ params, body }) {
       touch()
-      await addMcpServer(settings, params.settings_key, withOpened(cipher, mcpServer, body, ['body']))
-      return { status: 201, json: await shown() }
+      await addMcpServer(settings, params.settings_key, parseWithSealedTexts(cipher, mcpServer, body, ['body']))
+      return { status: 201, json: await readSettings() }
     },
     async updateMcpServer({ params, body }) {
       touch()
-      await changeMcpServer(settings, params.settings_key, Object(openTexts(cipher, body, ['body'])))
-      return { json: await shown() }
+      await patchMcpServer(settings, params.settings_key, Object(openSealedTexts(cipher, body, ['body'])))
+      return { json: await readSettings() }
     },
     async deleteMcpServer({ params }) {
       touch()
       await removeMcpServer(settings, params.settings_key)
-      return { json: await shown() }
+      return { json: await readSettings() }
     },
     async listSecrets() {
       return { json: { secrets: await secrets.list() } }
     },
     async saveSecret({ body }) {
       touch()
-      const { name, value, description } = withOpened(cipher, saveSecretRequest, body, ['body'])
+      const { name, value, description } = parseWithSealedTexts(cipher, saveSecretRequest, body, ['body'])
       await secrets.save(name, { value, description })
       return { json: { name, description: description ?? null } }
     },
     async getSecretValue({ params: { name } }) {
-      const value = await secrets.value(name)
-      if (value === undefined) throw missing(name)
+      const value = await secrets.getValue(name)
+      if (value === undefined) throw secretNotFound(name)
       log('info', 'secrets were read', { what: 'secret', name })
       return { bytes: Buffer.from(value), contentType: 'text/plain; charset=utf-8' }
     },
     async deleteSecret({ params: { name } }) {
       touch()
-      if (!(await secrets.remove(name))) throw missing(name)
+      if (!(await secrets.remove(name))) throw secretNotFound(name)
       return { json: { deleted: true } }
     },
   }
 }
 
 /** The model that a profile brings into the settings when it is made the active one and no other model is given. */
-async function activated(
-  profiles: Profiles,
+async function activatedLlm(
+  llmProfiles: LlmProfiles,
   body: {
     readonly active_profile?: string | null | undefined
     readonly agent_settings_diff?: object | undefined
@@ -118,11 +118,11 @@ async function activated(
 ): Promise<Llm | undefined> {
   const { active_profile: name, agent_settings_diff: diff = {} } = body
   if (name === undefined || name === null) return undefined
-  const model = await profiles.get(name)
+  const model = await llmProfiles.get(name)
   if (model === undefined) throw new Problem('not_found', `Profile not found: ${name}`)
   return 'llm' in diff ? undefined : model
 }
 
-function missing(name: string): Problem {
+function secretNotFound(name: string): Problem {
   return new Problem('not_found', `Secret not found: ${name}`)
 }

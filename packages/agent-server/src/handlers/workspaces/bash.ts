@@ -1,10 +1,10 @@
 import type { Handlers } from '@slipway/http'
-import { bashId, type bashRoutes, invalid, Problem } from '@slipway/protocol'
-import type { Bash } from '../../bash/bash-service.ts'
-import { listOf } from '../../bash/command-files.ts'
+import { bashId, type bashRoutes, invalidInput, Problem } from '@slipway/protocol'
+import type { BashService } from '../../bash/bash-service.ts'
+import { toJsonArray } from '../../bash/command-files.ts'
 
 export function bashHandlers(options: {
-  readonly bash: Bash
+  readonly bash: BashService
   /** Called by what changes something. */
   readonly touch: () => void
 }): Handlers<typeof bashRoutes> {
@@ -26,11 +26,11 @@ export function bashHandlers(options: {
     },
     async getBashEvents({ query, body }) {
       const ids = [...(body ?? []), ...(query.ids ?? [])]
-      if (ids.length === 0) throw invalid(['query', 'ids'], 'Field required', 'missing')
+      if (ids.length === 0) throw invalidInput(['query', 'ids'], 'Field required', 'missing')
       if (ids.length > 100)
-        throw invalid(['query', 'ids'], 'At most 100 ids are asked for at a time', 'too_long')
+        throw invalidInput(['query', 'ids'], 'At most 100 ids are asked for at a time', 'too_long')
       // What is no id is the id of nothing.
-      return { bytes: listOf(await events.get(ids.map((id) => bashId.safeParse(id).data ?? ''))) }
+      return { bytes: toJsonArray(await events.get(ids.map((id) => bashId.safeParse(id).data ?? ''))) }
     },
     async clearBashEvents() {
       touch()

@@ -1,87 +1,87 @@
 import type { Handlers, Reply, Request } from '@slipway/http'
-import { type fileRoutes, invalid } from '@slipway/protocol'
+import { type fileRoutes, invalidInput } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
-import type { Conversations } from '../../conversations/conversation-info.ts'
-import { trajectory } from '../../conversations/trajectory.ts'
-import { type Archive, patchOf, tarOf } from '../../files/archive.ts'
-import { homePlaces, subdirectories } from '../../files/browse.ts'
-import { attachment, fileSize, makeDirectory, readFileBytes, saveFile } from '../../files/file-access.ts'
+import type { ConversationInfoReader } from '../../conversations/conversation-info.ts'
+import { zipTrajectory } from '../../conversations/trajectory.ts'
+import { type Archive, createPatch, createTarArchive } from '../../files/archive.ts'
+import { listHomeLocations, listSubdirectories } from '../../files/browse.ts'
+import { contentDisposition, getFileSize, createDirectory, readFileBytes, saveFile } from '../../files/file-access.ts'
 
-type Upload = Pick<Request<typeof fileRoutes.uploadFile>, 'upload'>
-type Create = Pick<Request<typeof fileRoutes.createDirectory>, 'query' | 'body'>
+type UploadRequest = Pick<Request<typeof fileRoutes.uploadFile>, 'upload'>
+type CreateDirectoryRequest = Pick<Request<typeof fileRoutes.createDirectory>, 'query' | 'body'>
 
-const done = { json: { success: true } }
+const success = { json: { success: true } }
 
 export function fileHandlers(options: {
-  readonly home: string
+  readonly homeDirectory: string
   readonly log: EventLog
-  readonly conversations: Conversations
+  readonly infoReader: ConversationInfoReader
   /** What the server keeps for itself. */
-  readonly directory: string
+  readonly dataDirectory: string
   /** What git and tar get of the environment. */
   readonly environment: Readonly<Record<string, string>>
   /** Called by what changes something. */
   readonly touch: () => void
 }): Handlers<typeof fileRoutes> {
-  const { home, log, conversations, directory, environment, touch } = options
-  const save = async (path: string, request: Upload): Promise<Reply> => {
+  const { homeDirectory, log, infoReader, dataDirectory, environment, touch } = options
+  const save = async (path: string, request: UploadRequest): Promise<Reply> => {
     touch()
     const { bytes } = await request.upload()
     await saveFile(path, bytes)
-    return done
+    return success
   }
-  const create = async ({ query, body }: Create): Promise<Reply> => {
+  const create = async ({ query, body }: CreateDirectoryRequest): Promise<Reply> => {
     touch()
     const path = query.path ?? body?.path
-    if (path === undefined) throw invalid(['query', 'path'], 'Field required', 'missing')
-    await makeDirectory(path)
-    return done
+    if (path === undefined) throw invalidInput(['query', 'path'], 'Field required', 'missing')
+    await createDirectory(path)
+    return success
   }
   return {
     uploadFile: (request) => save(request.query.path, request),
-    uploadFileTo: (request) => save(rooted(request.params.path), request),
-    downloadFile: ({ query }) => download(query.path),
-    downloadFileFrom: ({ params }) => download(rooted(params.path)),
+    uploadFileTo: (request) => save(withLeadingSlash(request.params.path), request),
+    downloadFile: ({ query }) => downloadReply(query.path),
+    downloadFileFrom: ({ params }) => downloadReply(withLeadingSlash(params.path)),
     createDirectory: create,
     createDirectoryAlias: create,
     async downloadTrajectory({ params }) {
-      const record = await conversations.find(params.conversation_id)
+      const record = await infoReader.getRecord(params.conversation_id)
       const { id, head, updated_at: updatedAt } = record
-      const meta = await conversations.info(record)
+      const meta = await infoReader.readInfo(record)
       return {
         contentType: 'application/zip',
-        headers: { 'content-disposition': attachment(`${id}.zip`) },
-        chunks: trajectory({ log, id, head, meta, updatedAt }),
+        headers: { 'content-disposition': contentDisposition(`${id}.zip`) },
+        chunks: zipTrajectory({ log, id, head, meta, updatedAt }),
       }
     },
     async archiveDirectory({ query, signal }) {
       const { path, base_ref: baseRef, use_default_excludes: useDefaultExcludes, exclude = [] } = query
-      const asked = { path, kept: directory, useDefaultExcludes, exclude, env: environment, signal }
+      const archiveOptions = { path, dataDirectory: dataDirectory, useDefaultExcludes, exclude, env: environment, signal }
       return query.format === 'tar.gz'
-        ? sent(await tarOf(asked), 'application/gzip')
-        : sent(await patchOf({ ...asked, baseRef }), 'text/x-patch')
+        ? archiveReply(await createTarArchive(archiveOptions), 'application/gzip')
+        : archiveReply(await createPatch({ ...archiveOptions, baseRef }), 'text/x-patch')
     },
     async fileHome({ query }) {
-      return { json: await homePlaces(home, query.include_hidden) }
+      return { json: await listHomeLocations(homeDirectory, query.include_hidden) }
     },
     async searchSubdirectories({ query: { path, page_id, limit, include_hidden } }) {
       return {
-        json: await subdirectories(path, { limit, includeHidden: include_hidden, pageId: page_id }),
+        json: await listSubdirectories(path, { limit, includeHidden: include_hidden, pageId: page_id }),
       }
     },
   }
 }
 
-function sent({ filename, headers, chunks }: Archive, contentType: string): Reply {
-  return { contentType, headers: { ...headers, 'content-disposition': attachment(filename) }, chunks }
+function archiveReply({ filename, headers, chunks }: Archive, contentType: string): Reply {
+  return { contentType, headers: { ...headers, 'content-disposition': contentDisposition(filename) }, chunks }
 }
 
-async function download(path: string): Promise<Reply> {
-  const sizeBytes = await fileSize(path)
+async function downloadReply(path: string): Promise<Reply> {
+  const sizeBytes = await getFileSize(path)
   return {
     contentType: 'application/octet-stream',
     headers: {
-      'content-disposition': attachment(path),
+      'content-disposition': contentDisposition(path),
       ...(sizeBytes === 0 ? {} : { 'content-length': String(sizeBytes) }),
     },
     chunks: readFileBytes(path, sizeBytes),
@@ -89,6 +89,6 @@ async function download(path: string): Promise<Reply> {
 }
 
 /** A path in an address may have lost its first slash. */
-function rooted(path: string): string {
+function withLeadingSlash(path: string): string {
   return path.startsWith('/') ? path : `/${path}`
 }

@@ -1,16 +1,16 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { app, listen } from '@slipway/http'
-import { agentOpenApi, gitRoutes } from '@slipway/protocol'
+import { createApp, listen } from '@slipway/http'
+import { agentServerOpenApi, gitRoutes } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { Git } from '../../git/git-reader.ts'
-import { temporary } from '../../testing/fixtures.ts'
+import { GitReader } from '../../git/git-reader.ts'
+import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { gitHandlers } from './git.ts'
 
 /** A server of these routes alone, and a repository with one commit and one changed file of an awkward name. */
-async function served() {
-  const directory = temporary()
+async function openServer() {
+  const directory = temporaryDirectory()
   const env = { PATH: process.env.PATH ?? '', HOME: directory.path }
   const root = join(directory.path, 'räpo & co')
   mkdirSync(root)
@@ -25,7 +25,7 @@ async function served() {
   git('add', '-A')
   git('commit', '-qm', 'first')
   writeFileSync(join(root, 'a b%2F?.txt'), 'two')
-  const web = app(gitRoutes, gitHandlers({ git: new Git(env) }), { openapi: agentOpenApi, log: () => {} })
+  const web = createApp(gitRoutes, gitHandlers({ reader: new GitReader(env) }), { openapi: agentServerOpenApi, log: () => {} })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
   return {
     root,
@@ -44,7 +44,7 @@ const changes = [{ status: 'UPDATED', path: 'a b%2F?.txt' }]
 const sides = { original: 'one', modified: 'two' }
 
 test('changes and diff are answered for a path in the query, and in the address as older clients have it', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { root, get } = server
   const file = join(root, 'a b%2F?.txt')
   expect(await get('changes', { path: root })).toEqual({ status: 200, json: changes })
@@ -65,7 +65,7 @@ test('changes and diff are answered for a path in the query, and in the address 
 })
 
 test('commits and what each changed', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { root, get } = server
   const { json } = await get('commits', { path: root, limit: '1' })
   expect(json).toMatchObject({ commits: [{ subject: 'first', author: 'x' }], has_more: false })
@@ -76,7 +76,7 @@ test('commits and what each changed', async () => {
 })
 
 test('what is wrong in a question is 400 or 422, and what is not there is empty', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { root, get } = server
   expect((await get('changes')).status).toBe(422)
   expect((await get('changes', { path: '' })).status).toBe(422)

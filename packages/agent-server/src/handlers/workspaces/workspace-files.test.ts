@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
-import { app, listen } from '@slipway/http'
-import { agentOpenApi, Secret, workspaceRoutes } from '@slipway/protocol'
+import { createApp, listen } from '@slipway/http'
+import { agentServerOpenApi, Secret, workspaceRoutes } from '@slipway/protocol'
 import { Cipher, openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { Conversations } from '../../conversations/conversation-info.ts'
-import { temporary } from '../../testing/fixtures.ts'
-import { Tickets } from '../../workspaces/tickets.ts'
+import { ConversationInfoReader } from '../../conversations/conversation-info.ts'
+import { temporaryDirectory } from '../../testing/fixtures.ts'
+import { WorkspaceTickets } from '../../workspaces/tickets.ts'
 import { WorkspaceFiles } from '../../workspaces/workspace-files.ts'
 import { workspaceHandlers } from './workspace-files.ts'
 
@@ -34,8 +34,8 @@ interface Options {
 }
 
 /** A server of these routes alone, with two conversations that have a workspace and one that has none. */
-async function served({ keys = [new Secret(keyText)] }: Options = {}) {
-  const directory = temporary()
+async function openServer({ keys = [new Secret(keyText)] }: Options = {}) {
+  const directory = temporaryDirectory()
   const data = join(directory.path, 'data')
   const workspace = join(directory.path, 'work')
   for (const [name, content] of Object.entries(files)) {
@@ -56,18 +56,18 @@ async function served({ keys = [new Secret(keyText)] }: Options = {}) {
   await storage.conversations.create({ id: ids.none })
   const clock = { ms: Date.now() }
   const cipher = await Cipher.open({ directory: data, secretKey: undefined })
-  const tickets = new Tickets({ key: cipher.keyFor('x'), sessionKeys: keys, now: () => clock.ms })
+  const tickets = new WorkspaceTickets({ key: cipher.deriveKey('x'), sessionKeys: keys, now: () => clock.ms })
   const handlers = workspaceHandlers({
-    conversations: new Conversations(storage, data),
+    infoReader: new ConversationInfoReader(storage, data),
     files: new WorkspaceFiles({ directory: data, worktrees: join(data, 'worktrees') }),
     tickets,
   })
   const lines: string[] = []
-  const web = app(workspaceRoutes, handlers, {
-    openapi: agentOpenApi,
+  const web = createApp(workspaceRoutes, handlers, {
+    openapi: agentServerOpenApi,
     log: (...line) => void lines.push(JSON.stringify(line)),
     keys,
-    pass: (url, header) => tickets.pass(url, header),
+    pageCredential: (url, header) => tickets.authenticate(url, header),
   })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
   const call = (path: string, headers: Record<string, string> = {}, method = 'GET', body?: object) =>
@@ -129,7 +129,7 @@ async function served({ keys = [new Secret(keyText)] }: Options = {}) {
 }
 
 test('files of a workspace come with the types that their names and contents say', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, key, at } = server
   const types = {
     '/a.txt': 'text/plain; charset=utf-8',
@@ -159,7 +159,7 @@ test('files of a workspace come with the types that their names and contents say
 })
 
 test('what is not there is not found, what is outside is refused, also behind links', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, key, at, ids } = server
   const status = async (path: string, id: string = ids.one) => (await call(at(path, id), key)).status
   expect(await status('/missing')).toBe(404)
@@ -177,14 +177,14 @@ test('what is not there is not found, what is outside is refused, also behind li
 })
 
 test('what the server keeps for itself is no file of a workspace that happens to hold it', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, key, at, ids } = server
   expect((await call(at('/outside.txt', ids.own), key)).text).toBe('outside')
   expect((await call(at('/data/secret.key', ids.own), key)).status).toBe(404)
 })
 
 test('without the key, a cookie or a ticket nothing is opened', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, at, ids } = server
   const none = [{}, { 'x-session-api-key': 'wrong' }, { cookie: `oh_workspace_session_key=${keyText}` }]
   for (const headers of none) expect((await call(at('/a.txt'), headers)).status).toBe(401)
@@ -193,7 +193,7 @@ test('without the key, a cookie or a ticket nothing is opened', async () => {
 })
 
 test('the cookie opens files and nothing else, is not the key, and ends with its time', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, at, ids, cookie, plainCookie, clock, lines } = server
   const set = await cookie()
   expect(set).toMatch(/^oh_workspace_session_key=[\w-]+\.[\w-]+; Max-Age=604800; Path=\/api\/conversations; /)
@@ -217,7 +217,7 @@ test('the cookie opens files and nothing else, is not the key, and ends with its
 })
 
 test('the cookie is removed on demand, and is as safe as the way that it goes', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, key, cookie } = server
   const removed = await call('/api/auth/workspace-session', key, 'DELETE')
   expect([removed.status, removed.headers['content-type']]).toEqual([204, undefined])
@@ -231,20 +231,20 @@ test('the cookie is removed on demand, and is as safe as the way that it goes', 
 })
 
 test('cookie and tickets die with the session key that they were made with', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { tickets, clock, directory } = server
   const cipher = await Cipher.open({ directory, secretKey: undefined })
   const as = (...keys: string[]) =>
-    new Tickets({
-      key: cipher.keyFor('x'),
+    new WorkspaceTickets({
+      key: cipher.deriveKey('x'),
       sessionKeys: keys.map((key) => new Secret(key)),
       now: () => clock.ms,
     })
-  const ticket = tickets.ticket(keyText, { conversation: 'c', path: '', seconds: 60 }).text
-  const session = { cookie: `oh_workspace_session_key=${tickets.session(keyText, undefined)}` }
-  const sees = (tickets: Tickets) => [
-    tickets.pass(`/api/conversations/c/workspace?ticket=${ticket}`, () => undefined),
-    tickets.pass('/api/conversations/c/workspace', (name) =>
+  const ticket = tickets.createTicket(keyText, { conversation: 'c', path: '', seconds: 60 }).text
+  const session = { cookie: `oh_workspace_session_key=${tickets.createSessionToken(keyText, undefined)}` }
+  const sees = (tickets: WorkspaceTickets) => [
+    tickets.authenticate(`/api/conversations/c/workspace?ticket=${ticket}`, () => undefined),
+    tickets.authenticate('/api/conversations/c/workspace', (name) =>
       name === 'cookie' ? session.cookie : undefined,
     ),
   ]
@@ -255,7 +255,7 @@ test('cookie and tickets die with the session key that they were made with', asy
 })
 
 test('a ticket opens what it names in its conversation until it expires', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, at, ids, clock, ticketFor } = server
   const whole = await ticketFor({})
   expect(Date.parse(whole.expires_at)).toBe(Math.floor(clock.ms / 1000) * 1000 + 300_000)
@@ -283,7 +283,7 @@ test('a ticket opens what it names in its conversation until it expires', async 
 })
 
 test('a ticket that was changed, or made up, is refused even with the key', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, at, key, ticketFor, plainCookie } = server
   const { ticket } = await ticketFor({ path: 'site' })
   const [payload = '', signature = ''] = ticket.split('.')
@@ -309,7 +309,7 @@ test('a ticket that was changed, or made up, is refused even with the key', asyn
 })
 
 test('the time and the path of a ticket are checked when it is asked for', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, key, ids } = server
   const ask = async (body: object, id: string = ids.one) =>
     await call(`/api/conversations/${id}/workspace-ticket`, key, 'POST', body)
@@ -324,7 +324,7 @@ test('the time and the path of a ticket are checked when it is asked for', async
 })
 
 test('a page that a browser opens goes to an address with which it loads what belongs to it, and no texts', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, at, plainCookie, clock, ids } = server
   const shown = { ...(await plainCookie()), 'sec-fetch-dest': 'iframe' }
   const follow = async (path: string) => {
@@ -355,7 +355,7 @@ test('a page that a browser opens goes to an address with which it loads what be
 })
 
 test('a page that was opened by a ticket loads with the same ticket', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, ticketFor, at } = server
   const { url, ticket } = await ticketFor({ path: 'site' })
   const answer = await call(url, { 'sec-fetch-dest': 'document' })
@@ -366,7 +366,7 @@ test('a page that was opened by a ticket loads with the same ticket', async () =
 })
 
 test('pages of any origin may get a cookie with the key; only they may read with it', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, at, plainCookie, key } = server
   const allowed = (answer: { headers: Record<string, string> }) =>
     answer.headers['access-control-allow-origin']
@@ -397,7 +397,7 @@ test('pages of any origin may get a cookie with the key; only they may read with
 })
 
 test('a page in a sandbox may run scripts of its own ticket from other files, and read none', async () => {
-  await using server = await served()
+  await using server = await openServer()
   const { call, ticketFor, at } = server
   const { ticket } = await ticketFor({})
   const ask = async (dest: string) => {
@@ -410,7 +410,7 @@ test('a page in a sandbox may run scripts of its own ticket from other files, an
 })
 
 test('a server without keys is open to this machine alone; a ticket opens for other pages too', async () => {
-  await using server = await served({ keys: [] })
+  await using server = await openServer({ keys: [] })
   const { call, at, ids } = server
   const foreign = { origin: 'https://evil.example' }
   const embedded = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }

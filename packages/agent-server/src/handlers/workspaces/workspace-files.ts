@@ -1,94 +1,94 @@
 import { fileReply, type Handlers, isLoopback, type Reply, type Request } from '@slipway/http'
 import { Problem, type workspaceRoutes } from '@slipway/protocol'
-import type { Conversations } from '../../conversations/conversation-info.ts'
-import { cookieName, sessionSeconds, type Tickets, ticketStep } from '../../workspaces/tickets.ts'
-import { type OpenedFile, stepsOf, type WorkspaceFiles } from '../../workspaces/workspace-files.ts'
+import type { ConversationInfoReader } from '../../conversations/conversation-info.ts'
+import { cookieName, sessionSeconds, type WorkspaceTickets, ticketSegment } from '../../workspaces/tickets.ts'
+import { type WorkspaceFile, pathSegments, type WorkspaceFiles } from '../../workspaces/workspace-files.ts'
 
 type FileRequest = Pick<Request<typeof workspaceRoutes.workspaceRoot>, 'params' | 'header' | 'url'>
-type Header = FileRequest['header']
+type GetHeader = FileRequest['header']
 
 /**
  * A document from a workspace has no origin: it can neither read what the server answers nor call it as the user's page could. It may
  * run scripts, and it may not lead the window away that shows it.
  */
-const sandbox = 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads'
+const sandboxPolicy = 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads'
 
 /** Files of workspaces for pages, and what admits to them. */
 export function workspaceHandlers(options: {
-  readonly conversations: Conversations
+  readonly infoReader: ConversationInfoReader
   readonly files: WorkspaceFiles
-  readonly tickets: Tickets
+  readonly tickets: WorkspaceTickets
 }): Handlers<typeof workspaceRoutes> {
-  const { conversations, files, tickets } = options
+  const { infoReader, files, tickets } = options
   const serve = async ({ params, header, url }: FileRequest, path: string): Promise<Reply> => {
-    const shown = tickets.shown(url, header)
-    if (shown instanceof Problem) throw shown
-    const record = await conversations.find(params.conversation_id)
-    const file = await files.find(record, path.replace(ticketStep, ''), shown?.token.grant)
-    if (isOpenedPage(file, header) && !ticketStep.test(path)) {
-      const ticket = tickets.page(shown, header('x-session-api-key'), record.id)
+    const presented = tickets.findToken(url, header)
+    if (presented instanceof Problem) throw presented
+    const record = await infoReader.getRecord(params.conversation_id)
+    const file = await files.find(record, path.replace(ticketSegment, ''), presented?.token.grant)
+    if (isPageNavigation(file, header) && !ticketSegment.test(path)) {
+      const ticket = tickets.createPageToken(presented, header('x-session-api-key'), record.id)
       return {
         status: 307,
         bytes: Buffer.alloc(0),
-        headers: { location: pageAddress(url, ticket, file.name), vary },
+        headers: { location: pageRedirectUrl(url, ticket, file.name), vary },
       }
     }
     return await fileReply(file, {
       header,
       ...(file.contentType === undefined ? {} : { contentType: file.contentType }),
-      headers: headersOf(file),
+      headers: fileHeaders(file),
     })
   }
   return {
     workspaceRoot: (request) => serve(request, ''),
     workspaceFile: (request) => serve(request, request.params.path),
     async createWorkspaceTicket({ params, body, header }) {
-      const { id } = await conversations.find(params.conversation_id)
-      const steps = stepsOf(body.path)
-      const ticket = tickets.ticket(header('x-session-api-key'), {
+      const { id } = await infoReader.getRecord(params.conversation_id)
+      const segments = pathSegments(body.path)
+      const ticket = tickets.createTicket(header('x-session-api-key'), {
         conversation: id,
-        path: steps.join('/'),
+        path: segments.join('/'),
         seconds: body.expires_in_seconds,
       })
-      const address = ['', 'api', 'conversations', id, 'workspace', ...steps.map(encodeURIComponent)].join(
+      const path = ['', 'api', 'conversations', id, 'workspace', ...segments.map(encodeURIComponent)].join(
         '/',
       )
       return {
         json: {
-          url: `${address}?ticket=${ticket.text}`,
+          url: `${path}?ticket=${ticket.text}`,
           expires_at: new Date(ticket.expiresAtMs).toISOString(),
         },
       }
     },
     startWorkspaceSession({ header }) {
-      const value = tickets.session(header('x-session-api-key'), header('origin'))
-      return withCookie(`${cookieName}=${value}; Max-Age=${sessionSeconds}`, header)
+      const value = tickets.createSessionToken(header('x-session-api-key'), header('origin'))
+      return cookieReply(`${cookieName}=${value}; Max-Age=${sessionSeconds}`, header)
     },
-    endWorkspaceSession: ({ header }) => withCookie(`${cookieName}=; Max-Age=0`, header),
+    endWorkspaceSession: ({ header }) => cookieReply(`${cookieName}=; Max-Age=0`, header),
   }
 }
 
 const vary = 'Origin, Cookie, Sec-Fetch-Dest'
 
-function headersOf({ contentType }: OpenedFile): Record<string, string> {
+function fileHeaders({ contentType }: WorkspaceFile): Record<string, string> {
   return {
     'cache-control': 'private, no-cache',
     // An address may have a ticket in it.
     'referrer-policy': 'no-referrer',
     vary,
     // A browser shows no PDF in a sandbox, and nothing in one acts.
-    ...(contentType === 'application/pdf' ? {} : { 'content-security-policy': sandbox }),
+    ...(contentType === 'application/pdf' ? {} : { 'content-security-policy': sandboxPolicy }),
   }
 }
 
 /** Whether a browser opens it as a page, in a window or a frame: what it loads then has to be let in too. */
-function isOpenedPage({ contentType = '' }: OpenedFile, header: Header): boolean {
+function isPageNavigation({ contentType = '' }: WorkspaceFile, header: GetHeader): boolean {
   const isPage = /^(text\/html|application\/xhtml)/.test(contentType)
   return isPage && /^(document|i?frame|embed|object)$/.test(header('sec-fetch-dest') ?? '')
 }
 
 /** The address of a page with a ticket as a step of its path, relative to the address at which it was asked for. */
-function pageAddress(url: string, ticket: string, name: string): string {
+function pageRedirectUrl(url: string, ticket: string, name: string): string {
   const [path = ''] = url.split('?', 1)
   const rest = /^(?:\/+[^/]+){4}(.*)$/s.exec(path)?.[1] ?? ''
   const slashes = rest.split('/').length - 1
@@ -97,10 +97,10 @@ function pageAddress(url: string, ticket: string, name: string): string {
 }
 
 /** Browsers keep a cookie for pages of other sites only when it is secure, which it can be on this machine too. */
-function withCookie(cookie: string, header: Header): Reply {
+function cookieReply(cookie: string, header: GetHeader): Reply {
   const host = URL.parse(`http://${header('host') ?? ''}`)?.hostname.replace(/^\[|\]$/g, '') ?? ''
   const isEncrypted = header('x-forwarded-proto') === 'https' || /^https:/i.test(header('origin') ?? '')
-  const reach = isEncrypted || isLoopback(host) ? 'SameSite=None; Secure; Partitioned' : 'SameSite=Lax'
-  const headers = { 'set-cookie': `${cookie}; Path=/api/conversations; HttpOnly; ${reach}` }
+  const sameSite = isEncrypted || isLoopback(host) ? 'SameSite=None; Secure; Partitioned' : 'SameSite=Lax'
+  const headers = { 'set-cookie': `${cookie}; Path=/api/conversations; HttpOnly; ${sameSite}` }
   return { status: 204, bytes: Buffer.alloc(0), headers }
 }

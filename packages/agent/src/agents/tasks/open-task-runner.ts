@@ -3,35 +3,35 @@ import type {
   ConfirmationPolicy,
   HookConfig,
   Llm,
-  Log,
+  LogFunction,
   SecurityAnalyzer,
 } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
-import type { Settings } from '../../conversation/state/resolved-settings.ts'
-import type { Stats } from '../../conversation/state/usage-stats.ts'
+import type { ResolvedSettings } from '../../conversation/state/resolved-settings.ts'
+import type { UsageStats } from '../../conversation/state/usage-stats.ts'
 import type { LoadedSkill } from '../../skills/skill.ts'
-import { findTool, usableTools } from '../../tools/registry.ts'
-import type { Children } from './child-conversations.ts'
-import { GivenTasks } from './task-runner.ts'
+import { findTool, availableToolNames } from '../../tools/registry.ts'
+import type { ChildConversations } from './child-conversations.ts'
+import { TaskRunner } from './task-runner.ts'
 
 /** What tasks need of the conversation that gives them, as it is at the moment. */
 export interface TaskHost {
-  settings(): Settings
+  settings(): ResolvedSettings
   policy(): ConfirmationPolicy
   analyzer(): SecurityAnalyzer | null
-  mask(text: string): string
+  redact(text: string): string
   /** What a task has used, all in all: it counts as use of the conversation under `task:` and the id. */
-  used(task: string, stats: Stats, isOver: boolean): Promise<void>
+  onUsage(task: string, stats: UsageStats, isOver: boolean): Promise<void>
 }
 
-export interface TasksOptions {
+export interface OpenTaskRunnerOptions {
   readonly conversation: string
-  readonly settings: Settings
+  readonly settings: ResolvedSettings
   readonly host: TaskHost | undefined
-  readonly rim: {
-    readonly children?: Children
+  readonly deps: {
+    readonly children?: ChildConversations
     readonly log: EventLog
-    readonly logLine: Log
+    readonly logLine: LogFunction
     readonly home?: string
     readonly profile?: (name: string) => Promise<Llm | undefined>
   }
@@ -44,33 +44,33 @@ export interface TasksOptions {
 }
 
 /** The tasks of a conversation, undefined where none can be given: it did not ask for the tool, or nobody keeps the children. */
-export function openTasks(options: TasksOptions): GivenTasks | undefined {
-  const { conversation, settings, host, rim, directory, plugins, hooks, skills } = options
+export function openTaskRunner(options: OpenTaskRunnerOptions): TaskRunner | undefined {
+  const { conversation, settings, host, deps, directory, plugins, hooks, skills } = options
   const open = findTool('task_tool_set')
   const { tools, include_default_tools } = settings.agent
   const names = [...tools.map(({ name }) => name), ...include_default_tools]
-  const isAsked = names.some((name) => findTool(name) === open)
-  if (!isAsked || host === undefined || rim.children === undefined) return undefined
-  return new GivenTasks({
+  const isRequested = names.some((name) => findTool(name) === open)
+  if (!isRequested || host === undefined || deps.children === undefined) return undefined
+  return new TaskRunner({
     parent: conversation,
-    children: rim.children,
-    log: rim.log,
-    logLine: rim.logLine,
+    children: deps.children,
+    log: deps.log,
+    logLine: deps.logLine,
     definitions: settings.agent_definitions ?? [],
     directory,
-    home: rim.home,
+    homeDirectory: deps.home,
     plugins,
-    usableTools,
-    giver: async () => ({
+    usableTools: availableToolNames,
+    getParent: async () => ({
       id: conversation,
       settings: host.settings(),
       policy: host.policy(),
       analyzer: host.analyzer(),
       hooks: await hooks(),
-      profile: rim.profile,
+      profile: deps.profile,
       skills,
     }),
-    mask: (text) => host.mask(text),
-    used: (task, stats, isOver) => host.used(task, stats, isOver),
+    redact: (text) => host.redact(text),
+    onUsage: (task, stats, isOver) => host.onUsage(task, stats, isOver),
   })
 }

@@ -3,35 +3,35 @@ import type { Event, ExecutionStatus } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { finalResponse } from '../../conversation/events/final-response.ts'
 import type { TaskResult } from '../../tools/core/task-executor.ts'
-import type { Child } from './child-conversations.ts'
+import type { ChildConversation } from './child-conversations.ts'
 
-const stopped = 'The conversation that this task was for was stopped.'
+const stoppedText = 'The conversation that this task was for was stopped.'
 /** A child that says that it runs and does nothing is looked at again so often, and for so long. */
-const lookMs = 50
-const maxLooks = 100
+const pollMs = 50
+const maxPolls = 100
 
 /**
  * Resolves when nothing is done in a child any more and it waits for nobody: the user answers in the child's own
  * conversation what is to be confirmed there. `deleting` when it is gone.
  */
-export async function rested(child: Child, log: EventLog, signal: AbortSignal): Promise<ExecutionStatus> {
-  for (let looks = 0; ; ) {
-    await child.settled()
+export async function waitForChild(child: ChildConversation, log: EventLog, signal: AbortSignal): Promise<ExecutionStatus> {
+  for (let polls = 0; ; ) {
+    await child.waitUntilIdle()
     const { status, position } = child.state
     if (signal.aborted) return status
     if (status === 'waiting_for_confirmation') {
-      looks = 0
-      if (!(await isWritten(log, { id: child.id, position }, signal)) && !signal.aborted) return 'deleting'
+      polls = 0
+      if (!(await hasNewEvents(log, { id: child.id, position }, signal)) && !signal.aborted) return 'deleting'
     } else if (status !== 'running') return status
-    else if (!(await isThere(log, child.id))) return 'deleting'
+    else if (!(await conversationExists(log, child.id))) return 'deleting'
     // It is being started, by who has just agreed to what waited.
-    else if (looks++ < maxLooks) await sleep(lookMs)
+    else if (polls++ < maxPolls) await sleep(pollMs)
     else return 'error'
   }
 }
 
 /** Waits until something is written after a position; false when the conversation was deleted, or nobody waits any more. */
-async function isWritten(
+async function hasNewEvents(
   log: EventLog,
   { id, position }: { readonly id: string; readonly position: number },
   signal: AbortSignal,
@@ -40,7 +40,7 @@ async function isWritten(
   return false
 }
 
-async function isThere(log: EventLog, id: string): Promise<boolean> {
+async function conversationExists(log: EventLog, id: string): Promise<boolean> {
   return await log.read(id, 0, 1).then(
     () => true,
     () => false,
@@ -48,17 +48,17 @@ async function isThere(log: EventLog, id: string): Promise<boolean> {
 }
 
 /** The last word was spoken: nothing waits any more, or a finish alone is still to be done. */
-export function isDone({ state }: Child): boolean {
+export function isTaskDone({ state }: ChildConversation): boolean {
   const { pending, isAwaiting } = state
   if (pending.size === 0) return !isAwaiting
   return pending.values().every(({ action }) => action?.kind === 'FinishAction')
 }
 
 /** Stops a child at once; what waits for confirmation there will not be done. Never rejects. */
-export async function stopNow(child: Child): Promise<void> {
+export async function stopChild(child: ChildConversation): Promise<void> {
   try {
     if (child.state.status === 'waiting_for_confirmation')
-      await child.respond({ accept: false, reason: stopped })
+      await child.resolveConfirmation({ accept: false, reason: stoppedText })
     await child.interrupt()
   } catch {
     // It is gone, or being closed with everything else: then it does nothing any more.
@@ -66,9 +66,9 @@ export async function stopNow(child: Child): Promise<void> {
 }
 
 /** What a task came to, for the one who gave it. */
-export async function outcomeOf(
+export async function taskOutcome(
   end: {
-    readonly child: Child
+    readonly child: ChildConversation
     readonly log: EventLog
     readonly status: ExecutionStatus
     readonly reason: string | undefined
@@ -76,19 +76,19 @@ export async function outcomeOf(
   signal: AbortSignal,
 ): Promise<Pick<TaskResult, 'status' | 'text'>> {
   const { child, log, status, reason } = end
-  if (status === 'finished' || (status === 'paused' && child.state.pending.size === 0 && isDone(child))) {
-    const said = await finalResponse(log, child.id, signal)
-    return { status: 'completed', text: said === '' ? 'The agent finished without a word.' : said }
+  if (status === 'finished' || (status === 'paused' && child.state.pending.size === 0 && isTaskDone(child))) {
+    const response = await finalResponse(log, child.id, signal)
+    return { status: 'completed', text: response === '' ? 'The agent finished without a word.' : response }
   }
   const error = status === 'error' ? await lastError(log, child.id) : undefined
-  const words: Partial<Record<ExecutionStatus, string>> = {
+  const texts: Partial<Record<ExecutionStatus, string>> = {
     stuck: 'The agent went in circles and was stopped.',
     paused: 'The task was paused by the user before it was done.',
     idle: 'The user rejected what the agent was about to do.',
     deleting: 'The conversation of the task was deleted.',
     error: error === undefined ? 'The agent failed.' : `The agent failed. ${error.code}: ${error.detail}`,
   }
-  return { status: 'error', text: reason ?? words[status] ?? 'The task was not done.' }
+  return { status: 'error', text: reason ?? texts[status] ?? 'The task was not done.' }
 }
 
 async function lastError(log: EventLog, id: string) {

@@ -1,9 +1,9 @@
 import { confirmationPolicy, type SecurityRisk } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { mustAsk } from '../../conversation/confirm/confirmation.ts'
-import type { Pending } from '../../conversation/state/state.ts'
-import { stricter, taskPolicy } from './policy.ts'
+import { requiresConfirmation } from '../../conversation/confirm/confirmation.ts'
+import type { PendingAction } from '../../conversation/state/state.ts'
+import { stricterPolicy, taskPolicy } from './policy.ts'
 
 const risks: readonly SecurityRisk[] = ['UNKNOWN', 'LOW', 'MEDIUM', 'HIGH']
 const policy = fc
@@ -19,8 +19,8 @@ const policy = fc
   )
   .map((value) => confirmationPolicy.parse(value))
 
-const asks = (one: Parameters<typeof mustAsk>[0], security_risk: SecurityRisk) => {
-  const call: Pending = {
+const asks = (one: Parameters<typeof requiresConfirmation>[0], security_risk: SecurityRisk) => {
+  const call: PendingAction = {
     id: 'a',
     position: 1,
     tool_name: 'terminal',
@@ -29,18 +29,18 @@ const asks = (one: Parameters<typeof mustAsk>[0], security_risk: SecurityRisk) =
     action: { kind: 'TerminalAction', command: 'x', is_input: false, reset: false, timeout: null },
     security_risk,
   }
-  return mustAsk(one, [call], { approvedBelow: 0, tools: new Map() })
+  return requiresConfirmation(one, [call], { approvedBelow: 0, tools: new Map() })
 }
-const deadline = (one: Parameters<typeof mustAsk>[0]) =>
+const deadline = (one: Parameters<typeof requiresConfirmation>[0]) =>
   'deadline_seconds' in one ? (one.deadline_seconds ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY
 
 test('the stricter of two policies asks exactly where one of them asks, and waits as long as the less patient', () => {
   fc.assert(
     fc.property(policy, policy, (a, b) => {
-      for (const risk of risks) expect(asks(stricter(a, b), risk)).toBe(asks(a, risk) || asks(b, risk))
-      expect(deadline(stricter(a, b))).toBe(Math.min(deadline(a), deadline(b)))
-      expect(stricter(a, b)).toEqual(stricter(b, a))
-      expect(confirmationPolicy.parse(stricter(a, b))).toEqual(stricter(a, b))
+      for (const risk of risks) expect(asks(stricterPolicy(a, b), risk)).toBe(asks(a, risk) || asks(b, risk))
+      expect(deadline(stricterPolicy(a, b))).toBe(Math.min(deadline(a), deadline(b)))
+      expect(stricterPolicy(a, b)).toEqual(stricterPolicy(b, a))
+      expect(confirmationPolicy.parse(stricterPolicy(a, b))).toEqual(stricterPolicy(a, b))
     }),
   )
 })

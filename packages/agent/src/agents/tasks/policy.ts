@@ -1,12 +1,12 @@
 import {
   type AgentDefinition,
-  atLeast,
+  isRiskAtLeast,
   type ConfirmationPolicy,
   type SecurityAnalyzer,
 } from '@slipway/protocol'
 
-const always: ConfirmationPolicy = { kind: 'AlwaysConfirm', deadline_seconds: undefined }
-const risky: ConfirmationPolicy = {
+const alwaysConfirm: ConfirmationPolicy = { kind: 'AlwaysConfirm', deadline_seconds: undefined }
+const confirmRisky: ConfirmationPolicy = {
   kind: 'ConfirmRisky',
   threshold: 'HIGH',
   confirm_unknown: true,
@@ -17,7 +17,7 @@ const risky: ConfirmationPolicy = {
  * The policy that asks wherever one of two asks. Of two deadlines the earlier counts: what nobody agrees to in time is
  * rejected.
  */
-export function stricter(a: ConfirmationPolicy, b: ConfirmationPolicy): ConfirmationPolicy {
+export function stricterPolicy(a: ConfirmationPolicy, b: ConfirmationPolicy): ConfirmationPolicy {
   if (a.kind === 'NeverConfirm') return b
   if (b.kind === 'NeverConfirm') return a
   const deadline_seconds = earlier(a.deadline_seconds, b.deadline_seconds)
@@ -25,7 +25,7 @@ export function stricter(a: ConfirmationPolicy, b: ConfirmationPolicy): Confirma
     return { kind: 'AlwaysConfirm', deadline_seconds }
   return {
     kind: 'ConfirmRisky',
-    threshold: atLeast(a.threshold, b.threshold) ? b.threshold : a.threshold,
+    threshold: isRiskAtLeast(a.threshold, b.threshold) ? b.threshold : a.threshold,
     confirm_unknown: a.confirm_unknown || b.confirm_unknown,
     deadline_seconds,
   }
@@ -42,12 +42,12 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
  * judges risks: where nothing is confirmed otherwise, that is the model.
  */
 export function taskPolicy(
-  giver: { readonly policy: ConfirmationPolicy; readonly analyzer: SecurityAnalyzer | null },
+  parent: { readonly policy: ConfirmationPolicy; readonly analyzer: SecurityAnalyzer | null },
   mode: AgentDefinition['permission_mode'],
 ): { readonly policy: ConfirmationPolicy; readonly analyzer: SecurityAnalyzer | null } {
-  const { policy, analyzer } = giver
-  if (mode === 'always_confirm') return { policy: stricter(policy, always), analyzer }
+  const { policy, analyzer } = parent
+  if (mode === 'always_confirm') return { policy: stricterPolicy(policy, alwaysConfirm), analyzer }
   if (mode !== 'confirm_risky') return { policy, analyzer }
   const isFree = policy.kind === 'NeverConfirm' && analyzer === null
-  return { policy: stricter(policy, risky), analyzer: isFree ? { kind: 'LLMSecurityAnalyzer' } : analyzer }
+  return { policy: stricterPolicy(policy, confirmRisky), analyzer: isFree ? { kind: 'LLMSecurityAnalyzer' } : analyzer }
 }

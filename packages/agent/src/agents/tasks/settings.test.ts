@@ -7,9 +7,9 @@ import {
   startConversationRequest,
 } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import type { Settings } from '../../conversation/state/resolved-settings.ts'
+import type { ResolvedSettings } from '../../conversation/state/resolved-settings.ts'
 import type { LoadedSkill } from '../../skills/skill.ts'
-import { faultOf, type Giver, taskSettings } from './settings.ts'
+import { agentIssue, type TaskParent, taskSettings } from './settings.ts'
 
 const skill = (name: string, more: Partial<LoadedSkill> = {}): LoadedSkill => ({
   name,
@@ -30,10 +30,10 @@ const skill = (name: string, more: Partial<LoadedSkill> = {}): LoadedSkill => ({
 })
 
 /** A giver whose places hold these skills, as far as a context asks for them. */
-function giver(
+function createParent(
   request: object = {},
-  options: Partial<Omit<Giver, 'settings' | 'skills'>> & { readonly held?: readonly LoadedSkill[] } = {},
-): Giver {
+  options: Partial<Omit<TaskParent, 'settings' | 'skills'>> & { readonly held?: readonly LoadedSkill[] } = {},
+): TaskParent {
   const { agent, ...rest } = startConversationRequest.parse({
     agent: { llm: { model: 'own', stream: true, api_key: 'k' } },
     workspace: { working_dir: '/w' },
@@ -49,24 +49,24 @@ function giver(
     hooks: undefined,
     profile: async (name) => (name === 'strong' ? llm.parse({ model: 'strong', stream: true }) : undefined),
     skills: async (context) =>
-      held.filter(({ name, origin }) => !context.disabled_skills.includes(name) && isAsked(context, origin)),
+      held.filter(({ name, origin }) => !context.disabled_skills.includes(name) && isSkillIncluded(context, origin)),
     ...more,
   }
 }
 
-function isAsked(context: AgentContext, origin: LoadedSkill['origin']): boolean {
+function isSkillIncluded(context: AgentContext, origin: LoadedSkill['origin']): boolean {
   if (origin === 'project') return context.load_project_skills
   return origin === 'user' ? context.load_user_skills : true
 }
 
-async function settings(from: Giver, definition: object, maxTurns?: number): Promise<Settings> {
+async function settings(from: TaskParent, definition: object, maxTurns?: number): Promise<ResolvedSettings> {
   const made = await taskSettings(from, agentDefinition.parse({ name: 'a', ...definition }), maxTurns)
   if ('fault' in made) throw new Error(made.fault)
   return made.settings
 }
 
 test('a task has the workspace, secrets and limits of its giver, and nothing that is about the talk with the user', async () => {
-  const from = giver({
+  const from = createParent({
     agent: {
       llm: { model: 'own' },
       tools: [{ name: 'terminal', params: { no_change_timeout_seconds: 3 } }, { name: 'task_tool_set' }],
@@ -124,7 +124,7 @@ test('a task has the workspace, secrets and limits of its giver, and nothing tha
 })
 
 test('what it is started with can be kept and read again', async () => {
-  const made = await settings(giver(), { tools: ['grep'], mcp_config: { notes: { command: 'notes' } } })
+  const made = await settings(createParent(), { tools: ['grep'], mcp_config: { notes: { command: 'notes' } } })
   const again = startConversationRequest.safeParse(JSON.parse(JSON.stringify(made)))
   expect(again.error?.issues ?? []).toEqual([
     expect.objectContaining({ path: ['parent_conversation_id'] }), // the id of this test is no UUID
@@ -132,17 +132,17 @@ test('what it is started with can be kept and read again', async () => {
 })
 
 test('the model is that of the giver or of a profile, and nobody watches the pieces of its answers', async () => {
-  expect((await settings(giver(), {})).agent.llm).toMatchObject({ model: 'own', stream: false, api_key: 'k' })
-  expect((await settings(giver(), { model: 'strong' })).agent.llm).toMatchObject({
+  expect((await settings(createParent(), {})).agent.llm).toMatchObject({ model: 'own', stream: false, api_key: 'k' })
+  expect((await settings(createParent(), { model: 'strong' })).agent.llm).toMatchObject({
     model: 'strong',
     stream: false,
   })
   const lost = agentDefinition.parse({ name: 'a', model: 'gone' })
-  expect(await taskSettings(giver(), lost, undefined)).toHaveProperty('fault')
+  expect(await taskSettings(createParent(), lost, undefined)).toHaveProperty('fault')
 })
 
 test('of all limits of steps the smallest counts, the definition before the giver', async () => {
-  const from = giver({ max_iterations: 30 })
+  const from = createParent({ max_iterations: 30 })
   expect((await settings(from, {})).max_iterations).toBe(30)
   expect((await settings(from, { max_iteration_per_run: 60 })).max_iterations).toBe(60)
   expect((await settings(from, { max_iteration_per_run: 60 }, 5)).max_iterations).toBe(5)
@@ -151,8 +151,8 @@ test('of all limits of steps the smallest counts, the definition before the give
 
 test('tools that are not there are a fault that names them', async () => {
   const definition = agentDefinition.parse({ name: 'a', tools: ['grep', 'Bash', 'Read'] })
-  expect(faultOf(definition)).toBe('The agent a names tools that this server does not have: Bash, Read')
-  expect(await taskSettings(giver(), definition, undefined)).toEqual({ fault: faultOf(definition) })
+  expect(agentIssue(definition)).toBe('The agent a names tools that this server does not have: Bash, Read')
+  expect(await taskSettings(createParent(), definition, undefined)).toEqual({ fault: agentIssue(definition) })
 })
 
 test('hooks that watch over tools come from both, the others from the definition alone', async () => {
@@ -163,7 +163,7 @@ test('hooks that watch over tools come from both, the others from the definition
     stop: hook('given'),
     user_prompt_submit: hook('given'),
   })
-  const made = await settings(giver({}, { hooks }), {
+  const made = await settings(createParent({}, { hooks }), {
     hooks: { pre_tool_use: hook('own'), stop: hook('own') },
   })
   const commands = Object.entries(made.hook_config ?? {}).map(([event, matchers]) => [
@@ -179,7 +179,7 @@ test('hooks that watch over tools come from both, the others from the definition
     stop: 'own',
   })
   // Never undefined: that would mean those of the project, once more.
-  expect((await settings(giver(), {})).hook_config).toEqual(hookConfig.parse({}))
+  expect((await settings(createParent(), {})).hook_config).toEqual(hookConfig.parse({}))
 })
 
 test('it is told what is always told there, and the skills that its definition names', async () => {
@@ -194,8 +194,8 @@ test('it is told what is always told there, and the skills that its definition n
     skill('plugged', { origin: 'plugin', isAgentSkill: true }),
   ]
   const context = { load_project_skills: true, disabled_skills: ['barred'] }
-  const from = giver({ agent: { llm: { model: 'own' }, agent_context: context } }, { held })
-  const toldTo = async (giver: Giver, skills: readonly string[]) => {
+  const from = createParent({ agent: { llm: { model: 'own' }, agent_context: context } }, { held })
+  const toldTo = async (giver: TaskParent, skills: readonly string[]) => {
     const made = await settings(giver, { skills })
     const asked = agentContext.parse(made.agent.agent_context)
     const given = asked.skills.map(({ name }) => name)
@@ -205,5 +205,5 @@ test('it is told what is always told there, and the skills that its definition n
   expect(await toldTo(from, ['style', 'mine'])).toEqual(['always', 'asked', 'mine', 'style'])
   expect(await toldTo(from, ['plugged'])).toEqual(['always', 'asked', 'plugged', 'plugged'])
   // A giver who is told nothing of the project has agents who are told nothing of it but what they name.
-  expect(await toldTo(giver({}, { held }), ['other'])).toEqual(['asked', 'barred', 'other'])
+  expect(await toldTo(createParent({}, { held }), ['other'])).toEqual(['asked', 'barred', 'other'])
 })

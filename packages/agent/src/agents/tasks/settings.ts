@@ -12,15 +12,15 @@ import {
   type Skill,
   type ToolSpec,
 } from '@slipway/protocol'
-import type { Settings } from '../../conversation/state/resolved-settings.ts'
+import type { ResolvedSettings } from '../../conversation/state/resolved-settings.ts'
 import { isAlwaysOn, type LoadedSkill } from '../../skills/skill.ts'
 import { findTool } from '../../tools/registry.ts'
 import { taskPolicy } from './policy.ts'
 
 /** Whoever gives a task, as it is now. */
-export interface Giver {
+export interface TaskParent {
   readonly id: string
-  readonly settings: Settings
+  readonly settings: ResolvedSettings
   readonly policy: ConfirmationPolicy
   readonly analyzer: SecurityAnalyzer | null
   /** The hooks that it works with. */
@@ -31,7 +31,7 @@ export interface Giver {
 }
 
 /** Why an agent cannot work here, in a sentence; undefined when it can. */
-export function faultOf({ name, tools }: AgentDefinition): string | undefined {
+export function agentIssue({ name, tools }: AgentDefinition): string | undefined {
   const unknown = tools.filter((tool) => findTool(tool) === undefined)
   return unknown.length === 0
     ? undefined
@@ -44,36 +44,36 @@ export function faultOf({ name, tools }: AgentDefinition): string | undefined {
  * model, tools, prompt, skills, servers and limits. Tasks of its own it can give only when the definition names the tool.
  */
 export async function taskSettings(
-  giver: Giver,
+  parent: TaskParent,
   definition: AgentDefinition,
   maxTurns: number | undefined,
-): Promise<{ readonly settings: Settings } | { readonly fault: string }> {
-  const { settings: own } = giver
-  const fault = faultOf(definition)
+): Promise<{ readonly settings: ResolvedSettings } | { readonly fault: string }> {
+  const { settings: own } = parent
+  const fault = agentIssue(definition)
   if (fault !== undefined) return { fault }
-  const llm = await modelOf(giver, definition.model)
+  const llm = await taskModel(parent, definition.model)
   if (llm === undefined)
     return {
       fault: `The agent ${definition.name} names an LLM profile that is not there: ${definition.model}`,
     }
-  const { policy, analyzer } = taskPolicy(giver, definition.permission_mode)
+  const { policy, analyzer } = taskPolicy(parent, definition.permission_mode)
   const steps = [definition.max_iteration_per_run ?? own.max_iterations, maxTurns ?? Number.POSITIVE_INFINITY]
-  const settings: Settings = {
+  const settings: ResolvedSettings = {
     ...own,
-    ...ofTheUser,
-    parent_conversation_id: giver.id,
-    agent: await agentOf(giver, definition, llm),
+    ...parentOnlyMembers,
+    parent_conversation_id: parent.id,
+    agent: await taskAgent(parent, definition, llm),
     confirmation_policy: policy,
     security_analyzer: analyzer ?? undefined,
     max_iterations: Math.min(...steps),
     secrets: { ...own.agent.agent_context?.secrets, ...own.secrets },
-    hook_config: hooksOf(giver.hooks, definition.hooks),
+    hook_config: taskHooks(parent.hooks, definition.hooks),
   }
   return { settings }
 }
 
 /** What is about one conversation, or about the talk with its user, is not about its tasks. */
-const ofTheUser = {
+const parentOnlyMembers = {
   conversation_id: undefined,
   worktree: false,
   initial_message: undefined,
@@ -84,18 +84,18 @@ const ofTheUser = {
   tags: undefined,
   autotitle: false,
   title_llm_profile: undefined,
-} satisfies Partial<Settings>
+} satisfies Partial<ResolvedSettings>
 
-async function agentOf(giver: Giver, definition: AgentDefinition, llm: Llm): Promise<Agent> {
-  const { agent } = giver.settings
+async function taskAgent(parent: TaskParent, definition: AgentDefinition, llm: Llm): Promise<Agent> {
+  const { agent } = parent.settings
   return {
     ...agent,
     llm,
-    tools: definition.tools.map((name) => specOf(name, agent.tools)),
+    tools: definition.tools.map((name) => taskToolSpec(name, agent.tools)),
     mcp_config: definition.mcp_config ?? {},
     filter_tools_regex: undefined,
     include_default_tools: ['FinishTool', 'ThinkTool'],
-    agent_context: await contextOf(giver, definition),
+    agent_context: await taskContext(parent, definition),
     system_prompt: undefined,
     system_prompt_filename: 'system_prompt.j2',
     condenser: definition.condenser ?? condenser.parse({ kind: 'LLMSummarizingCondenser' }),
@@ -104,13 +104,13 @@ async function agentOf(giver: Giver, definition: AgentDefinition, llm: Llm): Pro
 }
 
 /** Nobody watches the pieces of its answers. */
-async function modelOf({ settings, profile }: Giver, model: string): Promise<Llm | undefined> {
+async function taskModel({ settings, profile }: TaskParent, model: string): Promise<Llm | undefined> {
   const llm = model === 'inherit' ? settings.agent.llm : await profile?.(model)
   return llm && { ...llm, stream: false }
 }
 
 /** A tool works as it does for whoever gives the task. */
-function specOf(name: string, known: readonly ToolSpec[]): ToolSpec {
+function taskToolSpec(name: string, known: readonly ToolSpec[]): ToolSpec {
   const open = findTool(name)
   return { name, params: known.find((spec) => findTool(spec.name) === open)?.params ?? {} }
 }
@@ -119,49 +119,49 @@ function specOf(name: string, known: readonly ToolSpec[]): ToolSpec {
  * What is always told there is told here too, and the skills that the definition names. `disabled_skills` says so to whoever
  * loads them: all others that the same places hold.
  */
-async function contextOf(giver: Giver, { skills, system_prompt }: AgentDefinition): Promise<AgentContext> {
-  const own = giver.settings.agent.agent_context ?? agentContext.parse({})
-  const isAsked = skills.length > 0
+async function taskContext(parent: TaskParent, { skills, system_prompt }: AgentDefinition): Promise<AgentContext> {
+  const own = parent.settings.agent.agent_context ?? agentContext.parse({})
+  const namesSkills = skills.length > 0
   const context: AgentContext = {
     ...own,
-    load_project_skills: own.load_project_skills || isAsked,
-    load_user_skills: own.load_user_skills || isAsked,
+    load_project_skills: own.load_project_skills || namesSkills,
+    load_user_skills: own.load_user_skills || namesSkills,
     system_message_suffix: system_prompt === '' ? undefined : system_prompt,
     user_message_suffix: undefined,
     secrets: undefined,
     disabled_skills: [],
   }
-  const isTold = (skill: LoadedSkill) =>
+  const isIncluded = (skill: LoadedSkill) =>
     skills.includes(skill.name) ||
-    (isAlwaysOn(skill) && isOwn(skill, own) && !own.disabled_skills.includes(skill.name))
-  const all = await giver.skills(context)
+    (isAlwaysOn(skill) && parentHasOrigin(skill, own) && !own.disabled_skills.includes(skill.name))
+  const all = await parent.skills(context)
   // The child loads no plugins: what it is told of theirs is given to it.
-  const given = all.filter((skill) => skill.origin === 'plugin' && skills.includes(skill.name)).map(asGiven)
+  const pluginSkills = all.filter((skill) => skill.origin === 'plugin' && skills.includes(skill.name)).map(toContextSkill)
   return {
     ...context,
-    skills: [...own.skills, ...given],
-    disabled_skills: all.filter((skill) => !isTold(skill)).map(({ name }) => name),
+    skills: [...own.skills, ...pluginSkills],
+    disabled_skills: all.filter((skill) => !isIncluded(skill)).map(({ name }) => name),
   }
 }
 
-function asGiven({ name, content, description, source }: LoadedSkill): Skill {
+function toContextSkill({ name, content, description, source }: LoadedSkill): Skill {
   const plain = { is_agentskills_format: false, disable_model_invocation: false, trigger: undefined }
   return { name, content, description, source, ...plain }
 }
 
 /** Whether whoever gives the task has a skill of this origin. */
-function isOwn({ origin }: LoadedSkill, { load_project_skills, load_user_skills }: AgentContext): boolean {
+function parentHasOrigin({ origin }: LoadedSkill, { load_project_skills, load_user_skills }: AgentContext): boolean {
   if (origin === 'project') return load_project_skills
   return origin === 'user' ? load_user_skills : true
 }
 
 /** Hooks that watch over tools watch over these too; the others are about the conversation with the user. */
-function hooksOf(given: HookConfig | undefined, own: HookConfig | undefined): HookConfig {
+function taskHooks(parentHooks: HookConfig | undefined, own: HookConfig | undefined): HookConfig {
   const none = hookConfig.parse({})
   const base = own ?? none
   return {
     ...base,
-    pre_tool_use: [...(given ?? none).pre_tool_use, ...base.pre_tool_use],
-    post_tool_use: [...(given ?? none).post_tool_use, ...base.post_tool_use],
+    pre_tool_use: [...(parentHooks ?? none).pre_tool_use, ...base.pre_tool_use],
+    post_tool_use: [...(parentHooks ?? none).post_tool_use, ...base.post_tool_use],
   }
 }

@@ -1,18 +1,18 @@
 import { type Condenser, condenser, llm, type Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Answer, Model, ModelRequest } from '../../llm/model.ts'
-import { action, anyLog, messageEvent, observation, ownLog } from '../testing/arbitraries.ts'
+import type { ModelResult, Model, ModelRequest } from '../../llm/model.ts'
+import { actionEvent, arbitraryLog, messageEvent, observationEvent, arbitraryOwnLog } from '../testing/arbitraries.ts'
 import { isUserMessage, isViewEvent } from '../view/log-event.ts'
 import { type LogEvent, View } from '../view/view.ts'
-import { unitsOf } from '../view/view-units.ts'
-import { type CondenseOptions, condense, mustCondense, summarizing } from './condense.ts'
-import { fairShare, summaryRequest } from './transcript.ts'
+import { groupUnits } from '../view/view-units.ts'
+import { type CondenseOptions, condense, condenseNeed, findSummarizingCondenser } from './condense.ts'
+import { fairShare, buildSummaryRequest } from './transcript.ts'
 
-type Summarizing = NonNullable<ReturnType<typeof summarizing>>
+type Summarizing = NonNullable<ReturnType<typeof findSummarizingCondenser>>
 
 function settings(members: Partial<Summarizing> = {}): Summarizing {
-  const found = summarizing(condenser.parse({ kind: 'LLMSummarizingCondenser', ...members }))
+  const found = findSummarizingCondenser(condenser.parse({ kind: 'LLMSummarizingCondenser', ...members }))
   if (found === undefined) throw new Error('no summarizing condenser')
   return found
 }
@@ -24,11 +24,11 @@ function count(messages: readonly Message[]): number {
   )
 }
 
-interface Fake extends Model {
+interface FakeModel extends Model {
   readonly requests: ModelRequest[]
 }
 
-function answered(text: string, stop: 'stop' | 'refusal' = 'stop'): Answer {
+function textReply(text: string, stop: 'stop' | 'refusal' = 'stop'): ModelResult {
   return {
     kind: 'answer',
     responseId: 'resp_1',
@@ -57,20 +57,20 @@ function answered(text: string, stop: 'stop' | 'refusal' = 'stop'): Answer {
 }
 
 /** A model that answers what `respond` says; by default a short summary. */
-function fake(
+function createFakeModel(
   options: {
     readonly window?: number
-    readonly respond?: (request: ModelRequest, turn: number) => Answer
+    readonly respond?: (request: ModelRequest, turn: number) => ModelResult
   } = {},
-): Fake {
-  const { window, respond = (_, turn) => answered(`Summary ${turn}.`) } = options
+): FakeModel {
+  const { window, respond = (_, turn) => textReply(`Summary ${turn}.`) } = options
   const requests: ModelRequest[] = []
   return {
     requests,
     llm: llm.parse({ model: 'fake' }),
     contextWindow: window,
     countTokens: count,
-    async respond(request, signal) {
+    async generate(request, signal) {
       if (signal.aborted) return { kind: 'aborted' }
       requests.push(request)
       return respond(request, requests.length)
@@ -78,7 +78,7 @@ function fake(
   }
 }
 
-const overflow: Answer = { kind: 'failure', code: 'LLMContextWindowExceedError', detail: 'too long' }
+const overflow: ModelResult = { kind: 'failure', code: 'LLMContextWindowExceedError', detail: 'too long' }
 
 function viewOf(log: readonly LogEvent[]): View {
   const view = new View()
@@ -86,7 +86,7 @@ function viewOf(log: readonly LogEvent[]): View {
   return view
 }
 
-function condensing(options: CondenseOptions) {
+function condenseAgain(options: CondenseOptions) {
   return condense(options, new AbortController().signal)
 }
 
@@ -99,8 +99,8 @@ function work(steps: number, chars = 20): LogEvent[] {
     tools: [],
   }
   const done = Array.from({ length: steps }, (_, n) => [
-    action({ id: `a${n}`, thought: `Step ${n}.` }),
-    observation({ id: `o${n}`, action_id: `a${n}`, text: `${n} `.padEnd(chars, 'x') }),
+    actionEvent({ id: `a${n}`, thought: `Step ${n}.` }),
+    observationEvent({ id: `o${n}`, action_id: `a${n}`, text: `${n} `.padEnd(chars, 'x') }),
   ])
   return [system, messageEvent('u', 'user', 'Count the files.'), ...done.flat()]
 }
@@ -108,21 +108,21 @@ function work(steps: number, chars = 20): LogEvent[] {
 test('the first summarizing condenser of a pipeline is used', () => {
   const none: Condenser = { kind: 'NoOpCondenser' }
   const [first, second] = [settings({ max_size: 10 }), settings({ max_size: 20 })]
-  expect(summarizing(undefined)).toBeUndefined()
-  expect(summarizing(none)).toBeUndefined()
-  expect(summarizing(first)).toBe(first)
-  expect(summarizing({ kind: 'PipelineCondenser', condensers: [none, second, first] })).toBe(second)
-  expect(summarizing({ kind: 'PipelineCondenser', condensers: [none] })).toBeUndefined()
+  expect(findSummarizingCondenser(undefined)).toBeUndefined()
+  expect(findSummarizingCondenser(none)).toBeUndefined()
+  expect(findSummarizingCondenser(first)).toBe(first)
+  expect(findSummarizingCondenser({ kind: 'PipelineCondenser', condensers: [none, second, first] })).toBe(second)
+  expect(findSummarizingCondenser({ kind: 'PipelineCondenser', condensers: [none] })).toBeUndefined()
 })
 
 test('too many events are soft; too many tokens and a request are hard', () => {
   const view = viewOf(work(5))
   const tokens = count(view.messages())
   const ask = (members: Partial<Summarizing>, window?: number, isRequested = false) =>
-    mustCondense({
+    condenseNeed({
       view,
       condenser: settings({ keep_first: 1, ...members }),
-      model: fake(window === undefined ? {} : { window }),
+      model: createFakeModel(window === undefined ? {} : { window }),
       isRequested,
     })
   expect(ask({})).toBe('no')
@@ -138,8 +138,8 @@ test('too many events are soft; too many tokens and a request are hard', () => {
 
 test('a middle block is forgotten: the first events and the end stay, the summary between them', async () => {
   const view = viewOf(work(20))
-  const model = fake()
-  const result = await condensing({ view, condenser: settings({ max_size: 40 }), model, isHard: false })
+  const model = createFakeModel()
+  const result = await condenseAgain({ view, condenser: settings({ max_size: 40 }), model, isHard: false })
   if (result.kind !== 'condensation') throw new Error(result.kind)
   expect(result.draft).toMatchObject({
     kind: 'Condensation',
@@ -172,8 +172,8 @@ test('the request has the summary so far and what is forgotten, and says which m
   })
   view.add(messageEvent('v', 'user', 'Now count the folders.'))
   for (const event of work(10).slice(2)) view.add({ ...event, id: `${event.id}-2` } as LogEvent)
-  const model = fake()
-  const result = await condensing({ view, condenser: settings({ max_size: 20 }), model, isHard: false })
+  const model = createFakeModel()
+  const result = await condenseAgain({ view, condenser: settings({ max_size: 20 }), model, isHard: false })
   if (result.kind !== 'condensation') throw new Error(result.kind)
   expect(result.draft.forgotten_event_ids).toContain('c-summary')
   expect(result.draft.forgotten_event_ids).not.toContain('v')
@@ -187,7 +187,7 @@ test('the request has the summary so far and what is forgotten, and says which m
 test('a view of any log shrinks until it cannot, with its pairs whole and the latest message in it', async () => {
   await fc.assert(
     fc.asyncProperty(
-      fc.oneof(ownLog, anyLog),
+      fc.oneof(arbitraryOwnLog, arbitraryLog),
       fc.record({ max_size: fc.integer({ min: 8, max: 60 }), keep_first: fc.integer({ min: 0, max: 2 }) }),
       fc.record({
         isHard: fc.boolean(),
@@ -195,11 +195,11 @@ test('a view of any log shrinks until it cannot, with its pairs whole and the la
       }),
       async (log, sizes, { isHard, window }) => {
         const view = viewOf(log)
-        const model = fake(window === undefined ? {} : { window })
+        const model = createFakeModel(window === undefined ? {} : { window })
         let rounds = 0
         for (;;) {
           const before = [...view.events]
-          const result = await condensing({ view, condenser: settings(sizes), model, isHard })
+          const result = await condenseAgain({ view, condenser: settings(sizes), model, isHard })
           if (result.kind !== 'condensation') {
             expect(result.kind).toBe('failure')
             break
@@ -209,7 +209,7 @@ test('a view of any log shrinks until it cannot, with its pairs whole and the la
           view.add({ ...result.draft, id: `z${rounds++}` } as unknown as LogEvent)
           expect(view.size).toBe(before.length - forgotten.length + 1)
           expect(view.size).toBeLessThan(before.length + (isHard ? 1 : 0))
-          expect(facts(view)).toBeLessThan(
+          expect(countFacts(view)).toBeLessThan(
             before.filter((event) => event.kind !== 'CondensationSummaryEvent').length,
           )
           expectWhole(before, view)
@@ -220,7 +220,7 @@ test('a view of any log shrinks until it cannot, with its pairs whole and the la
   )
 })
 
-function facts(view: View): number {
+function countFacts(view: View): number {
   return view.events.filter(({ kind }) => kind !== 'CondensationSummaryEvent').length
 }
 
@@ -229,7 +229,7 @@ function expectWhole(before: View['events'], view: View): void {
   const latest = before.findLast(isUserMessage)
   if (latest !== undefined) expect(view.has(latest.id)).toBe(true)
   for (const { id, kind } of before) if (kind === 'SystemPromptEvent') expect(view.has(id)).toBe(true)
-  for (const unit of unitsOf(before)) {
+  for (const unit of groupUnits(before)) {
     if (unit.kind !== 'batch') continue
     const ids = unit.calls.flatMap(({ action: call, result }) => [call.id, ...(result ? [result.id] : [])])
     expect(new Set(ids.map((id) => view.has(id))).size).toBe(1)
@@ -245,14 +245,14 @@ test('a view under hard limits comes down to half of them', async () => {
       async (steps, chars) => {
         const view = viewOf(work(steps, chars))
         const limit = Math.floor(count(view.messages()) * 0.8)
-        const options = { view, condenser: settings({ max_size: 1_000, max_tokens: limit }), model: fake() }
-        expect(mustCondense({ ...options, isRequested: false })).toBe('hard')
-        const result = await condensing({ ...options, isHard: true })
+        const options = { view, condenser: settings({ max_size: 1_000, max_tokens: limit }), model: createFakeModel() }
+        expect(condenseNeed({ ...options, isRequested: false })).toBe('hard')
+        const result = await condenseAgain({ ...options, isHard: true })
         if (result.kind !== 'condensation') throw new Error(result.kind)
         view.add({ ...result.draft, id: 'c' } as unknown as LogEvent)
         const summary = count(view.messages().slice(2, 3))
         expect(count(view.messages())).toBeLessThanOrEqual(limit / 2 + summary)
-        expect(mustCondense({ ...options, isRequested: false })).toBe('no')
+        expect(condenseNeed({ ...options, isRequested: false })).toBe('no')
       },
     ),
     { numRuns: 30 },
@@ -260,15 +260,15 @@ test('a view under hard limits comes down to half of them', async () => {
 })
 
 test('calls that wait for a result are kept', async () => {
-  const open = [action({ id: 'p', response: 'r' }), action({ id: 'q', response: 'r' })]
-  const view = viewOf([...work(3), ...open, observation({ id: 'po', action_id: 'p' })])
-  const model = fake()
-  let result = await condensing({ view, condenser: settings(), model, isHard: true })
+  const open = [actionEvent({ id: 'p', response: 'r' }), actionEvent({ id: 'q', response: 'r' })]
+  const view = viewOf([...work(3), ...open, observationEvent({ id: 'po', action_id: 'p' })])
+  const model = createFakeModel()
+  let result = await condenseAgain({ view, condenser: settings(), model, isHard: true })
   for (let n = 0; result.kind === 'condensation'; n++) {
     view.add({ ...result.draft, id: `c${n}` } as unknown as LogEvent)
-    result = await condensing({ view, condenser: settings(), model, isHard: true })
+    result = await condenseAgain({ view, condenser: settings(), model, isHard: true })
   }
-  view.add(observation({ id: 'qo', action_id: 'q' }))
+  view.add(observationEvent({ id: 'qo', action_id: 'q' }))
   expect(view.messages().map(({ role }) => role)).toEqual([
     'system',
     'user',
@@ -281,14 +281,14 @@ test('calls that wait for a result are kept', async () => {
 
 test('when only the last step is left it is forgotten too, but only if it must be', async () => {
   const view = viewOf(work(1, 9_000))
-  const options = { view, condenser: settings({ max_tokens: 1_000 }), model: fake() }
-  const soft = await condensing({ ...options, isHard: false })
+  const options = { view, condenser: settings({ max_tokens: 1_000 }), model: createFakeModel() }
+  const soft = await condenseAgain({ ...options, isHard: false })
   expect(soft).toMatchObject({ kind: 'failure', code: 'NothingToForget' })
-  const hard = await condensing({ ...options, isHard: true })
+  const hard = await condenseAgain({ ...options, isHard: true })
   if (hard.kind !== 'condensation') throw new Error(hard.kind)
   view.add({ ...hard.draft, id: 'c' } as unknown as LogEvent)
   expect(view.save()).toEqual(['s', 'u', 'c-summary'])
-  const again = await condensing({ ...options, isHard: true })
+  const again = await condenseAgain({ ...options, isHard: true })
   expect(again).toMatchObject({ kind: 'failure', code: 'LLMContextWindowExceedError' })
   expect(again).toHaveProperty(
     'detail',
@@ -300,10 +300,10 @@ test('when only the last step is left it is forgotten too, but only if it must b
 test('one event for one summary must be worth it', async () => {
   const log = [...work(0), messageEvent('m', 'agent', 'x'.repeat(4_000)), messageEvent('v', 'user', 'Go on.')]
   const ask = (text: string) =>
-    condensing({
+    condenseAgain({
       view: viewOf(log),
       condenser: settings({ max_tokens: 500 }),
-      model: fake({ respond: () => answered(text) }),
+      model: createFakeModel({ respond: () => textReply(text) }),
       isHard: true,
     })
   expect(await ask('It spoke of x.')).toMatchObject({
@@ -320,36 +320,36 @@ test('one event for one summary must be worth it', async () => {
 test('a request that is too long is asked again with less in it, so many times and no more', async () => {
   const view = viewOf(work(60, 2_000))
   const condenserSettings = settings({ max_size: 60, hard_context_reset_max_retries: 3 })
-  const tolerant = fake({ window: 40_000, respond: (_, turn) => (turn < 3 ? overflow : answered('Short.')) })
-  const done = await condensing({ view, condenser: condenserSettings, model: tolerant, isHard: true })
+  const tolerant = createFakeModel({ window: 40_000, respond: (_, turn) => (turn < 3 ? overflow : textReply('Short.')) })
+  const done = await condenseAgain({ view, condenser: condenserSettings, model: tolerant, isHard: true })
   expect(done.kind).toBe('condensation')
   const sizes = tolerant.requests.map(({ messages }) => count(messages))
   expect(sizes).toHaveLength(3)
   expect(sizes[1]).toBeLessThan((sizes[0] ?? 0) * 0.9)
   expect(sizes[2]).toBeLessThan((sizes[1] ?? 0) * 0.9)
-  const never = fake({ respond: () => overflow })
-  const failed = await condensing({ view, condenser: condenserSettings, model: never, isHard: true })
+  const never = createFakeModel({ respond: () => overflow })
+  const failed = await condenseAgain({ view, condenser: condenserSettings, model: never, isHard: true })
   expect(failed).toMatchObject({ kind: 'failure', code: 'LLMContextWindowExceedError', answers: [] })
   expect(never.requests).toHaveLength(4)
 })
 
 test("the model's own failures are passed on, and an answer without a text is one", async () => {
   const view = viewOf(work(30))
-  const ask = (answer: Answer) =>
-    condensing({ view, condenser: settings(), model: fake({ respond: () => answer }), isHard: true })
-  const denied: Answer = { kind: 'failure', code: 'LLMAuthenticationError', detail: 'no such key' }
+  const ask = (answer: ModelResult) =>
+    condenseAgain({ view, condenser: settings(), model: createFakeModel({ respond: () => answer }), isHard: true })
+  const denied: ModelResult = { kind: 'failure', code: 'LLMAuthenticationError', detail: 'no such key' }
   expect(await ask(denied)).toMatchObject({
     code: 'LLMAuthenticationError',
     detail: expect.stringContaining('no such key'),
   })
-  expect(await ask(answered(' '))).toMatchObject({
+  expect(await ask(textReply(' '))).toMatchObject({
     code: 'LLMNoResponseError',
     answers: [{ responseId: 'resp_1' }],
   })
-  expect(await ask(answered('', 'refusal'))).toMatchObject({ detail: expect.stringContaining('refused') })
+  expect(await ask(textReply('', 'refusal'))).toMatchObject({ detail: expect.stringContaining('refused') })
   expect(await ask({ kind: 'aborted' })).toEqual({ kind: 'aborted' })
   const aborted = AbortSignal.abort()
-  const model = fake()
+  const model = createFakeModel()
   expect(await condense({ view, condenser: settings(), model, isHard: true }, aborted)).toEqual({
     kind: 'aborted',
   })
@@ -358,13 +358,13 @@ test("the model's own failures are passed on, and an answer without a text is on
 
 test('a message that comes while the model is asked is kept', async () => {
   const view = viewOf(work(30))
-  const model = fake({
+  const model = createFakeModel({
     respond: () => {
       view.add(messageEvent('late', 'user', 'Stop that.'))
-      return answered('Short.')
+      return textReply('Short.')
     },
   })
-  const result = await condensing({ view, condenser: settings(), model, isHard: true })
+  const result = await condenseAgain({ view, condenser: settings(), model, isHard: true })
   if (result.kind !== 'condensation') throw new Error(result.kind)
   view.add({ ...result.draft, id: 'c' } as unknown as LogEvent)
   expect(view.save().slice(0, 3)).toEqual(['s', 'u', 'c-summary'])
@@ -375,13 +375,13 @@ test('a request keeps to its tokens whatever it is about, and has the summary so
   const summary: LogEvent = { id: 'c-summary', kind: 'CondensationSummaryEvent', summary: 'All was well.' }
   fc.assert(
     fc.property(
-      anyLog,
+      arbitraryLog,
       fc.nat({ max: 2_000 }),
       fc.integer({ min: 1_500, max: 20_000 }),
       (log, more, maxTokens) => {
         const steps = work(more, 50).slice(2)
         const forgotten = [summary, ...log, ...steps].filter(isViewEvent)
-        const messages = summaryRequest({ forgotten, kept: undefined }, maxTokens, count)
+        const messages = buildSummaryRequest({ forgotten, latestUserMessage: undefined }, maxTokens, count)
         expect(count(messages)).toBeLessThanOrEqual(maxTokens)
         expect(JSON.stringify(messages)).toContain('All was well.')
       },

@@ -1,16 +1,16 @@
 import type { Condenser, Message, SummarizingCondenser } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
-import type { Answered, Model } from '../../llm/model.ts'
-import { cut } from '../view/content-blocks.ts'
+import type { ModelReply, Model } from '../../llm/model.ts'
+import { truncateMiddle } from '../view/content-blocks.ts'
 import { isUserMessage } from '../view/log-event.ts'
 import { Projection } from '../view/projection.ts'
 import type { View, ViewEvent } from '../view/view.ts'
-import { unitsOf } from '../view/view-units.ts'
-import { type Plan, planMiddle, planReset } from './plan.ts'
-import { summaryRequest } from './transcript.ts'
+import { groupUnits } from '../view/view-units.ts'
+import { type CondensePlan, planMiddle, planReset } from './plan.ts'
+import { buildSummaryRequest } from './transcript.ts'
 
 /** The first summarizing condenser of a condenser; undefined when nothing is ever to be condensed. */
-export function summarizing(condenser: Condenser | undefined): SummarizingCondenser | undefined {
+export function findSummarizingCondenser(condenser: Condenser | undefined): SummarizingCondenser | undefined {
   const all = condenser?.kind === 'PipelineCondenser' ? condenser.condensers : [condenser]
   return all.find((one) => one?.kind === 'LLMSummarizingCondenser')
 }
@@ -29,7 +29,7 @@ export function tokenLimit(condenser: SummarizingCondenser, reader: Model): numb
  * Whether the view is to be condensed before the next question to `model`, which reads it. `hard`: it cannot go on
  * without (it was asked for, or the view has too many tokens); `soft`: it should be (too many events).
  */
-export function mustCondense(options: {
+export function condenseNeed(options: {
   readonly view: View
   readonly condenser: SummarizingCondenser
   readonly model: Model
@@ -38,21 +38,21 @@ export function mustCondense(options: {
   const { view, condenser, model, isRequested } = options
   if (isRequested) return 'hard'
   const limit = tokenLimit(condenser, model)
-  if (limit !== undefined && tokensOf(view, model) > limit) return 'hard'
+  if (limit !== undefined && countViewTokens(view, model) > limit) return 'hard'
   return view.size > condenser.max_size ? 'soft' : 'no'
 }
 
-function tokensOf(view: View, model: Model): number {
+function countViewTokens(view: View, model: Model): number {
   return model.countTokens(view.messages(model.llm.max_message_chars))
 }
 
-export type Condensed =
-  | { readonly kind: 'condensation'; readonly draft: EventDraft; readonly answers: readonly Answered[] }
+export type CondenseResult =
+  | { readonly kind: 'condensation'; readonly draft: EventDraft; readonly answers: readonly ModelReply[] }
   | {
       readonly kind: 'failure'
       readonly code: string
       readonly detail: string
-      readonly answers: readonly Answered[]
+      readonly answers: readonly ModelReply[]
     }
   | { readonly kind: 'aborted' }
 
@@ -71,7 +71,7 @@ const maxSummaryChars = 20_000
 /** Of the summariser's window, what the request may fill. */
 const requestShare = 0.75
 /** Taken for the window of a model that does not tell it. */
-const unknownWindow = 100_000
+const defaultContextWindow = 100_000
 
 /**
  * Makes the Condensation of a view: a middle block of whole units is summarised, and when that is no progress and it must
@@ -83,22 +83,22 @@ const unknownWindow = 100_000
  * (soft only; to be ignored until there is more), `LLMContextWindowExceedError` when nothing helps, otherwise the
  * model's own.
  */
-export async function condense(options: CondenseOptions, signal: AbortSignal): Promise<Condensed> {
+export async function condense(options: CondenseOptions, signal: AbortSignal): Promise<CondenseResult> {
   const { view, isHard } = options
   const events = [...view.events]
-  const plan = planFor(events, options)
-  if (plan === undefined) return isHard ? tooLong(options) : nothingToForget
-  return signal.aborted ? { kind: 'aborted' } : await summarise(plan, events, { options, signal })
+  const plan = planCondensation(events, options)
+  if (plan === undefined) return isHard ? cannotShrink(options) : nothingToForget
+  return signal.aborted ? { kind: 'aborted' } : await summarize(plan, events, { options, signal })
 }
 
-function planFor(events: readonly ViewEvent[], options: CondenseOptions): Plan | undefined {
+function planCondensation(events: readonly ViewEvent[], options: CondenseOptions): CondensePlan | undefined {
   const { view, condenser, model, isHard, reader = model } = options
   const { max_size, keep_first, minimum_progress } = condenser
   const projection = new Projection(reader.llm.max_message_chars)
   const target = {
     keepFirst: keep_first,
     maxEvents: Math.floor((isHard ? Math.min(events.length, max_size) : max_size) / 2),
-    maxTokens: isHard ? targetTokens(tokenLimit(condenser, reader), tokensOf(view, reader)) : undefined,
+    maxTokens: isHard ? targetTokens(tokenLimit(condenser, reader), countViewTokens(view, reader)) : undefined,
     // A summary takes the place of one event.
     minForgotten: Math.max(2, Math.ceil(minimum_progress * events.length)),
   }
@@ -111,39 +111,39 @@ function targetTokens(limit: number | undefined, present: number): number {
   return Math.floor(Math.min(limit ?? present, present) / 2)
 }
 
-async function summarise(
-  plan: Plan,
+async function summarize(
+  plan: CondensePlan,
   events: readonly ViewEvent[],
   { options, signal }: { readonly options: CondenseOptions; readonly signal: AbortSignal },
-): Promise<Condensed> {
+): Promise<CondenseResult> {
   const { model, condenser } = options
   const { hard_context_reset_max_retries: retries, hard_context_reset_context_scaling: scaling } = condenser
-  const window = model.llm.max_input_tokens ?? model.contextWindow ?? unknownWindow
+  const window = model.llm.max_input_tokens ?? model.contextWindow ?? defaultContextWindow
   const latest = events.findLast(isUserMessage)
   const isBehind = latest !== undefined && events.indexOf(latest) >= plan.offset
-  const matter = { forgotten: plan.forgotten, kept: isBehind ? latest : undefined }
+  const summaryInput = { forgotten: plan.forgotten, latestUserMessage: isBehind ? latest : undefined }
   for (let attempt = 0; ; attempt++) {
     const budget = Math.floor(window * requestShare * scaling ** attempt)
-    const messages = summaryRequest(matter, budget, (some) => model.countTokens(some))
-    const answer = await model.respond({ messages, tools: [] }, signal)
-    if (answer.kind === 'answer') return condensed(plan, answer, model)
+    const messages = buildSummaryRequest(summaryInput, budget, (some) => model.countTokens(some))
+    const answer = await model.generate({ messages, tools: [] }, signal)
+    if (answer.kind === 'answer') return condenseResult(plan, answer, model)
     if (answer.kind === 'aborted') return answer
     const isTooLong = answer.code === 'LLMContextWindowExceedError'
-    if (!isTooLong || attempt === retries) return failed(answer.code, `${summaryFailed} ${answer.detail}`)
+    if (!isTooLong || attempt === retries) return condenseFailure(answer.code, `${summaryFailed} ${answer.detail}`)
   }
 }
 
 const summaryFailed = 'The conversation could not be condensed, because asking for a summary failed:'
 
-function condensed(plan: Plan, answer: Answered, model: Model): Condensed {
+function condenseResult(plan: CondensePlan, answer: ModelReply, model: Model): CondenseResult {
   const answers = [answer]
-  const summary = cut(textOf(answer.message).trim(), maxSummaryChars)
+  const summary = truncateMiddle(messageText(answer.message).trim(), maxSummaryChars)
   if (summary === '') {
     const why = answer.stop === 'refusal' ? 'the model refused.' : 'the model answered without a text.'
-    return failed('LLMNoResponseError', `${summaryFailed} ${why}`, answers)
+    return condenseFailure('LLMNoResponseError', `${summaryFailed} ${why}`, answers)
   }
   if (!isSmaller(plan, summary, model)) {
-    return failed('LLMContextWindowExceedError', 'The summary is no shorter than what it sums up.', answers)
+    return condenseFailure('LLMContextWindowExceedError', 'The summary is no shorter than what it sums up.', answers)
   }
   const draft = {
     kind: 'Condensation',
@@ -157,38 +157,38 @@ function condensed(plan: Plan, answer: Answered, model: Model): Condensed {
 }
 
 /** One event for one summary is progress only when the summary is shorter. */
-function isSmaller({ forgotten }: Plan, summary: string, model: Model): boolean {
+function isSmaller({ forgotten }: CondensePlan, summary: string, model: Model): boolean {
   if (forgotten.length > 1) return true
   const projection = new Projection(Number.POSITIVE_INFINITY)
   const [event] = forgotten
   if (event === undefined) return false
   const after: ViewEvent = { id: '', source: 'environment', summary, kind: 'CondensationSummaryEvent' }
   const [before = 0, now = 0] = [[event], [after]].map((some) =>
-    model.countTokens(unitsOf(some).flatMap((unit) => projection.messagesOf(unit))),
+    model.countTokens(groupUnits(some).flatMap((unit) => projection.messagesOf(unit))),
   )
   return now < before
 }
 
-function textOf({ content }: Message): string {
+function messageText({ content }: Message): string {
   return content.map((block) => (block.type === 'text' ? block.text : '')).join('')
 }
 
-const nothingToForget: Condensed = {
+const nothingToForget: CondenseResult = {
   kind: 'failure',
   code: 'NothingToForget',
   detail: 'Nothing can be forgotten yet without losing what was said last.',
   answers: [],
 }
 
-function tooLong({ view, condenser, model, reader = model }: CondenseOptions): Condensed {
+function cannotShrink({ view, condenser, model, reader = model }: CondenseOptions): CondenseResult {
   const limit = tokenLimit(condenser, reader)
   const bound = limit === undefined ? 'no limit is known' : `the limit is ${limit}`
-  return failed(
+  return condenseFailure(
     'LLMContextWindowExceedError',
-    `The conversation cannot be made shorter: what is left (about ${tokensOf(view, reader)} tokens in ${view.size} events; ${bound}) is the system prompt, the first messages and the latest message. Use a model with a larger window, raise the condenser's max_tokens, or send a shorter message.`,
+    `The conversation cannot be made shorter: what is left (about ${countViewTokens(view, reader)} tokens in ${view.size} events; ${bound}) is the system prompt, the first messages and the latest message. Use a model with a larger window, raise the condenser's max_tokens, or send a shorter message.`,
   )
 }
 
-function failed(code: string, detail: string, answers: readonly Answered[] = []): Condensed {
+function condenseFailure(code: string, detail: string, answers: readonly ModelReply[] = []): CondenseResult {
   return { kind: 'failure', code, detail, answers }
 }

@@ -1,13 +1,13 @@
 import { isUserMessage, type ViewEvent } from '../view/log-event.ts'
-import { type Unit, unitsOf } from '../view/view-units.ts'
+import { type ViewUnit, groupUnits } from '../view/view-units.ts'
 
 /** What is to be forgotten, in the order of the view, and where its summary goes in the view without it. */
-export interface Plan {
+export interface CondensePlan {
   readonly forgotten: readonly ViewEvent[]
   readonly offset: number
 }
 
-export interface Target {
+export interface CondenseTarget {
   readonly keepFirst: number
   /** Events of the view after it, its summary among them. */
   readonly maxEvents: number
@@ -23,50 +23,50 @@ export interface Target {
  */
 export function planMiddle(
   events: readonly ViewEvent[],
-  target: Target,
-  tokensOf: (unit: Unit) => number,
-): Plan | undefined {
-  const shape = shapeOf(events)
-  const head = headOf(shape, events, target.keepFirst)
-  const last = shape.cuts.lastIndexOf(true, events.length - 1)
-  const fits = fitting(shape, target, tokensOf)
+  target: CondenseTarget,
+  tokensOf: (unit: ViewUnit) => number,
+): CondensePlan | undefined {
+  const layout = viewLayout(events)
+  const head = headEnd(layout, events, target.keepFirst)
+  const last = layout.boundaries.lastIndexOf(true, events.length - 1)
+  const fits = createFitCheck(layout, target, tokensOf)
   let end = head
-  while (end < last && !(shape.cuts[end] && fits(head, end))) end++
-  const plan = planOf(events, shape, { head, end })
+  while (end < last && !(layout.boundaries[end] && fits(head, end))) end++
+  const plan = createPlan(events, layout, { head, end })
   return plan !== undefined && plan.forgotten.length >= target.minForgotten ? plan : undefined
 }
 
 /** Forgets all but the first events and what is never forgotten. Undefined when nothing is left to forget. */
-export function planReset(events: readonly ViewEvent[], keepFirst: number): Plan | undefined {
-  const shape = shapeOf(events)
-  return planOf(events, shape, { head: headOf(shape, events, keepFirst), end: events.length })
+export function planReset(events: readonly ViewEvent[], keepFirst: number): CondensePlan | undefined {
+  const layout = viewLayout(events)
+  return createPlan(events, layout, { head: headEnd(layout, events, keepFirst), end: events.length })
 }
 
-interface Shape {
-  readonly units: readonly Unit[]
+interface ViewLayout {
+  readonly units: readonly ViewUnit[]
   /** Whether the view can be divided before this index (up to its length) without dividing a unit. */
-  readonly cuts: readonly boolean[]
+  readonly boundaries: readonly boolean[]
   /** Indexes of what is never forgotten: system prompts, the latest user message, calls that wait for a result. */
-  readonly kept: ReadonlySet<number>
+  readonly protectedIndexes: ReadonlySet<number>
 }
 
-function shapeOf(events: readonly ViewEvent[]): Shape {
-  const units = unitsOf(events)
-  const cuts = new Array<boolean>(events.length + 1).fill(true)
+function viewLayout(events: readonly ViewEvent[]): ViewLayout {
+  const units = groupUnits(events)
+  const boundaries = new Array<boolean>(events.length + 1).fill(true)
   let covered = 0
   for (const { first, last } of units) {
-    for (let index = Math.max(first, covered) + 1; index <= last; index++) cuts[index] = false
+    for (let index = Math.max(first, covered) + 1; index <= last; index++) boundaries[index] = false
     covered = Math.max(covered, last)
   }
-  const kept = new Set(events.flatMap(({ kind }, index) => (kind === 'SystemPromptEvent' ? [index] : [])))
-  kept.add(events.findLastIndex(isUserMessage))
-  for (const index of waiting(events, units)) kept.add(index)
-  kept.delete(-1)
-  return { units, cuts, kept }
+  const protectedIndexes = new Set(events.flatMap(({ kind }, index) => (kind === 'SystemPromptEvent' ? [index] : [])))
+  protectedIndexes.add(events.findLastIndex(isUserMessage))
+  for (const index of openBatchIndexes(events, units)) protectedIndexes.add(index)
+  protectedIndexes.delete(-1)
+  return { units, boundaries, protectedIndexes }
 }
 
 /** The indexes of the last answer's calls and results, as long as a call of it has no result. */
-function waiting(events: readonly ViewEvent[], units: readonly Unit[]): number[] {
+function openBatchIndexes(events: readonly ViewEvent[], units: readonly ViewUnit[]): number[] {
   const last = units.findLast(({ kind }) => kind === 'batch')
   if (last?.kind !== 'batch' || last.calls.every(({ result }) => result !== undefined)) return []
   const own = new Set<ViewEvent>(
@@ -76,25 +76,25 @@ function waiting(events: readonly ViewEvent[], units: readonly Unit[]): number[]
 }
 
 /** Where the first events end: `keepFirst`, or before the unit that would be divided there, but after a system prompt. */
-function headOf(shape: Shape, events: readonly ViewEvent[], keepFirst: number): number {
+function headEnd(layout: ViewLayout, events: readonly ViewEvent[], keepFirst: number): number {
   const isLed = events[0]?.kind === 'SystemPromptEvent'
-  const head = shape.cuts.lastIndexOf(true, Math.min(keepFirst, events.length))
+  const head = layout.boundaries.lastIndexOf(true, Math.min(keepFirst, events.length))
   return Math.max(head, isLed ? 1 : 0)
 }
 
 /** Whether the view keeps to the target when what may be forgotten from `head` to `end` is. */
-function fitting(shape: Shape, target: Target, tokensOf: (unit: Unit) => number) {
-  const size = shape.cuts.length - 1
+function createFitCheck(layout: ViewLayout, target: CondenseTarget, tokensOf: (unit: ViewUnit) => number) {
+  const size = layout.boundaries.length - 1
   const { maxEvents, maxTokens } = target
   const tokens = new Map<number, number>()
-  if (maxTokens !== undefined) for (const unit of shape.units) tokens.set(unit.first, tokensOf(unit))
+  if (maxTokens !== undefined) for (const unit of layout.units) tokens.set(unit.first, tokensOf(unit))
   const total = [...tokens.values()].reduce((sum, value) => sum + value, 0)
-  const isKept = (index: number) => shape.kept.has(index)
-  const eventsBefore = runningSum(size, (index) => (isKept(index) ? 0 : 1))
-  const tokensBefore = runningSum(size, (index) => (isKept(index) ? 0 : (tokens.get(index) ?? 0)))
+  const isProtected = (index: number) => layout.protectedIndexes.has(index)
+  const eventsBefore = runningSum(size, (index) => (isProtected(index) ? 0 : 1))
+  const tokensBefore = runningSum(size, (index) => (isProtected(index) ? 0 : (tokens.get(index) ?? 0)))
   return (head: number, end: number): boolean => {
-    const events = size - (at(eventsBefore, end) - at(eventsBefore, head)) + 1
-    const left = total - (at(tokensBefore, end) - at(tokensBefore, head))
+    const events = size - (sumAt(eventsBefore, end) - sumAt(eventsBefore, head)) + 1
+    const left = total - (sumAt(tokensBefore, end) - sumAt(tokensBefore, head))
     return events <= maxEvents && left <= (maxTokens ?? Number.POSITIVE_INFINITY)
   }
 }
@@ -102,21 +102,21 @@ function fitting(shape: Shape, target: Target, tokensOf: (unit: Unit) => number)
 /** Sums of the values before each index, up to `size`. */
 function runningSum(size: number, value: (index: number) => number): number[] {
   const sums = [0]
-  for (let index = 0; index < size; index++) sums.push(at(sums, index) + value(index))
+  for (let index = 0; index < size; index++) sums.push(sumAt(sums, index) + value(index))
   return sums
 }
 
-function at(sums: readonly number[], index: number): number {
+function sumAt(sums: readonly number[], index: number): number {
   return sums[index] ?? 0
 }
 
 /** Only what is more than a summary is worth a summary: so the events that are none become fewer each time. */
-function planOf(
+function createPlan(
   events: readonly ViewEvent[],
-  shape: Shape,
+  layout: ViewLayout,
   { head, end }: { readonly head: number; readonly end: number },
-): Plan | undefined {
-  const forgotten = events.filter((_, index) => index >= head && index < end && !shape.kept.has(index))
+): CondensePlan | undefined {
+  const forgotten = events.filter((_, index) => index >= head && index < end && !layout.protectedIndexes.has(index))
   if (forgotten.every(({ kind }) => kind === 'CondensationSummaryEvent')) return undefined
   return { forgotten, offset: head }
 }

@@ -1,19 +1,19 @@
 import type { Message } from '@slipway/protocol'
-import { cut, textBlock } from '../view/content-blocks.ts'
+import { truncateMiddle, textBlock } from '../view/content-blocks.ts'
 import type { ViewEvent } from '../view/log-event.ts'
 import { Projection } from '../view/projection.ts'
-import { unitsOf } from '../view/view-units.ts'
+import { groupUnits } from '../view/view-units.ts'
 
-interface Entry {
+interface TranscriptEntry {
   readonly heading: string
   readonly text: string
 }
 
-export interface Forgetting {
+export interface SummaryInput {
   /** What is to be forgotten, in order. */
   readonly forgotten: readonly ViewEvent[]
   /** The user's latest message, when it stays behind the summary though it stood among what is forgotten. */
-  readonly kept: ViewEvent | undefined
+  readonly latestUserMessage: ViewEvent | undefined
 }
 
 /** No entry is longer than this, however much room there is: one output is not worth the rest. */
@@ -25,61 +25,61 @@ const charsPerToken = 3
 const maxTries = 6
 
 /** The request for a summary, in at most so many tokens by `count`. */
-export function summaryRequest(
-  matter: Forgetting,
+export function buildSummaryRequest(
+  input: SummaryInput,
   maxTokens: number,
   count: (messages: readonly Message[]) => number,
 ): Message[] {
-  const entries = entriesOf(matter.forgotten)
-  const kept = matter.kept === undefined ? [] : entriesOf([matter.kept])
+  const entries = transcriptEntries(input.forgotten)
+  const latestEntries = input.latestUserMessage === undefined ? [] : transcriptEntries([input.latestUserMessage])
   let chars = Math.max(minEntryChars, maxTokens * charsPerToken)
   for (let tries = 1; ; tries++) {
-    const messages = requestOf(fit(entries, chars), fit(kept, chars / 10))
+    const messages = summaryMessages(fit(entries, chars), fit(latestEntries, chars / 10))
     const tokens = count(messages)
     if (tokens <= maxTokens || tries === maxTries || chars <= minEntryChars) return messages
     chars = Math.max(minEntryChars, Math.floor(chars * Math.min(0.9, (maxTokens / tokens) * 0.95)))
   }
 }
 
-function entriesOf(events: readonly ViewEvent[]): Entry[] {
+function transcriptEntries(events: readonly ViewEvent[]): TranscriptEntry[] {
   const projection = new Projection(maxEntryChars)
-  return unitsOf(events).flatMap((unit) => {
+  return groupUnits(events).flatMap((unit) => {
     const isSummary = unit.kind === 'single' && unit.event.kind === 'CondensationSummaryEvent'
     return projection.messagesOf(unit).map((message) => ({
-      heading: isSummary ? 'Summary so far' : headingOf(message),
-      text: textOf(message),
+      heading: isSummary ? 'Summary so far' : entryHeading(message),
+      text: messageText(message),
     }))
   })
 }
 
-function headingOf({ role, name }: Message): string {
+function entryHeading({ role, name }: Message): string {
   if (role === 'tool') return `Result of ${name ?? 'a tool'}`
   return role === 'assistant' ? 'Agent' : 'User'
 }
 
-function textOf({ content, tool_calls }: Message): string {
+function messageText({ content, tool_calls }: Message): string {
   const blocks = content.map((block) => (block.type === 'text' ? block.text : '[image]'))
   const calls = (tool_calls ?? []).map(({ name, arguments: args }) => `Calls ${name}: ${args}`)
   return [...blocks, ...calls].join('\n')
 }
 
 /** Entries of at most so many characters in all: the longest are cut first, then the oldest go, but never a summary. */
-function fit(entries: readonly Entry[], chars: number): Entry[] {
+function fit(entries: readonly TranscriptEntry[], chars: number): TranscriptEntry[] {
   const room = Math.max(1, Math.floor(chars / minEntryChars))
   const newest = entries.slice(-room)
   const dropped = entries.slice(0, Math.max(0, entries.length - room))
   const summaries = dropped.filter(({ heading }) => heading === 'Summary so far')
   const left = dropped.length - summaries.length
   const note = { heading: 'Note', text: `${left} older entries are left out here.` }
-  const shown = left === 0 ? newest : [...summaries, note, ...newest]
+  const included = left === 0 ? newest : [...summaries, note, ...newest]
   const share = Math.min(
     maxEntryChars,
     fairShare(
-      shown.map(({ heading, text }) => heading.length + text.length),
+      included.map(({ heading, text }) => heading.length + text.length),
       chars,
     ),
   )
-  return shown.map(({ heading, text }) => ({ heading, text: cut(text, share) }))
+  return included.map(({ heading, text }) => ({ heading, text: truncateMiddle(text, share) }))
 }
 
 /** The largest bound for each length so that the bounded lengths sum to at most `total`; infinite when all fit. */
@@ -94,17 +94,17 @@ export function fairShare(lengths: readonly number[], total: number): number {
   return Number.POSITIVE_INFINITY
 }
 
-function requestOf(entries: readonly Entry[], kept: readonly Entry[]): Message[] {
-  const record = `The record, oldest first:\n\n${entries.map(written).join('\n\n')}`
-  const orientation = `For orientation, the user's latest message. It stays in the agent's view, right after your summary; say what has been done about it:\n\n${kept.map(written).join('\n\n')}`
-  const parts = kept.length === 0 ? [record] : [record, orientation]
+function summaryMessages(entries: readonly TranscriptEntry[], latestEntries: readonly TranscriptEntry[]): Message[] {
+  const record = `The record, oldest first:\n\n${entries.map(formatEntry).join('\n\n')}`
+  const orientation = `For orientation, the user's latest message. It stays in the agent's view, right after your summary; say what has been done about it:\n\n${latestEntries.map(formatEntry).join('\n\n')}`
+  const parts = latestEntries.length === 0 ? [record] : [record, orientation]
   return [
     { role: 'system', content: [textBlock(summaryPrompt)], thinking_blocks: [] },
     { role: 'user', content: [...parts, 'Write the summary now.'].map(textBlock), thinking_blocks: [] },
   ]
 }
 
-function written({ heading, text }: Entry): string {
+function formatEntry({ heading, text }: TranscriptEntry): string {
   return `## ${heading}\n${text}`
 }
 

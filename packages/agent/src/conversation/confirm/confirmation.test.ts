@@ -12,17 +12,17 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Tool } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
-import { Temporary as Workbench } from '../../tools/testing/fixtures.ts'
-import type { Pending } from '../state/state.ts'
-import { Player, Temporary } from '../testing/fixtures.ts'
-import { assess, mustAsk } from './confirmation.ts'
+import { ToolFixtures as Workbench } from '../../tools/testing/fixtures.ts'
+import type { PendingAction } from '../state/state.ts'
+import { FakeModel, ConversationFixtures } from '../testing/fixtures.ts'
+import { assess, requiresConfirmation } from './confirmation.ts'
 
-let place: Temporary
-let bench: Workbench
+let fixtures: ConversationFixtures
+let workbench: Workbench
 let tools: ReadonlyMap<string, Tool>
 
 beforeAll(async () => {
-  ;[place, bench] = await Promise.all([Temporary.open(), Workbench.open()])
+  ;[fixtures, workbench] = await Promise.all([ConversationFixtures.open(), Workbench.open()])
   tools = await openTools({
     specs: [
       { name: 'terminal', params: {} },
@@ -30,11 +30,11 @@ beforeAll(async () => {
       { name: 'edit', params: {} },
     ],
     defaults: ['FinishTool', 'ThinkTool'],
-    context: bench.context,
+    context: workbench.context,
   })
 })
 afterAll(async () => {
-  await Promise.all([place[Symbol.asyncDispose](), bench[Symbol.asyncDispose]()])
+  await Promise.all([fixtures[Symbol.asyncDispose](), workbench[Symbol.asyncDispose]()])
 })
 
 const action = (tool_name: string): Action =>
@@ -46,7 +46,7 @@ const action = (tool_name: string): Action =>
         ? { kind: 'ReadFileAction', file_path: 'a' }
         : { kind: 'TerminalAction', command: 'ls', is_input: false, timeout: null, reset: false }
 
-function pending(tool_name: string, security_risk: SecurityRisk, position = 5): Pending {
+function pending(tool_name: string, security_risk: SecurityRisk, position = 5): PendingAction {
   const id = `${tool_name}-${position}`
   return {
     id,
@@ -59,8 +59,8 @@ function pending(tool_name: string, security_risk: SecurityRisk, position = 5): 
   }
 }
 
-const ask = (policy: unknown, ...batch: readonly Pending[]) =>
-  mustAsk(confirmationPolicy.parse(policy), batch, { approvedBelow: 0, tools })
+const ask = (policy: unknown, ...batch: readonly PendingAction[]) =>
+  requiresConfirmation(confirmationPolicy.parse(policy), batch, { approvedBelow: 0, tools })
 const risky = (threshold: string, confirm_unknown = true) => ({
   kind: 'ConfirmRisky',
   threshold,
@@ -98,8 +98,8 @@ test('nobody is asked about a single finish or think, but about a batch with one
 test('what cannot be done and what was approved needs nobody', () => {
   const always = confirmationPolicy.parse({ kind: 'AlwaysConfirm' })
   expect(ask(always, { ...pending('terminal', 'HIGH'), action: null })).toBe(false)
-  expect(mustAsk(always, [pending('terminal', 'HIGH', 5)], { approvedBelow: 6, tools })).toBe(false)
-  expect(mustAsk(always, [pending('terminal', 'HIGH', 5)], { approvedBelow: 5, tools })).toBe(true)
+  expect(requiresConfirmation(always, [pending('terminal', 'HIGH', 5)], { approvedBelow: 6, tools })).toBe(false)
+  expect(requiresConfirmation(always, [pending('terminal', 'HIGH', 5)], { approvedBelow: 5, tools })).toBe(true)
 })
 
 test('a batch is asked about exactly when one of its actions is, and a lower threshold never asks less', () => {
@@ -124,14 +124,14 @@ test('a batch is asked about exactly when one of its actions is, and a lower thr
   )
 })
 
-async function risk(analyzer: unknown, tool: string, command = 'ls', predicted: SecurityRisk = 'MEDIUM') {
+async function risk(analyzer: unknown, tool: string, command = 'ls', predictedRisk: SecurityRisk = 'MEDIUM') {
   const found = tools.get(tool)
   if (found === undefined) throw new Error(`no tool ${tool}`)
   const given = action(tool)
   return await assess(analyzer === null ? null : securityAnalyzer.parse(analyzer), {
     tool: found,
     action: given.kind === 'TerminalAction' ? { ...given, command } : given,
-    predicted,
+    predictedRisk,
   })
 }
 
@@ -160,7 +160,7 @@ test('several analyzers together say the worst that one of them says, or UNKNOWN
 })
 
 test('an action says its risk in its event, and a risky one waits with all of its batch', async () => {
-  const player = new Player([
+  const player = new FakeModel([
     {
       calls: [
         ['terminal', { command: 'touch x', security_risk: 'LOW', summary: 'Makes a file.' }],
@@ -168,7 +168,7 @@ test('an action says its risk in its event, and a risky one waits with all of it
       ],
     },
   ])
-  const life = await place.begin({
+  const life = await fixtures.create({
     model: player.open,
     agent: { tools: [{ name: 'terminal' }] },
     request: {
@@ -176,63 +176,63 @@ test('an action says its risk in its event, and a risky one waits with all of it
       security_analyzer: { kind: 'LLMSecurityAnalyzer' },
     },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   expect(life.status).toBe('waiting_for_confirmation')
-  expect((await life.all('ActionEvent')).map(({ security_risk }) => security_risk)).toEqual(['LOW', 'HIGH'])
+  expect((await life.eventsOfKind('ActionEvent')).map(({ security_risk }) => security_risk)).toEqual(['LOW', 'HIGH'])
   expect(existsSync(join(life.workspace, 'x'))).toBe(false)
-  await life.conversation.respond({ accept: true, reason: '' })
-  await life.conversation.settled()
+  await life.conversation.resolveConfirmation({ accept: true, reason: '' })
+  await life.conversation.waitUntilIdle()
   expect(['x', 'y'].map((file) => existsSync(join(life.workspace, file)))).toEqual([true, true])
   expect(life.status).toBe('finished')
 })
 
 test('a risk that is none is an error that the model can mend', async () => {
-  const player = new Player([{ calls: [['terminal', { command: 'ls', security_risk: 'TERRIBLE' }]] }])
-  const life = await place.begin({
+  const player = new FakeModel([{ calls: [['terminal', { command: 'ls', security_risk: 'TERRIBLE' }]] }])
+  const life = await fixtures.create({
     model: player.open,
     agent: { tools: [{ name: 'terminal' }] },
     request: { security_analyzer: { kind: 'LLMSecurityAnalyzer' } },
   })
-  await life.say('go')
-  expect((await life.all('AgentErrorEvent'))[0]?.error).toContain('security_risk')
+  await life.sendAndWait('go')
+  expect((await life.eventsOfKind('AgentErrorEvent'))[0]?.error).toContain('security_risk')
   expect(life.status).toBe('finished')
 })
 
 test('a single finish does not wait under a policy that asks about everything', async () => {
-  const player = new Player([
+  const player = new FakeModel([
     { calls: [['think', { thought: 'hm' }]] },
     { calls: [['finish', { message: 'ok' }]] },
   ])
-  const life = await place.begin({
+  const life = await fixtures.create({
     model: player.open,
     request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   expect(life.status).toBe('finished')
 })
 
 test('a policy that is set while it waits counts from then on, and for the next actions of the run', async () => {
-  const player = new Player([
+  const player = new FakeModel([
     { calls: [['terminal', { command: 'touch x' }]] },
     { calls: [['terminal', { command: 'touch y' }]] },
   ])
-  const life = await place.begin({
+  const life = await fixtures.create({
     model: player.open,
     agent: { tools: [{ name: 'terminal' }] },
     request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   expect(life.status).toBe('waiting_for_confirmation')
   await life.conversation.setPolicy({ kind: 'NeverConfirm' })
   expect(life.status).toBe('waiting_for_confirmation')
-  await life.conversation.respond({ accept: true, reason: '' })
-  await life.conversation.settled()
+  await life.conversation.resolveConfirmation({ accept: true, reason: '' })
+  await life.conversation.waitUntilIdle()
   expect(life.status).toBe('finished')
   expect(existsSync(join(life.workspace, 'y'))).toBe(true)
 })
 
 test('after a restart what waited still waits, and is done once it is accepted', async () => {
-  const player = new Player([
+  const player = new FakeModel([
     {
       calls: [
         ['terminal', { command: 'echo x >> file' }],
@@ -240,19 +240,19 @@ test('after a restart what waited still waits, and is done once it is accepted',
       ],
     },
   ])
-  const life = await place.begin({
+  const life = await fixtures.create({
     model: player.open,
     agent: { tools: [{ name: 'terminal' }] },
     request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   for (const snapshot of ['kept', 'lost']) {
-    await life.reopen(snapshot === 'kept' ? {} : { keeping: { snapshot: null } })
+    await life.reopen(snapshot === 'kept' ? {} : { store: { snapshot: null } })
     expect(life.status).toBe('waiting_for_confirmation')
     expect(life.conversation.state.pending.size).toBe(2)
   }
-  await life.conversation.respond({ accept: true, reason: '' })
-  await life.conversation.settled()
+  await life.conversation.resolveConfirmation({ accept: true, reason: '' })
+  await life.conversation.waitUntilIdle()
   expect(life.status).toBe('finished')
-  expect(await life.all('ObservationEvent')).toHaveLength(2)
+  expect(await life.eventsOfKind('ObservationEvent')).toHaveLength(2)
 })

@@ -1,6 +1,6 @@
 import {
   type Action,
-  atLeast,
+  isRiskAtLeast,
   type ConfirmationPolicy,
   compareRisk,
   type SecurityAnalyzer,
@@ -9,13 +9,13 @@ import {
 import { patternRisk, railRisk } from '../../shell/risk.ts'
 import { isReadOnly } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
-import type { Pending } from '../state/state.ts'
+import type { PendingAction } from '../state/state.ts'
 
-interface Call {
+interface RiskInput {
   readonly tool: Tool
   readonly action: Action
   /** What the model said of it. */
-  readonly predicted: SecurityRisk
+  readonly predictedRisk: SecurityRisk
 }
 
 /**
@@ -24,16 +24,16 @@ interface Call {
  */
 export async function assess(
   analyzer: SecurityAnalyzer | null | undefined,
-  call: Call,
+  call: RiskInput,
 ): Promise<SecurityRisk> {
   if (analyzer === null || analyzer === undefined) return 'UNKNOWN'
   switch (analyzer.kind) {
     case 'LLMSecurityAnalyzer':
-      return isReadOnly(call.tool) ? 'UNKNOWN' : call.predicted
+      return isReadOnly(call.tool) ? 'UNKNOWN' : call.predictedRisk
     case 'PatternSecurityAnalyzer':
       return call.action.kind === 'TerminalAction'
         ? await patternRisk(call.action.command)
-        : riskByTraits(call.tool)
+        : riskFromAnnotations(call.tool)
     case 'PolicyRailSecurityAnalyzer':
       return call.action.kind === 'TerminalAction' ? await railRisk(call.action.command) : 'LOW'
     case 'EnsembleSecurityAnalyzer': {
@@ -45,7 +45,7 @@ export async function assess(
 }
 
 /** What a tool may do at all, where no rule looks at what it does. */
-function riskByTraits({ definition: { annotations } }: Tool): SecurityRisk {
+function riskFromAnnotations({ definition: { annotations } }: Tool): SecurityRisk {
   if (annotations?.readOnlyHint) return 'LOW'
   return annotations?.openWorldHint === false ? 'LOW' : 'MEDIUM'
 }
@@ -54,9 +54,9 @@ function riskByTraits({ definition: { annotations } }: Tool): SecurityRisk {
  * Whether somebody has to agree before these pending actions are done: as a whole, when any of them needs it. Nobody is
  * asked about what was approved, nor about a single finish or think. Tools that only read count as LOW where nothing is known.
  */
-export function mustAsk(
+export function requiresConfirmation(
   policy: ConfirmationPolicy,
-  pending: readonly Pending[],
+  pending: readonly PendingAction[],
   options: { readonly approvedBelow: number; readonly tools: ReadonlyMap<string, Tool> },
 ): boolean {
   const open = pending.filter(({ position, action }) => position >= options.approvedBelow && action !== null)
@@ -66,6 +66,6 @@ export function mustAsk(
     const tool = options.tools.get(tool_name)
     const isKnownToRead = security_risk === 'UNKNOWN' && tool !== undefined && isReadOnly(tool)
     const risk = isKnownToRead ? 'LOW' : security_risk
-    return risk === 'UNKNOWN' ? policy.confirm_unknown : atLeast(risk, policy.threshold)
+    return risk === 'UNKNOWN' ? policy.confirm_unknown : isRiskAtLeast(risk, policy.threshold)
   })
 }

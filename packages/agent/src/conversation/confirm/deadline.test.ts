@@ -1,75 +1,75 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Life, Player, Temporary, until } from '../testing/fixtures.ts'
+import { type TestConversation, FakeModel, ConversationFixtures, waitUntil } from '../testing/fixtures.ts'
 
-let place: Temporary
+let fixtures: ConversationFixtures
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
-async function waiting(deadline_seconds: number | undefined): Promise<Life> {
-  const player = new Player([{ calls: [['terminal', { command: 'touch x' }]] }])
-  const life = await place.begin({
+async function conversationAwaitingConfirmation(deadline_seconds: number | undefined): Promise<TestConversation> {
+  const player = new FakeModel([{ calls: [['terminal', { command: 'touch x' }]] }])
+  const life = await fixtures.create({
     model: player.open,
     agent: { tools: [{ name: 'terminal' }] },
     request: { confirmation_policy: { kind: 'AlwaysConfirm', deadline_seconds } },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   return life
 }
 
-const later = (seconds: number) => ({ rim: { now: () => (Date.now() + seconds * 1000) * 1000 } })
+const later = (seconds: number) => ({ deps: { now: () => (Date.now() + seconds * 1000) * 1000 } })
 
 test('what nobody confirms in time is rejected with the reason, and the conversation is idle', async () => {
-  const life = await waiting(0.2)
-  await until(() => life.status === 'idle')
-  expect(await life.all('UserRejectObservation')).toMatchObject([
+  const life = await conversationAwaitingConfirmation(0.2)
+  await waitUntil(() => life.status === 'idle')
+  expect(await life.eventsOfKind('UserRejectObservation')).toMatchObject([
     { rejection_source: 'user', rejection_reason: 'Nobody confirmed the action within 0.2 seconds.' },
   ])
 })
 
 test('an answer in time ends the waiting', async () => {
-  const life = await waiting(30)
+  const life = await conversationAwaitingConfirmation(30)
   expect(life.status).toBe('waiting_for_confirmation')
-  await life.conversation.respond({ accept: true, reason: '' })
-  await life.conversation.settled()
+  await life.conversation.resolveConfirmation({ accept: true, reason: '' })
+  await life.conversation.waitUntilIdle()
   expect(life.status).toBe('finished')
-  expect(await life.all('UserRejectObservation')).toEqual([])
+  expect(await life.eventsOfKind('UserRejectObservation')).toEqual([])
 })
 
 test('the time goes on while the server is down', async () => {
-  const life = await waiting(600)
+  const life = await conversationAwaitingConfirmation(600)
   await life.reopen(later(590))
   expect(life.status).toBe('waiting_for_confirmation')
   await life.reopen(later(601))
-  await until(() => life.status === 'idle')
-  expect((await life.all('UserRejectObservation'))[0]?.rejection_reason).toContain('600 seconds')
+  await waitUntil(() => life.status === 'idle')
+  expect((await life.eventsOfKind('UserRejectObservation'))[0]?.rejection_reason).toContain('600 seconds')
 })
 
 test('a deadline that comes with a policy counts for what waits already, from when it began to wait', async () => {
-  const life = await waiting(undefined)
+  const life = await conversationAwaitingConfirmation(undefined)
   await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: 0.01 })
-  await until(() => life.status === 'idle')
-  expect(await life.all('UserRejectObservation')).toHaveLength(1)
+  await waitUntil(() => life.status === 'idle')
+  expect(await life.eventsOfKind('UserRejectObservation')).toHaveLength(1)
 })
 
 test('a policy without a deadline takes the deadline away', async () => {
-  const life = await waiting(2)
+  const life = await conversationAwaitingConfirmation(2)
   await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: undefined })
   await sleep(2_200)
   expect(life.status).toBe('waiting_for_confirmation')
 })
 
 test('a deadline beyond what a timer can wait is no deadline of now', async () => {
-  const life = await waiting(10 ** 9)
+  const life = await conversationAwaitingConfirmation(10 ** 9)
   await sleep(50)
   expect(life.status).toBe('waiting_for_confirmation')
 })
 
 test('without a deadline it waits for as long as it takes', async () => {
-  const life = await waiting(undefined)
+  const life = await conversationAwaitingConfirmation(undefined)
   await life.reopen(later(10 ** 7))
   await sleep(50)
   expect(life.status).toBe('waiting_for_confirmation')

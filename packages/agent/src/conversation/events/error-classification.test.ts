@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { classify } from './error-classification.ts'
+import { classifyError } from './error-classification.ts'
 
 test.each([
   ['LLMAuthenticationError', 'whatever', 'auth', false, 'settings'],
@@ -20,5 +20,5 @@ test.each([
   ['MCPError', 'MCP servers did not start.', 'unknown', false, 'none'],
   ['__proto__', '', 'unknown', false, 'none'],
 ])('%s (%s) is of the kind %s', (code, detail, kind, retryable, user_action) => {
-  expect(classify(code, detail)).toEqual({ kind, retryable, user_action })
+  expect(classifyError(code, detail)).toEqual({ kind, retryable, user_action })
 })

@@ -1,5 +1,5 @@
 /** What a failure is to whoever shows it (wire 3.5). */
-export interface Classification {
+export interface ErrorClassification {
   readonly kind:
     | 'auth'
     | 'quota'
@@ -13,17 +13,17 @@ export interface Classification {
   readonly user_action: 'none' | 'retry' | 'settings'
 }
 
-const auth = of('auth', 'settings')
-const quota = of('quota', 'settings')
-const rateLimit = of('rate_limit', 'retry')
-const config = of('config', 'settings')
-const transient = of('transient', 'retry')
-const internal = of('internal', 'none')
+const auth = createClassification('auth', 'settings')
+const quota = createClassification('quota', 'settings')
+const rateLimit = createClassification('rate_limit', 'retry')
+const config = createClassification('config', 'settings')
+const transient = createClassification('transient', 'retry')
+const internal = createClassification('internal', 'none')
 
 /** Of a call that failed: the agent sees it and goes on. */
-export const ofCall = of('agent_action', 'retry')
+export const toolCallFailure = createClassification('agent_action', 'retry')
 
-const byCode: Readonly<Record<string, Classification>> = {
+const byCode: Readonly<Record<string, ErrorClassification>> = {
   LLMAuthenticationError: auth,
   ACPAuthRequired: auth,
   LLMRateLimitError: rateLimit,
@@ -32,11 +32,11 @@ const byCode: Readonly<Record<string, Classification>> = {
   ACPInitError: config,
   ACPSpawnError: config,
   InvalidSettings: config,
-  LLMContextWindowExceedError: ofCall,
-  LLMContextWindowTooSmallError: ofCall,
-  LLMMalformedConversationHistoryError: ofCall,
-  MaxIterationsReached: of('agent_action', 'none'),
-  ConversationOwnershipLostError: of('agent_action', 'none'),
+  LLMContextWindowExceedError: toolCallFailure,
+  LLMContextWindowTooSmallError: toolCallFailure,
+  LLMMalformedConversationHistoryError: toolCallFailure,
+  MaxIterationsReached: createClassification('agent_action', 'none'),
+  ConversationOwnershipLostError: createClassification('agent_action', 'none'),
   TypeError: internal,
   RangeError: internal,
   ReferenceError: internal,
@@ -48,7 +48,7 @@ const byCode: Readonly<Record<string, Classification>> = {
   ValueError: internal,
 }
 
-const byPhrase: readonly (readonly [phrase: RegExp, is: Classification])[] = [
+const byPhrase: readonly (readonly [phrase: RegExp, is: ErrorClassification])[] = [
   [
     /(invalid|incorrect|wrong|missing|no) (api[ _-]?)?key|api[ _-]?key (is )?(invalid|missing)|unauthori[sz]ed/i,
     auth,
@@ -68,7 +68,7 @@ const byPhrase: readonly (readonly [phrase: RegExp, is: Classification])[] = [
   ],
 ]
 
-const ofTransport: ReadonlySet<string> = new Set([
+const transientCodes: ReadonlySet<string> = new Set([
   'LLMTimeoutError',
   'LLMServiceUnavailableError',
   'LLMNoResponseError',
@@ -76,15 +76,15 @@ const ofTransport: ReadonlySet<string> = new Set([
 ])
 
 /** By the code of a ConversationErrorEvent, then by what its detail says. */
-export function classify(code: string, detail: string): Classification {
+export function classifyError(code: string, detail: string): ErrorClassification {
   if (Object.hasOwn(byCode, code)) return byCode[code] ?? unknown
   const found = byPhrase.find(([phrase]) => phrase.test(detail))
   if (found !== undefined) return found[1]
-  return ofTransport.has(code) ? transient : unknown
+  return transientCodes.has(code) ? transient : unknown
 }
 
-const unknown = of('unknown', 'none')
+const unknown = createClassification('unknown', 'none')
 
-function of(kind: Classification['kind'], user_action: Classification['user_action']): Classification {
+function createClassification(kind: ErrorClassification['kind'], user_action: ErrorClassification['user_action']): ErrorClassification {
   return { kind, retryable: user_action === 'retry', user_action }
 }

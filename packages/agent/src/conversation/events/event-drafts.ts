@@ -1,6 +1,6 @@
 import type { ExecutionStatus, Message, Observation } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
-import type { Pending } from '../state/state.ts'
+import type { PendingAction } from '../state/state.ts'
 
 /** Drafts of the events that the loop and its callers write (spec 2.2), each in one place. */
 
@@ -27,12 +27,12 @@ export function userMessage(
   }
 }
 
-export function agentError(call: Pick<Pending, 'tool_name' | 'tool_call_id'>, error: string): EventDraft {
+export function agentErrorEvent(call: Pick<PendingAction, 'tool_name' | 'tool_call_id'>, error: string): EventDraft {
   const { tool_name, tool_call_id } = call
   return { kind: 'AgentErrorEvent', source: 'agent', tool_name, tool_call_id, error }
 }
 
-export function observationOf(call: Pending, observation: Observation): EventDraft {
+export function observationEvent(call: PendingAction, observation: Observation): EventDraft {
   const { tool_name, tool_call_id, id: action_id } = call
   const { kind, ...members } = observation
   return {
@@ -46,8 +46,8 @@ export function observationOf(call: Pending, observation: Observation): EventDra
   }
 }
 
-export function rejection(
-  call: Pick<Pending, 'tool_name' | 'tool_call_id' | 'id'>,
+export function rejectionEvent(
+  call: Pick<PendingAction, 'tool_name' | 'tool_call_id' | 'id'>,
   reason: string,
   rejection_source: 'user' | 'hook' = 'user',
 ): EventDraft {
@@ -64,7 +64,7 @@ export function rejection(
 }
 
 /** The status comes first: who reads the event can rely on it. */
-export function failure(code: string, detail: string): EventDraft[] {
+export function failureEvents(code: string, detail: string): EventDraft[] {
   return [
     statusUpdate('error'),
     { kind: 'ConversationErrorEvent', source: 'environment', code, detail: detail.slice(0, 10_000) },

@@ -1,22 +1,22 @@
 import { eventKinds, validateEvent } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { gate, type Life, Player, Temporary, until } from '../testing/fixtures.ts'
+import { createLatch, type TestConversation, FakeModel, ConversationFixtures, waitUntil } from '../testing/fixtures.ts'
 
-let place: Temporary
+let fixtures: ConversationFixtures
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
 const command = (line: string) => [{ matcher: '*', hooks: [{ type: 'command', command: line }] }]
-const told = '{"additionalContext":"Mind the gap.","token":"the-canary-value"}'
+const hookOutput = '{"additionalContext":"Mind the gap.","token":"the-canary-value"}'
 const secret = 'the-canary-value'
 
 /** A life with hooks, an error of a call, an interrupt, a failure of the model and a navigation. */
-async function whole(wire: 'seed' | 'current'): Promise<Life> {
-  const asked = gate()
-  const player = new Player([
+async function runWholeConversation(wire: 'seed' | 'current'): Promise<TestConversation> {
+  const asked = createLatch()
+  const player = new FakeModel([
     {
       calls: [
         ['think', { thought: 'a' }],
@@ -28,20 +28,20 @@ async function whole(wire: 'seed' | 'current'): Promise<Life> {
     {
       before: async (_, signal) => {
         asked.open()
-        await until(() => signal.aborted)
+        await waitUntil(() => signal.aborted)
       },
     },
     { failure: 'LLMRateLimitError', detail: 'Slow down.' },
     { text: 'On another branch.' },
   ])
-  const life = await place.begin({
+  const life = await fixtures.create({
     model: player.open,
     wire,
     request: {
       secrets: { CANARY: { kind: 'StaticSecret', value: secret } },
       hook_config: {
         session_start: command('echo begun'),
-        user_prompt_submit: command(`echo '${told}'`),
+        user_prompt_submit: command(`echo '${hookOutput}'`),
         pre_tool_use: command(`grep -q never && { echo ${secret} >&2; exit 2; } || exit 0`),
         post_tool_use: command('exit 7'),
         stop: command('true'),
@@ -49,23 +49,23 @@ async function whole(wire: 'seed' | 'current'): Promise<Life> {
       },
     },
   })
-  await life.say('Begin.')
+  await life.sendAndWait('Begin.')
   await life.send('Go on.', { run: true })
   await asked.opened
   await life.conversation.interrupt()
   await life.conversation.run()
-  await life.conversation.settled()
-  const [first] = (await life.all('MessageEvent')).filter(({ source }) => source === 'agent')
+  await life.conversation.waitUntilIdle()
+  const [first] = (await life.eventsOfKind('MessageEvent')).filter(({ source }) => source === 'agent')
   await life.conversation.navigate(first?.id ?? '')
-  await life.say('Another way.')
+  await life.sendAndWait('Another way.')
   await life.conversation.navigate(null)
-  await life.say('From the beginning.')
+  await life.sendAndWait('From the beginning.')
   await life.conversation.close()
   return life
 }
 
 test('a conversation of the closed wire has no newer member and no newer kind, whatever happens in it', async () => {
-  const events = await (await whole('seed')).events()
+  const events = await (await runWholeConversation('seed')).events()
   for (const event of events) expect(validateEvent(event)).toEqual([])
   const kinds = new Set(events.map(({ kind }) => kind))
   for (const kind of ['PauseEvent', 'ConversationErrorEvent', 'AgentErrorEvent', 'UserRejectObservation'])
@@ -75,7 +75,7 @@ test('a conversation of the closed wire has no newer member and no newer kind, w
 })
 
 test('a conversation of the current wire tells of hooks, interrupts, failures and of the event before each', async () => {
-  const events: Readonly<Record<string, unknown>>[] = (await (await whole('current')).events()).map(
+  const events: Readonly<Record<string, unknown>>[] = (await (await runWholeConversation('current')).events()).map(
     (event) => ({
       ...event,
     }),
@@ -94,14 +94,14 @@ test('a conversation of the current wire tells of hooks, interrupts, failures an
   expect(new Set(of('HookExecutionEvent').map(({ hook_event_type }) => hook_event_type))).toEqual(
     new Set(['SessionStart', 'UserPromptSubmit', 'PreToolUse', 'PostToolUse', 'Stop', 'SessionEnd']),
   )
-  mustFollow(events)
+  assertParentChain(events)
   // Without what is newer it is what the closed description says.
   for (const { parent_id: _, classification: __, ...event } of events)
     if (eventKinds.some((kind) => kind === event.kind)) expect(validateEvent(event)).toEqual([])
 })
 
 /** Each event names the one before it on its branch, a root none. */
-function mustFollow(events: readonly Readonly<Record<string, unknown>>[]): void {
+function assertParentChain(events: readonly Readonly<Record<string, unknown>>[]): void {
   let leaf: unknown
   for (const event of events) {
     expect(event.parent_id).toBe(leaf)
@@ -111,7 +111,7 @@ function mustFollow(events: readonly Readonly<Record<string, unknown>>[]): void 
 }
 
 test('what a hook has done stands before the event that it is about, without secrets', async () => {
-  const life = await whole('current')
+  const life = await runWholeConversation('current')
   const events: Readonly<Record<string, unknown>>[] = (await life.events()).map((event) => ({ ...event }))
   const next = (at: number) => events.slice(at + 1).find(({ kind }) => kind !== 'HookExecutionEvent')
   events.forEach((event, at) => {
@@ -142,24 +142,24 @@ test('what a hook has done stands before the event that it is about, without sec
 })
 
 test('a conversation goes on with its wire after it was opened again', async () => {
-  const life = await place.begin({
+  const life = await fixtures.create({
     wire: 'current',
-    model: new Player([{ text: 'One.' }, { text: 'Two.' }]).open,
+    model: new FakeModel([{ text: 'One.' }, { text: 'Two.' }]).open,
   })
-  await life.say('1')
+  await life.sendAndWait('1')
   await life.reopen()
-  await life.say('2')
-  mustBeOne((await life.events()).map((event) => ({ ...event })))
+  await life.sendAndWait('2')
+  assertOneFormat((await life.events()).map((event) => ({ ...event })))
 })
 
-function mustBeOne(events: readonly Readonly<Record<string, unknown>>[]): void {
+function assertOneFormat(events: readonly Readonly<Record<string, unknown>>[]): void {
   events.forEach((event, at) => void expect(event.parent_id).toBe(events[at - 1]?.id))
 }
 
 test('newer kinds are found by their kind and their source', async () => {
-  const life = await whole('current')
+  const life = await runWholeConversation('current')
   const count = (filter: { readonly kind?: string; readonly source?: string }) =>
-    place.storage.log.count(life.id, {
+    fixtures.storage.log.count(life.id, {
       kind: undefined,
       source: undefined,
       body: undefined,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type EventDraft, openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { action, messageEvent } from '../testing/arbitraries.ts'
+import { actionEvent, messageEvent } from '../testing/arbitraries.ts'
 import type { LogEvent } from '../view/log-event.ts'
 import { finalResponse } from './final-response.ts'
 
@@ -35,7 +35,7 @@ async function answerOf(events: readonly LogEvent[]): Promise<{ response: string
 }
 
 function finish(id: string, message: string | undefined): LogEvent {
-  const event = action({ id, command: 'finish' })
+  const event = actionEvent({ id, command: 'finish' })
   if (event.kind !== 'ActionEvent') throw new Error('no action')
   const call = { id: `${id}c`, name: 'finish', arguments: '{}', origin: 'completion' as const }
   const own = message === undefined ? null : { message, kind: 'FinishAction' as const }
@@ -44,7 +44,7 @@ function finish(id: string, message: string | undefined): LogEvent {
 
 test('nothing was said in an empty conversation, or in one that only a user spoke in', async () => {
   expect((await answerOf([])).response).toBe('')
-  expect((await answerOf([messageEvent('u', 'user', 'Hello?'), action({ id: 'a' })])).response).toBe('')
+  expect((await answerOf([messageEvent('u', 'user', 'Hello?'), actionEvent({ id: 'a' })])).response).toBe('')
 })
 
 test('the newest of finish and agent message is the answer, also after a new question', async () => {
@@ -54,12 +54,12 @@ test('the newest of finish and agent message is the answer, also after a new que
   expect((await answerOf([finish('f', 'All done.'), message, question])).response).toBe('It is done.')
   expect((await answerOf([message, finish('f', undefined)])).response).toBe('')
   expect(
-    (await answerOf([finish('f', 'First.'), finish('g', 'Second.'), action({ id: 'a' })])).response,
+    (await answerOf([finish('f', 'First.'), finish('g', 'Second.'), actionEvent({ id: 'a' })])).response,
   ).toBe('Second.')
 })
 
 test('what only looks like a finish is none', async () => {
-  const imposter = action({ id: 'a', command: 'echo "finish"' })
+  const imposter = actionEvent({ id: 'a', command: 'echo "finish"' })
   expect((await answerOf([finish('f', 'Done.'), imposter])).response).toBe('Done.')
 })
 
@@ -74,7 +74,7 @@ test('all texts of a message count, images do not', async () => {
 })
 
 test('a long log costs no more than its end', async () => {
-  const old = Array.from({ length: 1_000 }, (_, n) => action({ id: `a${n}` }))
+  const old = Array.from({ length: 1_000 }, (_, n) => actionEvent({ id: `a${n}` }))
   const finished = await answerOf([...old, finish('f', 'Done.')])
   expect(finished).toEqual({ response: 'Done.', read: 10 })
   const said = await answerOf([...old, messageEvent('m', 'agent', 'Done.')])

@@ -1,14 +1,14 @@
 import { setImmediate } from 'node:timers/promises'
 import { type Instant, parseInstant } from '@slipway/protocol'
 import type { EventLog, PagedEvent } from '@slipway/storage'
-import { type Branch, branchOf } from '../state/branch.ts'
-import { member } from '../view/content-blocks.ts'
+import { type Branch, readBranch } from '../state/branch.ts'
+import { getMember } from '../view/content-blocks.ts'
 
 /** The first page is small: what is looked for stands near the end of a finished conversation. */
 const firstPage = 10
 const laterPages = 100
 
-interface Found {
+interface FoundText {
   readonly instant: Instant
   readonly position: number
   readonly text: string
@@ -24,28 +24,28 @@ export async function finalResponse(
   conversation: string,
   signal?: AbortSignal,
 ): Promise<string> {
-  const branch = await branchOf(log, conversation)
-  const message = await newestMessage(log, conversation, branch)
-  const finish = await newestFinish(log, { conversation, branch, since: message?.instant, signal })
+  const branch = await readBranch(log, conversation)
+  const message = await findNewestMessageText(log, conversation, branch)
+  const finish = await findNewestFinish(log, { conversation, branch, since: message?.instant, signal })
   if (message === undefined || finish === undefined) return (message ?? finish)?.text ?? ''
   const isLater = finish.instant - message.instant || finish.position - message.position
   return isLater > 0 ? finish.text : message.text
 }
 
-async function newestMessage(
+async function findNewestMessageText(
   log: EventLog,
   conversation: string,
   branch: Branch,
-): Promise<Found | undefined> {
-  const item = await newestOf(log, { conversation, branch, source: 'agent' })
+): Promise<FoundText | undefined> {
+  const item = await findNewestMessage(log, { conversation, branch, source: 'agent' })
   if (item === undefined) return undefined
   const event: unknown = JSON.parse(item.bytes.toString())
-  const text = textOf(member(member(event, 'llm_message'), 'content'))
-  return { instant: instantOf(event), position: item.position, text }
+  const text = contentText(getMember(getMember(event, 'llm_message'), 'content'))
+  return { instant: eventInstant(event), position: item.position, text }
 }
 
 /** The newest message of a source on a branch. */
-export async function newestOf(
+export async function findNewestMessage(
   log: Pick<EventLog, 'search'>,
   options: {
     readonly conversation: string
@@ -65,7 +65,7 @@ export async function newestOf(
   }
 }
 
-async function newestFinish(
+async function findNewestFinish(
   log: EventLog,
   options: {
     readonly conversation: string
@@ -73,15 +73,15 @@ async function newestFinish(
     readonly since: Instant | undefined
     readonly signal: AbortSignal | undefined
   },
-): Promise<Found | undefined> {
+): Promise<FoundText | undefined> {
   const { conversation, branch, since, signal } = options
   const filter = { kind: 'ActionEvent', sort_order: 'TIMESTAMP_DESC', timestamp__gte: since } as const
   let page_id: string | undefined
   for (let limit = firstPage; ; limit = laterPages) {
     const page = await log.search(conversation, { ...filter, limit, page_id })
     for (const { bytes, position } of page.items) {
-      const event = branch.has(position) ? finishOf(bytes) : undefined
-      if (event !== undefined) return { instant: instantOf(event), position, text: finishText(event) }
+      const event = branch.has(position) ? parseFinishEvent(bytes) : undefined
+      if (event !== undefined) return { instant: eventInstant(event), position, text: finishText(event) }
     }
     if (page.next_page_id === null) return undefined
     page_id = page.next_page_id
@@ -92,26 +92,26 @@ async function newestFinish(
 }
 
 /** Most actions are told from a finish without being parsed. */
-function finishOf(bytes: Buffer): unknown {
+function parseFinishEvent(bytes: Buffer): unknown {
   if (!bytes.includes('"finish"')) return undefined
   const event: unknown = JSON.parse(bytes.toString())
-  return member(event, 'tool_name') === 'finish' ? event : undefined
+  return getMember(event, 'tool_name') === 'finish' ? event : undefined
 }
 
 function finishText(event: unknown): string {
-  const message = member(member(event, 'action'), 'message')
+  const message = getMember(getMember(event, 'action'), 'message')
   return typeof message === 'string' ? message : ''
 }
 
 /** A content may be a plain text in events of other writers. */
-function textOf(content: unknown): string {
+function contentText(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
-  return content.map((part) => (typeof part === 'string' ? part : (member(part, 'text') ?? ''))).join('')
+  return content.map((part) => (typeof part === 'string' ? part : (getMember(part, 'text') ?? ''))).join('')
 }
 
 /** An event without a time of its own is as old as can be. */
-function instantOf(event: unknown): Instant {
-  const timestamp = member(event, 'timestamp')
+function eventInstant(event: unknown): Instant {
+  const timestamp = getMember(event, 'timestamp')
   return (typeof timestamp === 'string' ? parseInstant(timestamp) : undefined) ?? 0
 }

@@ -3,7 +3,7 @@ import type { EventDraft } from '@slipway/storage'
 import type { Secrets } from '../../secrets/secrets.ts'
 
 /** Members of an event that name things: to put something else there would be another event, or none. */
-const ownNames: ReadonlySet<string> = new Set([
+const identifierMembers: ReadonlySet<string> = new Set([
   'id',
   'kind',
   'source',
@@ -21,7 +21,7 @@ const ownNames: ReadonlySet<string> = new Set([
   'hook_event_type',
 ])
 /** Members of records in an event that do so, and those that a provider takes back only as they came. */
-const innerNames: ReadonlySet<string> = new Set([
+const nestedIdentifierMembers: ReadonlySet<string> = new Set([
   'id',
   'kind',
   'type',
@@ -34,9 +34,9 @@ const innerNames: ReadonlySet<string> = new Set([
   'encrypted_content',
 ])
 /** Members with JSON of others in them: there a name says nothing. */
-const freeForm: ReadonlySet<string> = new Set(['data', 'metadata', 'storage_state', 'hook_input'])
+const freeFormMembers: ReadonlySet<string> = new Set(['data', 'metadata', 'storage_state', 'hook_input'])
 /** State updates whose value holds no text of anybody's. */
-const plainKeys: unknown[] = [
+const plainStateKeys: unknown[] = [
   'execution_status',
   'last_user_message_id',
   'confirmation_policy',
@@ -48,56 +48,56 @@ const plainKeys: unknown[] = [
  * An event in which no text holds a secret. What events are told apart and found by (kinds, ids, names of tools, a status)
  * stays as it is, also when a secret is a word as common as `user`, or the four digits of an id.
  */
-export function maskEvent(draft: EventDraft, secrets: Secrets): EventDraft {
+export function redactEvent(draft: EventDraft, secrets: Secrets): EventDraft {
   if (!secrets.hasValues) return draft
   const entries = Object.entries(draft).map(([name, value]) => [
     name,
-    masked(name, value, { draft, secrets }),
+    redactMember(name, value, { draft, secrets }),
   ])
   return Object.fromEntries(entries) as EventDraft // the members are the same
 }
 
-interface Mask {
+interface RedactionContext {
   readonly draft: EventDraft
   readonly secrets: Secrets
 }
 
-function masked(name: string, value: unknown, { draft, secrets }: Mask): unknown {
-  if (ownNames.has(name)) return value
-  if (name === 'tools' && Array.isArray(value)) return value.map((tool) => definition(tool, secrets))
-  if (name !== 'value') return copy(value, name, secrets)
-  if (plainKeys.includes(draft.key)) return value
-  if (draft.key === 'goal') return goal(value, secrets)
-  if (draft.key !== 'blocked_messages') return secrets.maskJson(value)
+function redactMember(name: string, value: unknown, { draft, secrets }: RedactionContext): unknown {
+  if (identifierMembers.has(name)) return value
+  if (name === 'tools' && Array.isArray(value)) return value.map((tool) => redactToolDefinition(tool, secrets))
+  if (name !== 'value') return redactValue(value, name, secrets)
+  if (plainStateKeys.includes(draft.key)) return value
+  if (draft.key === 'goal') return redactGoal(value, secrets)
+  if (draft.key !== 'blocked_messages') return secrets.redactJson(value)
   const reasons = Object.entries(value ?? {})
-  return Object.fromEntries(reasons.map(([id, reason]) => [id, secrets.maskJson(reason)]))
+  return Object.fromEntries(reasons.map(([id, reason]) => [id, secrets.redactJson(reason)]))
 }
 
-function goal(value: unknown, secrets: Secrets): unknown {
+function redactGoal(value: unknown, secrets: Secrets): unknown {
   const { data } = goalState.safeParse(value)
-  if (data === undefined) return secrets.maskJson(value)
+  if (data === undefined) return secrets.redactJson(value)
   const { objective, verdict } = data
   return {
     ...data,
-    objective: secrets.mask(objective),
-    verdict: verdict && { ...verdict, missing: secrets.mask(verdict.missing) },
+    objective: secrets.redact(objective),
+    verdict: verdict && { ...verdict, missing: secrets.redact(verdict.missing) },
   }
 }
 
-function definition(tool: object, secrets: Secrets): unknown {
+function redactToolDefinition(tool: object, secrets: Secrets): unknown {
   const { kind, action_type, observation_type, ...rest }: Readonly<Record<string, unknown>> = { ...tool }
-  return { ...secrets.maskJson(rest), action_type, observation_type, kind }
+  return { ...secrets.redactJson(rest), action_type, observation_type, kind }
 }
 
-function copy(value: unknown, name: string, secrets: Secrets): unknown {
-  if (typeof value === 'string') return secrets.mask(value)
-  if (Array.isArray(value)) return value.map((item) => copy(item, name, secrets))
+function redactValue(value: unknown, name: string, secrets: Secrets): unknown {
+  if (typeof value === 'string') return secrets.redact(value)
+  if (Array.isArray(value)) return value.map((item) => redactValue(item, name, secrets))
   if (typeof value !== 'object' || value === null) return value
-  if (freeForm.has(name)) return secrets.maskJson(value)
+  if (freeFormMembers.has(name)) return secrets.redactJson(value)
   const isSealed = Reflect.get(value, 'type') === 'redacted_thinking'
   const entries = Object.entries(value).map(([inner, item]) => {
-    const isName = typeof item === 'string' && (innerNames.has(inner) || (isSealed && inner === 'data'))
-    return [inner, isName ? item : copy(item, inner, secrets)]
+    const isName = typeof item === 'string' && (nestedIdentifierMembers.has(inner) || (isSealed && inner === 'data'))
+    return [inner, isName ? item : redactValue(item, inner, secrets)]
   })
   return Object.fromEntries(entries)
 }

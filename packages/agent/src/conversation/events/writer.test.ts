@@ -2,22 +2,22 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Temporary } from '../testing/fixtures.ts'
+import { ConversationFixtures } from '../testing/fixtures.ts'
 import { statusUpdate, userMessage } from './event-drafts.ts'
-import { Pen } from './writer.ts'
+import { ConversationWriter } from './writer.ts'
 
-let place: Temporary
+let fixtures: ConversationFixtures
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
-async function begin(): Promise<{ readonly id: string; readonly log: EventLog; readonly pen: Pen }> {
+async function begin(): Promise<{ readonly id: string; readonly log: EventLog; readonly pen: ConversationWriter }> {
   const id = crypto.randomUUID()
-  await place.storage.conversations.create({ id })
-  const { log } = place.storage
-  return { id, log, pen: await Pen.open(id, log) }
+  await fixtures.storage.conversations.create({ id })
+  const { log } = fixtures.storage
+  return { id, log, pen: await ConversationWriter.open(id, log) }
 }
 
 test('writes that are asked for together are decided one after another, each with what the one before it wrote', async () => {
@@ -38,9 +38,9 @@ test('writes that are asked for together are decided one after another, each wit
 
 test('two pens of one log decide anew when the other has written', async () => {
   const { id, log, pen } = await begin()
-  const other = await Pen.open(id, log)
+  const other = await ConversationWriter.open(id, log)
   // As long as there are fewer than thirty messages, one more.
-  const fill = (one: Pen) =>
+  const fill = (one: ConversationWriter) =>
     one.write(({ position }) =>
       position < 30 ? { events: [userMessage('user', `${position}`)] } : undefined,
     )
@@ -73,12 +73,12 @@ test('the record follows the events in the same write: the status, and what is g
     events: [statusUpdate('running'), statusUpdate('finished')],
     record: { stats: '{"a":1}' },
   }))
-  expect((await place.storage.conversations.get([id]))[0]).toMatchObject({
+  expect((await fixtures.storage.conversations.get([id]))[0]).toMatchObject({
     status: 'finished',
     stats: '{"a":1}',
   })
   await pen.write(() => ({ events: [], record: { stats: '{"a":2}' } }))
-  expect((await place.storage.conversations.get([id]))[0]).toMatchObject({
+  expect((await fixtures.storage.conversations.get([id]))[0]).toMatchObject({
     status: 'finished',
     stats: '{"a":2}',
     head: 2,
@@ -107,7 +107,7 @@ test('who is patient waits for an import to end, and who is not is told that it 
     get: (...args) => log.get(...args),
     tail: (...args) => log.tail(...args),
   }
-  const pen = await Pen.open(id, held)
+  const pen = await ConversationWriter.open(id, held)
   const decide = () => ({ events: [userMessage('user', 'hi')] })
   await expect(pen.write(decide)).rejects.toMatchObject({ code: 'busy' })
   expect(await pen.write(decide, { isPatient: true })).toHaveLength(1)
@@ -115,10 +115,10 @@ test('who is patient waits for an import to end, and who is not is told that it 
 
 test('each draft is dressed with the event that it follows, also behind a fact that moves the leaf', async () => {
   const id = crypto.randomUUID()
-  await place.storage.conversations.create({ id })
+  await fixtures.storage.conversations.create({ id })
   const follows: (string | undefined)[] = []
-  const pen = await Pen.open(id, place.storage.log, {
-    dress: (draft, leafId) => {
+  const pen = await ConversationWriter.open(id, fixtures.storage.log, {
+    format: (draft, leafId) => {
       follows.push(leafId)
       return draft
     },

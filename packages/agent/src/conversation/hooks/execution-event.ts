@@ -1,24 +1,24 @@
 import type { HookEvent } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
-import { eventNames, type HookAnswer, type HookDefinition, type HookPayload } from './protocol.ts'
+import { hookEventNames, type HookResult, type HookDefinition, type HookPayload } from './protocol.ts'
 
 /** Of what a hook has written, and of what it was told as JSON. */
 const maxCharacters = 50_000
 
 /** One hook, asked about one event. */
-export interface Call {
+export interface HookCall {
   readonly event: HookEvent
   readonly payload: HookPayload
   readonly hook: HookDefinition
 }
 
 /** What a hook was told and what it said, as an event of newer clients (wire 3.3). Longer outputs are cut. */
-export function executionEvent({ event, payload, hook }: Call, told: object, answer: HookAnswer): EventDraft {
+export function hookExecutionEvent({ event, payload, hook }: HookCall, hookInput: object, answer: HookResult): EventDraft {
   const { isBlocked, reason, additionalContext, failure, end } = answer
   return {
     kind: 'HookExecutionEvent',
     source: 'hook',
-    hook_event_type: eventNames[event],
+    hook_event_type: hookEventNames[event],
     hook_command: (hook.type === 'command' ? hook.command : (hook.prompt ?? '')).slice(0, maxCharacters),
     tool_name: payload.tool_name,
     success: failure === undefined,
@@ -31,6 +31,6 @@ export function executionEvent({ event, payload, hook }: Call, told: object, ans
     error: failure,
     action_id: payload.action_id,
     message_id: payload.message_id,
-    hook_input: JSON.stringify(told).length > maxCharacters ? undefined : told,
+    hook_input: JSON.stringify(hookInput).length > maxCharacters ? undefined : hookInput,
   }
 }

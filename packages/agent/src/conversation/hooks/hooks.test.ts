@@ -9,10 +9,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Workspace } from '../../workspace/workspace.ts'
 import { loadHooks } from './config.ts'
 import { type AskModel, Hooks, type HookVerdict } from './hooks.ts'
-import { matchesTool, readDecision } from './protocol.ts'
+import { matchesTool, resultFromDecision } from './protocol.ts'
 
 const conversation = '0b0b0b0b-0000-4000-8000-000000000001'
-const never = new AbortController().signal
+const neverAborted = new AbortController().signal
 let directory = ''
 let workspace: Workspace
 
@@ -26,8 +26,8 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-function open(config: unknown, ask?: AskModel): Hooks {
-  return new Hooks({ config: hookConfig.parse(config), workspace, conversation, ask })
+function open(config: unknown, askModel?: AskModel): Hooks {
+  return new Hooks({ config: hookConfig.parse(config), workspace, conversation, askModel })
 }
 
 /** Runs one command as a hook before a tool. */
@@ -36,13 +36,13 @@ async function before(command: string, more: Record<string, unknown> = {}): Prom
   const verdict = await hooks.run(
     'pre_tool_use',
     { tool_name: 'terminal', tool_input: { command: 'ls' } },
-    never,
+    neverAborted,
   )
   await hooks.close()
   return verdict
 }
 
-const silent: HookVerdict = {
+const emptyVerdict: HookVerdict = {
   isBlocked: false,
   reason: undefined,
   additionalContext: [],
@@ -52,14 +52,14 @@ const silent: HookVerdict = {
 }
 
 test('a hook that ends with 0 and says nothing lets the event pass', async () => {
-  expect(await before('true')).toEqual(silent)
-  expect(await before('echo all is well')).toEqual(silent)
-  expect(await before('echo "[1, 2]"')).toEqual(silent)
+  expect(await before('true')).toEqual(emptyVerdict)
+  expect(await before('echo all is well')).toEqual(emptyVerdict)
+  expect(await before('echo "[1, 2]"')).toEqual(emptyVerdict)
 })
 
 test('a hook that ends with 2 blocks, for the reason that it wrote to its error output', async () => {
   const verdict = await before('echo "not on a Friday" >&2; exit 2')
-  expect(verdict).toEqual({ ...silent, isBlocked: true, reason: 'not on a Friday' })
+  expect(verdict).toEqual({ ...emptyVerdict, isBlocked: true, reason: 'not on a Friday' })
 })
 
 test('the reason in the output of a blocking hook goes before its error output', async () => {
@@ -69,16 +69,16 @@ test('the reason in the output of a blocking hook goes before its error output',
 
 test('a hook that ends with 0 and denies in JSON blocks', async () => {
   const verdict = await before(`echo '{"decision": "deny", "reason": "no", "additionalContext": "see docs"}'`)
-  expect(verdict).toEqual({ ...silent, isBlocked: true, reason: 'no', additionalContext: ['see docs'] })
+  expect(verdict).toEqual({ ...emptyVerdict, isBlocked: true, reason: 'no', additionalContext: ['see docs'] })
 })
 
 test('a hook can allow and add context, and can say that the run should end', async () => {
   expect(await before(`echo '{"decision": "allow", "additionalContext": "mind the gap"}'`)).toEqual({
-    ...silent,
+    ...emptyVerdict,
     additionalContext: ['mind the gap'],
   })
   expect(await before(`echo '{"continue": false, "reason": "enough"}'`)).toEqual({
-    ...silent,
+    ...emptyVerdict,
     shouldStop: true,
     reason: 'enough',
   })
@@ -119,7 +119,7 @@ test('a hook reads the event as JSON and has its environment', async () => {
     PreToolUse: [{ matcher: 'terminal', hooks: [{ command: `cat > ${file}; env > ${file}.env` }] }],
   })
   const payload = { tool_name: 'terminal', tool_input: { command: 'echo "$HOME" ü\n' } }
-  await hooks.run('pre_tool_use', payload, never)
+  await hooks.run('pre_tool_use', payload, neverAborted)
   expect(JSON.parse(await readFile(file, 'utf8'))).toEqual({
     event_type: 'PreToolUse',
     tool_name: 'terminal',
@@ -143,7 +143,7 @@ test('a hook reads the event as JSON and has its environment', async () => {
 test('a hook that does not read a large event is not disturbed by it', async () => {
   const hooks = open({ post_tool_use: [{ hooks: [{ command: 'exit 0' }] }] })
   const tool_response = 'x'.repeat(4 * 1024 * 1024)
-  expect(await hooks.run('post_tool_use', { tool_name: 'terminal', tool_response }, never)).toEqual(silent)
+  expect(await hooks.run('post_tool_use', { tool_name: 'terminal', tool_response }, neverAborted)).toEqual(emptyVerdict)
 })
 
 test('a hook that floods its output is read to the end, and texts are bounded', async () => {
@@ -160,9 +160,9 @@ test('hooks run one after another, and the first that blocks is the last', async
     pre_tool_use: [{ hooks }],
     post_tool_use: [{ hooks: [hooks[1]] }, { hooks: [hooks[2]] }],
   })
-  expect((await open2.run('pre_tool_use', { tool_name: 'grep' }, never)).isBlocked).toBe(true)
+  expect((await open2.run('pre_tool_use', { tool_name: 'grep' }, neverAborted)).isBlocked).toBe(true)
   expect(await readFile(file, 'utf8')).toBe('a\nb\n')
-  expect((await open2.run('post_tool_use', { tool_name: 'grep' }, never)).isBlocked).toBe(true)
+  expect((await open2.run('post_tool_use', { tool_name: 'grep' }, neverAborted)).isBlocked).toBe(true)
   expect(await readFile(file, 'utf8')).toBe('a\nb\nb\nc\n')
 })
 
@@ -172,17 +172,17 @@ test('a matcher chooses tools, and events of no tool pass it over', async () => 
     pre_tool_use: [{ matcher: 'file_editor|edit', hooks: block }],
     stop: [{ matcher: 'nobody', hooks: block }],
   })
-  expect((await hooks.run('pre_tool_use', { tool_name: 'edit' }, never)).isBlocked).toBe(true)
-  expect((await hooks.run('pre_tool_use', { tool_name: 'editor' }, never)).isBlocked).toBe(false)
-  expect((await hooks.run('stop', {}, never)).isBlocked).toBe(true)
+  expect((await hooks.run('pre_tool_use', { tool_name: 'edit' }, neverAborted)).isBlocked).toBe(true)
+  expect((await hooks.run('pre_tool_use', { tool_name: 'editor' }, neverAborted)).isBlocked).toBe(false)
+  expect((await hooks.run('stop', {}, neverAborted)).isBlocked).toBe(true)
   expect(hooks.has('stop')).toBe(true)
   expect(hooks.has('session_end')).toBe(false)
 })
 
 test('a matcher that is no regular expression matches nothing and is reported', async () => {
   const hooks = open({ pre_tool_use: [{ matcher: '(', hooks: [{ command: 'exit 2' }] }] })
-  const verdict = await hooks.run('pre_tool_use', { tool_name: '(' }, never)
-  expect(verdict).toEqual({ ...silent, failures: ['The matcher ( of PreToolUse is no regular expression.'] })
+  const verdict = await hooks.run('pre_tool_use', { tool_name: '(' }, neverAborted)
+  expect(verdict).toEqual({ ...emptyVerdict, failures: ['The matcher ( of PreToolUse is no regular expression.'] })
 })
 
 test('a name without special characters matches itself and nothing else', () => {
@@ -204,12 +204,12 @@ test('a hook in the background blocks nothing, and its failure comes with a late
     session_start: [{ hooks: [{ command: `sleep 0.2; echo done > ${file}; exit 2`, async: true }] }],
     stop: [{ hooks: [{ command: 'exit 9', async_: true, name: 'nine' }] }],
   })
-  expect(await hooks.run('session_start', {}, never)).toEqual(silent)
+  expect(await hooks.run('session_start', {}, neverAborted)).toEqual(emptyVerdict)
   await expect.poll(() => existsSync(file), { timeout: 10_000 }).toBe(true)
-  expect(await hooks.run('stop', {}, never)).toEqual(silent)
+  expect(await hooks.run('stop', {}, neverAborted)).toEqual(emptyVerdict)
   const failures: string[] = []
   const later = async () => {
-    failures.push(...(await hooks.run('session_end', {}, never)).failures)
+    failures.push(...(await hooks.run('session_end', {}, neverAborted)).failures)
     return failures
   }
   await expect.poll(later, { timeout: 10_000 }).toEqual(['The Stop hook "nine" ended with exit code 9.'])
@@ -228,7 +228,7 @@ test('closing waits a moment for hooks in the background and then ends them', as
       },
     ],
   })
-  await hooks.run('session_end', {}, never)
+  await hooks.run('session_end', {}, neverAborted)
   await hooks.close(3_000)
   expect(existsSync(quick)).toBe(true)
   expect(existsSync(slow)).toBe(false)
@@ -250,13 +250,13 @@ test('a prompt hook shows the rule and the event to a model and does what it dec
       questions.push(system + prompt)
       return answer
     })
-    return await hooks.run('pre_tool_use', { tool_name: 'terminal', tool_input: { command: 'rm x' } }, never)
+    return await hooks.run('pre_tool_use', { tool_name: 'terminal', tool_input: { command: 'rm x' } }, neverAborted)
   }
   expect(await run('{"decision": "deny", "reason": "it deletes"}')).toMatchObject({
     isBlocked: true,
     reason: 'it deletes',
   })
-  expect(await run('```json\n{"decision": "allow"}\n```')).toEqual(silent)
+  expect(await run('```json\n{"decision": "allow"}\n```')).toEqual(emptyVerdict)
   const unclear = await run('I would rather not.')
   expect(unclear.isBlocked).toBe(false)
   expect(unclear.failures[0]).toContain('gave no decision')
@@ -271,7 +271,7 @@ test('a prompt hook without a model, with one that fails, or with one that never
     [async () => Promise.reject(new Error('out of reach')), 'out of reach'],
     [() => new Promise<string>(() => {}), 'took longer than 0.2 s'],
   ] as const) {
-    const verdict = await open(config, ask).run('stop', {}, never)
+    const verdict = await open(config, ask).run('stop', {}, neverAborted)
     expect(verdict.isBlocked).toBe(false)
     expect(verdict.failures[0]).toContain(why)
   }
@@ -280,7 +280,7 @@ test('a prompt hook without a model, with one that fails, or with one that never
 test('whatever a model answers is a decision or a failure', () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.json()), (answer) => {
-      const { isBlocked, failure } = readDecision(answer)
+      const { isBlocked, failure } = resultFromDecision(answer)
       expect(isBlocked && failure !== undefined).toBe(false)
     }),
   )
@@ -305,9 +305,9 @@ test('hooks are read from the project, then from the home directory', async () =
     ['\0', 'is a binary file'],
   ] as const) {
     await write(project, text)
-    const { config, faults } = await loadHooks(project, home)
+    const { config, issues } = await loadHooks(project, home)
     expect(config?.stop[0]?.hooks[0]?.command).toBe('of home')
-    expect(faults).toHaveLength(1)
-    expect(faults[0]).toContain(why)
+    expect(issues).toHaveLength(1)
+    expect(issues[0]).toContain(why)
   }
 })

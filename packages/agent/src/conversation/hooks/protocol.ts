@@ -1,6 +1,6 @@
 import type { HookConfig, HookEvent } from '@slipway/protocol'
-import { cut } from '../../skills/skill.ts'
-import type { Exit } from '../../workspace/workspace.ts'
+import { ellipsize } from '../../skills/skill.ts'
+import type { ProcessResult } from '../../workspace/workspace.ts'
 
 const maxText = 10_000
 
@@ -19,7 +19,7 @@ export interface HookPayload {
 }
 
 /** What one hook said. */
-export interface HookAnswer {
+export interface HookResult {
   readonly isBlocked: boolean
   readonly reason: string | undefined
   readonly additionalContext: string | undefined
@@ -31,7 +31,7 @@ export interface HookAnswer {
 }
 
 /** The names that hooks know the events by. */
-export const eventNames: Readonly<Record<HookEvent, string>> = {
+export const hookEventNames: Readonly<Record<HookEvent, string>> = {
   pre_tool_use: 'PreToolUse',
   post_tool_use: 'PostToolUse',
   user_prompt_submit: 'UserPromptSubmit',
@@ -40,7 +40,7 @@ export const eventNames: Readonly<Record<HookEvent, string>> = {
   stop: 'Stop',
 }
 
-const nothing: HookAnswer = {
+const emptyResult: HookResult = {
   isBlocked: false,
   reason: undefined,
   additionalContext: undefined,
@@ -49,51 +49,51 @@ const nothing: HookAnswer = {
 }
 
 /** The answer of a hook that failed: it blocks nothing. */
-export function failed(failure: string): HookAnswer {
-  return { ...nothing, failure: cut(failure, maxText) }
+export function failedResult(failure: string): HookResult {
+  return { ...emptyResult, failure: ellipsize(failure, maxText) }
 }
 
 /**
  * What the end of a command means: 0 allows (unless its output denies), 2 blocks, anything else is a failure, and so is a
  * time-out.
  */
-export function readExit(exit: Exit, timeoutSeconds: number): HookAnswer {
+export function resultFromExit(exit: ProcessResult, timeoutSeconds: number): HookResult {
   const stderr = exit.stderr.toString('utf8').trim()
-  if (exit.isTimedOut) return failed(`took longer than ${timeoutSeconds} s`)
-  if (exit.exitCode === 0) return readOutput(exit.stdout.toString('utf8'))
+  if (exit.isTimedOut) return failedResult(`took longer than ${timeoutSeconds} s`)
+  if (exit.exitCode === 0) return resultFromOutput(exit.stdout.toString('utf8'))
   const end = exit.exitCode === null ? 'was killed' : `ended with exit code ${exit.exitCode}`
-  if (exit.exitCode !== 2) return failed(stderr === '' ? end : `${end}: ${stderr}`)
-  const said = readOutput(exit.stdout.toString('utf8'))
+  if (exit.exitCode !== 2) return failedResult(stderr === '' ? end : `${end}: ${stderr}`)
+  const result = resultFromOutput(exit.stdout.toString('utf8'))
   return {
-    ...said,
+    ...result,
     isBlocked: true,
-    reason: said.reason ?? (stderr === '' ? undefined : cut(stderr, maxText)),
+    reason: result.reason ?? (stderr === '' ? undefined : ellipsize(stderr, maxText)),
   }
 }
 
 /** What a model said about a prompt hook: a decision, or a failure. */
-export function readDecision(answer: string): HookAnswer {
-  const said = parseObject(answer.slice(answer.indexOf('{'), answer.lastIndexOf('}') + 1))
-  if (said?.decision !== 'allow' && said?.decision !== 'deny')
-    return failed('the model gave no decision in the form that was asked for')
-  return { ...nothing, isBlocked: said.decision === 'deny', reason: textOf(said.reason) }
+export function resultFromDecision(answer: string): HookResult {
+  const parsed = parseJsonObject(answer.slice(answer.indexOf('{'), answer.lastIndexOf('}') + 1))
+  if (parsed?.decision !== 'allow' && parsed?.decision !== 'deny')
+    return failedResult('the model gave no decision in the form that was asked for')
+  return { ...emptyResult, isBlocked: parsed.decision === 'deny', reason: trimmedText(parsed.reason) }
 }
 
 /** The output of a command may be JSON that says more. What is no JSON object says nothing. */
-function readOutput(stdout: string): HookAnswer {
-  const said = parseObject(stdout)
-  if (said === undefined) return nothing
+function resultFromOutput(stdout: string): HookResult {
+  const parsed = parseJsonObject(stdout)
+  if (parsed === undefined) return emptyResult
   return {
     // `block` is what hooks written for other agents say; to overlook it would let through what they mean to stop.
-    isBlocked: said.decision === 'deny' || said.decision === 'block',
-    reason: textOf(said.reason),
-    additionalContext: textOf(said.additionalContext),
-    shouldStop: said.continue === false,
+    isBlocked: parsed.decision === 'deny' || parsed.decision === 'block',
+    reason: trimmedText(parsed.reason),
+    additionalContext: trimmedText(parsed.additionalContext),
+    shouldStop: parsed.continue === false,
     failure: undefined,
   }
 }
 
-function parseObject(json: string): Readonly<Record<string, unknown>> | undefined {
+function parseJsonObject(json: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(json)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
@@ -102,8 +102,8 @@ function parseObject(json: string): Readonly<Record<string, unknown>> | undefine
   }
 }
 
-function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value.trim() !== '' ? cut(value.trim(), maxText) : undefined
+function trimmedText(value: unknown): string | undefined {
+  return typeof value === 'string' && value.trim() !== '' ? ellipsize(value.trim(), maxText) : undefined
 }
 
 /**

@@ -1,20 +1,20 @@
 import { Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
-import type { Answered } from '../../llm/model.ts'
-import { PluginFailure } from '../../plugins/extensions.ts'
+import type { ModelReply } from '../../llm/model.ts'
+import { PluginLoadError } from '../../plugins/extensions.ts'
 import type { Secrets } from '../../secrets/secrets.ts'
-import { condense, mustCondense, summarizing } from '../condense/condense.ts'
-import { failure, stateUpdate, statusUpdate, userMessage } from '../events/event-drafts.ts'
-import type { Hint } from '../events/transient-updates.ts'
-import type { Pen } from '../events/writer.ts'
-import { type Equipment, McpFailure, type Rim, type Settings } from '../runtime/agent-runtime.ts'
-import { watched } from '../runtime/instrumentation.ts'
-import type { State } from '../state/state.ts'
-import type { Stats } from '../state/usage-stats.ts'
-import { act } from './execute-actions.ts'
-import { afterRound, endGoal, judge, judgeUsage } from './goal.ts'
-import { closingText, thoughtOf } from './model-turn.ts'
-import { type Move, nextMove } from './step.ts'
+import { condense, condenseNeed, findSummarizingCondenser } from '../condense/condense.ts'
+import { failureEvents, stateUpdate, statusUpdate, userMessage } from '../events/event-drafts.ts'
+import type { TransientUpdate } from '../events/transient-updates.ts'
+import type { ConversationWriter } from '../events/writer.ts'
+import { type AgentRuntime, McpFailure, type ConversationDeps, type ResolvedSettings } from '../runtime/agent-runtime.ts'
+import { instrument } from '../runtime/instrumentation.ts'
+import type { ConversationState } from '../state/state.ts'
+import type { UsageStats } from '../state/usage-stats.ts'
+import { executePendingActions } from './execute-actions.ts'
+import { goalRoundEvents, endGoalEvents, judgeGoal, judgeUsage } from './goal.ts'
+import { finalText, eventsFromModelTurn } from './model-turn.ts'
+import { type Step, nextStep } from './step.ts'
 
 const maxRefusals = 3
 const nudge =
@@ -22,19 +22,19 @@ const nudge =
 const defaultThresholds = stuckThresholds.parse({})
 
 /** What a run works with. */
-export interface RunParts {
-  readonly pen: Pen
-  readonly settings: Settings
-  readonly rim: Rim
-  readonly stats: Stats
+export interface AgentLoopOptions {
+  readonly writer: ConversationWriter
+  readonly settings: ResolvedSettings
+  readonly deps: ConversationDeps
+  readonly stats: UsageStats
   readonly secrets: Secrets
   /** Whether anybody listens to hints now. */
-  isHeard(): boolean
-  hint(hint: Hint): void
+  hasListeners(): boolean
+  publish(hint: TransientUpdate): void
   /** Opens what the agent works with, once. */
-  equip(signal: AbortSignal): Promise<Equipment>
-  policy(): Parameters<typeof nextMove>[1]['policy']
-  analyzer(): Parameters<typeof thoughtOf>[1]['analyzer']
+  prepareRuntime(signal: AbortSignal): Promise<AgentRuntime>
+  policy(): Parameters<typeof nextStep>[1]['policy']
+  analyzer(): Parameters<typeof eventsFromModelTurn>[1]['analyzer']
 }
 
 /**
@@ -42,261 +42,261 @@ export interface RunParts {
  * does is written through the pen, so that whoever else writes in between is seen before the next move. It ends when the
  * status is another one, and never rejects: what goes wrong unexpectedly is a ConversationErrorEvent and status error.
  */
-export class Run {
-  readonly #parts: RunParts
+export class AgentLoop {
+  readonly #options: AgentLoopOptions
   #steps = 0
   #refusals = 0
-  #followUps = 0
+  #refinementCount = 0
   /** The size of the view when condensing it failed softly: it is not tried again before the view has grown. */
-  #failedAt = 0
+  #failedCondenseSize = 0
   /** The prompt was too large for the model: without forgetting there is no way on. */
   #hasOverflowed = false
 
-  constructor(parts: RunParts) {
-    this.#parts = parts
+  constructor(parts: AgentLoopOptions) {
+    this.#options = parts
   }
 
   /** A new run begins, also while the last step of the one before is still on its way. */
-  restart(): void {
+  reset(): void {
     this.#steps = 0
     this.#refusals = 0
-    this.#followUps = 0
-    this.#failedAt = 0
+    this.#refinementCount = 0
+    this.#failedCondenseSize = 0
     this.#hasOverflowed = false
   }
 
   /** `nextSignal` gives each step the signal that interrupts it. */
-  async loop(nextSignal: () => Promise<AbortSignal>): Promise<void> {
-    const { pen } = this.#parts
-    while (pen.state.status === 'running') {
+  async run(nextSignal: () => Promise<AbortSignal>): Promise<void> {
+    const { writer } = this.#options
+    while (writer.state.status === 'running') {
       const signal = await nextSignal()
       // Aborted from the start: the conversation is closed, and its status may stay as it is when it was deleted.
-      if (signal.aborted || pen.state.status !== 'running') return
+      if (signal.aborted || writer.state.status !== 'running') return
       try {
-        await this.#step(signal)
+        await this.#runStep(signal)
       } catch (error) {
-        if (signal.aborted && pen.state.status !== 'running') return
-        await this.#fail(error)
+        if (signal.aborted && writer.state.status !== 'running') return
+        await this.#writeFailure(error)
       }
     }
   }
 
-  async #step(signal: AbortSignal): Promise<void> {
-    const equipment = await this.#parts.equip(signal)
+  async #runStep(signal: AbortSignal): Promise<void> {
+    const runtime = await this.#options.prepareRuntime(signal)
     if (signal.aborted) return
-    const moves: Record<Move, () => Promise<unknown>> = {
+    const moves: Record<Step, () => Promise<unknown>> = {
       ask: () =>
         this.#write((now) =>
-          this.#move(now, equipment) === 'ask' ? [statusUpdate('waiting_for_confirmation')] : [],
+          this.#nextStep(now, runtime) === 'ask' ? [statusUpdate('waiting_for_confirmation')] : [],
         ),
       act: () =>
-        act(
-          { pen: this.#parts.pen, equipment, limit: equipment.settings.agent.tool_concurrency_limit },
+        executePendingActions(
+          { pen: this.#options.writer, equipment: runtime, limit: runtime.settings.agent.tool_concurrency_limit },
           signal,
         ),
-      condense: () => this.condense(equipment, signal),
-      conclude: () => this.#conclude(equipment, signal),
+      condense: () => this.condense(runtime, signal),
+      conclude: () => this.#conclude(runtime, signal),
       stuck: () =>
-        this.#write((now) => (this.#move(now, equipment) === 'stuck' ? [statusUpdate('stuck')] : [])),
+        this.#write((now) => (this.#nextStep(now, runtime) === 'stuck' ? [statusUpdate('stuck')] : [])),
       nudge: () =>
         this.#write((now) =>
-          this.#move(now, equipment) === 'nudge' ? [userMessage('environment', nudge)] : [],
+          this.#nextStep(now, runtime) === 'nudge' ? [userMessage('environment', nudge)] : [],
         ),
-      limit: () => this.#write((now) => (this.#move(now, equipment) === 'limit' ? this.#limitReached() : [])),
-      think: () => this.#think(equipment, signal),
+      limit: () => this.#write((now) => (this.#nextStep(now, runtime) === 'limit' ? this.#iterationLimitEvents() : [])),
+      think: () => this.#callModel(runtime, signal),
     }
-    await moves[this.#move(this.#parts.pen.state, equipment)]()
+    await moves[this.#nextStep(this.#options.writer.state, runtime)]()
   }
 
-  #move(state: State, equipment: Equipment): Move {
-    const { settings, policy } = this.#parts
-    return nextMove(state, {
+  #nextStep(state: ConversationState, runtime: AgentRuntime): Step {
+    const { settings, policy } = this.#options
+    return nextStep(state, {
       policy: policy(),
-      tools: equipment.tools,
+      tools: runtime.tools,
       thresholds: settings.stuck_detection
         ? (settings.stuck_detection_thresholds ?? defaultThresholds)
         : undefined,
       stepsLeft: settings.max_iterations - this.#steps,
-      mustCondense: this.#mustCondense(state, equipment) !== 'no',
+      mustCondense: this.#condenseNeed(state, runtime) !== 'no',
     })
   }
 
-  #mustCondense(state: State, equipment: Equipment): 'no' | 'soft' | 'hard' {
-    const condenser = summarizing(equipment.settings.agent.condenser)
+  #condenseNeed(state: ConversationState, runtime: AgentRuntime): 'no' | 'soft' | 'hard' {
+    const condenser = findSummarizingCondenser(runtime.settings.agent.condenser)
     if (condenser === undefined) return 'no'
-    const about = { view: state.view, condenser, model: equipment.model }
-    const need = mustCondense({ ...about, isRequested: this.#hasOverflowed && state.isCondensationRequested })
+    const about = { view: state.view, condenser, model: runtime.model }
+    const need = condenseNeed({ ...about, isRequested: this.#hasOverflowed && state.isCondensationRequested })
     if (need === 'hard') return 'hard'
     // Somebody asked for it, or it would be as well: when it cannot be done the run goes on without.
-    const isWished = need === 'soft' || state.isCondensationRequested
-    return isWished && state.view.size > this.#failedAt ? 'soft' : 'no'
+    const isDesirable = need === 'soft' || state.isCondensationRequested
+    return isDesirable && state.view.size > this.#failedCondenseSize ? 'soft' : 'no'
   }
 
-  #write(decide: (now: State) => readonly EventDraft[]) {
-    return this.#parts.pen.write((now) => ({ events: decide(now) }), { isPatient: true })
+  #write(decide: (now: ConversationState) => readonly EventDraft[]) {
+    return this.#options.writer.write((now) => ({ events: decide(now) }), { isPatient: true })
   }
 
-  #limitReached() {
-    const { max_iterations } = this.#parts.settings
-    return failure('MaxIterationsReached', `Agent reached maximum iterations limit (${max_iterations}).`)
+  #iterationLimitEvents() {
+    const { max_iterations } = this.#options.settings
+    return failureEvents('MaxIterationsReached', `Agent reached maximum iterations limit (${max_iterations}).`)
   }
 
   /** Asks the model once and writes what its answer comes to. */
-  async #think(equipment: Equipment, signal: AbortSignal): Promise<void> {
-    const { pen, secrets } = this.#parts
+  async #callModel(runtime: AgentRuntime, signal: AbortSignal): Promise<void> {
+    const { writer, secrets } = this.#options
     this.#steps++
-    const seen = pen.state.position
-    const isAsked = equipment.model.llm.stream
-    const [text, thoughts] = [secrets.stream(), secrets.stream()]
-    const say = (content: string) => content !== '' && this.#parts.hint({ kind: 'delta', isAsked, content })
-    const muse = (reasoning_content: string) =>
-      reasoning_content !== '' && this.#parts.hint({ kind: 'delta', isAsked, reasoning_content })
-    const answer = await equipment.model.respond(
+    const positionAtRequest = writer.state.position
+    const isStreamRequested = runtime.model.llm.stream
+    const [text, reasoningStream] = [secrets.stream(), secrets.stream()]
+    const emitText = (content: string) => content !== '' && this.#options.publish({ kind: 'delta', isStreamRequested, content })
+    const emitReasoning = (reasoning_content: string) =>
+      reasoning_content !== '' && this.#options.publish({ kind: 'delta', isStreamRequested, reasoning_content })
+    const answer = await runtime.model.generate(
       {
-        messages: pen.state.view.messages(equipment.model.llm.max_message_chars),
-        tools: equipment.modelTools,
+        messages: writer.state.view.messages(runtime.model.llm.max_message_chars),
+        tools: runtime.modelTools,
         onDelta: ({ content, reasoning_content }) => {
-          if (!this.#parts.isHeard()) return
-          if (reasoning_content !== undefined) muse(thoughts.add(reasoning_content))
+          if (!this.#options.hasListeners()) return
+          if (reasoning_content !== undefined) emitReasoning(reasoningStream.add(reasoning_content))
           if (content === undefined) return
-          muse(thoughts.end())
-          say(text.add(content))
+          emitReasoning(reasoningStream.end())
+          emitText(text.add(content))
         },
       },
       signal,
     )
-    muse(thoughts.end())
-    say(text.end())
+    emitReasoning(reasoningStream.end())
+    emitText(text.end())
     if (answer.kind === 'aborted') return
-    if (answer.kind === 'failure') await this.#modelFailed(answer, equipment)
-    else await this.#take(answer, { equipment, seen }, signal)
+    if (answer.kind === 'failure') await this.#handleModelFailure(answer, runtime)
+    else await this.#writeReply(answer, { equipment: runtime, seen: positionAtRequest }, signal)
   }
 
-  async #take(
-    answer: Answered,
-    { equipment, seen }: { readonly equipment: Equipment; readonly seen: number },
+  async #writeReply(
+    answer: ModelReply,
+    { equipment: runtime, seen: positionAtRequest }: { readonly equipment: AgentRuntime; readonly seen: number },
     signal: AbortSignal,
   ): Promise<void> {
-    const { pen, analyzer, rim, stats, secrets } = this.#parts
-    const mask = (text: string) => secrets.mask(text)
-    const thought = await thoughtOf(answer, { tools: equipment.tools, analyzer: analyzer(), mask })
-    const said = await this.#judged(thought.events, { answer, equipment }, signal)
-    stats.add(answer, answer.usageId, rim.now())
+    const { writer, analyzer, deps, stats, secrets } = this.#options
+    const redact = (text: string) => secrets.redact(text)
+    const turn = await eventsFromModelTurn(answer, { tools: runtime.tools, analyzer: analyzer(), redact })
+    const judgedEvents = await this.#withCriticResult(turn.events, { answer, equipment: runtime }, signal)
+    stats.addReply(answer, answer.usageId, deps.now())
     this.#hasOverflowed = false
-    this.#refusals = thought.kind === 'refusal' ? this.#refusals + 1 : 0
-    await pen.write(
+    this.#refusals = turn.kind === 'refusal' ? this.#refusals + 1 : 0
+    await writer.write(
       (now) => {
         const record = { stats: JSON.stringify(stats) }
         // An answer that came after the interruption is dropped; what it has used is not.
         if (signal.aborted) return { events: [], record }
-        const late = now.inputs.filter(({ position }) => position > seen)
-        const events = [...said, ...late.map(({ id }) => stateUpdate('last_user_message_id', id))]
-        return { events: [...events, ...this.#refused()], record }
+        const lateInputs = now.inputs.filter(({ position }) => position > positionAtRequest)
+        const events = [...judgedEvents, ...lateInputs.map(({ id }) => stateUpdate('last_user_message_id', id))]
+        return { events: [...events, ...this.#refusalEvents()], record }
       },
       { isPatient: true },
     )
-    this.#parts.hint({ kind: 'stats', value: stats.snapshot() })
+    this.#options.publish({ kind: 'stats', value: stats.snapshot() })
   }
 
   /** The events of an answer with what the critic says of it: about what would end the run, or about all. */
-  async #judged(
+  async #withCriticResult(
     events: readonly EventDraft[],
-    { answer, equipment }: { readonly answer: Answered; readonly equipment: Equipment },
+    { answer, equipment: runtime }: { readonly answer: ModelReply; readonly equipment: AgentRuntime },
     signal: AbortSignal,
   ): Promise<readonly EventDraft[]> {
-    const { criticise, workspace, settings } = equipment
+    const { evaluateWithCritic, workspace, settings } = runtime
     const isAll = settings.agent.critic?.mode === 'all_actions'
-    const message = closingText(answer)
-    if (criticise === undefined || (message === undefined && !isAll)) return events
-    const whole = [...this.#parts.pen.state.view.events, ...events]
-    const critic_result = await criticise({ events: whole, message: message ?? '', workspace }, signal)
-    return events.map((event) => (isJudged(event, isAll) ? { ...event, critic_result } : event))
+    const message = finalText(answer)
+    if (evaluateWithCritic === undefined || (message === undefined && !isAll)) return events
+    const allEvents = [...this.#options.writer.state.view.events, ...events]
+    const critic_result = await evaluateWithCritic({ events: allEvents, message: message ?? '', workspace }, signal)
+    return events.map((event) => (carriesCriticResult(event, isAll) ? { ...event, critic_result } : event))
   }
 
-  #refused() {
+  #refusalEvents() {
     if (this.#refusals < maxRefusals) return []
-    return failure(
+    return failureEvents(
       'LLMContentPolicyViolationError',
       'The provider refused to answer several times by its content policy. Change the task, then run again.',
     )
   }
 
-  async #modelFailed(
+  async #handleModelFailure(
     { code, detail }: { readonly code: string; readonly detail: string },
-    equipment: Equipment,
+    runtime: AgentRuntime,
   ): Promise<void> {
     const canForget =
       code === 'LLMContextWindowExceedError' || code === 'LLMMalformedConversationHistoryError'
-    const hasCondenser = summarizing(equipment.settings.agent.condenser) !== undefined
+    const hasCondenser = findSummarizingCondenser(runtime.settings.agent.condenser) !== undefined
     if (canForget) this.#hasOverflowed = true
     await this.#write((now) => {
       if (now.status !== 'running') return []
       return canForget && hasCondenser
         ? [{ kind: 'CondensationRequest', source: 'environment' }]
-        : failure(code, detail)
+        : failureEvents(code, detail)
     })
   }
 
   /** Forgets a part of the history; a failure that leaves no way on ends the run. */
   async condense(
-    equipment: Equipment,
+    runtime: AgentRuntime,
     signal: AbortSignal,
   ): Promise<{ readonly kind: 'done' } | { readonly kind: 'failed'; readonly detail: string }> {
-    const { pen, stats, rim } = this.#parts
-    const condenser = summarizing(equipment.settings.agent.condenser)
+    const { writer, stats, deps } = this.#options
+    const condenser = findSummarizingCondenser(runtime.settings.agent.condenser)
     if (condenser === undefined) return { kind: 'failed', detail: 'There is no condenser.' }
-    const { view } = pen.state
-    const isHard = this.#mustCondense(pen.state, equipment) === 'hard'
-    const model = condenser.llm === undefined ? equipment.model : equipment.openModel(condenser.llm)
-    const isWanted = isHard || pen.state.isCondensationRequested
-    const about = { view, condenser, model, reader: equipment.model, isHard: isWanted }
+    const { view } = writer.state
+    const isHard = this.#condenseNeed(writer.state, runtime) === 'hard'
+    const model = condenser.llm === undefined ? runtime.model : runtime.openModel(condenser.llm)
+    const isRequired = isHard || writer.state.isCondensationRequested
+    const about = { view, condenser, model, reader: runtime.model, isHard: isRequired }
     const summarise = () => condense(about, signal)
-    const result = await watched(rim.watch, { kind: 'condensation' }, summarise, ({ kind }) => ({
+    const result = await instrument(deps.monitor, { kind: 'condensation' }, summarise, ({ kind }) => ({
       outcome: kind === 'condensation' ? 'ok' : kind,
       isFailure: kind === 'failure',
     }))
     if (result.kind === 'aborted') return { kind: 'failed', detail: 'It was interrupted.' }
     for (const answer of result.answers)
-      stats.add(answer, condenserUsage(model.llm.usage_id, equipment), rim.now())
+      stats.addReply(answer, condenserUsageId(model.llm.usage_id, runtime), deps.now())
     const record = { stats: JSON.stringify(stats) }
     if (result.kind === 'condensation') {
-      await pen.write(
+      await writer.write(
         (now) =>
-          signal.aborted ? { events: [], record } : { events: stillThere(now, result.draft), record },
+          signal.aborted ? { events: [], record } : { events: dropIfStale(now, result.draft), record },
         {
           isPatient: true,
         },
       )
       return { kind: 'done' }
     }
-    if (!isHard) this.#failedAt = view.size
-    const events = isHard ? failure(result.code, result.detail) : []
-    await pen.write((now) => ({ events: now.status === 'running' ? events : [], record }), {
+    if (!isHard) this.#failedCondenseSize = view.size
+    const events = isHard ? failureEvents(result.code, result.detail) : []
+    await writer.write((now) => ({ events: now.status === 'running' ? events : [], record }), {
       isPatient: true,
     })
     return { kind: 'failed', detail: result.detail }
   }
 
   /** Nothing waits any more: a critic or a stop hook may send the agent on, otherwise the run is over. */
-  async #conclude(equipment: Equipment, signal: AbortSignal): Promise<void> {
-    const { state } = this.#parts.pen
-    if (state.hasMessage && state.blocked.size === 0) {
-      const further = await this.#further(equipment, signal)
+  async #conclude(runtime: AgentRuntime, signal: AbortSignal): Promise<void> {
+    const { state } = this.#options.writer
+    if (state.hasMessage && state.blockedMessages.size === 0) {
+      const further = await this.#followUpEvents(runtime, signal)
       if (signal.aborted) return
       if (further.length > 0) {
-        await this.#write((now) => (isOver(now) ? further : []))
+        await this.#write((now) => (isRunComplete(now) ? further : []))
         return
       }
-      if (state.goal?.active) return await this.#judge(equipment, signal)
+      if (state.goal?.active) return await this.#judge(runtime, signal)
     }
-    await this.#write((now) => (isOver(now) ? [statusUpdate(now.hasMessage ? 'finished' : 'idle')] : []))
+    await this.#write((now) => (isRunComplete(now) ? [statusUpdate(now.hasMessage ? 'finished' : 'idle')] : []))
   }
 
   /** What a critic or a stop hook says that the agent is to go on with. */
-  async #further(equipment: Equipment, signal: AbortSignal): Promise<readonly EventDraft[]> {
-    const refinement = this.#refinement(equipment, this.#parts.pen.state)
+  async #followUpEvents(runtime: AgentRuntime, signal: AbortSignal): Promise<readonly EventDraft[]> {
+    const refinement = this.#refinementMessage(runtime, this.#options.writer.state)
     if (refinement !== undefined) return [refinement]
-    const verdict = await equipment.hook('stop', {}, signal)
+    const verdict = await runtime.runHooks('stop', {}, signal)
     if (verdict.isBlocked) {
       const text = `[Stop hook feedback] ${verdict.reason ?? 'Go on with the task.'}`
       return [...verdict.events, userMessage('environment', text)]
@@ -306,83 +306,83 @@ export class Run {
   }
 
   /** A round of a pursuit is over: the model says whether the goal is reached. */
-  async #judge(equipment: Equipment, signal: AbortSignal): Promise<void> {
-    const { pen, stats, rim } = this.#parts
-    const { goal } = pen.state
+  async #judge(runtime: AgentRuntime, signal: AbortSignal): Promise<void> {
+    const { writer, stats, deps } = this.#options
+    const { goal } = writer.state
     if (goal === undefined) return
-    const judged = await judge({ state: pen.state, equipment, goal }, signal)
+    const judged = await judgeGoal({ state: writer.state, equipment: runtime, goal }, signal)
     if (judged !== undefined) {
-      stats.add(judged.answer, judgeUsage, rim.now())
+      stats.addReply(judged.answer, judgeUsage, deps.now())
     } else if (signal.aborted) return
     const record = { stats: JSON.stringify(stats) }
-    await pen.write(
+    await writer.write(
       (now) => {
-        if (signal.aborted || !isOver(now) || !now.goal?.active) return { events: [], record }
-        const round = judged === undefined ? endGoal(now) : afterRound(now.goal, judged.verdict)
-        const isFurther = round.length > 1
-        return { events: isFurther ? round : [...round, statusUpdate('finished')], record }
+        if (signal.aborted || !isRunComplete(now) || !now.goal?.active) return { events: [], record }
+        const round = judged === undefined ? endGoalEvents(now) : goalRoundEvents(now.goal, judged.verdict)
+        const hasNextRound = round.length > 1
+        return { events: hasNextRound ? round : [...round, statusUpdate('finished')], record }
       },
       { isPatient: true },
     )
-    this.#parts.hint({ kind: 'stats', value: stats.snapshot() })
+    this.#options.publish({ kind: 'stats', value: stats.snapshot() })
     // Each round has as many steps as a run.
     this.#steps = 0
   }
 
-  #refinement(equipment: Equipment, state: State) {
-    const refinement = equipment.settings.agent.critic?.iterative_refinement
+  #refinementMessage(runtime: AgentRuntime, state: ConversationState) {
+    const refinement = runtime.settings.agent.critic?.iterative_refinement
     const last = state.view.events.findLast(
       ({ kind, source }) => kind === 'ActionEvent' || (kind === 'MessageEvent' && source === 'agent'),
     )
     if (refinement === undefined || last === undefined || !('critic_result' in last)) return undefined
     const score = last.critic_result?.score
     if (score === undefined || score >= refinement.success_threshold) return undefined
-    if (this.#followUps >= refinement.max_iterations) return undefined
-    this.#followUps++
+    if (this.#refinementCount >= refinement.max_iterations) return undefined
+    this.#refinementCount++
     const reason = last.critic_result?.message
     const text = `A review of the result gave ${Math.round(score * 100)} of 100 points. Check what is missing or wrong and complete the task.`
     return userMessage('user', reason === null || reason === undefined ? text : `${text}\n\n${reason}`)
   }
 
-  async #fail(error: unknown): Promise<void> {
-    const { rim, pen } = this.#parts
+  async #writeFailure(error: unknown): Promise<void> {
+    const { deps, writer } = this.#options
     // The conversation was deleted under the run: there is no log to write to.
     if (error instanceof Problem && error.code === 'not_found') {
-      pen.state.status = 'deleting'
+      writer.state.status = 'deleting'
       return
     }
-    const code = codeOf(error)
+    const code = errorCode(error)
     const detail = error instanceof Error ? error.message : String(error)
-    rim.logLine('error', 'a run failed', { conversation: pen.conversation, code })
-    await this.#write((now) => (now.status === 'running' ? failure(code, detail) : []))
+    deps.logLine('error', 'a run failed', { conversation: writer.conversation, code })
+    await this.#write((now) => (now.status === 'running' ? failureEvents(code, detail) : []))
   }
 }
 
 /** Nothing waits any more, and nobody has stopped it. */
-function isOver(now: State): boolean {
-  return !now.isAwaiting && now.wanted().length === 0 && now.status === 'running'
+function isRunComplete(now: ConversationState): boolean {
+  return !now.isAwaiting && now.openActions().length === 0 && now.status === 'running'
 }
 
 /** What a ConversationErrorEvent is called that no model has caused (wire 3.5). */
-function codeOf(error: unknown): string {
-  if (error instanceof McpFailure || error instanceof PluginFailure) return error.code
+function errorCode(error: unknown): string {
+  if (error instanceof McpFailure || error instanceof PluginLoadError) return error.code
   if (error instanceof Problem) return 'InvalidSettings'
   return error instanceof Error ? error.name : 'Error'
 }
 
-function isJudged({ kind, source, action }: EventDraft, isAll: boolean): boolean {
+function carriesCriticResult({ kind, source, action }: EventDraft, isAll: boolean): boolean {
   if (kind === 'MessageEvent') return source === 'agent'
   const isFinish = typeof action === 'object' && Reflect.get(action ?? {}, 'kind') === 'FinishAction'
   return kind === 'ActionEvent' && (isAll || isFinish)
 }
 
 /** A condenser that shares the agent's model counts as a use of its own. */
-function condenserUsage(usageId: string, equipment: Equipment): string {
-  return usageId === equipment.model.llm.usage_id ? 'condenser' : usageId
+function condenserUsageId(usageId: string, runtime: AgentRuntime): string {
+  return usageId === runtime.model.llm.usage_id ? 'condenser' : usageId
 }
 
 /** A condensation that was made while others wrote: it is kept only when all that it forgets is still there. */
-function stillThere(now: State, draft: EventDraft): readonly EventDraft[] {
+function dropIfStale(now: ConversationState, draft: EventDraft): readonly EventDraft[] {
   const ids = draft.forgotten_event_ids
   return Array.isArray(ids) && ids.every((id) => now.view.has(String(id))) ? [draft] : []
 }

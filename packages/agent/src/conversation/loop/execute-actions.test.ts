@@ -7,21 +7,21 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Tool } from '../../tools/core/tool.ts'
 import { statusUpdate } from '../events/event-drafts.ts'
-import { Pen } from '../events/writer.ts'
+import { ConversationWriter } from '../events/writer.ts'
 import type { HookVerdict } from '../hooks/hooks.ts'
-import type { Equipment } from '../runtime/agent-runtime.ts'
-import { gate, Player, Temporary, textOf, until } from '../testing/fixtures.ts'
-import { act } from './execute-actions.ts'
+import type { AgentRuntime } from '../runtime/agent-runtime.ts'
+import { createLatch, FakeModel, ConversationFixtures, contentText, waitUntil } from '../testing/fixtures.ts'
+import { executePendingActions } from './execute-actions.ts'
 
-let place: Temporary
+let fixtures: ConversationFixtures
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
-const never = new AbortController().signal
-const silent: HookVerdict = {
+const neverAborted = new AbortController().signal
+const emptyVerdict: HookVerdict = {
   isBlocked: false,
   reason: undefined,
   additionalContext: [],
@@ -33,7 +33,7 @@ const silent: HookVerdict = {
 type Work = (thought: string, signal: AbortSignal) => Promise<string>
 
 /** A tool that does what a test says; the keys of an action are the letters of its thought. */
-function equipment(work: Work, hook: () => HookVerdict = () => silent): Equipment {
+function runtime(work: Work, hook: () => HookVerdict = () => emptyVerdict): AgentRuntime {
   const thoughtOf = (action: Action) => (action.kind === 'ThinkAction' ? action.thought : '')
   const tool = {
     name: 'think',
@@ -49,15 +49,15 @@ function equipment(work: Work, hook: () => HookVerdict = () => silent): Equipmen
     tools: new Map([['think', tool as unknown as Tool]]),
     hook: async () => hook(),
     rulesFor: () => [],
-  } as unknown as Equipment
+  } as unknown as AgentRuntime
 }
 
 /** A log that runs, with calls that have no result. */
 async function begin(
   thoughts: readonly string[],
-): Promise<{ readonly pen: Pen; readonly results: () => Promise<string[]> }> {
+): Promise<{ readonly pen: ConversationWriter; readonly results: () => Promise<string[]> }> {
   const id = crypto.randomUUID()
-  const { log, conversations } = place.storage
+  const { log, conversations } = fixtures.storage
   await conversations.create({ id })
   const calls = thoughts.map(
     (thought, index): EventDraft => ({
@@ -72,16 +72,16 @@ async function begin(
     }),
   )
   await log.append(id, [statusUpdate('running'), ...calls])
-  const pen = await Pen.open(id, log)
+  const writer = await ConversationWriter.open(id, log)
   const results = async () => {
     const events = (await log.read(id, 1 + thoughts.length, 1_000)).map(({ bytes }) =>
       JSON.parse(bytes.toString()),
     )
     return events.map(({ observation, error, rejection_reason, value }) =>
-      String(observation === undefined ? (error ?? rejection_reason ?? value) : textOf(observation.content)),
+      String(observation === undefined ? (error ?? rejection_reason ?? value) : contentText(observation.content)),
     )
   }
-  return { pen, results }
+  return { pen: writer, results }
 }
 
 test('whatever the calls touch and however long they take: no more than the limit at once, no two of one thing, results in order', async () => {
@@ -112,7 +112,7 @@ test('whatever the calls touch and however long they take: no more than the limi
           if (item.fails) throw new Error(`no ${thought}`)
           return `did ${thought}`
         }
-        await act({ pen, equipment: equipment(work), limit }, never)
+        await executePendingActions({ pen, equipment: runtime(work), limit }, neverAborted)
         expect(begun).toEqual(thoughts)
         expect(await results()).toEqual(
           thoughts.map((thought, index) =>
@@ -127,50 +127,50 @@ test('whatever the calls touch and however long they take: no more than the limi
 })
 
 test('calls that touch nothing in common run beside each other, and each result is written as soon as those before it are', async () => {
-  const [first, second, third] = [gate(), gate(), gate()]
+  const [first, second, third] = [createLatch(), createLatch(), createLatch()]
   const gates = [first, second, third]
   const { pen, results } = await begin(['0a', '1b', '2c'])
   let begun = 0
-  const done = act(
+  const done = executePendingActions(
     {
       pen,
-      equipment: equipment(async (thought) => {
+      equipment: runtime(async (thought) => {
         begun++
         await gates[Number.parseInt(thought, 10)]?.opened
         return thought
       }),
       limit: 3,
     },
-    never,
+    neverAborted,
   )
-  await until(() => begun === 3)
+  await waitUntil(() => begun === 3)
   second.open()
   await sleep(10)
   expect(await results()).toEqual([])
   first.open()
-  await until(async () => (await results()).length === 2)
+  await waitUntil(async () => (await results()).length === 2)
   third.open()
   await done
   expect(await results()).toEqual(['0a', '1b', '2c'])
 })
 
 test('a pause in a batch keeps the results of what runs and begins nothing more', async () => {
-  const waiting = gate()
+  const waiting = createLatch()
   const { pen, results } = await begin(['0', '1', '2', '3'])
   let begun = 0
-  const done = act(
+  const done = executePendingActions(
     {
       pen,
-      equipment: equipment(async (thought) => {
+      equipment: runtime(async (thought) => {
         begun++
         await waiting.opened
         return thought
       }),
       limit: 2,
     },
-    never,
+    neverAborted,
   )
-  await until(() => begun === 2)
+  await waitUntil(() => begun === 2)
   await pen.write(() => ({ events: [statusUpdate('paused')] }))
   waiting.open()
   await done
@@ -180,13 +180,13 @@ test('a pause in a batch keeps the results of what runs and begins nothing more'
 })
 
 test('a tool that does not stop when it is interrupted is left behind after some seconds, and its result is nobody’s', async () => {
-  const waiting = gate()
+  const waiting = createLatch()
   const { pen, results } = await begin(['0'])
   const interrupt = new AbortController()
-  const done = act(
+  const done = executePendingActions(
     {
       pen,
-      equipment: equipment(async () => {
+      equipment: runtime(async () => {
         await waiting.opened
         return 'too late'
       }),
@@ -206,11 +206,11 @@ test('a tool that does not stop when it is interrupted is left behind after some
 
 test('a call that was answered while its tool ran gets no second result', async () => {
   const { pen, results } = await begin(['0'])
-  const call = must(pen.state.unanswered()[0], 'a call')
-  await act(
+  const call = must(pen.state.pendingActions()[0], 'a call')
+  await executePendingActions(
     {
       pen,
-      equipment: equipment(async () => {
+      equipment: runtime(async () => {
         await pen.write(() => ({
           events: [
             {
@@ -226,20 +226,20 @@ test('a call that was answered while its tool ran gets no second result', async 
       }),
       limit: 1,
     },
-    never,
+    neverAborted,
   )
   expect(await results()).toEqual(['gone'])
 })
 
 test('a tool that is there no more, after a restart with other settings, is an error that names those that are', async () => {
   const { pen, results } = await begin(['0'])
-  const bare = { ...equipment(async () => ''), tools: new Map() } as unknown as Equipment
-  await act({ pen, equipment: bare, limit: 1 }, never)
+  const bare = { ...runtime(async () => ''), tools: new Map() } as unknown as AgentRuntime
+  await executePendingActions({ pen, equipment: bare, limit: 1 }, neverAborted)
   expect((await results())[0]).toContain("'think' is not available")
 })
 
 test('with a limit of three the calls of an answer run beside each other, as far as they touch different things', async () => {
-  const player = new Player([
+  const player = new FakeModel([
     {
       calls: [
         ['write_file', { file_path: 'a', content: 'a' }],
@@ -253,18 +253,18 @@ test('with a limit of three the calls of an answer run beside each other, as far
   // The first three wait for each other before they are done.
   const meet =
     'echo x >> met; for i in $(seq 400); do [ "$(wc -l < met)" -ge 3 ] && exit 0; sleep 0.02; done; exit 2'
-  const life = await place.begin({
+  const life = await fixtures.create({
     model: player.open,
     agent: { tools: [{ name: 'terminal' }, { name: 'write_file' }], tool_concurrency_limit: 3 },
     request: {
       hook_config: { pre_tool_use: [{ matcher: 'write_file|think', hooks: [{ command: meet }] }] },
     },
   })
-  await life.say('go')
-  expect(await life.all('UserRejectObservation')).toEqual([])
-  const [actions, results] = [await life.all('ActionEvent'), await life.all('ObservationEvent')]
+  await life.sendAndWait('go')
+  expect(await life.eventsOfKind('UserRejectObservation')).toEqual([])
+  const [actions, results] = [await life.eventsOfKind('ActionEvent'), await life.eventsOfKind('ObservationEvent')]
   expect(results.map(({ action_id }) => action_id)).toEqual(actions.map(({ id }) => id))
-  expect(textOf(results[3]?.observation.content)).toContain('one')
-  expect(textOf(results[4]?.observation.content)).toContain('two')
+  expect(contentText(results[3]?.observation.content)).toContain('one')
+  expect(contentText(results[4]?.observation.content)).toContain('two')
   expect(await readFile(join(life.workspace, 'b'), 'utf8')).toBe('b')
 })

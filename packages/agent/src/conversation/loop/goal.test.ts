@@ -1,38 +1,38 @@
 import type { GoalState } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { gate, type Life, Player, Temporary, textOf, until } from '../testing/fixtures.ts'
+import { createLatch, type TestConversation, FakeModel, ConversationFixtures, contentText, waitUntil } from '../testing/fixtures.ts'
 
-let place: Temporary
+let fixtures: ConversationFixtures
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
 const verdict = (complete: boolean, missing = '', score = complete ? 1 : 0.5) => ({
   text: `Here it is:\n${JSON.stringify({ score, complete, missing })}`,
 })
 
 /** The values of the goal's facts, in order. */
-async function goals(life: Life): Promise<GoalState[]> {
-  const updates = await life.all('ConversationStateUpdateEvent')
+async function goalHistory(life: TestConversation): Promise<GoalState[]> {
+  const updates = await life.eventsOfKind('ConversationStateUpdateEvent')
   return updates.filter(({ key }) => key === 'goal').map(({ value }) => value as GoalState)
 }
 
-async function pursued(life: Life, objective = 'Build it.', rounds = 10): Promise<void> {
-  await life.conversation.pursue(objective, rounds)
-  await life.conversation.settled()
+async function startAndWait(life: TestConversation, objective = 'Build it.', rounds = 10): Promise<void> {
+  await life.conversation.startGoal(objective, rounds)
+  await life.conversation.waitUntilIdle()
 }
 
 test('a goal is pursued until the judge says that it is reached: it is told what is missing, and the status stays running', async () => {
-  const player = new Player([{ text: 'Done.' }, { calls: [['finish', { message: 'Now.' }]] }], {
+  const player = new FakeModel([{ text: 'Done.' }, { calls: [['finish', { message: 'Now.' }]] }], {
     sides: [verdict(false, 'The tests.'), verdict(true)],
   })
-  const life = await place.begin({ model: player.open })
-  await pursued(life)
+  const life = await fixtures.create({ model: player.open })
+  await startAndWait(life)
   const common = { max_iterations: 10, objective: 'Build it.' }
   const missing = { score: 0.5, complete: false, missing: 'The tests.' }
-  expect(await goals(life)).toEqual([
+  expect(await goalHistory(life)).toEqual([
     { active: true, status: 'running', iteration: 1, ...common, verdict: null },
     { active: true, status: 'running', iteration: 2, ...common, verdict: missing },
     {
@@ -44,22 +44,22 @@ test('a goal is pursued until the judge says that it is reached: it is told what
     },
   ])
   expect(life.status).toBe('finished')
-  expect((await life.story()).filter((line) => line.startsWith('execution_status'))).toEqual([
+  expect((await life.eventSummary()).filter((line) => line.startsWith('execution_status'))).toEqual([
     'execution_status: running',
     'execution_status: finished',
   ])
-  const said = (await life.all('MessageEvent')).filter(({ source }) => source === 'user')
-  expect(textOf(said[1]?.llm_message.content)).toContain('The tests.')
+  const said = (await life.eventsOfKind('MessageEvent')).filter(({ source }) => source === 'user')
+  expect(contentText(said[1]?.llm_message.content)).toContain('The tests.')
   expect(Object.keys(life.conversation.stats.toJSON().usage_to_metrics)).toContain('goal-judge')
-  expect(textOf(player.aside[0]?.messages.at(-1)?.content)).toContain('Build it.')
+  expect(contentText(player.sideRequests[0]?.messages.at(-1)?.content)).toContain('Build it.')
 })
 
 test('a goal that is not reached in its rounds is capped', async () => {
-  const life = await place.begin({
-    model: new Player([], { sides: [verdict(false), verdict(false)] }).open,
+  const life = await fixtures.create({
+    model: new FakeModel([], { sides: [verdict(false), verdict(false)] }).open,
   })
-  await pursued(life, 'Too much.', 2)
-  expect((await goals(life)).at(-1)).toMatchObject({ active: false, status: 'capped', iteration: 2 })
+  await startAndWait(life, 'Too much.', 2)
+  expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'capped', iteration: 2 })
   expect(life.status).toBe('finished')
   await expect(life.conversation.resumeGoal()).rejects.toMatchObject({ code: 'bad_request' })
 })
@@ -71,54 +71,54 @@ test('what the judge says in no form counts as not reached', async () => {
     '[1]',
     '{"complete":false,"missing":["a","b"],"score":7}',
   ].map((text) => ({ text }))
-  const life = await place.begin({ model: new Player([], { sides }).open })
-  await pursued(life, 'x', 4)
-  const verdicts = (await goals(life)).slice(1).map((goal) => goal.verdict)
+  const life = await fixtures.create({ model: new FakeModel([], { sides }).open })
+  await startAndWait(life, 'x', 4)
+  const verdicts = (await goalHistory(life)).slice(1).map((goal) => goal.verdict)
   const none = { score: 0, complete: false, missing: '' }
   expect(verdicts).toEqual([none, none, none, { score: 1, complete: false, missing: 'a\nb' }])
 })
 
 test('a message of the user ends the pursuit; the run answers it', async () => {
-  const [asked, go] = [gate(), gate()]
+  const [asked, go] = [createLatch(), createLatch()]
   const before = async () => {
     asked.open()
     await go.opened
   }
-  const player = new Player([{ before, text: 'One.' }, { text: 'Two.' }])
-  const life = await place.begin({ model: player.open })
-  await life.conversation.pursue('Build it.', 10)
+  const player = new FakeModel([{ before, text: 'One.' }, { text: 'Two.' }])
+  const life = await fixtures.create({ model: player.open })
+  await life.conversation.startGoal('Build it.', 10)
   await asked.opened
-  await expect(life.conversation.pursue('Another.', 1)).rejects.toMatchObject({ code: 'conflict' })
+  await expect(life.conversation.startGoal('Another.', 1)).rejects.toMatchObject({ code: 'conflict' })
   await expect(life.conversation.resumeGoal()).rejects.toMatchObject({ code: 'conflict' })
   await life.send('Stop, do this instead.')
   go.open()
-  await life.conversation.settled()
-  expect((await goals(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted' })
-  expect(player.aside).toHaveLength(0)
+  await life.conversation.waitUntilIdle()
+  expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted' })
+  expect(player.sideRequests).toHaveLength(0)
   expect(life.status).toBe('finished')
 })
 
 test('a goal that is stopped pauses the run, and can be taken up again', async () => {
-  const [asked, go] = [gate(), gate()]
+  const [asked, go] = [createLatch(), createLatch()]
   const before = async () => {
     asked.open()
     await go.opened
   }
-  const player = new Player([{ before, calls: [['think', { thought: 'hm' }]] }, { text: 'There.' }], {
+  const player = new FakeModel([{ before, calls: [['think', { thought: 'hm' }]] }, { text: 'There.' }], {
     sides: [verdict(true)],
   })
-  const life = await place.begin({ model: player.open })
+  const life = await fixtures.create({ model: player.open })
   await life.conversation.stopGoal()
   await expect(life.conversation.resumeGoal()).rejects.toMatchObject({ code: 'bad_request' })
-  await life.conversation.pursue('Build it.', 3)
+  await life.conversation.startGoal('Build it.', 3)
   await asked.opened
   await life.conversation.stopGoal()
   expect(life.status).toBe('paused')
   go.open()
-  await life.conversation.settled()
+  await life.conversation.waitUntilIdle()
   await life.conversation.resumeGoal()
-  await life.conversation.settled()
-  expect((await goals(life)).map(({ status }) => status)).toEqual([
+  await life.conversation.waitUntilIdle()
+  expect((await goalHistory(life)).map(({ status }) => status)).toEqual([
     'running',
     'interrupted',
     'running',
@@ -131,61 +131,61 @@ test.each([
   ['a model that fails', { failure: 'LLMServiceUnavailableError' as const }, 'error'],
   ['an agent that goes in circles', { calls: [['think', { thought: 'again' }]] as const }, 'stuck'],
 ])('%s interrupts the goal', async (_, turn, status) => {
-  const life = await place.begin({ model: new Player(Array.from({ length: 9 }, () => turn)).open })
-  await pursued(life)
+  const life = await fixtures.create({ model: new FakeModel(Array.from({ length: 9 }, () => turn)).open })
+  await startAndWait(life)
   expect(life.status).toBe(status)
-  expect((await goals(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted' })
+  expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted' })
 })
 
 test('a judge that cannot be asked interrupts the goal, and the run is over', async () => {
-  const life = await place.begin({ model: new Player([], { sides: [{ failure: 'LLMTimeoutError' }] }).open })
-  await pursued(life)
+  const life = await fixtures.create({ model: new FakeModel([], { sides: [{ failure: 'LLMTimeoutError' }] }).open })
+  await startAndWait(life)
   expect(life.status).toBe('finished')
-  expect((await goals(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted' })
+  expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted' })
 })
 
 test('a goal waits while somebody is asked to agree, and ends when they refuse', async () => {
   const call = { calls: [['list_directory', {}]] as const }
-  const life = await place.begin({
-    model: new Player([call, call]).open,
+  const life = await fixtures.create({
+    model: new FakeModel([call, call]).open,
     agent: { tools: [{ name: 'list_directory' }] },
     request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
   })
-  await pursued(life)
+  await startAndWait(life)
   expect(life.status).toBe('waiting_for_confirmation')
   expect(life.conversation.isBusy).toBe(true)
-  await life.conversation.respond({ accept: true, reason: '' })
-  await life.conversation.settled()
-  expect((await goals(life)).at(-1)).toMatchObject({ active: true })
-  await life.conversation.respond({ accept: false, reason: 'no' })
-  expect((await goals(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted' })
+  await life.conversation.resolveConfirmation({ accept: true, reason: '' })
+  await life.conversation.waitUntilIdle()
+  expect((await goalHistory(life)).at(-1)).toMatchObject({ active: true })
+  await life.conversation.resolveConfirmation({ accept: false, reason: 'no' })
+  expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted' })
 })
 
 test('after the death of its process a goal is interrupted, and can be resumed', async () => {
-  const asked = gate()
+  const asked = createLatch()
   const hang = {
     before: async (_: unknown, signal: AbortSignal) => {
       asked.open()
-      await until(() => signal.aborted)
+      await waitUntil(() => signal.aborted)
     },
   }
-  const life = await place.begin({ model: new Player([hang]).open })
-  await life.conversation.pursue('Build it.', 3)
+  const life = await fixtures.create({ model: new FakeModel([hang]).open })
+  await life.conversation.startGoal('Build it.', 3)
   await asked.opened
   // As another process finds it: nobody has closed it.
   const late = life.conversation
-  await life.open({ model: new Player([{ text: 'Built.' }], { sides: [verdict(true)] }).open })
+  await life.open({ model: new FakeModel([{ text: 'Built.' }], { sides: [verdict(true)] }).open })
   expect(life.status).toBe('paused')
-  expect((await goals(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted', iteration: 1 })
+  expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted', iteration: 1 })
   await life.conversation.resumeGoal()
-  await life.conversation.settled()
-  expect((await goals(life)).at(-1)).toMatchObject({ active: false, status: 'complete' })
+  await life.conversation.waitUntilIdle()
+  expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'complete' })
   await late.close({ isDeleted: true })
 })
 
 test('an objective is masked like any message', async () => {
-  const life = await place.begin({
-    model: new Player([], { sides: [verdict(false, 'running and the-canary-value'), verdict(true)] }).open,
+  const life = await fixtures.create({
+    model: new FakeModel([], { sides: [verdict(false, 'running and the-canary-value'), verdict(true)] }).open,
     request: {
       secrets: {
         A: { kind: 'StaticSecret', value: 'the-canary-value' },
@@ -193,7 +193,7 @@ test('an objective is masked like any message', async () => {
       },
     },
   })
-  await pursued(life, 'Use the-canary-value.')
+  await startAndWait(life, 'Use the-canary-value.')
   expect(JSON.stringify(await life.events())).not.toContain('the-canary-value')
-  expect((await goals(life)).map(({ status }) => status)).toEqual(['running', 'running', 'complete'])
+  expect((await goalHistory(life)).map(({ status }) => status)).toEqual(['running', 'running', 'complete'])
 })

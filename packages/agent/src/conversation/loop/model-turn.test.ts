@@ -1,35 +1,35 @@
 import { must, validateEvent } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Answered } from '../../llm/model.ts'
+import type { ModelReply } from '../../llm/model.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
-import { Temporary as Workbench } from '../../tools/testing/fixtures.ts'
-import { closingText, type Reading, thoughtOf } from './model-turn.ts'
+import { ToolFixtures as Workbench } from '../../tools/testing/fixtures.ts'
+import { finalText, type ModelTurnOptions, eventsFromModelTurn } from './model-turn.ts'
 
-let bench: Workbench
-let reading: Reading
+let workbench: Workbench
+let options: ModelTurnOptions
 
 beforeAll(async () => {
-  bench = await Workbench.open()
+  workbench = await Workbench.open()
   const tools: ReadonlyMap<string, Tool> = await openTools({
     specs: [
       { name: 'terminal', params: {} },
       { name: 'file_editor', params: {} },
     ],
     defaults: ['FinishTool', 'ThinkTool'],
-    context: bench.context,
+    context: workbench.context,
   })
-  reading = { tools, analyzer: undefined, mask: (text) => text }
+  options = { tools, analyzer: undefined, redact: (text) => text }
 })
-afterAll(() => bench[Symbol.asyncDispose]())
+afterAll(() => workbench[Symbol.asyncDispose]())
 
 type Call = readonly [id: string, name: string, args: string]
 
 function answer(
-  message: Partial<Answered['message']>,
+  message: Partial<ModelReply['message']>,
   calls: readonly Call[] = [],
-  more: Partial<Answered> = {},
-): Answered {
+  more: Partial<ModelReply> = {},
+): ModelReply {
   return {
     kind: 'answer',
     responseId: 'resp-1',
@@ -69,7 +69,7 @@ function answer(
   }
 }
 
-const say = (text: string) => [{ type: 'text' as const, text, cache_prompt: false }]
+const textContent = (text: string) => [{ type: 'text' as const, text, cache_prompt: false }]
 const wrong = (events: readonly object[]) =>
   events.flatMap((event) => validateEvent(JSON.parse(JSON.stringify(event))))
 
@@ -88,18 +88,18 @@ test('what belongs to an answer as a whole stands on the first of its actions al
       status: 'completed',
     },
   }
-  const { kind, events } = await thoughtOf(
-    answer({ content: say('First I look.'), ...reasoning }, [
+  const { kind, events } = await eventsFromModelTurn(
+    answer({ content: textContent('First I look.'), ...reasoning }, [
       ['a', 'terminal', '{"command":"ls"}'],
       ['b', 'think', '{"thought":"hm"}'],
     ]),
-    reading,
+    options,
   )
   expect(kind).toBe('calls')
   expect(events).toHaveLength(2)
   expect(wrong(events)).toEqual([])
   const [first, second] = events
-  expect(first).toMatchObject({ ...reasoning, thought: say('First I look.') })
+  expect(first).toMatchObject({ ...reasoning, thought: textContent('First I look.') })
   expect(second).toMatchObject({ thought: [], thinking_blocks: [] })
   expect(second?.reasoning_content ?? second?.responses_reasoning_item).toBeUndefined()
   expect(events.map(({ llm_response_id }) => llm_response_id)).toEqual(['resp-1', 'resp-1'])
@@ -108,8 +108,8 @@ test('what belongs to an answer as a whole stands on the first of its actions al
 
 test('an action keeps its call as received, with the risk and the summary that the action itself has not', async () => {
   const args = '{"command": "rm x",  "security_risk": "HIGH", "summary": "Removes a file."}'
-  const llm = { ...reading, analyzer: { kind: 'LLMSecurityAnalyzer' as const } }
-  const { events } = await thoughtOf(answer({}, [['a', 'terminal', args]]), llm)
+  const llm = { ...options, analyzer: { kind: 'LLMSecurityAnalyzer' as const } }
+  const { events } = await eventsFromModelTurn(answer({}, [['a', 'terminal', args]]), llm)
   expect(events[0]).toMatchObject({
     tool_name: 'terminal',
     tool_call_id: 'a',
@@ -126,8 +126,8 @@ test('an action keeps its call as received, with the risk and the summary that t
 })
 
 test('an action without a summary gets one line of its call, and one that is cut is cut after secrets are hidden', async () => {
-  const call = async (args: string, mask = (text: string) => text) => {
-    const { events } = await thoughtOf(answer({}, [['a', 'terminal', args]]), { ...reading, mask })
+  const call = async (args: string, redact = (text: string) => text) => {
+    const { events } = await eventsFromModelTurn(answer({}, [['a', 'terminal', args]]), { ...options, redact })
     return String(events[0]?.summary)
   }
   expect(await call('{"command":\n"ls"}')).toBe('terminal: {"command": "ls"}')
@@ -140,14 +140,14 @@ test('an action without a summary gets one line of its call, and one that is cut
 })
 
 test('a call that cannot be done is an action of null with its call as received, and an error behind all actions', async () => {
-  const { events } = await thoughtOf(
+  const { events } = await eventsFromModelTurn(
     answer({}, [
       ['a', 'no_such_tool', '{"x":1}'],
       ['b', 'terminal', '{"command":'],
       ['c', 'terminal', '{"command":"ls"}'],
       ['d', 'file_editor', '{"command":"fly"}'],
     ]),
-    reading,
+    options,
   )
   expect(events.map(({ kind }) => kind)).toEqual([
     ...Array(4).fill('ActionEvent'),
@@ -165,27 +165,27 @@ test('a call that cannot be done is an action of null with its call as received,
 })
 
 test('calls after a finish are dropped, also when the finish has none before it', async () => {
-  const { events } = await thoughtOf(
+  const { events } = await eventsFromModelTurn(
     answer({}, [
       ['a', 'think', '{"thought":"hm"}'],
       ['b', 'finish', '{"message":"ok"}'],
       ['c', 'terminal', '{"command":"ls"}'],
     ]),
-    reading,
+    options,
   )
   expect(events.map(({ tool_call_id }) => tool_call_id)).toEqual(['a', 'b'])
 })
 
 test('calls that share an id, or have none, get ids of their own', async () => {
   const args = '{"thought":"hm"}'
-  const { events } = await thoughtOf(
+  const { events } = await eventsFromModelTurn(
     answer({}, [
       ['', 'think', args],
       ['x', 'think', args],
       ['x', 'think', args],
       ['', 'think', args],
     ]),
-    reading,
+    options,
   )
   const ids = events.map(({ tool_call_id }) => String(tool_call_id))
   expect(new Set(ids).size).toBe(4)
@@ -197,11 +197,11 @@ test('calls that share an id, or have none, get ids of their own', async () => {
 
 test('an answer in words is a message exactly as the model gave it', async () => {
   const given = answer({
-    content: say('Done.'),
+    content: textContent('Done.'),
     reasoning_content: 'hm',
     thinking_blocks: [{ type: 'thinking', thinking: 'hm', signature: 's' }],
   })
-  const { kind, events } = await thoughtOf(given, reading)
+  const { kind, events } = await eventsFromModelTurn(given, options)
   expect(kind).toBe('text')
   expect(events).toHaveLength(1)
   expect(events[0]).toMatchObject({ kind: 'MessageEvent', source: 'agent', llm_response_id: 'resp-1' })
@@ -209,22 +209,22 @@ test('an answer in words is a message exactly as the model gave it', async () =>
 })
 
 test('logs and token ids come before what they are about', async () => {
-  const { events } = await thoughtOf(
-    answer({ content: say('Done.') }, [], {
-      log: { filename: 'f', data: '{}' },
+  const { events } = await eventsFromModelTurn(
+    answer({ content: textContent('Done.') }, [], {
+      completionLog: { filename: 'f', data: '{}' },
       tokenIds: { prompt: [1], response: [2] },
     }),
-    reading,
+    options,
   )
   expect(events.map(({ kind }) => kind)).toEqual(['LLMCompletionLogEvent', 'TokenEvent', 'MessageEvent'])
   expect(wrong(events)).toEqual([])
 })
 
 test('an answer closes the work when it is a finish or words alone', () => {
-  expect(closingText(answer({ content: say('Done.') }))).toBe('Done.')
-  expect(closingText(answer({}, [['a', 'finish', '{"message":"ok"}']]))).toBe('ok')
-  expect(closingText(answer({}, [['a', 'finish', '{"mess']]))).toBe('')
-  expect(closingText(answer({}, [['a', 'think', '{}']]))).toBeUndefined()
-  expect(closingText(answer({ content: say('  ') }))).toBeUndefined()
-  expect(closingText(answer({ content: say('No.') }, [], { stop: 'refusal' }))).toBeUndefined()
+  expect(finalText(answer({ content: textContent('Done.') }))).toBe('Done.')
+  expect(finalText(answer({}, [['a', 'finish', '{"message":"ok"}']]))).toBe('ok')
+  expect(finalText(answer({}, [['a', 'finish', '{"mess']]))).toBe('')
+  expect(finalText(answer({}, [['a', 'think', '{}']]))).toBeUndefined()
+  expect(finalText(answer({ content: textContent('  ') }))).toBeUndefined()
+  expect(finalText(answer({ content: textContent('No.') }, [], { stop: 'refusal' }))).toBeUndefined()
 })

@@ -1,12 +1,12 @@
 import type { Event } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { agentError, statusUpdate, userMessage } from '../events/event-drafts.ts'
-import { State } from '../state/state.ts'
-import { type Circumstances, type Move, nextMove } from './step.ts'
+import { agentErrorEvent, statusUpdate, userMessage } from '../events/event-drafts.ts'
+import { ConversationState } from '../state/state.ts'
+import { type StepInput, type Step, nextStep } from './step.ts'
 
 const thresholds = { action_observation: 4, action_error: 3, monologue: 3, alternating_pattern: 6 }
-const circumstances: Circumstances = {
+const stepInput: StepInput = {
   policy: { kind: 'NeverConfirm' },
   tools: new Map(),
   thresholds,
@@ -14,8 +14,8 @@ const circumstances: Circumstances = {
   mustCondense: false,
 }
 
-function stateOf(drafts: readonly EventDraft[]): State {
-  const state = new State()
+function stateOf(drafts: readonly EventDraft[]): ConversationState {
+  const state = new ConversationState()
   drafts.forEach((draft, index) => {
     const event: Event = JSON.parse(JSON.stringify({ id: `e${index}`, ...draft }))
     state.apply({ ...event, id: event.id ?? '' }, index + 1)
@@ -34,8 +34,8 @@ const action = (id: string): EventDraft => ({
   tool_call: { id, name: 'terminal', arguments: '{}', origin: 'completion' },
   llm_response_id: 'r',
 })
-const failed = (id: string) => agentError({ tool_name: 'terminal', tool_call_id: id }, 'no')
-const said = userMessage('user', 'go')
+const failed = (id: string) => agentErrorEvent({ tool_name: 'terminal', tool_call_id: id }, 'no')
+const userText = userMessage('user', 'go')
 const answer: EventDraft = {
   kind: 'MessageEvent',
   source: 'agent',
@@ -45,47 +45,47 @@ const errors = (count: number) =>
   Array.from({ length: count }, (_, n) => [action(`${n}`), failed(`${n}`)]).flat()
 const request: EventDraft = { kind: 'CondensationRequest', source: 'environment' }
 
-test.each<[what: string, events: EventDraft[], more: Partial<Circumstances>, move: Move]>([
+test.each<[what: string, events: EventDraft[], more: Partial<StepInput>, move: Step]>([
   ['nothing was said', [], {}, 'conclude'],
-  ['something was said', [said], {}, 'think'],
-  ['it was answered', [said, answer], {}, 'conclude'],
-  ['a call has no result', [said, action('a')], {}, 'act'],
+  ['something was said', [userText], {}, 'think'],
+  ['it was answered', [userText, answer], {}, 'conclude'],
+  ['a call has no result', [userText, action('a')], {}, 'act'],
   [
     'a call has no result and somebody is to agree',
-    [said, action('a')],
+    [userText, action('a')],
     { policy: { kind: 'AlwaysConfirm', deadline_seconds: undefined } },
     'ask',
   ],
   [
     'somebody agreed',
-    [said, action('a'), statusUpdate('waiting_for_confirmation'), statusUpdate('running')],
+    [userText, action('a'), statusUpdate('waiting_for_confirmation'), statusUpdate('running')],
     { policy: { kind: 'AlwaysConfirm', deadline_seconds: undefined } },
     'act',
   ],
-  ['a call has a result', [said, action('a'), failed('a')], {}, 'think'],
-  ['a message came between a call and its result', [said, action('a'), said], { stepsLeft: 0 }, 'act'],
-  ['no step is left', [said], { stepsLeft: 0 }, 'limit'],
-  ['no step is left and none is needed', [said, answer], { stepsLeft: 0 }, 'conclude'],
-  ['the view is too long', [said], { mustCondense: true }, 'condense'],
-  ['the view is too long and nothing waits', [said, answer], { mustCondense: true }, 'conclude'],
+  ['a call has a result', [userText, action('a'), failed('a')], {}, 'think'],
+  ['a message came between a call and its result', [userText, action('a'), userText], { stepsLeft: 0 }, 'act'],
+  ['no step is left', [userText], { stepsLeft: 0 }, 'limit'],
+  ['no step is left and none is needed', [userText, answer], { stepsLeft: 0 }, 'conclude'],
+  ['the view is too long', [userText], { mustCondense: true }, 'condense'],
+  ['the view is too long and nothing waits', [userText, answer], { mustCondense: true }, 'conclude'],
   [
     'a condensation was asked for and nothing waits',
-    [said, answer, request],
+    [userText, answer, request],
     { mustCondense: true },
     'condense',
   ],
-  ['the same error came three times', [said, ...errors(3)], {}, 'nudge'],
-  ['the same error came four times', [said, ...errors(4)], {}, 'stuck'],
+  ['the same error came three times', [userText, ...errors(3)], {}, 'nudge'],
+  ['the same error came four times', [userText, ...errors(4)], {}, 'stuck'],
   [
     'the same error came four times and nobody looks',
-    [said, ...errors(4)],
+    [userText, ...errors(4)],
     { thresholds: undefined },
     'think',
   ],
   [
     'the agent talks to itself',
     [
-      said,
+      userText,
       answer,
       userMessage('environment', 'on'),
       answer,
@@ -97,5 +97,5 @@ test.each<[what: string, events: EventDraft[], more: Partial<Circumstances>, mov
     'stuck',
   ],
 ])('when %s', (_, events, more, move) => {
-  expect(nextMove(stateOf(events), { ...circumstances, ...more })).toBe(move)
+  expect(nextStep(stateOf(events), { ...stepInput, ...more })).toBe(move)
 })

@@ -6,39 +6,39 @@ import type {
   HookConfig,
   HookEvent,
   Llm,
-  Log,
+  LogFunction,
   TextContent,
-  Wire,
+  WireVersion,
 } from '@slipway/protocol'
 import type { EventDraft, EventLog } from '@slipway/storage'
-import type { Children } from '../../agents/tasks/child-conversations.ts'
-import { openTasks, type TaskHost } from '../../agents/tasks/open-task-runner.ts'
-import type { GivenTasks } from '../../agents/tasks/task-runner.ts'
+import type { ChildConversations } from '../../agents/tasks/child-conversations.ts'
+import { openTaskRunner, type TaskHost } from '../../agents/tasks/open-task-runner.ts'
+import type { TaskRunner } from '../../agents/tasks/task-runner.ts'
 import type { Model, ModelTool, OpenModel } from '../../llm/model.ts'
-import { Extras } from '../../plugins/conversation-extensions.ts'
-import type { Extensions } from '../../plugins/extensions.ts'
+import { ConversationExtensions } from '../../plugins/conversation-extensions.ts'
+import type { ExtensionProvider } from '../../plugins/extensions.ts'
 import type { Secrets } from '../../secrets/secrets.ts'
 import { loadSkills } from '../../skills/load.ts'
-import { Skills } from '../../skills/skill-set.ts'
-import { isReadOnly, withCommonParameters } from '../../tools/calls/parse-call.ts'
-import { clientTool } from '../../tools/core/client-tool.ts'
+import { SkillSet } from '../../skills/skill-set.ts'
+import { isReadOnly, addCommonParameters } from '../../tools/calls/parse-call.ts'
+import { createClientTool } from '../../tools/core/client-tool.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { loadHooks } from '../hooks/config.ts'
 import { Hooks, type HookVerdict } from '../hooks/hooks.ts'
-import type { Settings } from '../state/resolved-settings.ts'
-import { type Criticise, openCritic } from './critic.ts'
-import { type Watch, watchedModel } from './instrumentation.ts'
+import type { ResolvedSettings } from '../state/resolved-settings.ts'
+import { type EvaluateWithCritic, createCritic } from './critic.ts'
+import { type RunMonitor, instrumentModel } from './instrumentation.ts'
 import { systemPrompt } from './system-prompt.ts'
 
-export type { Settings } from '../state/resolved-settings.ts'
+export type { ResolvedSettings } from '../state/resolved-settings.ts'
 
 /** What lies outside of a conversation, handed in. */
-export interface Rim {
+export interface ConversationDeps {
   readonly log: EventLog
-  readonly logLine: Log
+  readonly logLine: LogFunction
   /** Now, in microseconds. */
   readonly now: () => number
   readonly openModel: OpenModel
@@ -47,24 +47,24 @@ export interface Rim {
   /** Where conversations keep what is theirs alone: outputs, lists, recordings. */
   readonly directory: string
   /** The server's own keys: in no conversation they are told to anybody. */
-  readonly hidden?: readonly string[]
+  readonly redactedValues?: readonly string[]
   /** Keep the tools' file access inside the workspace. */
   readonly isConfined: boolean
   /** Where the skills and hooks of the user are. */
-  readonly home?: string
-  readonly profile?: (name: string) => Promise<Llm | undefined>
+  readonly homeDirectory?: string
+  readonly findProfile?: (name: string) => Promise<Llm | undefined>
   /** The value of a secret of the server itself, by its address without a host. */
-  readonly secret?: (url: string) => Promise<string | undefined>
+  readonly resolveServerSecret?: (url: string) => Promise<string | undefined>
   /** What waits for confirmation longer is rejected, where the policy names no time of its own; undefined: never. Milliseconds. */
   readonly confirmationDeadlineMs?: number | undefined
   /** Told of what it does, to count and trace it. */
-  readonly watch?: Watch | undefined
+  readonly monitor?: RunMonitor | undefined
   /** Waits for a turn to run; the answer gives it back. */
-  readonly turn?: (signal: AbortSignal) => Promise<() => void>
+  readonly acquireRunSlot?: (signal: AbortSignal) => Promise<() => void>
   /** Who keeps the conversations that do its tasks; without it no tasks can be given. */
-  readonly children?: Children
+  readonly childConversations?: ChildConversations
   /** Where plugins come from; without it there are none. */
-  readonly extensions?: Extensions | undefined
+  readonly extensions?: ExtensionProvider | undefined
 }
 
 /** An MCP server that does not start; `code` is for the ConversationErrorEvent. */
@@ -73,102 +73,102 @@ export class McpFailure extends Error {
 }
 
 /** What an agent works with while its conversation is loaded. */
-export class Equipment {
-  readonly settings: Settings
+export class AgentRuntime {
+  readonly settings: ResolvedSettings
   readonly workspace: Workspace
   /** What plugins bring, and the server. */
-  readonly extras: Extras
-  readonly criticise: Criticise | undefined
+  readonly extensions: ConversationExtensions
+  readonly evaluateWithCritic: EvaluateWithCritic | undefined
   /** Those that it gives to other agents, where it can. */
-  readonly tasks: GivenTasks | undefined
-  readonly #rim: Rim
+  readonly tasks: TaskRunner | undefined
+  readonly #deps: ConversationDeps
   readonly #context: ToolContext
   /** Without those of plugins. */
-  readonly #ownHooks: HookConfig | undefined
+  readonly #projectHooks: HookConfig | undefined
   readonly #conversation: string
-  readonly #wire: Wire
+  readonly #wire: WireVersion
   #tools: ReadonlyMap<string, Tool>
   #model: Model
   #modelTools: readonly ModelTool[] | undefined
-  readonly #rulesTold = new Set<string>()
-  #skills: Skills
+  readonly #shownRules = new Set<string>()
+  #skills: SkillSet
   #hooks: Hooks
   /** Names of the MCP servers that are connected. */
   readonly #connected = new Set<string>()
   readonly #mcps: { readonly tools: readonly Tool[]; close(): Promise<void> }[] = []
 
   private constructor(parts: {
-    readonly settings: Settings
-    readonly rim: Rim
+    readonly settings: ResolvedSettings
+    readonly rim: ConversationDeps
     readonly context: ToolContext
-    readonly extras: Extras
-    readonly skills: Skills
+    readonly extras: ConversationExtensions
+    readonly skills: SkillSet
     readonly hookConfig: HookConfig | undefined
     readonly conversation: string
-    readonly wire: Wire
+    readonly wire: WireVersion
     readonly tools: ReadonlyMap<string, Tool>
-    readonly tasks: GivenTasks | undefined
+    readonly tasks: TaskRunner | undefined
   }) {
     this.tasks = parts.tasks
     this.#wire = parts.wire
-    const { settings, rim, context, skills, hookConfig, conversation, tools } = parts
+    const { settings, rim: deps, context, skills, hookConfig, conversation, tools } = parts
     this.settings = settings
     this.workspace = context.workspace
-    this.extras = parts.extras
+    this.extensions = parts.extras
     this.#skills = skills
-    this.#rim = rim
+    this.#deps = deps
     this.#context = context
     this.#tools = tools
     this.#model = this.openModel(settings.agent.llm)
     this.#conversation = conversation
-    this.#ownHooks = hookConfig
+    this.#projectHooks = hookConfig
     this.#hooks = this.#openHooks()
-    context.secrets.hideIn(parts.extras.servers({}))
-    this.criticise = settings.agent.critic === undefined ? undefined : openCritic(settings.agent.critic, {})
+    context.secrets.addValuesFrom(parts.extras.servers({}))
+    this.evaluateWithCritic = settings.agent.critic === undefined ? undefined : createCritic(settings.agent.critic, {})
   }
 
   /** Loads skills, hooks and tools; MCP servers wait for `connect`. Rejects when a tool is not known. */
   static async open(
     options: {
       readonly conversation: string
-      readonly settings: Settings
-      readonly rim: Rim
+      readonly settings: ResolvedSettings
+      readonly rim: ConversationDeps
       readonly secrets: Secrets
-      readonly wire?: Wire
+      readonly wire?: WireVersion
       readonly host?: TaskHost | undefined
     },
     signal: AbortSignal,
-  ): Promise<Equipment> {
-    const { conversation, settings, rim, secrets, wire = 'seed' } = options
-    const directory = join(rim.directory, conversation.replaceAll('-', ''))
+  ): Promise<AgentRuntime> {
+    const { conversation, settings, rim: deps, secrets, wire = 'seed' } = options
+    const directory = join(deps.directory, conversation.replaceAll('-', ''))
     await mkdir(directory, { recursive: true, mode: 0o700 })
     const root = settings.workspace.working_dir
     await mkdir(root, { recursive: true })
     const { agent } = settings
-    const home = rim.home === undefined ? {} : { home: rim.home }
-    const extras = await Extras.open(
-      { port: rim.extensions, sources: settings.plugins ?? [], context: agent.agent_context },
+    const homeDirectory = deps.homeDirectory === undefined ? {} : { home: deps.homeDirectory }
+    const extras = await ConversationExtensions.open(
+      { port: deps.extensions, sources: settings.plugins ?? [], context: agent.agent_context },
       signal,
     )
     const skillsOf = (context: AgentContext | undefined) =>
-      loadSkills({ directory: root, context, additions: extras.skills, ...home }, signal)
+      loadSkills({ directory: root, context, additions: extras.skills, ...homeDirectory }, signal)
     const loaded = await skillsOf(agent.agent_context)
-    const skills = new Skills(loaded.skills, await realpath(root))
+    const skills = new SkillSet(loaded.skills, await realpath(root))
     const workspace = await Workspace.open({
       directory: root,
-      env: rim.environment,
-      readable: [directory, ...skills.readable, ...extras.plugins.map((plugin) => plugin.directory)],
-      isConfined: rim.isConfined,
+      env: deps.environment,
+      readable: [directory, ...skills.readablePaths, ...extras.plugins.map((plugin) => plugin.directory)],
+      isConfined: deps.isConfined,
     })
     const hooksFound =
       settings.hook_config === undefined
-        ? loadHooks(workspace.directory, rim.home)
-        : Promise.resolve({ config: settings.hook_config, faults: [] })
-    const tasks = openTasks({
+        ? loadHooks(workspace.directory, deps.homeDirectory)
+        : Promise.resolve({ config: settings.hook_config, issues: [] })
+    const tasks = openTaskRunner({
       conversation,
       settings,
       host: options.host,
-      rim,
+      deps,
       directory: workspace.directory,
       plugins: () => extras.plugins.map((plugin) => plugin.directory),
       hooks: async () => extras.hooksForTasks((await hooksFound).config),
@@ -180,13 +180,13 @@ export class Equipment {
       directory,
       ...(tasks === undefined ? {} : { tasks }),
     }
-    const [hooks, tools] = await Promise.all([hooksFound, toolsOf(settings, context)])
-    for (const fault of [...loaded.faults, ...hooks.faults, ...extras.faults]) {
-      rim.logLine('warn', 'a file of the project was passed over', { conversation, fault })
+    const [hooks, tools] = await Promise.all([hooksFound, openAgentTools(settings, context)])
+    for (const fault of [...loaded.issues, ...hooks.issues, ...extras.issues]) {
+      deps.logLine('warn', 'a file of the project was passed over', { conversation, fault })
     }
-    return new Equipment({
+    return new AgentRuntime({
       settings,
-      rim,
+      rim: deps,
       context,
       extras,
       skills,
@@ -199,7 +199,7 @@ export class Equipment {
   }
 
   /** Those of now. */
-  get skills(): Skills {
+  get skills(): SkillSet {
     return this.#skills
   }
 
@@ -212,7 +212,7 @@ export class Equipment {
     this.#modelTools ??= [...this.#tools.values()].map((tool) => ({
       name: tool.name,
       description: tool.definition.description ?? '',
-      parameters: withCommonParameters(tool.parameters, { isReadOnly: isReadOnly(tool) }),
+      parameters: addCommonParameters(tool.parameters, { isReadOnly: isReadOnly(tool) }),
     }))
     return this.#modelTools
   }
@@ -222,20 +222,20 @@ export class Equipment {
   }
 
   /** Who is told of what is done with it. */
-  get watch(): Watch | undefined {
-    return this.#rim.watch
+  get monitor(): RunMonitor | undefined {
+    return this.#deps.monitor
   }
 
   /** Plugins that are not loaded or MCP servers that are not connected yet. */
-  get mustConnect(): boolean {
-    return !this.extras.isComplete || this.#servers().length > 0
+  get needsConnect(): boolean {
+    return !this.extensions.isComplete || this.#servers().length > 0
   }
 
   /** Loads the plugins that are missing; rejects with PluginFailure. */
-  async complete(signal: AbortSignal): Promise<void> {
-    if (this.extras.isComplete) return
-    await this.extras.complete(signal)
-    await this.refit(signal)
+  async loadMissingPlugins(signal: AbortSignal): Promise<void> {
+    if (this.extensions.isComplete) return
+    await this.extensions.loadMissing(signal)
+    await this.reload(signal)
   }
 
   /**
@@ -243,21 +243,21 @@ export class Equipment {
    * cannot be. Servers of plugins that are installed for every conversation are left out then.
    */
   async connect(signal: AbortSignal): Promise<void> {
-    await this.complete(signal)
-    if (!this.mustConnect) return
+    await this.loadMissingPlugins(signal)
+    if (!this.needsConnect) return
     const servers = this.#servers()
-    const { openMcp } = await import('../../tools/mcp/servers.ts')
-    const mcp = await openMcp({
+    const { openMcpServers } = await import('../../tools/mcp/servers.ts')
+    const mcp = await openMcpServers({
       servers: Object.fromEntries(servers),
       context: this.#context,
       signal,
-      onChange: () => this.#takeTools(),
+      onChange: () => this.#refreshTools(),
     })
     // What nobody of this conversation has asked for keeps it from nothing.
-    const own = this.extras.ownServers(this.settings.agent.mcp_config)
+    const own = this.extensions.ownServers(this.settings.agent.mcp_config)
     const down = mcp.failures.filter(({ isUp, server }) => !isUp && Object.hasOwn(own, server))
     for (const { server, detail } of mcp.failures.filter((failure) => !down.includes(failure)))
-      this.#rim.logLine('warn', 'tools of an MCP server were left out', { server, detail })
+      this.#deps.logLine('warn', 'tools of an MCP server were left out', { server, detail })
     if (down.length > 0) {
       await mcp.close()
       const list = down.map(({ server, detail }) => `${server}: ${detail}`).join('; ')
@@ -265,7 +265,7 @@ export class Equipment {
     }
     this.#mcps.push(mcp)
     for (const [name] of servers) this.#connected.add(name)
-    this.#takeTools()
+    this.#refreshTools()
   }
 
   /** The SystemPromptEvent of this conversation as it is equipped now. */
@@ -278,7 +278,7 @@ export class Equipment {
       agents: this.#tools.get('task')?.definition.action_type === 'TaskAction' ? this.tasks?.agents : [],
       workspaceDirectory: this.workspace.directory,
       secrets: this.#context.secrets.list(),
-      now: new Date(this.#rim.now() / 1000),
+      now: new Date(this.#deps.now() / 1000),
       hasSecurityAnalyzer: hasAnalyzer,
       ...(additions?.system_message_suffix_append === undefined
         ? {}
@@ -294,37 +294,37 @@ export class Equipment {
   }
 
   /** The rules for the file that an action touches, each told once. */
-  rulesFor(action: Action): readonly TextContent[] {
+  rulesForAction(action: Action): readonly TextContent[] {
     const path = 'file_path' in action ? action.file_path : 'path' in action ? action.path : undefined
     if (path === undefined || path === null) return []
-    const { names, content } = this.#skills.forPath(path, this.#rulesTold)
-    for (const name of names) this.#rulesTold.add(name)
+    const { names, content } = this.#skills.activateForPath(path, this.#shownRules)
+    for (const name of names) this.#shownRules.add(name)
     return content
   }
 
   /** The model sees another branch: what it was told of rules it may not have been told there. */
-  forgetRules(): void {
-    this.#rulesTold.clear()
+  resetShownRules(): void {
+    this.#shownRules.clear()
   }
 
   /** What the hooks of an event say; what failed among them is logged. Rejects only when aborted. */
-  async hook(
+  async runHooks(
     event: HookEvent,
     payload: Parameters<Hooks['run']>[1],
     signal: AbortSignal,
   ): Promise<HookVerdict> {
     const verdict = await this.#hooks.run(event, payload, signal)
     for (const failure of verdict.failures) {
-      const reason = this.#context.secrets.mask(failure)
-      this.#rim.logLine('warn', 'a hook failed', { conversation: this.#conversation, reason })
+      const reason = this.#context.secrets.redact(failure)
+      this.#deps.logLine('warn', 'a hook failed', { conversation: this.#conversation, reason })
     }
     return verdict
   }
 
   openModel(llm: Llm): Model {
-    const { openModel, profile, watch } = this.#rim
-    const options = { now: () => this.#rim.now() / 1000, ...(profile === undefined ? {} : { profile }) }
-    return watchedModel(openModel(llm, options), watch)
+    const { openModel, findProfile, monitor } = this.#deps
+    const options = { now: () => this.#deps.now() / 1000, ...(findProfile === undefined ? {} : { profile: findProfile }) }
+    return instrumentModel(openModel(llm, options), monitor)
   }
 
   switchModel(llm: Llm): void {
@@ -332,26 +332,26 @@ export class Equipment {
   }
 
   /** Takes what `extras` has now: skills, hooks, and servers, which `connect` starts. What runs goes on. */
-  async refit(signal: AbortSignal): Promise<void> {
-    const { settings, extras, workspace } = this
-    const { home } = this.#rim
-    const { skills, faults } = await loadSkills(
+  async reload(signal: AbortSignal): Promise<void> {
+    const { settings, extensions, workspace } = this
+    const { homeDirectory } = this.#deps
+    const { skills, issues } = await loadSkills(
       {
         directory: workspace.directory,
         context: settings.agent.agent_context,
-        additions: extras.skills,
-        ...(home === undefined ? {} : { home }),
+        additions: extensions.skills,
+        ...(homeDirectory === undefined ? {} : { homeDirectory }),
       },
       signal,
     )
-    this.#skills = new Skills(skills, workspace.directory)
-    await workspace.admit([...this.#skills.readable, ...extras.plugins.map(({ directory }) => directory)])
-    this.#context.secrets.hideIn(extras.servers({}))
+    this.#skills = new SkillSet(skills, workspace.directory)
+    await workspace.allowRead([...this.#skills.readablePaths, ...extensions.plugins.map(({ directory }) => directory)])
+    this.#context.secrets.addValuesFrom(extensions.servers({}))
     const before = this.#hooks
     this.#hooks = this.#openHooks()
     await before.close()
-    for (const fault of [...faults, ...extras.faults])
-      this.#rim.logLine('warn', 'a part of a plugin was passed over', {
+    for (const fault of [...issues, ...extensions.issues])
+      this.#deps.logLine('warn', 'a part of a plugin was passed over', {
         conversation: this.#conversation,
         fault,
       })
@@ -359,11 +359,11 @@ export class Equipment {
 
   #openHooks(): Hooks {
     return new Hooks({
-      config: this.extras.hooks(this.#ownHooks),
+      config: this.extensions.hooks(this.#projectHooks),
       workspace: this.workspace,
       conversation: this.#conversation,
-      ask: (question, signal) => this.#askForHook(question, signal),
-      isTold: this.#wire === 'current',
+      askModel: (question, signal) => this.#askModelForHook(question, signal),
+      recordsExecutions: this.#wire === 'current',
     })
   }
 
@@ -375,13 +375,13 @@ export class Equipment {
   }
 
   #servers() {
-    return Object.entries(this.extras.servers(this.settings.agent.mcp_config)).filter(
+    return Object.entries(this.extensions.servers(this.settings.agent.mcp_config)).filter(
       ([name, { disabled, enabled }]) => disabled !== true && enabled !== false && !this.#connected.has(name),
     )
   }
 
   /** Puts the tools that the MCP servers have now beside our own, which stay as they are and keep their names. */
-  #takeTools(): void {
+  #refreshTools(): void {
     const own = [...this.#tools].filter(([, tool]) => tool.definition.kind !== 'MCPToolDefinition')
     const filter = this.settings.agent.filter_tools_regex
     const names = new Set(own.map(([name]) => name))
@@ -389,19 +389,19 @@ export class Equipment {
       .flatMap(({ tools }) => tools)
       .filter(({ name }) => filter === undefined || new RegExp(filter).test(name))
       .map((tool) => {
-        const name = freeName(tool.name, names)
+        const name = uniqueToolName(tool.name, names)
         names.add(name)
-        return name === tool.name ? tool : renamed(tool, name)
+        return name === tool.name ? tool : renameTool(tool, name)
       })
     this.#modelTools = undefined
     this.#tools = new Map([...own, ...theirs.map((tool) => [tool.name, tool] as const)])
   }
 
-  async #askForHook(
+  async #askModelForHook(
     { system, prompt }: { readonly system: string; readonly prompt: string },
     signal: AbortSignal,
   ): Promise<string> {
-    const answer = await this.#model.respond(
+    const answer = await this.#model.generate(
       {
         messages: [textMessage('system', system), textMessage('user', prompt)],
         tools: [],
@@ -414,16 +414,16 @@ export class Equipment {
 }
 
 /** The name itself, or one like it that is not taken. */
-function freeName(name: string, taken: ReadonlySet<string>): string {
-  if (!taken.has(name)) return name
+function uniqueToolName(name: string, usedNames: ReadonlySet<string>): string {
+  if (!usedNames.has(name)) return name
   for (let count = 1; ; count++) {
     const other = `mcp_${count === 1 ? '' : `${count}_`}${name}`
-    if (!taken.has(other)) return other
+    if (!usedNames.has(other)) return other
   }
 }
 
 /** A tool that is called by another name. */
-function renamed(tool: Tool, name: string): Tool {
+function renameTool(tool: Tool, name: string): Tool {
   return {
     name,
     definition: tool.definition,
@@ -434,14 +434,14 @@ function renamed(tool: Tool, name: string): Tool {
   }
 }
 
-async function toolsOf(settings: Settings, context: ToolContext): Promise<ReadonlyMap<string, Tool>> {
+async function openAgentTools(settings: ResolvedSettings, context: ToolContext): Promise<ReadonlyMap<string, Tool>> {
   const { agent, client_tools = [] } = settings
   const filter = agent.filter_tools_regex
   return await openTools({
     specs: agent.tools,
     defaults: agent.include_default_tools,
     context,
-    extra: client_tools.map(clientTool),
+    extra: client_tools.map(createClientTool),
     ...(filter === undefined ? {} : { filter: new RegExp(filter) }),
   })
 }

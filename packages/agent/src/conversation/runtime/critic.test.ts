@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import type { Critic } from '@slipway/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { Workspace } from '../../workspace/workspace.ts'
-import { openCritic } from './critic.ts'
+import { createCritic } from './critic.ts'
 
-const never = new AbortController().signal
+const neverAborted = new AbortController().signal
 const mode = { mode: 'finish_and_message', iterative_refinement: undefined } as const
 const env = {
   PATH: '/usr/bin:/bin',
@@ -35,18 +35,18 @@ const work = { kind: 'ActionEvent', action: { kind: 'TerminalAction', command: '
 
 test('the critic that passes everything gives 1, with a message member', async () => {
   const workspace = await openWorkspace()
-  const result = await openCritic({ kind: 'PassCritic', ...mode })(
+  const result = await createCritic({ kind: 'PassCritic', ...mode })(
     { events: [], message: '', workspace },
-    never,
+    neverAborted,
   )
   expect(result).toEqual({ score: 1, message: null })
 })
 
 test('the critic of finishing gives 1 only when the last action is to finish', async () => {
   const workspace = await openWorkspace()
-  const judge = openCritic({ kind: 'AgentFinishedCritic', ...mode })
+  const judge = createCritic({ kind: 'AgentFinishedCritic', ...mode })
   const scores = [[work, finish], [finish, work], [], [{ kind: 'ActionEvent', action: null }]].map(
-    async (events) => (await judge({ events, message: '', workspace }, never))?.score,
+    async (events) => (await judge({ events, message: '', workspace }, neverAborted))?.score,
   )
   expect(await Promise.all(scores)).toEqual([1, 0, 0, 0])
 })
@@ -58,10 +58,10 @@ test('the critic of patches sees changes, new files and new commits, and does no
     expect(exit.stderr.toString()).toBe('')
     expect(exit.exitCode).toBe(0)
   }
-  const judge = openCritic({ kind: 'EmptyPatchCritic', ...mode })
+  const judge = createCritic({ kind: 'EmptyPatchCritic', ...mode })
   const start = new Date(Date.now() - 60_000).toISOString().replace('Z', '')
   const score = async (events: { kind: string; timestamp?: string }[] = []) =>
-    (await judge({ events, message: '', workspace }, never))?.score
+    (await judge({ events, message: '', workspace }, neverAborted))?.score
   expect(await score()).toBe(undefined)
   await git('init', '-q', '-b', 'main')
   expect(await score([{ kind: 'MessageEvent', timestamp: start }])).toBe(0)
@@ -110,7 +110,7 @@ test('a remote critic is sent model, message and events, and its answer is the r
     )
   })
   const input = { events: [work, finish], message: 'done', workspace }
-  expect(await openCritic(remote(url))(input, never)).toEqual({
+  expect(await createCritic(remote(url))(input, neverAborted)).toEqual({
     score: 0.25,
     message: 'tests are missing',
     metadata: { a: 1 },
@@ -130,7 +130,7 @@ test('a remote critic is sent the newest events that fit', async () => {
   })
   const large = { kind: 'ObservationEvent', text: 'x'.repeat(1024 * 1024) }
   const input = { events: [large, large, large, large, large, finish], message: '', workspace }
-  expect(await openCritic(remote(url))(input, never)).toEqual({ score: 1, message: null })
+  expect(await createCritic(remote(url))(input, neverAborted)).toEqual({ score: 1, message: null })
   expect(count).toBe(4)
 })
 
@@ -149,7 +149,7 @@ test('a remote critic that answers with nonsense, an error or a redirection has 
   ]
   for (const answer of answers) {
     const url = await serve(answer)
-    expect(await openCritic(remote(url))({ events: [], message: '', workspace }, never)).toBe(undefined)
+    expect(await createCritic(remote(url))({ events: [], message: '', workspace }, neverAborted)).toBe(undefined)
   }
 })
 
@@ -157,8 +157,8 @@ test('a remote critic that is silent is given up after its time-out, or when the
   const workspace = await openWorkspace()
   const url = await serve(() => {})
   const input = { events: [], message: '', workspace }
-  expect(await openCritic(remote(url, 0.1234))(input, never)).toBe(undefined)
-  expect(await openCritic(remote(url))(input, AbortSignal.timeout(100))).toBe(undefined)
+  expect(await createCritic(remote(url, 0.1234))(input, neverAborted)).toBe(undefined)
+  expect(await createCritic(remote(url))(input, AbortSignal.timeout(100))).toBe(undefined)
 })
 
 test('a result always has its message member', async () => {
@@ -166,6 +166,6 @@ test('a result always has its message member', async () => {
   const url = await serve((_request, _body, response) =>
     response.end('{"score": 0, "message": 7, "metadata": []}'),
   )
-  const result = await openCritic(remote(url))({ events: [], message: '', workspace }, never)
+  const result = await createCritic(remote(url))({ events: [], message: '', workspace }, neverAborted)
   expect(result).toStrictEqual({ score: 0, message: null })
 })

@@ -7,7 +7,7 @@ const maxMessage = 10_000
 const gitTimeoutMs = 30_000
 
 /** An event, as far as a critic looks at it. */
-export interface JudgedEvent {
+export interface CriticEvent {
   readonly kind: string
   readonly timestamp?: string | undefined
   readonly [member: string]: unknown
@@ -15,37 +15,37 @@ export interface JudgedEvent {
 
 /** What is to be judged: the events of the task so far in order, the action or message in question last, and its text. */
 export interface CriticInput {
-  readonly events: readonly JudgedEvent[]
+  readonly events: readonly CriticEvent[]
   readonly message: string
   readonly workspace: Workspace
 }
 
 /** Judges the work so far. Undefined when it cannot say; never rejects. */
-export type Criticise = (input: CriticInput, signal: AbortSignal) => Promise<CriticResult | undefined>
+export type EvaluateWithCritic = (input: CriticInput, signal: AbortSignal) => Promise<CriticResult | undefined>
 
 /** A critic by its settings. */
-export function openCritic(critic: Critic, options: { readonly fetch?: typeof fetch } = {}): Criticise {
+export function createCritic(critic: Critic, options: { readonly fetch?: typeof fetch } = {}): EvaluateWithCritic {
   switch (critic.kind) {
     case 'PassCritic':
-      return async () => score(1)
+      return async () => criticScore(1)
     case 'AgentFinishedCritic':
-      return async ({ events }) => score(isFinished(events) ? 1 : 0)
+      return async ({ events }) => criticScore(endsWithFinish(events) ? 1 : 0)
     case 'EmptyPatchCritic':
       return async (input, signal) => {
-        const isChanged = await hasChanged(input, signal)
+        const isChanged = await hasRepositoryChanges(input, signal)
         if (isChanged === undefined) return undefined
-        return isChanged ? score(1) : score(0, 'Nothing was changed in the working directory.')
+        return isChanged ? criticScore(1) : criticScore(0, 'Nothing was changed in the working directory.')
       }
     case 'APIBasedCritic':
-      return (input, signal) => askCritic({ critic, fetch: options.fetch ?? fetch, input }, signal)
+      return (input, signal) => requestCritic({ critic, fetch: options.fetch ?? fetch, input }, signal)
   }
 }
 
-function score(value: 0 | 1, message: string | null = null): CriticResult {
+function criticScore(value: 0 | 1, message: string | null = null): CriticResult {
   return { score: value, message }
 }
 
-function isFinished(events: readonly JudgedEvent[]): boolean {
+function endsWithFinish(events: readonly CriticEvent[]): boolean {
   const action = events.findLast(({ kind }) => kind === 'ActionEvent')?.action
   return typeof action === 'object' && action !== null && 'kind' in action && action.kind === 'FinishAction'
 }
@@ -54,7 +54,7 @@ function isFinished(events: readonly JudgedEvent[]): boolean {
  * Whether the repository has changes, files that are not tracked, or a commit since the first of the events. Undefined when
  * there is no repository.
  */
-async function hasChanged(
+async function hasRepositoryChanges(
   { workspace, events }: CriticInput,
   signal: AbortSignal,
 ): Promise<boolean | undefined> {
@@ -87,7 +87,7 @@ async function git(
   return exit.exitCode === 0 ? exit.stdout.toString('utf8').trim() : undefined
 }
 
-interface Question {
+interface CriticRequest {
   readonly critic: Extract<Critic, { kind: 'APIBasedCritic' }>
   readonly fetch: typeof fetch
   readonly input: CriticInput
@@ -97,8 +97,8 @@ interface Question {
  * POST to `server_url` with `{model, message, events}` as JSON (the newest events that fit into 4 MiB; the key as a bearer
  * token). The answer is `{score, message?, metadata?}`, score 0 to 1.
  */
-async function askCritic(
-  { critic, fetch, input }: Question,
+async function requestCritic(
+  { critic, fetch, input }: CriticRequest,
   signal: AbortSignal,
 ): Promise<CriticResult | undefined> {
   try {
@@ -112,7 +112,7 @@ async function askCritic(
       body: JSON.stringify({
         model: critic.model_name ?? null,
         message: input.message,
-        events: newest(input.events),
+        events: newestEvents(input.events),
       }),
       redirect: 'error',
       signal: AbortSignal.any([
@@ -124,14 +124,14 @@ async function askCritic(
       await response.body?.cancel()
       return undefined
     }
-    return readResult(await readBody(response))
+    return parseCriticResult(await readJsonBody(response))
   } catch {
     // Out of reach, too slow, or no JSON: it has nothing to say.
     return undefined
   }
 }
 
-function newest(events: readonly JudgedEvent[]): readonly JudgedEvent[] {
+function newestEvents(events: readonly CriticEvent[]): readonly CriticEvent[] {
   let size = 0
   const tooLarge = events.findLastIndex((event) => {
     size += Buffer.byteLength(JSON.stringify(event))
@@ -140,7 +140,7 @@ function newest(events: readonly JudgedEvent[]): readonly JudgedEvent[] {
   return events.slice(tooLarge + 1)
 }
 
-async function readBody(response: Response): Promise<unknown> {
+async function readJsonBody(response: Response): Promise<unknown> {
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of response.body ?? []) {
@@ -151,7 +151,7 @@ async function readBody(response: Response): Promise<unknown> {
   return JSON.parse(Buffer.concat(chunks).toString('utf8'))
 }
 
-function readResult(value: unknown): CriticResult | undefined {
+function parseCriticResult(value: unknown): CriticResult | undefined {
   if (typeof value !== 'object' || value === null || !('score' in value)) return undefined
   const { score } = value
   if (typeof score !== 'number' || !(score >= 0 && score <= 1)) return undefined

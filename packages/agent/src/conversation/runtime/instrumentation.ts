@@ -1,8 +1,8 @@
 import type { Message, TokenUsage } from '@slipway/protocol'
-import type { Answer, Model, ModelRequest } from '../../llm/model.ts'
+import type { ModelResult, Model, ModelRequest } from '../../llm/model.ts'
 
 /** What a conversation does, as far as it may be told to whoever counts: no text, no id, nothing of a user. */
-export type Work =
+export type MonitoredWork =
   | { readonly kind: 'run' }
   /** `model` as the settings have it: `provider/name`. */
   | { readonly kind: 'model'; readonly model: string }
@@ -10,52 +10,52 @@ export type Work =
   | { readonly kind: 'tool'; readonly tool: string }
   | { readonly kind: 'condensation' }
 
-export interface WorkEnd {
+export interface WorkOutcome {
   /** A word of a closed set: a status, the code of a failure, `ok`, `error`, `aborted`. */
   readonly outcome: string
   readonly isFailure: boolean
   /** Of a model that answered. */
-  readonly used?: { readonly usage: TokenUsage; readonly cost: number } | undefined
+  readonly modelUsage?: { readonly usage: TokenUsage; readonly cost: number } | undefined
 }
 
 /** Told when work begins; the answer goes round the work and is told of its end. */
-export type Watch = (work: Work) => {
+export type RunMonitor = (work: MonitoredWork) => {
   /** What is begun inside of it belongs to it. */
   within<T>(work: () => T): T
-  end(end: WorkEnd): void
+  end(end: WorkOutcome): void
 }
 
 /** Does work in sight of a watch, if there is one. What it answers or throws passes as it is. */
-export async function watched<T>(
-  watch: Watch | undefined,
-  work: Work,
+export async function instrument<T>(
+  monitor: RunMonitor | undefined,
+  work: MonitoredWork,
   run: () => Promise<T>,
-  endOf: (result: T) => WorkEnd,
+  endOf: (result: T) => WorkOutcome,
 ): Promise<T> {
-  if (watch === undefined) return await run()
-  const watching = watch(work)
+  if (monitor === undefined) return await run()
+  const span = monitor(work)
   try {
-    const result = await watching.within(run)
-    watching.end(endOf(result))
+    const result = await span.within(run)
+    span.end(endOf(result))
     return result
   } catch (error) {
-    watching.end({ outcome: 'error', isFailure: true })
+    span.end({ outcome: 'error', isFailure: true })
     throw error
   }
 }
 
 /** A model whose calls are seen. */
-export function watchedModel(model: Model, watch: Watch | undefined): Model {
-  return watch === undefined ? model : new WatchedModel(model, watch)
+export function instrumentModel(model: Model, monitor: RunMonitor | undefined): Model {
+  return monitor === undefined ? model : new InstrumentedModel(model, monitor)
 }
 
-class WatchedModel implements Model {
+class InstrumentedModel implements Model {
   readonly #model: Model
-  readonly #watch: Watch
+  readonly #monitor: RunMonitor
 
-  constructor(model: Model, watch: Watch) {
+  constructor(model: Model, watch: RunMonitor) {
     this.#model = model
-    this.#watch = watch
+    this.#monitor = watch
   }
 
   get llm() {
@@ -70,14 +70,14 @@ class WatchedModel implements Model {
     return this.#model.countTokens(messages)
   }
 
-  respond(request: ModelRequest, signal: AbortSignal): Promise<Answer> {
+  generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
     const work = { kind: 'model', model: this.llm.model } as const
-    return watched(this.#watch, work, () => this.#model.respond(request, signal), endOfCall)
+    return instrument(this.#monitor, work, () => this.#model.generate(request, signal), modelCallOutcome)
   }
 }
 
-function endOfCall(answer: Answer): WorkEnd {
-  if (answer.kind === 'answer') return { outcome: 'ok', isFailure: false, used: answer }
+function modelCallOutcome(answer: ModelResult): WorkOutcome {
+  if (answer.kind === 'answer') return { outcome: 'ok', isFailure: false, modelUsage: answer }
   if (answer.kind === 'aborted') return { outcome: 'aborted', isFailure: false }
   return { outcome: answer.code, isFailure: true }
 }

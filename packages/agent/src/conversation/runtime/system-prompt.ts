@@ -1,19 +1,19 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Agent, AgentContext, AgentDefinition, TextContent } from '@slipway/protocol'
-import { cut, oneLine } from '../../skills/skill.ts'
-import type { ListedSkill, Section, Skills } from '../../skills/skill-set.ts'
-import { type Tool, text } from '../../tools/core/tool.ts'
+import { ellipsize, toSingleLine } from '../../skills/skill.ts'
+import type { SkillSummary, SkillSection, SkillSet } from '../../skills/skill-set.ts'
+import { type Tool, textBlock } from '../../tools/core/tool.ts'
 
 /** Characters of all that is always told, and of the list of the other skills. */
 const maxInstructions = 200_000
 const maxList = 30_000
 const maxSecrets = 500
 
-export interface PromptOptions {
+export interface SystemPromptOptions {
   readonly agent: Agent
   readonly tools: readonly Tool[]
-  readonly skills: Skills
+  readonly skills: SkillSet
   /** The agents that tasks can be given to, when there is the tool for it. */
   readonly agents?: readonly AgentDefinition[] | undefined
   /** Absolute. */
@@ -29,24 +29,24 @@ export interface PromptOptions {
  * The two texts of a SystemPromptEvent. `system_prompt` is the same, byte for byte, for all conversations of the same tools
  * and the same choice of prompt, so that providers can cache it; all that differs is in `dynamic_context`.
  */
-export function systemPrompt(options: PromptOptions): {
+export function systemPrompt(options: SystemPromptOptions): {
   readonly system_prompt: TextContent
   readonly dynamic_context: TextContent
 } {
   const { agent, tools } = options
   return {
-    system_prompt: text(agent.system_prompt ?? fixedPrompt(agent.system_prompt_filename, tools)),
-    dynamic_context: text(dynamicContext(options)),
+    system_prompt: textBlock(agent.system_prompt ?? staticPrompt(agent.system_prompt_filename, tools)),
+    dynamic_context: textBlock(dynamicContext(options)),
   }
 }
 
 /** What is added to every message of a user. */
-export function userSuffix(context: AgentContext | undefined): TextContent[] {
+export function userMessageSuffix(context: AgentContext | undefined): TextContent[] {
   const suffix = context?.user_message_suffix
-  return suffix === undefined || suffix.trim() === '' ? [] : [text(suffix)]
+  return suffix === undefined || suffix.trim() === '' ? [] : [textBlock(suffix)]
 }
 
-type Prompt =
+type PromptName =
   | 'system'
   | 'planning'
   | 'interactive'
@@ -58,17 +58,17 @@ type Prompt =
   | 'answer'
 
 /** Prompts by the file names that requests know them by; any other name is the first. */
-const variants: Readonly<Record<string, readonly Prompt[]>> = {
+const promptVariants: Readonly<Record<string, readonly PromptName[]>> = {
   'system_prompt.j2': ['system'],
   'system_prompt_interactive.j2': ['system', 'interactive'],
   'system_prompt_planning.j2': ['planning'],
 }
 
-function fixedPrompt(filename: string, tools: readonly Tool[]): string {
+function staticPrompt(filename: string, tools: readonly Tool[]): string {
   const kinds = new Set(tools.map(({ definition }) => definition.kind))
   const canChange = tools.some(({ definition }) => definition.annotations?.readOnlyHint !== true)
-  const own = Object.hasOwn(variants, filename) ? variants[filename] : undefined
-  const prompts: readonly (Prompt | false)[] = [
+  const own = Object.hasOwn(promptVariants, filename) ? promptVariants[filename] : undefined
+  const prompts: readonly (PromptName | false)[] = [
     ...(own ?? ['system']),
     kinds.has('TerminalTool') && 'terminal',
     kinds.has('TaskTrackerTool') && 'tasks',
@@ -76,37 +76,37 @@ function fixedPrompt(filename: string, tools: readonly Tool[]): string {
     canChange && 'risk',
     kinds.has('FinishTool') ? 'finish' : 'answer',
   ]
-  return prompts.flatMap((prompt) => (prompt === false ? [] : [read(prompt)])).join('\n\n')
+  return prompts.flatMap((prompt) => (prompt === false ? [] : [readPrompt(prompt)])).join('\n\n')
 }
 
-const texts = new Map<Prompt, string>()
+const promptCache = new Map<PromptName, string>()
 
-function read(prompt: Prompt): string {
-  const known = texts.get(prompt)
+function readPrompt(prompt: PromptName): string {
+  const known = promptCache.get(prompt)
   if (known !== undefined) return known
   const found = readFileSync(join(import.meta.dirname, 'prompts', `${prompt}.md`), 'utf8').trim()
-  texts.set(prompt, found)
+  promptCache.set(prompt, found)
   return found
 }
 
-function dynamicContext(options: PromptOptions): string {
+function dynamicContext(options: SystemPromptOptions): string {
   const { agent, skills, secrets, launchSuffix } = options
   const suffixes = [agent.agent_context?.system_message_suffix, launchSuffix]
   const parts = [
-    surroundings(options),
-    instructions(skills.alwaysOn()),
-    skillList(skills.listed()),
-    agentList(options.agents ?? []),
-    secretList(secrets),
+    environmentSection(options),
+    instructionsSection(skills.alwaysOnSections()),
+    skillsSection(skills.summaries()),
+    agentsSection(options.agents ?? []),
+    secretsSection(secrets),
     ...suffixes.map((suffix) => suffix?.trim() ?? ''),
   ]
   return parts.filter((part) => part !== '').join('\n\n')
 }
 
-function surroundings({ agent, workspaceDirectory, now, hasSecurityAnalyzer }: PromptOptions): string {
+function environmentSection({ agent, workspaceDirectory, now, hasSecurityAnalyzer }: SystemPromptOptions): string {
   const lines = [
-    `- The working directory is ${oneLine(workspaceDirectory, 4096)}. The task is about what is in it, unless the user says otherwise.`,
-    `- The date is ${day(agent.agent_context?.current_datetime, now)}.`,
+    `- The working directory is ${toSingleLine(workspaceDirectory, 4096)}. The task is about what is in it, unless the user says otherwise.`,
+    `- The date is ${currentDate(agent.agent_context?.current_datetime, now)}.`,
   ]
   if (hasSecurityAnalyzer)
     lines.push(
@@ -116,20 +116,20 @@ function surroundings({ agent, workspaceDirectory, now, hasSecurityAnalyzer }: P
 }
 
 /** A day and no more: a prompt with the time of day in it would never be the same twice. */
-function day(given: string | undefined, now: Date): string {
-  return /^\d{4}-\d{2}-\d{2}(?!\d)/.exec(given ?? '')?.[0] ?? now.toISOString().slice(0, 10)
+function currentDate(configured: string | undefined, now: Date): string {
+  return /^\d{4}-\d{2}-\d{2}(?!\d)/.exec(configured ?? '')?.[0] ?? now.toISOString().slice(0, 10)
 }
 
-function instructions(sections: readonly Section[]): string {
+function instructionsSection(sections: readonly SkillSection[]): string {
   let room = maxInstructions
   const parts: string[] = []
   for (const section of sections) {
     if (section.text === '') continue
     const isCut = section.text.length > room
-    const kept = isCut ? cut(section.text, room) : section.text
-    room = Math.max(0, room - kept.length)
+    const included = isCut ? ellipsize(section.text, room) : section.text
+    room = Math.max(0, room - included.length)
     const rest = isCut ? '\n[The rest does not fit here; read the file when you need it.]' : ''
-    parts.push(`<instructions source="${oneLine(section.source, 200)}">\n${kept}${rest}\n</instructions>`)
+    parts.push(`<instructions source="${toSingleLine(section.source, 200)}">\n${included}${rest}\n</instructions>`)
   }
   if (parts.length === 0) return ''
   const intro =
@@ -137,31 +137,31 @@ function instructions(sections: readonly Section[]): string {
   return `# Instructions\n\n${intro}\n\n${parts.join('\n\n')}`
 }
 
-function skillList(listed: readonly ListedSkill[]): string {
+function skillsSection(listed: readonly SkillSummary[]): string {
   if (listed.length === 0) return ''
   const intro =
     'A skill is instructions for one kind of work. When one of these fits what you are about to do, read its file first and follow it. One without a file is told to you when it is called: by a trigger of it, by its name when it has none, or by the user writing `/` and its name at the beginning of a message.'
-  return `# Skills\n\n${intro}\n\n${fitting(listed)}`
+  return `# Skills\n\n${intro}\n\n${fitSkillLines(listed)}`
 }
 
 /** The list with descriptions as long as there is room for; at worst the first names alone. */
-function fitting(listed: readonly ListedSkill[]): string {
+function fitSkillLines(listed: readonly SkillSummary[]): string {
   for (const max of [1024, 250, 80]) {
-    const lines = listed.map((skill) => line(skill, max))
+    const lines = listed.map((skill) => skillLine(skill, max))
     const whole = lines.join('\n')
     if (whole.length <= maxList) return whole
   }
   const names = listed.map(({ name }) => name).join(', ')
-  return `They are too many to describe here: ${cut(names, maxList)}`
+  return `They are too many to describe here: ${ellipsize(names, maxList)}`
 }
 
-function line({ name, description, file }: ListedSkill, max: number): string {
-  const about = description === undefined ? '' : `: ${oneLine(description, max)}`
+function skillLine({ name, description, file }: SkillSummary, max: number): string {
+  const about = description === undefined ? '' : `: ${toSingleLine(description, max)}`
   return `- ${name}${about}${file === undefined ? '' : ` (file: ${file})`}`
 }
 
 /** With their examples where there is room for them. */
-function agentList(agents: PromptOptions['agents'] = []): string {
+function agentsSection(agents: SystemPromptOptions['agents'] = []): string {
   if (agents.length === 0) return ''
   const intro = 'These agents can be given tasks with the tool `task`, by their names:'
   for (const [max, examples] of [
@@ -172,22 +172,22 @@ function agentList(agents: PromptOptions['agents'] = []): string {
     const lines = agents.map((agent) => agentLine(agent, max, examples)).join('\n')
     if (lines.length <= maxList) return `# Agents\n\n${intro}\n\n${lines}`
   }
-  return `# Agents\n\n${intro} ${cut(agents.map(({ name }) => name).join(', '), maxList)}`
+  return `# Agents\n\n${intro} ${ellipsize(agents.map(({ name }) => name).join(', '), maxList)}`
 }
 
 function agentLine(agent: AgentDefinition, max: number, examples: number): string {
-  const about = agent.description.trim() === '' ? '' : `: ${oneLine(agent.description, max)}`
+  const about = agent.description.trim() === '' ? '' : `: ${toSingleLine(agent.description, max)}`
   const lines = agent.when_to_use_examples
     .slice(0, examples)
-    .map((one) => `\n  - For example: ${oneLine(one, 300)}`)
+    .map((one) => `\n  - For example: ${toSingleLine(one, 300)}`)
   return `- ${agent.name}${about}${lines.join('')}`
 }
 
-function secretList(secrets: PromptOptions['secrets']): string {
+function secretsSection(secrets: SystemPromptOptions['secrets']): string {
   if (secrets.length === 0) return ''
   const lines = secrets.slice(0, maxSecrets).map(({ name, description }) => {
-    const about = description === undefined ? '' : `: ${oneLine(description, 500)}`
-    return `- $${oneLine(name, 200)}${about}`
+    const about = description === undefined ? '' : `: ${toSingleLine(description, 500)}`
+    return `- $${toSingleLine(name, 200)}${about}`
   })
   const intro =
     'These secrets exist. Use one by naming it in a terminal command as `$NAME`; it is then in the environment of that command and nowhere else. Do not print a value, write it into a file, or ask the user for it.'

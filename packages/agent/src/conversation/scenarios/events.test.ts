@@ -3,15 +3,15 @@ import { join } from 'node:path'
 import { eventKinds, must, validateEvent } from '@slipway/protocol'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { openModel } from '../../llm/models/open-model.ts'
-import { gate, type Life, Player, Temporary, textOf } from '../testing/fixtures.ts'
+import { createLatch, type TestConversation, FakeModel, ConversationFixtures, contentText } from '../testing/fixtures.ts'
 
-let place: Temporary
-const lives: Life[] = []
+let fixtures: ConversationFixtures
+const lives: TestConversation[] = []
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 beforeEach(() => {
   lives.length = 0
 })
@@ -22,8 +22,8 @@ afterEach(async () => {
   }
 })
 
-async function begin(given: Parameters<Temporary['begin']>[0]): Promise<Life> {
-  const life = await place.begin(given)
+async function begin(options: Parameters<ConversationFixtures['create']>[0]): Promise<TestConversation> {
+  const life = await fixtures.create(options)
   lives.push(life)
   return life
 }
@@ -35,11 +35,11 @@ test('a SystemPromptEvent is written once, before the first message, with the to
       secrets: { DEPLOY_KEY: { kind: 'StaticSecret', value: 'k-123456', description: 'for deploys' } },
     },
   })
-  await life.say('hello')
-  await life.say('and again')
+  await life.sendAndWait('hello')
+  await life.sendAndWait('and again')
   const events = await life.events()
   expect(events[0]?.kind).toBe('SystemPromptEvent')
-  const prompts = await life.all('SystemPromptEvent')
+  const prompts = await life.eventsOfKind('SystemPromptEvent')
   expect(prompts).toHaveLength(1)
   const [prompt] = prompts
   expect(prompt?.source).toBe('agent')
@@ -56,15 +56,15 @@ test('a SystemPromptEvent is written once, before the first message, with the to
 })
 
 test('two conversations of the same tools have the same static prompt, and the model gets the context as a second block', async () => {
-  const player = new Player()
+  const player = new FakeModel()
   const [one, two] = [await begin({ model: player.open }), await begin({})]
-  await one.say('hello')
-  await two.say('hello')
-  const [first] = await one.all('SystemPromptEvent')
-  const [second] = await two.all('SystemPromptEvent')
+  await one.sendAndWait('hello')
+  await two.sendAndWait('hello')
+  const [first] = await one.eventsOfKind('SystemPromptEvent')
+  const [second] = await two.eventsOfKind('SystemPromptEvent')
   expect(first?.system_prompt).toEqual(second?.system_prompt)
   expect(first?.dynamic_context).not.toEqual(second?.dynamic_context)
-  const system = player.asked[0]?.messages[0]
+  const system = player.requests[0]?.messages[0]
   expect(system?.role).toBe('system')
   expect(system?.content.map((block) => ('text' in block ? block.text : ''))).toEqual([
     first?.system_prompt.text,
@@ -74,7 +74,7 @@ test('two conversations of the same tools have the same static prompt, and the m
 })
 
 test('a MessageEvent of a user holds the message as it was sent, the skills that it calls for and what comes with it', async () => {
-  const player = new Player()
+  const player = new FakeModel()
   const life = await begin({
     model: player.open,
     agent: {
@@ -97,8 +97,8 @@ test('a MessageEvent of a user holds the message as it was sent, the skills that
   ]
   const own = { type: 'text' as const, text: 'From the editor.', cache_prompt: false }
   await life.send('', { content, sender: 'ada', extended_content: [own], run: true })
-  await life.conversation.settled()
-  const [message, answer] = await life.all('MessageEvent')
+  await life.conversation.waitUntilIdle()
+  const [message, answer] = await life.eventsOfKind('MessageEvent')
   expect(message).toMatchObject({ source: 'user', sender: 'ada', activated_skills: ['deploying'] })
   expect(message?.llm_message).toEqual({ role: 'user', content, thinking_blocks: [] })
   const added = message?.extended_content?.map(({ text }) => text) ?? []
@@ -112,18 +112,18 @@ test('a MessageEvent of a user holds the message as it was sent, the skills that
     extended_content: [],
   })
   expect(answer?.llm_message.role).toBe('assistant')
-  expect(textOf(answer?.llm_message.content)).toBe('The end.')
-  expect(textOf(player.asked[0]?.messages.at(-1)?.content)).toContain('Deploy on Tuesdays only.')
+  expect(contentText(answer?.llm_message.content)).toBe('The end.')
+  expect(contentText(player.requests[0]?.messages.at(-1)?.content)).toContain('Deploy on Tuesdays only.')
   // A skill is told once.
-  await life.say('deploy again')
-  expect((await life.all('MessageEvent'))[2]?.activated_skills).toEqual([])
+  await life.sendAndWait('deploy again')
+  expect((await life.eventsOfKind('MessageEvent'))[2]?.activated_skills).toEqual([])
 })
 
 test('an answer without words or calls is a MessageEvent of the agent, and the environment asks for more', async () => {
-  const player = new Player([{ message: { reasoning_content: 'only thoughts' } }, { text: 'Done.' }])
+  const player = new FakeModel([{ message: { reasoning_content: 'only thoughts' } }, { text: 'Done.' }])
   const life = await begin({ model: player.open })
-  await life.say('go')
-  expect(await life.story()).toEqual([
+  await life.sendAndWait('go')
+  expect(await life.eventSummary()).toEqual([
     'SystemPromptEvent',
     'MessageEvent user',
     'execution_status: running',
@@ -132,10 +132,10 @@ test('an answer without words or calls is a MessageEvent of the agent, and the e
     'MessageEvent agent',
     'execution_status: finished',
   ])
-  const [, empty, nudge] = await life.all('MessageEvent')
+  const [, empty, nudge] = await life.eventsOfKind('MessageEvent')
   expect(empty?.llm_message.content).toEqual([])
   expect(nudge?.llm_message.role).toBe('user')
-  expect(textOf(player.asked[1]?.messages.at(-1)?.content)).toBe(textOf(nudge?.llm_message.content))
+  expect(contentText(player.requests[1]?.messages.at(-1)?.content)).toBe(contentText(nudge?.llm_message.content))
 })
 
 test('a run is told in order: the status, each call, its result, the finish, the status', async () => {
@@ -164,8 +164,8 @@ test('a run is told in order: the status, each call, its result, the finish, the
         options,
       ),
   })
-  await life.say('go')
-  expect(await life.story()).toEqual([
+  await life.sendAndWait('go')
+  expect(await life.eventSummary()).toEqual([
     'SystemPromptEvent',
     'MessageEvent user',
     'execution_status: running',
@@ -177,15 +177,15 @@ test('a run is told in order: the status, each call, its result, the finish, the
     'ObservationEvent',
     'execution_status: finished',
   ])
-  const actions = await life.all('ActionEvent')
-  const results = await life.all('ObservationEvent')
+  const actions = await life.eventsOfKind('ActionEvent')
+  const results = await life.eventsOfKind('ObservationEvent')
   expect(
     results.map(({ action_id, tool_call_id, tool_name }) => ({ action_id, tool_call_id, tool_name })),
   ).toEqual(actions.map(({ id, tool_call_id, tool_name }) => ({ action_id: id, tool_call_id, tool_name })))
-  expect(textOf(results[0]?.observation.content)).toContain(`one\n${life.workspace}`)
+  expect(contentText(results[0]?.observation.content)).toContain(`one\n${life.workspace}`)
   expect(await readFile(join(life.workspace, 'a.txt'), 'utf8')).toBe('two')
   expect(results[2]?.observation).toMatchObject({ kind: 'FinishObservation', is_error: false })
-  expect(textOf(results[2]?.observation.content)).toBe('All done.')
+  expect(contentText(results[2]?.observation.content)).toBe('All done.')
   expect(actions[0]?.thought.map(({ text }) => text)).toEqual(['I look first.'])
 })
 
@@ -198,20 +198,20 @@ test('a rule for a file is told with the first result that touches such a file',
       },
     },
     model: (llm) =>
-      new Player([
+      new FakeModel([
         { calls: [['file_editor', { command: 'view', path: join(life.workspace, 'a.css') }]] },
         { calls: [['file_editor', { command: 'view', path: join(life.workspace, 'a.css') }]] },
       ]).open(llm),
   })
   await writeFile(join(life.workspace, 'a.css'), 'b {}')
-  await life.say('look')
-  const [first, second] = await life.all('ObservationEvent')
-  expect(textOf(first?.observation.content)).toContain('No floats.')
-  expect(textOf(second?.observation.content)).not.toContain('No floats.')
+  await life.sendAndWait('look')
+  const [first, second] = await life.eventsOfKind('ObservationEvent')
+  expect(contentText(first?.observation.content)).toContain('No floats.')
+  expect(contentText(second?.observation.content)).not.toContain('No floats.')
 })
 
 test('an AgentErrorEvent answers a tool that is not there, and arguments that are no JSON or do not fit', async () => {
-  const player = new Player([
+  const player = new FakeModel([
     {
       calls: [
         ['no_such_tool', { a: 1 }],
@@ -222,8 +222,8 @@ test('an AgentErrorEvent answers a tool that is not there, and arguments that ar
     },
   ])
   const life = await begin({ model: player.open, agent: { tools: [{ name: 'terminal' }] } })
-  await life.say('go')
-  expect((await life.story()).slice(3)).toEqual([
+  await life.sendAndWait('go')
+  expect((await life.eventSummary()).slice(3)).toEqual([
     'ActionEvent',
     'ActionEvent',
     'ActionEvent',
@@ -235,58 +235,58 @@ test('an AgentErrorEvent answers a tool that is not there, and arguments that ar
     'MessageEvent agent',
     'execution_status: finished',
   ])
-  const errors = await life.all('AgentErrorEvent')
+  const errors = await life.eventsOfKind('AgentErrorEvent')
   expect(errors.map(({ source }) => source)).toEqual(['agent', 'agent', 'agent'])
   expect(errors[0]?.error).toContain("'no_such_tool' not found")
   expect(errors[0]?.error).toContain("'terminal'")
   expect(errors[1]?.error).toContain('JSON')
   expect(errors[2]?.error).toContain('command')
-  const actions = await life.all('ActionEvent')
+  const actions = await life.eventsOfKind('ActionEvent')
   expect(actions.map(({ action }) => action?.kind)).toEqual([undefined, undefined, undefined, 'ThinkAction'])
   expect(actions.map(({ tool_call_id }) => tool_call_id).slice(0, 3)).toEqual(
     errors.map(({ tool_call_id }) => tool_call_id),
   )
   expect(actions[1]?.tool_call.arguments).toBe('{"command": ')
   // The model sees each of its calls answered.
-  const results = player.asked[1]?.messages.filter(({ role }) => role === 'tool') ?? []
+  const results = player.requests[1]?.messages.filter(({ role }) => role === 'tool') ?? []
   expect(results.map(({ tool_call_id }) => tool_call_id)).toEqual(
     actions.map(({ tool_call_id }) => tool_call_id),
   )
 })
 
 test('a failure of the model ends the run: first the status, then a ConversationErrorEvent with its code', async () => {
-  const player = new Player([
+  const player = new FakeModel([
     { failure: 'LLMAuthenticationError', detail: 'The key was not accepted.' },
     { text: 'Better.' },
   ])
   const life = await begin({ model: player.open })
-  await life.say('go')
-  expect((await life.story()).slice(2)).toEqual([
+  await life.sendAndWait('go')
+  expect((await life.eventSummary()).slice(2)).toEqual([
     'execution_status: running',
     'execution_status: error',
     'ConversationErrorEvent',
   ])
-  expect((await life.all('ConversationErrorEvent'))[0]).toMatchObject({
+  expect((await life.eventsOfKind('ConversationErrorEvent'))[0]).toMatchObject({
     source: 'environment',
     code: 'LLMAuthenticationError',
     detail: 'The key was not accepted.',
   })
   expect(life.status).toBe('error')
   await life.conversation.run()
-  await life.conversation.settled()
+  await life.conversation.waitUntilIdle()
   expect(life.status).toBe('finished')
 })
 
 test('a tool in the settings that is not there ends the run with a ConversationErrorEvent, and the message is kept', async () => {
   const life = await begin({ agent: { tools: [{ name: 'teleporter' }] } })
-  await life.say('go')
-  expect(await life.story()).toEqual([
+  await life.sendAndWait('go')
+  expect(await life.eventSummary()).toEqual([
     'MessageEvent user',
     'execution_status: running',
     'execution_status: error',
     'ConversationErrorEvent',
   ])
-  const [error] = await life.all('ConversationErrorEvent')
+  const [error] = await life.eventsOfKind('ConversationErrorEvent')
   expect(error?.detail).toContain('terminal')
 })
 
@@ -302,28 +302,28 @@ test('an MCP server that does not start ends the run with a ConversationErrorEve
       },
     },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   // The prompt lists the tools of the servers, so it waits for them.
-  expect(await life.story()).toEqual([
+  expect(await life.eventSummary()).toEqual([
     'MessageEvent user',
     'execution_status: running',
     'execution_status: error',
     'ConversationErrorEvent',
   ])
-  const [error] = await life.all('ConversationErrorEvent')
+  const [error] = await life.eventsOfKind('ConversationErrorEvent')
   expect(error).toMatchObject({ code: 'MCPError', source: 'environment' })
   expect(error?.detail).toContain('broken')
-  expect(JSON.stringify(await life.events()) + life.lines.join()).not.toContain('tok-87654321')
+  expect(JSON.stringify(await life.events()) + life.logLines.join()).not.toContain('tok-87654321')
 })
 
 test('with an MCP server the system prompt is written when the run starts, with the tools of the server', async () => {
-  const player = new Player([{ calls: [['greet', { name: 'Ada' }]] }])
+  const player = new FakeModel([{ calls: [['greet', { name: 'Ada' }]] }])
   const life = await begin({
     model: player.open,
     agent: { mcp_config: { greeter: { command: process.execPath, args: ['-e', greeter] } } },
   })
-  await life.say('greet Ada')
-  expect(await life.story()).toEqual([
+  await life.sendAndWait('greet Ada')
+  expect(await life.eventSummary()).toEqual([
     'MessageEvent user',
     'execution_status: running',
     'SystemPromptEvent',
@@ -332,13 +332,13 @@ test('with an MCP server the system prompt is written when the run starts, with 
     'MessageEvent agent',
     'execution_status: finished',
   ])
-  const [prompt] = await life.all('SystemPromptEvent')
+  const [prompt] = await life.eventsOfKind('SystemPromptEvent')
   expect(prompt?.tools.map(({ kind }) => kind)).toEqual(['FinishTool', 'ThinkTool', 'MCPToolDefinition'])
-  const [action] = await life.all('ActionEvent')
+  const [action] = await life.eventsOfKind('ActionEvent')
   expect(action?.action).toEqual({ data: { name: 'Ada' }, kind: 'MCPToolAction' })
-  const [result] = await life.all('ObservationEvent')
-  expect(textOf(result?.observation.content)).toContain('Hello, Ada!')
-  expect(player.asked[0]?.messages.map(({ role }) => role)).toEqual(['system', 'user'])
+  const [result] = await life.eventsOfKind('ObservationEvent')
+  expect(contentText(result?.observation.content)).toContain('Hello, Ada!')
+  expect(player.requests[0]?.messages.map(({ role }) => role)).toEqual(['system', 'user'])
 })
 
 /** A server of one tool, line by line over its standard streams. */
@@ -357,49 +357,49 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
 `
 
 test('a pause is a PauseEvent of the user after the status', async () => {
-  const waiting = gate()
-  const life = await begin({ model: new Player([{ before: () => waiting.opened }]).open })
+  const waiting = createLatch()
+  const life = await begin({ model: new FakeModel([{ before: () => waiting.opened }]).open })
   await life.send('go', { run: true })
   await life.conversation.pause()
   await life.conversation.pause()
   waiting.open()
-  await life.conversation.settled()
-  expect((await life.story()).slice(2, 5)).toEqual([
+  await life.conversation.waitUntilIdle()
+  expect((await life.eventSummary()).slice(2, 5)).toEqual([
     'execution_status: running',
     'execution_status: paused',
     'PauseEvent',
   ])
-  expect(await life.all('PauseEvent')).toMatchObject([{ source: 'user' }])
+  expect(await life.eventsOfKind('PauseEvent')).toMatchObject([{ source: 'user' }])
 })
 
 test('token ids and the log of a completion are events before the answer that they are of', async () => {
-  const player = new Player([
+  const player = new FakeModel([
     {
       calls: [['think', { thought: 'hm' }]],
       answer: {
         tokenIds: { prompt: [1, 2], response: [3] },
-        log: { filename: 'played-1.json', data: '{"request":{}}' },
+        completionLog: { filename: 'played-1.json', data: '{"request":{}}' },
         usageId: 'agent',
       },
     },
   ])
   const life = await begin({ model: player.open })
-  await life.say('go')
-  expect((await life.story()).slice(3, 6)).toEqual(['LLMCompletionLogEvent', 'TokenEvent', 'ActionEvent'])
-  expect((await life.all('LLMCompletionLogEvent'))[0]).toMatchObject({
+  await life.sendAndWait('go')
+  expect((await life.eventSummary()).slice(3, 6)).toEqual(['LLMCompletionLogEvent', 'TokenEvent', 'ActionEvent'])
+  expect((await life.eventsOfKind('LLMCompletionLogEvent'))[0]).toMatchObject({
     source: 'environment',
     filename: 'played-1.json',
     log_data: '{"request":{}}',
     model_name: 'played',
     usage_id: 'agent',
   })
-  expect((await life.all('TokenEvent'))[0]).toMatchObject({
+  expect((await life.eventsOfKind('TokenEvent'))[0]).toMatchObject({
     source: 'agent',
     prompt_token_ids: [1, 2],
     response_token_ids: [3],
   })
   // Neither is shown to the model.
-  expect(player.asked[1]?.messages.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'tool'])
+  expect(player.requests[1]?.messages.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'tool'])
 })
 
 test('a model that logs its completions gives a log of each', async () => {
@@ -410,8 +410,8 @@ test('a model that logs its completions gives a log of each', async () => {
     script: [{ text: 'Hi.' }],
   }
   const life = await begin({ agent: { llm }, model: openModel })
-  await life.say('go')
-  const [log] = await life.all('LLMCompletionLogEvent')
+  await life.sendAndWait('go')
+  const [log] = await life.eventsOfKind('LLMCompletionLogEvent')
   const data = JSON.parse(must(log, 'a log').log_data)
   expect(data.response.message.content[0].text).toBe('Hi.')
   expect(JSON.stringify(log)).not.toContain('sk-12345678')
@@ -429,7 +429,7 @@ test('what a caller changes is a ConversationStateUpdateEvent of the member and 
   await life.conversation.setAnalyzer({ kind: 'LLMSecurityAnalyzer' })
   await life.conversation.setAnalyzer(null)
   await life.conversation.switchModel({ ...life.settings.agent.llm, model: 'other', api_key: 'sk-87654321' })
-  const updates = await life.all('ConversationStateUpdateEvent')
+  const updates = await life.eventsOfKind('ConversationStateUpdateEvent')
   expect(updates.map(({ key, value }) => [key, value]).slice(0, 3)).toEqual([
     ['confirmation_policy', { kind: 'ConfirmRisky', threshold: 'LOW', confirm_unknown: false }],
     ['security_analyzer', { kind: 'LLMSecurityAnalyzer' }],

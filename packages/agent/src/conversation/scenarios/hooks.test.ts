@@ -3,14 +3,14 @@ import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Player, Temporary, textOf, until } from '../testing/fixtures.ts'
+import { FakeModel, ConversationFixtures, contentText, waitUntil } from '../testing/fixtures.ts'
 
-let place: Temporary
+let fixtures: ConversationFixtures
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
 const agent = { tools: [{ name: 'terminal' }] }
 
@@ -22,7 +22,7 @@ function hooks(commands: Readonly<Record<string, string>>, matcher = '*') {
 }
 
 test('a hook before a tool rejects its action with a reason that the model reads, and the rest of the batch is done', async () => {
-  const player = new Player([
+  const player = new FakeModel([
     {
       calls: [
         ['terminal', { command: 'touch x' }],
@@ -30,30 +30,30 @@ test('a hook before a tool rejects its action with a reason that the model reads
       ],
     },
   ])
-  const life = await place.begin({
+  const life = await fixtures.create({
     model: player.open,
     agent,
     request: { hook_config: hooks({ pre_tool_use: 'echo "not today" >&2; exit 2' }, 'terminal') },
   })
-  await life.say('go')
-  const [action] = await life.all('ActionEvent')
-  expect(await life.all('UserRejectObservation')).toMatchObject([
+  await life.sendAndWait('go')
+  const [action] = await life.eventsOfKind('ActionEvent')
+  expect(await life.eventsOfKind('UserRejectObservation')).toMatchObject([
     { action_id: action?.id, rejection_source: 'hook', rejection_reason: 'not today', source: 'environment' },
   ])
   expect(existsSync(join(life.workspace, 'x'))).toBe(false)
-  expect((await life.all('ObservationEvent')).map(({ tool_name }) => tool_name)).toEqual(['think'])
-  expect(JSON.stringify(player.asked[1]?.messages)).toContain('not today')
+  expect((await life.eventsOfKind('ObservationEvent')).map(({ tool_name }) => tool_name)).toEqual(['think'])
+  expect(JSON.stringify(player.requests[1]?.messages)).toContain('not today')
   expect(life.status).toBe('finished')
 })
 
 test('hooks around a tool are told of the call and of its result', async () => {
-  const player = new Player([{ calls: [['terminal', { command: 'echo hello' }]] }])
-  const life = await place.begin({
+  const player = new FakeModel([{ calls: [['terminal', { command: 'echo hello' }]] }])
+  const life = await fixtures.create({
     model: player.open,
     agent,
     request: { hook_config: hooks({ pre_tool_use: 'cat > before', post_tool_use: 'cat > after; exit 2' }) },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   const told = async (file: string) => JSON.parse(await readFile(join(life.workspace, file), 'utf8'))
   expect(await told('before')).toMatchObject({
     event_type: 'PreToolUse',
@@ -63,15 +63,15 @@ test('hooks around a tool are told of the call and of its result', async () => {
   })
   const after = await told('after')
   expect(after).toMatchObject({ event_type: 'PostToolUse', tool_name: 'terminal' })
-  expect(textOf(after.tool_response.content)).toContain('hello')
+  expect(contentText(after.tool_response.content)).toContain('hello')
   // What is done cannot be blocked.
-  expect((await life.all('ObservationEvent'))[0]?.observation.is_error).toBe(false)
+  expect((await life.eventsOfKind('ObservationEvent'))[0]?.observation.is_error).toBe(false)
   expect(life.status).toBe('finished')
 })
 
 test('a hook on a message can block it: it is stored, and the run is over without a question to the model', async () => {
-  const player = new Player()
-  const life = await place.begin({
+  const player = new FakeModel()
+  const life = await fixtures.create({
     model: player.open,
     request: {
       hook_config: hooks({
@@ -81,53 +81,53 @@ test('a hook on a message can block it: it is stored, and the run is over withou
   })
   const id = randomUUID()
   await life.send('something forbidden', { id, run: true })
-  await life.conversation.settled()
-  expect(player.asked).toEqual([])
-  expect(await life.story()).toEqual([
+  await life.conversation.waitUntilIdle()
+  expect(player.requests).toEqual([])
+  expect(await life.eventSummary()).toEqual([
     'SystemPromptEvent',
     'MessageEvent user',
     'blocked_messages',
     'execution_status: running',
     'execution_status: finished',
   ])
-  const [update] = await life.all('ConversationStateUpdateEvent')
+  const [update] = await life.eventsOfKind('ConversationStateUpdateEvent')
   expect(update?.value).toEqual({ [id]: 'mind your words' })
-  await life.say('something else')
-  expect(player.asked).toHaveLength(1)
-  expect(life.conversation.state.blocked.size).toBe(0)
+  await life.sendAndWait('something else')
+  expect(player.requests).toHaveLength(1)
+  expect(life.conversation.state.blockedMessages.size).toBe(0)
 })
 
 test('a message that is blocked while a tool runs ends the run after that tool', async () => {
-  const player = new Player([{ calls: [['terminal', { command: 'until [ -e go ]; do sleep 0.05; done' }]] }])
-  const life = await place.begin({
+  const player = new FakeModel([{ calls: [['terminal', { command: 'until [ -e go ]; do sleep 0.05; done' }]] }])
+  const life = await fixtures.create({
     model: player.open,
     agent,
     request: { hook_config: hooks({ user_prompt_submit: 'grep -q forbidden && exit 2; exit 0' }) },
   })
   await life.send('go', { run: true })
-  await until(async () => (await life.all('ActionEvent')).length === 1)
+  await waitUntil(async () => (await life.eventsOfKind('ActionEvent')).length === 1)
   await life.send('forbidden', { run: true })
   await writeFile(join(life.workspace, 'go'), '')
-  await life.conversation.settled()
-  expect(await life.all('ObservationEvent')).toHaveLength(1)
-  expect(player.asked).toHaveLength(1)
+  await life.conversation.waitUntilIdle()
+  expect(await life.eventsOfKind('ObservationEvent')).toHaveLength(1)
+  expect(player.requests).toHaveLength(1)
   expect(life.status).toBe('finished')
 })
 
 test('what a hook adds to a message comes with it', async () => {
-  const player = new Player()
-  const life = await place.begin({
+  const player = new FakeModel()
+  const life = await fixtures.create({
     model: player.open,
     request: { hook_config: hooks({ user_prompt_submit: `echo '{"additionalContext": "It is Friday."}'` }) },
   })
-  await life.say('hello')
-  const [message] = await life.all('MessageEvent')
+  await life.sendAndWait('hello')
+  const [message] = await life.eventsOfKind('MessageEvent')
   expect(message?.extended_content?.map(({ text }) => text)).toEqual(['It is Friday.'])
-  expect(textOf(player.asked[0]?.messages.at(-1)?.content)).toBe('hello\nIt is Friday.')
+  expect(contentText(player.requests[0]?.messages.at(-1)?.content)).toBe('hello\nIt is Friday.')
 })
 
 test('a message that repeats an id is not told to the hooks again', async () => {
-  const life = await place.begin({
+  const life = await fixtures.create({
     request: { hook_config: hooks({ user_prompt_submit: 'echo x >> count' }) },
   })
   const id = randomUUID()
@@ -137,17 +137,17 @@ test('a message that repeats an id is not told to the hooks again', async () => 
 })
 
 test('a hook on the end sends the agent on with its feedback, until it is content', async () => {
-  const player = new Player([{ text: 'Done.' }, { text: 'Now done.' }])
-  const life = await place.begin({
+  const player = new FakeModel([{ text: 'Done.' }, { text: 'Now done.' }])
+  const life = await fixtures.create({
     model: player.open,
     request: {
       hook_config: hooks({ stop: '[ -e told ] || { touch told; echo "run the tests" >&2; exit 2; }' }),
     },
   })
-  await life.say('go')
-  const said = (await life.all('MessageEvent')).map(({ source, llm_message }) => [
+  await life.sendAndWait('go')
+  const said = (await life.eventsOfKind('MessageEvent')).map(({ source, llm_message }) => [
     source,
-    textOf(llm_message.content),
+    contentText(llm_message.content),
   ])
   expect(said).toEqual([
     ['user', 'go'],
@@ -156,24 +156,24 @@ test('a hook on the end sends the agent on with its feedback, until it is conten
     ['agent', 'Now done.'],
   ])
   expect(life.status).toBe('finished')
-  expect((await life.story()).filter((line) => line.includes('finished'))).toHaveLength(1)
+  expect((await life.eventSummary()).filter((line) => line.includes('finished'))).toHaveLength(1)
 })
 
 test('a hook on the end that is never content ends in a loop that is noticed', async () => {
-  const player = new Player(Array.from({ length: 20 }, () => ({ text: 'Done.' })))
-  const life = await place.begin({
+  const player = new FakeModel(Array.from({ length: 20 }, () => ({ text: 'Done.' })))
+  const life = await fixtures.create({
     model: player.open,
     request: { hook_config: hooks({ stop: 'exit 2' }) },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   expect(life.status).toBe('stuck')
-  expect(player.asked).toHaveLength(3)
+  expect(player.requests).toHaveLength(3)
 })
 
 test('a hook that says not to continue pauses the run: before a tool it is not done, after one its result is kept', async () => {
   const stop = `echo '{"continue": false, "reason": "enough"}'`
   for (const event of ['pre_tool_use', 'post_tool_use']) {
-    const player = new Player([
+    const player = new FakeModel([
       {
         calls: [
           ['terminal', { command: 'touch x' }],
@@ -181,44 +181,44 @@ test('a hook that says not to continue pauses the run: before a tool it is not d
         ],
       },
     ])
-    const life = await place.begin({
+    const life = await fixtures.create({
       model: player.open,
       agent,
       request: { hook_config: hooks({ [event]: stop }) },
     })
-    await life.say('go')
+    await life.sendAndWait('go')
     expect(life.status).toBe('paused')
     expect(existsSync(join(life.workspace, 'x'))).toBe(event === 'post_tool_use')
     expect(existsSync(join(life.workspace, 'y'))).toBe(false)
-    expect(await life.all('UserRejectObservation')).toHaveLength(event === 'pre_tool_use' ? 1 : 0)
+    expect(await life.eventsOfKind('UserRejectObservation')).toHaveLength(event === 'pre_tool_use' ? 1 : 0)
     expect(life.conversation.state.pending.size).toBe(1)
-    expect(player.asked).toHaveLength(1)
+    expect(player.requests).toHaveLength(1)
   }
 })
 
 test('the hooks on a session are run once when it begins and once when it ends', async () => {
-  const life = await place.begin({
+  const life = await fixtures.create({
     request: {
       hook_config: hooks({ session_start: 'echo start >> session', session_end: 'echo end >> session' }),
     },
   })
   const session = async () => await readFile(join(life.workspace, 'session'), 'utf8').catch(() => '')
   expect(await session()).toBe('')
-  await life.say('one')
-  await life.say('two')
+  await life.sendAndWait('one')
+  await life.sendAndWait('two')
   expect(await session()).toBe('start\n')
   await life.conversation.close()
   expect(await session()).toBe('start\nend\n')
 })
 
 test('a hook on the end of a session that hangs does not keep the conversation from being closed', async () => {
-  const life = await place.begin({
+  const life = await fixtures.create({
     request: { hook_config: hooks({ session_end: 'echo $$ > pid; exec sleep 60' }) },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   await life.conversation.close()
   const pid = Number(await readFile(join(life.workspace, 'pid'), 'utf8'))
-  await until(() => {
+  await waitUntil(() => {
     try {
       process.kill(pid, 0)
       return false
@@ -226,41 +226,41 @@ test('a hook on the end of a session that hangs does not keep the conversation f
       return true
     }
   })
-  expect((await place.storage.conversations.vault(life.id))?.snapshot?.position).toBe(
+  expect((await fixtures.storage.conversations.getSealedState(life.id))?.snapshot?.position).toBe(
     life.conversation.state.position,
   )
 })
 
 test('a hook that fails blocks nothing and is a line in the log of the server, without secrets', async () => {
-  const life = await place.begin({
+  const life = await fixtures.create({
     request: {
       hook_config: hooks({ user_prompt_submit: 'echo "bad hunter22" >&2; exit 7' }),
       secrets: { PASSWORD: 'hunter22' },
     },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   expect(life.status).toBe('finished')
-  const line = life.lines.find((one) => one.includes('a hook failed'))
+  const line = life.logLines.find((one) => one.includes('a hook failed'))
   expect(line).toContain('exit code 7')
   expect(line).not.toContain('hunter22')
 })
 
 test('hooks of the project are found in its directory when the request has none', async () => {
-  const player = new Player()
-  const life = await place.begin({ model: player.open })
+  const player = new FakeModel()
+  const life = await fixtures.create({ model: player.open })
 
   await mkdir(join(life.workspace, '.openhands'))
   await writeFile(
     join(life.workspace, '.openhands', 'hooks.json'),
     JSON.stringify({ UserPromptSubmit: [{ hooks: [{ command: 'exit 2' }] }] }),
   )
-  await life.say('go')
-  expect(player.asked).toEqual([])
+  await life.sendAndWait('go')
+  expect(player.requests).toEqual([])
 })
 
 test('a hook that is a question is asked of the model', async () => {
-  const player = new Player([], { sides: [{ text: '{"decision": "deny", "reason": "off topic"}' }] })
-  const life = await place.begin({
+  const player = new FakeModel([], { sides: [{ text: '{"decision": "deny", "reason": "off topic"}' }] })
+  const life = await fixtures.create({
     model: player.open,
     request: {
       hook_config: {
@@ -268,10 +268,10 @@ test('a hook that is a question is asked of the model', async () => {
       },
     },
   })
-  await life.say('about cats')
-  expect(player.asked).toEqual([])
-  expect(player.aside).toHaveLength(1)
-  expect(textOf(player.aside[0]?.messages.at(-1)?.content)).toContain('Is it about ships?')
-  const [update] = await life.all('ConversationStateUpdateEvent')
+  await life.sendAndWait('about cats')
+  expect(player.requests).toEqual([])
+  expect(player.sideRequests).toHaveLength(1)
+  expect(contentText(player.sideRequests[0]?.messages.at(-1)?.content)).toContain('Is it about ships?')
+  const [update] = await life.eventsOfKind('ConversationStateUpdateEvent')
   expect(Object.values(update?.value ?? {})).toEqual(['off topic'])
 })

@@ -1,25 +1,25 @@
 import type { EventDraft } from '@slipway/storage'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
-  agentError,
-  observationOf,
-  rejection,
+  agentErrorEvent,
+  observationEvent,
+  rejectionEvent,
   stateUpdate,
   statusUpdate,
   userMessage,
 } from '../events/event-drafts.ts'
-import { State } from '../state/state.ts'
-import { type Life, Player, Temporary, textOf } from '../testing/fixtures.ts'
+import { ConversationState } from '../state/state.ts'
+import { type TestConversation, FakeModel, ConversationFixtures, contentText } from '../testing/fixtures.ts'
 import type { LogEvent } from '../view/log-event.ts'
 
-let place: Temporary
+let fixtures: ConversationFixtures
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
-const plain = (state: State) => JSON.parse(JSON.stringify(state.save()))
+const plain = (state: ConversationState) => JSON.parse(JSON.stringify(state.save()))
 
 function call(id: string, n: number, tool_name = 'think'): EventDraft {
   return {
@@ -39,7 +39,7 @@ function call(id: string, n: number, tool_name = 'think'): EventDraft {
 
 const pending = (id: string) => ({ id, tool_name: 'think', tool_call_id: `call-${id}` })
 const observation = (id: string): EventDraft =>
-  observationOf(
+  observationEvent(
     { ...pending(id), position: 0, llm_response_id: '', action: null, security_risk: 'UNKNOWN' },
     {
       kind: 'ThinkObservation',
@@ -48,14 +48,14 @@ const observation = (id: string): EventDraft =>
     },
   )
 
-async function talk(): Promise<Life> {
-  const player = new Player([
+async function talk(): Promise<TestConversation> {
+  const player = new FakeModel([
     { calls: [['think', { thought: 'hm' }]] },
     { text: 'Done.' },
     { text: 'Again.' },
   ])
-  const life = await place.begin({ model: player.open })
-  await life.say('go')
+  const life = await fixtures.create({ model: player.open })
+  await life.sendAndWait('go')
   return life
 }
 
@@ -64,11 +64,11 @@ test('what is opened again goes on from its snapshot: nothing before it is read'
   const before = plain(life.conversation.state)
   const { position } = life.conversation.state
   await life.reopen()
-  expect(life.reads).toEqual([position])
+  expect(life.readPositions).toEqual([position])
   expect(plain(life.conversation.state)).toEqual(before)
-  await life.say('and now')
+  await life.sendAndWait('and now')
   expect(life.status).toBe('finished')
-  expect(await life.all('SystemPromptEvent')).toHaveLength(1)
+  expect(await life.eventsOfKind('SystemPromptEvent')).toHaveLength(1)
 })
 
 test.each<[what: string, text: (good: string) => string]>([
@@ -80,14 +80,14 @@ test.each<[what: string, text: (good: string) => string]>([
   const life = await talk()
   const before = plain(life.conversation.state)
   await life.conversation.close()
-  const good = (await place.storage.conversations.vault(life.id))?.snapshot
-  await life.open({ keeping: { snapshot: { position: good?.position ?? 0, text: text(good?.text ?? '') } } })
-  expect(life.reads[0]).toBe(0)
+  const good = (await fixtures.storage.conversations.getSealedState(life.id))?.snapshot
+  await life.open({ store: { snapshot: { position: good?.position ?? 0, text: text(good?.text ?? '') } } })
+  expect(life.readPositions[0]).toBe(0)
   expect(plain(life.conversation.state)).toEqual(before)
 })
 
 test('the fold that was saved at any position is the fold of the whole log', async () => {
-  const player = new Player([
+  const player = new FakeModel([
     {
       calls: [
         ['think', { thought: 'a' }],
@@ -105,7 +105,7 @@ test('the fold that was saved at any position is the fold of the whole log', asy
       ],
     },
   ])
-  const life = await place.begin({
+  const life = await fixtures.create({
     model: player.open,
     agent: {
       condenser: { kind: 'LLMSummarizingCondenser', max_size: 10 },
@@ -114,10 +114,10 @@ test('the fold that was saved at any position is the fold of the whole log', asy
       },
     },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: undefined })
   await life.conversation.setAnalyzer({ kind: 'LLMSecurityAnalyzer' })
-  await life.say('go on')
+  await life.sendAndWait('go on')
   expect(life.status).toBe('waiting_for_confirmation')
   await life.send('stop')
   await life.conversation.pause()
@@ -128,9 +128,9 @@ test('the fold that was saved at any position is the fold of the whole log', asy
     ids.map((id) => byId.get(id))
   const whole = life.conversation.state
   for (let at = 0; at <= events.length; at++) {
-    const first = new State()
+    const first = new ConversationState()
     for (const [index, event] of events.slice(0, at).entries()) first.apply(event, index + 1)
-    const state = await State.restore(JSON.parse(JSON.stringify(first.save())), at, get)
+    const state = await ConversationState.restore(JSON.parse(JSON.stringify(first.save())), at, get)
     expect(plain(state)).toEqual(plain(first))
     for (const [index, event] of events.slice(at).entries()) state.apply(event, at + index + 1)
     expect(plain(state)).toEqual(plain(whole))
@@ -139,7 +139,7 @@ test('the fold that was saved at any position is the fold of the whole log', asy
 })
 
 test('a process that died while it ran: each call without a result is answered, and the conversation is paused', async () => {
-  const life = await place.begin({
+  const life = await fixtures.create({
     events: [
       userMessage('user', 'go'),
       statusUpdate('running'),
@@ -151,42 +151,42 @@ test('a process that died while it ran: each call without a result is answered, 
     status: 'running',
   })
   expect(life.status).toBe('paused')
-  expect((await life.story()).slice(-3)).toEqual([
+  expect((await life.eventSummary()).slice(-3)).toEqual([
     'AgentErrorEvent',
     'AgentErrorEvent',
     'execution_status: paused',
   ])
-  const errors = await life.all('AgentErrorEvent')
+  const errors = await life.eventsOfKind('AgentErrorEvent')
   expect(errors.map(({ tool_call_id }) => tool_call_id)).toEqual(['call-b', 'call-c'])
   expect(errors[0]?.error).toContain('restart')
-  expect((await place.storage.conversations.get([life.id]))[0]?.status).toBe('paused')
+  expect((await fixtures.storage.conversations.get([life.id]))[0]?.status).toBe('paused')
   const events = await life.events()
   await life.reopen()
   expect(await life.events()).toEqual(events)
   await life.conversation.run()
-  await life.conversation.settled()
+  await life.conversation.waitUntilIdle()
   expect(life.status).toBe('finished')
 })
 
 test('calls of one id in two answers are each answered by their own result', async () => {
   const twin = (id: string, n: number): EventDraft => ({ ...call(id, n), tool_call_id: 'call-0' })
-  const life = await place.begin({
+  const life = await fixtures.create({
     events: [
       statusUpdate('running'),
       twin('a', 0),
-      agentError({ tool_name: 'think', tool_call_id: 'call-0' }, 'no'),
+      agentErrorEvent({ tool_name: 'think', tool_call_id: 'call-0' }, 'no'),
       twin('b', 1),
-      rejection({ ...pending('b'), tool_call_id: 'call-0' }, 'no'),
+      rejectionEvent({ ...pending('b'), tool_call_id: 'call-0' }, 'no'),
       twin('c', 2),
     ],
     status: 'running',
   })
-  expect(await life.all('AgentErrorEvent')).toHaveLength(2)
+  expect(await life.eventsOfKind('AgentErrorEvent')).toHaveLength(2)
   expect(life.conversation.state.pending.size).toBe(0)
 })
 
 test('what was paused in the middle of a batch goes on with its rest after a restart', async () => {
-  const life = await place.begin({
+  const life = await fixtures.create({
     events: [
       userMessage('user', 'go'),
       statusUpdate('running'),
@@ -197,17 +197,17 @@ test('what was paused in the middle of a batch goes on with its rest after a res
     ],
     status: 'paused',
   })
-  expect(await life.all('AgentErrorEvent')).toEqual([])
+  expect(await life.eventsOfKind('AgentErrorEvent')).toEqual([])
   await life.conversation.run()
-  await life.conversation.settled()
-  const results = await life.all('ObservationEvent')
+  await life.conversation.waitUntilIdle()
+  const results = await life.eventsOfKind('ObservationEvent')
   expect(results.map(({ action_id }) => action_id)).toEqual(['a', 'b'])
-  expect(textOf(results[1]?.observation.content)).not.toBe('')
+  expect(contentText(results[1]?.observation.content)).not.toBe('')
 })
 
 test('changes of the settings are sealed with the event that tells of them, and count after a restart', async () => {
-  const player = new Player()
-  const life = await place.begin({ model: player.open })
+  const player = new FakeModel()
+  const life = await fixtures.create({ model: player.open })
   await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: 60 })
   await life.conversation.setAnalyzer({ kind: 'PatternSecurityAnalyzer' })
   await life.conversation.addSecrets({
@@ -221,7 +221,7 @@ test('changes of the settings are sealed with the event that tells of them, and 
     model: 'another',
     api_key: 'sk-another-key',
   })
-  const [record] = await place.storage.conversations.get([life.id])
+  const [record] = await fixtures.storage.conversations.get([life.id])
   expect(JSON.parse(record?.request ?? '{}')).toMatchObject({
     confirmation_policy: { kind: 'AlwaysConfirm' },
     security_analyzer: { kind: 'PatternSecurityAnalyzer' },
@@ -231,54 +231,54 @@ test('changes of the settings are sealed with the event that tells of them, and 
   const conversation = await life.reopen()
   expect(conversation.policy).toMatchObject({ kind: 'AlwaysConfirm', deadline_seconds: 60 })
   expect(conversation.analyzer).toEqual({ kind: 'PatternSecurityAnalyzer' })
-  await life.say('hunter22 hunter33 sk-another-key')
+  await life.sendAndWait('hunter22 hunter33 sk-another-key')
   expect(JSON.stringify(await life.events())).not.toMatch(/hunter22|hunter33|sk-another-key/)
   expect(JSON.stringify(conversation.stats.toJSON())).toContain('another')
 })
 
 test('a model that is switched to while it runs is asked from the next step on', async () => {
   const asked: string[] = []
-  const player = new Player([
+  const player = new FakeModel([
     {
       calls: [['think', { thought: 'hm' }]],
       before: () => life.conversation.switchModel({ ...life.settings.agent.llm, model: 'second' }),
     },
   ])
-  const life = await place.begin({
+  const life = await fixtures.create({
     model: (llm, options) => {
       const model = player.open(llm, options)
       return {
         ...model,
-        respond: (request, signal) => {
+        generate: (request, signal) => {
           asked.push(llm.model)
-          return model.respond(request, signal)
+          return model.generate(request, signal)
         },
       }
     },
   })
-  await life.say('go')
+  await life.sendAndWait('go')
   expect(asked).toEqual(['played', 'second'])
 })
 
 test('a policy that was set counts in the fold alone, also without the sealed settings', async () => {
-  const life = await place.begin({ events: [stateUpdate('confirmation_policy', { kind: 'AlwaysConfirm' })] })
+  const life = await fixtures.create({ events: [stateUpdate('confirmation_policy', { kind: 'AlwaysConfirm' })] })
   expect(life.conversation.policy.kind).toBe('AlwaysConfirm')
 })
 
 test('the snapshot of a long run is saved while it goes on', async () => {
   const saved: number[] = []
   const events = Array.from({ length: 1_200 }, (_, n) => userMessage('user', `message ${n}`))
-  const life = await place.begin({
-    model: new Player([{ calls: [['think', { thought: 'hm' }]] }]).open,
+  const life = await fixtures.create({
+    model: new FakeModel([{ calls: [['think', { thought: 'hm' }]] }]).open,
     events,
-    keeping: {
+    store: {
       saveSnapshot: async ({ position }) => {
         saved.push(position)
       },
     },
   })
   await life.conversation.run()
-  await life.conversation.settled()
+  await life.conversation.waitUntilIdle()
   expect(saved.length).toBeGreaterThan(0)
   expect(saved[0]).toBeGreaterThan(1_000)
 })

@@ -1,19 +1,19 @@
 import type { EventDraft } from '@slipway/storage'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Temporary } from '../testing/fixtures.ts'
-import { branchOf, leafOf, movesOf, stretchesTo } from './branch.ts'
+import { ConversationFixtures } from '../testing/fixtures.ts'
+import { readBranch, leafPosition, readLeafMoves, branchSegments } from './branch.ts'
 
-let place: Temporary
+let fixtures: ConversationFixtures
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
 async function logOf(events: readonly EventDraft[]): Promise<string> {
   const id = crypto.randomUUID()
-  await place.storage.conversations.create({ id })
-  await place.storage.log.append(id, events)
+  await fixtures.storage.conversations.create({ id })
+  await fixtures.storage.log.append(id, events)
   return id
 }
 
@@ -27,9 +27,9 @@ const move = (id: string, value: unknown): EventDraft => ({
 })
 
 test('a log without moves is one stretch, and its leaf is its end', async () => {
-  expect(stretchesTo(7, [])).toEqual([{ after: 0, last: 7 }])
-  expect(leafOf(7, [])).toBe(7)
-  expect(stretchesTo(0, [])).toEqual([])
+  expect(branchSegments(7, [])).toEqual([{ after: 0, last: 7 }])
+  expect(leafPosition(7, [])).toBe(7)
+  expect(branchSegments(0, [])).toEqual([])
 })
 
 test('a branch is followed back over the moves, each at the position that it led to', () => {
@@ -39,13 +39,13 @@ test('a branch is followed back over the moves, each at the position that it led
     { position: 9, target: 6 },
     { position: 11, target: 0 },
   ]
-  expect(stretchesTo(10, moves)).toEqual([
+  expect(branchSegments(10, moves)).toEqual([
     { after: 0, last: 2 },
     { after: 4, last: 6 },
     { after: 9, last: 10 },
   ])
-  expect(stretchesTo(12, moves)).toEqual([{ after: 11, last: 12 }])
-  expect([leafOf(11, moves), leafOf(12, moves)]).toEqual([0, 12])
+  expect(branchSegments(12, moves)).toEqual([{ after: 11, last: 12 }])
+  expect([leafPosition(11, moves), leafPosition(12, moves)]).toEqual([0, 12])
 })
 
 test('moves are found in a log of any length, and those that lead nowhere are none', async () => {
@@ -60,15 +60,15 @@ test('moves are found in a log of any length, and those that lead nowhere are no
     note('c'),
     move('m6', null),
   ])
-  expect(await movesOf(place.storage.log, id)).toEqual([
+  expect(await readLeafMoves(fixtures.storage.log, id)).toEqual([
     { position: 6, target: 1 },
     { position: 7, target: 1 },
     { position: 9, target: 0 },
   ])
-  const branch = await branchOf(place.storage.log, id)
+  const branch = await readBranch(fixtures.storage.log, id)
   expect([branch.leafAt(9), branch.leafAt(8)]).toEqual([0, 8])
-  await place.storage.log.append(id, [note('d')])
-  const later = await branchOf(place.storage.log, id)
+  await fixtures.storage.log.append(id, [note('d')])
+  const later = await readBranch(fixtures.storage.log, id)
   expect([6, 7, 8, 9, 10].map((head) => later.leafAt(head))).toEqual([1, 1, 8, 0, 10])
   expect([9, 10].map((position) => later.has(position))).toEqual([false, true])
 })
@@ -76,11 +76,11 @@ test('moves are found in a log of any length, and those that lead nowhere are no
 test('all moves of a log are found, however many', async () => {
   const id = await logOf([note('a')])
   for (let round = 0; round < 5; round++)
-    await place.storage.log.append(
+    await fixtures.storage.log.append(
       id,
       Array.from({ length: 60 }, (_, i) => move(`m${round}-${i}`, 'a')),
     )
-  expect((await movesOf(place.storage.log, id)).map(({ position }) => position)).toEqual(
+  expect((await readLeafMoves(fixtures.storage.log, id)).map(({ position }) => position)).toEqual(
     Array.from({ length: 300 }, (_, i) => i + 2),
   )
 })

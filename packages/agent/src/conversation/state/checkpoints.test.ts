@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Checkpoints } from './checkpoints.ts'
-import { State } from './state.ts'
+import { ConversationState } from './state.ts'
 
-const state = new State().save()
+const state = new ConversationState().save()
 
 test('whenever folds are saved, there are few of them, and none lies much farther from where somebody goes back to than the end', () => {
   fc.assert(

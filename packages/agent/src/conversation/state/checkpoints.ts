@@ -1,6 +1,6 @@
 import type { EventLog, Snapshot } from '@slipway/storage'
 import type { LogEvent } from '../view/view.ts'
-import { type SavedState, State } from './state.ts'
+import { type SavedState, ConversationState } from './state.ts'
 
 /** The fold up to a position, as it was saved. */
 export interface Checkpoint {
@@ -8,7 +8,7 @@ export interface Checkpoint {
   readonly state: SavedState
 }
 
-interface Kept extends SavedState {
+interface StoredCheckpoint extends SavedState {
   readonly earlier?: readonly Checkpoint[]
 }
 
@@ -40,10 +40,10 @@ export class Checkpoints {
 
   /** Adds the newest; answers what is to be kept. */
   add(position: number, state: SavedState): Snapshot {
-    const earlier = thinned(position, this.#all)
+    const earlier = thinCheckpoints(position, this.#all)
     this.#all = [{ position, state }, ...earlier]
-    const kept: Kept = { ...state, earlier }
-    return { position, text: JSON.stringify(kept) }
+    const stored: StoredCheckpoint = { ...state, earlier }
+    return { position, text: JSON.stringify(stored) }
   }
 }
 
@@ -51,24 +51,24 @@ export class Checkpoints {
  * Leaves out a checkpoint when the gap between its neighbours is no longer than the newer of them is old. So none of the gaps is, and the ages
  * of every second one double.
  */
-function thinned(position: number, all: readonly Checkpoint[]): Checkpoint[] {
+function thinCheckpoints(position: number, all: readonly Checkpoint[]): Checkpoint[] {
   let newer = position
-  const spaced = all.filter((checkpoint, at) => {
+  const spacedCheckpoints = all.filter((checkpoint, at) => {
     const gap = newer - (all[at + 1]?.position ?? 0)
     if (checkpoint.position >= position || gap <= Math.max(nearest, position - newer)) return false
     newer = checkpoint.position
     return true
   })
-  let viewed = 0
-  return spaced.filter(({ state }) => {
-    viewed += state.view.length
-    return viewed <= maxViewed
+  let viewEvents = 0
+  return spacedCheckpoints.filter(({ state }) => {
+    viewEvents += state.view.length
+    return viewEvents <= maxViewed
   })
 }
 
 function read({ position, text }: Snapshot): Checkpoint[] {
   try {
-    const { earlier = [], ...state }: Kept = JSON.parse(text)
+    const { earlier = [], ...state }: StoredCheckpoint = JSON.parse(text)
     return [{ position, state }, ...earlier].filter(
       (checkpoint) => checkpoint.state.version === 2 && Array.isArray(checkpoint.state.moves),
     )
@@ -78,13 +78,13 @@ function read({ position, text }: Snapshot): Checkpoint[] {
 }
 
 /** The state of a checkpoint; undefined when it cannot be used: the log has it all. */
-export async function restored(
+export async function restoreState(
   conversation: string,
   log: EventLog,
   { position, state }: Checkpoint,
-): Promise<State | undefined> {
+): Promise<ConversationState | undefined> {
   try {
-    return await State.restore(state, position, async (ids) => {
+    return await ConversationState.restore(state, position, async (ids) => {
       const events = await log.get(conversation, ids)
       return events.map((event): LogEvent | undefined => event && JSON.parse(event.bytes.toString()))
     })

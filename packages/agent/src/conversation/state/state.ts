@@ -12,11 +12,11 @@ import {
   securityAnalyzer,
 } from '@slipway/protocol'
 import { type LogEvent, View } from '../view/view.ts'
-import { leafOf, type Move } from './branch.ts'
-import { Recent } from './stuck-detector.ts'
+import { leafPosition, type LeafMove } from './branch.ts'
+import { StuckDetector } from './stuck-detector.ts'
 
 /** An action that has no result yet. */
-export interface Pending {
+export interface PendingAction {
   /** Of its ActionEvent. */
   readonly id: string
   readonly position: number
@@ -32,7 +32,7 @@ export interface Pending {
 export interface SavedState {
   readonly version: 2
   readonly leafId: string | null
-  readonly moves: readonly Move[]
+  readonly moves: readonly LeafMove[]
   readonly leftBelow: number
   readonly goal: GoalState | null
   readonly status: ExecutionStatus
@@ -61,22 +61,22 @@ const maxRecentIds = 64
  * agent's answer, and what the model sees. A fold: nothing of it depends on anything but the events. Status, policy,
  * analyzer and goal follow the log; all the rest follows the active branch.
  */
-export class State {
+export class ConversationState {
   position = 0
   /** The id of the event that the next one follows; undefined when it follows none. */
   leafId: string | undefined
-  moves: Move[] = []
+  leafMoves: LeafMove[] = []
   /** The leaf was moved, and what follows the branch is still that of another one (see `Pen`). */
-  isAstray = false
+  needsBranchReplay = false
   /** Pending actions at positions below this one were left on another branch: nobody does them any more. */
-  leftBelow = 0
+  abandonedBelow = 0
   goal: GoalState | undefined
   status: ExecutionStatus = 'idle'
   /** When the status became what it is: the event's timestamp. */
   statusSince: string | undefined
   view = new View()
-  recent = new Recent()
-  readonly pending = new Map<string, Pending>()
+  stuckDetector = new StuckDetector()
+  readonly pending = new Map<string, PendingAction>()
   /** Pending actions at positions below this one are approved. */
   approvedBelow = 0
   /** Something waits for the model: a message, a result. */
@@ -85,9 +85,9 @@ export class State {
   hasSystemPrompt = false
   hasMessage = false
   /** Names of the skills that messages have activated. */
-  readonly activated = new Set<string>()
+  readonly activatedSkills = new Set<string>()
   /** Messages that a hook has blocked and why, until the next message. */
-  readonly blocked = new Map<string, string>()
+  readonly blockedMessages = new Map<string, string>()
   lastUserMessageId: string | undefined
   /** Set in mid-conversation; they override what the conversation began with. */
   policy: ConfirmationPolicy | undefined
@@ -99,72 +99,72 @@ export class State {
   apply(event: LogEvent, position: number): void {
     this.position = position
     this.leafId = event.id
-    if (this.isAstray) {
-      if (event.kind === 'ConversationStateUpdateEvent') this.#update(event, position)
+    if (this.needsBranchReplay) {
+      if (event.kind === 'ConversationStateUpdateEvent') this.#applyStateUpdate(event, position)
       return
     }
     this.view.add(event)
-    this.recent.add(event)
+    this.stuckDetector.add(event)
     this.#recentIds.push(event.id)
     if (this.#recentIds.length > 2 * maxRecentIds) this.#recentIds = this.#recentIds.slice(-maxRecentIds)
-    this.#take(event, position)
+    this.#applyToBranch(event, position)
   }
 
   /** The position of the event that the next one follows; 0 when it follows none. */
   get leaf(): number {
-    return leafOf(this.position, this.moves)
+    return leafPosition(this.position, this.leafMoves)
   }
 
   /** The fact at `position` has moved the leaf to the event at `target`, whose id is given. */
-  move(position: number, target: number, id: string | undefined): void {
-    const isThere = !this.isAstray && target === this.leaf
+  moveLeaf(position: number, target: number, id: string | undefined): void {
+    const isSameLeaf = !this.needsBranchReplay && target === this.leaf
     this.position = position
-    this.moves.push({ position, target })
+    this.leafMoves.push({ position, target })
     this.leafId = id
-    this.leave(position)
-    this.isAstray = !isThere
+    this.leaveBranch(position)
+    this.needsBranchReplay = !isSameLeaf
   }
 
   /** What goes on from here is another branch: what nobody has begun is left, and nothing runs. */
-  leave(position: number): void {
+  leaveBranch(position: number): void {
     this.status = 'idle'
-    this.leftBelow = position
+    this.abandonedBelow = position
   }
 
   /** Takes over from the fold of the whole log what does not follow the branch. */
-  join(whole: State): void {
-    this.position = whole.position
-    this.leafId = whole.leafId
-    this.moves = whole.moves
-    this.status = whole.status
-    this.statusSince = whole.statusSince
-    this.policy = whole.policy
-    this.analyzer = whole.analyzer
-    this.goal = whole.goal
+  adoptSharedState(fullState: ConversationState): void {
+    this.position = fullState.position
+    this.leafId = fullState.leafId
+    this.leafMoves = fullState.leafMoves
+    this.status = fullState.status
+    this.statusSince = fullState.statusSince
+    this.policy = fullState.policy
+    this.analyzer = fullState.analyzer
+    this.goal = fullState.goal
   }
 
   /** Pending actions that are still to be done, in order; the others were left on another branch. */
-  wanted(): Pending[] {
-    return this.unanswered().filter(({ position }) => position > this.leftBelow)
+  openActions(): PendingAction[] {
+    return this.pendingActions().filter(({ position }) => position > this.abandonedBelow)
   }
 
   /** Pending actions that were left on another branch: they are answered before this one goes on. */
-  left(): Pending[] {
-    return this.unanswered().filter(({ position }) => position < this.leftBelow)
+  abandonedActions(): PendingAction[] {
+    return this.pendingActions().filter(({ position }) => position < this.abandonedBelow)
   }
 
   /** Pending actions in order. */
-  unanswered(): Pending[] {
+  pendingActions(): PendingAction[] {
     return [...this.pending.values()]
   }
 
   save(): SavedState {
-    const pending = this.unanswered()
+    const pending = this.pendingActions()
     return {
       version: 2,
       leafId: this.leafId ?? null,
-      moves: [...this.moves],
-      leftBelow: this.leftBelow,
+      moves: [...this.leafMoves],
+      leftBelow: this.abandonedBelow,
       goal: this.goal ?? null,
       status: this.status,
       view: this.view.save(),
@@ -176,8 +176,8 @@ export class State {
       isCondensationRequested: this.isCondensationRequested,
       hasSystemPrompt: this.hasSystemPrompt,
       hasMessage: this.hasMessage,
-      activated: [...this.activated],
-      blocked: Object.fromEntries(this.blocked),
+      activated: [...this.activatedSkills],
+      blocked: Object.fromEntries(this.blockedMessages),
       lastUserMessageId: this.lastUserMessageId ?? null,
       inputs: [...this.inputs],
       statusSince: this.statusSince ?? null,
@@ -191,21 +191,21 @@ export class State {
     saved: SavedState,
     position: number,
     get: (ids: readonly string[]) => Promise<readonly (LogEvent | undefined)[]>,
-  ): Promise<State> {
-    const state = new State()
+  ): Promise<ConversationState> {
+    const state = new ConversationState()
     state.view = await View.restore(saved.view, get)
-    for (const event of await get(saved.recent)) if (event !== undefined) state.recent.add(event)
+    for (const event of await get(saved.recent)) if (event !== undefined) state.stuckDetector.add(event)
     state.#recentIds = [...saved.recent]
     const actions = await get(saved.pending)
     actions.forEach((event, index) => {
       if (event?.kind !== 'ActionEvent')
         throw new Error('a saved state names an action that is not in the log')
-      state.#expect(event, saved.positions[index] ?? 0)
+      state.#addPendingAction(event, saved.positions[index] ?? 0)
     })
     state.position = position
     state.leafId = saved.leafId ?? undefined
-    state.moves = [...saved.moves]
-    state.leftBelow = saved.leftBelow
+    state.leafMoves = [...saved.moves]
+    state.abandonedBelow = saved.leftBelow
     state.goal = saved.goal ?? undefined
     state.status = saved.status
     state.statusSince = saved.statusSince ?? undefined
@@ -214,8 +214,8 @@ export class State {
     state.isCondensationRequested = saved.isCondensationRequested
     state.hasSystemPrompt = saved.hasSystemPrompt
     state.hasMessage = saved.hasMessage
-    for (const name of saved.activated) state.activated.add(name)
-    for (const [id, reason] of Object.entries(saved.blocked)) state.blocked.set(id, reason)
+    for (const name of saved.activated) state.activatedSkills.add(name)
+    for (const [id, reason] of Object.entries(saved.blocked)) state.blockedMessages.set(id, reason)
     state.lastUserMessageId = saved.lastUserMessageId ?? undefined
     state.inputs = [...saved.inputs]
     state.policy = saved.policy ?? undefined
@@ -223,7 +223,7 @@ export class State {
     return state
   }
 
-  #take(event: LogEvent, position: number): void {
+  #applyToBranch(event: LogEvent, position: number): void {
     switch (event.kind) {
       case 'SystemPromptEvent':
         this.hasSystemPrompt = true
@@ -232,19 +232,19 @@ export class State {
         this.#message(event, position)
         return
       case 'ActionEvent':
-        this.#expect(event, position)
+        this.#addPendingAction(event, position)
         return
       case 'ObservationEvent':
         // A finish ends the run, unless somebody has spoken since it was called.
         if (this.pending.delete(event.action_id)) {
-          this.#await(event.observation?.kind !== 'FinishObservation' || this.inputs.length > 0)
+          this.#setAwaiting(event.observation?.kind !== 'FinishObservation' || this.inputs.length > 0)
         }
         return
       case 'UserRejectObservation':
-        if (this.pending.delete(event.action_id)) this.#await(true)
+        if (this.pending.delete(event.action_id)) this.#setAwaiting(true)
         return
       case 'AgentErrorEvent':
-        this.#answered(event.tool_call_id)
+        this.#closeByCallId(event.tool_call_id)
         return
       case 'CondensationRequest':
         this.isCondensationRequested = true
@@ -253,15 +253,15 @@ export class State {
         this.isCondensationRequested = false
         return
       case 'ConversationStateUpdateEvent':
-        this.#update(event, position)
+        this.#applyStateUpdate(event, position)
         return
       default:
         return
     }
   }
 
-  #forgetRecent(): void {
-    this.recent = new Recent()
+  #resetStuckDetector(): void {
+    this.stuckDetector = new StuckDetector()
     this.#recentIds = []
   }
 
@@ -277,11 +277,11 @@ export class State {
       this.lastUserMessageId = event.id
       this.inputs.push({ id: event.id, position })
     }
-    for (const name of event.activated_skills ?? []) this.activated.add(name)
-    this.blocked.clear()
+    for (const name of event.activated_skills ?? []) this.activatedSkills.add(name)
+    this.blockedMessages.clear()
   }
 
-  #expect(event: Extract<LogEvent, { kind: 'ActionEvent' }>, position: number): void {
+  #addPendingAction(event: Extract<LogEvent, { kind: 'ActionEvent' }>, position: number): void {
     this.inputs = []
     this.pending.set(event.id, {
       id: event.id,
@@ -296,21 +296,21 @@ export class State {
   }
 
   /** A result is for the model to read, unless a hook has blocked what was said last: that ends the run. */
-  #await(isFurther: boolean): void {
-    this.isAwaiting = isFurther && this.blocked.size === 0
+  #setAwaiting(isAwaiting: boolean): void {
+    this.isAwaiting = isAwaiting && this.blockedMessages.size === 0
   }
 
   /** An AgentErrorEvent names the call only: it answers the first pending action of that id. */
-  #answered(callId: string): void {
+  #closeByCallId(callId: string): void {
     for (const { id, tool_call_id } of this.pending.values()) {
       if (tool_call_id !== callId) continue
       this.pending.delete(id)
-      this.#await(true)
+      this.#setAwaiting(true)
       return
     }
   }
 
-  #update(
+  #applyStateUpdate(
     { key, value, timestamp }: Extract<Event, { kind: 'ConversationStateUpdateEvent' }>,
     position: number,
   ): void {
@@ -320,24 +320,24 @@ export class State {
       if (this.status === 'waiting_for_confirmation' && status.data === 'running')
         this.approvedBelow = position
       // Whoever runs it again wants it to try again.
-      if (this.status === 'stuck' && status.data === 'running') this.#forgetRecent()
+      if (this.status === 'stuck' && status.data === 'running') this.#resetStuckDetector()
       this.status = status.data
       this.statusSince = timestamp
     } else if (key === 'goal') {
       this.goal = goalState.safeParse(value).data ?? this.goal
     } else if (key === 'last_user_message_id' && typeof value === 'string') {
-      this.#await(true)
+      this.#setAwaiting(true)
       this.inputs.push({ id: value, position })
     } else if (key === 'blocked_messages' && typeof value === 'object' && value !== null) {
-      for (const [id, reason] of Object.entries(value)) this.blocked.set(id, String(reason))
-      this.inputs = this.inputs.filter(({ id }) => !this.blocked.has(id))
+      for (const [id, reason] of Object.entries(value)) this.blockedMessages.set(id, String(reason))
+      this.inputs = this.inputs.filter(({ id }) => !this.blockedMessages.has(id))
       this.isAwaiting = false
     } else if (key === 'confirmation_policy') {
       this.policy = confirmationPolicy.safeParse(value).data ?? this.policy
     } else if (key === 'security_analyzer') {
       // The log leaves out a member that is null.
-      const isTaken = value === null || value === undefined
-      this.analyzer = isTaken ? null : (securityAnalyzer.safeParse(value).data ?? this.analyzer)
+      const isCleared = value === null || value === undefined
+      this.analyzer = isCleared ? null : (securityAnalyzer.safeParse(value).data ?? this.analyzer)
     }
   }
 }

@@ -1,8 +1,8 @@
 import { executionStatus, Problem } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { next, transitions, type Verb } from './status.ts'
+import { transition, transitions, type Command } from './status.ts'
 
-const verbs: readonly Verb[] = ['run', 'send', 'accept', 'reject', 'pause', 'interrupt']
+const verbs: readonly Command[] = ['run', 'send', 'accept', 'reject', 'pause', 'interrupt']
 
 /** The table as it is promised, one line a status: run, send, accept, reject, pause, interrupt. `-` stays, `!` is refused. */
 const table = `
@@ -30,8 +30,8 @@ for (const [status = '', ...cells] of rows) {
     const cell = cells[index]
     test(`${verb} in ${status} leads to ${cell}`, () => {
       const from = executionStatus.parse(status)
-      if (cell === '!') expect(() => next(from, verb)).toThrow(Problem)
-      else expect(next(from, verb)).toBe(cell === '-' ? undefined : cell)
+      if (cell === '!') expect(() => transition(from, verb)).toThrow(Problem)
+      else expect(transition(from, verb)).toBe(cell === '-' ? undefined : cell)
     })
   }
 }

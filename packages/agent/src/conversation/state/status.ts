@@ -1,7 +1,7 @@
 import { type ExecutionStatus, Problem } from '@slipway/protocol'
 
 /** What callers ask of a conversation. */
-export type Verb = 'run' | 'send' | 'accept' | 'reject' | 'pause' | 'interrupt' | 'navigate'
+export type Command = 'run' | 'send' | 'accept' | 'reject' | 'pause' | 'interrupt' | 'navigate'
 
 /**
  * What becomes of a status when a caller asks for something: the status after it, `same` when nothing changes, or
@@ -11,7 +11,7 @@ export type Verb = 'run' | 'send' | 'accept' | 'reject' | 'pause' | 'interrupt' 
  * `waiting_for_confirmation`, `stuck`, `error`, and after a restart to `paused`.
  */
 export const transitions: {
-  readonly [S in ExecutionStatus]: Readonly<Record<Verb, ExecutionStatus | 'same' | 'refused'>>
+  readonly [S in ExecutionStatus]: Readonly<Record<Command, ExecutionStatus | 'same' | 'refused'>>
 } = {
   idle: row('running', 'same', 'same', 'same', 'paused', 'paused', 'same'),
   running: row('refused', 'same', 'same', 'same', 'paused', 'paused', 'refused'),
@@ -31,7 +31,7 @@ function row(...cells: readonly [Cell, Cell, Cell, Cell, Cell, Cell, Cell]) {
 }
 
 /** The status after a verb, undefined when it stays; a Problem `conflict` when it cannot be now. */
-export function next(status: ExecutionStatus, verb: Verb): ExecutionStatus | undefined {
+export function transition(status: ExecutionStatus, verb: Command): ExecutionStatus | undefined {
   const cell = transitions[status][verb]
   if (cell === 'refused') {
     throw new Problem(

@@ -1,9 +1,9 @@
 import type { StuckThresholds } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { action, messageEvent, observation } from '../testing/arbitraries.ts'
+import { actionEvent, messageEvent, observationEvent } from '../testing/arbitraries.ts'
 import type { LogEvent } from '../view/log-event.ts'
-import { Recent } from './stuck-detector.ts'
+import { StuckDetector } from './stuck-detector.ts'
 
 const thresholds: StuckThresholds = {
   action_observation: 4,
@@ -17,13 +17,13 @@ let ids = 0
 /** A call and its result; every id is new. */
 function step(command: string, result: string): LogEvent[] {
   const id = `s${ids++}`
-  return [action({ id, command }), observation({ id: `${id}o`, action_id: id, text: result })]
+  return [actionEvent({ id, command }), observationEvent({ id: `${id}o`, action_id: id, text: result })]
 }
 
 function failure(command: string, error = 'It broke.'): LogEvent[] {
   const id = `f${ids++}`
   const own = { tool_name: 'terminal', tool_call_id: `${id}c` }
-  return [action({ id, command }), { ...own, id: `${id}e`, kind: 'AgentErrorEvent', error }]
+  return [actionEvent({ id, command }), { ...own, id: `${id}e`, kind: 'AgentErrorEvent', error }]
 }
 
 const user = () => messageEvent(`u${ids++}`, 'user', 'And now?')
@@ -35,9 +35,9 @@ function times(count: number, make: (index: number) => LogEvent[]): LogEvent[] {
 }
 
 function verdictOf(events: readonly LogEvent[], own: Partial<StuckThresholds> = {}): string {
-  const recent = new Recent()
+  const recent = new StuckDetector()
   for (const event of events) recent.add(event)
-  return recent.verdict({ ...thresholds, ...own })
+  return recent.detect({ ...thresholds, ...own })
 }
 
 test('the same action with the same observation is stuck at the threshold', () => {
@@ -66,8 +66,8 @@ test('polling is no loop: the same action with another result each time', () => 
 
 test('a thought that differs makes another action', () => {
   const thinking = (n: number): LogEvent[] => [
-    action({ id: `t${n}`, thought: `attempt ${n}` }),
-    observation({ id: `t${n}o`, action_id: `t${n}` }),
+    actionEvent({ id: `t${n}`, thought: `attempt ${n}` }),
+    observationEvent({ id: `t${n}o`, action_id: `t${n}` }),
   ]
   expect(verdictOf(times(9, thinking))).toBe('no')
 })
@@ -83,14 +83,14 @@ test('process ids and names of output files make no difference', () => {
 })
 
 test('a failing action is nudged once at the threshold and stuck with one failure more', () => {
-  const recent = new Recent()
+  const recent = new StuckDetector()
   const add = (events: readonly LogEvent[]) => {
     for (const event of events) recent.add(event)
-    return recent.verdict(thresholds)
+    return recent.detect(thresholds)
   }
   expect(add(times(2, () => failure('ls')))).toBe('no')
   expect(add(failure('ls', 'It broke in another way.'))).toBe('nudge')
-  expect(recent.verdict(thresholds)).toBe('nudge')
+  expect(recent.detect(thresholds)).toBe('nudge')
   expect(add([nudge()])).toBe('no')
   expect(add(failure('ls'))).toBe('stuck')
   expect(add(failure('pwd'))).toBe('no')
@@ -135,17 +135,17 @@ test('two alternating steps are stuck after six, but two different ones never ar
 
 test('calls of one answer are compared with their own results, in whatever order those come', () => {
   const both = (n: number): LogEvent[] => [
-    action({ id: `x${n}`, command: 'a', response: `r${n}` }),
-    action({ id: `y${n}`, command: 'b', response: `r${n}` }),
-    observation({ id: `y${n}o`, action_id: `y${n}`, text: '2' }),
-    observation({ id: `x${n}o`, action_id: `x${n}`, text: '1' }),
+    actionEvent({ id: `x${n}`, command: 'a', response: `r${n}` }),
+    actionEvent({ id: `y${n}`, command: 'b', response: `r${n}` }),
+    observationEvent({ id: `y${n}o`, action_id: `y${n}`, text: '2' }),
+    observationEvent({ id: `x${n}o`, action_id: `x${n}`, text: '1' }),
   ]
   expect(verdictOf(times(2, both))).toBe('no')
   expect(verdictOf(times(3, both))).toBe('stuck')
 })
 
 test('a call that has no result yet is no part of a pattern', () => {
-  expect(verdictOf([...times(3, () => step('ls', 'a')), action({ id: 'open', command: 'ls' })])).toBe('no')
+  expect(verdictOf([...times(3, () => step('ls', 'a')), actionEvent({ id: 'open', command: 'ls' })])).toBe('no')
 })
 
 test('what is no action, result or message changes nothing, and a user message ends every pattern', () => {

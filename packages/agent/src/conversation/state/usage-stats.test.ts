@@ -1,20 +1,20 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Answered } from '../../llm/model.ts'
+import type { ModelReply } from '../../llm/model.ts'
 import { openModel } from '../../llm/models/open-model.ts'
-import { Player, Temporary, until } from '../testing/fixtures.ts'
-import { combinedMetrics, Stats } from './usage-stats.ts'
+import { FakeModel, ConversationFixtures, waitUntil } from '../testing/fixtures.ts'
+import { combineMetrics, UsageStats } from './usage-stats.ts'
 
-let place: Temporary
+let fixtures: ConversationFixtures
 
 beforeAll(async () => {
-  place = await Temporary.open()
+  fixtures = await ConversationFixtures.open()
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
-const never = new AbortController().signal
+const neverAborted = new AbortController().signal
 
-function answer(id: string, tokens: number, cost = 0.5): Answered {
+function answer(id: string, tokens: number, cost = 0.5): ModelReply {
   return {
     kind: 'answer',
     responseId: id,
@@ -39,23 +39,23 @@ function answer(id: string, tokens: number, cost = 0.5): Answered {
 }
 
 test('what somebody else has used stands under one id, all of it, however often it is put there', () => {
-  const child = new Stats()
-  child.add(answer('a', 10), 'agent', 1_000_000)
-  child.add(answer('b', 20, 0.25), 'condenser', 2_000_000)
-  const stats = new Stats()
-  stats.put('task:1', new Stats())
+  const child = new UsageStats()
+  child.addReply(answer('a', 10), 'agent', 1_000_000)
+  child.addReply(answer('b', 20, 0.25), 'condenser', 2_000_000)
+  const stats = new UsageStats()
+  stats.replace('task:1', new UsageStats())
   expect(stats.toJSON().usage_to_metrics).toEqual({})
-  stats.add(answer('c', 5), 'agent', 3_000_000)
-  stats.put('task:1', child)
-  child.add(answer('d', 1), 'agent', 4_000_000)
-  stats.put('task:1', child)
+  stats.addReply(answer('c', 5), 'agent', 3_000_000)
+  stats.replace('task:1', child)
+  child.addReply(answer('d', 1), 'agent', 4_000_000)
+  stats.replace('task:1', child)
   expect(stats.cost).toBe(1.75)
   expect(stats.snapshot().usage_to_metrics['task:1']).toMatchObject({
     model_name: 'm',
     accumulated_cost: 1.25,
     accumulated_token_usage: { prompt_tokens: 31, completion_tokens: 3, reasoning_tokens: 12 },
   })
-  expect(combinedMetrics(stats)).toMatchObject({
+  expect(combineMetrics(stats)).toMatchObject({
     accumulated_cost: 1.75,
     accumulated_token_usage: { prompt_tokens: 36 },
   })
@@ -63,18 +63,18 @@ test('what somebody else has used stands under one id, all of it, however often 
   expect(rows).toMatchObject({
     token_usages: [{ response_id: 'a' }, { response_id: 'd' }, { response_id: 'b' }],
   })
-  for (let count = 0; count < 100; count++) child.add(answer(`${count}`, 1), 'agent', 5_000_000)
-  stats.put('task:1', child)
+  for (let count = 0; count < 100; count++) child.addReply(answer(`${count}`, 1), 'agent', 5_000_000)
+  stats.replace('task:1', child)
   expect(Object(stats.toJSON().usage_to_metrics['task:1']).costs).toHaveLength(50)
   // The child's own are as they were.
   expect(child.toJSON().usage_to_metrics.condenser).toMatchObject({ accumulated_cost: 0.25 })
 })
 
 test('each answer is a row of its usage id, and all of them a sum', () => {
-  const stats = new Stats()
-  stats.add(answer('a', 10), 'agent', 2_000_000)
-  stats.add(answer('b', 20), 'agent', 3_500_000)
-  stats.add(answer('c', 5, 0.25), 'title', 4_000_000)
+  const stats = new UsageStats()
+  stats.addReply(answer('a', 10), 'agent', 2_000_000)
+  stats.addReply(answer('b', 20), 'agent', 3_500_000)
+  stats.addReply(answer('c', 5, 0.25), 'title', 4_000_000)
   const json = JSON.parse(JSON.stringify(stats))
   expect(Object.keys(json.usage_to_metrics)).toEqual(['agent', 'title'])
   expect(json.usage_to_metrics.agent).toEqual({
@@ -103,17 +103,17 @@ test('each answer is a row of its usage id, and all of them a sum', () => {
     token_usages: [answer('a', 10).usage, answer('b', 20).usage],
   })
   expect(stats.cost).toBe(1.25)
-  expect(combinedMetrics(stats)).toMatchObject({
+  expect(combineMetrics(stats)).toMatchObject({
     model_name: 'm',
     accumulated_cost: 1.25,
     accumulated_token_usage: { prompt_tokens: 35, reasoning_tokens: 12 },
   })
-  expect(combinedMetrics(new Stats())).toBeNull()
+  expect(combineMetrics(new UsageStats())).toBeNull()
 })
 
 test('what sockets are told has no rows of single answers', () => {
-  const stats = new Stats()
-  stats.add(answer('a', 10), 'agent', 1)
+  const stats = new UsageStats()
+  stats.addReply(answer('a', 10), 'agent', 1)
   expect(Object.keys(stats.snapshot().usage_to_metrics.agent ?? {})).toEqual([
     'model_name',
     'accumulated_cost',
@@ -130,10 +130,10 @@ test('whatever is added, before or after it was saved, the sums are those of all
   )
   fc.assert(
     fc.property(fc.array(item, { maxLength: 130 }), (items) => {
-      let stats = new Stats()
+      let stats = new UsageStats()
       for (const [index, [usageId, tokens, isSaved]] of items.entries()) {
-        stats.add(answer(`${index}`, tokens), usageId, index)
-        if (isSaved) stats = new Stats(JSON.stringify(stats))
+        stats.addReply(answer(`${index}`, tokens), usageId, index)
+        if (isSaved) stats = new UsageStats(JSON.stringify(stats))
       }
       const json = JSON.parse(JSON.stringify(stats)).usage_to_metrics
       for (const id of ['agent', 'condenser']) {
@@ -148,14 +148,14 @@ test('whatever is added, before or after it was saved, the sums are those of all
 })
 
 test('each answer of a conversation is counted in the write that stores it, and those who listen are told', async () => {
-  const life = await place.begin({ model: new Player([{ calls: [['think', { thought: 'hm' }]] }]).open })
-  await life.say('go')
-  const [record] = await place.storage.conversations.get([life.id])
+  const life = await fixtures.create({ model: new FakeModel([{ calls: [['think', { thought: 'hm' }]] }]).open })
+  await life.sendAndWait('go')
+  const [record] = await fixtures.storage.conversations.get([life.id])
   expect(JSON.parse(record?.stats ?? '')).toEqual(JSON.parse(JSON.stringify(life.conversation.stats)))
   expect(life.conversation.stats.cost).toBe(0.5)
-  expect(life.hints.filter(({ kind }) => kind === 'stats')).toHaveLength(2)
+  expect(life.updates.filter(({ kind }) => kind === 'stats')).toHaveLength(2)
   // It is no event: nothing is stored that is told of elsewhere.
-  expect((await life.all('ConversationStateUpdateEvent')).map(({ key }) => key)).toEqual([
+  expect((await life.eventsOfKind('ConversationStateUpdateEvent')).map(({ key }) => key)).toEqual([
     'execution_status',
     'execution_status',
   ])
@@ -164,36 +164,36 @@ test('each answer of a conversation is counted in the write that stores it, and 
 })
 
 test('a question beside the conversation leaves no event, is told the history, and counts under its own name', async () => {
-  const player = new Player([{ text: 'Done.' }], { sides: [{ text: 'It is about ships.' }] })
-  const life = await place.begin({ model: player.open })
-  await life.say('build a ship')
+  const player = new FakeModel([{ text: 'Done.' }], { sides: [{ text: 'It is about ships.' }] })
+  const life = await fixtures.create({ model: player.open })
+  await life.sendAndWait('build a ship')
   const before = await life.events()
-  expect(await life.conversation.ask('What is this about?', never)).toBe('It is about ships.')
+  expect(await life.conversation.askSideQuestion('What is this about?', neverAborted)).toBe('It is about ships.')
   expect(await life.events()).toEqual(before)
-  expect(player.aside[0]?.toolChoice).toBe('none')
-  expect(JSON.stringify(player.aside[0]?.messages)).toContain('build a ship')
-  expect(JSON.stringify(player.aside[0]?.messages.at(-1))).toContain('What is this about?')
+  expect(player.sideRequests[0]?.toolChoice).toBe('none')
+  expect(JSON.stringify(player.sideRequests[0]?.messages)).toContain('build a ship')
+  expect(JSON.stringify(player.sideRequests[0]?.messages.at(-1))).toContain('What is this about?')
   const { usage_to_metrics } = life.conversation.stats.toJSON()
   expect(Object.keys(usage_to_metrics)).toEqual(['default', 'ask-agent-llm'])
-  const [record] = await place.storage.conversations.get([life.id])
+  const [record] = await fixtures.storage.conversations.get([life.id])
   expect(record?.stats).toContain('ask-agent-llm')
 })
 
 test('a question beside the conversation can be asked while a tool runs', async () => {
-  const player = new Player([{ text: 'I do.', calls: [['terminal', { command: 'sleep 30' }]] }])
-  const life = await place.begin({ model: player.open, agent: { tools: [{ name: 'terminal' }] } })
+  const player = new FakeModel([{ text: 'I do.', calls: [['terminal', { command: 'sleep 30' }]] }])
+  const life = await fixtures.create({ model: player.open, agent: { tools: [{ name: 'terminal' }] } })
   await life.send('go', { run: true })
-  await until(async () => (await life.all('ActionEvent')).length === 1)
-  expect(await life.conversation.ask('How is it going?', never)).toBe('Aside.')
+  await waitUntil(async () => (await life.eventsOfKind('ActionEvent')).length === 1)
+  expect(await life.conversation.askSideQuestion('How is it going?', neverAborted)).toBe('Aside.')
   // A call without a result would not be understood by a provider.
-  expect(player.aside[0]?.messages.every(({ tool_calls = [] }) => tool_calls?.length === 0)).toBe(true)
+  expect(player.sideRequests[0]?.messages.every(({ tool_calls = [] }) => tool_calls?.length === 0)).toBe(true)
   await life.conversation.interrupt()
 })
 
 test('a question that the model does not answer is a problem that says why', async () => {
-  const player = new Player([], { sides: [{ failure: 'LLMRateLimitError', detail: 'Slow down.' }] })
-  const life = await place.begin({ model: player.open })
-  await expect(life.conversation.ask('Well?', never)).rejects.toMatchObject({
+  const player = new FakeModel([], { sides: [{ failure: 'LLMRateLimitError', detail: 'Slow down.' }] })
+  const life = await fixtures.create({ model: player.open })
+  await expect(life.conversation.askSideQuestion('Well?', neverAborted)).rejects.toMatchObject({
     name: 'Problem',
     code: 'unavailable',
     message: expect.stringContaining('LLMRateLimitError: Slow down.'),
@@ -201,11 +201,11 @@ test('a question that the model does not answer is a problem that says why', asy
 })
 
 test('condensing and naming are counted beside the work, also where the model is the same', async () => {
-  const player = new Player([], { sides: [{ text: 'A title' }, { text: 'Summed up.' }] })
+  const player = new FakeModel([], { sides: [{ text: 'A title' }, { text: 'Summed up.' }] })
   const thoughts = Array.from({ length: 5 }, (_, n) => ({
     tool_calls: [{ name: 'think', arguments: { thought: `${n}` } }],
   }))
-  const life = await place.begin({
+  const life = await fixtures.create({
     agent: {
       llm: { model: 'scripted/x', usage_id: 'agent', input_cost_per_token: 0.001, script: thoughts },
       condenser: { kind: 'LLMSummarizingCondenser', max_size: 10 },
@@ -218,12 +218,12 @@ test('condensing and naming are counted beside the work, also where the model is
         llm,
         contextWindow: model.contextWindow,
         countTokens: (messages) => model.countTokens(messages),
-        respond: (request, signal) => (request.tools.length === 0 ? side : model).respond(request, signal),
+        generate: (request, signal) => (request.tools.length === 0 ? side : model).generate(request, signal),
       }
     },
   })
-  await life.say('go')
-  await until(() => life.titles.length === 1)
+  await life.sendAndWait('go')
+  await waitUntil(() => life.titles.length === 1)
   const metrics = life.conversation.stats.toJSON().usage_to_metrics
   expect(Object.keys(metrics).sort()).toEqual(['agent', 'condenser', 'title'])
   expect(metrics.title).toMatchObject({ accumulated_cost: 0.25 })

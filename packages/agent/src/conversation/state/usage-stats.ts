@@ -1,10 +1,10 @@
 import type { TokenUsage } from '@slipway/protocol'
-import type { Answered } from '../../llm/model.ts'
+import type { ModelReply } from '../../llm/model.ts'
 
 /** Rows of single answers that are kept, the newest. */
 const maxRows = 50
 
-interface Metrics {
+interface UsageMetrics {
   model_name: string
   accumulated_cost: number
   max_budget_per_task: null
@@ -15,46 +15,46 @@ interface Metrics {
 }
 
 /** What the models of a conversation have used, by usage id (wire: stats). */
-export class Stats {
-  readonly #metrics: Map<string, Metrics>
+export class UsageStats {
+  readonly #metrics: Map<string, UsageMetrics>
 
   /** `text` as `toJSON` gave it before. */
   constructor(text: string | null = null) {
-    const saved: { usage_to_metrics?: Record<string, Metrics> } = text === null ? {} : JSON.parse(text)
+    const saved: { usage_to_metrics?: Record<string, UsageMetrics> } = text === null ? {} : JSON.parse(text)
     this.#metrics = new Map(Object.entries(saved.usage_to_metrics ?? {}))
   }
 
   /** `now` in microseconds. */
-  add(answer: Answered, usageId: string, now: number): void {
-    const metrics = this.#metrics.get(usageId) ?? empty(answer.model)
+  addReply(answer: ModelReply, usageId: string, now: number): void {
+    const metrics = this.#metrics.get(usageId) ?? emptyMetrics(answer.model)
     this.#metrics.set(usageId, metrics)
     metrics.model_name = answer.model
     metrics.accumulated_cost += answer.cost
-    metrics.accumulated_token_usage = sum(metrics.accumulated_token_usage, answer.usage)
-    keep(metrics.costs, { model: answer.model, cost: answer.cost, timestamp: now / 1_000_000 })
-    keep(metrics.response_latencies, {
+    metrics.accumulated_token_usage = addUsage(metrics.accumulated_token_usage, answer.usage)
+    appendBounded(metrics.costs, { model: answer.model, cost: answer.cost, timestamp: now / 1_000_000 })
+    appendBounded(metrics.response_latencies, {
       model: answer.model,
       latency: answer.latencyMs / 1000,
       response_id: answer.responseId,
     })
-    keep(metrics.token_usages, answer.usage)
+    appendBounded(metrics.token_usages, answer.usage)
   }
 
   /** All that somebody else's models have used, in the place of what was there under the id. */
-  put(usageId: string, used: Stats): void {
-    const all = [...used.#metrics.values()]
+  replace(usageId: string, other: UsageStats): void {
+    const all = [...other.#metrics.values()]
     const [first] = all
     if (first === undefined) return
-    const whole = empty(first.model_name)
+    const total = emptyMetrics(first.model_name)
     for (const metrics of all) {
-      whole.accumulated_cost += metrics.accumulated_cost
+      total.accumulated_cost += metrics.accumulated_cost
       const usage = metrics.accumulated_token_usage
-      if (usage !== null) whole.accumulated_token_usage = sum(whole.accumulated_token_usage, usage)
-      for (const row of metrics.costs) keep(whole.costs, row)
-      for (const row of metrics.response_latencies) keep(whole.response_latencies, row)
-      for (const row of metrics.token_usages) keep(whole.token_usages, row)
+      if (usage !== null) total.accumulated_token_usage = addUsage(total.accumulated_token_usage, usage)
+      for (const row of metrics.costs) appendBounded(total.costs, row)
+      for (const row of metrics.response_latencies) appendBounded(total.response_latencies, row)
+      for (const row of metrics.token_usages) appendBounded(total.token_usages, row)
     }
-    this.#metrics.set(usageId, whole)
+    this.#metrics.set(usageId, total)
   }
 
   /** Dollars over all usage ids. */
@@ -77,21 +77,21 @@ export class Stats {
 }
 
 /** All usage ids together, or null when there are none (wire: ConversationInfo.metrics). */
-export function combinedMetrics(stats: Stats): Record<string, unknown> | null {
-  const all: Metrics[] = Object.values(stats.toJSON().usage_to_metrics) as Metrics[]
+export function combineMetrics(stats: UsageStats): Record<string, unknown> | null {
+  const all: UsageMetrics[] = Object.values(stats.toJSON().usage_to_metrics) as UsageMetrics[]
   if (all.length === 0) return null
   return {
     model_name: all[0]?.model_name ?? 'default',
     accumulated_cost: stats.cost,
     max_budget_per_task: null,
     accumulated_token_usage: all.reduce<TokenUsage | null>(
-      (total, { accumulated_token_usage: usage }) => (usage === null ? total : sum(total, usage)),
+      (total, { accumulated_token_usage: usage }) => (usage === null ? total : addUsage(total, usage)),
       null,
     ),
   }
 }
 
-function empty(model: string): Metrics {
+function emptyMetrics(model: string): UsageMetrics {
   return {
     model_name: model,
     accumulated_cost: 0,
@@ -103,12 +103,12 @@ function empty(model: string): Metrics {
   }
 }
 
-function keep<T>(rows: T[], row: T): void {
+function appendBounded<T>(rows: T[], row: T): void {
   rows.push(row)
   if (rows.length > maxRows) rows.splice(0, rows.length - maxRows)
 }
 
-function sum(total: TokenUsage | null, usage: TokenUsage): TokenUsage {
+function addUsage(total: TokenUsage | null, usage: TokenUsage): TokenUsage {
   if (total === null) return usage
   return {
     model: usage.model,

@@ -3,9 +3,9 @@ import type { LogEvent } from '../view/log-event.ts'
 
 /** Random logs for tests: whatever can stand in a log, in any order, with every kind of damage to pairs. */
 
-type Answer = 'observation' | 'failed' | 'error' | 'reject' | 'none' | 'twice'
+type CallOutcome = 'observation' | 'failed' | 'error' | 'reject' | 'none' | 'twice'
 
-type Step =
+type LogStep =
   | { readonly step: 'system'; readonly context: boolean }
   | { readonly step: 'message'; readonly source: 'user' | 'environment' | 'agent'; readonly text: string }
   | {
@@ -16,7 +16,7 @@ type Step =
       readonly sameResponse: boolean
       readonly interrupted: boolean
       readonly isReversed: boolean
-      readonly answers: readonly Answer[]
+      readonly answers: readonly CallOutcome[]
     }
   | { readonly step: 'other' }
   | { readonly step: 'stray' }
@@ -36,7 +36,7 @@ const texts = fc.constantFrom(
   'x'.repeat(300),
   'äöü 🙂'.repeat(40),
 )
-const answers = fc.constantFrom<Answer[]>(
+const answers = fc.constantFrom<CallOutcome[]>(
   'observation',
   'observation',
   'failed',
@@ -66,36 +66,36 @@ const condensation = fc.record({
   summary: fc.option(texts),
   offset: fc.option(fc.nat({ max: 12 })),
 })
-const step: fc.Arbitrary<Step> = fc.oneof(
+const step: fc.Arbitrary<LogStep> = fc.oneof(
   { weight: 5, arbitrary: batch },
   { weight: 3, arbitrary: message },
   { weight: 1, arbitrary: condensation },
   { weight: 1, arbitrary: fc.record({ step: fc.constant('system' as const), context: fc.boolean() }) },
-  { weight: 1, arbitrary: fc.constantFrom<Step[]>({ step: 'other' }, { step: 'stray' }) },
+  { weight: 1, arbitrary: fc.constantFrom<LogStep[]>({ step: 'other' }, { step: 'stray' }) },
   { weight: 1, arbitrary: fc.record({ step: fc.constant('late' as const), pick: fc.nat() }) },
 )
 
-export const anyLog: fc.Arbitrary<LogEvent[]> = fc.array(step, { maxLength: 40, size: 'max' }).map(logOf)
+export const arbitraryLog: fc.Arbitrary<LogEvent[]> = fc.array(step, { maxLength: 40, size: 'max' }).map(buildLog)
 
 /** Without the condensations of others: a log as the loop writes it, but for the damage. */
-export const ownLog: fc.Arbitrary<LogEvent[]> = fc
+export const arbitraryOwnLog: fc.Arbitrary<LogEvent[]> = fc
   .array(step, { maxLength: 60, size: 'max' })
   .map((steps) =>
-    logOf([{ step: 'system', context: true }, ...steps.filter((one) => one.step !== 'condensation')]),
+    buildLog([{ step: 'system', context: true }, ...steps.filter((one) => one.step !== 'condensation')]),
   )
 
-function logOf(steps: readonly Step[]): LogEvent[] {
+function buildLog(steps: readonly LogStep[]): LogEvent[] {
   const log: LogEvent[] = []
-  for (const [index, one] of steps.entries()) log.push(...eventsOf(one, { log, prefix: `e${index}` }))
+  for (const [index, one] of steps.entries()) log.push(...buildEvents(one, { log, prefix: `e${index}` }))
   return log
 }
 
-interface Place {
+interface LogContext {
   readonly log: readonly LogEvent[]
   readonly prefix: string
 }
 
-function eventsOf(one: Step, { log, prefix }: Place): LogEvent[] {
+function buildEvents(one: LogStep, { log, prefix }: LogContext): LogEvent[] {
   switch (one.step) {
     case 'system': {
       const dynamic_context = one.context ? { type: 'text' as const, text: 'Today is Sunday.' } : null
@@ -121,7 +121,7 @@ function eventsOf(one: Step, { log, prefix }: Place): LogEvent[] {
         },
       ]
     case 'stray':
-      return [observation({ id: prefix, action_id: 'nobody', call: 'nobody', isError: false })]
+      return [observationEvent({ id: prefix, action_id: 'nobody', call: 'nobody', isError: false })]
     case 'late': {
       const value = log.length === 0 ? 'nobody' : log[one.pick % log.length]?.id
       return [{ id: prefix, kind: 'ConversationStateUpdateEvent', key: 'last_user_message_id', value }]
@@ -149,7 +149,7 @@ export function messageEvent(id: string, source: 'user' | 'environment' | 'agent
   return { id, kind: 'MessageEvent', source, llm_message: { role, content: [{ type: 'text', text }] } }
 }
 
-function batchEvents(one: Extract<Step, { step: 'batch' }>, prefix: string): LogEvent[] {
+function batchEvents(one: Extract<LogStep, { step: 'batch' }>, prefix: string): LogEvent[] {
   const calls = one.answers.map((answer, index) => ({
     answer,
     id: `${prefix}a${index}`,
@@ -157,7 +157,7 @@ function batchEvents(one: Extract<Step, { step: 'batch' }>, prefix: string): Log
     response: one.sameResponse ? 'the-same' : prefix,
   }))
   const actions = calls.map(({ id, call, response }, index) =>
-    action({
+    actionEvent({
       id,
       call,
       response,
@@ -165,15 +165,15 @@ function batchEvents(one: Extract<Step, { step: 'batch' }>, prefix: string): Log
       thinks: index === 0 && one.thinks,
     }),
   )
-  const results = calls.flatMap(({ answer, id, call }) => resultsOf(answer, id, call))
+  const results = calls.flatMap(({ answer, id, call }) => resultEvents(answer, id, call))
   const between = one.interrupted ? [messageEvent(`${prefix}m`, 'user', 'And one thing more.')] : []
   return [...actions, ...between, ...(one.isReversed ? results.reverse() : results)]
 }
 
-function resultsOf(answer: Answer, action_id: string, call: string): LogEvent[] {
+function resultEvents(answer: CallOutcome, action_id: string, call: string): LogEvent[] {
   const own = { tool_name: 'terminal', tool_call_id: call }
   const error = { ...own, id: `${action_id}e`, kind: 'AgentErrorEvent', error: 'It broke.' } as const
-  const seen = observation({ id: `${action_id}o`, action_id, call, isError: answer === 'failed' })
+  const success = observationEvent({ id: `${action_id}o`, action_id, call, isError: answer === 'failed' })
   switch (answer) {
     case 'none':
       return []
@@ -184,13 +184,13 @@ function resultsOf(answer: Answer, action_id: string, call: string): LogEvent[] 
         { ...own, id: `${action_id}r`, kind: 'UserRejectObservation', action_id, rejection_reason: 'No.' },
       ]
     case 'twice':
-      return [error, seen]
+      return [error, success]
     default:
-      return [seen]
+      return [success]
   }
 }
 
-export function action(options: {
+export function actionEvent(options: {
   readonly id: string
   readonly call?: string
   readonly response?: string
@@ -213,7 +213,7 @@ export function action(options: {
   }
 }
 
-export function observation(options: {
+export function observationEvent(options: {
   readonly id: string
   readonly action_id: string
   readonly call?: string

@@ -8,25 +8,25 @@ import {
   type Llm,
   type SendMessageRequest,
   startConversationRequest,
-  type Wire,
+  type WireVersion,
 } from '@slipway/protocol'
 import { type EventDraft, type EventLog, openStorage, type SqliteStorage } from '@slipway/storage'
-import type { Answer, Answered, FailureCode, Model, ModelRequest, OpenModel } from '../../llm/model.ts'
+import type { ModelResult, ModelReply, ModelFailureCode, Model, ModelRequest, OpenModel } from '../../llm/model.ts'
 import { Conversation } from '../conversation.ts'
-import type { Keeping } from '../conversation-store.ts'
-import type { Hint } from '../events/transient-updates.ts'
-import type { Rim, Settings } from '../runtime/agent-runtime.ts'
+import type { ConversationStore } from '../conversation-store.ts'
+import type { TransientUpdate } from '../events/transient-updates.ts'
+import type { ConversationDeps, ResolvedSettings } from '../runtime/agent-runtime.ts'
 import type { LogEvent, LogEventOf } from '../view/log-event.ts'
 
 /** What a model of a test answers: a text, calls, or whatever is given besides. */
-export interface Turn {
+export interface FakeTurn {
   readonly text?: string
   /** Name and arguments; a text stands for the arguments as they are. */
   readonly calls?: readonly (readonly [name: string, args: object | string])[]
-  readonly failure?: FailureCode
+  readonly failure?: ModelFailureCode
   readonly detail?: string
-  readonly message?: Partial<Answered['message']>
-  readonly answer?: Partial<Omit<Answered, 'message' | 'kind'>>
+  readonly message?: Partial<ModelReply['message']>
+  readonly answer?: Partial<Omit<ModelReply, 'message' | 'kind'>>
   /** Pieces that are said before the answer. */
   readonly deltas?: readonly { readonly content?: string; readonly reasoning_content?: string }[]
   /** Waits before it answers; it need not heed the signal. */
@@ -34,25 +34,25 @@ export interface Turn {
 }
 
 /** A model that plays turns and remembers what it was asked. When they are over, it says `The end.` */
-export class Player {
+export class FakeModel {
   /** Questions with tools, and those beside the work. */
-  readonly asked: ModelRequest[] = []
-  readonly aside: ModelRequest[] = []
-  readonly #turns: (Turn | undefined)[]
-  readonly #sides: (Turn | undefined)[]
+  readonly requests: ModelRequest[] = []
+  readonly sideRequests: ModelRequest[] = []
+  readonly #turns: (FakeTurn | undefined)[]
+  readonly #sideTurns: (FakeTurn | undefined)[]
   readonly #options: { readonly contextWindow?: number; readonly tokens?: (chars: number) => number }
   #count = 0
 
   constructor(
-    turns: readonly Turn[] = [],
+    turns: readonly FakeTurn[] = [],
     options: {
-      readonly sides?: readonly Turn[]
+      readonly sides?: readonly FakeTurn[]
       readonly contextWindow?: number
       readonly tokens?: (chars: number) => number
     } = {},
   ) {
     this.#turns = [...turns]
-    this.#sides = [...(options.sides ?? [])]
+    this.#sideTurns = [...(options.sides ?? [])]
     this.#options = options
   }
 
@@ -64,24 +64,24 @@ export class Player {
       llm,
       contextWindow,
       countTokens: (messages) => tokens(JSON.stringify(messages).length),
-      respond: (request, signal) => this.#respond(llm, request, signal),
+      generate: (request, signal) => this.#respond(llm, request, signal),
     }
   }
 
-  async #respond(llm: Llm, request: ModelRequest, signal: AbortSignal): Promise<Answer> {
+  async #respond(llm: Llm, request: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
     const isAside = request.tools.length === 0 || request.toolChoice === 'none'
-    ;(isAside ? this.aside : this.asked).push(request)
-    const turn = (isAside ? this.#sides : this.#turns).shift() ?? { text: isAside ? 'Aside.' : 'The end.' }
+    ;(isAside ? this.sideRequests : this.requests).push(request)
+    const turn = (isAside ? this.#sideTurns : this.#turns).shift() ?? { text: isAside ? 'Aside.' : 'The end.' }
     await turn.before?.(request, signal)
     if (signal.aborted) return { kind: 'aborted' }
     for (const delta of turn.deltas ?? []) request.onDelta?.(delta)
     if (turn.failure !== undefined)
       return { kind: 'failure', code: turn.failure, detail: turn.detail ?? 'It failed.' }
-    return answered(turn, { llm, id: `response-${this.#count++}` })
+    return createReply(turn, { llm, id: `response-${this.#count++}` })
   }
 }
 
-function answered(turn: Turn, { llm, id }: { readonly llm: Llm; readonly id: string }): Answered {
+function createReply(turn: FakeTurn, { llm, id }: { readonly llm: Llm; readonly id: string }): ModelReply {
   const tool_calls = (turn.calls ?? []).map(([name, args], index) => ({
     id: `${id}-call-${index}`,
     name,
@@ -120,103 +120,103 @@ function answered(turn: Turn, { llm, id }: { readonly llm: Llm; readonly id: str
 }
 
 /** What a test says of a conversation; the rest is as a request without it. */
-export interface Given {
+export interface TestConversationOptions {
   /** Members of the agent. */
   readonly agent?: Readonly<Record<string, unknown>>
   /** Members of the request. */
   readonly request?: Readonly<Record<string, unknown>>
   readonly model?: OpenModel
-  readonly rim?: Partial<Rim>
+  readonly deps?: Partial<ConversationDeps>
   /** The model for titles. */
   readonly titleLlm?: Llm
-  readonly keeping?: Partial<Keeping>
+  readonly store?: Partial<ConversationStore>
   /** Written before it is opened. */
   readonly events?: readonly EventDraft[]
   readonly status?: string
-  readonly wire?: Wire
+  readonly wire?: WireVersion
 }
 
 /** A store and a directory for the conversations of a test file. */
-export class Temporary implements AsyncDisposable {
+export class ConversationFixtures implements AsyncDisposable {
   readonly storage: SqliteStorage
   readonly directory: string
-  readonly #lives: Life[] = []
+  readonly #conversations: TestConversation[] = []
 
   private constructor(directory: string, storage: SqliteStorage) {
     this.directory = directory
     this.storage = storage
   }
 
-  static async open(): Promise<Temporary> {
+  static async open(): Promise<ConversationFixtures> {
     const directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-conversation-')))
-    return new Temporary(directory, await openStorage({ directory: join(directory, 'store') }))
+    return new ConversationFixtures(directory, await openStorage({ directory: join(directory, 'store') }))
   }
 
   /** A conversation with a store, tools and files that are real. */
-  async begin(given: Given = {}): Promise<Life> {
-    const life = new Life(this, given)
-    this.#lives.push(life)
-    await life.begin()
+  async create(given: TestConversationOptions = {}): Promise<TestConversation> {
+    const life = new TestConversation(this, given)
+    this.#conversations.push(life)
+    await life.create()
     return life
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#lives.map((life) => life.conversation.close().catch(() => undefined)))
+    await Promise.all(this.#conversations.map((life) => life.conversation.close().catch(() => undefined)))
     await this.storage[Symbol.asyncDispose]()
     await rm(this.directory, { recursive: true, force: true })
   }
 }
 
 /** A conversation that can be closed and opened again. */
-export class Life {
+export class TestConversation {
   readonly id = randomUUID()
   readonly workspace: string
   /** Lines of the log function, as JSON. */
-  readonly lines: string[] = []
-  readonly hints: Hint[] = []
+  readonly logLines: string[] = []
+  readonly updates: TransientUpdate[] = []
   readonly titles: string[] = []
   /** Positions from which the log was read. */
-  readonly reads: number[] = []
+  readonly readPositions: number[] = []
   conversation!: Conversation
   /** As they were sealed last. */
-  settings: Settings
-  readonly #place: Temporary
-  readonly #given: Given
+  settings: ResolvedSettings
+  readonly #fixtures: ConversationFixtures
+  readonly #options: TestConversationOptions
 
-  constructor(place: Temporary, given: Given) {
-    this.#place = place
-    this.#given = given
+  constructor(place: ConversationFixtures, given: TestConversationOptions) {
+    this.#fixtures = place
+    this.#options = given
     this.workspace = join(place.directory, 'work', this.id)
-    this.settings = settingsOf(given, this.workspace)
+    this.settings = createSettings(given, this.workspace)
   }
 
-  async begin(): Promise<void> {
-    const { storage } = this.#place
+  async create(): Promise<void> {
+    const { storage } = this.#fixtures
     await mkdir(this.workspace, { recursive: true })
-    await storage.conversations.create({ id: this.id, status: this.#given.status ?? 'idle' })
-    if (this.#given.events !== undefined) await storage.log.append(this.id, this.#given.events)
+    await storage.conversations.create({ id: this.id, status: this.#options.status ?? 'idle' })
+    if (this.#options.events !== undefined) await storage.log.append(this.id, this.#options.events)
     await this.open()
   }
 
   /** Opens it as it was kept. */
-  async open(more: Pick<Given, 'rim' | 'keeping' | 'model'> = {}): Promise<Conversation> {
-    const { storage, directory } = this.#place
-    const rim: Rim = {
-      log: this.#watched(storage.log),
-      logLine: (...line) => this.lines.push(JSON.stringify(line)),
+  async open(more: Pick<TestConversationOptions, 'deps' | 'store' | 'model'> = {}): Promise<Conversation> {
+    const { storage, directory } = this.#fixtures
+    const deps: ConversationDeps = {
+      log: this.#recordReads(storage.log),
+      logLine: (...line) => this.logLines.push(JSON.stringify(line)),
       now: () => Date.now() * 1000,
-      openModel: more.model ?? this.#given.model ?? new Player().open,
+      openModel: more.model ?? this.#options.model ?? new FakeModel().open,
       environment: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: directory },
       directory: join(directory, 'conversations'),
       isConfined: true,
-      ...this.#given.rim,
-      ...more.rim,
+      ...this.#options.deps,
+      ...more.deps,
     }
     const [vault, [record]] = await Promise.all([
-      storage.conversations.vault(this.id),
+      storage.conversations.getSealedState(this.id),
       storage.conversations.get([this.id]),
     ])
-    const keeping: Keeping = {
+    const store: ConversationStore = {
       snapshot: vault?.snapshot ?? null,
       stats: record?.stats ?? null,
       saveSnapshot: (snapshot) => storage.conversations.saveSnapshot(this.id, snapshot),
@@ -230,19 +230,19 @@ export class Life {
           this.titles.push(title)
           await storage.conversations.patch(this.id, { title })
         },
-        model: async () => this.#given.titleLlm,
+        model: async () => this.#options.titleLlm,
       },
-      ...this.#given.keeping,
-      ...more.keeping,
+      ...this.#options.store,
+      ...more.store,
     }
-    this.reads.length = 0
-    const { wire = 'seed' } = this.#given
-    this.conversation = await Conversation.open({ id: this.id, settings: this.settings, rim, keeping, wire })
-    this.conversation.hints.listen((hint) => this.hints.push(hint))
+    this.readPositions.length = 0
+    const { wire = 'seed' } = this.#options
+    this.conversation = await Conversation.open({ id: this.id, settings: this.settings, deps, store, wire })
+    this.conversation.transientUpdates.subscribe((hint) => this.updates.push(hint))
     return this.conversation
   }
 
-  async reopen(more: Pick<Given, 'rim' | 'keeping' | 'model'> = {}): Promise<Conversation> {
+  async reopen(more: Pick<TestConversationOptions, 'deps' | 'store' | 'model'> = {}): Promise<Conversation> {
     await this.conversation.close()
     return await this.open(more)
   }
@@ -262,9 +262,9 @@ export class Life {
   }
 
   /** Sends a text and lets it run to its end. */
-  async say(text: string): Promise<void> {
+  async sendAndWait(text: string): Promise<void> {
     await this.send(text, { run: true })
-    await this.conversation.settled()
+    await this.conversation.waitUntilIdle()
   }
 
   get status(): string {
@@ -272,17 +272,17 @@ export class Life {
   }
 
   async events(): Promise<LogEvent[]> {
-    const stored = await this.#place.storage.log.read(this.id, 0, 100_000)
+    const stored = await this.#fixtures.storage.log.read(this.id, 0, 100_000)
     return stored.map(({ bytes }) => JSON.parse(bytes.toString()))
   }
 
-  async all<K extends Event['kind']>(kind: K): Promise<LogEventOf<K>[]> {
+  async eventsOfKind<K extends Event['kind']>(kind: K): Promise<LogEventOf<K>[]> {
     const events = await this.events()
     return events.filter((event): event is LogEventOf<K> => event.kind === kind)
   }
 
   /** The kinds of the log in order; of a state update its key and value. */
-  async story(): Promise<string[]> {
+  async eventSummary(): Promise<string[]> {
     const events = await this.events()
     return events.map((event) => {
       if (event.kind === 'ConversationStateUpdateEvent') {
@@ -294,11 +294,11 @@ export class Life {
   }
 
   /** The store, as this conversation sees it. */
-  #watched(log: EventLog): EventLog {
+  #recordReads(log: EventLog): EventLog {
     return {
       append: (...args) => log.append(...args),
       read: (...args) => {
-        this.reads.push(args[1])
+        this.readPositions.push(args[1])
         return log.read(...args)
       },
       search: (...args) => log.search(...args),
@@ -309,7 +309,7 @@ export class Life {
   }
 }
 
-function settingsOf({ agent = {}, request = {} }: Given, working_dir: string): Settings {
+function createSettings({ agent = {}, request = {} }: TestConversationOptions, working_dir: string): ResolvedSettings {
   const parsed = startConversationRequest.parse({
     agent: { llm: { model: 'played' }, ...agent },
     workspace: { working_dir },
@@ -321,7 +321,7 @@ function settingsOf({ agent = {}, request = {} }: Given, working_dir: string): S
 }
 
 /** Resolves when something is so; rejects after ten seconds. */
-export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+export async function waitUntil(isSo: () => boolean | Promise<boolean>): Promise<void> {
   const end = Date.now() + 10_000
   while (!(await isSo())) {
     if (Date.now() > end) throw new Error('it did not come to be')
@@ -330,12 +330,12 @@ export async function until(isSo: () => boolean | Promise<boolean>): Promise<voi
 }
 
 /** Something to wait for, and what opens it. */
-export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
+export function createLatch(): { readonly opened: Promise<void>; readonly open: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { opened: promise, open: resolve }
 }
 
 /** The texts of events' contents, joined. */
-export function textOf(parts: readonly object[] | undefined): string {
+export function contentText(parts: readonly object[] | undefined): string {
   return (parts ?? []).map((part) => ('text' in part ? String(part.text) : '')).join('\n')
 }

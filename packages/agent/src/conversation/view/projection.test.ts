@@ -1,8 +1,8 @@
 import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { action, messageEvent, observation } from '../testing/arbitraries.ts'
-import { cut } from './content-blocks.ts'
+import { actionEvent, messageEvent, observationEvent } from '../testing/arbitraries.ts'
+import { truncateMiddle } from './content-blocks.ts'
 import { isViewEvent, type LogEvent } from './log-event.ts'
 import { Projection } from './projection.ts'
 
@@ -11,7 +11,7 @@ function messagesOf(log: readonly LogEvent[], max = 30_000): Message[] {
 }
 
 /** Roles and texts alone. */
-function told(messages: readonly Message[]): string[] {
+function describeMessages(messages: readonly Message[]): string[] {
   return messages.map(({ role, content }) => {
     const texts = content.map((block) => (block.type === 'text' ? block.text : block.image_urls.join()))
     return `${role}: ${texts.join(' | ')}`
@@ -19,7 +19,7 @@ function told(messages: readonly Message[]): string[] {
 }
 
 /** An event as another writer's log may hold it. */
-function foreign(event: Record<string, unknown>): LogEvent {
+function foreignEvent(event: Record<string, unknown>): LogEvent {
   return event as unknown as LogEvent
 }
 
@@ -44,15 +44,15 @@ test('a system prompt is one message, its fixed part marked for the cache', () =
 })
 
 test('the calls of one answer are one message with the reasoning of the first, and results come in their order', () => {
-  const second = { ...action({ id: 'b', response: 'r' }), reasoning_content: 'not mine' } as LogEvent
+  const second = { ...actionEvent({ id: 'b', response: 'r' }), reasoning_content: 'not mine' } as LogEvent
   const messages = messagesOf([
-    action({ id: 'a', response: 'r', thought: 'Two at once.', thinks: true }),
+    actionEvent({ id: 'a', response: 'r', thought: 'Two at once.', thinks: true }),
     second,
-    observation({ id: 'p', action_id: 'b', text: 'second' }),
+    observationEvent({ id: 'p', action_id: 'b', text: 'second' }),
     messageEvent('u', 'user', 'Wait!'),
-    observation({ id: 'o', action_id: 'a', text: 'first' }),
+    observationEvent({ id: 'o', action_id: 'a', text: 'first' }),
   ])
-  expect(told(messages)).toEqual(['assistant: Two at once.', 'tool: first', 'tool: second', 'user: Wait!'])
+  expect(describeMessages(messages)).toEqual(['assistant: Two at once.', 'tool: first', 'tool: second', 'user: Wait!'])
   const [answer, ...rest] = messages
   expect(answer?.thinking_blocks).toEqual([{ type: 'thinking', thinking: 'hm', signature: 'sig-a' }])
   expect(answer?.reasoning_content).toBeUndefined()
@@ -72,11 +72,11 @@ test('a call goes back exactly as it came, though its arguments do not parse', (
     origin: 'responses',
     responses_item_id: 'fc_1',
   }
-  const failed = foreign({ ...action({ id: 'a' }), action: null, tool_call })
+  const failed = foreignEvent({ ...actionEvent({ id: 'a' }), action: null, tool_call })
   const error: LogEvent = { ...call, id: 'e', kind: 'AgentErrorEvent', error: 'No JSON.' }
   const [answer, result] = messagesOf([failed, error])
   expect(answer?.tool_calls).toEqual([tool_call])
-  expect(told([result as Message])).toEqual(['tool: No JSON.'])
+  expect(describeMessages([result as Message])).toEqual(['tool: No JSON.'])
 })
 
 test('an id that a provider gives again in a later answer belongs to the later call', () => {
@@ -87,20 +87,20 @@ test('an id that a provider gives again in a later answer belongs to the later c
     error: text,
   })
   const messages = messagesOf([
-    action({ id: 'a', call: 'ac' }),
+    actionEvent({ id: 'a', call: 'ac' }),
     error('e', 'first'),
-    action({ id: 'b', call: 'ac' }),
+    actionEvent({ id: 'b', call: 'ac' }),
     error('f', 'second'),
     error('g', 'a second result of one call'),
   ])
-  expect(told(messages)).toEqual(['assistant: ', 'tool: first', 'assistant: ', 'tool: second'])
+  expect(describeMessages(messages)).toEqual(['assistant: ', 'tool: first', 'assistant: ', 'tool: second'])
 })
 
 test('calls without a result and results without a call are left out; a thought stays', () => {
   const dangling = [
-    action({ id: 'a', thought: 'I begin.', thinks: true }),
-    action({ id: 'b' }),
-    observation({ id: 'x', action_id: 'gone', call: 'gone' }),
+    actionEvent({ id: 'a', thought: 'I begin.', thinks: true }),
+    actionEvent({ id: 'b' }),
+    observationEvent({ id: 'x', action_id: 'gone', call: 'gone' }),
   ]
   const messages = messagesOf(dangling)
   expect(messages).toEqual([
@@ -110,21 +110,21 @@ test('calls without a result and results without a call are left out; a thought 
       thinking_blocks: [],
     },
   ])
-  const half = [action({ id: 'a', response: 'r', thinks: true }), action({ id: 'b', response: 'r' })]
-  const [answer] = messagesOf([...half, observation({ id: 'p', action_id: 'b' })])
+  const half = [actionEvent({ id: 'a', response: 'r', thinks: true }), actionEvent({ id: 'b', response: 'r' })]
+  const [answer] = messagesOf([...half, observationEvent({ id: 'p', action_id: 'b' })])
   expect(answer?.tool_calls?.map(({ id }) => id)).toEqual(['bc'])
   expect(answer?.thinking_blocks).toHaveLength(1)
 })
 
 test('a result says whether it failed, that there was nothing, and who rejected it', () => {
   const error = (kind: string, members: object): LogEvent =>
-    foreign({ ...call, id: 'x', kind, action_id: 'a', ...members })
+    foreignEvent({ ...call, id: 'x', kind, action_id: 'a', ...members })
   const results: [LogEvent, string][] = [
     [
-      observation({ id: 'o', action_id: 'a', isError: true }),
+      observationEvent({ id: 'o', action_id: 'a', isError: true }),
       'tool: [An error occurred during execution.] | a.ts',
     ],
-    [observation({ id: 'o', action_id: 'a', text: ' ' }), 'tool: The tool gave no output.'],
+    [observationEvent({ id: 'o', action_id: 'a', text: ' ' }), 'tool: The tool gave no output.'],
     [error('AgentErrorEvent', { error: '' }), 'tool: The call failed without an error text.'],
     [
       error('UserRejectObservation', { rejection_reason: 'Not now.' }),
@@ -135,16 +135,16 @@ test('a result says whether it failed, that there was nothing, and who rejected 
       'tool: The action was rejected by a hook: User rejected the action',
     ],
   ]
-  for (const [result, text] of results) expect(told(messagesOf([action({ id: 'a' }), result]))[1]).toBe(text)
+  for (const [result, text] of results) expect(describeMessages(messagesOf([actionEvent({ id: 'a' }), result]))[1]).toBe(text)
 })
 
 test('what a terminal says around its output is shown once', () => {
   const ran = (output: string) => {
-    const seen = observation({ id: 'o', action_id: 'a', text: output })
+    const seen = observationEvent({ id: 'o', action_id: 'a', text: output })
     if (seen.kind !== 'ObservationEvent') throw new Error('no observation')
     const metadata = { exit_code: 1, pid: 7, prefix: '', suffix: '\n[exit status 1]' }
-    const observed = foreign({ ...seen, observation: { ...seen.observation, metadata } })
-    return told(messagesOf([action({ id: 'a' }), observed]))[1]
+    const observed = foreignEvent({ ...seen, observation: { ...seen.observation, metadata } })
+    return describeMessages(messagesOf([actionEvent({ id: 'a' }), observed]))[1]
   }
   expect(ran('none')).toBe('tool: none | \n[exit status 1]')
   expect(ran('none\n[exit status 1]')).toBe('tool: none\n[exit status 1]')
@@ -158,20 +158,20 @@ test('a screenshot is an image of its own type', () => {
     R0lGODlh: 'gif',
   })) {
     const seen = { content: [], is_error: false, screenshot_data: data, kind: 'BrowserObservation' as const }
-    const event = foreign({ ...call, id: 'o', kind: 'ObservationEvent', action_id: 'a', observation: seen })
-    expect(told(messagesOf([action({ id: 'a' }), event]))[1]).toBe(`tool: data:image/${type};base64,${data}`)
+    const event = foreignEvent({ ...call, id: 'o', kind: 'ObservationEvent', action_id: 'a', observation: seen })
+    expect(describeMessages(messagesOf([actionEvent({ id: 'a' }), event]))[1]).toBe(`tool: data:image/${type};base64,${data}`)
   }
 })
 
 test('a message has what the context adds; an empty one of a user says so, one of the agent is left out', () => {
-  const skilled = foreign({ ...messageEvent('u', 'user', 'Hi'), extended_content: [{ text: 'A skill.' }] })
+  const skilled = foreignEvent({ ...messageEvent('u', 'user', 'Hi'), extended_content: [{ text: 'A skill.' }] })
   const log = [
     skilled,
     messageEvent('a', 'agent', ''),
     messageEvent('v', 'user', ' '),
     messageEvent('e', 'environment', 'Go on.'),
   ]
-  expect(told(messagesOf(log))).toEqual([
+  expect(describeMessages(messagesOf(log))).toEqual([
     'user: Hi | A skill.',
     'user: (This message is empty.)',
     'user: Go on.',
@@ -188,7 +188,7 @@ test("an agent's message keeps its reasoning and no call", () => {
     thinking_blocks: [{ type: 'redacted_thinking', data: 'zzz' }],
     responses_reasoning_item: item,
   }
-  const [message] = messagesOf([foreign({ id: 'm', kind: 'MessageEvent', source: 'agent', llm_message })])
+  const [message] = messagesOf([foreignEvent({ id: 'm', kind: 'MessageEvent', source: 'agent', llm_message })])
   expect(message).toEqual({
     role: 'assistant',
     content: [{ type: 'text', text: 'Done.', cache_prompt: false }],
@@ -204,28 +204,28 @@ test('a summary is told as what it is', () => {
     kind: 'CondensationSummaryEvent',
     summary: 'Files were counted: 7.',
   }
-  const [text = ''] = told(messagesOf([summary]))
+  const [text = ''] = describeMessages(messagesOf([summary]))
   expect(text).toMatch(/^user: .*summary.*Files were counted: 7\.$/s)
 })
 
 test('events of other shapes are read as far as they go', () => {
   const older = { id: 'ac', type: 'function', function: { name: 'terminal', arguments: '{"command":"pwd"}' } }
   const log = [
-    foreign({ id: 'u', kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content: 'Hi' } }),
-    foreign({ id: 'v', kind: 'MessageEvent', source: 'agent' }),
-    foreign({ ...action({ id: 'a' }), thought: undefined, tool_call: older }),
-    foreign({
+    foreignEvent({ id: 'u', kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content: 'Hi' } }),
+    foreignEvent({ id: 'v', kind: 'MessageEvent', source: 'agent' }),
+    foreignEvent({ ...actionEvent({ id: 'a' }), thought: undefined, tool_call: older }),
+    foreignEvent({
       ...call,
       id: 'o',
       kind: 'ObservationEvent',
       action_id: 'a',
       observation: { stdout: '/home', kind: 'Old' },
     }),
-    foreign({ id: 'b', kind: 'ActionEvent' }),
-    foreign({ id: 'p', kind: 'ObservationEvent', action_id: 'b' }),
+    foreignEvent({ id: 'b', kind: 'ActionEvent' }),
+    foreignEvent({ id: 'p', kind: 'ObservationEvent', action_id: 'b' }),
   ]
   const messages = messagesOf(log)
-  expect(told(messages)).toEqual([
+  expect(describeMessages(messages)).toEqual([
     'user: Hi',
     'assistant: ',
     'tool: {"stdout":"/home"}',
@@ -241,15 +241,15 @@ test('texts are bounded, but not the system prompt and what the model made itsel
   const long = 'word '.repeat(500)
   const tool_call = { id: 'ac', name: 'terminal', arguments: `"${long}"`, origin: 'completion' }
   const log = [
-    foreign({ id: 's', kind: 'SystemPromptEvent', system_prompt: { text: long }, tools: [] }),
+    foreignEvent({ id: 's', kind: 'SystemPromptEvent', system_prompt: { text: long }, tools: [] }),
     messageEvent('u', 'user', long),
-    foreign({ ...action({ id: 'a' }), tool_call }),
-    observation({ id: 'o', action_id: 'a', text: long }),
+    foreignEvent({ ...actionEvent({ id: 'a' }), tool_call }),
+    observationEvent({ id: 'o', action_id: 'a', text: long }),
   ]
   const [system, user, answer, result] = messagesOf(log, 300)
-  expect(told([system as Message])[0]).toHaveLength('system: '.length + long.length)
+  expect(describeMessages([system as Message])[0]).toHaveLength('system: '.length + long.length)
   for (const message of [user, result]) {
-    expect(told([message as Message])[0]).toMatch(
+    expect(describeMessages([message as Message])[0]).toMatch(
       /^\w+: word .*\[\.\.\. 2\d{3} characters left out \.\.\.\].*word $/s,
     )
   }
@@ -262,7 +262,7 @@ test('a cut text is no longer than allowed, and no character of it is split', ()
       fc.string({ unit: 'binary', maxLength: 400 }),
       fc.integer({ min: 1, max: 400 }),
       (text, max) => {
-        const short = cut(text, max)
+        const short = truncateMiddle(text, max)
         expect(short.length).toBeLessThanOrEqual(max)
         if (text.length <= max) expect(short).toBe(text)
         expect(short.isWellFormed()).toBe(true)

@@ -1,7 +1,7 @@
 import type { Message, MessageToolCall } from '@slipway/protocol'
-import { type Block, blocksOf, member, resultBlocks, textBlock } from './content-blocks.ts'
+import { type ContentBlock, toBlocks, getMember, resultBlocks, textBlock } from './content-blocks.ts'
 import type { LogEventOf, ResultEvent, ViewEvent } from './log-event.ts'
-import { type Batch, type Call, type Single, type Unit, unitsOf } from './view-units.ts'
+import { type Batch, type CallWithResult, type Single, type ViewUnit, groupUnits } from './view-units.ts'
 
 export const defaultMaxMessageChars = 30_000
 
@@ -25,9 +25,9 @@ export class Projection {
   readonly #singles = new WeakMap<ViewEvent, readonly Message[]>()
   readonly #batches = new WeakMap<
     ViewEvent,
-    { readonly calls: readonly Call[]; readonly messages: Message[] }
+    { readonly calls: readonly CallWithResult[]; readonly messages: Message[] }
   >()
-  readonly #marked = new WeakMap<Message, Message>()
+  readonly #markedMessages = new WeakMap<Message, Message>()
 
   constructor(maxMessageChars: number) {
     this.maxMessageChars = maxMessageChars
@@ -36,18 +36,18 @@ export class Projection {
   messages(events: readonly ViewEvent[]): Message[] {
     const system: Message[] = []
     const messages: Message[] = []
-    for (const unit of unitsOf(events)) {
+    for (const unit of groupUnits(events)) {
       const isSystem = unit.kind === 'single' && unit.event.kind === 'SystemPromptEvent'
       for (const message of this.messagesOf(unit)) (isSystem ? system : messages).push(message)
     }
     const last = messages.findLastIndex(({ role }) => role === 'user' || role === 'tool')
     const message = messages[last]
-    if (message !== undefined) messages[last] = this.#mark(message)
+    if (message !== undefined) messages[last] = this.#markForCaching(message)
     return [...system, ...messages]
   }
 
   /** What a unit is to the model, none to several messages, without the mark of the last one. */
-  messagesOf(unit: Unit): readonly Message[] {
+  messagesOf(unit: ViewUnit): readonly Message[] {
     if (unit.kind === 'batch') return this.#batch(unit)
     const known = this.#singles.get(unit.event)
     if (known !== undefined) return known
@@ -60,26 +60,26 @@ export class Projection {
     const key = calls[0]?.action
     if (key === undefined) return []
     const known = this.#batches.get(key)
-    if (known !== undefined && isSame(known.calls, calls)) return known.messages
+    if (known !== undefined && isSameCalls(known.calls, calls)) return known.messages
     const messages = batchMessages(calls, this.maxMessageChars)
     this.#batches.set(key, { calls, messages })
     return messages
   }
 
-  #mark(message: Message): Message {
-    const known = this.#marked.get(message)
+  #markForCaching(message: Message): Message {
+    const known = this.#markedMessages.get(message)
     if (known !== undefined) return known
     const content = message.content.with(-1, {
       ...(message.content.at(-1) ?? textBlock('')),
       cache_prompt: true,
     })
     const marked = { ...message, content }
-    this.#marked.set(message, marked)
+    this.#markedMessages.set(message, marked)
     return marked
   }
 }
 
-function isSame(a: readonly Call[], b: readonly Call[]): boolean {
+function isSameCalls(a: readonly CallWithResult[], b: readonly CallWithResult[]): boolean {
   return (
     a.length === b.length &&
     a.every(({ action, result }, index) => action === b[index]?.action && result === b[index]?.result)
@@ -91,9 +91,9 @@ function singleMessages({ event }: Single, max: number): Message[] {
     case 'SystemPromptEvent':
       return systemMessages(event)
     case 'MessageEvent':
-      return messageMessages(event, max)
+      return messageEventMessages(event, max)
     case 'CondensationSummaryEvent':
-      return [userMessage(blocksOf([`${summaryHeading}\n\n${event.summary}`], max))]
+      return [userMessage(toBlocks([`${summaryHeading}\n\n${event.summary}`], max))]
     default:
       return []
   }
@@ -103,44 +103,44 @@ const summaryHeading =
   'Earlier parts of this conversation are no longer shown. This is a summary of what happened in them:'
 
 function systemMessages({ system_prompt, dynamic_context }: LogEventOf<'SystemPromptEvent'>): Message[] {
-  const fixed = blocksOf([system_prompt], Number.POSITIVE_INFINITY)
+  const fixed = toBlocks([system_prompt], Number.POSITIVE_INFINITY)
   const content = [
     ...fixed.map((block) => ({ ...block, cache_prompt: true })),
-    ...blocksOf([dynamic_context], Number.POSITIVE_INFINITY),
+    ...toBlocks([dynamic_context], Number.POSITIVE_INFINITY),
   ]
   return content.length === 0 ? [] : [{ role: 'system', content, thinking_blocks: [] }]
 }
 
-function messageMessages(event: LogEventOf<'MessageEvent'>, max: number): Message[] {
+function messageEventMessages(event: LogEventOf<'MessageEvent'>, max: number): Message[] {
   const { llm_message, source, extended_content } = event
-  const content = blocksOf(member(llm_message, 'content'), max)
-  const role = member(llm_message, 'role')
+  const content = toBlocks(getMember(llm_message, 'content'), max)
+  const role = getMember(llm_message, 'role')
   if (role === 'assistant' || (source === 'agent' && role !== 'user')) {
-    return content.length === 0 ? [] : [{ role: 'assistant', content, ...reasoning(llm_message) }]
+    return content.length === 0 ? [] : [{ role: 'assistant', content, ...reasoningMembers(llm_message) }]
   }
-  const all = [...content, ...blocksOf(extended_content, max)]
+  const all = [...content, ...toBlocks(extended_content, max)]
   return [userMessage(all.length === 0 ? [textBlock('(This message is empty.)')] : all)]
 }
 
-function userMessage(content: Block[]): Message {
+function userMessage(content: ContentBlock[]): Message {
   return { role: 'user', content, thinking_blocks: [] }
 }
 
-interface Answered extends Call {
+interface AnsweredCall extends CallWithResult {
   readonly result: ResultEvent
 }
 
-function batchMessages(calls: readonly Call[], max: number): Message[] {
-  const answered = calls.filter((call): call is Answered => call.result !== undefined)
+function batchMessages(calls: readonly CallWithResult[], max: number): Message[] {
+  const answeredCalls = calls.filter((call): call is AnsweredCall => call.result !== undefined)
   const first = calls[0]?.action
-  const content = blocksOf(first?.thought, max)
-  if (answered.length === 0) {
+  const content = toBlocks(first?.thought, max)
+  if (answeredCalls.length === 0) {
     return content.length === 0 ? [] : [{ role: 'assistant', content, thinking_blocks: [] }]
   }
-  const tool_calls = answered.map(({ action }) => callOf(action))
+  const tool_calls = answeredCalls.map(({ action }) => toolCallFromAction(action))
   return [
-    { role: 'assistant', content, tool_calls, ...reasoning(first) },
-    ...answered.map(
+    { role: 'assistant', content, tool_calls, ...reasoningMembers(first) },
+    ...answeredCalls.map(
       ({ result }, index): Message => ({
         role: 'tool',
         content: resultBlocks(result, max),
@@ -153,16 +153,16 @@ function batchMessages(calls: readonly Call[], max: number): Message[] {
 }
 
 /** The call as the model made it. Logs of other writers may hold another shape of it. */
-function callOf({
+function toolCallFromAction({
   tool_call,
   tool_call_id,
   tool_name,
   action,
   id,
 }: LogEventOf<'ActionEvent'>): MessageToolCall {
-  const isWhole = ['id', 'name', 'arguments'].every((name) => typeof member(tool_call, name) === 'string')
+  const isWhole = ['id', 'name', 'arguments'].every((name) => typeof getMember(tool_call, name) === 'string')
   if (isWhole) return tool_call
-  const args = member(member(tool_call, 'function'), 'arguments')
+  const args = getMember(getMember(tool_call, 'function'), 'arguments')
   const { kind, ...members } = (action ?? {}) as Record<string, unknown>
   return {
     id: tool_call_id ?? id,
@@ -175,10 +175,10 @@ function callOf({
 type Reasoning = Pick<Message, 'reasoning_content' | 'thinking_blocks' | 'responses_reasoning_item'>
 
 /** What was thought before goes back exactly as it came. */
-function reasoning(from: unknown): Reasoning {
-  const text = member(from, 'reasoning_content')
-  const blocks = member(from, 'thinking_blocks')
-  const item = member(from, 'responses_reasoning_item')
+function reasoningMembers(from: unknown): Reasoning {
+  const text = getMember(from, 'reasoning_content')
+  const blocks = getMember(from, 'thinking_blocks')
+  const item = getMember(from, 'responses_reasoning_item')
   return {
     ...(typeof text === 'string' && text !== '' ? { reasoning_content: text } : {}),
     thinking_blocks: Array.isArray(blocks) ? blocks : [],

@@ -3,18 +3,18 @@ import type { LogEventOf, ResultEvent, ViewEvent } from './log-event.ts'
 type ActionEvent = LogEventOf<'ActionEvent'>
 
 /** A call and what answered it. */
-export interface Call {
+export interface CallWithResult {
   readonly action: ActionEvent
   readonly result?: ResultEvent
 }
 
 /** What can only be shown or forgotten as a whole. `first` and `last` are indexes into the view. */
-export type Unit = Batch | Single
+export type ViewUnit = Batch | Single
 
 /** The calls of one answer of the model, in order, with their results wherever those stand. */
 export interface Batch {
   readonly kind: 'batch'
-  readonly calls: readonly Call[]
+  readonly calls: readonly CallWithResult[]
   readonly first: number
   readonly last: number
 }
@@ -39,13 +39,13 @@ interface OpenBatch {
  * newest batch before it with an unanswered call of its id: providers give the same id again in later answers. A second
  * result of one call answers nothing.
  */
-export function unitsOf(events: readonly ViewEvent[]): Unit[] {
-  const units: Unit[] = []
-  const calls = new Calls()
+export function groupUnits(events: readonly ViewEvent[]): ViewUnit[] {
+  const units: ViewUnit[] = []
+  const calls = new CallIndex()
   let batch: OpenBatch | undefined
   events.forEach((event, index) => {
     if (event.kind === 'ActionEvent') {
-      if (batch === undefined || !isOfBatch(event, batch)) {
+      if (batch === undefined || !belongsToBatch(event, batch)) {
         batch = { kind: 'batch', calls: [], first: index, last: index }
         units.push(batch)
       }
@@ -53,7 +53,7 @@ export function unitsOf(events: readonly ViewEvent[]): Unit[] {
       calls.add(event, batch)
       return
     }
-    if (isResult(event) && calls.answer(event, index)) return
+    if (isResult(event) && calls.attachResult(event, index)) return
     // An answer without calls ends the batch before it, whatever ids come after it.
     if (event.kind === 'MessageEvent' && event.source === 'agent') batch = undefined
     units.push({ kind: 'single', event, first: index, last: index })
@@ -67,7 +67,7 @@ interface Slot {
 }
 
 /** The calls so far, found by the id of their action and by their call id. */
-class Calls {
+class CallIndex {
   readonly #byAction = new Map<string, Slot>()
   readonly #byCall = new Map<string, Slot[]>()
 
@@ -81,16 +81,16 @@ class Calls {
   }
 
   /** Puts a result to its call; false when there is none. */
-  answer(result: ResultEvent, index: number): boolean {
+  attachResult(result: ResultEvent, index: number): boolean {
     const named = result.kind === 'AgentErrorEvent' ? undefined : this.#byAction.get(result.action_id)
-    const slot = named ?? this.#unanswered(result.tool_call_id)
+    const slot = named ?? this.#openSlot(result.tool_call_id)
     if (slot === undefined || slot.call.result !== undefined) return false
     slot.call.result = result
     slot.batch.last = Math.max(slot.batch.last, index)
     return true
   }
 
-  #unanswered(callId: string): Slot | undefined {
+  #openSlot(callId: string): Slot | undefined {
     const open = this.#byCall.get(callId)?.filter(({ call }) => call.result === undefined) ?? []
     const newest = open.at(-1)?.batch
     if (open.length > 0) this.#byCall.set(callId, open)
@@ -102,7 +102,7 @@ class Calls {
  * Only the first action of an answer carries a thought, so one with a thought after results begins an answer of its own,
  * even under the same response id (some writers have but one).
  */
-function isOfBatch(action: ActionEvent, batch: OpenBatch): boolean {
+function belongsToBatch(action: ActionEvent, batch: OpenBatch): boolean {
   if (batch.calls[0]?.action.llm_response_id !== action.llm_response_id) return false
   return batch.calls.every(({ result }) => result === undefined) || !hasThought(action)
 }

@@ -1,4 +1,4 @@
-import { action, messageEvent, observation } from '../testing/arbitraries.ts'
+import { actionEvent, messageEvent, observationEvent } from '../testing/arbitraries.ts'
 import { type LogEvent, View } from './view.ts'
 
 /**
@@ -12,8 +12,8 @@ const measured = 1_000
 
 /** Adds one step, and forgets the older half when the view has grown to 80 events. */
 function step(view: View, n: number): void {
-  view.add(action({ id: `a${n}`, thought: 'I look further.' }))
-  view.add(observation({ id: `o${n}`, action_id: `a${n}`, text: `${n} `.padEnd(resultChars, 'x') }))
+  view.add(actionEvent({ id: `a${n}`, thought: 'I look further.' }))
+  view.add(observationEvent({ id: `o${n}`, action_id: `a${n}`, text: `${n} `.padEnd(resultChars, 'x') }))
   if (view.size < 80) return
   const forgotten_event_ids = view.save().slice(2, 42)
   const condensation = {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { action, anyLog, messageEvent, observation } from '../testing/arbitraries.ts'
+import { actionEvent, arbitraryLog, messageEvent, observationEvent } from '../testing/arbitraries.ts'
 import { Projection } from './projection.ts'
 import { type LogEvent, View } from './view.ts'
 
@@ -42,7 +42,7 @@ function plainFold(log: readonly LogEvent[]): string[] {
 
 test('the view of any log is what the rule says', () => {
   fc.assert(
-    fc.property(anyLog, (log) => {
+    fc.property(arbitraryLog, (log) => {
       const view = viewOf(log)
       const ids = plainFold(log)
       expect(view.save()).toEqual(ids)
@@ -55,7 +55,7 @@ test('the view of any log is what the rule says', () => {
 
 test('a view that is restored from what was saved is the same view, also for what comes after', async () => {
   await fc.assert(
-    fc.asyncProperty(anyLog, fc.nat(), async (log, at) => {
+    fc.asyncProperty(arbitraryLog, fc.nat(), async (log, at) => {
       const cut = at % (log.length + 1)
       const view = viewOf(log.slice(0, cut))
       const restored = await View.restore(view.save(), async (ids) =>
@@ -86,7 +86,7 @@ test('an id that the view has already is passed over', () => {
 
 test('messages are well formed for any log, at every step, and as if made anew', () => {
   fc.assert(
-    fc.property(anyLog, fc.constantFrom(undefined, 200), (log, max) => {
+    fc.property(arbitraryLog, fc.constantFrom(undefined, 200), (log, max) => {
       const view = new View()
       for (const event of log) {
         view.add(event)
@@ -101,7 +101,7 @@ test('messages are well formed for any log, at every step, and as if made anew',
 
 test('each call that has a result is shown with it, and each message once, in order', () => {
   fc.assert(
-    fc.property(anyLog, (log) => {
+    fc.property(arbitraryLog, (log) => {
       const view = viewOf(log)
       const messages = view.messages()
       const users = view.events.filter(
@@ -128,11 +128,11 @@ test('each call that has a result is shown with it, and each message once, in or
 test('a step makes new messages only of what is new', () => {
   const view = viewOf([messageEvent('m', 'user', 'Do it.')])
   for (let n = 0; n < 50; n++) {
-    view.add(action({ id: `a${n}` }))
-    view.add(observation({ id: `o${n}`, action_id: `a${n}` }))
+    view.add(actionEvent({ id: `a${n}` }))
+    view.add(observationEvent({ id: `o${n}`, action_id: `a${n}` }))
     const before = new Set(view.messages())
-    view.add(action({ id: `b${n}` }))
-    view.add(observation({ id: `p${n}`, action_id: `b${n}` }))
+    view.add(actionEvent({ id: `b${n}` }))
+    view.add(observationEvent({ id: `p${n}`, action_id: `b${n}` }))
     const after = view.messages()
     // The call, its result with the mark, and the message that had the mark before.
     expect(after.filter((message) => !before.has(message))).toHaveLength(3)

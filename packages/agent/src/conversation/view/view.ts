@@ -25,8 +25,8 @@ export class View {
 
   /** Constant time, but for a Condensation and a move: those take time in proportion to the view. */
   add(event: LogEvent): void {
-    if (event.kind === 'Condensation') this.#condense(event)
-    else if (event.kind === 'ConversationStateUpdateEvent') this.#update(event)
+    if (event.kind === 'Condensation') this.#applyCondensation(event)
+    else if (event.kind === 'ConversationStateUpdateEvent') this.#moveLateMessage(event)
     else if (isViewEvent(event) && !this.#ids.has(event.id)) this.#append(event)
   }
 
@@ -70,57 +70,57 @@ export class View {
     get: (ids: readonly string[]) => Promise<readonly (LogEvent | undefined)[]>,
   ): Promise<View> {
     const found = await get(saved)
-    const summarised = saved.filter((_, index) => !isShown(found[index]))
+    const summarised = saved.filter((_, index) => !isVisible(found[index]))
     const condensations = await get(summarised.map((id) => id.slice(0, -summarySuffix.length)))
-    const summaries = new Map(summarised.map((id, index) => [id, summaryOf(condensations[index], id)]))
+    const summaries = new Map(summarised.map((id, index) => [id, summaryEvent(condensations[index], id)]))
     const view = new View()
     saved.forEach((id, index) => {
       const event = found[index]
-      const shown = isShown(event) ? event : summaries.get(id)
-      if (shown === undefined) throw new Error('a saved view names an event that is not in the log')
-      view.#append(shown)
+      const visibleEvent = isVisible(event) ? event : summaries.get(id)
+      if (visibleEvent === undefined) throw new Error('a saved view names an event that is not in the log')
+      view.#append(visibleEvent)
     })
     return view
   }
 
   #append(event: ViewEvent): void {
-    const place =
+    const index =
       event.kind === 'SystemPromptEvent' ? this.#events.findIndex(({ kind }) => kind === event.kind) : -1
-    const [replaced] = place < 0 ? [] : this.#events.splice(place, 1, event)
+    const [replaced] = index < 0 ? [] : this.#events.splice(index, 1, event)
     if (replaced === undefined) this.#events.push(event)
     else this.#ids.delete(replaced.id)
     this.#ids.add(event.id)
     this.#messages = undefined
   }
 
-  #update({ key, value }: LogEventOf<'ConversationStateUpdateEvent'>): void {
+  #moveLateMessage({ key, value }: LogEventOf<'ConversationStateUpdateEvent'>): void {
     if (key !== 'last_user_message_id' || typeof value !== 'string' || !this.#ids.has(value)) return
-    const place = this.#events.findLastIndex(({ id, kind }) => id === value && kind === 'MessageEvent')
-    if (place < 0 || place === this.#events.length - 1) return
-    this.#events.push(...this.#events.splice(place, 1))
+    const index = this.#events.findLastIndex(({ id, kind }) => id === value && kind === 'MessageEvent')
+    if (index < 0 || index === this.#events.length - 1) return
+    this.#events.push(...this.#events.splice(index, 1))
     this.#messages = undefined
   }
 
-  #condense(event: LogEventOf<'Condensation'>): void {
+  #applyCondensation(event: LogEventOf<'Condensation'>): void {
     const { forgotten_event_ids, summary_offset } = event
     const forgotten = new Set(Array.isArray(forgotten_event_ids) ? forgotten_event_ids : [])
-    const kept = this.#events.filter(({ id }) => !forgotten.has(id))
+    const remaining = this.#events.filter(({ id }) => !forgotten.has(id))
     for (const id of forgotten) this.#ids.delete(id)
-    const summary = summaryOf(event, event.id + summarySuffix)
+    const summary = summaryEvent(event, event.id + summarySuffix)
     if (summary !== undefined && typeof summary_offset === 'number' && !this.#ids.has(summary.id)) {
-      kept.splice(Math.max(0, Math.min(summary_offset, kept.length)), 0, summary)
+      remaining.splice(Math.max(0, Math.min(summary_offset, remaining.length)), 0, summary)
       this.#ids.add(summary.id)
     }
-    this.#events = kept
+    this.#events = remaining
     this.#messages = undefined
   }
 }
 
-function isShown(event: LogEvent | undefined): event is ViewEvent {
+function isVisible(event: LogEvent | undefined): event is ViewEvent {
   return event !== undefined && isViewEvent(event)
 }
 
-function summaryOf(
+function summaryEvent(
   event: LogEvent | undefined,
   id: string,
 ): LogEventOf<'CondensationSummaryEvent'> | undefined {

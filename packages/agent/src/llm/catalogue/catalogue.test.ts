@@ -1,8 +1,8 @@
 import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { routeOf } from '../route.ts'
+import { resolveRoute } from '../route.ts'
 import { catalogue } from './catalogue.ts'
-import { factsOf } from './prices.ts'
+import { loadModelFacts } from './prices.ts'
 
 const { providers, models, verified } = catalogue()
 const base_url = 'https://own.example/v1'
@@ -11,7 +11,7 @@ test('each provider in the list can stand in front of a model', () => {
   expect(providers()).toEqual([...new Set(providers())].sort())
   expect(providers()).toEqual(expect.arrayContaining(['anthropic', 'azure', 'gemini', 'ollama', 'openai']))
   for (const provider of providers()) {
-    const route = routeOf(llm.parse({ model: `${provider}/some-model`, base_url }))
+    const route = resolveRoute(llm.parse({ model: `${provider}/some-model`, base_url }))
     expect([provider, route]).toMatchObject([provider, { name: 'some-model' }])
   }
 })
@@ -22,7 +22,7 @@ test('each model in the list has a route to the provider that is named in front 
   for (const model of models()) {
     const [provider = ''] = model.split('/')
     expect(providers()).toContain(provider)
-    const route = routeOf(llm.parse({ model }))
+    const route = resolveRoute(llm.parse({ model }))
     expect([model, route]).toMatchObject([model, { name: model.slice(provider.length + 1) }])
   }
 })
@@ -49,9 +49,9 @@ test('verified models are in the list, by a provider of the list, and their pric
     for (const name of names) {
       const settings = llm.parse({ model: `${provider}/${name}` })
       expect(models(provider)).toContain(settings.model)
-      const route = routeOf(settings)
+      const route = resolveRoute(settings)
       if ('fault' in route) throw new Error(route.fault)
-      const facts = await factsOf(settings, route)
+      const facts = await loadModelFacts(settings, route)
       const tokens = { input: 1000, cacheRead: 0, cacheWrite: 0, output: 1000 }
       expect([name, facts.cost(tokens, new Date())]).toEqual([name, expect.any(Number)])
     }

@@ -16,7 +16,7 @@ const listed: ReadonlyMap<string, string> = new Map([
 ])
 
 /** What does not chat: models of sound, pictures and numbers, and names that stand for families. */
-const others =
+const nonChatModels =
   /embed|whisper|moderation|transcribe|realtime|audio|speech|voice|voxtral|sonic|-tts|-image|image-|-live|ocr|guard|titan|^ft:|\.ft-|^(?:ada|babbage|curie|davinci)$|^text-|^computer-use$|-vision-preview$/
 
 /** The models that can be named, as far as they are known without asking anybody. */
@@ -35,7 +35,7 @@ export function catalogue(): Catalogue {
     const found = findProvider({ providerId: listed.get(provider) ?? '' })
     const models = found?.models ?? []
     const names = models.filter(({ deprecated }) => !deprecated).map(({ id }) => id)
-    const own = names.filter((name) => !others.test(name) && belongs(provider, name))
+    const own = names.filter((name) => !nonChatModels.test(name) && isSoldBy(provider, name))
     return [...new Set([...(verifiedModels[provider] ?? []), ...own])].map((name) => `${provider}/${name}`)
   }
   return {
@@ -51,7 +51,7 @@ export function catalogue(): Catalogue {
 }
 
 /** The list also has names of families and of places, and names under which others sell a model. A provider does not know them. */
-function belongs(provider: string, name: string): boolean {
+function isSoldBy(provider: string, name: string): boolean {
   switch (provider) {
     case 'openai':
       return isOpenaiName(name) && !/:|-instruct$|deep-research|-search-/.test(name)

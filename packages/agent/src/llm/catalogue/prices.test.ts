@@ -1,13 +1,13 @@
 import { llm } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { routeOf } from '../route.ts'
-import { factsOf } from './prices.ts'
+import { resolveRoute } from '../route.ts'
+import { loadModelFacts } from './prices.ts'
 
 async function facts(settings: Record<string, unknown>) {
   const parsed = llm.parse(settings)
-  const route = routeOf(parsed)
+  const route = resolveRoute(parsed)
   if ('fault' in route) throw new Error(route.fault)
-  return await factsOf(parsed, route)
+  return await loadModelFacts(parsed, route)
 }
 
 const tokens = { input: 1000, cacheRead: 0, cacheWrite: 0, output: 100 }

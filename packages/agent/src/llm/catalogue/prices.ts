@@ -1,14 +1,14 @@
 import type { Llm } from '@slipway/protocol'
-import { isOpenaiName, type Route } from '../route.ts'
+import { isOpenaiName, type ModelRoute } from '../route.ts'
 
 /** What is known of a model beside its settings. Nothing is fetched: prices are those that the library was packed with. */
-export interface Facts {
+export interface ModelFacts {
   readonly contextWindow: number | undefined
   /** Dollars for these tokens at a time; undefined when no price is known. */
-  cost(tokens: Tokens, at: Date): number | undefined
+  cost(tokens: TokenCounts, at: Date): number | undefined
 }
 
-export interface Tokens {
+export interface TokenCounts {
   /** With those that were read from a cache or written to it. */
   readonly input: number
   readonly cacheRead: number
@@ -16,7 +16,7 @@ export interface Tokens {
   readonly output: number
 }
 
-type Name = { readonly provider: string | undefined; readonly model: string }
+type PricedName = { readonly provider: string | undefined; readonly model: string }
 
 /** Providers' names, where the price list has others. */
 const listed: ReadonlyMap<string, string> = new Map([
@@ -25,12 +25,12 @@ const listed: ReadonlyMap<string, string> = new Map([
   ['gemini', 'google'],
 ])
 
-export const noFacts: Facts = { contextWindow: undefined, cost: () => undefined }
+export const noModelFacts: ModelFacts = { contextWindow: undefined, cost: () => undefined }
 
 /** Looks a model up in the price list, which is loaded here. */
-export async function factsOf(llm: Llm, route: Route): Promise<Facts> {
-  const name = nameOf(llm, route)
-  if (name === undefined) return noFacts
+export async function loadModelFacts(llm: Llm, route: ModelRoute): Promise<ModelFacts> {
+  const name = pricedName(llm, route)
+  if (name === undefined) return noModelFacts
   const { calcPrice } = await import('@pydantic/genai-prices')
   const look = (usage: Record<string, number>, timestamp: Date) => {
     try {
@@ -56,7 +56,7 @@ export async function factsOf(llm: Llm, route: Route): Promise<Facts> {
 }
 
 /** The name to look up; none for servers of one's own, where a name that is sold elsewhere costs nothing. */
-function nameOf(llm: Llm, { provider, name, baseUrl }: Route): Name | undefined {
+function pricedName(llm: Llm, { provider, name, baseUrl }: ModelRoute): PricedName | undefined {
   const canonical = llm.model_canonical_name
   if (canonical !== undefined) return split(canonical)
   if (provider === 'litellm_proxy') return split(name)
@@ -76,7 +76,7 @@ function nameOf(llm: Llm, { provider, name, baseUrl }: Route): Name | undefined 
   return sold.includes(provider) ? { provider: listed.get(provider) ?? provider, model: name } : undefined
 }
 
-function split(name: string): Name {
+function split(name: string): PricedName {
   const at = name.indexOf('/')
   if (at < 0) return { provider: undefined, model: name }
   const provider = name.slice(0, at)

@@ -3,14 +3,14 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { llm, type Message } from '@slipway/protocol'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Answer, ModelTool } from '../model.ts'
+import type { ModelResult, ModelTool } from '../model.ts'
 import { openModel } from './open-model.ts'
 
-type Play = (response: ServerResponse) => unknown
+type ScriptedResponse = (response: ServerResponse) => unknown
 
 /** The far side: each request is answered by the next play; the last one plays again. */
-let plays: Play[] = []
-const asked: { headers: IncomingHttpHeaders; body: Record<string, unknown> }[] = []
+let plays: ScriptedResponse[] = []
+const receivedRequests: { headers: IncomingHttpHeaders; body: Record<string, unknown> }[] = []
 let server: Server
 let url: string
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
   server = createServer(async (request, response) => {
     let text = ''
     for await (const chunk of request) text += chunk
-    asked.push({ headers: request.headers, body: JSON.parse(text) })
+    receivedRequests.push({ headers: request.headers, body: JSON.parse(text) })
     const play = plays.length > 1 ? plays.shift() : plays[0]
     await play?.(response)
   })
@@ -30,7 +30,7 @@ afterAll(async () => {
   await new Promise((done) => server.close(done))
 })
 beforeEach(() => {
-  asked.length = 0
+  receivedRequests.length = 0
 })
 
 const key = 'sk-very-secret-key'
@@ -50,15 +50,15 @@ function settings(more: Record<string, unknown> = {}): Record<string, unknown> {
 /** Waits take no time here; how long they would have been is kept. */
 const waits: number[] = []
 /** Comes when the first piece of the answer that is waited for has come. */
-let begun = Promise.withResolvers<void>()
+let started = Promise.withResolvers<void>()
 async function respond(
   more: Record<string, unknown> = {},
   signal = new AbortController().signal,
-): Promise<Answer> {
+): Promise<ModelResult> {
   waits.length = 0
-  begun = Promise.withResolvers<void>()
+  started = Promise.withResolvers<void>()
   const model = openModel(llm.parse(settings(more)), { sleep: async (ms) => void waits.push(ms) })
-  return await model.respond({ messages: [question], tools, onDelta: () => begun.resolve() }, signal)
+  return await model.generate({ messages: [question], tools, onDelta: () => started.resolve() }, signal)
 }
 
 function chunk(delta: object, finish_reason: string | null = null): string {
@@ -77,11 +77,11 @@ function stream(response: ServerResponse): ServerResponse {
   return response
 }
 
-const fine: Play = (response) =>
+const fine: ScriptedResponse = (response) =>
   stream(response).end(`${chunk({ content: 'Wet.' })}${chunk({}, 'stop')}data: [DONE]\n\n`)
-const empty: Play = (response) => stream(response).end(`${chunk({ content: '' })}${chunk({}, 'stop')}`)
+const empty: ScriptedResponse = (response) => stream(response).end(`${chunk({ content: '' })}${chunk({}, 'stop')}`)
 
-function status(code: number, body: unknown, headers: Record<string, string> = {}): Play {
+function status(code: number, body: unknown, headers: Record<string, string> = {}): ScriptedResponse {
   return (response) => {
     response.writeHead(code, { 'content-type': 'application/json', ...headers })
     response.end(typeof body === 'string' ? body : JSON.stringify(body))
@@ -115,14 +115,14 @@ test('a model that says nothing is given up after its time, and asked again firs
     code: 'LLMTimeoutError',
     detail: expect.stringContaining('0.3 s'),
   })
-  expect(asked).toHaveLength(2)
+  expect(receivedRequests).toHaveLength(2)
 })
 
 test('a model that falls silent in the middle is given up, and not asked again', async () => {
   plays = [(response) => void stream(response).write(chunk({ content: 'Wet' }))]
   const answer = await respond({ timeout: 1.5, num_retries: 3 })
   expect(answer).toMatchObject({ kind: 'failure', code: 'LLMTimeoutError' })
-  expect(asked).toHaveLength(1)
+  expect(receivedRequests).toHaveLength(1)
 })
 
 test('a model that thinks longer than its time is waited for as long as its server shows that it lives', async () => {
@@ -142,7 +142,7 @@ test('a model that thinks longer than its time is waited for as long as its serv
 test('an empty answer is asked for again, a little warmer, and is a failure in the end', async () => {
   plays = [empty, fine]
   expect(await respond({ num_retries: 1, temperature: 0 })).toMatchObject({ kind: 'answer' })
-  expect(asked.map(({ body }) => body.temperature)).toEqual([0, 1])
+  expect(receivedRequests.map(({ body }) => body.temperature)).toEqual([0, 1])
   plays = [empty]
   expect(await respond({ num_retries: 2 })).toMatchObject({ kind: 'failure', code: 'LLMNoResponseError' })
 })
@@ -164,13 +164,13 @@ test('a refusal is an answer that says so', async () => {
 
 test('an error inside a stream is told by its code; before the first piece the model is asked again', async () => {
   const error = { error: { message: 'overloaded', type: 'server_error', code: 503 } }
-  const broken: Play = (response) => stream(response).end(`data: ${JSON.stringify(error)}\n\n`)
+  const broken: ScriptedResponse = (response) => stream(response).end(`data: ${JSON.stringify(error)}\n\n`)
   plays = [broken, fine]
   expect(await respond({ num_retries: 1 })).toMatchObject({ kind: 'answer' })
   plays = [
     async (response) => {
       stream(response).write(chunk({ content: 'We' }))
-      await begun.promise
+      await started.promise
       response.end(`data: ${JSON.stringify(error)}\n\n`)
     },
   ]
@@ -178,14 +178,14 @@ test('an error inside a stream is told by its code; before the first piece the m
     kind: 'failure',
     code: 'LLMServiceUnavailableError',
   })
-  expect(asked).toHaveLength(3)
+  expect(receivedRequests).toHaveLength(3)
 })
 
 test('a chunk that is no JSON is a failure that says so', async () => {
   plays = [(response) => stream(response).end('data: {"id": \n\n')]
   const answer = await respond({ num_retries: 1 })
   expect(answer).toMatchObject({ kind: 'failure', code: 'LLMServiceUnavailableError' })
-  expect(asked).toHaveLength(2)
+  expect(receivedRequests).toHaveLength(2)
 })
 
 test('a server that is not there is a failure after all attempts', async () => {
@@ -197,7 +197,7 @@ test('a server that is not there is a failure after all attempts', async () => {
 test('a redirect is not followed: the key goes to nobody else', async () => {
   plays = [(response) => response.writeHead(307, { location: `${url}/elsewhere` }).end()]
   expect(await respond()).toMatchObject({ kind: 'failure', code: 'LLMBadRequestError' })
-  expect(asked).toHaveLength(1)
+  expect(receivedRequests).toHaveLength(1)
 })
 
 test('no secret stands in a failure, whatever the server says back, wherever the text is cut', async () => {
@@ -228,7 +228,7 @@ test('headers and members of the body that the settings add are sent', async () 
     max_output_tokens: 99,
     reasoning_effort: 'low',
   })
-  const [{ headers, body } = { headers: {}, body: {} }] = asked
+  const [{ headers, body } = { headers: {}, body: {} }] = receivedRequests
   expect(headers).toMatchObject({ 'x-team': 'harbour', authorization: `Bearer ${key}` })
   expect(body).toMatchObject({ guided: true, temperature: 0.5, top_k: 7, seed: 3, max_tokens: 99 })
   expect(body).toMatchObject({ reasoning_effort: 'low', stream: true, model: 'm' })
@@ -245,7 +245,7 @@ test.each([
   await until()
   controller.abort()
   expect(await answer).toEqual({ kind: 'aborted' })
-  expect(asked).toHaveLength(requests)
+  expect(receivedRequests).toHaveLength(requests)
 })
 
 test('an abort in the middle of an answer, or of a wait, ends it at once', async () => {
@@ -253,13 +253,13 @@ test('an abort in the middle of an answer, or of a wait, ends it at once', async
   const model = openModel(llm.parse(settings({ num_retries: 3, retry_min_wait: 60 })))
   const middle = new AbortController()
   const onDelta = () => middle.abort()
-  expect(await model.respond({ messages: [question], tools, onDelta }, middle.signal)).toEqual({
+  expect(await model.generate({ messages: [question], tools, onDelta }, middle.signal)).toEqual({
     kind: 'aborted',
   })
   plays = [status(503, 'no')]
   const waiting = new AbortController()
-  const answer = model.respond({ messages: [question], tools }, waiting.signal)
-  await expect.poll(() => asked.length).toBe(2)
+  const answer = model.generate({ messages: [question], tools }, waiting.signal)
+  await expect.poll(() => receivedRequests.length).toBe(2)
   await wait(50)
   waiting.abort()
   expect(await answer).toEqual({ kind: 'aborted' })
@@ -281,12 +281,12 @@ test('when a model is not there the others are asked in their order, by settings
     },
   )
   const request = { messages: [question], tools }
-  const answer = await model.respond(request, new AbortController().signal)
+  const answer = await model.generate(request, new AbortController().signal)
   expect(answer).toMatchObject({ kind: 'answer', model: 'openai-compatible/third', usageId: 'third' })
-  expect(asked.map(({ body }) => body.model)).toEqual(['m', 'second', 'third'])
+  expect(receivedRequests.map(({ body }) => body.model)).toEqual(['m', 'second', 'third'])
   expect(names).toEqual(['unknown', 'third'])
   plays = [busy]
-  const failed = await model.respond(request, new AbortController().signal)
+  const failed = await model.generate(request, new AbortController().signal)
   expect(failed).toMatchObject({ kind: 'failure', code: 'LLMServiceUnavailableError' })
   expect(failed.kind === 'failure' && failed.detail).toContain('openai-compatible/second')
 })
@@ -298,17 +298,17 @@ test('nobody else is asked when the question is wrong, or when an answer has beg
   plays = [
     async (response) => {
       stream(response).write(chunk({ content: 'We' }))
-      await begun.promise
+      await started.promise
       response.destroy()
     },
   ]
   expect(await respond({ fallback_strategy })).toMatchObject({ code: 'LLMServiceUnavailableError' })
-  expect(asked).toHaveLength(2)
+  expect(receivedRequests).toHaveLength(2)
 })
 
 test('settings that lead nowhere are a failure that says what is missing', async () => {
   const signal = new AbortController().signal
-  const ask = (more: object) => openModel(llm.parse(more)).respond({ messages: [question], tools }, signal)
+  const ask = (more: object) => openModel(llm.parse(more)).generate({ messages: [question], tools }, signal)
   expect(await ask({ model: 'openai/gpt-4o' })).toMatchObject({ code: 'LLMAuthenticationError' })
   expect(await ask({ model: 'bedrock/x', aws_access_key_id: 'a' })).toMatchObject({
     code: 'LLMAuthenticationError',

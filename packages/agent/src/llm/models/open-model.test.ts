@@ -1,7 +1,7 @@
 import { LLMock } from '@copilotkit/aimock'
 import { llm, type Message } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Answered, Delta, Model, ModelTool } from '../model.ts'
+import type { ModelReply, ModelDelta, Model, ModelTool } from '../model.ts'
 import { openModel } from './open-model.ts'
 
 const mock = new LLMock({ port: 0, host: '127.0.0.1', latency: 0 })
@@ -47,20 +47,20 @@ function user(text: string): Message {
   return { role: 'user', content: [{ type: 'text', text, cache_prompt: false }], thinking_blocks: [] }
 }
 
-async function answered(model: Model, messages: readonly Message[], onDelta?: (delta: Delta) => void) {
-  const answer = await model.respond(
+async function generateReply(model: Model, messages: readonly Message[], onDelta?: (delta: ModelDelta) => void) {
+  const answer = await model.generate(
     { messages, tools, ...(onDelta === undefined ? {} : { onDelta }) },
     new AbortController().signal,
   )
   expect(answer).toMatchObject({ kind: 'answer' })
-  return answer as Answered // said by the line before
+  return answer as ModelReply // said by the line before
 }
 
 test.each(models)('%s: a text comes in pieces and as a whole', async (_, settings) => {
   const content = 'The sky over the harbour is grey, and the wind has turned to the west.'
   mock.onMessage('sky?', { content, usage })
-  const deltas: Delta[] = []
-  const { message, ...rest } = await answered(open(settings()), [user('sky?')], (delta) => deltas.push(delta))
+  const deltas: ModelDelta[] = []
+  const { message, ...rest } = await generateReply(open(settings()), [user('sky?')], (delta) => deltas.push(delta))
   expect(message.content).toEqual([{ type: 'text', text: content, cache_prompt: false }])
   expect(deltas.map((delta) => delta.content).join('')).toBe(content)
   expect(rest).toMatchObject({ stop: 'stop', usageId: 'default', model: settings().model })
@@ -78,7 +78,7 @@ test.each(models)(
       ],
     })
     const model = open(settings())
-    const first = await answered(model, [user('two towns')])
+    const first = await generateReply(model, [user('two towns')])
     const calls = first.message.tool_calls ?? []
     expect(first.stop).toBe('tool_calls')
     expect(calls.map(({ name }) => name)).toEqual(['weather', 'nobody_knows_it'])
@@ -99,7 +99,7 @@ test.each(models)(
         thinking_blocks: [],
       }),
     )
-    const second = await answered(model, [user('two towns'), first.message, ...results])
+    const second = await generateReply(model, [user('two towns'), first.message, ...results])
     expect(second.message.content).toMatchObject([{ text: 'Both are wet.' }])
   },
 )
@@ -108,7 +108,7 @@ test.each(models.slice(0, 3))('%s: broken arguments come as they were sent', asy
   mock.onMessage('broken', {
     toolCalls: [{ name: 'weather', arguments: '{"town": "Ki', id: 'call_broken_12' }],
   })
-  const { message } = await answered(open(settings()), [user('broken')])
+  const { message } = await generateReply(open(settings()), [user('broken')])
   expect(message.tool_calls).toMatchObject([{ name: 'weather', arguments: '{"town": "Ki' }])
 })
 
@@ -119,7 +119,7 @@ test.each(models.filter(([name]) => name !== 'OpenAI responses'))(
       content: 'It began long ago and',
       finishReason: 'length',
     })
-    const { stop } = await answered(open(settings()), [user('very long')])
+    const { stop } = await generateReply(open(settings()), [user('very long')])
     expect(stop).toBe('length')
   },
 )
@@ -136,7 +136,7 @@ test.each(models)('%s: a stream that is cut is a failure, and is not asked again
     num_retries: 3,
     retry_min_wait: 0,
     retry_multiplier: 0,
-  }).respond({ messages: [user('cut me')], tools }, new AbortController().signal)
+  }).generate({ messages: [user('cut me')], tools }, new AbortController().signal)
   expect(answer).toMatchObject({ kind: 'failure', code: 'LLMServiceUnavailableError' })
   expect(mock.getRequests()).toHaveLength(1)
 })
@@ -149,7 +149,7 @@ test.each(models)('%s: a busy provider is asked again after the time it names', 
     llm.parse({ ...settings(), api_key: 'sk-very-secret-key', num_retries: 2, retry_max_wait: 3 }),
     { sleep: async (ms) => void waits.push(ms) },
   )
-  const { message } = await answered(model, [user('busy')])
+  const { message } = await generateReply(model, [user('busy')])
   expect(message.content).toMatchObject([{ text: 'At last.' }])
   expect(waits).toHaveLength(1)
   expect(waits[0]).toBeLessThanOrEqual(3000)
@@ -161,7 +161,7 @@ test.each(models)('%s: trouble that lasts is a failure after the last attempt', 
   const model = openModel(llm.parse({ ...settings(), api_key: 'sk-very-secret-key', num_retries: 2 }), {
     sleep: async (ms) => void waits.push(ms),
   })
-  const answer = await model.respond({ messages: [user('fire')], tools }, new AbortController().signal)
+  const answer = await model.generate({ messages: [user('fire')], tools }, new AbortController().signal)
   expect(answer).toMatchObject({ kind: 'failure', code: 'LLMServiceUnavailableError' })
   expect(answer.kind === 'failure' && answer.detail).toContain('The machine is on fire.')
   expect(waits).toEqual([8000, 16_000])
@@ -170,7 +170,7 @@ test.each(models)('%s: trouble that lasts is a failure after the last attempt', 
 test.each(models)('%s: a key that is refused is not tried twice', async (_, settings) => {
   mock.nextRequestError(401, { message: 'Bad key sk-very-secret-key.', type: 'authentication_error' })
   mock.clearRequests()
-  const answer = await open({ ...settings(), num_retries: 3 }).respond(
+  const answer = await open({ ...settings(), num_retries: 3 }).generate(
     { messages: [user('let me in')], tools },
     new AbortController().signal,
   )
@@ -187,7 +187,7 @@ test('the thoughts of Claude go back signed, redacted ones too, in their order',
     redactedThinking: ['cmVkYWN0ZWQ='],
   })
   const model = open({ model: 'anthropic/claude-opus-4-6', base_url: mock.url, reasoning_effort: 'high' })
-  const { message } = await answered(model, [user('think')])
+  const { message } = await generateReply(model, [user('think')])
   expect(message.thinking_blocks).toEqual(
     expect.arrayContaining([
       { type: 'thinking', thinking: 'First this, then that.', signature: 'c2lnbmF0dXJl' },
@@ -202,12 +202,12 @@ test.each(models)('%s: an abort in the middle of an answer ends it at once', asy
   const controller = new AbortController()
   const onDelta = () => controller.abort()
   const request = { messages: [user('endless')], tools, onDelta }
-  expect(await open(settings()).respond(request, controller.signal)).toEqual({ kind: 'aborted' })
+  expect(await open(settings()).generate(request, controller.signal)).toEqual({ kind: 'aborted' })
 })
 
 test.each(models)('%s: silence in the middle of an answer ends it after its time', async (_, settings) => {
   mock.onMessage('slow', { content: 'word '.repeat(8) }, { chunkSize: 5, latency: 3000 })
-  const answer = await open({ ...settings(), timeout: 0.5 }).respond(
+  const answer = await open({ ...settings(), timeout: 0.5 }).generate(
     { messages: [user('slow')], tools },
     new AbortController().signal,
   )

@@ -1,42 +1,42 @@
 import { type Llm, llm as llmSchema, type Message } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
-import { secretsOf } from '../credentials.ts'
-import { type Fault, faultOf, shown } from '../failures.ts'
-import type { Answer, Failed, Model, ModelRequest, OpenModel } from '../model.ts'
-import { type Asked, type Source, type Surroundings, sleep } from '../model-source.ts'
-import { routeOf } from '../route.ts'
+import { llmSecrets } from '../credentials.ts'
+import { type ProviderFailure, classifyFailure, redactDetail } from '../failures.ts'
+import type { ModelResult, ModelFailure, Model, ModelRequest, OpenModel } from '../model.ts'
+import { type SourceResult, type ModelSource, type ModelEnvironment, sleepUntilAborted } from '../model-source.ts'
+import { resolveRoute } from '../route.ts'
 import { countTokens } from '../tokens.ts'
-import { RemoteModel } from './remote-model.ts'
-import { ScriptedModel } from './scripted-model.ts'
+import { RemoteModelSource } from './remote-model.ts'
+import { ScriptedModelSource } from './scripted-model.ts'
 
-type Profile = (name: string) => Promise<Llm | undefined>
+type FindProfile = (name: string) => Promise<Llm | undefined>
 
 /**
  * Opens a model. Nothing is loaded and nobody is asked before the first question; settings that lead nowhere are a failure
  * of each question. `contextWindow` is known from the start when the settings name it, else from the first answer on.
  */
 export const openModel: OpenModel = (llm, options = {}) => {
-  const surroundings = {
+  const environment = {
     fetch: options.fetch ?? fetch,
     now: options.now ?? Date.now,
-    sleep: options.sleep ?? sleep,
+    sleep: options.sleep ?? sleepUntilAborted,
   }
-  return new OpenedModel(llm, surroundings, options.profile)
+  return new FallbackModel(llm, environment, options.profile)
 }
 
-class OpenedModel implements Model {
+class FallbackModel implements Model {
   readonly llm: Llm
   readonly #secrets: Secrets
-  readonly #source: Source | Fault
-  readonly #surroundings: Surroundings
-  readonly #profile: Profile | undefined
-  readonly #fallbacks = new Map<number, OpenedModel>()
+  readonly #source: ModelSource | ProviderFailure
+  readonly #environment: ModelEnvironment
+  readonly #findProfile: FindProfile | undefined
+  readonly #fallbacks = new Map<number, FallbackModel>()
 
-  constructor(llm: Llm, surroundings: Surroundings, profile: Profile | undefined) {
+  constructor(llm: Llm, surroundings: ModelEnvironment, profile: FindProfile | undefined) {
     this.llm = llm
-    this.#secrets = secretsOf(llm)
-    this.#surroundings = surroundings
-    this.#profile = profile
+    this.#secrets = llmSecrets(llm)
+    this.#environment = surroundings
+    this.#findProfile = profile
     this.#source = open(llm, this.#secrets, surroundings)
   }
 
@@ -48,86 +48,86 @@ class OpenedModel implements Model {
     return countTokens(messages)
   }
 
-  async respond(request: ModelRequest, signal: AbortSignal): Promise<Answer> {
-    const asked = await this.#ask(request, signal)
-    if (asked.kind === 'answer') return asked.answered
-    if (asked.kind === 'aborted') return asked
-    const failure = this.#failure(asked.fault)
-    if (asked.hasBegun || !mayFallBack(asked.fault)) return failure
+  async generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
+    const result = await this.#generateOnce(request, signal)
+    if (result.kind === 'answer') return result.reply
+    if (result.kind === 'aborted') return result
+    const failure = this.#publicFailure(result.failure)
+    if (result.hasBegun || !canFallBack(result.failure)) return failure
     return await this.#fallBack({ request, signal, failure })
   }
 
   /** Never rejects: what we did wrong ourselves is a failure of the model too, as far as a conversation is concerned. */
-  async #ask(request: ModelRequest, signal: AbortSignal): Promise<Asked> {
+  async #generateOnce(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
     if (signal.aborted) return { kind: 'aborted' }
-    if ('code' in this.#source) return { kind: 'fault', fault: this.#source, hasBegun: false }
+    if ('code' in this.#source) return { kind: 'fault', failure: this.#source, hasBegun: false }
     try {
-      return await this.#source.ask(request, signal)
+      return await this.#source.generate(request, signal)
     } catch (error) {
-      return signal.aborted ? { kind: 'aborted' } : { kind: 'fault', fault: faultOf(error), hasBegun: false }
+      return signal.aborted ? { kind: 'aborted' } : { kind: 'fault', failure: classifyFailure(error), hasBegun: false }
     }
   }
 
-  #failure({ code, detail }: Fault): Failed {
-    return { kind: 'failure', code, detail: shown(detail, this.#secrets) }
+  #publicFailure({ code, detail }: ProviderFailure): ModelFailure {
+    return { kind: 'failure', code, detail: redactDetail(detail, this.#secrets) }
   }
 
   /** The other models in order, until one answers or has begun to. The failure is that of the first model. */
   async #fallBack(options: {
     readonly request: ModelRequest
     readonly signal: AbortSignal
-    readonly failure: Failed
-  }): Promise<Answer> {
+    readonly failure: ModelFailure
+  }): Promise<ModelResult> {
     const { request, signal, failure } = options
     const names = this.llm.fallback_strategy?.fallback_llms ?? []
     const others: string[] = []
     for (const [index, name] of names.entries()) {
-      const model = await this.#fallback(index, name)
+      const model = await this.#openFallback(index, name)
       if (model === undefined) {
         others.push(`${typeof name === 'string' ? name : 'a fallback'} is not there`)
         continue
       }
-      const asked = await model.#ask(request, signal)
-      if (asked.kind === 'answer') return asked.answered
-      if (asked.kind === 'aborted') return asked
-      const failed = model.#failure(asked.fault)
-      if (asked.hasBegun) return failed
+      const result = await model.#generateOnce(request, signal)
+      if (result.kind === 'answer') return result.reply
+      if (result.kind === 'aborted') return result
+      const failed = model.#publicFailure(result.failure)
+      if (result.hasBegun) return failed
       others.push(`${model.llm.model}: ${failed.code}`)
     }
     if (others.length === 0) return failure
-    const detail = shown(`${failure.detail} (Fallbacks: ${others.join('; ')}.)`, this.#secrets)
+    const detail = redactDetail(`${failure.detail} (Fallbacks: ${others.join('; ')}.)`, this.#secrets)
     return { ...failure, detail }
   }
 
   /** Opened once; a profile that is not there is looked for again at the next failure. */
-  async #fallback(index: number, name: string | Record<string, unknown>): Promise<OpenedModel | undefined> {
+  async #openFallback(index: number, name: string | Record<string, unknown>): Promise<FallbackModel | undefined> {
     const known = this.#fallbacks.get(index)
     if (known !== undefined) return known
-    const settings = await this.#settings(name)
+    const settings = await this.#resolveFallback(name)
     if (settings === undefined) return undefined
-    const model = new OpenedModel(settings, this.#surroundings, undefined)
+    const model = new FallbackModel(settings, this.#environment, undefined)
     this.#fallbacks.set(index, model)
     return model
   }
 
-  async #settings(name: string | Record<string, unknown>): Promise<Llm | undefined> {
+  async #resolveFallback(name: string | Record<string, unknown>): Promise<Llm | undefined> {
     if (typeof name !== 'string') return llmSchema.safeParse(name).data
     try {
-      return await this.#profile?.(name)
+      return await this.#findProfile?.(name)
     } catch {
       return undefined
     }
   }
 }
 
-function open(llm: Llm, secrets: Secrets, surroundings: Surroundings): Source | Fault {
-  if (llm.model.startsWith('scripted/')) return new ScriptedModel(llm, secrets, surroundings)
-  const route = routeOf(llm)
+function open(llm: Llm, secrets: Secrets, environment: ModelEnvironment): ModelSource | ProviderFailure {
+  if (llm.model.startsWith('scripted/')) return new ScriptedModelSource(llm, secrets, environment)
+  const route = resolveRoute(llm)
   if ('fault' in route) return { code: 'LLMBadRequestError', detail: route.fault, isRetryable: false }
-  return new RemoteModel(llm, route, secrets, surroundings)
+  return new RemoteModelSource(llm, route, secrets, environment)
 }
 
 /** Another model may do better when this one is not there, is too busy or lets us not in; not when the question is wrong. */
-function mayFallBack({ code, isRetryable }: Fault): boolean {
+function canFallBack({ code, isRetryable }: ProviderFailure): boolean {
   return isRetryable || code === 'LLMAuthenticationError' || code === 'LLMRateLimitError'
 }

@@ -2,12 +2,12 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { llm, type Message } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Answered, ModelTool } from '../model.ts'
+import type { ModelReply, ModelTool } from '../model.ts'
 import { openModel } from './open-model.ts'
 
 /** The far side: plays the streams it is given, one a request, and keeps what it was asked. */
 const streams: (readonly unknown[])[] = []
-const asked: { readonly path: string; readonly body: Record<string, unknown> }[] = []
+const requests: { readonly path: string; readonly body: Record<string, unknown> }[] = []
 let server: Server
 let url: string
 
@@ -15,7 +15,7 @@ beforeAll(async () => {
   server = createServer(async (request, response) => {
     let text = ''
     for await (const chunk of request) text += chunk
-    asked.push({ path: request.url ?? '', body: JSON.parse(text) })
+    requests.push({ path: request.url ?? '', body: JSON.parse(text) })
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     for (const chunk of streams.shift() ?? []) {
       const { type } = chunk as { type?: string } // Anthropic and Responses name their events
@@ -42,7 +42,7 @@ function result(id: string, text = 'rain'): Message {
 }
 
 /** Receives one answer, sends it back with results of its calls, and gives both the answer and what was sent. */
-async function thereAndBack(
+async function roundTrip(
   settings: Record<string, unknown>,
   stream: readonly unknown[],
   last: readonly unknown[],
@@ -50,14 +50,14 @@ async function thereAndBack(
   const model = openModel(llm.parse({ api_key: 'sk-very-secret-key', num_retries: 0, ...settings }))
   streams.push(stream, last)
   const signal = new AbortController().signal
-  const first = await model.respond({ messages: [user('Kiel?')], tools }, signal)
+  const first = await model.generate({ messages: [user('Kiel?')], tools }, signal)
   expect(first).toMatchObject({ kind: 'answer' })
-  const { message } = first as Answered // said by the line before
+  const { message } = first as ModelReply // said by the line before
   // What is stored is JSON: it must survive that.
   const stored: Message = JSON.parse(JSON.stringify(message))
   const results = (message.tool_calls ?? []).map(({ id }) => result(id))
-  await model.respond({ messages: [user('Kiel?'), stored, ...results, user('And?')], tools }, signal)
-  return { answer: first as Answered, message, sent: asked.at(-1)?.body ?? {} }
+  await model.generate({ messages: [user('Kiel?'), stored, ...results, user('And?')], tools }, signal)
+  return { answer: first as ModelReply, message, sent: requests.at(-1)?.body ?? {} }
 }
 
 const anthropicEnd = [
@@ -125,7 +125,7 @@ const anthropicTurn = [
 
 test('Anthropic: thoughts, their signatures and what is redacted go back as they came, in order', async () => {
   const settings = { model: 'anthropic/claude-sonnet-4-6', base_url: url, reasoning_effort: 'high' }
-  const { answer, message, sent } = await thereAndBack(settings, anthropicTurn, [
+  const { answer, message, sent } = await roundTrip(settings, anthropicTurn, [
     anthropicStart,
     ...anthropicEnd,
   ])
@@ -225,7 +225,7 @@ const responsesTurn = [
 
 test('OpenAI Responses: every reasoning item goes back encrypted, in its place, and nothing is stored there', async () => {
   const settings = { model: 'openai/gpt-5', base_url: url, api_mode: 'responses', reasoning_effort: 'medium' }
-  const { answer, message, sent } = await thereAndBack(settings, responsesTurn, responsesEnd)
+  const { answer, message, sent } = await roundTrip(settings, responsesTurn, responsesEnd)
   expect(message.responses_reasoning_item).toEqual({
     id: 'rs_1',
     summary: ['First.', 'Second.'],
@@ -271,7 +271,7 @@ test('OpenAI Responses: without encrypted reasoning it is neither asked for nor 
   }
   const plain = item(0, { type: 'reasoning', id: 'rs_1', summary: [] }, {}, summary('rs_1', 0, 'First.'))
   const stream = [responsesEnd[0], ...plain, ...call(1, 'fc_1', 'call_1', '{}'), responsesEnd[1]]
-  const { sent } = await thereAndBack(settings, stream, responsesEnd)
+  const { sent } = await roundTrip(settings, stream, responsesEnd)
   expect(sent).toMatchObject({ store: false, include: [] })
   expect(sent.input).toMatchObject([{ role: 'user' }, { type: 'function_call' }, {}, {}])
 })
@@ -288,7 +288,7 @@ test('OpenAI Responses: an answer cut at its limit says so', async () => {
     { type: 'response.output_text.delta', item_id: 'msg_1', output_index: 0, delta: 'It began' },
   ])
   const settings = { model: 'openai/gpt-5', base_url: url, api_mode: 'responses' }
-  const { answer } = await thereAndBack(settings, [responsesEnd[0], ...text, incomplete], responsesEnd)
+  const { answer } = await roundTrip(settings, [responsesEnd[0], ...text, incomplete], responsesEnd)
   expect(answer.stop).toBe('length')
 })
 
@@ -318,7 +318,7 @@ test('OpenAI-like servers: a plain thought goes back to the letter', async () =>
     chunk({}, 'tool_calls'),
     { ...chunk({}), choices: [], usage: { prompt_tokens: 12, completion_tokens: 5, total_tokens: 17 } },
   ]
-  const { message, sent } = await thereAndBack(
+  const { message, sent } = await roundTrip(
     { model: 'deepseek/deepseek-chat', base_url: url },
     stream,
     chatEnd,
@@ -354,7 +354,7 @@ test('OpenRouter: details of a thought go back joined, and its price is believed
     }),
   ]
   const settings = { model: 'openrouter/anthropic/claude-sonnet-4.5', base_url: url }
-  const { answer, sent } = await thereAndBack(settings, stream, chatEnd)
+  const { answer, sent } = await roundTrip(settings, stream, chatEnd)
   expect(answer.cost).toBe(0.125)
   expect(sent.model).toBe('anthropic/claude-sonnet-4.5')
   expect(sent.messages).toMatchObject([
@@ -394,7 +394,7 @@ test('Gemini: signatures of thoughts, texts and calls go back where they stood',
     { candidates: [{ content: { role: 'model', parts: [{ text: 'Wet.' }] }, finishReason: 'STOP' }] },
   ]
   const settings = { model: 'gemini/gemini-3-pro-preview', base_url: url, reasoning_effort: 'high' }
-  const { answer, sent } = await thereAndBack(settings, stream, last)
+  const { answer, sent } = await roundTrip(settings, stream, last)
   expect(answer.usage).toMatchObject({ prompt_tokens: 9, reasoning_tokens: 3 })
   expect(sent.contents).toMatchObject([
     { role: 'user' },
@@ -410,7 +410,7 @@ test('Gemini: signatures of thoughts, texts and calls go back where they stood',
     { role: 'user', parts: [{ functionResponse: {} }, { functionResponse: {} }] },
     { role: 'user' },
   ])
-  expect(asked.at(-1)?.path).not.toContain('secret')
+  expect(requests.at(-1)?.path).not.toContain('secret')
 })
 
 test('token ids are read from the chunks when they were asked for', async () => {
@@ -427,19 +427,19 @@ test('token ids are read from the chunks when they were asked for', async () => 
     base_url: url,
     litellm_extra_body: { return_token_ids: true },
   }
-  const { answer } = await thereAndBack(settings, stream, chatEnd)
+  const { answer } = await roundTrip(settings, stream, chatEnd)
   expect(answer.tokenIds).toEqual({ prompt: [1, 2, 3], response: [7, 8, 9] })
-  expect(asked.at(-1)?.body).toMatchObject({ return_token_ids: true, stream: true })
+  expect(requests.at(-1)?.body).toMatchObject({ return_token_ids: true, stream: true })
 })
 
 test('an id that an earlier call had is made one of its own', async () => {
   const stream = [chunk(toolDelta(0, 'functions.weather:0', '{}')), chunk({}, 'tool_calls')]
   const settings = { model: 'openai-compatible/kimi', base_url: url }
-  const { message } = await thereAndBack(settings, stream, chatEnd)
+  const { message } = await roundTrip(settings, stream, chatEnd)
   const model = openModel(llm.parse(settings))
   streams.push(stream)
   const messages = [user('Kiel?'), message, result('functions.weather:0')]
-  const again = await model.respond({ messages, tools }, new AbortController().signal)
+  const again = await model.generate({ messages, tools }, new AbortController().signal)
   const [call] = again.kind === 'answer' ? (again.message.tool_calls ?? []) : []
   expect(call?.id).toMatch(/^functions\.weather:0-[0-9a-f]{8}$/)
 })
@@ -466,8 +466,8 @@ test('a completion log holds question and answer, and neither the key, nor what 
       { type: 'image', image_urls: [`data:image/png;base64,${'A'.repeat(5000)}`], cache_prompt: false },
     ],
   }
-  const answer = await model.respond({ messages: [image], tools }, new AbortController().signal)
-  const log = answer.kind === 'answer' ? answer.log : undefined
+  const answer = await model.generate({ messages: [image], tools }, new AbortController().signal)
+  const log = answer.kind === 'answer' ? answer.completionLog : undefined
   expect(log?.filename).toMatch(/^openai__gpt-5-1740823211\.500-[0-9a-f]{4}\.json$/)
   const data = log?.data ?? ''
   for (const hidden of [

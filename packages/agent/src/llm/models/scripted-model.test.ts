@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { llm, type Message } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import type { Answer, Delta, Model, ModelTool } from '../model.ts'
+import type { ModelResult, ModelDelta, Model, ModelTool } from '../model.ts'
 import { openModel } from './open-model.ts'
 
 const tools: readonly ModelTool[] = [{ name: 'run', description: 'Runs', parameters: { type: 'object' } }]
@@ -16,7 +16,7 @@ function user(text: string): Message {
   return { role: 'user', content: [{ type: 'text', text, cache_prompt: false }], thinking_blocks: [] }
 }
 
-function said(answer: Answer): string {
+function replyText(answer: ModelResult): string {
   return answer.kind === 'answer'
     ? answer.message.content.map((part) => (part.type === 'text' ? part.text : '')).join('')
     : answer.kind
@@ -34,9 +34,9 @@ test('a script is played turn by turn, and then it is over', async () => {
     },
     'All is well.',
   ])
-  const deltas: Delta[] = []
+  const deltas: ModelDelta[] = []
   const ask = () =>
-    model.respond({ messages: [user('Go')], tools, onDelta: (delta) => deltas.push(delta) }, signal)
+    model.generate({ messages: [user('Go')], tools, onDelta: (delta) => deltas.push(delta) }, signal)
   const first = await ask()
   expect(first).toMatchObject({
     stop: 'tool_calls',
@@ -53,8 +53,8 @@ test('a script is played turn by turn, and then it is over', async () => {
   expect(deltas.map(({ content = '' }) => content).join('')).toBe('I look.')
   expect(deltas.map(({ reasoning_content = '' }) => reasoning_content).join('')).toBe('Hm, well.')
   expect(deltas.length).toBe(4)
-  expect(said(await ask())).toBe('All is well.')
-  expect(said(await ask())).toBe('The script is over.')
+  expect(replyText(await ask())).toBe('All is well.')
+  expect(replyText(await ask())).toBe('The script is over.')
 })
 
 test('ids are never given twice', async () => {
@@ -63,7 +63,7 @@ test('ids are never given twice', async () => {
   for (let opening = 0; opening < 3; opening += 1) {
     const model = open(script)
     for (let i = 0; i < 20; i += 1) {
-      const answer = await model.respond({ messages: [user('Go')], tools }, signal)
+      const answer = await model.generate({ messages: [user('Go')], tools }, signal)
       if (answer.kind !== 'answer') throw new Error(answer.kind)
       ids.push(answer.responseId, ...(answer.message.tool_calls ?? []).map(({ id }) => id))
     }
@@ -75,20 +75,20 @@ test('a conversation that is opened again goes on where its script was', async (
   const script = ['one', 'two', 'three']
   const answers: Message[] = []
   for (const expected of script) {
-    const answer = await open(script).respond({ messages: [user('Go'), ...answers], tools }, signal)
-    expect(said(answer)).toBe(expected)
+    const answer = await open(script).generate({ messages: [user('Go'), ...answers], tools }, signal)
+    expect(replyText(answer)).toBe(expected)
     if (answer.kind === 'answer') answers.push(answer.message)
   }
 })
 
 test('questions without tools have answers of their own and take none away', async () => {
   const model = open(['one', { text: 'A title', side: true }, 'two'])
-  const aside = () => model.respond({ messages: [user('Title?')], tools: [], maxOutputTokens: 20 }, signal)
-  expect(said(await aside())).toBe('A title')
-  expect(said(await model.respond({ messages: [user('Go')], tools }, signal))).toBe('one')
-  const beside = model.respond({ messages: [user('Well?')], tools, toolChoice: 'none' }, signal)
-  expect(said(await beside)).toBe('Scripted answer.')
-  expect(said(await model.respond({ messages: [user('Go')], tools }, signal))).toBe('two')
+  const aside = () => model.generate({ messages: [user('Title?')], tools: [], maxOutputTokens: 20 }, signal)
+  expect(replyText(await aside())).toBe('A title')
+  expect(replyText(await model.generate({ messages: [user('Go')], tools }, signal))).toBe('one')
+  const beside = model.generate({ messages: [user('Well?')], tools, toolChoice: 'none' }, signal)
+  expect(replyText(await beside)).toBe('Scripted answer.')
+  expect(replyText(await model.generate({ messages: [user('Go')], tools }, signal))).toBe('two')
 })
 
 test('a script can fail, refuse, count and cost', async () => {
@@ -102,7 +102,7 @@ test('a script can fail, refuse, count and cost', async () => {
     ],
     { input_cost_per_token: 0.001, output_cost_per_token: 0.01, log_completions: true },
   )
-  const ask = () => model.respond({ messages: [user('Go')], tools }, signal)
+  const ask = () => model.generate({ messages: [user('Go')], tools }, signal)
   expect(await ask()).toEqual({ kind: 'failure', code: 'LLMContextWindowExceedError', detail: 'Too much.' })
   expect(await ask()).toMatchObject({ kind: 'failure', code: 'LLMError' })
   expect(await ask()).toMatchObject({ stop: 'refusal' })
@@ -118,7 +118,7 @@ test('a script can fail, refuse, count and cost', async () => {
 test('an abort ends a script at once', async () => {
   const controller = new AbortController()
   const model = open([{ text: 'one two three four', delay_ms: 10, delta_ms: 60_000 }])
-  const answer = model.respond(
+  const answer = model.generate(
     { messages: [user('Go')], tools, onDelta: () => controller.abort() },
     controller.signal,
   )

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import type { Llm, Message, TokenUsage } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
-import { withLog } from '../completion-log.ts'
-import type { Fault } from '../failures.ts'
-import type { Answered, Delta, FailureCode, ModelRequest } from '../model.ts'
-import { type Asked, type Source, type Surroundings, sleep } from '../model-source.ts'
+import { attachCompletionLog } from '../completion-log.ts'
+import type { ProviderFailure } from '../failures.ts'
+import type { ModelReply, ModelDelta, ModelFailureCode, ModelRequest } from '../model.ts'
+import { type SourceResult, type ModelSource, type ModelEnvironment, sleepUntilAborted } from '../model-source.ts'
 import { countTokens } from '../tokens.ts'
 
 /**
@@ -12,21 +12,21 @@ import { countTokens } from '../tokens.ts'
  * after the question; `error` fails instead of answering. `side: true` answers questions beside the work, which offer no
  * tools (titles, summaries, judgements); the other entries do not.
  */
-interface Entry {
+interface ScriptEntry {
   readonly text: string
   readonly reasoning: string
   readonly calls: readonly { readonly name: string; readonly arguments: string }[]
   readonly delayMs: number
   readonly deltaMs: number
-  readonly error: { readonly code: FailureCode; readonly detail: string } | undefined
+  readonly error: { readonly code: ModelFailureCode; readonly detail: string } | undefined
   readonly isRefusal: boolean
   readonly isSide: boolean
   readonly usage: Record<string, unknown>
 }
 
-const over = readEntry({ text: 'The script is over.' })
-const aside = readEntry({ text: 'Scripted answer.' })
-const codes: readonly string[] = [
+const scriptEndEntry = readEntry({ text: 'The script is over.' })
+const defaultSideEntry = readEntry({ text: 'Scripted answer.' })
+const failureCodes: readonly string[] = [
   'LLMAuthenticationError',
   'LLMRateLimitError',
   'LLMTimeoutError',
@@ -36,8 +36,8 @@ const codes: readonly string[] = [
   'LLMNoResponseError',
   'LLMMalformedConversationHistoryError',
   'LLMContentPolicyViolationError',
-] satisfies FailureCode[]
-const lasting: readonly string[] = [
+] satisfies ModelFailureCode[]
+const permanentCodes: readonly string[] = [
   'LLMBadRequestError',
   'LLMContextWindowExceedError',
   'LLMMalformedConversationHistoryError',
@@ -48,19 +48,19 @@ const lasting: readonly string[] = [
  * A model that plays `llm.script` and asks nobody. Its place in the script is the number of answers that stand in the first
  * question it is asked, so a conversation that is opened again goes on where it was.
  */
-export class ScriptedModel implements Source {
+export class ScriptedModelSource implements ModelSource {
   readonly #llm: Llm
   readonly #secrets: Secrets
-  readonly #surroundings: Surroundings
-  readonly #turns: readonly Entry[]
-  readonly #sides: readonly Entry[]
+  readonly #environment: ModelEnvironment
+  readonly #turns: readonly ScriptEntry[]
+  readonly #sides: readonly ScriptEntry[]
   #next: number | undefined
   #nextSide = 0
 
-  constructor(llm: Llm, secrets: Secrets, surroundings: Surroundings) {
+  constructor(llm: Llm, secrets: Secrets, surroundings: ModelEnvironment) {
     this.#llm = llm
     this.#secrets = secrets
-    this.#surroundings = surroundings
+    this.#environment = surroundings
     const entries = (llm.script ?? []).map(readEntry)
     this.#turns = entries.filter(({ isSide }) => !isSide)
     this.#sides = entries.filter(({ isSide }) => isSide)
@@ -70,48 +70,48 @@ export class ScriptedModel implements Source {
     return this.#llm.max_input_tokens
   }
 
-  async ask(request: ModelRequest, signal: AbortSignal): Promise<Asked> {
-    const { now } = this.#surroundings
+  async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
+    const { now } = this.#environment
     const started = now()
-    const { entry, index } = this.#take(request)
-    await sleep(entry.delayMs, signal)
+    const { entry, index } = this.#nextEntry(request)
+    await sleepUntilAborted(entry.delayMs, signal)
     if (signal.aborted) return { kind: 'aborted' }
-    if (entry.error !== undefined) return { kind: 'fault', fault: faultOf(entry.error), hasBegun: false }
-    await say(entry, request.onDelta, signal)
+    if (entry.error !== undefined) return { kind: 'fault', failure: scriptedFailure(entry.error), hasBegun: false }
+    await emitDeltas(entry, request.onDelta, signal)
     if (signal.aborted) return { kind: 'aborted' }
-    return { kind: 'answer', answered: this.#answered({ entry, index, request, started }) }
+    return { kind: 'answer', reply: this.#toReply({ entry, index, request, started }) }
   }
 
-  #take(request: ModelRequest): { entry: Entry; index: string } {
+  #nextEntry(request: ModelRequest): { entry: ScriptEntry; index: string } {
     if (request.tools.length === 0 || request.toolChoice === 'none') {
       const at = this.#nextSide++
-      return { entry: this.#sides[at] ?? aside, index: `side-${at}` }
+      return { entry: this.#sides[at] ?? defaultSideEntry, index: `side-${at}` }
     }
     this.#next ??= request.messages.filter(({ role }) => role === 'assistant').length
     const at = this.#next++
-    return { entry: this.#turns[at] ?? over, index: String(at) }
+    return { entry: this.#turns[at] ?? scriptEndEntry, index: String(at) }
   }
 
-  #answered(options: { entry: Entry; index: string; request: ModelRequest; started: number }): Answered {
+  #toReply(options: { entry: ScriptEntry; index: string; request: ModelRequest; started: number }): ModelReply {
     const { entry, index, request, started } = options
-    const { now } = this.#surroundings
+    const { now } = this.#environment
     // A number alone would come again when two answers of different openings stand at the same place.
     const id = `${index}-${randomBytes(3).toString('hex')}`
-    const message = messageOf(entry, id)
+    const message = assistantMessage(entry, id)
     const responseId = `scripted-${id}`
     const usage = this.#usage(entry, { request, message, responseId })
     const { input_cost_per_token: input = 0, output_cost_per_token: output = 0 } = this.#llm
     const cost = usage.prompt_tokens * input + usage.completion_tokens * output
     const latencyMs = now() - started
     const stop = entry.isRefusal ? 'refusal' : entry.calls.length > 0 ? 'tool_calls' : 'stop'
-    const answered = { kind: 'answer', responseId, message, usage, cost, latencyMs, stop } as const
+    const reply = { kind: 'answer', responseId, message, usage, cost, latencyMs, stop } as const
     const { model, usage_id: usageId } = this.#llm
     const setting = { llm: this.#llm, request, nowMs: now(), secrets: this.#secrets }
-    return withLog({ ...answered, model, usageId }, setting)
+    return attachCompletionLog({ ...reply, model, usageId }, setting)
   }
 
   #usage(
-    { usage }: Entry,
+    { usage }: ScriptEntry,
     { request, message, responseId }: { request: ModelRequest; message: Message; responseId: string },
   ): TokenUsage {
     const count = (name: string, otherwise: number) =>
@@ -132,13 +132,13 @@ export class ScriptedModel implements Source {
   }
 }
 
-async function say(entry: Entry, onDelta: ((delta: Delta) => void) | undefined, signal: AbortSignal) {
-  const deltas: Delta[] = [
+async function emitDeltas(entry: ScriptEntry, onDelta: ((delta: ModelDelta) => void) | undefined, signal: AbortSignal) {
+  const deltas: ModelDelta[] = [
     ...words(entry.reasoning).map((reasoning_content) => ({ reasoning_content })),
     ...words(entry.text).map((content) => ({ content })),
   ]
   for (const [at, delta] of deltas.entries()) {
-    if (at > 0 && entry.deltaMs > 0) await sleep(entry.deltaMs, signal)
+    if (at > 0 && entry.deltaMs > 0) await sleepUntilAborted(entry.deltaMs, signal)
     if (signal.aborted) return
     onDelta?.(delta)
   }
@@ -149,7 +149,7 @@ function words(text: string): string[] {
   return text.match(/\s*\S+\s*|\s+/g) ?? []
 }
 
-function messageOf({ text, reasoning, calls }: Entry, id: string): Message {
+function assistantMessage({ text, reasoning, calls }: ScriptEntry, id: string): Message {
   return {
     role: 'assistant',
     content: text === '' ? [] : [{ type: 'text', text, cache_prompt: false }],
@@ -161,16 +161,16 @@ function messageOf({ text, reasoning, calls }: Entry, id: string): Message {
   }
 }
 
-function toolCall(call: Entry['calls'][number], id: string) {
+function toolCall(call: ScriptEntry['calls'][number], id: string) {
   return { id, ...call, origin: 'completion' as const }
 }
 
-function faultOf({ code, detail }: NonNullable<Entry['error']>): Fault {
-  return { code, detail, isRetryable: !lasting.includes(code) }
+function scriptedFailure({ code, detail }: NonNullable<ScriptEntry['error']>): ProviderFailure {
+  return { code, detail, isRetryable: !permanentCodes.includes(code) }
 }
 
 /** A script is the user's own text: what does not fit is passed over. */
-function readEntry(value: unknown): Entry {
+function readEntry(value: unknown): ScriptEntry {
   const entry = asRecord(typeof value === 'string' ? { text: value } : value)
   const error = asRecord(entry.error)
   return {
@@ -186,7 +186,7 @@ function readEntry(value: unknown): Entry {
   }
 }
 
-function readCall(value: unknown): Entry['calls'][number] {
+function readCall(value: unknown): ScriptEntry['calls'][number] {
   const call = asRecord(value)
   const args = call.arguments
   return {
@@ -195,10 +195,10 @@ function readCall(value: unknown): Entry['calls'][number] {
   }
 }
 
-function readError(error: Record<string, unknown>): NonNullable<Entry['error']> {
+function readError(error: Record<string, unknown>): NonNullable<ScriptEntry['error']> {
   const code = asText(error.code)
   return {
-    code: codes.includes(code) ? (code as FailureCode) : 'LLMError', // it is one of the list
+    code: failureCodes.includes(code) ? (code as ModelFailureCode) : 'LLMError', // it is one of the list
     detail: asText(error.detail) || 'The script says that this fails.',
   }
 }

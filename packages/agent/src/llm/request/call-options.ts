@@ -1,18 +1,18 @@
 import type { Llm, Message } from '@slipway/protocol'
 import type { ModelRequest } from '../model.ts'
-import { isOpenaiName, type Route } from '../route.ts'
+import { isOpenaiName, type ModelRoute } from '../route.ts'
 import { toPrompt } from './prompt.ts'
 import { anthropicBlocks } from './provider-metadata.ts'
-import type { CallOptions, ProviderOptions } from './sdk-types.ts'
+import type { SdkCallOptions, ProviderOptions } from './sdk-types.ts'
 
-type Effort = NonNullable<CallOptions['reasoning']>
+type Effort = NonNullable<SdkCallOptions['reasoning']>
 const efforts: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
 /** Models that are known not to think; an effort is not sent to them. */
-const unthinkingOpenai = /^(?!o\d|gpt-(?:[5-9]|\d\d)|codex|computer-use)|-chat(-latest)?$/
-const unthinking = /claude-(?:instant|v?2|3-(?:haiku|sonnet|opus|5)|3\.5)|gemini-(?:1|2\.0)|gemma/
+const openaiWithoutReasoning = /^(?!o\d|gpt-(?:[5-9]|\d\d)|codex|computer-use)|-chat(-latest)?$/
+const modelsWithoutReasoning = /claude-(?:instant|v?2|3-(?:haiku|sonnet|opus|5)|3\.5)|gemini-(?:1|2\.0)|gemma/
 /** Claude models that think by a budget, and half of what each may put out. */
-const budgets: readonly (readonly [RegExp, number])[] = [
+const thinkingBudgets: readonly (readonly [RegExp, number])[] = [
   [/claude-opus-4(?:-[01]|-2025|@|$)/, 16_000],
   [/claude-(?:3-7|(?:sonnet|opus|haiku)-4(?:-[05]|-2025|@|$))/, 32_000],
 ]
@@ -22,19 +22,19 @@ const minThinkingOutput = 2048
 const minResponsesOutput = 16
 
 /** What is asked of the provider's library in one call. */
-export function callOptions(llm: Llm, route: Route, request: ModelRequest): CallOptions {
+export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest): SdkCallOptions {
   const maxOutputTokens = outputLimit(llm, route, request)
   const thinks = request.maxOutputTokens === undefined || request.maxOutputTokens >= minThinkingOutput
-  const thinking = thinks ? thinkingOptions(llm, route, request.messages) : {}
-  const { reasoning, own = {} } = thinking
+  const thinking = thinks ? reasoningOptions(llm, route, request.messages) : {}
+  const { reasoning, providerMembers = {} } = thinking
   return {
     prompt: toPrompt(request.messages, {
       route,
       hasVision: llm.disable_vision !== true && llm.capability_overrides.supports_vision !== false,
       canCache: llm.caching_prompt && llm.capability_overrides.supports_prompt_cache !== false,
     }),
-    ...(request.tools.length > 0 ? { tools: tools(request, route), ...toolChoice(request, route) } : {}),
-    ...given({
+    ...(request.tools.length > 0 ? { tools: toolOptions(request, route), ...toolChoice(request, route) } : {}),
+    ...definedMembers({
       maxOutputTokens,
       temperature: llm.temperature,
       topP: llm.top_p,
@@ -42,17 +42,17 @@ export function callOptions(llm: Llm, route: Route, request: ModelRequest): Call
       seed: llm.seed,
       reasoning,
     }),
-    providerOptions: providerOptions(llm, route, own),
-    includeRawChunks: needsRaw(llm, route),
+    providerOptions: providerOptions(llm, route, providerMembers),
+    includeRawChunks: needsRawChunks(llm, route),
   }
 }
 
 /** Whether what the library leaves out of a chunk is wanted: token ids, OpenRouter's details of a thought. */
-export function needsRaw(llm: Llm, { provider }: Route): boolean {
+export function needsRawChunks(llm: Llm, { provider }: ModelRoute): boolean {
   return llm.litellm_extra_body.return_token_ids === true || provider === 'openrouter'
 }
 
-function outputLimit(llm: Llm, { api }: Route, request: ModelRequest): number | undefined {
+function outputLimit(llm: Llm, { api }: ModelRoute, request: ModelRequest): number | undefined {
   const limits = [request.maxOutputTokens, llm.max_output_tokens].filter((limit) => limit !== undefined)
   if (limits.length === 0) return undefined
   const limit = Math.min(...limits)
@@ -60,7 +60,7 @@ function outputLimit(llm: Llm, { api }: Route, request: ModelRequest): number | 
 }
 
 /** The Responses interface makes every member required, unless it is told not to. */
-function tools({ tools }: ModelRequest, { api }: Route): NonNullable<CallOptions['tools']> {
+function toolOptions({ tools }: ModelRequest, { api }: ModelRoute): NonNullable<SdkCallOptions['tools']> {
   return tools.map(({ name, description, parameters }) => ({
     type: 'function',
     name,
@@ -71,11 +71,11 @@ function tools({ tools }: ModelRequest, { api }: Route): NonNullable<CallOptions
 }
 
 /** Bedrock has no way to forbid tools but to take them away, and its library takes the calls of the history with them. */
-function toolChoice({ toolChoice }: ModelRequest, { api }: Route): Pick<CallOptions, 'toolChoice'> {
+function toolChoice({ toolChoice }: ModelRequest, { api }: ModelRoute): Pick<SdkCallOptions, 'toolChoice'> {
   return toolChoice === 'none' && api !== 'bedrock' ? { toolChoice: { type: 'none' } } : {}
 }
 
-function providerOptions(llm: Llm, route: Route, own: ProviderOptions[string]): ProviderOptions {
+function providerOptions(llm: Llm, route: ModelRoute, own: ProviderOptions[string]): ProviderOptions {
   switch (route.api) {
     case 'responses': {
       const summary = llm.reasoning_summary ?? null
@@ -92,70 +92,70 @@ function providerOptions(llm: Llm, route: Route, own: ProviderOptions[string]): 
     case 'bedrock':
       return { amazonBedrock: own }
     case 'compatible':
-      return { openaiCompatible: { ...given({ top_k: llm.top_k }), ...own } }
+      return { openaiCompatible: { ...definedMembers({ top_k: llm.top_k }), ...own } }
   }
 }
 
-interface Thinking {
+interface ReasoningOptions {
   readonly reasoning?: Effort
-  readonly own?: ProviderOptions[string]
+  readonly providerMembers?: ProviderOptions[string]
 }
 
-function thinkingOptions(llm: Llm, route: Route, messages: readonly Message[]): Thinking {
+function reasoningOptions(llm: Llm, route: ModelRoute, messages: readonly Message[]): ReasoningOptions {
   const effort = llm.reasoning_effort
-  if (route.api === 'compatible') return effort === undefined ? {} : { own: { reasoningEffort: effort } }
+  if (route.api === 'compatible') return effort === undefined ? {} : { providerMembers: { reasoningEffort: effort } }
   if (!canThink(llm, route)) return {}
   const level = toEffort(effort, route)
-  const mostBudget = budgets.find(([names]) => names.test(route.name))?.[1]
+  const mostBudget = thinkingBudgets.find(([names]) => names.test(route.name))?.[1]
   if (mostBudget !== undefined && level !== 'none') {
-    if (isMidwayUnthought(messages)) return {}
-    const wanted = llm.extended_thinking_budget
-    if (wanted) return budgetThinking(route, Math.max(1024, Math.min(wanted, mostBudget)))
+    if (hasUnsignedToolCalls(messages)) return {}
+    const requestedBudget = llm.extended_thinking_budget
+    if (requestedBudget) return budgetThinking(route, Math.max(1024, Math.min(requestedBudget, mostBudget)))
   }
   if (route.api === 'google') return googleThinking(llm, level)
   if (route.api === 'chat' || route.api === 'responses') return openaiThinking(effort, route, level)
   return level === undefined ? {} : { reasoning: level }
 }
 
-function canThink(llm: Llm, { api, provider, name }: Route): boolean {
+function canThink(llm: Llm, { api, provider, name }: ModelRoute): boolean {
   const override = llm.capability_overrides.supports_reasoning_effort
   if (typeof override === 'boolean') return override
   const known = llm.model_canonical_name?.replace(/^.*\//, '') ?? name
-  if (provider === 'azure') return !isOpenaiName(known) || !unthinkingOpenai.test(known)
-  return !(api === 'chat' || api === 'responses' ? unthinkingOpenai : unthinking).test(known)
+  if (provider === 'azure') return !isOpenaiName(known) || !openaiWithoutReasoning.test(known)
+  return !(api === 'chat' || api === 'responses' ? openaiWithoutReasoning : modelsWithoutReasoning).test(known)
 }
 
 /** An effort that the library has a word for; it finds the nearest one that the model has. */
-function toEffort(effort: string | undefined, { api }: Route): Effort | undefined {
+function toEffort(effort: string | undefined, { api }: ModelRoute): Effort | undefined {
   if (effort === undefined || !efforts.includes(effort)) return undefined
   if (effort === 'max' && api === 'bedrock') return 'xhigh'
   return effort as Effort // it is one of the words of the list
 }
 
-function openaiThinking(effort: string | undefined, route: Route, level: Effort | undefined): Thinking {
+function openaiThinking(effort: string | undefined, route: ModelRoute, level: Effort | undefined): ReasoningOptions {
   // A deployment's name says nothing of the model, and a word of tomorrow is the provider's to know.
   if (route.provider === 'azure' || level === undefined) {
-    return effort === undefined || effort === 'none' ? {} : { own: { reasoningEffort: effort } }
+    return effort === undefined || effort === 'none' ? {} : { providerMembers: { reasoningEffort: effort } }
   }
   return { reasoning: level }
 }
 
-function googleThinking(llm: Llm, level: Effort | undefined): Thinking {
+function googleThinking(llm: Llm, level: Effort | undefined): ReasoningOptions {
   const thinkingBudget = level === undefined ? llm.extended_thinking_budget : undefined
   if ((level === undefined || level === 'none') && thinkingBudget === undefined) {
     return level === undefined ? {} : { reasoning: level }
   }
-  const thinkingConfig = { includeThoughts: true, ...given({ thinkingBudget }) }
-  return { own: { thinkingConfig }, ...given({ reasoning: level }) }
+  const thinkingConfig = { includeThoughts: true, ...definedMembers({ thinkingBudget }) }
+  return { providerMembers: { thinkingConfig }, ...definedMembers({ reasoning: level }) }
 }
 
-function budgetThinking({ api }: Route, budgetTokens: number): Thinking {
+function budgetThinking({ api }: ModelRoute, budgetTokens: number): ReasoningOptions {
   const thinking = { type: 'enabled', budgetTokens }
-  return { own: api === 'bedrock' ? { reasoningConfig: thinking } : { thinking } }
+  return { providerMembers: api === 'bedrock' ? { reasoningConfig: thinking } : { thinking } }
 }
 
 /** Another model began this turn: a Claude that thinks by a budget refuses tool calls that no thought of its own precedes. */
-function isMidwayUnthought(messages: readonly Message[]): boolean {
+function hasUnsignedToolCalls(messages: readonly Message[]): boolean {
   const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)
   return since.some(
     (message) =>
@@ -166,7 +166,7 @@ function isMidwayUnthought(messages: readonly Message[]): boolean {
 }
 
 /** The members that have a value. */
-function given<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+function definedMembers<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined> // what is left of them
   }

@@ -4,9 +4,9 @@ import type { SdkMessage } from './sdk-types.ts'
 export type UserPart = Extract<SdkMessage, { role: 'user' }>['content'][number]
 export type FilePart = Extract<UserPart, { type: 'file' }>
 
-const leftOut = '[An image was left out: this model does not take images.]'
+const omittedImage = '[An image was left out: this model does not take images.]'
 const unreadable = '[An image was left out: its address cannot be read.]'
-const typesByName: Readonly<Record<string, string>> = {
+const mediaTypeByExtension: Readonly<Record<string, string>> = {
   png: 'image/png',
   gif: 'image/gif',
   webp: 'image/webp',
@@ -15,19 +15,19 @@ const typesByName: Readonly<Record<string, string>> = {
 }
 
 /** What a model can be shown. */
-export interface Sight {
+export interface ImageSupport {
   readonly hasVision: boolean
   /** False: images only as data (Bedrock). */
-  readonly takesUrls: boolean
+  readonly acceptsUrls: boolean
 }
 
 /** The images of a content as parts; a text stands where one cannot be shown. */
-export function imageParts(content: ImageContent, sight: Sight): UserPart[] {
+export function imageParts(content: ImageContent, support: ImageSupport): UserPart[] {
   return content.image_urls.map((url) => {
-    if (!sight.hasVision) return { type: 'text', text: leftOut }
+    if (!support.hasVision) return { type: 'text', text: omittedImage }
     if (url.startsWith('data:')) return dataPart(url) ?? { type: 'text', text: unreadable }
     if (!URL.canParse(url)) return { type: 'text', text: unreadable }
-    if (sight.takesUrls) return urlPart(new URL(url))
+    if (support.acceptsUrls) return urlPart(new URL(url))
     return {
       type: 'text',
       text: `[The image at ${url} was left out: this provider takes images only as data.]`,
@@ -37,7 +37,7 @@ export function imageParts(content: ImageContent, sight: Sight): UserPart[] {
 
 function urlPart(url: URL): FilePart {
   const suffix = /\.(\w+)$/.exec(url.pathname)?.[1]?.toLowerCase() ?? ''
-  return { type: 'file', mediaType: typesByName[suffix] ?? 'image/jpeg', data: { type: 'url', url } }
+  return { type: 'file', mediaType: mediaTypeByExtension[suffix] ?? 'image/jpeg', data: { type: 'url', url } }
 }
 
 function dataPart(url: string): FilePart | undefined {

@@ -9,22 +9,22 @@ const question: Message = {
   thinking_blocks: [],
 }
 
-interface Sent {
+interface SentRequest {
   readonly url: string
   readonly headers: Headers
   readonly body: Record<string, unknown>
 }
 
 /** What would be sent to a provider: nobody is there, each request is refused. */
-async function sent(settings: Record<string, unknown>, request: Partial<ModelRequest> = {}): Promise<Sent> {
-  const requests: Sent[] = []
+async function sendRequest(settings: Record<string, unknown>, request: Partial<ModelRequest> = {}): Promise<SentRequest> {
+  const requests: SentRequest[] = []
   const answerLocally: typeof fetch = async (input, init) => {
     const headers = new Headers(init?.headers)
     requests.push({ url: String(input), headers, body: JSON.parse(String(init?.body)) })
     return new Response('{"error":{"message":"nobody is here"}}', { status: 400 })
   }
   const model = openModel(llm.parse({ num_retries: 0, ...settings }), { fetch: answerLocally })
-  await model.respond({ messages: [question], tools: [], ...request }, new AbortController().signal)
+  await model.generate({ messages: [question], tools: [], ...request }, new AbortController().signal)
   const [first] = requests
   if (first === undefined) throw new Error('nothing was sent')
   return first
@@ -73,7 +73,7 @@ test.each([
     'https://bedrock-runtime.eu-central-1.amazonaws.com/model/us.anthropic.claude-sonnet-4-6/converse-stream',
   ],
 ])('%s with %j is asked at its address, the key never in it', async (model, more, url) => {
-  const request = await sent({ model, api_key: key, ...more })
+  const request = await sendRequest({ model, api_key: key, ...more })
   expect(request.url).toBe(url)
   const shown = [...request.headers].filter(([, value]) => value.includes(key)).map(([name]) => name)
   expect(shown).toHaveLength(1)
@@ -81,18 +81,18 @@ test.each([
 })
 
 test('the name after the prefix is the name that is asked for', async () => {
-  expect((await sent({ model: 'openrouter/x/y', api_key: key })).body.model).toBe('x/y')
-  expect((await sent({ model: 'org/own', base_url: 'https://proxy.test' })).body.model).toBe('org/own')
-  expect((await sent({ model: 'own', base_url: 'https://proxy.test' })).body.model).toBe('own')
+  expect((await sendRequest({ model: 'openrouter/x/y', api_key: key })).body.model).toBe('x/y')
+  expect((await sendRequest({ model: 'org/own', base_url: 'https://proxy.test' })).body.model).toBe('org/own')
+  expect((await sendRequest({ model: 'own', base_url: 'https://proxy.test' })).body.model).toBe('own')
 })
 
 test("a server of one's own is asked without a key when there is none", async () => {
-  const { headers } = await sent({ model: 'openai-compatible/own', base_url: 'https://proxy.test' })
+  const { headers } = await sendRequest({ model: 'openai-compatible/own', base_url: 'https://proxy.test' })
   expect(headers.has('authorization')).toBe(false)
 })
 
 test('Bedrock is asked with a signature of the credentials, which are not sent', async () => {
-  const { headers } = await sent({
+  const { headers } = await sendRequest({
     model: 'bedrock/anthropic.claude-sonnet-4-6',
     aws_access_key_id: 'AKIDEXAMPLE',
     aws_secret_access_key: 'very-secret-access-key',
@@ -107,7 +107,7 @@ test('Bedrock is asked with a signature of the credentials, which are not sent',
 })
 
 test('Azure is asked with its own header', async () => {
-  const { headers } = await sent({ model: 'azure/d', base_url: 'https://me.openai.azure.com', api_key: key })
+  const { headers } = await sendRequest({ model: 'azure/d', base_url: 'https://me.openai.azure.com', api_key: key })
   expect(headers.get('api-key')).toBe(key)
 })
 
@@ -151,7 +151,7 @@ test.each([
     { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 4000 } } },
   ],
 ])('%s thinks as %j says', async (model, more, body) => {
-  expect((await sent({ model, api_key: key, ...more })).body).toMatchObject(body)
+  expect((await sendRequest({ model, api_key: key, ...more })).body).toMatchObject(body)
 })
 
 test.each([
@@ -161,7 +161,7 @@ test.each([
   ['gemini/gemini-2.0-flash', {}],
   ['openai/gpt-5', { capability_overrides: { supports_reasoning_effort: false } }],
 ])('%s with %j is not told how to think', async (model, more) => {
-  const { body } = await sent({
+  const { body } = await sendRequest({
     model,
     api_key: key,
     reasoning_effort: 'high',
@@ -179,7 +179,7 @@ test.each([
   ['gemini/gemini-2.5-pro', { toolConfig: { functionCallingConfig: { mode: 'NONE' } } }],
 ])('%s is told of the tools, and not to use them, in a question beside the work', async (model, body) => {
   const tools = [{ name: 'run', description: 'Runs', parameters: { type: 'object', properties: {} } }]
-  const request = await sent({ model, api_key: key }, { tools, toolChoice: 'none' })
+  const request = await sendRequest({ model, api_key: key }, { tools, toolChoice: 'none' })
   expect(request.body).toMatchObject({ tools: [{}], ...body })
   expect(JSON.stringify(request.body)).not.toMatch(/"strict":true|eager/)
 })
@@ -194,19 +194,19 @@ test('marks reach the providers that take them', async () => {
     system,
     { ...question, content: [{ type: 'text', text: 'Kiel?', cache_prompt: true } as const] },
   ]
-  const anthropic = await sent({ model: 'anthropic/claude-sonnet-4-6', api_key: key }, { messages })
+  const anthropic = await sendRequest({ model: 'anthropic/claude-sonnet-4-6', api_key: key }, { messages })
   const cache_control = { type: 'ephemeral' }
   expect(anthropic.body).toMatchObject({
     system: [{ text: 'Be brief.', cache_control }],
     messages: [{ content: [{ text: 'Kiel?', cache_control }] }],
   })
-  const bedrock = await sent({ model: 'bedrock/anthropic.claude-sonnet-4-6', api_key: key }, { messages })
+  const bedrock = await sendRequest({ model: 'bedrock/anthropic.claude-sonnet-4-6', api_key: key }, { messages })
   const cachePoint = { type: 'default' }
   expect(bedrock.body).toMatchObject({
     system: [{ text: 'Be brief.' }, { cachePoint }],
     messages: [{ content: [{ text: 'Kiel?' }, { cachePoint }] }],
   })
-  const off = await sent(
+  const off = await sendRequest(
     { model: 'anthropic/claude-sonnet-4-6', api_key: key, caching_prompt: false },
     { messages },
   )
@@ -215,10 +215,10 @@ test('marks reach the providers that take them', async () => {
 
 test('an answer that is to be short is asked for without a thought', async () => {
   const settings = { model: 'anthropic/claude-sonnet-4-5', api_key: key, extended_thinking_budget: 9000 }
-  const { body } = await sent(settings, { maxOutputTokens: 1 })
+  const { body } = await sendRequest(settings, { maxOutputTokens: 1 })
   expect(body).toMatchObject({ max_tokens: 1 })
   expect(body).not.toHaveProperty('thinking')
-  const responses = await sent({ model: 'openai/gpt-5', api_key: key }, { maxOutputTokens: 1 })
+  const responses = await sendRequest({ model: 'openai/gpt-5', api_key: key }, { maxOutputTokens: 1 })
   expect(responses.body).toMatchObject({ max_output_tokens: 16 })
 })
 
@@ -231,8 +231,8 @@ test('a Claude that did not begin the turn is not made to think by a budget in t
     thinking_blocks: [],
   }
   const result: Message = { ...question, role: 'tool', tool_call_id: 'a' }
-  const midway = await sent(settings, { messages: [question, call, result] })
+  const midway = await sendRequest(settings, { messages: [question, call, result] })
   expect(midway.body).not.toHaveProperty('thinking')
-  const next = await sent(settings, { messages: [question, call, result, question] })
+  const next = await sendRequest(settings, { messages: [question, call, result, question] })
   expect(next.body).toHaveProperty('thinking')
 })

@@ -1,17 +1,17 @@
 import type { Llm } from '@slipway/protocol'
-import type { Fault } from '../failures.ts'
-import { isOpenaiName, type Route } from '../route.ts'
+import type { ProviderFailure } from '../failures.ts'
+import { isOpenaiName, type ModelRoute } from '../route.ts'
 import type { SdkModel } from './sdk-types.ts'
 
 type Fetch = typeof fetch
 
 /** Called for each piece of a response's body, by the signal of its request. */
-export type Touches = WeakMap<AbortSignal, () => void>
+export type ActivityCallbacks = WeakMap<AbortSignal, () => void>
 
 /** Providers of others' machines: they answer nobody without a key. */
-const hosted: readonly string[] = ['openrouter', 'deepseek', 'groq', 'mistral', 'xai']
+const hostedProviders: readonly string[] = ['openrouter', 'deepseek', 'groq', 'mistral', 'xai']
 /** What stands where a library insists on a key that the server does not want. */
-const noKey = 'none'
+const placeholderKey = 'none'
 
 /**
  * The library's model for a route, or why there is none. Nothing is taken from the environment: what a library would look
@@ -19,14 +19,14 @@ const noKey = 'none'
  */
 export async function openProvider(options: {
   readonly llm: Llm
-  readonly route: Route
+  readonly route: ModelRoute
   readonly fetch: Fetch
-  readonly touches: Touches
-}): Promise<SdkModel | Fault> {
+  readonly touches: ActivityCallbacks
+}): Promise<SdkModel | ProviderFailure> {
   const { llm, route } = options
-  const fault = missingKey(llm, route)
-  if (fault !== undefined) return fault
-  const fetch = wrap(options)
+  const failure = findMissingKey(llm, route)
+  if (failure !== undefined) return failure
+  const fetch = wrapFetch(options)
   const common = { fetch, headers: llm.extra_headers ?? {} }
   switch (route.api) {
     case 'chat':
@@ -35,12 +35,12 @@ export async function openProvider(options: {
     case 'anthropic': {
       const { createAnthropic } = await import('@ai-sdk/anthropic')
       const baseURL = route.baseUrl ?? 'https://api.anthropic.com/v1'
-      return createAnthropic({ ...common, baseURL, apiKey: llm.api_key ?? noKey })(route.name)
+      return createAnthropic({ ...common, baseURL, apiKey: llm.api_key ?? placeholderKey })(route.name)
     }
     case 'google': {
       const { createGoogle } = await import('@ai-sdk/google')
       const baseURL = route.baseUrl ?? 'https://generativelanguage.googleapis.com/v1beta'
-      return createGoogle({ ...common, baseURL, apiKey: llm.api_key ?? noKey })(route.name)
+      return createGoogle({ ...common, baseURL, apiKey: llm.api_key ?? placeholderKey })(route.name)
     }
     case 'bedrock':
       return await bedrock(llm, route, common)
@@ -62,22 +62,22 @@ interface Common {
   readonly headers: Record<string, string>
 }
 
-async function openai(llm: Llm, route: Route, common: Common): Promise<SdkModel> {
+async function openai(llm: Llm, route: ModelRoute, common: Common): Promise<SdkModel> {
   const { createOpenAI } = await import('@ai-sdk/openai')
   const baseURL = route.baseUrl ?? 'https://api.openai.com/v1'
-  const provider = createOpenAI({ ...common, baseURL, apiKey: llm.api_key ?? noKey })
+  const provider = createOpenAI({ ...common, baseURL, apiKey: llm.api_key ?? placeholderKey })
   return route.api === 'responses' ? provider.responses(route.name) : provider.chat(route.name)
 }
 
 /** Chat goes to the deployment's own address, Responses to the address that names none, as Azure has them. */
-async function azure(llm: Llm, route: Route, common: Common): Promise<SdkModel> {
+async function azure(llm: Llm, route: ModelRoute, common: Common): Promise<SdkModel> {
   const { createAzure } = await import('@ai-sdk/azure')
   const base = route.baseUrl ?? ''
   const isVersioned = /\/openai\/v1$/.test(base)
   const useDeploymentBasedUrls = route.api === 'chat' && !isVersioned
   const provider = createAzure({
     ...common,
-    apiKey: llm.api_key ?? noKey,
+    apiKey: llm.api_key ?? placeholderKey,
     baseURL: /\/openai(\/v1)?$/.test(base) ? base : `${base}/openai`,
     useDeploymentBasedUrls,
     apiVersion: llm.api_version ?? (useDeploymentBasedUrls ? '2024-12-01-preview' : 'v1'),
@@ -85,7 +85,7 @@ async function azure(llm: Llm, route: Route, common: Common): Promise<SdkModel> 
   return route.api === 'responses' ? provider.responses(route.name) : provider.chat(route.name)
 }
 
-async function bedrock(llm: Llm, route: Route, common: Common): Promise<SdkModel> {
+async function bedrock(llm: Llm, route: ModelRoute, common: Common): Promise<SdkModel> {
   const { createAmazonBedrock } = await import('@ai-sdk/amazon-bedrock')
   const region = llm.aws_region_name ?? 'us-east-1'
   return createAmazonBedrock({
@@ -99,16 +99,16 @@ async function bedrock(llm: Llm, route: Route, common: Common): Promise<SdkModel
   })(route.name)
 }
 
-function missingKey(llm: Llm, route: Route): Fault | undefined {
+function findMissingKey(llm: Llm, route: ModelRoute): ProviderFailure | undefined {
   const { provider, baseUrl } = route
   if (llm.api_key !== undefined || hasAuthHeader(llm)) return undefined
   if (provider === 'bedrock') {
     const isSigned = llm.aws_access_key_id !== undefined && llm.aws_secret_access_key !== undefined
-    return isSigned ? undefined : noAccess('aws_access_key_id and aws_secret_access_key, or api_key')
+    return isSigned ? undefined : missingKeyFailure('aws_access_key_id and aws_secret_access_key, or api_key')
   }
   const isOwnServer = baseUrl !== undefined && llm.base_url !== undefined
-  const isFree = route.api === 'compatible' && !hosted.includes(provider)
-  return isOwnServer || isFree ? undefined : noAccess('api_key')
+  const isFree = route.api === 'compatible' && !hostedProviders.includes(provider)
+  return isOwnServer || isFree ? undefined : missingKeyFailure('api_key')
 }
 
 function hasAuthHeader({ extra_headers = {} }: Llm): boolean {
@@ -116,7 +116,7 @@ function hasAuthHeader({ extra_headers = {} }: Llm): boolean {
   return Object.keys(extra_headers).some((name) => names.includes(name.toLowerCase()))
 }
 
-function noAccess(members: string): Fault {
+function missingKeyFailure(members: string): ProviderFailure {
   return {
     code: 'LLMAuthenticationError',
     detail: `This model has no key: set ${members} in its settings.`,
@@ -125,20 +125,20 @@ function noAccess(members: string): Fault {
 }
 
 /** A redirect is an answer, not a way: keys go to nobody else. */
-function wrap(options: { llm: Llm; route: Route; fetch: Fetch; touches: Touches }): Fetch {
+function wrapFetch(options: { llm: Llm; route: ModelRoute; fetch: Fetch; touches: ActivityCallbacks }): Fetch {
   const { fetch, touches } = options
-  const edit = bodyEdit(options.llm, options.route)
+  const edit = createBodyEdit(options.llm, options.route)
   return async (input, init) => {
     const body = edit !== undefined && typeof init?.body === 'string' ? edit(init.body) : init?.body
     const response = await fetch(input, { ...init, ...(body == null ? {} : { body }), redirect: 'manual' })
     const touch = init?.signal ? touches.get(init.signal) : undefined
     touch?.()
     if (touch === undefined || response.body === null) return response
-    return new Response(tapped(response.body, touch), response)
+    return new Response(notifyOnChunk(response.body, touch), response)
   }
 }
 
-function tapped(body: ReadableStream<Uint8Array<ArrayBuffer>>, touch: () => void) {
+function notifyOnChunk(body: ReadableStream<Uint8Array<ArrayBuffer>>, touch: () => void) {
   return body.pipeThrough(
     new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
       transform(chunk, controller) {
@@ -150,7 +150,7 @@ function tapped(body: ReadableStream<Uint8Array<ArrayBuffer>>, touch: () => void
 }
 
 /** The changes to a body that the library has no word for; none for most models, whose bodies pass as they are. */
-function bodyEdit(llm: Llm, { api, name }: Route): ((body: string) => string) | undefined {
+function createBodyEdit(llm: Llm, { api, name }: ModelRoute): ((body: string) => string) | undefined {
   const isOpenai = api === 'chat' || api === 'responses' || api === 'compatible'
   const extra = isOpenai ? llm.litellm_extra_body : {}
   const dropsReasoning = api === 'responses' && !llm.enable_encrypted_reasoning && isOpenaiName(name)

@@ -1,14 +1,14 @@
 import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Api, Route } from '../route.ts'
+import type { ProviderApi, ModelRoute } from '../route.ts'
 import { toPrompt } from './prompt.ts'
-import { carry, googleThoughtBlock } from './provider-metadata.ts'
-import type { Prompt } from './sdk-types.ts'
+import { encodeProviderMetadata, googleThoughtBlock } from './provider-metadata.ts'
+import type { SdkPrompt } from './sdk-types.ts'
 
-const apis: readonly Api[] = ['chat', 'responses', 'anthropic', 'google', 'bedrock', 'compatible']
+const apis: readonly ProviderApi[] = ['chat', 'responses', 'anthropic', 'google', 'bedrock', 'compatible']
 
-function route(api: Api): Route {
+function route(api: ProviderApi): ModelRoute {
   return {
     api,
     provider: api === 'chat' || api === 'responses' ? 'openai' : api,
@@ -19,7 +19,7 @@ function route(api: Api): Route {
 
 function project(
   messages: readonly Message[],
-  api: Api,
+  api: ProviderApi,
   more: { hasVision?: boolean; canCache?: boolean } = {},
 ) {
   return toPrompt(messages, { route: route(api), hasVision: true, canCache: true, ...more })
@@ -38,7 +38,7 @@ function image(...image_urls: string[]): Message['content'][number] {
 }
 
 /** The calls and results of a prompt, in order. */
-function traffic(prompt: Prompt): string[] {
+function describePrompt(prompt: SdkPrompt): string[] {
   return prompt.flatMap(({ content }) => {
     if (typeof content === 'string') return []
     return content.flatMap((part) => {
@@ -86,7 +86,7 @@ test.each(apis)(
         ])
         const messages = conversation(turns)
         const before = JSON.stringify(messages)
-        expect(traffic(project(messages, api))).toEqual(expected)
+        expect(describePrompt(project(messages, api))).toEqual(expected)
         expect(JSON.stringify(messages)).toBe(before)
       }),
     )
@@ -107,7 +107,7 @@ test.each(apis)('%s: results of one answer stand together, right behind it', (ap
 test('arguments that are an object go as the text they came as, others as an empty object', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), (object, other) => {
-      const sent = (received: string, api: Api) => {
+      const sent = (received: string, api: ProviderApi) => {
         const call = { id: 'a', name: 't', arguments: received, origin: 'completion' as const }
         const [first] = project([message('assistant', [], { tool_calls: [call] })], api)
         const part = first?.role === 'assistant' ? first.content[0] : undefined
@@ -210,7 +210,7 @@ test.each(['chat', 'compatible'] as const)('%s: images of results follow behind 
 })
 
 test('an image that cannot be shown leaves a word', () => {
-  const shown = (part: Message['content'][number], api: Api, hasVision = true) =>
+  const shown = (part: Message['content'][number], api: ProviderApi, hasVision = true) =>
     JSON.stringify(project([message('user', [part])], api, { hasVision })[0]?.content)
   expect(shown(image(png), 'chat', false)).toContain('does not take images')
   expect(shown(image('https://h.test/a.png'), 'bedrock')).toContain('https://h.test/a.png')
@@ -226,14 +226,14 @@ test('what one provider thought is not sent to another', () => {
       { type: 'redacted_thinking', data: 'anthropic-data' },
       { type: 'thinking', thinking: 'unsigned' },
       googleThoughtBlock('Hm.', 'google-signature'),
-      carry({ owner: 'google', kind: 'text', index: 0, value: 'google-text' }),
-      carry({
+      encodeProviderMetadata({ owner: 'google', kind: 'text', index: 0, value: 'google-text' }),
+      encodeProviderMetadata({
         owner: 'openrouter',
         kind: 'details',
         index: 0,
         value: '{"details":[{"a":"router-details"}]}',
       }),
-      carry({
+      encodeProviderMetadata({
         owner: 'openai',
         kind: 'item',
         index: 0,
@@ -243,7 +243,7 @@ test('what one provider thought is not sent to another', () => {
     responses_reasoning_item: { id: 'rs', summary: [], encrypted_content: 'openai-first' },
   })
   const marks = ['anthropic-', 'google-', 'router-', 'openai-', 'unsigned']
-  const found = (api: Api) => {
+  const found = (api: ProviderApi) => {
     const sent = JSON.stringify(project([thoughtful], api))
     return marks.filter((mark) => sent.includes(mark))
   }
@@ -271,8 +271,8 @@ test('carried values that are not ours to read do no harm', () => {
           tool_calls: [call],
           thinking_blocks: [{ type: 'redacted_thinking', data: head + tail }],
         })
-        for (const api of apis) expect(traffic(project([odd], api))).toEqual(['call a t'])
-        const openrouter: Route = { ...route('compatible'), provider: 'openrouter' }
+        for (const api of apis) expect(describePrompt(project([odd], api))).toEqual(['call a t'])
+        const openrouter: ModelRoute = { ...route('compatible'), provider: 'openrouter' }
         expect(toPrompt([odd], { route: openrouter, hasVision: true, canCache: true })).toHaveLength(1)
       },
     ),

@@ -1,15 +1,15 @@
 import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipway/protocol'
-import type { Api, Route } from '../route.ts'
-import { type FilePart, imageParts, type Sight, type UserPart } from './images.ts'
-import { anthropicBlocks, carriedBy, googleThoughts } from './provider-metadata.ts'
-import type { Prompt, ProviderOptions, SdkMessage } from './sdk-types.ts'
+import type { ProviderApi, ModelRoute } from '../route.ts'
+import { type FilePart, imageParts, type ImageSupport, type UserPart } from './images.ts'
+import { anthropicBlocks, decodeProviderMetadata, googleThoughts } from './provider-metadata.ts'
+import type { SdkPrompt, ProviderOptions, SdkMessage } from './sdk-types.ts'
 
 type Content = TextContent | ImageContent
 type AssistantPart = Extract<SdkMessage, { role: 'assistant' }>['content'][number]
 type ResultPart = Extract<Extract<SdkMessage, { role: 'tool' }>['content'][number], { type: 'tool-result' }>
 
-export interface Projection {
-  readonly route: Route
+export interface PromptOptions {
+  readonly route: ModelRoute
   readonly hasVision: boolean
   /** Whether `cache_prompt` marks are passed on. */
   readonly canCache: boolean
@@ -19,8 +19,8 @@ export interface Projection {
 const maxMarks = 4
 
 /** The name under which a provider's library keeps what is its own. */
-export function optionsKey({ api, provider }: Route): string {
-  const keys: Record<Api, string> = {
+export function providerOptionsKey({ api, provider }: ModelRoute): string {
+  const keys: Record<ProviderApi, string> = {
     chat: provider === 'azure' ? 'azure' : 'openai',
     responses: provider === 'azure' ? 'azure' : 'openai',
     anthropic: 'anthropic',
@@ -36,33 +36,33 @@ export function optionsKey({ api, provider }: Route): string {
  * ids and order; arguments that are no JSON object go as an empty one, because servers refuse them. What a provider does
  * not take in a place goes to the nearest place that it takes.
  */
-export function toPrompt(messages: readonly Message[], projection: Projection): Prompt {
-  return new Projector(messages, projection).prompt()
+export function toPrompt(messages: readonly Message[], projection: PromptOptions): SdkPrompt {
+  return new PromptBuilder(messages, projection).prompt()
 }
 
-class Projector {
+class PromptBuilder {
   readonly #messages: readonly Message[]
-  readonly #route: Route
+  readonly #route: ModelRoute
   readonly #key: string
-  readonly #sight: Sight
-  readonly #marked: ReadonlySet<Content | Message>
+  readonly #imageSupport: ImageSupport
+  readonly #cacheMarked: ReadonlySet<Content | Message>
   readonly #names = new Map<string, string>()
-  readonly #prompt: Prompt = []
+  readonly #prompt: SdkPrompt = []
   /** Images of tool results, for providers that take none there. */
-  #images: UserPart[] = []
+  #pendingImages: UserPart[] = []
 
-  constructor(messages: readonly Message[], { route, hasVision, canCache }: Projection) {
+  constructor(messages: readonly Message[], { route, hasVision, canCache }: PromptOptions) {
     this.#messages = messages
     this.#route = route
-    this.#key = optionsKey(route)
-    this.#sight = { hasVision, takesUrls: route.api !== 'bedrock' }
-    this.#marked = canCache ? marks(messages) : new Set()
+    this.#key = providerOptionsKey(route)
+    this.#imageSupport = { hasVision, acceptsUrls: route.api !== 'bedrock' }
+    this.#cacheMarked = canCache ? selectCacheMarks(messages) : new Set()
   }
 
-  prompt(): Prompt {
+  prompt(): SdkPrompt {
     let isOpening = true
     for (const message of this.#messages) {
-      if (message.role !== 'tool') this.#showImages()
+      if (message.role !== 'tool') this.#flushImages()
       if (message.role === 'system' && isOpening) this.#system(message)
       else {
         isOpening = false
@@ -71,7 +71,7 @@ class Projector {
         else this.#user(message)
       }
     }
-    this.#showImages()
+    this.#flushImages()
     return this.#prompt
   }
 
@@ -79,7 +79,7 @@ class Projector {
   #system(message: Message): void {
     const texts = message.content.filter((part) => part.type === 'text').filter(({ text }) => text !== '')
     if (['anthropic', 'bedrock'].includes(this.#route.api)) {
-      for (const part of texts) this.#prompt.push({ role: 'system', content: part.text, ...this.#mark(part) })
+      for (const part of texts) this.#prompt.push({ role: 'system', content: part.text, ...this.#cacheMark(part) })
       return
     }
     const text = texts.map((part) => part.text).join('\n\n')
@@ -95,19 +95,19 @@ class Projector {
 
   #userParts(part: Content): UserPart[] {
     if (part.type === 'image') {
-      const parts = imageParts(part, this.#sight)
+      const parts = imageParts(part, this.#imageSupport)
       const last = parts.at(-1)
-      return last === undefined ? [] : [...parts.slice(0, -1), { ...last, ...this.#mark(part) }]
+      return last === undefined ? [] : [...parts.slice(0, -1), { ...last, ...this.#cacheMark(part) }]
     }
-    return part.text === '' ? [] : [{ type: 'text', text: part.text, ...this.#mark(part) }]
+    return part.text === '' ? [] : [{ type: 'text', text: part.text, ...this.#cacheMark(part) }]
   }
 
   #assistant(message: Message): void {
     const calls = message.tool_calls ?? []
     for (const call of calls) this.#names.set(call.id, call.name)
     const content = [
-      ...this.#thoughts(message),
-      ...this.#texts(message),
+      ...this.#reasoningParts(message),
+      ...this.#textParts(message),
       ...calls.flatMap((call, index) => [
         ...this.#itemsBefore(message, index),
         this.#call(message, call, index),
@@ -115,14 +115,14 @@ class Projector {
       ...this.#ending(message),
     ]
     if (content.every((part) => part.type === 'reasoning')) return
-    this.#prompt.push({ role: 'assistant', content, ...this.#details(message) })
+    this.#prompt.push({ role: 'assistant', content, ...this.#openRouterDetails(message) })
   }
 
-  #thoughts(message: Message): AssistantPart[] {
+  #reasoningParts(message: Message): AssistantPart[] {
     switch (this.#route.api) {
       case 'anthropic':
       case 'bedrock':
-        return this.#signedThoughts(message)
+        return this.#signedReasoning(message)
       case 'google':
         return googleThoughts(message).map(({ thinking, signature }) =>
           this.#reasoning(thinking, { thoughtSignature: signature }),
@@ -130,27 +130,27 @@ class Projector {
       case 'responses':
         return this.#reasoningItem(message.responses_reasoning_item)
       case 'compatible':
-        return this.#plainThought(message)
+        return this.#plainReasoning(message)
       default:
         return []
     }
   }
 
-  #signedThoughts(message: Message): AssistantPart[] {
+  #signedReasoning(message: Message): AssistantPart[] {
     const own = anthropicBlocks(message).map((block) =>
       block.type === 'thinking'
         ? this.#reasoning(block.thinking, { signature: block.signature ?? '' })
         : this.#reasoning('', { redactedData: block.data }),
     )
     if (this.#route.api !== 'bedrock') return own
-    const redacted = carriedBy(message, 'bedrock').map(({ value }) =>
+    const redacted = decodeProviderMetadata(message, 'bedrock').map(({ value }) =>
       this.#reasoning('', { redactedContent: value }),
     )
     return [...own, ...redacted]
   }
 
   /** Only what stands in the message for no other provider: a thought that was received as plain text. */
-  #plainThought(message: Message): AssistantPart[] {
+  #plainReasoning(message: Message): AssistantPart[] {
     const { reasoning_content, thinking_blocks, responses_reasoning_item } = message
     const isPlain = thinking_blocks.length === 0 && !responses_reasoning_item
     return isPlain && reasoning_content ? [this.#reasoning(reasoning_content)] : []
@@ -167,22 +167,22 @@ class Projector {
 
   #itemsBefore(message: Message, call: number): AssistantPart[] {
     if (this.#route.api !== 'responses') return []
-    return carriedBy(message, 'openai')
+    return decodeProviderMetadata(message, 'openai')
       .filter(({ kind, index }) => kind === 'item' && index === call)
       .flatMap(({ value }) => this.#reasoningItem(parseItem(value)))
   }
 
-  #texts(message: Message): AssistantPart[] {
+  #textParts(message: Message): AssistantPart[] {
     const texts = message.content.filter((part) => part.type === 'text')
     return texts.flatMap((part, index): AssistantPart[] => {
       if (part.text === '') return []
-      const own = this.#ownOf(message, 'text', index)
-      return [{ type: 'text', text: part.text, ...this.#mark(part, own) }]
+      const own = this.#pieceMetadata(message, 'text', index)
+      return [{ type: 'text', text: part.text, ...this.#cacheMark(part, own) }]
     })
   }
 
   #call(message: Message, call: MessageToolCall, index: number): AssistantPart {
-    const own = this.#ownOf(message, 'call', index)
+    const own = this.#pieceMetadata(message, 'call', index)
     const itemId =
       this.#route.api === 'responses' && call.responses_item_id ? { itemId: call.responses_item_id } : {}
     return {
@@ -195,32 +195,32 @@ class Projector {
   }
 
   /** What was received with a piece: Google's signature, OpenAI's phase. */
-  #ownOf(message: Message, kind: 'text' | 'call', index: number): Record<string, string> {
+  #pieceMetadata(message: Message, kind: 'text' | 'call', index: number): Record<string, string> {
     const { api } = this.#route
     const owner = api === 'responses' ? 'openai' : 'google'
     if (api !== 'responses' && api !== 'google' && api !== 'compatible') return {}
-    const found = carriedBy(message, owner).find((one) => one.kind === kind && one.index === index)
+    const found = decodeProviderMetadata(message, owner).find((one) => one.kind === kind && one.index === index)
     if (found === undefined) return {}
     return owner === 'openai' ? { phase: found.value } : { thoughtSignature: found.value }
   }
 
   #ending(message: Message): AssistantPart[] {
     if (this.#route.api !== 'google') return []
-    return carriedBy(message, 'google')
+    return decodeProviderMetadata(message, 'google')
       .filter(({ kind }) => kind === 'end')
       .map(({ value }) => ({ type: 'text', text: '', ...this.#options({ thoughtSignature: value }) }))
   }
 
-  #details(message: Message): { providerOptions?: ProviderOptions } {
+  #openRouterDetails(message: Message): { providerOptions?: ProviderOptions } {
     if (this.#route.provider !== 'openrouter') return {}
-    const details = parseObject(carriedBy(message, 'openrouter')[0]?.value ?? '')?.details
+    const details = parseJsonObject(decodeProviderMetadata(message, 'openrouter')[0]?.value ?? '')?.details
     if (!Array.isArray(details)) return {}
     return { providerOptions: { openaiCompatible: { reasoning_details: details } } }
   }
 
   /** The text as it was received where the library passes texts on; an object where it takes only those. */
   #input(received: string): unknown {
-    const value = parseObject(received)
+    const value = parseJsonObject(received)
     if (value === undefined) return {}
     const { api, provider } = this.#route
     const takesText = (api === 'chat' && provider !== 'azure') || api === 'compatible'
@@ -234,7 +234,7 @@ class Projector {
       toolCallId: this.#id(id),
       toolName: message.name || this.#names.get(id) || 'tool',
       output: this.#output(message),
-      ...(this.#marked.has(message) ? this.#options(this.#markOptions()) : {}),
+      ...(this.#cacheMarked.has(message) ? this.#options(this.#markOptions()) : {}),
     }
     const last = this.#prompt.at(-1)
     if (last?.role === 'tool') last.content.push(part)
@@ -243,25 +243,25 @@ class Projector {
 
   #output(message: Message): ResultPart['output'] {
     const parts = message.content.flatMap((part): UserPart[] =>
-      part.type === 'image' ? imageParts(part, this.#sight) : part.text === '' ? [] : [text(part.text)],
+      part.type === 'image' ? imageParts(part, this.#imageSupport) : part.text === '' ? [] : [text(part.text)],
     )
     const files = parts.filter((part) => part.type === 'file')
     const texts = parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
     if (files.length === 0) return { type: 'text', value: texts.join('\n') }
-    if (takesImages(this.#route.api)) {
+    if (acceptsImagesInResults(this.#route.api)) {
       return {
         type: 'content',
         value: parts.map((part) => (part.type === 'text' ? text(part.text) : file(part))),
       }
     }
-    this.#images.push(text(`Images of the result of the call ${message.tool_call_id ?? ''}:`), ...files)
+    this.#pendingImages.push(text(`Images of the result of the call ${message.tool_call_id ?? ''}:`), ...files)
     return { type: 'text', value: [...texts, '[Its images follow below.]'].join('\n') }
   }
 
-  #showImages(): void {
-    if (this.#images.length === 0) return
-    this.#prompt.push({ role: 'user', content: this.#images })
-    this.#images = []
+  #flushImages(): void {
+    if (this.#pendingImages.length === 0) return
+    this.#prompt.push({ role: 'user', content: this.#pendingImages })
+    this.#pendingImages = []
   }
 
   /** Anthropic takes only these characters in an id; other servers give other ones. */
@@ -273,8 +273,8 @@ class Projector {
     return { type: 'reasoning', text: value, ...(own === undefined ? {} : this.#options(own)) }
   }
 
-  #mark(part: Content, own: Record<string, string> = {}): { providerOptions?: ProviderOptions } {
-    return this.#options(this.#marked.has(part) ? { ...own, ...this.#markOptions() } : own)
+  #cacheMark(part: Content, own: Record<string, string> = {}): { providerOptions?: ProviderOptions } {
+    return this.#options(this.#cacheMarked.has(part) ? { ...own, ...this.#markOptions() } : own)
   }
 
   #markOptions(): ProviderOptions[string] {
@@ -291,7 +291,7 @@ class Projector {
   }
 }
 
-function takesImages(api: Api): boolean {
+function acceptsImagesInResults(api: ProviderApi): boolean {
   return api !== 'chat' && api !== 'compatible'
 }
 
@@ -304,7 +304,7 @@ function file({ data, mediaType }: FilePart): FilePart {
 }
 
 /** The object of a JSON text; undefined when it is none, or one whose names no library passes on. */
-function parseObject(received: string): Record<string, unknown> | undefined {
+function parseJsonObject(received: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(received)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
@@ -315,7 +315,7 @@ function parseObject(received: string): Record<string, unknown> | undefined {
 
 /** A reasoning item that was carried; a log from elsewhere may hold anything there. */
 function parseItem(value: string): Message['responses_reasoning_item'] {
-  const { id, summary, encrypted_content } = parseObject(value) ?? {}
+  const { id, summary, encrypted_content } = parseJsonObject(value) ?? {}
   return {
     id: typeof id === 'string' ? id : undefined,
     summary: Array.isArray(summary) ? summary.map(String) : [],
@@ -324,14 +324,14 @@ function parseItem(value: string): Message['responses_reasoning_item'] {
 }
 
 /** The first mark and the last three, of texts and images, and of tool results as wholes. */
-function marks(messages: readonly Message[]): ReadonlySet<Content | Message> {
+function selectCacheMarks(messages: readonly Message[]): ReadonlySet<Content | Message> {
   const found = messages.flatMap((message): (Content | Message)[] => {
     const own = message.content.filter((part) => part.cache_prompt && !isEmpty(part))
     if (message.role !== 'tool') return own
     return own.length > 0 ? [message] : []
   })
-  const kept = found.length <= maxMarks ? found : [...found.slice(0, 1), ...found.slice(1 - maxMarks)]
-  return new Set(kept)
+  const selected = found.length <= maxMarks ? found : [...found.slice(0, 1), ...found.slice(1 - maxMarks)]
+  return new Set(selected)
 }
 
 function isEmpty(part: Content): boolean {

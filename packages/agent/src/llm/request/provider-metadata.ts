@@ -5,7 +5,7 @@ import type { Message } from '@slipway/protocol'
  * whose data is `<owner>:<kind>:<index>:<value>`; the index is that of the text or the tool call it belongs to. Data
  * without an owner's prefix is Anthropic's own: base64, in which no colon stands.
  */
-export interface Carried {
+export interface ProviderMetadata {
   readonly owner: 'google' | 'openai' | 'openrouter' | 'bedrock'
   /** `text`, `call`: a signature or phase of that piece; `item`: a reasoning item before that tool call; `end`, `details`: the answer's own. */
   readonly kind: 'text' | 'call' | 'item' | 'end' | 'details'
@@ -13,44 +13,44 @@ export interface Carried {
   readonly value: string
 }
 
-const form = /^(google|openai|openrouter|bedrock):(text|call|item|end|details):(\d+):(.*)$/s
+const encodedPattern = /^(google|openai|openrouter|bedrock):(text|call|item|end|details):(\d+):(.*)$/s
 /** The mark of a thought of Google's in the signature of a thinking block. */
-const googleThought = 'google:thought:'
+const googleThoughtPrefix = 'google:thought:'
 
-type Block = Message['thinking_blocks'][number]
+type ThinkingBlock = Message['thinking_blocks'][number]
 
-export function carry({ owner, kind, index, value }: Carried): Block {
+export function encodeProviderMetadata({ owner, kind, index, value }: ProviderMetadata): ThinkingBlock {
   return { type: 'redacted_thinking', data: `${owner}:${kind}:${index}:${value}` }
 }
 
 /** What is carried by a message for an owner. */
-export function carriedBy(message: Message, owner: Carried['owner']): Carried[] {
+export function decodeProviderMetadata(message: Message, owner: ProviderMetadata['owner']): ProviderMetadata[] {
   return message.thinking_blocks.flatMap((block) => {
-    const found = block.type === 'redacted_thinking' ? form.exec(block.data) : null
+    const found = block.type === 'redacted_thinking' ? encodedPattern.exec(block.data) : null
     if (found === null || found[1] !== owner) return []
     const [, , kind, index, value = ''] = found
-    return [{ owner, kind: kind as Carried['kind'], index: Number(index), value }] // the form allows no other kind
+    return [{ owner, kind: kind as ProviderMetadata['kind'], index: Number(index), value }] // the form allows no other kind
   })
 }
 
-export function googleThoughtBlock(thinking: string, signature: string): Block {
-  return { type: 'thinking', thinking, signature: `${googleThought}${signature}` }
+export function googleThoughtBlock(thinking: string, signature: string): ThinkingBlock {
+  return { type: 'thinking', thinking, signature: `${googleThoughtPrefix}${signature}` }
 }
 
 /** The thoughts of Google's in a message, with their signatures. */
 export function googleThoughts(message: Message): { thinking: string; signature: string }[] {
   return message.thinking_blocks.flatMap((block) =>
-    block.type === 'thinking' && block.signature?.startsWith(googleThought)
-      ? [{ thinking: block.thinking, signature: block.signature.slice(googleThought.length) }]
+    block.type === 'thinking' && block.signature?.startsWith(googleThoughtPrefix)
+      ? [{ thinking: block.thinking, signature: block.signature.slice(googleThoughtPrefix.length) }]
       : [],
   )
 }
 
 /** The blocks that are Anthropic's own and can go back to it: signed, or redacted by it. */
-export function anthropicBlocks(message: Message): Block[] {
+export function anthropicBlocks(message: Message): ThinkingBlock[] {
   return message.thinking_blocks.filter((block) =>
     block.type === 'redacted_thinking'
-      ? !form.test(block.data)
-      : Boolean(block.signature) && !block.signature?.startsWith(googleThought),
+      ? !encodedPattern.test(block.data)
+      : Boolean(block.signature) && !block.signature?.startsWith(googleThoughtPrefix),
   )
 }

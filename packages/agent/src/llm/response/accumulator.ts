@@ -1,40 +1,40 @@
-import type { Delta } from '../model.ts'
-import type { Finish, Metadata, SdkPart } from '../request/sdk-types.ts'
+import type { ModelDelta } from '../model.ts'
+import type { SdkFinish, SdkMetadata, SdkStreamPart } from '../request/sdk-types.ts'
 
 /** A text or a thought, and what its provider said beside it. */
-export interface Piece {
+export interface ResponsePart {
   readonly type: 'text' | 'reasoning'
   text: string
-  metadata: Metadata
+  metadata: SdkMetadata
   /** How many tool calls had begun before it. */
   readonly callsBefore: number
 }
 
-export interface Call {
+export interface ReceivedCall {
   readonly id: string
   readonly name: string
   /** As received. */
   readonly input: string
-  readonly metadata: Metadata
+  readonly metadata: SdkMetadata
 }
 
 /** Takes the parts of one answer in as they come. Nothing is repaired. */
-export class Received {
-  readonly pieces: Piece[] = []
-  readonly calls: Call[] = []
+export class ResponseAccumulator {
+  readonly parts: ResponsePart[] = []
+  readonly calls: ReceivedCall[] = []
   readonly promptTokenIds: number[] = []
   readonly tokenIds: number[] = []
   /** OpenRouter's details of a thought, pieces joined. */
-  readonly details: Record<string, unknown>[] = []
+  readonly reasoningDetails: Record<string, unknown>[] = []
   responseId: string | undefined
-  finish: Finish | undefined
+  finish: SdkFinish | undefined
   error: unknown
-  readonly #open = new Map<string, Piece>()
-  readonly #onDelta: ((delta: Delta) => void) | undefined
+  readonly #open = new Map<string, ResponsePart>()
+  readonly #onDelta: ((delta: ModelDelta) => void) | undefined
   #hasBegun = false
   #callsBegun = 0
 
-  constructor(onDelta: ((delta: Delta) => void) | undefined) {
+  constructor(onDelta: ((delta: ModelDelta) => void) | undefined) {
     this.#onDelta = onDelta
   }
 
@@ -44,10 +44,10 @@ export class Received {
   }
 
   get isEmpty(): boolean {
-    return this.calls.length === 0 && this.pieces.every(({ text }) => text.trim() === '')
+    return this.calls.length === 0 && this.parts.every(({ text }) => text.trim() === '')
   }
 
-  take(part: SdkPart): void {
+  add(part: SdkStreamPart): void {
     switch (part.type) {
       case 'text-start':
       case 'reasoning-start':
@@ -83,31 +83,31 @@ export class Received {
     }
   }
 
-  #start(type: Piece['type'], part: { id: string; providerMetadata?: Metadata }): void {
-    const piece: Piece = { type, text: '', metadata: {}, callsBefore: this.#callsBegun }
-    this.pieces.push(piece)
+  #start(type: ResponsePart['type'], part: { id: string; providerMetadata?: SdkMetadata }): void {
+    const piece: ResponsePart = { type, text: '', metadata: {}, callsBefore: this.#callsBegun }
+    this.parts.push(piece)
     this.#open.set(part.id, piece)
-    merge(piece, part.providerMetadata)
+    mergeMetadata(piece, part.providerMetadata)
   }
 
-  #delta(type: Piece['type'], part: { id: string; delta: string; providerMetadata?: Metadata }): void {
+  #delta(type: ResponsePart['type'], part: { id: string; delta: string; providerMetadata?: SdkMetadata }): void {
     if (!this.#open.has(part.id)) this.#start(type, { id: part.id })
     const piece = this.#open.get(part.id)
     if (piece === undefined) return
-    merge(piece, part.providerMetadata)
+    mergeMetadata(piece, part.providerMetadata)
     if (part.delta === '') return
     piece.text += part.delta
     this.#hasBegun = true
     this.#onDelta?.(type === 'text' ? { content: part.delta } : { reasoning_content: part.delta })
   }
 
-  #end(part: { id: string; providerMetadata?: Metadata }): void {
+  #end(part: { id: string; providerMetadata?: SdkMetadata }): void {
     const piece = this.#open.get(part.id)
-    if (piece !== undefined) merge(piece, part.providerMetadata)
+    if (piece !== undefined) mergeMetadata(piece, part.providerMetadata)
     this.#open.delete(part.id)
   }
 
-  #call(part: Extract<SdkPart, { type: 'tool-call' }>): void {
+  #call(part: Extract<SdkStreamPart, { type: 'tool-call' }>): void {
     this.#hasBegun = true
     // A tool that the provider itself ran is nothing that we could answer.
     if (part.providerExecuted === true) return
@@ -128,9 +128,9 @@ export class Received {
 
   /** Details come in pieces of the same index and type: their texts go together, other members are those of the last. */
   #detail(detail: Record<string, unknown>): void {
-    const last = this.details.at(-1)
+    const last = this.reasoningDetails.at(-1)
     if (last === undefined || last.index !== detail.index || last.type !== detail.type) {
-      this.details.push({ ...detail })
+      this.reasoningDetails.push({ ...detail })
       return
     }
     for (const [name, member] of Object.entries(detail)) {
@@ -142,11 +142,11 @@ export class Received {
 }
 
 /** Later members win, but nothing is taken away by a null. */
-function merge(piece: Piece, metadata: Metadata | undefined): void {
+function mergeMetadata(piece: ResponsePart, metadata: SdkMetadata | undefined): void {
   for (const [key, members] of Object.entries(metadata ?? {})) {
     const known = piece.metadata[key] ?? {}
-    const given = Object.entries(members).filter(([, value]) => value !== null && value !== undefined)
-    piece.metadata = { ...piece.metadata, [key]: { ...known, ...Object.fromEntries(given) } }
+    const defined = Object.entries(members).filter(([, value]) => value !== null && value !== undefined)
+    piece.metadata = { ...piece.metadata, [key]: { ...known, ...Object.fromEntries(defined) } }
   }
 }
 

@@ -1,11 +1,11 @@
 /** A timer takes no more. */
-const maxMs = 2 ** 31 - 1
+const maxTimerMs = 2 ** 31 - 1
 
 /**
  * The signal of one request: aborted with its parent, or when nothing has touched it for a time. Stop it when the request
  * is over.
  */
-export class Watch {
+export class IdleTimeout {
   readonly #controller = new AbortController()
   readonly #parent: AbortSignal
   readonly #timer: NodeJS.Timeout | undefined
@@ -22,7 +22,7 @@ export class Watch {
         this.#isTimedOut = true
         this.#abort()
       },
-      Math.min(idleMs, maxMs),
+      Math.min(idleMs, maxTimerMs),
     )
   }
 

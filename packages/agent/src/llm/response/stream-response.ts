@@ -1,74 +1,74 @@
-import { cutFault, emptyFault, type Fault, faultOf, timeoutFault } from '../failures.ts'
-import type { Answered, Delta } from '../model.ts'
-import type { Touches } from '../request/open-provider.ts'
-import type { CallOptions, SdkModel } from '../request/sdk-types.ts'
-import { Received } from './accumulator.ts'
-import { stopOf } from './assistant-message.ts'
-import { Watch } from './idle-timeout.ts'
+import { truncatedStreamFailure, emptyReplyFailure, type ProviderFailure, classifyFailure, timeoutFailure } from '../failures.ts'
+import type { ModelReply, ModelDelta } from '../model.ts'
+import type { ActivityCallbacks } from '../request/open-provider.ts'
+import type { SdkCallOptions, SdkModel } from '../request/sdk-types.ts'
+import { ResponseAccumulator } from './accumulator.ts'
+import { stopReason } from './assistant-message.ts'
+import { IdleTimeout } from './idle-timeout.ts'
 
-export type Turn =
-  | { readonly kind: 'received'; readonly received: Received; readonly stop: Answered['stop'] }
+export type StreamResult =
+  | { readonly kind: 'received'; readonly response: ResponseAccumulator; readonly stop: ModelReply['stop'] }
   /** `hasBegun`: pieces of the answer were passed on, so it must not be asked again. */
-  | { readonly kind: 'fault'; readonly fault: Fault; readonly hasBegun: boolean }
+  | { readonly kind: 'fault'; readonly failure: ProviderFailure; readonly hasBegun: boolean }
   | { readonly kind: 'aborted' }
 
 /** One request and its stream, to the end. Resolves as soon as the signal is aborted, whatever the library is doing. */
-export async function runTurn(
+export async function streamResponse(
   model: SdkModel,
-  options: CallOptions,
+  options: SdkCallOptions,
   setting: {
     readonly signal: AbortSignal
     /** How long nothing may come, milliseconds; undefined: for ever. */
     readonly idleMs: number | undefined
-    readonly touches: Touches
-    readonly onDelta: ((delta: Delta) => void) | undefined
+    readonly touches: ActivityCallbacks
+    readonly onDelta: ((delta: ModelDelta) => void) | undefined
   },
-): Promise<Turn> {
-  const { signal, idleMs, touches, onDelta } = setting
-  const watch = new Watch(signal, idleMs)
-  const received = new Received(onDelta)
-  touches.set(watch.signal, watch.touch)
-  let fault: Fault | undefined
+): Promise<StreamResult> {
+  const { signal, idleMs, touches: activity, onDelta } = setting
+  const idleTimeout = new IdleTimeout(signal, idleMs)
+  const response = new ResponseAccumulator(onDelta)
+  activity.set(idleTimeout.signal, idleTimeout.touch)
+  let failure: ProviderFailure | undefined
   let isOpen = false
   try {
-    const opened = await watch.race(model.doStream({ ...options, abortSignal: watch.signal }))
+    const opened = await idleTimeout.race(model.doStream({ ...options, abortSignal: idleTimeout.signal }))
     isOpen = true
-    if (opened !== undefined) await read(opened.stream, { watch, received })
+    if (opened !== undefined) await readStream(opened.stream, { watch: idleTimeout, received: response })
   } catch (error) {
-    fault = isOpen ? streamFault(error) : faultOf(error)
+    failure = isOpen ? streamFailure(error) : classifyFailure(error)
   }
-  watch.stop()
+  idleTimeout.stop()
   if (signal.aborted) return { kind: 'aborted' }
-  if (watch.isTimedOut) fault = timeoutFault(idleMs ?? 0)
-  return fault === undefined ? judge(received) : { kind: 'fault', fault, hasBegun: received.hasBegun }
+  if (idleTimeout.isTimedOut) failure = timeoutFailure(idleMs ?? 0)
+  return failure === undefined ? toStreamResult(response) : { kind: 'fault', failure, hasBegun: response.hasBegun }
 }
 
-async function read(
+async function readStream(
   stream: Awaited<ReturnType<SdkModel['doStream']>>['stream'],
-  { watch, received }: { readonly watch: Watch; readonly received: Received },
+  { watch: idleTimeout, received: response }: { readonly watch: IdleTimeout; readonly received: ResponseAccumulator },
 ): Promise<void> {
   const reader = stream.getReader()
   for (;;) {
-    const next = await watch.race(reader.read())
+    const next = await idleTimeout.race(reader.read())
     if (next === undefined || next.done) return
-    watch.touch()
-    received.take(next.value)
-    if (received.error !== undefined) return
+    idleTimeout.touch()
+    response.add(next.value)
+    if (response.error !== undefined) return
   }
 }
 
-function judge(received: Received): Turn {
-  const { hasBegun, isEmpty, error, finish } = received
-  const failed = (fault: Fault): Turn => ({ kind: 'fault', fault, hasBegun })
-  if (error !== undefined) return failed(streamFault(error))
-  const stop = stopOf(received)
-  if (stop === undefined) return failed(cutFault(finish?.finishReason.raw))
-  if (stop === 'stop' && isEmpty && !hasBegun) return failed(emptyFault)
-  return { kind: 'received', received, stop }
+function toStreamResult(response: ResponseAccumulator): StreamResult {
+  const { hasBegun, isEmpty, error, finish } = response
+  const failed = (failure: ProviderFailure): StreamResult => ({ kind: 'fault', failure, hasBegun })
+  if (error !== undefined) return failed(streamFailure(error))
+  const stop = stopReason(response)
+  if (stop === undefined) return failed(truncatedStreamFailure(finish?.finishReason.raw))
+  if (stop === 'stop' && isEmpty && !hasBegun) return failed(emptyReplyFailure)
+  return { kind: 'received', response, stop }
 }
 
 /** What goes wrong in an answer that has begun to come and says nothing that is known is an answer that broke off. */
-function streamFault(error: unknown): Fault {
-  const fault = faultOf(error)
-  return fault.code === 'LLMError' ? { ...cutFault(undefined), detail: fault.detail } : fault
+function streamFailure(error: unknown): ProviderFailure {
+  const failure = classifyFailure(error)
+  return failure.code === 'LLMError' ? { ...truncatedStreamFailure(undefined), detail: failure.detail } : failure
 }

@@ -1,10 +1,10 @@
 import type { Frame, Page } from 'playwright-core'
-import type { OpenBrowser } from './launch.ts'
+import type { BrowserHandle } from './launch.ts'
 import type { PageElement } from './page-script.ts'
 import type { Tabs } from './tabs.ts'
 
 /** Milliseconds. */
-export interface Limits {
+export interface TimeLimits {
   /** Of one action. */
   readonly actionMs: number
   /** Of one action when two before it took too long. */
@@ -14,7 +14,7 @@ export interface Limits {
 }
 
 /** What an action of the browser came to; `text` is for the model. */
-export interface Outcome {
+export interface BrowserResult {
   readonly text: string
   readonly isError?: boolean
   /** JPEG, base64. */
@@ -26,7 +26,7 @@ export interface Outcome {
 }
 
 /** An action that could not be done, in a sentence for the model. */
-export function failed(sentence: string): Outcome {
+export function failedResult(sentence: string): BrowserResult {
   return { text: sentence, isError: true }
 }
 
@@ -38,17 +38,17 @@ export interface PageState {
 }
 
 /** A browser that is open, as actions see it. */
-export interface Opened {
-  readonly browser: OpenBrowser
+export interface ActiveBrowser {
+  readonly browser: BrowserHandle
   readonly tabs: Tabs
   /** What was last read of a page; its elements can be named by their index. */
-  state: PageState | undefined
+  pageState: PageState | undefined
 }
 
-export type Body = (opened: Opened, signal: AbortSignal) => Promise<Outcome>
+export type BrowserCommand = (opened: ActiveBrowser, signal: AbortSignal) => Promise<BrowserResult>
 
 /** What the library says went wrong, without the name of the function and the log of what it tried. */
-export function sentenceOf(error: unknown): string {
+export function playwrightErrorText(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the library colours its messages for terminals
   const plain = message.replace(/\x1b\[[0-9;]*m/g, '')

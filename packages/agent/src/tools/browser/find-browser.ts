@@ -1,9 +1,9 @@
 import { access, constants, stat } from 'node:fs/promises'
 import { delimiter, isAbsolute, join } from 'node:path'
 
-const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome']
-const directories = ['/usr/bin', '/usr/local/bin', '/snap/bin']
-const places = [
+const browserNames = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome']
+const searchDirectories = ['/usr/bin', '/usr/local/bin', '/snap/bin']
+const knownPaths = [
   '/opt/google/chrome/chrome',
   '/opt/chromium/chrome',
   '/opt/chrome/chrome',
@@ -17,16 +17,16 @@ const places = [
  * the usual places. Undefined when there is none.
  */
 export async function findBrowser(path = ''): Promise<string | undefined> {
-  const searched = [...path.split(delimiter).filter(isAbsolute), ...directories]
-  const candidates = searched.flatMap((directory) => names.map((name) => join(directory, name)))
-  for (const candidate of [...new Set([...candidates, ...places])]) {
+  const searched = [...path.split(delimiter).filter(isAbsolute), ...searchDirectories]
+  const candidates = searched.flatMap((directory) => browserNames.map((name) => join(directory, name)))
+  for (const candidate of [...new Set([...candidates, ...knownPaths])]) {
     if (await isExecutable(candidate)) return candidate
   }
   return undefined
 }
 
 /** Whether the browser tools have a browser to work with. Cheap: it looks for files and starts nothing. */
-export async function browserIsInstalled(path?: string): Promise<boolean> {
+export async function isBrowserInstalled(path?: string): Promise<boolean> {
   return (await findBrowser(path)) !== undefined
 }
 

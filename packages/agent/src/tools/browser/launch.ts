@@ -1,14 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Browser, BrowserContext } from 'playwright-core'
-import { killGroup, type Workspace } from '../../workspace/workspace.ts'
+import { killProcessGroup, type Workspace } from '../../workspace/workspace.ts'
 import { findBrowser, isExecutable } from './find-browser.ts'
 import { pageScript } from './page-script.ts'
 
 /** The selector engine of `page-script.ts` in Playwright. */
-export const engineName = 'slipway'
+export const selectorEngineName = 'slipway'
 
 /** A browser that runs, with one profile of its own that begins empty and ends with it. */
-export interface OpenBrowser {
+export interface BrowserHandle {
   readonly context: BrowserContext
   isConnected(): boolean
   /** Whether an error of the library says that something did not happen in time. */
@@ -21,12 +21,12 @@ const viewport = { width: 1280, height: 900 }
 /** A browser that has not ended by then is killed. */
 const closeMs = 5000
 
-let library: Promise<typeof import('playwright-core')> | undefined
+let playwright: Promise<typeof import('playwright-core')> | undefined
 
-async function load(): Promise<typeof import('playwright-core')> {
+async function loadPlaywright(): Promise<typeof import('playwright-core')> {
   const loaded = await import('playwright-core')
   // The library's registry is one for the whole process: a second time would be refused.
-  await loaded.selectors.register(engineName, { content: pageScript }, { contentScript: true })
+  await loaded.selectors.register(selectorEngineName, { content: pageScript }, { contentScript: true })
   return loaded
 }
 
@@ -38,11 +38,11 @@ async function load(): Promise<typeof import('playwright-core')> {
 export async function launchBrowser(
   workspace: Workspace,
   executable: string | undefined,
-): Promise<OpenBrowser | undefined> {
+): Promise<BrowserHandle | undefined> {
   const executablePath = executable ?? (await findBrowser(workspace.env.PATH))
   if (executablePath === undefined || !(await isExecutable(executablePath))) return undefined
-  library ??= load()
-  const { chromium, errors } = await library
+  playwright ??= loadPlaywright()
+  const { chromium, errors } = await playwright
   const browser = await chromium.launch({
     executablePath,
     env: { ...workspace.env },
@@ -58,32 +58,32 @@ export async function launchBrowser(
     const context = await browser.newContext({ viewport, acceptDownloads: false })
     // The limit of an action is the session's; a second one would only blur what went wrong.
     context.setDefaultTimeout(0)
-    const pid = await processId(browser)
+    const pid = await browserProcessId(browser)
     return {
       context,
       isConnected: () => browser.isConnected(),
       isTimeout: (error) => error instanceof errors.TimeoutError,
-      close: () => close(browser, pid),
+      close: () => closeBrowser(browser, pid),
     }
   } catch (error) {
-    await close(browser, undefined)
+    await closeBrowser(browser, undefined)
     throw error
   }
 }
 
-async function processId(browser: Browser): Promise<number | undefined> {
+async function browserProcessId(browser: Browser): Promise<number | undefined> {
   const session = await browser.newBrowserCDPSession()
   const { processInfo } = await session.send('SystemInfo.getProcessInfo')
   await session.detach()
   return processInfo.find(({ type }) => type === 'browser')?.id
 }
 
-async function close(browser: Browser, pid: number | undefined): Promise<void> {
+async function closeBrowser(browser: Browser, pid: number | undefined): Promise<void> {
   const isClosed = browser.close().then(
     () => true,
     () => true,
   )
   if (await Promise.race([isClosed, delay(closeMs, false, { ref: false })])) return
-  killGroup(pid)
+  killProcessGroup(pid)
   await Promise.race([isClosed, delay(closeMs, false, { ref: false })])
 }

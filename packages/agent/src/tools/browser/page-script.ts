@@ -45,40 +45,40 @@ export interface FrameState {
 }
 
 /** What the world of this script keeps between two selectors; a new document has a new one. */
-interface Kept {
+interface EngineState {
   state?: { readonly id: string; readonly elements: readonly Element[]; readonly answer: Element }
   scroll?: { readonly id: string; readonly answer: Element }
 }
 
-function answer(kept: Kept, selector: string): Element[] {
+function runSelector(state: EngineState, selector: string): Element[] {
   const [verb, id = '', option = ''] = selector.split(' ')
   if (verb === 'state') {
-    if (kept.state?.id !== id) kept.state = { id, ...stateOf(Number(option)) }
-    return [kept.state.answer]
+    if (state.state?.id !== id) state.state = { id, ...collectState(Number(option)) }
+    return [state.state.answer]
   }
   if (verb === 'element' || verb === 'link') {
-    const element = kept.state?.id === id ? kept.state.elements[Number(option)] : undefined
+    const element = state.state?.id === id ? state.state.elements[Number(option)] : undefined
     if (!element?.isConnected) return []
-    return [verb === 'element' ? element : carrier(element instanceof HTMLAnchorElement ? element.href : '')]
+    return [verb === 'element' ? element : carrierElement(element instanceof HTMLAnchorElement ? element.href : '')]
   }
   if (verb === 'scroll') {
     // Playwright may ask a selector more than once.
-    if (kept.scroll?.id !== id) kept.scroll = { id, answer: carrier(scroll(option === 'up' ? -1 : 1)) }
-    return [kept.scroll.answer]
+    if (state.scroll?.id !== id) state.scroll = { id, answer: carrierElement(scroll(option === 'up' ? -1 : 1)) }
+    return [state.scroll.answer]
   }
-  return verb === 'text' ? [carrier({ text: markdown(id === 'links') })] : []
+  return verb === 'text' ? [carrierElement({ text: markdown(id === 'links') })] : []
 }
 
-function carrier(value: unknown): Element {
+function carrierElement(value: unknown): Element {
   const element = document.createElement('pre')
   element.textContent = JSON.stringify(value)
   return element
 }
 
 /** Every element of the document in its order, those of open shadow roots in the place of their host. */
-function* everyElement(): Generator<Element> {
+function* walkElements(): Generator<Element> {
   const walkers = [document.createTreeWalker(document, NodeFilter.SHOW_ELEMENT)]
-  for (let left = 300_000; left > 0 && walkers.length > 0; left--) {
+  for (let remaining = 300_000; remaining > 0 && walkers.length > 0; remaining--) {
     const walker = walkers[walkers.length - 1]
     const node = walker?.nextNode()
     if (!(node instanceof Element)) {
@@ -91,31 +91,31 @@ function* everyElement(): Generator<Element> {
   }
 }
 
-function stateOf(room: number): { elements: Element[]; answer: Element } {
+function collectState(maxChars: number): { elements: Element[]; answer: Element } {
   const all: Element[] = []
   let pointers = 20_000
-  for (const element of everyElement()) {
+  for (const element of walkElements()) {
     const takesPart = isInteractive(element) || (pointers-- > 0 && looksClickable(element))
-    if (takesPart && isShown(element)) all.push(element)
+    if (takesPart && isVisible(element)) all.push(element)
   }
-  const chosen = choose(all, room)
+  const chosen = chooseElements(all, maxChars)
   const elements = chosen.map(([element]) => element)
   const described = chosen.map(([, described], index) => ({ ...described, index }))
-  const state = { elements: described, more: all.length - chosen.length, scroll: position(scroller()) }
-  return { elements, answer: carrier(state) }
+  const state = { elements: described, more: all.length - chosen.length, scroll: readScrollPosition(scrollContainer()) }
+  return { elements, answer: carrierElement(state) }
 }
 
 /** What is in view first, then the rest in its order, as long as there is room; answered in the order of the document. */
-function choose(all: readonly Element[], room: number): [Element, PageElement][] {
-  const near = all.map((element) => isInView(element))
-  const order = [...all.keys()].sort((a, b) => Number(near[b]) - Number(near[a]) || a - b)
+function chooseElements(all: readonly Element[], remainingChars: number): [Element, PageElement][] {
+  const inView = all.map((element) => isInView(element))
+  const order = [...all.keys()].sort((a, b) => Number(inView[b]) - Number(inView[a]) || a - b)
   const chosen: [number, Element, PageElement][] = []
   for (const index of order) {
     const element = all[index]
     if (element === undefined) continue
-    const described = describe(element, near[index] === true)
-    room -= JSON.stringify(described).length + 2
-    if (room < 0) break
+    const described = describe(element, inView[index] === true)
+    remainingChars -= JSON.stringify(described).length + 2
+    if (remainingChars < 0) break
     chosen.push([index, element, described])
   }
   return chosen.sort(([a], [b]) => a - b).map(([, element, described]) => [element, described])
@@ -146,7 +146,7 @@ function looksClickable(element: Element): boolean {
   return getComputedStyle(element.parentElement).cursor !== 'pointer'
 }
 
-function isShown(element: Element): boolean {
+function isVisible(element: Element): boolean {
   if (!element.checkVisibility({ visibilityProperty: true })) return false
   for (const { width, height, right, bottom } of element.getClientRects()) {
     if (width > 0 && height > 0 && right + scrollX > 0 && bottom + scrollY > 0) return true
@@ -159,7 +159,7 @@ function isInView(element: Element): boolean {
   return bottom > 0 && right > 0 && top < innerHeight && left < innerWidth
 }
 
-function describe(element: Element, isNear: boolean): PageElement {
+function describe(element: Element, inView: boolean): PageElement {
   const short = (value: string | null | undefined, max = 120) =>
     (value ?? '')
       .slice(0, 4 * max)
@@ -167,8 +167,8 @@ function describe(element: Element, isNear: boolean): PageElement {
       .trim()
       .slice(0, max)
   const text = isField(element) ? '' : short(visibleText(element))
-  const label = short(labelOf(element))
-  const said = {
+  const label = short(elementLabel(element))
+  const description = {
     tag: element.localName,
     role: short(element.getAttribute('role'), 30),
     type: short(element.getAttribute('type'), 30),
@@ -177,12 +177,12 @@ function describe(element: Element, isNear: boolean): PageElement {
     name: short(element.getAttribute('name'), 60),
     placeholder: short(element.getAttribute('placeholder')),
     href: element instanceof HTMLAnchorElement ? short(element.href, 300) : '',
-    value: short(shownValue(element), 200),
+    value: short(displayedValue(element), 200),
     ...flags(element),
-    ...(isNear ? {} : { out_of_view: true as const }),
+    ...(inView ? {} : { out_of_view: true as const }),
   }
-  const kept = Object.entries(said).filter(([, value]) => value !== '' && value !== undefined)
-  return { index: 0, tag: element.localName, ...Object.fromEntries(kept) }
+  const entries = Object.entries(description).filter(([, value]) => value !== '' && value !== undefined)
+  return { index: 0, tag: element.localName, ...Object.fromEntries(entries) }
 }
 
 function isField(element: Element): boolean {
@@ -207,11 +207,11 @@ function flags(element: Element): Record<string, unknown> {
     ...(expanded === null ? {} : { expanded: expanded === 'true' }),
     ...(element.matches(':disabled, [aria-disabled="true"]') ? { disabled: true } : {}),
     ...(isEditable ? { editable: true } : {}),
-    ...(element instanceof HTMLSelectElement ? { options: optionsOf(element) } : {}),
+    ...(element instanceof HTMLSelectElement ? { options: selectOptions(element) } : {}),
   }
 }
 
-function optionsOf(select: HTMLSelectElement): string[] {
+function selectOptions(select: HTMLSelectElement): string[] {
   const options: string[] = []
   for (let index = 0; index < Math.min(select.options.length, 30); index++) {
     options.push((select.options.item(index)?.label ?? '').slice(0, 80))
@@ -219,9 +219,9 @@ function optionsOf(select: HTMLSelectElement): string[] {
   return options
 }
 
-function labelOf(element: Element): string {
-  const own = element.getAttribute('aria-label')
-  if (own) return own
+function elementLabel(element: Element): string {
+  const ariaLabel = element.getAttribute('aria-label')
+  if (ariaLabel) return ariaLabel
   const root = element.getRootNode()
   const ids = (element.getAttribute('aria-labelledby') ?? '').split(/\s+/).filter((id) => id !== '')
   const referred = ids.map((id) =>
@@ -242,7 +242,7 @@ function labelOf(element: Element): string {
   return alt || (element.getAttribute('title') ?? '')
 }
 
-function shownValue(element: Element): string {
+function displayedValue(element: Element): string {
   if (element instanceof HTMLSelectElement) return element.selectedOptions.item(0)?.label ?? ''
   if (element instanceof HTMLTextAreaElement) return element.value
   if (!(element instanceof HTMLInputElement)) return ''
@@ -251,12 +251,12 @@ function shownValue(element: Element): string {
 }
 
 /** What scrolls: the page, or where the page itself does not the largest part of it that does. */
-function scroller(): Element {
+function scrollContainer(): Element {
   const page = document.scrollingElement ?? document.documentElement
   if (page.scrollHeight > page.clientHeight + 1) return page
   let best = page
   let size = 0
-  for (const element of everyElement()) {
+  for (const element of walkElements()) {
     const area = element.clientWidth * element.clientHeight
     if (area <= size || element.scrollHeight <= element.clientHeight + 1) continue
     if (!/auto|scroll/.test(getComputedStyle(element).overflowY)) continue
@@ -266,15 +266,15 @@ function scroller(): Element {
   return best
 }
 
-function position(element: Element): { above: number; below: number } {
+function readScrollPosition(element: Element): { above: number; below: number } {
   const above = Math.round(element.scrollTop)
   return { above, below: Math.max(0, Math.round(element.scrollHeight - element.clientHeight - above)) }
 }
 
 function scroll(direction: 1 | -1): { above: number; below: number } {
-  const element = scroller()
+  const element = scrollContainer()
   element.scrollBy({ top: direction * element.clientHeight * 0.9, behavior: 'instant' })
-  return position(element)
+  return readScrollPosition(element)
 }
 
 /** The text of the page's main part as Markdown, cut at five million characters. */
@@ -282,10 +282,10 @@ function markdown(withLinks: boolean): string {
   type Item = Node | string
   const main = document.querySelector('main, [role="main"]')
   const start = main !== null && (main.textContent ?? '').length >= 200 ? main : document.body
-  const todo: Item[] = start === null ? [] : [start]
+  const pending: Item[] = start === null ? [] : [start]
   const pieces: string[] = []
   for (let size = 0; size < 5_000_000; ) {
-    const item = todo.pop()
+    const item = pending.pop()
     if (item === undefined) break
     const text = typeof item === 'string' ? item : item instanceof Text ? plainText(item) : ''
     const isPlain =
@@ -294,8 +294,8 @@ function markdown(withLinks: boolean): string {
     if (piece !== '') pieces.push(piece)
     size += piece.length
     if (!(item instanceof Element)) continue
-    const parts = partsOf(item, withLinks)
-    for (let index = parts.length - 1; index >= 0; index--) todo.push(parts[index] ?? '')
+    const children = markdownParts(item, withLinks)
+    for (let index = children.length - 1; index >= 0; index--) pending.push(children[index] ?? '')
   }
   return pieces
     .join('')
@@ -309,7 +309,7 @@ function plainText(text: Text): string {
 }
 
 /** What stands before an element's children, the children, and what stands after them. */
-function partsOf(element: Element, withLinks: boolean): (Node | string)[] {
+function markdownParts(element: Element, withLinks: boolean): (Node | string)[] {
   const tag = element.localName
   if (/^(script|style|noscript|template|svg|canvas|select|iframe|object|head|input|textarea)$/.test(tag))
     return []
@@ -325,11 +325,11 @@ function partsOf(element: Element, withLinks: boolean): (Node | string)[] {
     element instanceof HTMLSlotElement && element.assignedNodes().length > 0
       ? element.assignedNodes()
       : [...(element.shadowRoot ?? element).childNodes]
-  const [before, after] = marks(element, tag, withLinks)
+  const [before, after] = markdownMarks(element, tag, withLinks)
   return [before, ...children, after]
 }
 
-function marks(element: Element, tag: string, withLinks: boolean): [string, string] {
+function markdownMarks(element: Element, tag: string, withLinks: boolean): [string, string] {
   if (/^h[1-6]$/.test(tag)) return [`\n\n${'#'.repeat(Number(tag[1]))} `, '\n\n']
   if (tag === 'li') return ['\n- ', '']
   if (tag === 'pre') return ['\n\n```\n', '\n```\n\n']
@@ -345,39 +345,39 @@ function marks(element: Element, tag: string, withLinks: boolean): [string, stri
 }
 
 function engine() {
-  const kept: Kept = {}
+  const state: EngineState = {}
   return {
-    query: (_root: unknown, selector: string): Element | undefined => answer(kept, selector)[0],
-    queryAll: (_root: unknown, selector: string): Element[] => answer(kept, selector),
+    query: (_root: unknown, selector: string): Element | undefined => runSelector(state, selector)[0],
+    queryAll: (_root: unknown, selector: string): Element[] => runSelector(state, selector),
   }
 }
 
-const parts = [
-  answer,
-  carrier,
-  everyElement,
-  stateOf,
-  choose,
+const scriptFunctions = [
+  runSelector,
+  carrierElement,
+  walkElements,
+  collectState,
+  chooseElements,
   isInteractive,
   looksClickable,
-  isShown,
+  isVisible,
   isInView,
   describe,
   isField,
   visibleText,
   flags,
-  optionsOf,
-  labelOf,
-  shownValue,
-  scroller,
-  position,
+  selectOptions,
+  elementLabel,
+  displayedValue,
+  scrollContainer,
+  readScrollPosition,
   scroll,
   markdown,
   plainText,
-  partsOf,
-  marks,
+  markdownParts,
+  markdownMarks,
   engine,
 ]
 
 /** The engine's source: an expression. */
-export const pageScript = `(() => {\n${parts.map(String).join('\n')}\nreturn engine()\n})()`
+export const pageScript = `(() => {\n${scriptFunctions.map(String).join('\n')}\nreturn engine()\n})()`

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Frame, Locator, Page } from 'playwright-core'
-import { type Body, failed, type Opened, type Outcome, type PageState } from './command.ts'
-import { engineName } from './launch.ts'
+import { type BrowserCommand, failedResult, type ActiveBrowser, type BrowserResult, type PageState } from './command.ts'
+import { selectorEngineName } from './launch.ts'
 import type { FrameState, PageElement, ScrollPosition } from './page-script.ts'
-import { titleOf } from './tabs.ts'
+import { pageTitle } from './tabs.ts'
 
 /** Characters of elements in one answer, all frames together. */
-const room = 38_000
+const maxElementChars = 38_000
 const maxFrames = 20
 /** A frame inside of a page that does not answer in this time is left out. */
 const frameMs = 3000
@@ -15,19 +15,19 @@ const frameMs = 3000
 const maxScreenshotBytes = 480_000
 
 /** Asks `page-script.ts` in a frame for something. Rejects when the frame is gone or the signal aborts. */
-export async function ask<T>(frame: Frame, command: string, signal: AbortSignal): Promise<T> {
-  const answer = await frame.locator(`${engineName}=${command}`).textContent({ timeout: 0, signal })
+export async function queryFrame<T>(frame: Frame, command: string, signal: AbortSignal): Promise<T> {
+  const answer = await frame.locator(`${selectorEngineName}=${command}`).textContent({ timeout: 0, signal })
   return JSON.parse(answer ?? 'null')
 }
 
 /** A name that no selector had before. */
-export function freshId(): string {
+export function randomId(): string {
   return randomBytes(6).toString('hex')
 }
 
 interface FoundElement {
   readonly locator: Locator
-  readonly seen: PageElement
+  readonly element: PageElement
   readonly page: Page
   /** Where a link leads; empty for what is none. */
   address(signal: AbortSignal): Promise<string>
@@ -35,53 +35,53 @@ interface FoundElement {
 
 /** The element of an index of the last state, or why there is none. */
 export async function findElement(
-  { tabs, state }: Opened,
+  { tabs, pageState }: ActiveBrowser,
   index: number,
-): Promise<FoundElement | { failure: Outcome }> {
+): Promise<FoundElement | { failure: BrowserResult }> {
   const page = await tabs.current()
   const stale = 'Read the state of the page with browser_get_state and use an index from there.'
-  if (state === undefined || state.page !== page)
-    return { failure: failed(`The elements of this tab have not been read. ${stale}`) }
-  const found = state.elements[index]
-  if (found === undefined) return { failure: failed(`There is no element with the index ${index}. ${stale}`) }
-  const locator = found.frame.locator(`${engineName}=element ${state.id} ${found.at}`)
-  const isThere = !found.frame.isDetached() && (await locator.count()) > 0
-  const address = (signal: AbortSignal) => ask<string>(found.frame, `link ${state.id} ${found.at}`, signal)
-  if (isThere) return { locator, seen: found.seen, page, address }
-  return { failure: failed(`The element ${index} is no longer on the page: it has changed since. ${stale}`) }
+  if (pageState === undefined || pageState.page !== page)
+    return { failure: failedResult(`The elements of this tab have not been read. ${stale}`) }
+  const entry = pageState.elements[index]
+  if (entry === undefined) return { failure: failedResult(`There is no element with the index ${index}. ${stale}`) }
+  const locator = entry.frame.locator(`${selectorEngineName}=element ${pageState.id} ${entry.at}`)
+  const isThere = !entry.frame.isDetached() && (await locator.count()) > 0
+  const address = (signal: AbortSignal) => queryFrame<string>(entry.frame, `link ${pageState.id} ${entry.at}`, signal)
+  if (isThere) return { locator, element: entry.seen, page, address }
+  return { failure: failedResult(`The element ${index} is no longer on the page: it has changed since. ${stale}`) }
 }
 
 /** Reads where the browser is and what can be acted on, as JSON. */
-export function readState(withScreenshot: boolean): Body {
+export function readState(withScreenshot: boolean): BrowserCommand {
   return async (opened, signal) => {
     const page = await opened.tabs.current()
-    const id = freshId()
-    const main = await ask<FrameState>(page.mainFrame(), `state ${id} ${room}`, signal)
-    const found = main.elements.map((seen) => ({ frame: page.mainFrame(), at: seen.index, seen }))
-    const inner = await innerElements(page, id, room - JSON.stringify(main.elements).length)
+    const id = randomId()
+    const main = await queryFrame<FrameState>(page.mainFrame(), `state ${id} ${maxElementChars}`, signal)
+    const found = main.elements.map((element) => ({ frame: page.mainFrame(), at: element.index, seen: element }))
+    const inner = await frameElements(page, id, maxElementChars - JSON.stringify(main.elements).length)
     const elements = [...found, ...inner.elements].map((element, index) => ({
       ...element,
       seen: { ...element.seen, index },
     }))
-    opened.state = { id, page, elements }
+    opened.pageState = { id, page, elements }
     const picture = withScreenshot ? await screenshot(page, signal) : undefined
-    const said = {
+    const header = {
       url: page.url().slice(0, 2000),
-      title: await titleOf(page),
+      title: await pageTitle(page),
       tabs: await opened.tabs.list(),
       scroll: { pixels_above: main.scroll.above, pixels_below: main.scroll.below },
     }
     const text = stateText(
-      said,
-      elements.map(({ seen }) => seen),
+      header,
+      elements.map(({ seen: element }) => element),
       main.more + inner.more,
     )
     return { text, isJson: true, ...(picture === undefined ? {} : { screenshot: picture }) }
   }
 }
 
-function stateText(said: object, elements: readonly PageElement[], more: number): string {
-  const members = Object.entries(said).map(([name, value]) => `"${name}": ${JSON.stringify(value)}`)
+function stateText(header: object, elements: readonly PageElement[], more: number): string {
+  const members = Object.entries(header).map(([name, value]) => `"${name}": ${JSON.stringify(value)}`)
   const lines = elements.map((element) => JSON.stringify(element)).join(',\n')
   members.push(`"elements": [${lines === '' ? '' : `\n${lines}\n`}]`)
   if (more > 0)
@@ -92,10 +92,10 @@ function stateText(said: object, elements: readonly PageElement[], more: number)
 }
 
 /** Elements of the frames inside of a page, those of other sites too, in the order in which the frames came. */
-async function innerElements(
+async function frameElements(
   page: Page,
   id: string,
-  room: number,
+  remainingChars: number,
 ): Promise<{ elements: PageState['elements']; more: number }> {
   const elements: PageState['elements'][number][] = []
   let more = 0
@@ -103,10 +103,10 @@ async function innerElements(
     .frames()
     .filter((frame) => frame !== page.mainFrame())
     .slice(0, maxFrames)) {
-    const state = await frameState(frame, `state ${id} ${Math.max(0, room)}`)
-    for (const seen of state?.elements ?? []) {
-      elements.push({ frame, at: seen.index, seen: { ...seen, frame: frame.url().slice(0, 200) } })
-      room -= JSON.stringify(seen).length + Math.min(frame.url().length, 200) + 14
+    const state = await frameState(frame, `state ${id} ${Math.max(0, remainingChars)}`)
+    for (const element of state?.elements ?? []) {
+      elements.push({ frame, at: element.index, seen: { ...element, frame: frame.url().slice(0, 200) } })
+      remainingChars -= JSON.stringify(element).length + Math.min(frame.url().length, 200) + 14
     }
     more += state?.more ?? 0
   }
@@ -118,7 +118,7 @@ async function frameState(frame: Frame, command: string): Promise<FrameState | u
   const read = async () => {
     const box = await (await frame.frameElement()).boundingBox()
     if (box === null || box.width < 5 || box.height < 5) return undefined
-    return await ask<FrameState>(frame, command, AbortSignal.timeout(frameMs))
+    return await queryFrame<FrameState>(frame, command, AbortSignal.timeout(frameMs))
   }
   return await Promise.race([read().catch(() => undefined), delay(frameMs, undefined, { ref: false })])
 }

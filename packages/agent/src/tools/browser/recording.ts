@@ -2,7 +2,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** One thing that happened, without a moment: the recording gives it one. */
-export interface Happening {
+export interface RecordedEvent {
   readonly type: 'action' | 'navigated' | 'tab_opened' | 'tab_closed' | 'dialog' | 'download' | 'page_error'
   readonly tab?: string
   readonly [member: string]: unknown
@@ -11,7 +11,7 @@ export interface Happening {
 const batchSize = 200
 const batchMs = 2000
 /** What happens after that many is counted and not kept: a page can make things happen without end. */
-const maxHappenings = 20_000
+const maxRecordedEvents = 20_000
 
 /**
  * What happens in a browser, kept in files: `<directory>/<n>/1.json`, `2.json` and so on, each a JSON array of
@@ -19,7 +19,7 @@ const maxHappenings = 20_000
  */
 export class Recording {
   readonly directory: string
-  readonly #mask: <V>(value: V) => V
+  readonly #redact: <V>(value: V) => V
   readonly #timer: NodeJS.Timeout
   #batch: unknown[] = []
   #files = 0
@@ -29,22 +29,22 @@ export class Recording {
 
   private constructor(directory: string, mask: <V>(value: V) => V) {
     this.directory = directory
-    this.#mask = mask
+    this.#redact = mask
     this.#timer = setInterval(() => this.#flush(), batchMs).unref()
   }
 
   /** Begins a recording in the next free number below `directory`. `mask` takes secrets out of what is kept. */
-  static async start(directory: string, mask: <V>(value: V) => V): Promise<Recording> {
+  static async start(directory: string, redact: <V>(value: V) => V): Promise<Recording> {
     await mkdir(directory, { recursive: true })
     const numbers = (await readdir(directory)).map(Number).filter(Number.isInteger)
-    const own = join(directory, String(Math.max(0, ...numbers) + 1))
-    await mkdir(own)
-    return new Recording(own, mask)
+    const ownDirectory = join(directory, String(Math.max(0, ...numbers) + 1))
+    await mkdir(ownDirectory)
+    return new Recording(ownDirectory, redact)
   }
 
-  add(happening: Happening): void {
-    if (++this.#count > maxHappenings) return
-    this.#batch.push({ at: new Date().toISOString(), ...happening })
+  add(event: RecordedEvent): void {
+    if (++this.#count > maxRecordedEvents) return
+    this.#batch.push({ at: new Date().toISOString(), ...event })
     if (this.#batch.length >= batchSize) this.#flush()
   }
 
@@ -53,13 +53,13 @@ export class Recording {
     clearInterval(this.#timer)
     this.#flush()
     await this.#writing
-    const kept = Math.min(this.#count, maxHappenings)
-    return { kept, dropped: this.#count - kept, files: this.#files, failure: this.#failure }
+    const recordedCount = Math.min(this.#count, maxRecordedEvents)
+    return { kept: recordedCount, dropped: this.#count - recordedCount, files: this.#files, failure: this.#failure }
   }
 
   #flush(): void {
     if (this.#batch.length === 0) return
-    const text = `${JSON.stringify(this.#mask(this.#batch), undefined, 1)}\n`
+    const text = `${JSON.stringify(this.#redact(this.#batch), undefined, 1)}\n`
     const file = join(this.directory, `${++this.#files}.json`)
     this.#batch = []
     this.#writing = this.#writing

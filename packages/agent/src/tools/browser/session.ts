@@ -1,11 +1,11 @@
 import { dirname, join } from 'node:path'
 import type { Observation } from '@slipway/protocol'
-import { unlessAborted } from '../core/race-abort.ts'
-import { type ToolContext, text } from '../core/tool.ts'
-import { truncate } from '../core/truncate.ts'
-import { type Body, failed, type Limits, type Opened, type Outcome, sentenceOf } from './command.ts'
+import { raceAbort } from '../core/race-abort.ts'
+import { type ToolContext, textBlock } from '../core/tool.ts'
+import { truncateOutput } from '../core/truncate.ts'
+import { type BrowserCommand, failedResult, type TimeLimits, type ActiveBrowser, type BrowserResult, playwrightErrorText } from './command.ts'
 import { launchBrowser } from './launch.ts'
-import { type Happening, Recording } from './recording.ts'
+import { type RecordedEvent, Recording } from './recording.ts'
 import { Tabs } from './tabs.ts'
 
 /** Of an observation's text. */
@@ -19,43 +19,43 @@ const installHint =
  * that took too long the limit is short, and after the third the browser is given up and a new one starts with the next
  * action. One that is aborted is left to itself; the browser stays.
  */
-export class Session {
+export class BrowserSession {
   readonly #context: ToolContext
-  readonly #limits: Limits
+  readonly #limits: TimeLimits
   readonly #executable: string | undefined
-  #opening: Promise<Opened | undefined> | undefined
+  #opening: Promise<ActiveBrowser | undefined> | undefined
   readonly #closings = new Set<Promise<void>>()
   #timeouts = 0
   #recording: Recording | undefined
   #isClosed = false
 
-  constructor(context: ToolContext, limits: Limits, executable: string | undefined) {
+  constructor(context: ToolContext, limits: TimeLimits, executable: string | undefined) {
     this.#context = context
     this.#limits = limits
     this.#executable = executable
   }
 
   /** Does one action, which is told to a recording as `what`. Never rejects because of the browser or a page. */
-  async act(what: Readonly<Record<string, unknown>>, body: Body, signal: AbortSignal): Promise<Observation> {
+  async run(action: Readonly<Record<string, unknown>>, command: BrowserCommand, signal: AbortSignal): Promise<Observation> {
     signal.throwIfAborted()
-    if (this.#isClosed) return this.#observation(failed('The browser is closed.'))
+    if (this.#isClosed) return this.#observation(failedResult('The browser is closed.'))
     const limitMs = this.#timeouts >= maxTimeouts - 1 ? this.#limits.shortMs : this.#limits.actionMs
     const timer = AbortSignal.timeout(limitMs)
-    const stop = AbortSignal.any([signal, timer])
-    let opened: Opened | undefined
+    const stopSignal = AbortSignal.any([signal, timer])
+    let opened: ActiveBrowser | undefined
     const work = async () => {
       opened = await this.#open()
-      if (opened === undefined) return failed(installHint)
-      this.#happened({ type: 'action', ...what })
-      return await body(opened, stop)
+      if (opened === undefined) return failedResult(installHint)
+      this.#recordEvent({ type: 'action', ...action })
+      return await command(opened, stopSignal)
     }
     try {
-      const outcome = await unlessAborted(work(), stop)
+      const outcome = await raceAbort(work(), stopSignal)
       this.#timeouts = 0
       return await this.#observation(outcome, opened)
     } catch (error) {
       signal.throwIfAborted()
-      const outcome = timer.aborted ? this.#tookTooLong(limitMs) : this.#broke(error, opened)
+      const outcome = timer.aborted ? this.#timeoutResult(limitMs) : this.#failureResult(error, opened)
       return await this.#observation(outcome, opened)
     }
   }
@@ -64,30 +64,30 @@ export class Session {
     if (this.#recording !== undefined) return undefined
     const { secrets } = this.#context
     const directory = join(this.#context.directory, 'recordings')
-    this.#recording = await Recording.start(directory, (value) => secrets.maskJson(value))
+    this.#recording = await Recording.start(directory, (value) => secrets.redactJson(value))
     return this.#recording
   }
 
   /** The recording that was going on; it is for the caller to stop it. */
-  takeRecording(): Recording | undefined {
+  detachRecording(): Recording | undefined {
     const recording = this.#recording
     this.#recording = undefined
     return recording
   }
 
   /** Without what is secret. */
-  mask(value: string): string {
-    return this.#context.secrets.mask(value)
+  redact(value: string): string {
+    return this.#context.secrets.redact(value)
   }
 
   /** Ends the browser and what it recorded; resolves when no process of it is left. */
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#giveUp()
-    await Promise.all([...this.#closings, this.takeRecording()?.stop()])
+    this.#discardBrowser()
+    await Promise.all([...this.#closings, this.detachRecording()?.stop()])
   }
 
-  #open(): Promise<Opened | undefined> {
+  #open(): Promise<ActiveBrowser | undefined> {
     this.#opening ??= this.#start().catch((error: unknown) => {
       this.#opening = undefined
       throw error
@@ -95,22 +95,22 @@ export class Session {
     return this.#opening
   }
 
-  async #start(): Promise<Opened | undefined> {
+  async #start(): Promise<ActiveBrowser | undefined> {
     const browser = await launchBrowser(this.#context.workspace, this.#executable)
     if (browser === undefined) {
       // It may be installed meanwhile.
       this.#opening = undefined
       return undefined
     }
-    const tabs = new Tabs(browser.context, (happening) => this.#happened(happening))
-    return { browser, tabs, state: undefined }
+    const tabs = new Tabs(browser.context, (event) => this.#recordEvent(event))
+    return { browser, tabs, pageState: undefined }
   }
 
-  #happened(happening: Happening): void {
-    this.#recording?.add(happening)
+  #recordEvent(event: RecordedEvent): void {
+    this.#recording?.add(event)
   }
 
-  #giveUp(): void {
+  #discardBrowser(): void {
     const opening = this.#opening
     this.#opening = undefined
     if (opening === undefined) return
@@ -122,36 +122,36 @@ export class Session {
     closing.finally(() => this.#closings.delete(closing)).catch(() => {})
   }
 
-  #tookTooLong(limitMs: number): Outcome {
+  #timeoutResult(limitMs: number): BrowserResult {
     this.#timeouts++
     const sentence = `The action took longer than ${limitMs / 1000} seconds and was given up.`
-    if (this.#timeouts < maxTimeouts) return failed(sentence)
+    if (this.#timeouts < maxTimeouts) return failedResult(sentence)
     this.#timeouts = 0
-    this.#giveUp()
-    return failed(
+    this.#discardBrowser()
+    return failedResult(
       `${sentence} It was the third in a row, so the browser session was reset: all tabs, cookies and local storage are gone, and a new browser starts with the next action.`,
     )
   }
 
-  #broke(error: unknown, opened: Opened | undefined): Outcome {
+  #failureResult(error: unknown, opened: ActiveBrowser | undefined): BrowserResult {
     this.#timeouts = 0
-    if (opened === undefined) return failed(`The browser could not be started: ${sentenceOf(error)}`)
-    if (opened.browser.isConnected()) return failed(sentenceOf(error))
-    this.#giveUp()
-    return failed(
+    if (opened === undefined) return failedResult(`The browser could not be started: ${playwrightErrorText(error)}`)
+    if (opened.browser.isConnected()) return failedResult(playwrightErrorText(error))
+    this.#discardBrowser()
+    return failedResult(
       'The browser ended unexpectedly: all tabs, cookies and local storage are gone, and a new browser starts with the next action.',
     )
   }
 
-  async #observation(outcome: Outcome, opened?: Opened): Promise<Observation> {
+  async #observation(outcome: BrowserResult, opened?: ActiveBrowser): Promise<Observation> {
     const { secrets, directory } = this.#context
-    await secrets.resolve()
-    const whole = secrets.mask(withNotes(outcome, opened?.tabs.takeNotes() ?? []))
-    const cut = await truncate(whole, { directory, tool: 'browser', maxChars })
-    const saved = outcome.saved ?? (cut.savedTo === undefined ? undefined : dirname(cut.savedTo))
+    await secrets.resolveAll()
+    const fullText = secrets.redact(withNotes(outcome, opened?.tabs.takeNotes() ?? []))
+    const truncated = await truncateOutput(fullText, { directory, tool: 'browser', maxChars })
+    const saved = outcome.saved ?? (truncated.savedTo === undefined ? undefined : dirname(truncated.savedTo))
     return {
       kind: 'BrowserObservation',
-      content: [text(cut.text)],
+      content: [textBlock(truncated.text)],
       is_error: outcome.isError ?? false,
       ...(outcome.screenshot === undefined ? {} : { screenshot_data: outcome.screenshot }),
       ...(saved === undefined ? {} : { full_output_save_dir: saved }),
@@ -159,7 +159,7 @@ export class Session {
   }
 }
 
-function withNotes({ text, isJson }: Outcome, notes: readonly string[]): string {
+function withNotes({ text, isJson }: BrowserResult, notes: readonly string[]): string {
   if (notes.length === 0) return text
   if (isJson) return text.replace(/\n?\}$/, () => `,\n"notes": ${JSON.stringify(notes)}\n}`)
   return [text, ...notes].join('\n')

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { BrowserContext, Dialog, Page } from 'playwright-core'
-import type { Happening } from './recording.ts'
+import type { RecordedEvent } from './recording.ts'
 
 export interface Tab {
   readonly id: string
@@ -25,29 +25,29 @@ const openSchemes = ['http:', 'https:', 'about:', 'blob:', 'chrome-error:']
  */
 export class Tabs {
   readonly #context: BrowserContext
-  readonly #happened: (happening: Happening) => void
+  readonly #record: (happening: RecordedEvent) => void
   readonly #ids = new Map<Page, string>()
-  readonly #given = new Set<string>()
+  readonly #usedIds = new Set<string>()
   readonly #dialogs = new Map<Page, number[]>()
   /** How often each was said. */
   readonly #notes = new Map<string, number>()
-  #missed = 0
+  #droppedNotes = 0
   #current: Page | undefined
   /** Tabs that are being opened by us need no note. */
-  #opening = 0
+  #openingCount = 0
 
-  constructor(context: BrowserContext, happened: (happening: Happening) => void) {
+  constructor(context: BrowserContext, happened: (happening: RecordedEvent) => void) {
     this.#context = context
-    this.#happened = happened
+    this.#record = happened
     context.on('page', (page) => this.#add(page))
   }
 
   /** What happened by itself since the last time, in sentences. */
   takeNotes(): string[] {
     const notes = [...this.#notes].map(([text, times]) => (times === 1 ? text : `${text} (${times} times)`))
-    if (this.#missed > 0) notes.unshift(`${this.#missed} more things happened before:`)
+    if (this.#droppedNotes > 0) notes.unshift(`${this.#droppedNotes} more things happened before:`)
     this.#notes.clear()
-    this.#missed = 0
+    this.#droppedNotes = 0
     return notes
   }
 
@@ -58,13 +58,13 @@ export class Tabs {
 
   /** Opens a blank tab, which becomes the current one. */
   async open(): Promise<Page> {
-    this.#opening++
+    this.#openingCount++
     try {
       const page = await this.#context.newPage()
       this.#current = page
       return page
     } finally {
-      this.#opening--
+      this.#openingCount--
     }
   }
 
@@ -82,7 +82,7 @@ export class Tabs {
       pages.map(async ([page, id]) => ({
         id,
         url: page.url().slice(0, 2000),
-        title: await titleOf(page),
+        title: await pageTitle(page),
         is_current: page === this.#current,
       })),
     )
@@ -101,63 +101,63 @@ export class Tabs {
 
   #add(page: Page): void {
     if (this.#ids.size >= maxTabs) {
-      this.#note(`A page wanted to open a tab, but there are ${maxTabs} already: it was closed.`)
-      quietly(page.close())
+      this.#addNote(`A page wanted to open a tab, but there are ${maxTabs} already: it was closed.`)
+      ignoreRejection(page.close())
       return
     }
     const id = this.#newId()
     this.#ids.set(page, id)
     this.#current ??= page
-    this.#happened({ type: 'tab_opened', tab: id, url: page.url() })
-    if (this.#opening === 0) this.#note(`A page opened the tab ${id}.`)
-    this.#watch(page, id)
+    this.#record({ type: 'tab_opened', tab: id, url: page.url() })
+    if (this.#openingCount === 0) this.#addNote(`A page opened the tab ${id}.`)
+    this.#subscribe(page, id)
   }
 
-  #watch(page: Page, id: string): void {
-    page.on('dialog', (dialog) => this.#dismiss(page, id, dialog))
+  #subscribe(page: Page, id: string): void {
+    page.on('dialog', (dialog) => this.#handleDialog(page, id, dialog))
     page.on('download', (download) => {
-      this.#happened({ type: 'download', tab: id, url: download.url() })
-      this.#note(`The download of ${download.url().slice(0, 300)} was refused: this browser saves no files.`)
+      this.#record({ type: 'download', tab: id, url: download.url() })
+      this.#addNote(`The download of ${download.url().slice(0, 300)} was refused: this browser saves no files.`)
     })
     page.on('framenavigated', (frame) => {
       if (frame !== page.mainFrame()) return
-      this.#happened({ type: 'navigated', tab: id, url: frame.url().slice(0, 2000) })
+      this.#record({ type: 'navigated', tab: id, url: frame.url().slice(0, 2000) })
       const scheme = URL.parse(frame.url())?.protocol ?? 'about:'
       if (openSchemes.includes(scheme)) return
-      this.#note(`The page of tab ${id} went to a ${scheme} address, which is not allowed.`)
-      quietly(page.goto('about:blank'))
+      this.#addNote(`The page of tab ${id} went to a ${scheme} address, which is not allowed.`)
+      ignoreRejection(page.goto('about:blank'))
     })
     page.on('pageerror', (error) =>
-      this.#happened({ type: 'page_error', tab: id, message: error.message.slice(0, 1000) }),
+      this.#record({ type: 'page_error', tab: id, message: error.message.slice(0, 1000) }),
     )
     page.on('crash', () => {
-      this.#note(`The page of tab ${id} crashed; the tab was closed.`)
+      this.#addNote(`The page of tab ${id} crashed; the tab was closed.`)
       this.#remove(page)
-      quietly(page.close())
+      ignoreRejection(page.close())
     })
     page.on('close', () => {
-      if (this.#remove(page)) this.#note(`The tab ${id} was closed by its page.`)
+      if (this.#remove(page)) this.#addNote(`The tab ${id} was closed by its page.`)
     })
   }
 
-  #dismiss(page: Page, id: string, dialog: Dialog): void {
+  #handleDialog(page: Page, id: string, dialog: Dialog): void {
     const type = dialog.type()
-    this.#happened({ type: 'dialog', tab: id, dialog: type, message: dialog.message().slice(0, 1000) })
+    this.#record({ type: 'dialog', tab: id, dialog: type, message: dialog.message().slice(0, 1000) })
     const since = Date.now() - dialogMs
     const recent = [...(this.#dialogs.get(page) ?? []).filter((moment) => moment > since), Date.now()]
     this.#dialogs.set(page, recent)
     if (recent.length > maxDialogs) {
-      if (this.#remove(page)) this.#note(`The tab ${id} was closed: its page opened dialogs without end.`)
-      quietly(page.close())
+      if (this.#remove(page)) this.#addNote(`The tab ${id} was closed: its page opened dialogs without end.`)
+      ignoreRejection(page.close())
       return
     }
     // To dismiss the question whether to leave would mean to stay.
     if (type === 'beforeunload') {
-      quietly(dialog.accept())
+      ignoreRejection(dialog.accept())
       return
     }
-    this.#note(`The page showed a dialog (${type}), which was dismissed: ${dialog.message().slice(0, 500)}`)
-    quietly(dialog.dismiss())
+    this.#addNote(`The page showed a dialog (${type}), which was dismissed: ${dialog.message().slice(0, 500)}`)
+    ignoreRejection(dialog.dismiss())
   }
 
   #remove(page: Page): boolean {
@@ -166,37 +166,37 @@ export class Tabs {
     this.#ids.delete(page)
     this.#dialogs.delete(page)
     if (this.#current === page) this.#current = [...this.#ids.keys()].at(-1)
-    this.#happened({ type: 'tab_closed', tab: id })
+    this.#record({ type: 'tab_closed', tab: id })
     return true
   }
 
-  #note(text: string): void {
+  #addNote(text: string): void {
     this.#notes.set(text, (this.#notes.get(text) ?? 0) + 1)
     if (this.#notes.size <= maxNotes) return
     // What came last says best how things are.
     const [[oldest, times] = ['', 0]] = this.#notes
     this.#notes.delete(oldest)
-    this.#missed += times
+    this.#droppedNotes += times
   }
 
   #newId(): string {
     // An id is not soon given again: a tab that is gone should not be taken for another one.
-    if (this.#given.size > 20_000) this.#given.clear()
+    if (this.#usedIds.size > 20_000) this.#usedIds.clear()
     for (;;) {
       const id = randomBytes(2).toString('hex')
-      if (this.#given.has(id) || this.get(id) !== undefined) continue
-      this.#given.add(id)
+      if (this.#usedIds.has(id) || this.get(id) !== undefined) continue
+      this.#usedIds.add(id)
       return id
     }
   }
 }
 
-export async function titleOf(page: Page): Promise<string> {
+export async function pageTitle(page: Page): Promise<string> {
   const title = page.title().catch(() => '')
   return (await Promise.race([title, delay(titleMs, '', { ref: false })])).slice(0, 300)
 }
 
 /** What nobody waits for and what may fail. */
-function quietly(promise: Promise<unknown>): void {
+function ignoreRejection(promise: Promise<unknown>): void {
   promise.catch(() => {})
 }

@@ -10,13 +10,13 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import { browserIsInstalled, findBrowser } from './find-browser.ts'
-import { addressOf } from './page-actions.ts'
+import { isBrowserInstalled, findBrowser } from './find-browser.ts'
+import { parseAddress } from './page-actions.ts'
 import { openBrowser } from './tools.ts'
 
-const isInstalled = await browserIsInstalled(process.env.PATH)
+const isInstalled = await isBrowserInstalled(process.env.PATH)
 
-const patience = { timeout: 20_000, interval: 200 }
+const waitOptions = { timeout: 20_000, interval: 200 }
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -90,7 +90,7 @@ const pages: Record<string, string | Answer> = {
     const x=c.getContext('2d'),d=x.createImageData(1280,900);for(let i=0;i<d.data.length;i++)d.data[i]=i%4==3?255:Math.random()*256;x.putImageData(d,0,0)</script>`,
 }
 
-function serve(request: IncomingMessage, response: ServerResponse): void {
+function servePage(request: IncomingMessage, response: ServerResponse): void {
   const page = pages[must(request.url, 'address').split('?')[0] ?? '']
   response.setHeader('content-type', 'text/html; charset=utf-8')
   if (typeof page === 'function') page(request, response)
@@ -98,7 +98,7 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
   else response.end(page)
 }
 
-const server = createServer(serve)
+const server = createServer(servePage)
 let base = ''
 
 beforeAll(async () => {
@@ -113,7 +113,7 @@ afterAll(() => {
 })
 
 /** A set of the tools with everything around it. */
-class Trial implements AsyncDisposable {
+class BrowserFixtures implements AsyncDisposable {
   readonly directory: string
   readonly #root: string
   readonly #workspace: Workspace
@@ -126,7 +126,7 @@ class Trial implements AsyncDisposable {
     this.#tools = tools
   }
 
-  static async open(params: Record<string, unknown> = {}): Promise<Trial> {
+  static async open(params: Record<string, unknown> = {}): Promise<BrowserFixtures> {
     const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-browser-')))
     await mkdir(join(root, 'own'))
     const workspace = await Workspace.open({ directory: root, env: { PATH: process.env.PATH ?? '' } })
@@ -135,7 +135,7 @@ class Trial implements AsyncDisposable {
     })
     try {
       const tools = await openBrowser({ workspace, secrets, directory: join(root, 'own') }, params)
-      return new Trial(root, workspace, tools)
+      return new BrowserFixtures(root, workspace, tools)
     } catch (error) {
       await rm(root, { recursive: true })
       throw error
@@ -160,18 +160,18 @@ class Trial implements AsyncDisposable {
     return { ...observation, text: first.text }
   }
 
-  async ok(name: string, args: Record<string, unknown> = {}): Promise<string> {
+  async callOk(name: string, args: Record<string, unknown> = {}): Promise<string> {
     const { text, is_error } = await this.call(name, args)
     expect(is_error, text).toBe(false)
     return text
   }
 
-  async go(path: string): Promise<string> {
-    return await this.ok('browser_navigate', { url: base + path })
+  async navigate(path: string): Promise<string> {
+    return await this.callOk('browser_navigate', { url: base + path })
   }
 
   async state(): Promise<State> {
-    return JSON.parse(await this.ok('browser_get_state'))
+    return JSON.parse(await this.callOk('browser_get_state'))
   }
 
   /** The index of the element of a name in the state of now. */
@@ -182,7 +182,7 @@ class Trial implements AsyncDisposable {
   }
 
   async click(name: string, new_tab = false): Promise<string> {
-    return await this.ok('browser_click', { index: await this.index(name), new_tab })
+    return await this.callOk('browser_click', { index: await this.index(name), new_tab })
   }
 
   async [Symbol.asyncDispose]() {
@@ -203,7 +203,7 @@ interface State {
 }
 
 test('without a browser every action says what to install', async () => {
-  await using trial = await Trial.open({ executable_path: '/nowhere/chromium' })
+  await using trial = await BrowserFixtures.open({ executable_path: '/nowhere/chromium' })
   for (const name of ['browser_get_state', 'browser_list_tabs']) {
     const { is_error, text } = await trial.call(name)
     expect([is_error, text]).toEqual([true, expect.stringContaining('Install one')])
@@ -211,7 +211,7 @@ test('without a browser every action says what to install', async () => {
 })
 
 test('there are fourteen tools, each with a description and a schema of its action', async () => {
-  await using trial = await Trial.open()
+  await using trial = await BrowserFixtures.open()
   expect(trial.tools.map((tool) => tool.name).sort()).toEqual([
     'browser_click',
     'browser_close_tab',
@@ -241,7 +241,7 @@ test.for([
   { short_timeout_seconds: '5' },
   { navigation_timeout_seconds: 4000 },
 ])('parameters %o are refused', async (params) => {
-  await expect(Trial.open(params)).rejects.toMatchObject({ name: 'Problem', code: 'invalid' })
+  await expect(BrowserFixtures.open(params)).rejects.toMatchObject({ name: 'Problem', code: 'invalid' })
 })
 
 test('a browser is found on a path, and a directory of that name is none', async () => {
@@ -266,23 +266,23 @@ test('whatever text is given as an address, only http and https come out', () =>
   const given = fc.tuple(fc.constantFrom('', ...schemes), fc.oneof(fc.string(), fc.webUrl(), fc.domain()))
   fc.assert(
     fc.property(given, ([scheme, rest]) => {
-      const address = addressOf(scheme + rest)
+      const address = parseAddress(scheme + rest)
       if ('refused' in address) return
       const { href, protocol } = new URL(address.url)
       expect(href === 'about:blank' || protocol === 'http:' || protocol === 'https:').toBe(true)
     }),
     { numRuns: 2000 },
   )
-  expect(addressOf('example.org/a')).toEqual({ url: 'https://example.org/a' })
-  expect(addressOf('localhost:8000')).toEqual({ url: 'http://localhost:8000/' })
-  expect(addressOf('file:///etc/passwd')).toEqual({ refused: expect.stringContaining('file:') })
+  expect(parseAddress('example.org/a')).toEqual({ url: 'https://example.org/a' })
+  expect(parseAddress('localhost:8000')).toEqual({ url: 'http://localhost:8000/' })
+  expect(parseAddress('file:///etc/passwd')).toEqual({ refused: expect.stringContaining('file:') })
 })
 
 const title = isInstalled ? 'with a browser' : 'SKIPPED because no Chromium or Chrome is installed'
 describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   test('the state lists what can be acted on, by index and in the order of the page', async () => {
-    await using trial = await Trial.open()
-    expect(await trial.go('/')).toContain(`The page is ${base}/ ("Form")`)
+    await using trial = await BrowserFixtures.open()
+    expect(await trial.navigate('/')).toContain(`The page is ${base}/ ("Form")`)
     const state = await trial.state()
     expect(state).toMatchObject({ url: `${base}/`, title: 'Form', scroll: { pixels_above: 0 } })
     expect(state.tabs).toEqual([
@@ -300,36 +300,36 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('a form is filled and sent', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/')
-    await trial.ok('browser_type', { index: await trial.index('Name'), text: 'Ada & Bob' })
-    await trial.ok('browser_type', { index: await trial.index('word'), text: 'psst' })
-    await trial.ok('browser_type', { index: await trial.index('colour'), text: 'green' })
-    await trial.ok('browser_type', { index: await trial.index('more'), text: 'two\nlines' })
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/')
+    await trial.callOk('browser_type', { index: await trial.index('Name'), text: 'Ada & Bob' })
+    await trial.callOk('browser_type', { index: await trial.index('word'), text: 'psst' })
+    await trial.callOk('browser_type', { index: await trial.index('colour'), text: 'green' })
+    await trial.callOk('browser_type', { index: await trial.index('more'), text: 'two\nlines' })
     await trial.click('Agree')
     const { elements } = await trial.state()
     expect(elements.find(({ name }) => name === 'word')).toMatchObject({ value: '***' })
     expect(elements.find(({ name }) => name === 'who')).toMatchObject({ value: 'Ada & Bob' })
     expect(elements.find(({ name }) => name === 'yes')).toMatchObject({ checked: true })
     expect(await trial.click('Send')).toContain(`The page is now ${base}/sent?`)
-    const content = await trial.ok('browser_get_content')
+    const content = await trial.callOk('browser_get_content')
     expect(content).toContain('/sent?who=Ada+%26+Bob&word=psst&yes=on&colour=g&more=two%0D%0Alines')
-    await trial.ok('browser_go_back')
+    await trial.callOk('browser_go_back')
     expect((await trial.state()).title).toBe('Form')
   })
 
   test('a line break at the end of a one-line text presses Enter', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/enter')
-    expect(await trial.ok('browser_type', { index: 0, text: 'x' }).catch(String)).toContain('not been read')
-    expect(await trial.ok('browser_type', { index: await trial.index('q'), text: 'find me\n' })).toContain(
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/enter')
+    expect(await trial.callOk('browser_type', { index: 0, text: 'x' }).catch(String)).toContain('not been read')
+    expect(await trial.callOk('browser_type', { index: await trial.index('q'), text: 'find me\n' })).toContain(
       `/sent?q=find+me`,
     )
   })
 
   test('what cannot be typed into says so', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/')
     for (const [name, said] of [
       ['file', 'files are not uploaded'],
       ['Agree', 'click it'],
@@ -341,45 +341,45 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
       })
       expect([is_error, text]).toEqual([true, expect.stringContaining(said)])
     }
-    await trial.ok('browser_type', { index: await trial.index('Editor'), text: 'edited' })
+    await trial.callOk('browser_type', { index: await trial.index('Editor'), text: 'edited' })
     expect(await trial.index('edited')).toBeGreaterThan(0)
     const wrong = await trial.call('browser_type', { index: await trial.index('colour'), text: 'blue' })
     expect([wrong.is_error, wrong.text]).toEqual([true, expect.stringContaining('["red","green"]')])
   })
 
   test('clicks reach elements with a listener, in shadow roots and in frames of other sites', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/')
     await trial.click('Pointer')
     expect((await trial.state()).title).toBe('Clicked')
     await trial.click('In the shadow')
     expect((await trial.state()).title).toBe('Shadow')
-    await trial.go('/frames')
+    await trial.navigate('/frames')
     for (const times of [1, 2]) {
       await trial.click('Inside')
       const { elements } = await trial.state()
       expect(elements.filter(({ text }) => text === 'pressed')).toHaveLength(times)
     }
-    const content = await trial.ok('browser_get_content')
+    const content = await trial.callOk('browser_get_content')
     expect(content).toContain('outer text')
     expect(content.match(/inner text/g)).toHaveLength(2)
   })
 
   test('a click is made once, however long the page takes over it', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/sluggish')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/sluggish')
     expect(await trial.click('Slow')).not.toContain('not ready')
     expect((await trial.state()).title).toBe('1')
-    await trial.go('/covered')
+    await trial.navigate('/covered')
     expect(await trial.click('Under')).toContain('not ready')
     expect((await trial.state()).title).toBe('0')
   })
 
   test('an element that is gone, an index that never was and a state of another page are refused', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/changing')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/changing')
     const index = await trial.index('Go away')
-    await trial.ok('browser_click', { index })
+    await trial.callOk('browser_click', { index })
     const gone = await trial.call('browser_click', { index })
     expect([gone.is_error, gone.text]).toEqual([true, expect.stringContaining('no longer on the page')])
     const never = await trial.call('browser_click', { index: 99 })
@@ -387,25 +387,25 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
       true,
       expect.stringContaining('no element with the index 99'),
     ])
-    await trial.go('/other')
+    await trial.navigate('/other')
     const old = await trial.call('browser_click', { index: 1 })
     expect([old.is_error, old.text]).toEqual([true, expect.stringContaining('browser_get_state')])
   })
 
   test('tabs are opened, listed, switched and closed by their ids', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/')
     const [first] = (await trial.state()).tabs
     expect(await trial.click('New window')).toMatch(/A page opened the tab [0-9a-f]{4}\./)
     expect((await trial.state()).url).toBe(`${base}/`)
     expect(await trial.click('Other page', true)).toContain(`${base}/other`)
     const { tabs, url } = await trial.state()
     expect([tabs.length, url]).toEqual([3, `${base}/other`])
-    expect(JSON.parse(await trial.ok('browser_list_tabs'))).toEqual(tabs)
-    await trial.ok('browser_switch_tab', { tab_id: must(first, 'a tab').id })
+    expect(JSON.parse(await trial.callOk('browser_list_tabs'))).toEqual(tabs)
+    await trial.callOk('browser_switch_tab', { tab_id: must(first, 'a tab').id })
     expect((await trial.state()).url).toBe(`${base}/`)
-    for (const { id } of tabs) await trial.ok('browser_close_tab', { tab_id: id })
-    expect(await trial.ok('browser_list_tabs')).toBe('No tab is open.')
+    for (const { id } of tabs) await trial.callOk('browser_close_tab', { tab_id: id })
+    expect(await trial.callOk('browser_list_tabs')).toBe('No tab is open.')
     for (const name of ['browser_switch_tab', 'browser_close_tab']) {
       const { is_error, text } = await trial.call(name, { tab_id: must(first, 'a tab').id })
       expect([is_error, text]).toEqual([true, expect.stringContaining('There is no tab')])
@@ -414,23 +414,23 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('the page scrolls, also where only a part of it does', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/')
-    await trial.ok('browser_scroll', { direction: 'down' })
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/')
+    await trial.callOk('browser_scroll', { direction: 'down' })
     const { scroll } = await trial.state()
     expect(scroll.pixels_above).toBe(810)
-    await trial.ok('browser_scroll', { direction: 'up' })
+    await trial.callOk('browser_scroll', { direction: 'up' })
     expect((await trial.state()).scroll.pixels_above).toBe(0)
-    await trial.go('/inner-scroll')
-    expect(await trial.ok('browser_scroll')).toContain('810 pixels of the page are above')
+    await trial.navigate('/inner-scroll')
+    expect(await trial.callOk('browser_scroll')).toContain('810 pixels of the page are above')
   })
 
   test('long content comes in parts that join into the whole', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/long')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/long')
     const parts: string[] = []
     for (let start: number | undefined = 0; start !== undefined; ) {
-      const text: string = await trial.ok('browser_get_content', { start_from_char: start })
+      const text: string = await trial.callOk('browser_get_content', { start_from_char: start })
       const end = must(
         /\n\n\[Characters (\d+) to (\d+) of (\d+)(?:; read on with start_from_char (\d+))?/.exec(text),
         'a note at the end',
@@ -449,37 +449,37 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('content is Markdown, with links on request', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/rich')
-    const text = await trial.ok('browser_get_content')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/rich')
+    const text = await trial.callOk('browser_get_content')
     expect(text).toBe(
       '# Title\n\nmenu\n\nA bold link.\n\n- one\n- two\n\n```\na\n  b\n```\n\n| x | y |\n| 1 | 2 |\n![A cat]',
     )
-    const linked = await trial.ok('browser_get_content', { extract_links: true })
+    const linked = await trial.callOk('browser_get_content', { extract_links: true })
     expect(linked).toContain(`A bold [link](${base}/other).`)
   })
 
   test('cookies and local storage go out and come back, and replace what is there', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/storage')
-    const state = JSON.parse(await trial.ok('browser_get_storage'))
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/storage')
+    const state = JSON.parse(await trial.callOk('browser_get_storage'))
     expect(state.origins).toEqual([
       expect.objectContaining({ origin: base, localStorage: [{ name: 'k', value: 'v1' }] }),
     ])
-    await trial.ok('browser_set_storage', { storage_state: { cookies: [], origins: [] } })
-    await trial.go('/stored')
-    expect(await trial.ok('browser_get_content')).toBe('null')
-    await trial.ok('browser_set_storage', { storage_state: state })
-    await trial.go('/stored')
-    expect(await trial.ok('browser_get_content')).toBe('v1 c=1')
+    await trial.callOk('browser_set_storage', { storage_state: { cookies: [], origins: [] } })
+    await trial.navigate('/stored')
+    expect(await trial.callOk('browser_get_content')).toBe('null')
+    await trial.callOk('browser_set_storage', { storage_state: state })
+    await trial.navigate('/stored')
+    expect(await trial.callOk('browser_get_content')).toBe('v1 c=1')
     for (const storage_state of [{ cookies: 5 }, { cookies: [{ name: 1 }] }, { origins: ['x'] }]) {
       expect((await trial.call('browser_set_storage', { storage_state })).is_error).toBe(true)
     }
   })
 
   test('a screenshot is a JPEG that fits into an event, also of noise', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/noise')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/noise')
     const { screenshot_data } = await trial.call('browser_get_state', { include_screenshot: true })
     const bytes = Buffer.from(must(screenshot_data, 'screenshot'), 'base64')
     expect(bytes.subarray(0, 3).toString('hex')).toBe('ffd8ff')
@@ -488,14 +488,14 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('what happens is recorded in files, without what was typed', async () => {
-    await using trial = await Trial.open()
+    await using trial = await BrowserFixtures.open()
     expect((await trial.call('browser_stop_recording')).is_error).toBe(true)
     const started = await trial.call('browser_start_recording')
     expect(started.full_output_save_dir).toBe(join(trial.directory, 'recordings', '1'))
     expect((await trial.call('browser_start_recording')).is_error).toBe(true)
-    await trial.go('/secret')
-    await trial.go('/')
-    await trial.ok('browser_type', { index: await trial.index('word'), text: 'topsecretword' })
+    await trial.navigate('/secret')
+    await trial.navigate('/')
+    await trial.callOk('browser_type', { index: await trial.index('word'), text: 'topsecretword' })
     await trial.click('Other page')
     const stopped = await trial.call('browser_stop_recording')
     const directory = must(stopped.full_output_save_dir, 'directory')
@@ -508,12 +508,12 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
     )
     expect(events.every(({ at }) => !Number.isNaN(Date.parse(at)))).toBe(true)
     expect(texts.join('')).not.toContain('topsecretword')
-    await trial.ok('browser_start_recording')
-    expect(await trial.ok('browser_stop_recording')).toContain(join('recordings', '2'))
+    await trial.callOk('browser_start_recording')
+    expect(await trial.callOk('browser_stop_recording')).toContain(join('recordings', '2'))
   })
 
   test('only http and https addresses are opened', async () => {
-    await using trial = await Trial.open()
+    await using trial = await BrowserFixtures.open()
     const script = 'javascript:alert(1)'
     const files = [
       'file:///etc/passwd',
@@ -534,16 +534,16 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
       expect(is_error, `${url}: ${text}`).toBe(true)
     }
     expect((await trial.state()).url).toBe('about:blank')
-    await trial.ok('browser_navigate', { url: 'about:blank' })
-    expect(await trial.ok('browser_navigate', { url: base.replace('http://', '') })).toContain('Form')
+    await trial.callOk('browser_navigate', { url: 'about:blank' })
+    expect(await trial.callOk('browser_navigate', { url: base.replace('http://', '') })).toContain('Form')
   })
 
   test('pages lead to no file', async () => {
-    await using trial = await Trial.open()
+    await using trial = await BrowserFixtures.open()
     const redirected = await trial.call('browser_navigate', { url: `${base}/file` })
     expect(redirected.is_error).toBe(true)
-    expect(await trial.ok('browser_get_content')).not.toContain('root:')
-    await trial.go('/file-link')
+    expect(await trial.callOk('browser_get_content')).not.toContain('root:')
+    await trial.navigate('/file-link')
     await trial.click('passwd')
     const opened = await trial.call('browser_click', { index: await trial.index('passwd'), new_tab: true })
     expect(opened.is_error).toBe(true)
@@ -551,154 +551,154 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   })
 
   test('an answer of an error status, a closed port and a page without an end are told', async () => {
-    await using trial = await Trial.open({ navigation_timeout_seconds: 2 })
-    expect(await trial.go('/missing')).toContain('status 404')
+    await using trial = await BrowserFixtures.open({ navigation_timeout_seconds: 2 })
+    expect(await trial.navigate('/missing')).toContain('status 404')
     const closed = await trial.call('browser_navigate', { url: 'http://127.0.0.1:1/' })
     expect(closed.is_error).toBe(true)
     const never = await trial.call('browser_navigate', { url: `${base}/never` })
     expect([never.is_error, never.text]).toEqual([true, expect.stringContaining('within 2 seconds')])
-    expect(await trial.go('/slow')).toContain('still loading')
-    expect(await trial.ok('browser_get_content')).toContain('first part')
+    expect(await trial.navigate('/slow')).toContain('still loading')
+    expect(await trial.callOk('browser_get_content')).toContain('first part')
   })
 
   test('dialogs are dismissed and told', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/alert')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/alert')
     expect(await trial.click('Ask')).toContain('dialog (confirm), which was dismissed: Really?')
     expect((await trial.state()).title).toBe('false')
-    await trial.go('/leave')
+    await trial.navigate('/leave')
     await trial.click('i').catch(() => {})
-    await trial.go('/other')
+    await trial.navigate('/other')
   })
 
   test('a page of endless dialogs is closed, and the browser goes on', async () => {
-    await using trial = await Trial.open({ action_timeout_seconds: 20 })
+    await using trial = await BrowserFixtures.open({ action_timeout_seconds: 20 })
     await trial.call('browser_navigate', { url: `${base}/alerts` })
     let text = ''
     await vi.waitFor(async () => {
-      text += await trial.ok('browser_list_tabs')
+      text += await trial.callOk('browser_list_tabs')
       expect(text).toContain('dialogs without end')
-    }, patience)
-    expect(await trial.go('/other')).toContain('Other')
+    }, waitOptions)
+    expect(await trial.navigate('/other')).toContain('Other')
   })
 
   test('a page that changed its JavaScript cannot disturb what is read of it', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/evil')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/evil')
     expect(await trial.index('Still here')).toBe(0)
-    expect(await trial.ok('browser_get_content')).toContain('words')
+    expect(await trial.callOk('browser_get_content')).toContain('words')
     await trial.click('Still here')
   })
 
   test('a huge page gives a state that fits, what is in view first', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/huge')
-    const text = await trial.ok('browser_get_state')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/huge')
+    const text = await trial.callOk('browser_get_state')
     expect(text.length).toBeLessThan(50_000)
     const state: State = JSON.parse(text)
     expect(state.elements.length + must(state.elements_left_out, 'count')).toBe(25_000)
-    for (let time = 0; time < 5; time++) await trial.ok('browser_scroll', { direction: 'down' })
+    for (let time = 0; time < 5; time++) await trial.callOk('browser_scroll', { direction: 'down' })
     const below = (await trial.state()).elements.filter(({ out_of_view }) => out_of_view === undefined)
     expect(must(below[0], 'element').text).not.toBe('link 0')
-    await trial.ok('browser_click', { index: must(below[3], 'element').index })
+    await trial.callOk('browser_click', { index: must(below[3], 'element').index })
     expect((await trial.state()).url).toBe(must(below[3], 'element').href)
   })
 
   test('a page that closes itself leaves the other tabs', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/opener')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/opener')
     const opened = await trial.click('Open')
     const id = must(/opened the tab ([0-9a-f]{4})/.exec(opened)?.[1], 'id')
-    await trial.ok('browser_switch_tab', { tab_id: id })
+    await trial.callOk('browser_switch_tab', { tab_id: id })
     await trial.click('Close me')
-    await vi.waitFor(async () => expect((await trial.state()).title).toBe('Opener'), patience)
+    await vi.waitFor(async () => expect((await trial.state()).title).toBe('Opener'), waitOptions)
   })
 
   test('windows without end are closed above a limit', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/popups')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/popups')
     let text = await trial.click('Many')
     await vi.waitFor(async () => {
-      text += await trial.ok('browser_list_tabs')
+      text += await trial.callOk('browser_list_tabs')
       expect(text).toContain('there are 30 already')
-    }, patience)
+    }, waitOptions)
     expect((await trial.state()).tabs.length).toBeLessThanOrEqual(30)
   })
 
   test('a download is refused and told', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/download-link')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/download-link')
     expect(await trial.click('Get it')).toContain('download of')
     const direct = await trial.call('browser_navigate', { url: `${base}/download` })
     expect([direct.is_error, direct.text]).toEqual([true, expect.stringContaining('was refused')])
   })
 
   test('secrets do not come out of a page', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/secret')
-    expect(await trial.ok('browser_get_content')).toBe('key is <secret-hidden>')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/secret')
+    expect(await trial.callOk('browser_get_content')).toBe('key is <secret-hidden>')
   })
 
   test('an abort is answered at once, and the browser goes on', async () => {
-    await using trial = await Trial.open()
-    await trial.go('/')
+    await using trial = await BrowserFixtures.open()
+    await trial.navigate('/')
     const stop = new AbortController()
     const begun = Date.now()
     const navigating = trial.call('browser_navigate', { url: `${base}/never` }, stop.signal)
     setTimeout(() => stop.abort(), 300)
     await expect(navigating).rejects.toThrow()
     expect(Date.now() - begun).toBeLessThan(5000)
-    expect(await trial.go('/other')).toContain('Other')
+    expect(await trial.navigate('/other')).toContain('Other')
     await expect(trial.call('browser_get_state', {}, AbortSignal.abort())).rejects.toThrow()
   })
 
   test('after three actions that took too long the session is reset', async () => {
-    await using trial = await Trial.open({ action_timeout_seconds: 4, short_timeout_seconds: 2 })
-    await trial.go('/storage')
-    await trial.go('/busy')
-    await trial.ok('browser_click', { index: await trial.index('Hang') }).catch(() => {})
+    await using trial = await BrowserFixtures.open({ action_timeout_seconds: 4, short_timeout_seconds: 2 })
+    await trial.navigate('/storage')
+    await trial.navigate('/busy')
+    await trial.callOk('browser_click', { index: await trial.index('Hang') }).catch(() => {})
     const texts: string[] = []
     while (!texts.some((text) => text.includes('reset')) && texts.length < 4) {
       texts.push((await trial.call('browser_get_state')).text)
     }
     expect(texts.at(-1)).toContain('longer than 2 seconds')
     expect(texts.at(-1)).toContain('reset')
-    await trial.go('/stored')
-    expect(await trial.ok('browser_get_content')).toBe('null')
+    await trial.navigate('/stored')
+    expect(await trial.callOk('browser_get_content')).toBe('null')
   })
 
   test('a tab that hangs can be listed and closed', async () => {
-    await using trial = await Trial.open({ action_timeout_seconds: 6 })
-    await trial.go('/busy')
+    await using trial = await BrowserFixtures.open({ action_timeout_seconds: 6 })
+    await trial.navigate('/busy')
     const [tab] = (await trial.state()).tabs
     await trial.call('browser_click', { index: await trial.index('Hang') })
-    expect(await trial.ok('browser_list_tabs')).toContain('/busy')
-    await trial.ok('browser_close_tab', { tab_id: must(tab, 'tab').id })
-    expect(await trial.go('/other')).toContain('Other')
+    expect(await trial.callOk('browser_list_tabs')).toContain('/busy')
+    await trial.callOk('browser_close_tab', { tab_id: must(tab, 'tab').id })
+    expect(await trial.navigate('/other')).toContain('Other')
   })
 
   test('a browser that was killed is started anew, and none is left when the tools are closed', async () => {
-    const trial = await Trial.open()
-    const before = await browsers()
-    await trial.go('/other')
-    const own = (await browsers()).filter((pid) => !before.includes(pid))
+    const trial = await BrowserFixtures.open()
+    const before = await browserPids()
+    await trial.navigate('/other')
+    const own = (await browserPids()).filter((pid) => !before.includes(pid))
     expect(own.length).toBeGreaterThan(0)
     for (const pid of own) process.kill(pid, 'SIGKILL')
     await delay(300)
     const killed = await trial.call('browser_get_state')
     expect([killed.is_error, killed.text]).toEqual([true, expect.stringContaining('ended unexpectedly')])
-    await trial.go('/other')
-    const second = (await browsers()).filter((pid) => !before.includes(pid))
+    await trial.navigate('/other')
+    const second = (await browserPids()).filter((pid) => !before.includes(pid))
     for (const pid of second) process.kill(pid, 'SIGSTOP')
     await trial[Symbol.asyncDispose]()
-    expect((await browsers()).filter((pid) => own.includes(pid) || second.includes(pid))).toEqual([])
+    expect((await browserPids()).filter((pid) => own.includes(pid) || second.includes(pid))).toEqual([])
     const after = await trial.call('browser_list_tabs')
     expect([after.is_error, after.text]).toEqual([true, 'The browser is closed.'])
   })
 })
 
 /** Processes that this one started and that are browsers. */
-async function browsers(): Promise<number[]> {
+async function browserPids(): Promise<number[]> {
   const found: number[] = []
   for (const name of await readdir('/proc')) {
     if (!/^\d+$/.test(name)) continue

@@ -2,24 +2,24 @@ import type { MessageToolCall } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openThink } from '../builtin/think.ts'
-import type { OpenTools, Tool } from '../core/tool.ts'
+import type { ToolFactory, Tool } from '../core/tool.ts'
 import { openFileEditor } from '../files/file-editor.ts'
 import { openGlob } from '../search/glob.ts'
 import { openTaskTracker } from '../tasks/task-tracker.ts'
-import { Temporary } from '../testing/fixtures.ts'
-import { readCall, takeCommon, withCommonParameters } from './parse-call.ts'
+import { ToolFixtures } from '../testing/fixtures.ts'
+import { parseToolCall, extractCommonParameters, addCommonParameters } from './parse-call.ts'
 import { repairCall } from './repair-names.ts'
 import { repairJson, repairTypes } from './repair-values.ts'
 
-let place: Temporary
+let fixtures: ToolFixtures
 let tools: ReadonlyMap<string, Tool>
 beforeAll(async () => {
-  place = await Temporary.open()
-  const opens: readonly OpenTools[] = [openFileEditor, openGlob, openTaskTracker, openThink]
-  const opened = await Promise.all(opens.map((open) => place.tool(open)))
+  fixtures = await ToolFixtures.open()
+  const opens: readonly ToolFactory[] = [openFileEditor, openGlob, openTaskTracker, openThink]
+  const opened = await Promise.all(opens.map((open) => fixtures.tool(open)))
   tools = new Map(opened.map((tool) => [tool.name, tool]))
 })
-afterAll(() => place[Symbol.asyncDispose]())
+afterAll(() => fixtures[Symbol.asyncDispose]())
 
 const call = (name: string, args: unknown): MessageToolCall => ({
   id: 'call-1',
@@ -33,7 +33,7 @@ test('a call that is right stays as it was received', () => {
     'file_editor',
     '{ "path":"/a",\t"command":"view", "security_risk":"LOW", "summary": "look at a" }',
   )
-  const read = readCall(received, tools)
+  const read = parseToolCall(received, tools)
   expect(read).toMatchObject({
     kind: 'call',
     action: { kind: 'FileEditorAction', command: 'view', path: '/a' },
@@ -50,7 +50,7 @@ test('a call that was repaired is written anew, with what is told about it', () 
     securityRisk: 'medium',
     summary: 's',
   })
-  const read = readCall(received, tools)
+  const read = parseToolCall(received, tools)
   expect(read).toMatchObject({ kind: 'call', security_risk: 'MEDIUM', summary: 's' })
   expect(read.kind === 'call' && read.action).toEqual({
     kind: 'FileEditorAction',
@@ -69,10 +69,10 @@ test('a call that was repaired is written anew, with what is told about it', () 
 })
 
 test('arguments with raw line ends are read, and none are an empty object', () => {
-  const read = readCall(call('think', '{"thought": "one\ntwo"}'), tools)
+  const read = parseToolCall(call('think', '{"thought": "one\ntwo"}'), tools)
   expect(read).toMatchObject({ kind: 'call', action: { thought: 'one\ntwo' } })
   expect(JSON.parse(read.tool_call.arguments)).toEqual({ thought: 'one\ntwo' })
-  expect(readCall(call('task_tracker', ''), tools)).toMatchObject({
+  expect(parseToolCall(call('task_tracker', ''), tools)).toMatchObject({
     kind: 'call',
     tool_call: { arguments: '{}' },
   })
@@ -98,7 +98,7 @@ test.each([
   ['file_editor', '{"command":"view","path":"/a","security_risk":3}', /LOW, MEDIUM or HIGH/],
 ])('a call of %.20s with %.60s is an error and stays as it was', (name, args, error) => {
   const received = call(name, args)
-  const read = readCall(received, tools)
+  const read = parseToolCall(received, tools)
   expect(read.kind).toBe('error')
   expect(read.kind === 'error' && read.error).toMatch(error)
   expect(read.tool_call).toBe(received)
@@ -106,11 +106,11 @@ test.each([
 
 test('a tool that only reads has no risk, whatever the call says', () => {
   for (const security_risk of ['HIGH', 'nonsense'])
-    expect(readCall(call('glob', { pattern: '*', security_risk }), tools)).toMatchObject({
+    expect(parseToolCall(call('glob', { pattern: '*', security_risk }), tools)).toMatchObject({
       kind: 'call',
       security_risk: 'UNKNOWN',
     })
-  expect(readCall(call('file_editor', { command: 'view', path: '/' }), tools)).toMatchObject({
+  expect(parseToolCall(call('file_editor', { command: 'view', path: '/' }), tools)).toMatchObject({
     security_risk: 'UNKNOWN',
     summary: undefined,
   })
@@ -132,9 +132,9 @@ test('what was read from a repaired call reads the same again', () => {
   fc.assert(
     fc.property(names, fc.dictionary(keys, values), fc.boolean(), (name, args, isRaw) => {
       const json = JSON.stringify(args)
-      const first = readCall(call(name, isRaw ? json.replaceAll('\\n', '\n') : json), tools)
+      const first = parseToolCall(call(name, isRaw ? json.replaceAll('\\n', '\n') : json), tools)
       if (first.kind === 'error') return
-      const second = readCall(first.tool_call, tools)
+      const second = parseToolCall(first.tool_call, tools)
       expect(second).toMatchObject({ kind: 'call', action: first.action, security_risk: first.security_risk })
       expect(second.tool_call).toBe(first.tool_call)
     }),
@@ -235,7 +235,7 @@ test.each([
   'Security Risk',
   'risk_level',
 ])('%s is taken as the risk', (name) => {
-  expect(takeCommon({ [name]: 'LOW', path: '/a', summary: 's' })).toEqual({
+  expect(extractCommonParameters({ [name]: 'LOW', path: '/a', summary: 's' })).toEqual({
     args: { path: '/a' },
     security_risk: 'LOW',
     summary: 's',
@@ -246,14 +246,14 @@ test.each([
 test.each(['path', 'asterisk', 'score_risk_free', 'brisk', 'secret'])(
   '%s is not taken as the risk',
   (name) => {
-    expect(takeCommon({ [name]: 'LOW' })).toMatchObject({ args: { [name]: 'LOW' }, security_risk: undefined })
+    expect(extractCommonParameters({ [name]: 'LOW' })).toMatchObject({ args: { [name]: 'LOW' }, security_risk: undefined })
   },
 )
 
 test('a parameter of the tool itself is not taken from it', () => {
   const parameters = { properties: { risk: {}, summary: {} } }
   const given = { risk: 'LOW', summary: 's' }
-  expect(takeCommon(given, parameters)).toEqual({
+  expect(extractCommonParameters(given, parameters)).toEqual({
     args: given,
     security_risk: undefined,
     summary: undefined,
@@ -263,7 +263,7 @@ test('a parameter of the tool itself is not taken from it', () => {
 
 test('the parameters for a model have what is told about a call, and stay optional', () => {
   const own = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] }
-  const common = withCommonParameters(own, { isReadOnly: false })
+  const common = addCommonParameters(own, { isReadOnly: false })
   expect(common).toMatchObject({
     type: 'object',
     required: ['a'],
@@ -273,9 +273,9 @@ test('the parameters for a model have what is told about a call, and stay option
       summary: { type: 'string' },
     },
   })
-  expect(withCommonParameters(own, { isReadOnly: true }).properties).not.toHaveProperty('security_risk')
+  expect(addCommonParameters(own, { isReadOnly: true }).properties).not.toHaveProperty('security_risk')
   const taken = { type: 'object', properties: { summary: { type: 'number' } } }
-  expect(withCommonParameters(taken, { isReadOnly: true }).properties).toEqual(taken.properties)
+  expect(addCommonParameters(taken, { isReadOnly: true }).properties).toEqual(taken.properties)
 })
 
 const known = new Set(['terminal', 'file_editor', 'think'])

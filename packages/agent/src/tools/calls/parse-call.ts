@@ -1,6 +1,6 @@
 import {
   type Action,
-  isTooDeep,
+  exceedsMaxDepth,
   type MessageToolCall,
   maxDepth,
   type SecurityRisk,
@@ -8,12 +8,12 @@ import {
 } from '@slipway/protocol'
 import type { Tool } from '../core/tool.ts'
 import { repairCall } from './repair-names.ts'
-import { isObject, propertiesOf, repairJson, repairTypes } from './repair-values.ts'
+import { isObject, schemaProperties, repairJson, repairTypes } from './repair-values.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
 /** A call of a model, understood or not. */
-export type ReadCall =
+export type ParsedCall =
   | {
       readonly kind: 'call'
       readonly tool: Tool
@@ -33,20 +33,20 @@ export type ReadCall =
     }
 
 /** Reads a call: repairs what can be understood, finds the tool, and makes the action. */
-export function readCall(tool_call: MessageToolCall, tools: ReadonlyMap<string, Tool>): ReadCall {
-  const failed = (error: string): ReadCall => ({ kind: 'error', error, tool_call })
-  const received = readArguments(tool_call)
+export function parseToolCall(tool_call: MessageToolCall, tools: ReadonlyMap<string, Tool>): ParsedCall {
+  const failed = (error: string): ParsedCall => ({ kind: 'error', error, tool_call })
+  const received = parseArguments(tool_call)
   if ('error' in received) return failed(received.error)
-  const { name, args: named } = repairCall(tool_call.name, received.args, new Set(tools.keys())) ?? {
+  const { name, args: namedArgs } = repairCall(tool_call.name, received.args, new Set(tools.keys())) ?? {
     name: tool_call.name,
     args: received.args,
   }
   const tool = tools.get(name)
-  if (tool === undefined) return failed(notFound(name, tools))
-  const whole = repairTypes(named, tool.parameters)
-  const { args, security_risk, summary, renamed } = takeCommon(whole, tool.parameters)
-  const risk = isReadOnly(tool) ? 'UNKNOWN' : riskOf(security_risk)
-  if (risk === undefined) return failed(badRisk(name))
+  if (tool === undefined) return failed(toolNotFound(name, tools))
+  const typedArgs = repairTypes(namedArgs, tool.parameters)
+  const { args, security_risk, summary, renamed: normalizedArgs } = extractCommonParameters(typedArgs, tool.parameters)
+  const risk = isReadOnly(tool) ? 'UNKNOWN' : parseRisk(security_risk)
+  if (risk === undefined) return failed(invalidRisk(name))
   const parsed = tool.parse(args)
   if ('error' in parsed) return failed(`Error validating the arguments of tool '${name}': ${parsed.error}`)
   return {
@@ -55,46 +55,46 @@ export function readCall(tool_call: MessageToolCall, tools: ReadonlyMap<string, 
     action: parsed.action,
     security_risk: risk,
     summary,
-    tool_call: repaired(tool_call, { name, args: renamed, received }),
+    tool_call: repairedCall(tool_call, { name, args: normalizedArgs, received }),
   }
 }
 
-interface Received {
+interface ReceivedArguments {
   readonly args: Args
   /** Whether the text was JSON as it came. */
-  readonly isClean: boolean
+  readonly isValidJson: boolean
 }
 
-function readArguments({ name, arguments: json }: MessageToolCall): Received | { readonly error: string } {
-  const begin = `Error parsing the arguments of tool '${short(name)}':`
+function parseArguments({ name, arguments: json }: MessageToolCall): ReceivedArguments | { readonly error: string } {
+  const prefix = `Error parsing the arguments of tool '${shortName(name)}':`
   // Some providers send nothing for a call without arguments.
-  if (json.trim() === '') return { args: {}, isClean: false }
-  if (isTooDeep(Buffer.from(json))) return { error: `${begin} they nest deeper than ${maxDepth} levels.` }
-  const read = repairJson(json)
-  if (read === undefined) return { error: `${begin} they are not valid JSON.` }
-  if (!isObject(read.value)) return { error: `${begin} they have to be a JSON object.` }
-  return { args: read.value, isClean: read.isClean }
+  if (json.trim() === '') return { args: {}, isValidJson: false }
+  if (exceedsMaxDepth(Buffer.from(json))) return { error: `${prefix} they nest deeper than ${maxDepth} levels.` }
+  const repairedJson = repairJson(json)
+  if (repairedJson === undefined) return { error: `${prefix} they are not valid JSON.` }
+  if (!isObject(repairedJson.value)) return { error: `${prefix} they have to be a JSON object.` }
+  return { args: repairedJson.value, isValidJson: repairedJson.isClean }
 }
 
 /** The call as it is kept: its bytes stay unless something was repaired. */
-function repaired(
+function repairedCall(
   call: MessageToolCall,
-  { name, args, received }: { readonly name: string; readonly args: Args; readonly received: Received },
+  { name, args, received }: { readonly name: string; readonly args: Args; readonly received: ReceivedArguments },
 ): MessageToolCall {
   const json = JSON.stringify(args)
-  const isSame = name === call.name && received.isClean && json === JSON.stringify(received.args)
+  const isSame = name === call.name && received.isValidJson && json === JSON.stringify(received.args)
   return isSame ? call : { ...call, name, arguments: json }
 }
 
-function notFound(name: string, tools: ReadonlyMap<string, Tool>): string {
-  return `Tool '${short(name)}' not found. Available: [${[...tools.keys()].map((known) => `'${known}'`).join(', ')}]`
+function toolNotFound(name: string, tools: ReadonlyMap<string, Tool>): string {
+  return `Tool '${shortName(name)}' not found. Available: [${[...tools.keys()].map((known) => `'${known}'`).join(', ')}]`
 }
 
-function badRisk(name: string): string {
+function invalidRisk(name: string): string {
   return `Error validating the arguments of tool '${name}': security_risk has to be LOW, MEDIUM or HIGH.`
 }
 
-function short(name: string): string {
+function shortName(name: string): string {
   return name.length > 200 ? `${name.slice(0, 200)}...` : name
 }
 
@@ -102,7 +102,7 @@ export function isReadOnly(tool: Tool): boolean {
   return tool.definition.annotations?.readOnlyHint === true
 }
 
-function riskOf(value: unknown): SecurityRisk | undefined {
+function parseRisk(value: unknown): SecurityRisk | undefined {
   const result = securityRisk.safeParse(
     typeof value === 'string' ? value.trim().toUpperCase() : (value ?? 'UNKNOWN'),
   )
@@ -113,8 +113,8 @@ function riskOf(value: unknown): SecurityRisk | undefined {
  * Takes `security_risk` (by that name or one close to it) and `summary` out of arguments, unless the tool has a parameter
  * of that name itself. `renamed` are all arguments, with the right name.
  */
-export function takeCommon(
-  given: Args,
+export function extractCommonParameters(
+  input: Args,
   parameters: Args = {},
 ): {
   readonly args: Args
@@ -122,19 +122,19 @@ export function takeCommon(
   readonly summary: string | undefined
   readonly renamed: Args
 } {
-  const own = propertiesOf(parameters)
-  const isOwn = (name: string) => Object.hasOwn(own, name)
-  const riskName = isOwn('security_risk')
+  const properties = schemaProperties(parameters)
+  const isToolParameter = (name: string) => Object.hasOwn(properties, name)
+  const riskName = isToolParameter('security_risk')
     ? undefined
-    : Object.hasOwn(given, 'security_risk')
+    : Object.hasOwn(input, 'security_risk')
       ? 'security_risk'
-      : Object.keys(given).find((name) => !isOwn(name) && isRiskName(name))
-  const summaryName = isOwn('summary') || !Object.hasOwn(given, 'summary') ? undefined : 'summary'
-  const entries = Object.entries(given)
-  const summary = summaryName === undefined ? undefined : given[summaryName]
+      : Object.keys(input).find((name) => !isToolParameter(name) && isRiskName(name))
+  const summaryName = isToolParameter('summary') || !Object.hasOwn(input, 'summary') ? undefined : 'summary'
+  const entries = Object.entries(input)
+  const summary = summaryName === undefined ? undefined : input[summaryName]
   return {
     args: Object.fromEntries(entries.filter(([name]) => name !== riskName && name !== summaryName)),
-    security_risk: riskName === undefined ? undefined : given[riskName],
+    security_risk: riskName === undefined ? undefined : input[riskName],
     summary: typeof summary === 'string' && summary.trim() !== '' ? summary : undefined,
     renamed: Object.fromEntries(
       entries.map(([name, value]) => [name === riskName ? 'security_risk' : name, value]),
@@ -149,12 +149,12 @@ function isRiskName(name: string): boolean {
 }
 
 /** The parameters of a tool as a model gets them: with `summary`, and with `security_risk` unless the tool only reads. */
-export function withCommonParameters(
+export function addCommonParameters(
   parameters: Readonly<Record<string, unknown>>,
   { isReadOnly }: { readonly isReadOnly: boolean },
 ): Record<string, unknown> {
   const common = isReadOnly ? { summary } : { security_risk, summary }
-  return { ...parameters, properties: { ...common, ...propertiesOf(parameters) } }
+  return { ...parameters, properties: { ...common, ...schemaProperties(parameters) } }
 }
 
 const security_risk = {

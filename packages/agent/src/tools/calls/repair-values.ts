@@ -5,13 +5,13 @@ type Json = Readonly<Record<string, unknown>>
  * taken as meant; valid JSON is read as it is (`isClean`). Undefined when it is not JSON even so.
  */
 export function repairJson(text: string): { readonly value: unknown; readonly isClean: boolean } | undefined {
-  const clean = parse(text)
-  if (clean !== undefined) return { ...clean, isClean: true }
-  const repaired = parse(escapeControls(text))
+  const parsed = tryParseJson(text)
+  if (parsed !== undefined) return { ...parsed, isClean: true }
+  const repaired = tryParseJson(escapeControlCharacters(text))
   return repaired === undefined ? undefined : { ...repaired, isClean: false }
 }
 
-function parse(text: string): { readonly value: unknown } | undefined {
+function tryParseJson(text: string): { readonly value: unknown } | undefined {
   try {
     return { value: JSON.parse(text) }
   } catch {
@@ -20,22 +20,22 @@ function parse(text: string): { readonly value: unknown } | undefined {
 }
 
 /** Strings are found from the left: a quote begins or ends one unless a backslash stands before it. */
-function escapeControls(text: string): string {
+function escapeControlCharacters(text: string): string {
   const parts: string[] = []
   let isString = false
-  let kept = 0
+  let copiedTo = 0
   for (let at = 0; at < text.length; at++) {
     const isEscape = isString && text[at] === '\\'
     const end = isEscape ? at + 1 : at
     const code = text.charCodeAt(end)
     if (isString && code < 0x20) {
       // A backslash before a control character escapes nothing that JSON knows: it goes.
-      parts.push(text.slice(kept, at), `\\u${code.toString(16).padStart(4, '0')}`)
-      kept = end + 1
+      parts.push(text.slice(copiedTo, at), `\\u${code.toString(16).padStart(4, '0')}`)
+      copiedTo = end + 1
     } else if (text[at] === '"') isString = !isString
     at = end
   }
-  return parts.join('') + text.slice(kept)
+  return parts.join('') + text.slice(copiedTo)
 }
 
 /**
@@ -43,13 +43,13 @@ function escapeControls(text: string): string {
  * is allowed, `"true"`, `"12"`; and without null for what is optional. What cannot be repaired stays as it is.
  */
 export function repairTypes(args: Json, schema: Json): Json {
-  const properties = propertiesOf(schema)
+  const properties = schemaProperties(schema)
   const required = Array.isArray(schema.required) ? schema.required : []
   return Object.fromEntries(
     Object.entries(args).flatMap(([name, value]) => {
       const property = Object.hasOwn(properties, name) ? properties[name] : undefined
       if (!isObject(property)) return [[name, value]]
-      const types = typesOf(property)
+      const types = schemaTypes(property)
       const isAbsent = value === null && types.size > 0 && !types.has('null') && !required.includes(name)
       return isAbsent ? [] : [[name, repairValue(value, property)]]
     }),
@@ -57,14 +57,14 @@ export function repairTypes(args: Json, schema: Json): Json {
 }
 
 /** The properties of a schema of type object. */
-export function propertiesOf(schema: Json): Json {
+export function schemaProperties(schema: Json): Json {
   return isObject(schema.properties) ? schema.properties : {}
 }
 
 function repairValue(value: unknown, schema: Json): unknown {
-  const types = typesOf(schema)
+  const types = schemaTypes(schema)
   const typed =
-    typeof value === 'string' && types.size > 0 && !types.has('string') ? decoded(value, types) : value
+    typeof value === 'string' && types.size > 0 && !types.has('string') ? decodeString(value, types) : value
   if (Array.isArray(typed) && isObject(schema.items)) {
     const { items } = schema
     return typed.map((item) => repairValue(item, items))
@@ -72,15 +72,15 @@ function repairValue(value: unknown, schema: Json): unknown {
   return isObject(typed) && isObject(schema.properties) ? repairTypes(typed, schema) : typed
 }
 
-function decoded(text: string, types: ReadonlySet<string>): unknown {
+function decodeString(text: string, types: ReadonlySet<string>): unknown {
   const word = text.trim()
-  const read = repairJson(/^(true|false|null)$/i.test(word) ? word.toLowerCase() : word)
-  if (read === undefined) return text
-  const { value } = read
-  return typesOfValue(value).some((type) => types.has(type)) ? value : text
+  const repairedJson = repairJson(/^(true|false|null)$/i.test(word) ? word.toLowerCase() : word)
+  if (repairedJson === undefined) return text
+  const { value } = repairedJson
+  return valueTypes(value).some((type) => types.has(type)) ? value : text
 }
 
-function typesOfValue(value: unknown): readonly string[] {
+function valueTypes(value: unknown): readonly string[] {
   if (value === null) return ['null']
   if (Array.isArray(value)) return ['array']
   if (typeof value === 'number') return Number.isInteger(value) ? ['integer', 'number'] : ['number']
@@ -88,14 +88,14 @@ function typesOfValue(value: unknown): readonly string[] {
 }
 
 /** The types that a schema names; none when it does not say. */
-function typesOf(schema: Json): ReadonlySet<string> {
+function schemaTypes(schema: Json): ReadonlySet<string> {
   const { type, anyOf, oneOf } = schema
   if (typeof type === 'string') return new Set([type])
   if (Array.isArray(type)) return new Set(type)
   const branches = [anyOf, oneOf].find(Array.isArray) ?? []
-  const named = branches.map((branch) => (isObject(branch) ? typesOf(branch) : new Set<string>()))
+  const branchTypes = branches.map((branch) => (isObject(branch) ? schemaTypes(branch) : new Set<string>()))
   // A branch that does not say may be anything.
-  return named.some((types) => types.size === 0) ? new Set() : new Set(named.flatMap((types) => [...types]))
+  return branchTypes.some((types) => types.size === 0) ? new Set() : new Set(branchTypes.flatMap((types) => [...types]))
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

@@ -1,11 +1,11 @@
 import type { Action, ClientTool, Observation, ToolDefinition } from '@slipway/protocol'
-import { type Tool, text } from './tool.ts'
+import { type Tool, textBlock } from './tool.ts'
 
 /**
  * A tool that the client carries out: the call is told in the log, answered at once, and the client sends what came of it
  * as a message. Its kinds lie outside of the specification's closed lists, so it is there only for a creator who asks for it.
  */
-export function clientTool({ name, description, parameters, annotations }: ClientTool): Tool {
+export function createClientTool({ name, description, parameters, annotations }: ClientTool): Tool {
   const kind = `ClientAction_${name}`
   const required = Array.isArray(parameters.required) ? parameters.required.map(String) : []
   const definition = {
@@ -19,7 +19,7 @@ export function clientTool({ name, description, parameters, annotations }: Clien
     title: name,
   }
   const observation = {
-    content: [text('Tool call dispatched to client.')],
+    content: [textBlock('Tool call dispatched to client.')],
     is_error: false,
     kind: 'ClientToolObservation',
   }

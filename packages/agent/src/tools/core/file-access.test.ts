@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import {
   createFile,
-  exclusively,
+  runExclusive,
   failureText,
-  Refused,
-  readIfThere,
-  readWhole,
+  ToolFailure,
+  readFileIfExists,
+  readExistingFile,
   replaceFile,
 } from './file-access.ts'
 
@@ -22,27 +22,27 @@ beforeEach(async () => {
 test.each(['/dev/zero', '/dev/null', '/dev/tty', '/proc', '/proc/self/exe'])(
   '%s is refused',
   async (path) => {
-    await expect(readWhole(path)).rejects.toThrow(Refused)
+    await expect(readExistingFile(path)).rejects.toThrow(ToolFailure)
   },
 )
 
 test('a pipe without a writer is refused and not waited for', async () => {
   execFileSync('mkfifo', [join(directory, 'pipe')])
-  await expect(readWhole(join(directory, 'pipe'))).rejects.toThrow(Refused)
-  await expect(replaceFile(join(directory, 'pipe'), Buffer.alloc(0))).rejects.toThrow(Refused)
+  await expect(readExistingFile(join(directory, 'pipe'))).rejects.toThrow(ToolFailure)
+  await expect(replaceFile(join(directory, 'pipe'), Buffer.alloc(0))).rejects.toThrow(ToolFailure)
 })
 
 test('a file that states no size is read to its end, and not beyond the limit', async () => {
-  expect((await readWhole('/proc/self/status')).bytes.toString()).toMatch(/^Name:/)
-  await expect(readIfThere('/proc/self/status', 10)).rejects.toThrow(/larger than 10 bytes/)
+  expect((await readExistingFile('/proc/self/status')).bytes.toString()).toMatch(/^Name:/)
+  await expect(readFileIfExists('/proc/self/status', 10)).rejects.toThrow(/larger than 10 bytes/)
 })
 
 test('a file of exactly the limit is read', async () => {
   const path = join(directory, 'a')
   await writeFile(path, 'abc')
-  expect((await readIfThere(path, 3))?.bytes.toString()).toBe('abc')
-  await expect(readIfThere(path, 2)).rejects.toThrow(Refused)
-  expect(await readIfThere(join(directory, 'b'))).toBeUndefined()
+  expect((await readFileIfExists(path, 3))?.bytes.toString()).toBe('abc')
+  await expect(readFileIfExists(path, 2)).rejects.toThrow(ToolFailure)
+  expect(await readFileIfExists(join(directory, 'b'))).toBeUndefined()
 })
 
 test('a replaced file keeps its mode, a new one gets the usual mode, and nothing else is left', async () => {
@@ -57,8 +57,8 @@ test('a replaced file keeps its mode, a new one gets the usual mode, and nothing
 })
 
 test('a file that cannot take the place of another leaves nothing behind', async () => {
-  await expect(replaceFile(directory, Buffer.from('1'))).rejects.toThrow(Refused)
-  await expect(createFile(directory, Buffer.from('1'))).rejects.toThrow(Refused)
+  await expect(replaceFile(directory, Buffer.from('1'))).rejects.toThrow(ToolFailure)
+  await expect(createFile(directory, Buffer.from('1'))).rejects.toThrow(ToolFailure)
   expect(await readdir(directory)).toEqual([])
 })
 
@@ -78,7 +78,7 @@ test('work on one file is done one after another, after a failure too', async ()
     done.push(number)
     if (number === 1) throw new Error('one')
   }
-  const all = await Promise.allSettled([0, 1, 2].map((number) => exclusively('/a', work(number))))
+  const all = await Promise.allSettled([0, 1, 2].map((number) => runExclusive('/a', work(number))))
   expect(done).toEqual([0, 0, 1, 1, 2, 2])
   expect(all.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
 })

@@ -3,20 +3,20 @@ import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, rename, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { getSystemErrorMessage } from 'node:util'
-import { PathRefused } from '../../workspace/workspace.ts'
+import { PathNotAllowedError } from '../../workspace/workspace.ts'
 
 // Between the check of a path by the workspace and its use here another process may put a link in its way: a last
 // part that became a link is refused (O_NOFOLLOW), a directory that became one is not noticed. A process that can do
 // that has the rights of this one already.
 
 /** What a conversation keeps for itself is for nobody else on the machine. */
-export const privateMode = 0o600
+export const privateFileMode = 0o600
 
 /** Files above this are neither read nor edited. */
 export const maxFileBytes = 10 * 1024 * 1024
 
 /** Something that a file tool does not do, and why; the text is for the model. */
-export class Refused extends Error {
+export class ToolFailure extends Error {
   constructor(message: string) {
     super(message)
     this.name = 'Refused'
@@ -25,7 +25,7 @@ export class Refused extends Error {
 
 /** What a failure of the world means to the model; undefined when the fault is ours. */
 export function failureText(error: unknown): string | undefined {
-  if (error instanceof Refused || error instanceof PathRefused) return error.message
+  if (error instanceof ToolFailure || error instanceof PathNotAllowedError) return error.message
   if (!isSystemError(error)) return undefined
   return `The system refused it: ${getSystemErrorMessage(error.errno)} (${error.code}).`
 }
@@ -46,13 +46,13 @@ function isSystemError(error: unknown): error is SystemError {
   )
 }
 
-export interface Content {
+export interface FileContent {
   readonly bytes: Buffer
   readonly stats: Stats
 }
 
 /** What a path is, without following a link in its last part; undefined when nothing is there. */
-export async function look(real: string): Promise<Stats | undefined> {
+export async function lstatIfExists(real: string): Promise<Stats | undefined> {
   try {
     return await lstat(real)
   } catch (error) {
@@ -62,21 +62,21 @@ export async function look(real: string): Promise<Stats | undefined> {
 }
 
 /** All of a regular file; undefined when nothing is there. Rejects with Refused for anything else and above `max`. */
-export async function readIfThere(real: string, max = maxFileBytes): Promise<Content | undefined> {
-  const seen = await look(real)
-  if (seen === undefined) return undefined
-  mustBeFile(real, seen)
+export async function readFileIfExists(real: string, max = maxFileBytes): Promise<FileContent | undefined> {
+  const linkStats = await lstatIfExists(real)
+  if (linkStats === undefined) return undefined
+  assertRegularFile(real, linkStats)
   // Not blocking: a pipe that has just taken the place of the file must not hold the thread that opens it.
   await using file = await open(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
   const stats = await file.stat()
-  mustBeFile(real, stats)
+  assertRegularFile(real, stats)
   return { bytes: await readBounded(file, stats.size, { real, max }), stats }
 }
 
 /** As `readIfThere`, but the file must be there. */
-export async function readWhole(real: string): Promise<Content> {
-  const content = await readIfThere(real)
-  if (content === undefined) throw new Refused(`There is no file ${real}.`)
+export async function readExistingFile(real: string): Promise<FileContent> {
+  const content = await readFileIfExists(real)
+  if (content === undefined) throw new ToolFailure(`There is no file ${real}.`)
   return content
 }
 
@@ -87,7 +87,7 @@ async function readBounded(
   { real, max }: { readonly real: string; readonly max: number },
 ): Promise<Buffer> {
   const tooLarge = `${real} is larger than ${max} bytes, which is the limit of this tool. Look at parts of it with a command in the terminal.`
-  if (size > max) throw new Refused(tooLarge)
+  if (size > max) throw new ToolFailure(tooLarge)
   const chunks: Buffer[] = []
   let length = 0
   for (;;) {
@@ -96,14 +96,14 @@ async function readBounded(
     if (bytesRead === 0) return Buffer.concat(chunks)
     chunks.push(buffer.subarray(0, bytesRead))
     length += bytesRead
-    if (length > max) throw new Refused(tooLarge)
+    if (length > max) throw new ToolFailure(tooLarge)
   }
 }
 
-function mustBeFile(real: string, stats: Stats): void {
+function assertRegularFile(real: string, stats: Stats): void {
   if (stats.isFile()) return
-  if (stats.isDirectory()) throw new Refused(`${real} is a directory, not a file.`)
-  throw new Refused(`${real} is not a regular file (it is a device, a pipe, a socket or a link).`)
+  if (stats.isDirectory()) throw new ToolFailure(`${real} is a directory, not a file.`)
+  throw new ToolFailure(`${real} is not a regular file (it is a device, a pipe, a socket or a link).`)
 }
 
 /**
@@ -113,12 +113,12 @@ function mustBeFile(real: string, stats: Stats): void {
  * less what the process takes away from it.
  */
 export async function replaceFile(real: string, bytes: Uint8Array, newMode = 0o666): Promise<void> {
-  const old = await look(real)
-  if (old !== undefined) mustBeWritable(real, old)
+  const oldStats = await lstatIfExists(real)
+  if (oldStats !== undefined) assertWritable(real, oldStats)
   const temporary = join(dirname(real), `.slipway-${randomBytes(8).toString('hex')}.tmp`)
-  const file = await open(temporary, 'wx', old === undefined ? newMode : 0o600)
+  const file = await open(temporary, 'wx', oldStats === undefined ? newMode : 0o600)
   try {
-    await write(file, bytes, old)
+    await writeAndSync(file, bytes, oldStats)
     await rename(temporary, real)
   } catch (error) {
     await unlink(temporary).catch(() => {})
@@ -126,13 +126,13 @@ export async function replaceFile(real: string, bytes: Uint8Array, newMode = 0o6
   }
 }
 
-async function write(file: FileHandle, bytes: Uint8Array, old: Stats | undefined): Promise<void> {
+async function writeAndSync(file: FileHandle, bytes: Uint8Array, oldStats: Stats | undefined): Promise<void> {
   try {
     await file.writeFile(bytes)
-    if (old !== undefined) {
+    if (oldStats !== undefined) {
       // Without the right to give a file away it becomes ours, as with any editor.
-      await file.chown(old.uid, old.gid).catch(() => {})
-      await file.chmod(old.mode & 0o7777)
+      await file.chown(oldStats.uid, oldStats.gid).catch(() => {})
+      await file.chmod(oldStats.mode & 0o7777)
     }
     await file.sync()
   } finally {
@@ -141,18 +141,18 @@ async function write(file: FileHandle, bytes: Uint8Array, old: Stats | undefined
 }
 
 /** By the mode bits, so that it holds for root too. */
-function mustBeWritable(real: string, stats: Stats): void {
-  mustBeFile(real, stats)
+function assertWritable(real: string, stats: Stats): void {
+  assertRegularFile(real, stats)
   if ((stats.mode & 0o222) === 0)
-    throw new Refused(
+    throw new ToolFailure(
       `${real} is read-only (mode ${(stats.mode & 0o777).toString(8)}). Change its mode first if it may be written.`,
     )
 }
 
 /** The bytes, or Refused when a file of them could not be read again. */
-export function mustFit(path: string, bytes: Buffer): Buffer {
+export function checkFileSize(path: string, bytes: Buffer): Buffer {
   if (bytes.length <= maxFileBytes) return bytes
-  throw new Refused(
+  throw new ToolFailure(
     `${path} would become larger than ${maxFileBytes} bytes, which is the limit of this tool.`,
   )
 }
@@ -160,27 +160,27 @@ export function mustFit(path: string, bytes: Buffer): Buffer {
 /** Makes a file that is not there yet; rejects with Refused when something is. */
 export async function createFile(real: string, bytes: Uint8Array): Promise<void> {
   const file = await open(real, 'wx').catch((error: unknown) => {
-    if (isSystemError(error) && error.code === 'EEXIST') throw new Refused(`${real} is already there.`)
+    if (isSystemError(error) && error.code === 'EEXIST') throw new ToolFailure(`${real} is already there.`)
     throw error
   })
   try {
-    await write(file, bytes, undefined)
+    await writeAndSync(file, bytes, undefined)
   } catch (error) {
     await unlink(real).catch(() => {})
     throw error
   }
 }
 
-const tails = new Map<string, Promise<unknown>>()
+const fileQueues = new Map<string, Promise<unknown>>()
 
 /** Runs what reads and then writes a file alone: of two edits of one file in this process, by whatever path, neither is lost. */
-export async function exclusively<T>(real: string, work: () => Promise<T>): Promise<T> {
-  const before = tails.get(real) ?? Promise.resolve()
-  const mine = before.then(work, work)
-  tails.set(real, mine)
+export async function runExclusive<T>(real: string, task: () => Promise<T>): Promise<T> {
+  const previous = fileQueues.get(real) ?? Promise.resolve()
+  const current = previous.then(task, task)
+  fileQueues.set(real, current)
   try {
-    return await mine
+    return await current
   } finally {
-    if (tails.get(real) === mine) tails.delete(real)
+    if (fileQueues.get(real) === current) fileQueues.delete(real)
   }
 }

@@ -11,7 +11,7 @@ export interface TaskResult {
 }
 
 /** Where the task tool of a conversation gives its tasks. */
-export interface Tasks {
+export interface TaskExecutor {
   /** Finds out which agents there are. */
   load(): Promise<void>
   /** Does a task, and resolves when it is over. Rejects when aborted, after the agent has stopped. */

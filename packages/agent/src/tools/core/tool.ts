@@ -1,7 +1,7 @@
 import type { Action, Observation, ToolDefinition } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
-import type { Tasks } from './task-executor.ts'
+import type { TaskExecutor } from './task-executor.ts'
 
 /** What a tool works with; one of these for each open conversation. */
 export interface ToolContext {
@@ -10,7 +10,7 @@ export interface ToolContext {
   /** Absolute, of this conversation alone, outside the workspace: tools keep what is theirs here. The agent may read below it. */
   readonly directory: string
   /** Other agents that can be given tasks, where there are any. */
-  readonly tasks?: Tasks
+  readonly tasks?: TaskExecutor
 }
 
 export type ToolAction<K extends Action['kind']> = Extract<Action, { kind: K }>
@@ -37,12 +37,12 @@ export interface Tool<A extends Action = Action> {
 }
 
 /** Opens the tools that a registry name stands for (`browser_tool_set` stands for many). Heavy libraries load on first use. */
-export type OpenTools = (
+export type ToolFactory = (
   context: ToolContext,
   params: Readonly<Record<string, unknown>>,
 ) => readonly Tool[] | Promise<readonly Tool[]>
 
 /** A TextContent of the wire. */
-export function text(value: string): { cache_prompt: false; type: 'text'; text: string } {
+export function textBlock(value: string): { cache_prompt: false; type: 'text'; text: string } {
   return { cache_prompt: false, type: 'text', text: value }
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { cutMiddle, truncate } from './truncate.ts'
+import { truncateMiddle, truncateOutput } from './truncate.ts'
 
 let directory: string
 beforeAll(async () => {
@@ -12,15 +12,15 @@ beforeAll(async () => {
 })
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
-const options = (maxChars: number) => ({ directory, tool: 'grep', maxChars })
+const truncateOptions = (maxChars: number) => ({ directory, tool: 'grep', maxChars })
 
 test('a text within the limit stays and nothing is saved', async () => {
-  expect(await truncate('abc', options(3))).toEqual({ text: 'abc' })
+  expect(await truncateOutput('abc', truncateOptions(3))).toEqual({ text: 'abc' })
 })
 
 test('a longer text is saved whole, and the notice names the file and the first line that is missing', async () => {
   const text = Array.from({ length: 1000 }, (_, at) => `line ${at + 1}`).join('\n')
-  const cut = await truncate(text, options(1000))
+  const cut = await truncateOutput(text, truncateOptions(1000))
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 8)
   expect(cut.savedTo).toBe(join(directory, 'outputs', `grep_output_${hash}.txt`))
   expect(await readFile(cut.savedTo ?? '', 'utf8')).toBe(text)
@@ -33,19 +33,19 @@ test('a longer text is saved whole, and the notice names the file and the first 
 })
 
 test('cut text ends and begins with whole lines where lines are short', async () => {
-  const { text } = await truncate('0123456789\n'.repeat(500), options(800))
+  const { text } = await truncateOutput('0123456789\n'.repeat(500), truncateOptions(800))
   for (const line of text.trim().split('\n')) expect(line).toMatch(/^(0123456789|\[.*\])$/)
 })
 
 test('a name that is no file name does not lead elsewhere', async () => {
-  const { savedTo } = await truncate('x'.repeat(2000), { ...options(1000), tool: '../../etc/x' })
+  const { savedTo } = await truncateOutput('x'.repeat(2000), { ...truncateOptions(1000), tool: '../../etc/x' })
   expect(savedTo).toMatch(/^.*\/outputs\/[\w-]+_output_[0-9a-f]{8}\.txt$/)
 })
 
 test('where nothing can be saved the text is cut all the same', async () => {
   const file = join(directory, 'a file')
   await writeFile(file, '')
-  const cut = await truncate('x'.repeat(2000), { ...options(1000), directory: file })
+  const cut = await truncateOutput('x'.repeat(2000), { ...truncateOptions(1000), directory: file })
   expect(cut.savedTo).toBeUndefined()
   expect(cut.text.length).toBeLessThanOrEqual(1000)
   expect(cut.text).toMatch(/characters left out, from line 1\.\]/)
@@ -61,7 +61,7 @@ test('head and tail stay, the length is kept, and no pair of surrogates is divid
       const text = parts.join('')
       const notice = ({ firstLine, chars }: { firstLine: number; chars: number }) =>
         `<<${firstLine} ${chars}>>`
-      const cut = cutMiddle(text, maxChars, notice)
+      const cut = truncateMiddle(text, maxChars, notice)
       if (text.length <= maxChars) {
         expect(cut).toBe(text)
         return

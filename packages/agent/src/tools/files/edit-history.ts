@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { look, privateMode, replaceFile } from '../core/file-access.ts'
+import { lstatIfExists, privateFileMode, replaceFile } from '../core/file-access.ts'
 
 /** Versions kept of each file. */
-const depth = 10
+const maxVersions = 10
 
 /**
  * What files were before their edits, kept below the directory of a conversation, so that an edit can be undone after a
  * restart too. One caller at a time for a path.
  */
-export class History {
+export class EditHistory {
   readonly #directory: string
 
   constructor(directory: string) {
@@ -23,14 +23,14 @@ export class History {
     await mkdir(folder, { recursive: true })
     const versions = await this.#versions(path)
     const file = join(folder, String((versions.at(-1) ?? 0) + 1))
-    await replaceFile(file, bytes, privateMode)
-    for (const old of versions.slice(0, Math.max(0, versions.length + 1 - depth)))
-      await rm(join(folder, String(old)))
+    await replaceFile(file, bytes, privateFileMode)
+    for (const oldVersion of versions.slice(0, Math.max(0, versions.length + 1 - maxVersions)))
+      await rm(join(folder, String(oldVersion)))
     return () => rm(file, { force: true })
   }
 
   /** The newest version, with a way to forget it; undefined when there is none. */
-  async last(path: string): Promise<{ readonly bytes: Buffer; forget(): Promise<void> } | undefined> {
+  async latest(path: string): Promise<{ readonly bytes: Buffer; forget(): Promise<void> } | undefined> {
     const newest = (await this.#versions(path)).at(-1)
     if (newest === undefined) return undefined
     const file = join(this.#folder(path), String(newest))
@@ -48,7 +48,7 @@ export class History {
 
   async #versions(path: string): Promise<number[]> {
     const folder = this.#folder(path)
-    if ((await look(folder)) === undefined) return []
+    if ((await lstatIfExists(folder)) === undefined) return []
     const names = await readdir(folder)
     return names
       .filter((name) => /^\d+$/.test(name))

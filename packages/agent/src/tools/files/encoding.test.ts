@@ -1,21 +1,21 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Refused } from '../core/file-access.ts'
-import { decode, encode, fileText } from './encoding.ts'
+import { ToolFailure } from '../core/file-access.ts'
+import { decodeText, encodeText, restoreLineEnds } from './encoding.ts'
 
 const text = 'Grüße, 世界 😀\n'
-const le = Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(text, 'utf16le')])
-const be = Buffer.concat([Buffer.from([0xfe, 0xff]), Buffer.from(text, 'utf16le').swap16()])
+const utf16le = Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(text, 'utf16le')])
+const utf16be = Buffer.concat([Buffer.from([0xfe, 0xff]), Buffer.from(text, 'utf16le').swap16()])
 
 test.each([
   ['utf-8', Buffer.from(text), text],
   ['utf-8-bom', Buffer.from(`\ufeff${text}`), text],
-  ['utf-16le', le, text],
-  ['utf-16be', be, text],
+  ['utf-16le', utf16le, text],
+  ['utf-16be', utf16be, text],
   ['latin-1', Buffer.from('Grüße\n', 'latin1'), 'Grüße\n'],
   ['utf-8', Buffer.alloc(0), ''],
 ])('%s is recognised', (encoding, bytes, expected) => {
-  expect(decode(bytes)).toMatchObject({ encoding, text: expected })
+  expect(decodeText(bytes)).toMatchObject({ encoding, text: expected })
 })
 
 test.each([
@@ -24,13 +24,13 @@ test.each([
   ['many control characters', Buffer.from([0xff, 1, 2, 3, 4, 5])],
   ['a PNG', Buffer.from('\x89PNG\r\n\x1a\n\0\0\0\rIHDR', 'latin1')],
 ])('%s is binary', (_, bytes) => {
-  expect(decode(bytes)).toBeUndefined()
+  expect(decodeText(bytes)).toBeUndefined()
 })
 
 test('line ends are unified only where all are the same', () => {
-  expect(decode(Buffer.from('a\r\nb\r\n'))).toMatchObject({ text: 'a\nb\n', lineEnd: '\r\n' })
-  expect(decode(Buffer.from('a\r\nb\n'))).toMatchObject({ text: 'a\r\nb\n', lineEnd: '\n' })
-  expect(decode(Buffer.from('\na\r\n'))).toMatchObject({ lineEnd: '\n' })
+  expect(decodeText(Buffer.from('a\r\nb\r\n'))).toMatchObject({ text: 'a\nb\n', lineEnd: '\r\n' })
+  expect(decodeText(Buffer.from('a\r\nb\n'))).toMatchObject({ text: 'a\r\nb\n', lineEnd: '\n' })
+  expect(decodeText(Buffer.from('\na\r\n'))).toMatchObject({ lineEnd: '\n' })
 })
 
 test('bytes that are text come back as they were', () => {
@@ -43,19 +43,19 @@ test('bytes that are text come back as they were', () => {
   fc.assert(
     fc.property(pieces, (values) => {
       const bytes = Buffer.from(values)
-      const read = decode(bytes)
-      if (read !== undefined) expect(encode(read).equals(bytes)).toBe(true)
+      const read = decodeText(bytes)
+      if (read !== undefined) expect(encodeText(read).equals(bytes)).toBe(true)
     }),
     { numRuns: 2000 },
   )
 })
 
 test('what an encoding cannot express is refused', () => {
-  expect(() => encode({ text: '€', encoding: 'latin-1', lineEnd: '\n' })).toThrow(Refused)
-  expect(() => encode({ text: '\ud800', encoding: 'utf-8', lineEnd: '\n' })).toThrow(Refused)
-  expect(() => encode({ text: 'a\0', encoding: 'utf-8', lineEnd: '\n' })).toThrow(Refused)
+  expect(() => encodeText({ text: '€', encoding: 'latin-1', lineEnd: '\n' })).toThrow(ToolFailure)
+  expect(() => encodeText({ text: '\ud800', encoding: 'utf-8', lineEnd: '\n' })).toThrow(ToolFailure)
+  expect(() => encodeText({ text: 'a\0', encoding: 'utf-8', lineEnd: '\n' })).toThrow(ToolFailure)
 })
 
 test('the text of a file has the line ends of the file', () => {
-  expect(fileText({ text: 'a\nb', lineEnd: '\r\n' })).toBe('a\r\nb')
+  expect(restoreLineEnds({ text: 'a\nb', lineEnd: '\r\n' })).toBe('a\r\nb')
 })

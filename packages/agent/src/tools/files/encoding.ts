@@ -1,80 +1,80 @@
 import { isUtf8 } from 'node:buffer'
-import { Refused } from '../core/file-access.ts'
+import { ToolFailure } from '../core/file-access.ts'
 
 export type Encoding = 'utf-8' | 'utf-8-bom' | 'utf-16le' | 'utf-16be' | 'latin-1'
 
-export interface Text {
+export interface TextFile {
   /** Line ends are `\n` when `lineEnd` is `\r\n`; otherwise as they are in the file. */
   readonly text: string
   readonly encoding: Encoding
   readonly lineEnd: '\n' | '\r\n'
 }
 
-export const plain: Omit<Text, 'text'> = { encoding: 'utf-8', lineEnd: '\n' }
+export const utf8Format: Omit<TextFile, 'text'> = { encoding: 'utf-8', lineEnd: '\n' }
 
 /** More of other control characters than this means that bytes without a NUL are no text either. */
 const maxControlShare = 0.1
 
 /** The text of a file; undefined when it is binary. `encode` gives the same bytes back. */
-export function decode(bytes: Buffer): Text | undefined {
-  const encoding = encodingOf(bytes)
+export function decodeText(bytes: Buffer): TextFile | undefined {
+  const encoding = detectEncoding(bytes)
   if (encoding === undefined) return undefined
-  const text = decoded(bytes, encoding)
-  const ends = text.includes('\r\n') && !/(?:^|[^\r])\n/.test(text) ? '\r\n' : '\n'
-  return { text: ends === '\n' ? text : text.replaceAll('\r\n', '\n'), encoding, lineEnd: ends }
+  const text = decodeBytes(bytes, encoding)
+  const lineEnd = text.includes('\r\n') && !/(?:^|[^\r])\n/.test(text) ? '\r\n' : '\n'
+  return { text: lineEnd === '\n' ? text : text.replaceAll('\r\n', '\n'), encoding, lineEnd: lineEnd }
 }
 
 /** The text of a file, or Refused when it is binary. */
-export function mustBeText(path: string, bytes: Buffer): Text {
-  const text = decode(bytes)
+export function requireText(path: string, bytes: Buffer): TextFile {
+  const text = decodeText(bytes)
   if (text === undefined)
-    throw new Refused(`${path} is a binary file. Look into it with a command in the terminal.`)
+    throw new ToolFailure(`${path} is a binary file. Look into it with a command in the terminal.`)
   return text
 }
 
 /** The bytes of a text in the encoding and with the line ends of its file. Rejects with Refused what they cannot say. */
-export function encode({ text, encoding, lineEnd }: Text): Buffer {
-  const whole = fileText({ text, lineEnd })
+export function encodeText({ text, encoding, lineEnd }: TextFile): Buffer {
+  const fullText = restoreLineEnds({ text, lineEnd })
   if (encoding === 'utf-16le')
-    return Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(whole, 'utf16le')])
+    return Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(fullText, 'utf16le')])
   if (encoding === 'utf-16be')
-    return Buffer.concat([Buffer.from([0xfe, 0xff]), Buffer.from(whole, 'utf16le').swap16()])
-  if (whole.includes('\0'))
-    throw new Refused('The text contains a NUL character, so the file would not be a text file.')
+    return Buffer.concat([Buffer.from([0xfe, 0xff]), Buffer.from(fullText, 'utf16le').swap16()])
+  if (fullText.includes('\0'))
+    throw new ToolFailure('The text contains a NUL character, so the file would not be a text file.')
   if (encoding === 'latin-1') {
-    if (!isLatin1(whole))
-      throw new Refused(
+    if (!isLatin1(fullText))
+      throw new ToolFailure(
         'The file is encoded in Latin-1, which cannot express all of the new text. Use characters up to U+00FF, or convert the file to UTF-8 first.',
       )
-    return Buffer.from(whole, 'latin1')
+    return Buffer.from(fullText, 'latin1')
   }
-  if (!whole.isWellFormed())
-    throw new Refused('The text contains half of a surrogate pair, which UTF-8 cannot express.')
-  const bytes = Buffer.from(whole, 'utf8')
+  if (!fullText.isWellFormed())
+    throw new ToolFailure('The text contains half of a surrogate pair, which UTF-8 cannot express.')
+  const bytes = Buffer.from(fullText, 'utf8')
   return encoding === 'utf-8-bom' ? Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), bytes]) : bytes
 }
 
 /** The text with the line ends that it has in the file. */
-export function fileText({ text, lineEnd }: Pick<Text, 'text' | 'lineEnd'>): string {
+export function restoreLineEnds({ text, lineEnd }: Pick<TextFile, 'text' | 'lineEnd'>): string {
   return lineEnd === '\n' ? text : text.replaceAll('\n', '\r\n')
 }
 
 /** A text from a model, with the line ends that `text` has. */
-export function sameLineEnds(given: string, { lineEnd }: Pick<Text, 'lineEnd'>): string {
-  return lineEnd === '\n' ? given : given.replaceAll('\r\n', '\n')
+export function normalizeLineEnds(input: string, { lineEnd }: Pick<TextFile, 'lineEnd'>): string {
+  return lineEnd === '\n' ? input : input.replaceAll('\r\n', '\n')
 }
 
-function encodingOf(bytes: Buffer): Encoding | undefined {
+function detectEncoding(bytes: Buffer): Encoding | undefined {
   const isEven = bytes.length % 2 === 0
   if (bytes[0] === 0xff && bytes[1] === 0xfe && isEven && !(bytes[2] === 0 && bytes[3] === 0))
     return 'utf-16le'
   if (bytes[0] === 0xfe && bytes[1] === 0xff && isEven) return 'utf-16be'
   if (bytes.includes(0)) return undefined
-  if (!isUtf8(bytes)) return hasManyControls(bytes) ? undefined : 'latin-1'
+  if (!isUtf8(bytes)) return hasManyControlCharacters(bytes) ? undefined : 'latin-1'
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 'utf-8-bom' : 'utf-8'
 }
 
-function decoded(bytes: Buffer, encoding: Encoding): string {
+function decodeBytes(bytes: Buffer, encoding: Encoding): string {
   switch (encoding) {
     case 'utf-16le':
       return bytes.toString('utf16le', 2)
@@ -89,7 +89,7 @@ function decoded(bytes: Buffer, encoding: Encoding): string {
   }
 }
 
-function hasManyControls(bytes: Buffer): boolean {
+function hasManyControlCharacters(bytes: Buffer): boolean {
   let controls = 0
   for (const byte of bytes) {
     const isUsual = (byte >= 0x08 && byte <= 0x0d) || byte === 0x1b

@@ -19,26 +19,26 @@ import fc from 'fast-check'
 import sharp from 'sharp'
 import { beforeEach, expect, test } from 'vitest'
 import type { Tool } from '../core/tool.ts'
-import { Temporary } from '../testing/fixtures.ts'
+import { ToolFixtures } from '../testing/fixtures.ts'
 import { openFileEditor } from './file-editor.ts'
 
-let place: Temporary
+let fixtures: ToolFixtures
 let tool: Tool
 beforeEach(async () => {
-  place = await Temporary.open()
-  tool = await place.tool(openFileEditor)
-  return () => place[Symbol.asyncDispose]()
+  fixtures = await ToolFixtures.open()
+  tool = await fixtures.tool(openFileEditor)
+  return () => fixtures[Symbol.asyncDispose]()
 })
 
-const run = (args: Record<string, unknown>) => place.run(tool, 'FileEditorObservation', args)
+const run = (args: Record<string, unknown>) => fixtures.run(tool, 'FileEditorObservation', args)
 
 async function file(name: string, content: string | Uint8Array): Promise<string> {
-  await writeFile(place.path(name), content)
-  return place.path(name)
+  await writeFile(fixtures.path(name), content)
+  return fixtures.path(name)
 }
 
-async function refused(args: Record<string, unknown>): Promise<string> {
-  const { told, ...members } = await run(args)
+async function runExpectingFailure(args: Record<string, unknown>): Promise<string> {
+  const { told: outputText, ...members } = await run(args)
   expect(members).toMatchObject({
     is_error: true,
     path: null,
@@ -46,7 +46,7 @@ async function refused(args: Record<string, unknown>): Promise<string> {
     new_content: null,
     command: args.command,
   })
-  return told
+  return outputText
 }
 
 test('a view numbers the lines', async () => {
@@ -70,14 +70,14 @@ test('a view of a range shows it and says where the file ends', async () => {
 test.each([[[0, 1]], [[5, 6]], [[3, 2]], [[1]], [[1, 2, 3]], [[-1, -1]]])(
   'the range %j of four lines is refused',
   async (view_range) => {
-    await refused({ command: 'view', path: await file('a.txt', '1\n2\n3\n4\n'), view_range })
+    await runExpectingFailure({ command: 'view', path: await file('a.txt', '1\n2\n3\n4\n'), view_range })
   },
 )
 
 test('an empty file is said to be empty', async () => {
   const path = await file('a.txt', '')
   expect((await run({ command: 'view', path })).told).toMatch(/is empty/)
-  expect(await refused({ command: 'view', path, view_range: [1, 1] })).toMatch(/empty/)
+  expect(await runExpectingFailure({ command: 'view', path, view_range: [1, 1] })).toMatch(/empty/)
 })
 
 test('a view of a long file keeps head and tail with their own numbers', async () => {
@@ -102,13 +102,13 @@ test('a file of one huge line is cut within it', async () => {
 })
 
 test('a view of a directory shows two levels and counts what is hidden', async () => {
-  await mkdir(place.path('a/b/c'), { recursive: true })
-  await mkdir(place.path('.git'))
+  await mkdir(fixtures.path('a/b/c'), { recursive: true })
+  await mkdir(fixtures.path('.git'))
   await file('.env', '')
   await file('a/b/deep.txt', '')
   await file('z.txt', '')
-  await symlink(place.outside, place.path('out'))
-  const { told } = await run({ command: 'view', path: place.directory })
+  await symlink(fixtures.outside, fixtures.path('out'))
+  const { told } = await run({ command: 'view', path: fixtures.directory })
   expect(told.split('\n').slice(1)).toEqual([
     'a/',
     'a/b/',
@@ -116,12 +116,12 @@ test('a view of a directory shows two levels and counts what is hidden', async (
     'z.txt',
     '[2 hidden ones, with a dot in front of the name, are left out.]',
   ])
-  expect(await refused({ command: 'view', path: place.directory, view_range: [1, 2] })).toMatch(/view_range/)
+  expect(await runExpectingFailure({ command: 'view', path: fixtures.directory, view_range: [1, 2] })).toMatch(/view_range/)
 })
 
 test('names of files cannot write lines or colours into a listing', async () => {
   await file('new\nline\u001b[31m\u202e.txt', '')
-  const { told } = await run({ command: 'view', path: place.directory })
+  const { told } = await run({ command: 'view', path: fixtures.directory })
   expect(told.split('\n')).toHaveLength(2)
   expect(told).toContain('"new\\u000aline\\u001b[31m\\u202e.txt"'.replace('\\u000a', '\\n'))
 })
@@ -159,9 +159,9 @@ test('an image that no event has room for is shown smaller, and stays as it is',
 
 test('a large image that is broken, and one that no model takes, are refused in words', async () => {
   const large = Buffer.concat([png.subarray(0, 30), Buffer.alloc(600_000)])
-  expect(await refused({ command: 'view', path: await file('a.png', large) })).toMatch(/The image is broken/)
+  expect(await runExpectingFailure({ command: 'view', path: await file('a.png', large) })).toMatch(/The image is broken/)
   const bmp = Buffer.concat([Buffer.from('BM'), Buffer.alloc(60)])
-  expect(await refused({ command: 'view', path: await file('a.bmp', bmp) })).toMatch(/Convert/)
+  expect(await runExpectingFailure({ command: 'view', path: await file('a.bmp', bmp) })).toMatch(/Convert/)
 })
 
 test('a text that is named like an image is a text', async () => {
@@ -169,7 +169,7 @@ test('a text that is named like an image is a text', async () => {
 })
 
 test('a new file is created with exactly the text that was given', async () => {
-  const path = place.path('new.txt')
+  const path = fixtures.path('new.txt')
   const made = await run({ command: 'create', path, file_text: 'a\r\nb' })
   expect(made).toMatchObject({ prev_exist: false, path, old_content: null, new_content: 'a\r\nb' })
   expect(await readFile(path, 'utf8')).toBe('a\r\nb')
@@ -178,12 +178,12 @@ test('a new file is created with exactly the text that was given', async () => {
 
 test('what is there is not created again, and no directory is made on the way', async () => {
   const path = await file('a.txt', 'old')
-  expect(await refused({ command: 'create', path, file_text: 'new' })).toMatch(/already there/)
-  expect(await refused({ command: 'create', path: place.directory, file_text: '' })).toMatch(/already there/)
-  expect(await refused({ command: 'create', path: place.path('x/y.txt'), file_text: '' })).toMatch(
+  expect(await runExpectingFailure({ command: 'create', path, file_text: 'new' })).toMatch(/already there/)
+  expect(await runExpectingFailure({ command: 'create', path: fixtures.directory, file_text: '' })).toMatch(/already there/)
+  expect(await runExpectingFailure({ command: 'create', path: fixtures.path('x/y.txt'), file_text: '' })).toMatch(
     /directory/,
   )
-  expect(await refused({ command: 'create', path: place.path('b.txt') })).toMatch(/file_text/)
+  expect(await runExpectingFailure({ command: 'create', path: fixtures.path('b.txt') })).toMatch(/file_text/)
   expect(await readFile(path, 'utf8')).toBe('old')
 })
 
@@ -201,11 +201,11 @@ test('str_replace changes the one match and shows the lines around it', async ()
 
 test('several matches are told with their lines and nothing is changed', async () => {
   const path = await file('a.txt', 'x\ny\nx\n')
-  expect(await refused({ command: 'str_replace', path, old_str: 'x', new_str: 'z' })).toMatch(/lines 1, 3\./)
+  expect(await runExpectingFailure({ command: 'str_replace', path, old_str: 'x', new_str: 'z' })).toMatch(/lines 1, 3\./)
   const overlapping = await file('b.txt', 'aaa')
-  await refused({ command: 'str_replace', path: overlapping, old_str: 'aa', new_str: 'b' })
+  await runExpectingFailure({ command: 'str_replace', path: overlapping, old_str: 'aa', new_str: 'b' })
   const many = await file('c.txt', 'x'.repeat(1_000_000))
-  expect(await refused({ command: 'str_replace', path: many, old_str: 'x', new_str: 'b' })).toMatch(
+  expect(await runExpectingFailure({ command: 'str_replace', path: many, old_str: 'x', new_str: 'b' })).toMatch(
     /and more/,
   )
 })
@@ -226,7 +226,7 @@ test.each([
   [{ old_str: ' one ', new_str: 'one\n\n' }, /does not occur/],
 ])('str_replace with %j is refused', async (args, why) => {
   const path = await file('a.txt', 'one\n')
-  expect(await refused({ command: 'str_replace', path, ...args })).toMatch(why)
+  expect(await runExpectingFailure({ command: 'str_replace', path, ...args })).toMatch(why)
   expect(await readFile(path, 'utf8')).toBe('one\n')
 })
 
@@ -256,11 +256,11 @@ test.each([
 
 test('insert needs its members and a line that is there', async () => {
   const path = await file('a.txt', 'a\nb\n')
-  expect(await refused({ command: 'insert', path, insert_line: 3, new_str: 'x' })).toMatch(
+  expect(await runExpectingFailure({ command: 'insert', path, insert_line: 3, new_str: 'x' })).toMatch(
     /0 \(the top\) to 2/,
   )
-  expect(await refused({ command: 'insert', path, new_str: 'x' })).toMatch(/insert_line/)
-  expect(await refused({ command: 'insert', path, insert_line: 0 })).toMatch(/new_str/)
+  expect(await runExpectingFailure({ command: 'insert', path, new_str: 'x' })).toMatch(/insert_line/)
+  expect(await runExpectingFailure({ command: 'insert', path, insert_line: 0 })).toMatch(/new_str/)
 })
 
 test('encoding and line ends of a file stay', async () => {
@@ -273,7 +273,7 @@ test('encoding and line ends of a file stay', async () => {
   const latin = await file('latin.txt', Buffer.from('Grüße\n', 'latin1'))
   await run({ command: 'str_replace', path: latin, old_str: 'Grüße', new_str: 'Grüße, Jörg' })
   expect(await readFile(latin)).toEqual(Buffer.from('Grüße, Jörg\n', 'latin1'))
-  expect(await refused({ command: 'str_replace', path: latin, old_str: 'Jörg', new_str: '世' })).toMatch(
+  expect(await runExpectingFailure({ command: 'str_replace', path: latin, old_str: 'Jörg', new_str: '世' })).toMatch(
     /Latin-1/,
   )
   const mixed = await file('mixed.txt', 'a\r\nb\r\nc\nd\n')
@@ -286,34 +286,34 @@ test('mode bits stay, and no temporary file is left', async () => {
   await chmod(path, 0o751)
   await run({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })
   expect((await stat(path)).mode & 0o7777).toBe(0o751)
-  expect(await readdir(place.directory)).toEqual(['run.sh'])
+  expect(await readdir(fixtures.directory)).toEqual(['run.sh'])
 })
 
 test('a read-only file is viewed and not changed', async () => {
   const path = await file('a.txt', 'one\n')
   await chmod(path, 0o444)
   expect((await run({ command: 'view', path })).is_error).toBe(false)
-  expect(await refused({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })).toMatch(/read-only/)
-  expect(await refused({ command: 'undo_edit', path })).toMatch(/no edit/)
+  expect(await runExpectingFailure({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })).toMatch(/read-only/)
+  expect(await runExpectingFailure({ command: 'undo_edit', path })).toMatch(/no edit/)
 })
 
 test('another name of the same file keeps its content, so a link from outside is not written through', async () => {
-  await writeFile(join(place.outside, 'secret'), 'one')
-  await link(join(place.outside, 'secret'), place.path('hard'))
-  await run({ command: 'str_replace', path: place.path('hard'), old_str: 'one', new_str: 'two' })
-  expect(await readFile(join(place.outside, 'secret'), 'utf8')).toBe('one')
+  await writeFile(join(fixtures.outside, 'secret'), 'one')
+  await link(join(fixtures.outside, 'secret'), fixtures.path('hard'))
+  await run({ command: 'str_replace', path: fixtures.path('hard'), old_str: 'one', new_str: 'two' })
+  expect(await readFile(join(fixtures.outside, 'secret'), 'utf8')).toBe('one')
 })
 
 test('edits are undone one after another, by another process of the same conversation too', async () => {
   const path = await file('a.txt', '0')
   for (let at = 0; at < 12; at++)
     await run({ command: 'str_replace', path, old_str: String(at), new_str: String(at + 1) })
-  tool = await place.tool(openFileEditor)
+  tool = await fixtures.tool(openFileEditor)
   for (let at = 11; at >= 2; at--) {
     const undone = await run({ command: 'undo_edit', path })
     expect(undone).toMatchObject({ old_content: String(at + 1), new_content: String(at) })
   }
-  expect(await refused({ command: 'undo_edit', path })).toMatch(/no edit/)
+  expect(await runExpectingFailure({ command: 'undo_edit', path })).toMatch(/no edit/)
   expect(await readFile(path, 'utf8')).toBe('2')
 })
 
@@ -325,13 +325,13 @@ test('a file that was removed comes back by undo, and a created one has nothing 
   await run({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })
   await rm(path)
   await run({ command: 'create', path, file_text: 'new' })
-  await refused({ command: 'undo_edit', path })
+  await runExpectingFailure({ command: 'undo_edit', path })
 })
 
 test('an edit that was refused leaves nothing to undo', async () => {
   const path = await file('a.txt', Buffer.from('ü\n', 'latin1'))
-  await refused({ command: 'str_replace', path, old_str: 'ü', new_str: '世' })
-  await refused({ command: 'undo_edit', path })
+  await runExpectingFailure({ command: 'str_replace', path, old_str: 'ü', new_str: '世' })
+  await runExpectingFailure({ command: 'undo_edit', path })
 })
 
 test('an edit and its undo give the bytes back', async () => {
@@ -362,19 +362,19 @@ test('an edit and its undo give the bytes back', async () => {
 test('of edits at the same time none is lost, by whatever path', async () => {
   const words = Array.from({ length: 20 }, (_, at) => `word${at}_`)
   const path = await file('a.txt', words.join('\n'))
-  await symlink(path, place.path('link.txt'))
+  await symlink(path, fixtures.path('link.txt'))
   await Promise.all(
     words.map((word, at) =>
       run({
         command: 'str_replace',
-        path: at % 2 ? path : place.path('link.txt'),
+        path: at % 2 ? path : fixtures.path('link.txt'),
         old_str: word,
         new_str: `done${at}_`,
       }),
     ),
   )
   expect(await readFile(path, 'utf8')).toBe(words.map((_, at) => `done${at}_`).join('\n'))
-  expect((await lstat(place.path('link.txt'))).isSymbolicLink()).toBe(true)
+  expect((await lstat(fixtures.path('link.txt'))).isSymbolicLink()).toBe(true)
 })
 
 test('a large content is left out of the event', async () => {
@@ -392,14 +392,14 @@ test('a large content is left out of the event', async () => {
 
 test('a path of any length is refused shortly', async () => {
   for (const path of [`/${'x'.repeat(300_000)}`, 'x'.repeat(300_000), `/${'x/'.repeat(100_000)}`])
-    expect((await refused({ command: 'view', path })).length).toBeLessThanOrEqual(16_000)
+    expect((await runExpectingFailure({ command: 'view', path })).length).toBeLessThanOrEqual(16_000)
 })
 
 test('what a conversation keeps of a private file is private', async () => {
   const path = await file('a.txt', 'secret')
   await chmod(path, 0o600)
   await run({ command: 'str_replace', path, old_str: 'secret', new_str: 'x' })
-  const kept = await readdir(place.context.directory, { recursive: true, withFileTypes: true })
+  const kept = await readdir(fixtures.context.directory, { recursive: true, withFileTypes: true })
   const files = kept.filter((entry) => entry.isFile())
   expect(files).toHaveLength(1)
   for (const { parentPath, name } of files) expect((await stat(join(parentPath, name))).mode & 0o077).toBe(0)
@@ -407,8 +407,8 @@ test('what a conversation keeps of a private file is private', async () => {
 
 test('a relative path is refused with the one that may be meant', async () => {
   await file('a.txt', '')
-  expect(await refused({ command: 'view', path: 'a.txt' })).toContain(place.path('a.txt'))
-  expect(await refused({ command: 'view', path: 'b.txt' })).not.toContain(place.directory)
+  expect(await runExpectingFailure({ command: 'view', path: 'a.txt' })).toContain(fixtures.path('a.txt'))
+  expect(await runExpectingFailure({ command: 'view', path: 'b.txt' })).not.toContain(fixtures.directory)
 })
 
 const commands = [
@@ -420,10 +420,10 @@ const commands = [
 ]
 
 test.each(commands)('no way leads out of the workspace: $command', async (args) => {
-  await writeFile(join(place.outside, 'secret'), 'secret')
-  await symlink(join(place.outside, 'secret'), place.path('file'))
-  await symlink(place.outside, place.path('directory'))
-  await symlink(join(place.outside, 'dangling'), place.path('dangling'))
+  await writeFile(join(fixtures.outside, 'secret'), 'secret')
+  await symlink(join(fixtures.outside, 'secret'), fixtures.path('file'))
+  await symlink(fixtures.outside, fixtures.path('directory'))
+  await symlink(join(fixtures.outside, 'dangling'), fixtures.path('dangling'))
   const names = [
     'file',
     'directory/secret',
@@ -433,61 +433,61 @@ test.each(commands)('no way leads out of the workspace: $command', async (args) 
     'a\0b',
     'x'.repeat(5000),
   ]
-  for (const name of names) await refused({ ...args, path: `${place.directory}/${name}` })
-  await refused({ ...args, path: '../outside/secret' })
-  await refused({ ...args, path: '/etc/passwd' })
-  await refused({ ...args, path: '' })
-  expect(await readdir(place.outside)).toEqual(['secret'])
-  expect(await readFile(join(place.outside, 'secret'), 'utf8')).toBe('secret')
+  for (const name of names) await runExpectingFailure({ ...args, path: `${fixtures.directory}/${name}` })
+  await runExpectingFailure({ ...args, path: '../outside/secret' })
+  await runExpectingFailure({ ...args, path: '/etc/passwd' })
+  await runExpectingFailure({ ...args, path: '' })
+  expect(await readdir(fixtures.outside)).toEqual(['secret'])
+  expect(await readFile(join(fixtures.outside, 'secret'), 'utf8')).toBe('secret')
 })
 
 test.each(commands)('what is no regular file is refused at once: $command', async (args) => {
-  execFileSync('mkfifo', [place.path('pipe')])
-  await symlink('/dev/zero', place.path('zero'))
-  const server = createServer().listen(place.path('socket'))
+  execFileSync('mkfifo', [fixtures.path('pipe')])
+  await symlink('/dev/zero', fixtures.path('zero'))
+  const server = createServer().listen(fixtures.path('socket'))
   await new Promise((done) => server.once('listening', done))
-  for (const name of ['pipe', 'zero', 'socket']) await refused({ ...args, path: place.path(name) })
+  for (const name of ['pipe', 'zero', 'socket']) await runExpectingFailure({ ...args, path: fixtures.path(name) })
   server.close()
 })
 
 test('bytes that are no text are refused', async () => {
   const path = await file('a.bin', Buffer.from([1, 2, 0, 3]))
-  expect(await refused({ command: 'view', path })).toMatch(/binary/)
-  expect(await refused({ command: 'insert', path, insert_line: 0, new_str: 'x' })).toMatch(/binary/)
+  expect(await runExpectingFailure({ command: 'view', path })).toMatch(/binary/)
+  expect(await runExpectingFailure({ command: 'insert', path, insert_line: 0, new_str: 'x' })).toMatch(/binary/)
 })
 
 test('what is not there, and what is a directory, cannot be edited', async () => {
-  expect(await refused({ command: 'view', path: place.path('missing') })).toMatch(/no file/)
-  expect(await refused({ command: 'view', path: `${await file('a.txt', '')}/x` })).toMatch(/no file/)
-  expect(await refused({ command: 'insert', path: place.directory, insert_line: 0, new_str: '' })).toMatch(
+  expect(await runExpectingFailure({ command: 'view', path: fixtures.path('missing') })).toMatch(/no file/)
+  expect(await runExpectingFailure({ command: 'view', path: `${await file('a.txt', '')}/x` })).toMatch(/no file/)
+  expect(await runExpectingFailure({ command: 'insert', path: fixtures.directory, insert_line: 0, new_str: '' })).toMatch(
     /directory/,
   )
 })
 
 test('a file of 100 MB is refused without reading it, and none becomes larger than the limit', async () => {
-  const handle = await open(place.path('huge'), 'w')
+  const handle = await open(fixtures.path('huge'), 'w')
   await handle.truncate(100 * 1024 * 1024)
   await handle.close()
-  expect(await refused({ command: 'view', path: place.path('huge') })).toMatch(/larger than/)
+  expect(await runExpectingFailure({ command: 'view', path: fixtures.path('huge') })).toMatch(/larger than/)
   const path = await file('a.txt', `${'x\n'.repeat(5_200_000)}end`)
   expect(
-    await refused({ command: 'str_replace', path, old_str: 'end', new_str: 'y'.repeat(200_000) }),
+    await runExpectingFailure({ command: 'str_replace', path, old_str: 'end', new_str: 'y'.repeat(200_000) }),
   ).toMatch(/would become larger/)
 })
 
 test('calls of the same file share a key', () => {
   const action = (path: string) => ({ kind: 'FileEditorAction', command: 'view', path }) as const
   expect(tool.resources(action('/a/../b'))).toEqual(['file:/b'])
-  expect(tool.resources(action('b'))).toEqual([`file:${place.path('b')}`])
+  expect(tool.resources(action('b'))).toEqual([`file:${fixtures.path('b')}`])
 })
 
 test('a call that is aborted before it begins does nothing', async () => {
   const action = {
     kind: 'FileEditorAction',
     command: 'create',
-    path: place.path('a'),
+    path: fixtures.path('a'),
     file_text: '',
   } as const
   await expect(tool.run(action, AbortSignal.abort())).rejects.toThrow()
-  expect(await readdir(place.directory)).toEqual([])
+  expect(await readdir(fixtures.directory)).toEqual([])
 })

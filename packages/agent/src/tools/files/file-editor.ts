@@ -1,13 +1,13 @@
 import { resolve } from 'node:path'
-import { ownTool } from '../core/define-tool.ts'
-import type { OpenTools } from '../core/tool.ts'
-import { Editor, notDone } from './editor.ts'
+import { defineTool } from '../core/define-tool.ts'
+import type { ToolFactory } from '../core/tool.ts'
+import { FileEditor, failedEditorResult } from './editor.ts'
 
 /** Views, creates and edits files by absolute path; the last ten edits of each file can be undone, after a restart too. */
-export const openFileEditor: OpenTools = (context) => {
-  const editor = new Editor(context)
+export const openFileEditor: ToolFactory = (context) => {
+  const editor = new FileEditor(context)
   return [
-    ownTool({
+    defineTool({
       directory: import.meta.dirname,
       tool: 'FileEditorTool',
       action: 'FileEditorAction',
@@ -17,7 +17,7 @@ export const openFileEditor: OpenTools = (context) => {
         ...(await editor.run(action, signal)),
         kind: 'FileEditorObservation',
       }),
-      failed: notDone,
+      failureMembers: failedEditorResult,
     }),
   ]
 }

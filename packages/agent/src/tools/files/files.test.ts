@@ -3,30 +3,30 @@ import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:
 import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import type { Tool } from '../core/tool.ts'
-import { Temporary } from '../testing/fixtures.ts'
+import { ToolFixtures } from '../testing/fixtures.ts'
 import { openEdit, openWriteFile } from './edit.ts'
 import { openListDirectory, openReadFile } from './read-file.ts'
 
-let place: Temporary
+let fixtures: ToolFixtures
 let tools: { edit: Tool; write: Tool; read: Tool; list: Tool }
 beforeEach(async () => {
-  place = await Temporary.open()
+  fixtures = await ToolFixtures.open()
   tools = {
-    edit: await place.tool(openEdit),
-    write: await place.tool(openWriteFile),
-    read: await place.tool(openReadFile),
-    list: await place.tool(openListDirectory),
+    edit: await fixtures.tool(openEdit),
+    write: await fixtures.tool(openWriteFile),
+    read: await fixtures.tool(openReadFile),
+    list: await fixtures.tool(openListDirectory),
   }
-  return () => place[Symbol.asyncDispose]()
+  return () => fixtures[Symbol.asyncDispose]()
 })
 
 type Args = Record<string, unknown>
-const edit = (args: Args) => place.run(tools.edit, 'EditObservation', args)
-const write = (args: Args) => place.run(tools.write, 'WriteFileObservation', args)
-const read = (args: Args) => place.run(tools.read, 'ReadFileObservation', args)
-const list = (args: Args) => place.run(tools.list, 'ListDirectoryObservation', args)
-const content = (name: string) => readFile(place.path(name), 'utf8')
-const file = (name: string, text: string | Uint8Array) => writeFile(place.path(name), text)
+const edit = (args: Args) => fixtures.run(tools.edit, 'EditObservation', args)
+const write = (args: Args) => fixtures.run(tools.write, 'WriteFileObservation', args)
+const read = (args: Args) => fixtures.run(tools.read, 'ReadFileObservation', args)
+const listDirectory = (args: Args) => fixtures.run(tools.list, 'ListDirectoryObservation', args)
+const content = (name: string) => readFile(fixtures.path(name), 'utf8')
+const file = (name: string, text: string | Uint8Array) => writeFile(fixtures.path(name), text)
 
 test('edit replaces every occurrence when there are as many as expected', async () => {
   await file('a.txt', 'x y x\r\n')
@@ -34,7 +34,7 @@ test('edit replaces every occurrence when there are as many as expected', async 
     await edit({ file_path: 'a.txt', old_string: 'x', new_string: '$&', expected_replacements: 2 }),
   ).toMatchObject({
     is_error: false,
-    file_path: place.path('a.txt'),
+    file_path: fixtures.path('a.txt'),
     is_new_file: false,
     replacements_made: 2,
     old_content: 'x y x\r\n',
@@ -70,24 +70,24 @@ test('edit with an empty old text creates the file with its directories', async 
 test('write_file creates, replaces, and tells what was there', async () => {
   expect(await write({ file_path: 'd/a.txt', content: 'one\r\n' })).toMatchObject({
     is_new_file: true,
-    file_path: place.path('d/a.txt'),
+    file_path: fixtures.path('d/a.txt'),
     old_content: null,
     new_content: 'one\r\n',
   })
-  await chmod(place.path('d/a.txt'), 0o640)
-  expect(await write({ file_path: place.path('d/a.txt'), content: 'two\n' })).toMatchObject({
+  await chmod(fixtures.path('d/a.txt'), 0o640)
+  expect(await write({ file_path: fixtures.path('d/a.txt'), content: 'two\n' })).toMatchObject({
     is_new_file: false,
     old_content: 'one\r\n',
     new_content: 'two\n',
   })
   expect(await content('d/a.txt')).toBe('two\n')
-  expect((await stat(place.path('d/a.txt'))).mode & 0o777).toBe(0o640)
+  expect((await stat(fixtures.path('d/a.txt'))).mode & 0o777).toBe(0o640)
 })
 
 test('write_file keeps the encoding of a file where it can', async () => {
   await file('a.txt', Buffer.from('ü', 'latin1'))
   await write({ file_path: 'a.txt', content: 'ä' })
-  expect(await readFile(place.path('a.txt'))).toEqual(Buffer.from('ä', 'latin1'))
+  expect(await readFile(fixtures.path('a.txt'))).toEqual(Buffer.from('ä', 'latin1'))
   await write({ file_path: 'a.txt', content: '世' })
   expect(await content('a.txt')).toBe('世')
 })
@@ -111,11 +111,11 @@ test('read_file shows lines with numbers and says what follows', async () => {
   const rest = await read({ file_path: 'a.txt', offset: 1000 })
   expect(rest).toMatchObject({ is_truncated: true, lines_shown: [1001, 1500] })
   expect(rest.file_content).toBe(lines.slice(1000).join('\n'))
-  const part = await read({ file_path: place.path('a.txt'), offset: 1, limit: 2 })
+  const part = await read({ file_path: fixtures.path('a.txt'), offset: 1, limit: 2 })
   expect(part).toMatchObject({
     file_content: 'line 2\nline 3\n',
     lines_shown: [2, 3],
-    file_path: place.path('a.txt'),
+    file_path: fixtures.path('a.txt'),
   })
   expect(await read({ file_path: 'a.txt', offset: 0, limit: 1500 })).toMatchObject({ is_truncated: false })
 })
@@ -135,18 +135,18 @@ test('read_file bounds what it shows', async () => {
 })
 
 test('list_directory puts the listing where the model reads it', async () => {
-  await mkdir(place.path('b/c/d'), { recursive: true })
+  await mkdir(fixtures.path('b/c/d'), { recursive: true })
   await file('b/x.txt', 'abc')
   await file('.hidden', 'ab')
-  await symlink('/etc', place.path('link'))
-  const one = await list({})
+  await symlink('/etc', fixtures.path('link'))
+  const one = await listDirectory({})
   expect(one.entries.map(({ name }) => name)).toEqual(['.hidden', 'b', 'link'])
-  expect(one).toMatchObject({ dir_path: place.directory, total_count: 3, is_truncated: false })
-  expect(one.entries[0]).toMatchObject({ path: place.path('.hidden'), is_directory: false, size: 2 })
+  expect(one).toMatchObject({ dir_path: fixtures.directory, total_count: 3, is_truncated: false })
+  expect(one.entries[0]).toMatchObject({ path: fixtures.path('.hidden'), is_directory: false, size: 2 })
   expect(new Date(one.entries[0]?.modified_time ?? '').getTime()).toBeGreaterThan(Date.now() - 3_600_000)
   expect(one.told).toMatch(/^\.:\n\.hidden {2}2 bytes {2}\d{4}-.*Z\nb\/ {2}.*\nlink \(link\) {2}/)
-  const two = await list({ dir_path: place.directory, recursive: true })
-  expect(two.entries.map(({ path }) => path.slice(place.directory.length))).toEqual([
+  const two = await listDirectory({ dir_path: fixtures.directory, recursive: true })
+  expect(two.entries.map(({ path }) => path.slice(fixtures.directory.length))).toEqual([
     '/.hidden',
     '/b',
     '/b/c',
@@ -158,10 +158,10 @@ test('list_directory puts the listing where the model reads it', async () => {
 test('names of any bytes are listed in one line each and fit into an event', async () => {
   execFileSync('sh', [
     '-c',
-    `cd '${place.directory}' && touch "$(printf 'bad\\377name')" "$(printf 'new\\nline')"`,
+    `cd '${fixtures.directory}' && touch "$(printf 'bad\\377name')" "$(printf 'new\\nline')"`,
   ])
   for (let at = 0; at < 400; at++) await file(`${'\u0001'.repeat(240)}${at}`, '')
-  const result = await list({})
+  const result = await listDirectory({})
   expect(result.is_truncated).toBe(true)
   expect(result.entries.length).toBeGreaterThan(50)
   expect(result.told.length).toBeLessThanOrEqual(50_000)
@@ -169,27 +169,27 @@ test('names of any bytes are listed in one line each and fit into an event', asy
 })
 
 test('a name that is no UTF-8 is listed with its size', async () => {
-  execFileSync('sh', ['-c', `cd '${place.directory}' && printf abc > "$(printf 'bad\\377name')"`])
-  expect((await list({})).entries).toMatchObject([{ name: 'bad\ufffdname', size: 3 }])
+  execFileSync('sh', ['-c', `cd '${fixtures.directory}' && printf abc > "$(printf 'bad\\377name')"`])
+  expect((await listDirectory({})).entries).toMatchObject([{ name: 'bad\ufffdname', size: 3 }])
 })
 
 test('what is no directory is not listed', async () => {
   await file('a.txt', '')
-  expect(await list({ dir_path: 'a.txt' })).toMatchObject({ is_error: true, dir_path: null })
-  expect((await list({ dir_path: 'missing' })).told).toMatch(/no directory/)
-  expect((await list({})).told).not.toMatch(/empty/)
+  expect(await listDirectory({ dir_path: 'a.txt' })).toMatchObject({ is_error: true, dir_path: null })
+  expect((await listDirectory({ dir_path: 'missing' })).told).toMatch(/no directory/)
+  expect((await listDirectory({})).told).not.toMatch(/empty/)
 })
 
 test('no file tool leaves the workspace', async () => {
-  await writeFile(join(place.outside, 'secret'), 'secret')
-  await symlink(place.outside, place.path('out'))
-  await symlink(join(place.outside, 'secret'), place.path('file'))
+  await writeFile(join(fixtures.outside, 'secret'), 'secret')
+  await symlink(fixtures.outside, fixtures.path('out'))
+  await symlink(join(fixtures.outside, 'secret'), fixtures.path('file'))
   for (const path of [
     'out/secret',
     'out/new',
     'file',
     '../outside/secret',
-    join(place.outside, 'secret'),
+    join(fixtures.outside, 'secret'),
     'a\0',
   ]) {
     expect(await edit({ file_path: path, old_string: 'secret', new_string: 'x' })).toMatchObject({
@@ -198,17 +198,17 @@ test('no file tool leaves the workspace', async () => {
     expect(await edit({ file_path: path, old_string: '', new_string: 'x' })).toMatchObject({ is_error: true })
     expect(await write({ file_path: path, content: 'x' })).toMatchObject({ is_error: true })
     expect(await read({ file_path: path })).toMatchObject({ is_error: true, file_content: '' })
-    expect(await list({ dir_path: path })).toMatchObject({ is_error: true, entries: [] })
+    expect(await listDirectory({ dir_path: path })).toMatchObject({ is_error: true, entries: [] })
   }
-  expect(await list({ dir_path: 'out', recursive: true })).toMatchObject({ is_error: true, entries: [] })
-  expect((await list({ recursive: true })).told).not.toContain('secret')
-  expect(await readdir(place.outside)).toEqual(['secret'])
-  expect(await readFile(join(place.outside, 'secret'), 'utf8')).toBe('secret')
+  expect(await listDirectory({ dir_path: 'out', recursive: true })).toMatchObject({ is_error: true, entries: [] })
+  expect((await listDirectory({ recursive: true })).told).not.toContain('secret')
+  expect(await readdir(fixtures.outside)).toEqual(['secret'])
+  expect(await readFile(join(fixtures.outside, 'secret'), 'utf8')).toBe('secret')
 })
 
 test('a file cannot be written below a file, nor in the place of a directory', async () => {
   await file('a.txt', '')
-  await mkdir(place.path('d'))
+  await mkdir(fixtures.path('d'))
   for (const file_path of ['a.txt/b', 'd'])
     expect(await write({ file_path, content: 'x' })).toMatchObject({ is_error: true, file_path: null })
 })

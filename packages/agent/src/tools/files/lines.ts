@@ -1,12 +1,12 @@
-import { countOf, cutMiddle } from '../core/truncate.ts'
+import { countOccurrences, truncateMiddle } from '../core/truncate.ts'
 
 /** Lines of a text; one that ends with a line end has no empty line after it. */
-export function lineCount(text: string): number {
-  return text === '' ? 0 : countOf(text, '\n') + (text.endsWith('\n') ? 0 : 1)
+export function countLines(text: string): number {
+  return text === '' ? 0 : countOccurrences(text, '\n') + (text.endsWith('\n') ? 0 : 1)
 }
 
 /** Where a line begins, counted from 1; the end of the text for lines after the last. */
-export function lineStart(text: string, line: number): number {
+export function lineOffset(text: string, line: number): number {
   let at = 0
   for (let before = 1; before < line; before++) {
     const end = text.indexOf('\n', at)
@@ -17,58 +17,58 @@ export function lineStart(text: string, line: number): number {
 }
 
 /** The number of the line, from 1, that a place in the text belongs to. */
-export function lineAt(text: string, at: number): number {
-  return countOf(text.slice(0, at), '\n') + 1
+export function lineNumberAt(text: string, at: number): number {
+  return countOccurrences(text.slice(0, at), '\n') + 1
 }
 
-interface Numbering {
+interface NumberingOptions {
   /** First and last line, from 1, both shown. */
   readonly first: number
   readonly last: number
   readonly maxChars: number
   /** Between number and line. */
-  readonly gap: string
+  readonly separator: string
   /** How to see the rest. */
   readonly hint: string
 }
 
 /** Lines of a text with their numbers in front; of too many the middle is left out. */
-export function numbered(text: string, { first, last, maxChars, gap, hint }: Numbering): string {
-  const start = lineStart(text, first)
-  const end = lineStart(text.slice(start), last - first + 2) + start
+export function numberLines(text: string, { first, last, maxChars, separator, hint }: NumberingOptions): string {
+  const start = lineOffset(text, first)
+  const end = lineOffset(text.slice(start), last - first + 2) + start
   const lines = text.slice(start, end)
-  const number = (part: string, from: number) =>
+  const numberPart = (part: string, from: number) =>
     part
       .replace(/\n$/, '')
       .split('\n')
-      .map((line, at) => `${String(from + at).padStart(6)}${gap}${line}`)
+      .map((line, at) => `${String(from + at).padStart(6)}${separator}${line}`)
       .join('\n')
   // Of a large text only what can be shown gets numbers: both parts are longer than what the cut leaves of them.
   const part = 2 * maxChars
-  const shown =
+  const numberedLines =
     lines.length <= 2 * part
-      ? number(lines, first)
-      : `${number(lines.slice(0, part), first)}\n${number(lines.slice(-part), lineAt(lines, lines.length - part) + first - 1)}`
-  return cutMiddle(
-    shown,
+      ? numberPart(lines, first)
+      : `${numberPart(lines.slice(0, part), first)}\n${numberPart(lines.slice(-part), lineNumberAt(lines, lines.length - part) + first - 1)}`
+  return truncateMiddle(
+    numberedLines,
     maxChars,
     ({ firstLine }) => `[Left out from line ${first + firstLine - 1} on. ${hint}]`,
   )
 }
 
 /** The lines around a change. `from` and `to` are places in the text. */
-export function snippet(
+export function snippetAround(
   text: string,
   { from, to, maxChars }: { from: number; to: number; maxChars: number },
 ): string {
   const around = 4
-  const first = Math.max(1, lineAt(text, from) - around)
-  const last = Math.min(lineCount(text), lineAt(text, to) + around)
-  return numbered(text, { first, last, maxChars, gap: '\t', hint: 'View the file to see all of it.' })
+  const first = Math.max(1, lineNumberAt(text, from) - around)
+  const last = Math.min(countLines(text), lineNumberAt(text, to) + around)
+  return numberLines(text, { first, last, maxChars, separator: '\t', hint: 'View the file to see all of it.' })
 }
 
 /** The name of a file as a model may read it: one line, without control characters, quoted when it had some. */
-export function printable(name: string): string {
+export function printableName(name: string): string {
   return /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u.test(name)
     ? JSON.stringify(name).replace(
         /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
@@ -78,14 +78,14 @@ export function printable(name: string): string {
 }
 
 /** A text for an event, which has room for this much as JSON only; a longer one is left out. */
-export function forEvent(text: string | undefined): string | null {
-  const max = 256 * 1024
-  if (text === undefined || text.length > max) return null
-  return Buffer.byteLength(JSON.stringify(text)) <= max ? text : null
+export function textForEvent(text: string | undefined): string | null {
+  const maxBytes = 256 * 1024
+  if (text === undefined || text.length > maxBytes) return null
+  return Buffer.byteLength(JSON.stringify(text)) <= maxBytes ? text : null
 }
 
 /** The first of some values that have room in an event together: at most this many, and this many bytes as JSON. */
-export function fitting<T>(values: readonly T[], max: number, maxBytes = 200 * 1024): T[] {
+export function limitForEvent<T>(values: readonly T[], max: number, maxBytes = 200 * 1024): T[] {
   let bytes = 0
   const end = values.findIndex((value, at) => {
     bytes += Buffer.byteLength(JSON.stringify(value))

@@ -1,9 +1,9 @@
 import { extname } from 'node:path'
 import type { ImageContent } from '@slipway/protocol'
-import { imageType, shrinkImage } from '../../images/fit-images.ts'
-import { Refused } from '../core/file-access.ts'
+import { detectImageType, shrinkImage } from '../../images/fit-images.ts'
+import { ToolFailure } from '../core/file-access.ts'
 
-const extensions: ReadonlySet<string> = new Set(['.png', '.jpg', '.jpeg', '.gif', '.webp', '.bmp'])
+const imageExtensions: ReadonlySet<string> = new Set(['.png', '.jpg', '.jpeg', '.gif', '.webp', '.bmp'])
 
 /** An event has room for 1 MiB, and base64 makes four bytes of three. */
 const maxBytes = 512 * 1024
@@ -13,22 +13,22 @@ const maxBytes = 512 * 1024
  * so that no model is sent what it cannot read. Rejects with Refused for an image that is too large and broken, or of a format that models
  * do not take.
  */
-export async function imageOf(
+export async function readImage(
   path: string,
   bytes: Buffer,
 ): Promise<{ readonly image: ImageContent; readonly isShrunk: boolean } | undefined> {
-  if (!extensions.has(extname(path).toLowerCase())) return undefined
+  if (!imageExtensions.has(extname(path).toLowerCase())) return undefined
   if (bytes.toString('latin1', 0, 2) === 'BM' && bytes.includes(0))
-    throw new Refused(`${path} is a BMP image, which models do not take. Convert it to PNG, then view that.`)
-  const type = imageType(bytes)
+    throw new ToolFailure(`${path} is a BMP image, which models do not take. Convert it to PNG, then view that.`)
+  const type = detectImageType(bytes)
   if (type === undefined) return undefined
-  if (bytes.length <= maxBytes) return { image: contentOf(type, bytes), isShrunk: false }
-  const shrunk = await shrinkImage(bytes, maxBytes)
-  if (shrunk.kind === 'fault') throw new Refused(`${path} cannot be shown: ${shrunk.fault}.`)
-  return { image: contentOf(shrunk.type, shrunk.bytes), isShrunk: true }
+  if (bytes.length <= maxBytes) return { image: toImageContent(type, bytes), isShrunk: false }
+  const result = await shrinkImage(bytes, maxBytes)
+  if (result.kind === 'fault') throw new ToolFailure(`${path} cannot be shown: ${result.failure}.`)
+  return { image: toImageContent(result.type, result.bytes), isShrunk: true }
 }
 
-function contentOf(type: string, bytes: Buffer): ImageContent {
+function toImageContent(type: string, bytes: Buffer): ImageContent {
   const url = `data:image/${type};base64,${bytes.toString('base64')}`
   return { cache_prompt: false, type: 'image', image_urls: [url] }
 }

@@ -1,12 +1,12 @@
-import { Refused } from '../core/file-access.ts'
+import { ToolFailure } from '../core/file-access.ts'
 import type { ToolAction } from '../core/tool.ts'
-import { sameLineEnds, type Text } from './encoding.ts'
-import { lineAt, lineCount, lineStart } from './lines.ts'
+import { normalizeLineEnds, type TextFile } from './encoding.ts'
+import { lineNumberAt, countLines, lineOffset } from './lines.ts'
 
-type Edit = Omit<ToolAction<'FileEditorAction'>, 'kind'>
+type EditCommand = Omit<ToolAction<'FileEditorAction'>, 'kind'>
 
 /** A text after an edit. */
-export interface Change {
+export interface TextChange {
   readonly text: string
   /** Where the new part is in the text. */
   readonly from: number
@@ -14,65 +14,65 @@ export interface Change {
 }
 
 /** Puts new_str in the place of the only old_str. Rejects with Refused when it is not there once. */
-export function replace({ path, old_str: old, new_str: given }: Edit, file: Text): Change {
-  if (old == null || old === '') throw new Refused('str_replace needs old_str, the text to be replaced.')
-  if (given == null) throw new Refused('str_replace needs new_str; an empty one removes old_str.')
-  if (old === given) throw new Refused('old_str and new_str are the same, so nothing would change.')
-  for (const [wanted, instead] of variants(old, given, file)) {
-    const places = placesOf(file.text, wanted)
-    const [from, ...more] = places
+export function replaceUnique({ path, old_str: oldText, new_str: newText }: EditCommand, file: TextFile): TextChange {
+  if (oldText == null || oldText === '') throw new ToolFailure('str_replace needs old_str, the text to be replaced.')
+  if (newText == null) throw new ToolFailure('str_replace needs new_str; an empty one removes old_str.')
+  if (oldText === newText) throw new ToolFailure('old_str and new_str are the same, so nothing would change.')
+  for (const [search, replacement] of searchVariants(oldText, newText, file)) {
+    const offsets = findOffsets(file.text, search)
+    const [from, ...others] = offsets
     if (from === undefined) continue
-    if (more.length > 0) throw new Refused(ambiguous(path, file.text, places))
-    const text = file.text.slice(0, from) + instead + file.text.slice(from + wanted.length)
-    return { text, from, to: from + instead.length }
+    if (others.length > 0) throw new ToolFailure(ambiguousMessage(path, file.text, offsets))
+    const text = file.text.slice(0, from) + replacement + file.text.slice(from + search.length)
+    return { text, from, to: from + replacement.length }
   }
-  throw new Refused(
+  throw new ToolFailure(
     `old_str does not occur in ${path}. It has to be there exactly, with its white space; view the file to see what is there.`,
   )
 }
 
 /** What to look for, in order: the text itself, with the other line ends, without the white space around it. */
-function* variants(old: string, given: string, file: Text): Generator<readonly [old: string, given: string]> {
-  const [wanted, instead] = [sameLineEnds(old, file), sameLineEnds(given, file)]
-  yield [wanted, instead]
+function* searchVariants(oldText: string, newText: string, file: TextFile): Generator<readonly [old: string, given: string]> {
+  const [search, replacement] = [normalizeLineEnds(oldText, file), normalizeLineEnds(newText, file)]
+  yield [search, replacement]
   if (file.text.includes('\r\n'))
-    yield [wanted.replaceAll(/\r?\n/g, '\r\n'), instead.replaceAll(/\r?\n/g, '\r\n')]
-  if (wanted.trim() !== '' && wanted.trim() !== instead.trim()) yield [wanted.trim(), instead.trim()]
+    yield [search.replaceAll(/\r?\n/g, '\r\n'), replacement.replaceAll(/\r?\n/g, '\r\n')]
+  if (search.trim() !== '' && search.trim() !== replacement.trim()) yield [search.trim(), replacement.trim()]
 }
 
-const maxPlaces = 20
+const maxReportedOffsets = 20
 
 /** Where a text occurs, overlapping places too, as many as need to be told. */
-function placesOf(text: string, part: string): number[] {
-  const places: number[] = []
-  for (let at = text.indexOf(part); at !== -1 && places.length <= maxPlaces; at = text.indexOf(part, at + 1))
-    places.push(at)
-  return places
+function findOffsets(text: string, part: string): number[] {
+  const offsets: number[] = []
+  for (let at = text.indexOf(part); at !== -1 && offsets.length <= maxReportedOffsets; at = text.indexOf(part, at + 1))
+    offsets.push(at)
+  return offsets
 }
 
-function ambiguous(path: string, text: string, places: readonly number[]): string {
-  const found = [...new Set(places.slice(0, maxPlaces).map((at) => lineAt(text, at)))]
-  const more = places.length > maxPlaces ? ' and more' : ''
-  return `old_str occurs more than once in ${path}, in lines ${found.join(', ')}${more}. Add lines around it, so that it occurs once.`
+function ambiguousMessage(path: string, text: string, offsets: readonly number[]): string {
+  const lineNumbers = [...new Set(offsets.slice(0, maxReportedOffsets).map((at) => lineNumberAt(text, at)))]
+  const suffix = offsets.length > maxReportedOffsets ? ' and more' : ''
+  return `old_str occurs more than once in ${path}, in lines ${lineNumbers.join(', ')}${suffix}. Add lines around it, so that it occurs once.`
 }
 
 /** Puts new_str after a line. */
-export function insert({ insert_line: line, new_str: given }: Edit, file: Text): Change {
-  if (line == null) throw new Refused('insert needs insert_line, the line to insert after; 0 is the top.')
-  if (given == null) throw new Refused('insert needs new_str, the text to be inserted.')
-  const total = lineCount(file.text)
+export function insertAfterLine({ insert_line: line, new_str: newText }: EditCommand, file: TextFile): TextChange {
+  if (line == null) throw new ToolFailure('insert needs insert_line, the line to insert after; 0 is the top.')
+  if (newText == null) throw new ToolFailure('insert needs new_str, the text to be inserted.')
+  const total = countLines(file.text)
   if (line > total)
-    throw new Refused(`insert_line is ${line}, but the file has lines 0 (the top) to ${total}.`)
-  const from = lineStart(file.text, line + 1)
+    throw new ToolFailure(`insert_line is ${line}, but the file has lines 0 (the top) to ${total}.`)
+  const from = lineOffset(file.text, line + 1)
   const isAfterOpenLine = from > 0 && file.text[from - 1] !== '\n'
-  const inserted = sameLineEnds(given, file)
+  const inserted = normalizeLineEnds(newText, file)
   const end = file.text.includes('\r\n') ? '\r\n' : '\n'
-  const part = isAfterOpenLine ? end + inserted : inserted.endsWith('\n') ? inserted : inserted + end
-  return { text: file.text.slice(0, from) + part + file.text.slice(from), from, to: from + part.length - 1 }
+  const insertedText = isAfterOpenLine ? end + inserted : inserted.endsWith('\n') ? inserted : inserted + end
+  return { text: file.text.slice(0, from) + insertedText + file.text.slice(from), from, to: from + insertedText.length - 1 }
 }
 
 /** The part of `after` that is not the same in `before`. */
-export function difference(before: string, after: string): { from: number; to: number } {
+export function changedRange(before: string, after: string): { from: number; to: number } {
   const max = Math.min(before.length, after.length)
   let from = 0
   while (from < max && before[from] === after[from]) from++

@@ -3,7 +3,7 @@ import type { McpServer } from '@slipway/protocol'
 import type { ToolContext } from '../core/tool.ts'
 
 /** How to reach a server, with the values of secrets in place. */
-export type Reach =
+export type McpEndpoint =
   | {
       readonly kind: 'process'
       readonly command: string
@@ -23,68 +23,68 @@ export type Reach =
  * A server that cannot be reached, and why: its `settings` cannot be followed, it was not ready in `time`, or the `connection` failed.
  * The text holds no values of settings.
  */
-export class NotReachable extends Error {
-  readonly why: 'settings' | 'time' | 'connection'
+export class McpConnectionError extends Error {
+  readonly reason: 'settings' | 'time' | 'connection'
 
   constructor(message: string, why: 'settings' | 'time' | 'connection' = 'settings') {
     super(message)
     this.name = 'NotReachable'
-    this.why = why
+    this.reason = why
   }
 }
 
-const secretName = /authorization|cookie|credential|key|pass|secret|token/i
+const secretNamePattern = /authorization|cookie|credential|key|pass|secret|token/i
 /** A shorter value is not hidden: it may be a common word. */
-const minSecret = 8
+const minSecretLength = 8
 
 /** Puts secrets into a server's settings. Values that look secret are hidden from then on. Rejects with NotReachable. */
-export async function reachOf(server: McpServer, { secrets, workspace }: ToolContext): Promise<Reach> {
+export async function resolveEndpoint(server: McpServer, { secrets, workspace }: ToolContext): Promise<McpEndpoint> {
   const { command, url } = server
   if (command !== undefined) {
-    const args = await textsOf(server.args ?? [], secrets)
-    const env = await recordOf(server.env ?? {}, secrets)
+    const args = await expandTexts(server.args ?? [], secrets)
+    const env = await expandRecord(server.env ?? {}, secrets)
     return { kind: 'process', command, args, env, cwd: resolve(workspace.directory, server.cwd ?? '.') }
   }
-  const [address = ''] = await textsOf([url ?? ''], secrets)
+  const [address = ''] = await expandTexts([url ?? ''], secrets)
   const parsed = URL.parse(address)
   if (parsed === null || !/^https?:$/.test(parsed.protocol))
-    throw new NotReachable('its url is no http or https address')
+    throw new McpConnectionError('its url is no http or https address')
   const auth = authHeaders(await secrets.expand(server.auth))
   // With and without the word that says what kind it is.
   for (const value of Object.values(auth))
-    for (const part of [value, value.replace(/^\w+ /, '')]) secrets.hide(part)
-  const headers = { ...(await recordOf(server.headers ?? {}, secrets)), ...auth }
-  return { kind: 'http', url: parsed, headers, transport: transportOf(server.transport, parsed) }
+    for (const secretPart of [value, value.replace(/^\w+ /, '')]) secrets.addValue(secretPart)
+  const headers = { ...(await expandRecord(server.headers ?? {}, secrets)), ...auth }
+  return { kind: 'http', url: parsed, headers, transport: resolveTransport(server.transport, parsed) }
 }
 
-async function textsOf(texts: readonly string[], secrets: ToolContext['secrets']): Promise<string[]> {
+async function expandTexts(texts: readonly string[], secrets: ToolContext['secrets']): Promise<string[]> {
   return await Promise.all(texts.map(async (text) => String(await secrets.expand(text))))
 }
 
-async function recordOf(
+async function expandRecord(
   record: Readonly<Record<string, string>>,
   secrets: ToolContext['secrets'],
 ): Promise<Record<string, string>> {
   const names = Object.keys(record)
-  const values = await textsOf(Object.values(record), secrets)
+  const values = await expandTexts(Object.values(record), secrets)
   const entries = names.map((name, at): [string, string] => [name, values[at] ?? ''])
   for (const [name, value] of entries) {
-    if (secretName.test(name) && value.length >= minSecret) secrets.hide(value)
+    if (secretNamePattern.test(name) && value.length >= minSecretLength) secrets.addValue(value)
   }
   return Object.fromEntries(entries)
 }
 
-function transportOf(named: string | undefined, url: URL): 'streamable' | 'sse' | 'any' {
-  if (named === undefined || named === '') return /\/sse\/?$/.test(url.pathname) ? 'sse' : 'any'
-  if (named === 'sse') return 'sse'
-  if (['http', 'shttp', 'streamable-http', 'streamable_http'].includes(named)) return 'streamable'
-  throw new NotReachable('its transport is none of http, streamable-http, shttp and sse')
+function resolveTransport(requested: string | undefined, url: URL): 'streamable' | 'sse' | 'any' {
+  if (requested === undefined || requested === '') return /\/sse\/?$/.test(url.pathname) ? 'sse' : 'any'
+  if (requested === 'sse') return 'sse'
+  if (['http', 'shttp', 'streamable-http', 'streamable_http'].includes(requested)) return 'streamable'
+  throw new McpConnectionError('its transport is none of http, streamable-http, shttp and sse')
 }
 
 /** The headers of an `auth`: a bearer token as text, or an object with a `strategy`. */
 function authHeaders(auth: unknown): Record<string, string> {
   if (auth === undefined || auth === null || auth === '') return {}
-  if (auth === 'oauth') throw new NotReachable('OAuth is not supported: give it a token')
+  if (auth === 'oauth') throw new McpConnectionError('OAuth is not supported: give it a token')
   if (typeof auth === 'string') return { Authorization: `Bearer ${auth}` }
   const { strategy, value, header_name, username, password, headers }: Record<string, unknown> = { ...auth }
   if (strategy === 'none') return {}
@@ -96,7 +96,7 @@ function authHeaders(auth: unknown): Record<string, string> {
   if (strategy === 'header' && typeof headers === 'object' && headers !== null)
     return Object.fromEntries(Object.entries(headers).map(([name, text]) => [name, String(text)]))
   if (strategy === 'oauth2') return { Authorization: `Bearer ${accessToken(auth)}` }
-  throw new NotReachable('its auth is none of none, bearer, api_key, basic, header and oauth2')
+  throw new McpConnectionError('its auth is none of none, bearer, api_key, basic, header and oauth2')
 }
 
 /** Of a sign-in that somebody else made. It is used for as long as the server takes it; none is begun or refreshed here. */
@@ -105,5 +105,5 @@ function accessToken(auth: object): string {
   for (const name of ['state', 'tokens', 'access_token'])
     value = typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
   if (typeof value === 'string' && value !== '') return value
-  throw new NotReachable('it wants a sign-in of OAuth, which cannot be made here: give it a token')
+  throw new McpConnectionError('it wants a sign-in of OAuth, which cannot be made here: give it a token')
 }

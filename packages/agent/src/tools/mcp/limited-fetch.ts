@@ -1,53 +1,53 @@
 import { Readable } from 'node:stream'
 
 /** Bytes of one answer, or of one event of a stream of events. */
-const maxBytes = 32 * 1024 * 1024
+const maxBodyBytes = 32 * 1024 * 1024
 
 /** How the body of an answer ended: whole, before its end, or because it was longer than any that could be used. */
-export type BodyEnd = 'whole' | 'broken' | 'too long'
+export type BodyOutcome = 'whole' | 'broken' | 'too long'
 
 /** A fetch that limits the bodies of answers, and tells how each ended that was not given up by its reader. */
-export function watchedFetch(inner: typeof fetch, onEnd: (method: string, end: BodyEnd) => void) {
+export function createLimitedFetch(inner: typeof fetch, onEnd: (method: string, end: BodyOutcome) => void) {
   return async (url: string | URL, init?: RequestInit): Promise<Response> => {
     const response = await inner(url, init)
     if (response.body === null) return response
     const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') ?? false
     const { status, statusText, headers } = response
-    const tell = (end: BodyEnd) => {
+    const report = (end: BodyOutcome) => {
       if (!init?.signal?.aborted) onEnd(init?.method ?? 'GET', end)
     }
-    const body = Readable.from(watched(response.body, isStream, tell), { objectMode: false })
+    const body = Readable.from(limitBody(response.body, isStream, report), { objectMode: false })
     // Node's own type of a web stream is not the one that its Response is declared with.
     return new Response(Readable.toWeb(body) as ReadableStream, { status, statusText, headers })
   }
 }
 
-async function* watched(
+async function* limitBody(
   body: AsyncIterable<Uint8Array>,
   isStream: boolean,
-  tell: (end: BodyEnd) => void,
+  report: (end: BodyOutcome) => void,
 ): AsyncGenerator<Uint8Array> {
   let size = 0
-  let end: BodyEnd = 'broken'
+  let end: BodyOutcome = 'broken'
   try {
     for await (const chunk of body) {
-      const from = isStream ? endOfEvent(chunk) : -1
+      const from = isStream ? lastEventEnd(chunk) : -1
       size = from === -1 ? size + chunk.length : chunk.length - from
-      if (size > maxBytes) {
+      if (size > maxBodyBytes) {
         end = 'too long'
-        throw new Error(`the answer is longer than ${maxBytes} bytes`)
+        throw new Error(`the answer is longer than ${maxBodyBytes} bytes`)
       }
       yield chunk
     }
   } catch (error) {
-    tell(end)
+    report(end)
     throw error
   }
-  tell('whole')
+  report('whole')
 }
 
 /** Where the last event that ends in a chunk does so: an empty line. */
-function endOfEvent(chunk: Uint8Array): number {
+function lastEventEnd(chunk: Uint8Array): number {
   const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
   return Math.max(bytes.lastIndexOf('\n\n'), bytes.lastIndexOf('\r\n\r\n'))
 }

@@ -6,13 +6,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type McpServer, mcpServer } from '@slipway/protocol'
 import { expect, test, vi } from 'vitest'
-import { type McpTrialOptions, tryMcpServer } from './probe.ts'
+import { type McpProbeOptions, probeMcpServer } from './probe.ts'
 
-const patience = { timeout: 20_000, interval: 50 }
+const waitOptions = { timeout: 20_000, interval: 50 }
 const canary = 'canary-4711-0815'
 
 /** A server in plain lines. It notes its process and what it started; its argument says how it behaves. */
-const program = `
+const serverProgram = `
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -40,14 +40,14 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 `
 
 /** A directory with the program, and what is tried in it. */
-async function opened() {
+async function openProbe() {
   const directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-mcp-trial-')))
-  await writeFile(join(directory, 'program.mjs'), program)
+  await writeFile(join(directory, 'program.mjs'), serverProgram)
   const signal = new AbortController().signal
   return {
     directory,
-    tried: async (server: Partial<McpServer>, more: Partial<McpTrialOptions> = {}) =>
-      await tryMcpServer({
+    tried: async (server: Partial<McpServer>, more: Partial<McpProbeOptions> = {}) =>
+      await probeMcpServer({
         name: 'mine',
         server: mcpServer.parse(server),
         timeoutMs: 20_000,
@@ -79,7 +79,7 @@ function isAlive(pid: number): boolean {
 }
 
 /** A server that answers each request with `answer`. */
-async function web(answer: (request: IncomingMessage, response: ServerResponse, body: string) => void) {
+async function startHttpServer(answer: (request: IncomingMessage, response: ServerResponse, body: string) => void) {
   const server = createServer((request, response) => {
     let body = ''
     request.on('data', (chunk) => {
@@ -99,7 +99,7 @@ async function web(answer: (request: IncomingMessage, response: ServerResponse, 
 }
 
 /** A server that speaks streamable HTTP, and has a tool that says which headers came. */
-function speak(request: IncomingMessage, response: ServerResponse, body: string): void {
+function respondMcp(request: IncomingMessage, response: ServerResponse, body: string): void {
   if (request.method !== 'POST') return void response.writeHead(405).end()
   const { id, method, params } = JSON.parse(body)
   if (id === undefined) return void response.writeHead(202).end()
@@ -117,21 +117,21 @@ function speak(request: IncomingMessage, response: ServerResponse, body: string)
 }
 
 test('the tools of a program are told by their own names, the call is made, and nothing of it is left', async () => {
-  await using trial = await opened()
+  await using trial = await openProbe()
   const { tried, program, alive } = trial
   const listed = await tried(program())
   expect(listed).toMatchObject({ tools: ['env.get', 'never', 'exit', 'leak undefined'] })
   expect(listed).not.toHaveProperty('result')
-  await vi.waitFor(async () => expect(await alive()).toEqual([]), patience)
+  await vi.waitFor(async () => expect(await alive()).toEqual([]), waitOptions)
   const call = { name: 'env.get', arguments: { a: 1 } }
   expect(await tried(program(), { call })).toMatchObject({
     result: { isError: false, text: expect.stringMatching(/^one [\s\S]*\n{"a":1}$/) },
   })
-  await vi.waitFor(async () => expect(await alive()).toEqual([]), patience)
+  await vi.waitFor(async () => expect(await alive()).toEqual([]), waitOptions)
 })
 
 test('what comes of a call does not make the server a bad one', async () => {
-  await using trial = await opened()
+  await using trial = await openProbe()
   const { tried, program, alive } = trial
   const result = async (name: string, timeoutMs = 20_000) => {
     const told = await tried(program(), { call: { name, arguments: {} }, timeoutMs })
@@ -143,17 +143,17 @@ test('what comes of a call does not make the server a bad one', async () => {
     text: expect.stringContaining('exited with 5'),
   })
   expect(await result('never', 6000)).toEqual({ isError: true, text: 'The tool gave no answer in time.' })
-  await vi.waitFor(async () => expect(await alive()).toEqual([]), patience)
+  await vi.waitFor(async () => expect(await alive()).toEqual([]), waitOptions)
   const long = await tried(program(), { call: { name: 'env.get', arguments: { length: 3_000_000 } } })
   if ('failure' in long) throw new Error(long.failure)
   expect(long.result?.text.length).toBe(50_000)
 })
 
 test('failures are of a kind', async () => {
-  await using trial = await opened()
-  await using refusing = await web((_, response) => response.writeHead(401).end('Unauthorized'))
-  await using silent = await web(() => {})
-  await using page = await web((_, response) =>
+  await using trial = await openProbe()
+  await using refusing = await startHttpServer((_, response) => response.writeHead(401).end('Unauthorized'))
+  await using silent = await startHttpServer(() => {})
+  await using page = await startHttpServer((_, response) =>
     response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
   )
   const { tried, program } = trial
@@ -181,24 +181,24 @@ test('failures are of a kind', async () => {
 })
 
 test('a program that does not want to end is ended, and what it started with it', async () => {
-  await using trial = await opened()
+  await using trial = await openProbe()
   await trial.tried(trial.program('deaf'))
-  await vi.waitFor(async () => expect(await trial.alive()).toEqual([]), patience)
+  await vi.waitFor(async () => expect(await trial.alive()).toEqual([]), waitOptions)
 })
 
 test('when the caller goes away the program ends at once', async () => {
-  await using trial = await opened()
+  await using trial = await openProbe()
   const stop = new AbortController()
   const trying = trial.tried(trial.program('mute'), { signal: stop.signal, timeoutMs: 120_000 })
-  await vi.waitFor(async () => expect(await trial.alive()).toHaveLength(2), patience)
+  await vi.waitFor(async () => expect(await trial.alive()).toHaveLength(2), waitOptions)
   stop.abort()
   await expect(trying).rejects.toThrow()
-  await vi.waitFor(async () => expect(await trial.alive()).toEqual([]), patience)
+  await vi.waitFor(async () => expect(await trial.alive()).toEqual([]), waitOptions)
 })
 
 test('a web server gets its headers and its key, over either transport', async () => {
-  await using trial = await opened()
-  await using server = await web(speak)
+  await using trial = await openProbe()
+  await using server = await startHttpServer(respondMcp)
   const call = { name: 'headers', arguments: {} }
   const ways: Partial<McpServer>[] = [
     { headers: { 'x-own': 'plain' }, transport: 'http' },
@@ -214,10 +214,10 @@ test('a web server gets its headers and its key, over either transport', async (
 })
 
 test('a stream of events is closed when the trial is over, whatever came of it', async () => {
-  await using trial = await opened()
+  await using trial = await openProbe()
   const streams: ServerResponse[] = []
   let isMute = false
-  await using server = await web((request, response, body) => {
+  await using server = await startHttpServer((request, response, body) => {
     if (request.method === 'GET') {
       streams.push(response)
       response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -239,15 +239,15 @@ test('a stream of events is closed when the trial is over, whatever came of it',
   isMute = true
   expect(await trial.tried(sse, { timeoutMs: 500 })).toMatchObject({ kind: 'timeout' })
   expect(streams).toHaveLength(2)
-  await vi.waitFor(() => expect(streams.map(({ closed }) => closed)).toEqual([true, true]), patience)
+  await vi.waitFor(() => expect(streams.map(({ closed }) => closed)).toEqual([true, true]), waitOptions)
 })
 
 test('no text has a secret of the settings, wherever the server says it', async () => {
-  await using trial = await opened()
-  await using echo = await web((request, response, body) => {
+  await using trial = await openProbe()
+  await using echo = await startHttpServer((request, response, body) => {
     response.writeHead(403).end(`no: ${JSON.stringify(request.headers)} ${request.url} ${body}`)
   })
-  await using server = await web(speak)
+  await using server = await startHttpServer(respondMcp)
   const { tried, program } = trial
   const env = { SERVICE_TOKEN: canary, PLAIN_WORD: 'canary of words only' }
   const secret = (mode: string) => ({

@@ -1,10 +1,10 @@
 import { type McpServer, redactText } from '@slipway/protocol'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import { NotReachable } from './endpoint.ts'
-import { Connection } from './servers.ts'
+import { McpConnectionError } from './endpoint.ts'
+import { McpConnection } from './servers.ts'
 
-export interface McpTrialOptions {
+export interface McpProbeOptions {
   readonly name: string
   readonly server: McpServer
   /** Made after the tools are listed. */
@@ -18,7 +18,7 @@ export interface McpTrialOptions {
 }
 
 /** The names of the tools, and what came of the call; or why there are none. No text holds a secret of the settings. */
-export type McpTrial =
+export type McpProbeResult =
   | {
       readonly tools: readonly string[]
       readonly result?: { readonly isError: boolean; readonly text: string }
@@ -28,20 +28,20 @@ export type McpTrial =
 const maxText = 50_000
 const maxFailure = 6000
 /** Of a value in an environment or a header, whatever its name: a shorter one may be a common word. */
-const minHidden = 8
+const minSecretLength = 8
 
 /**
  * Connects to a server, lists its tools, and makes the call; then nothing of it is left, neither a process nor a connection. Never
  * rejects because of the server; rejects when the signal aborts, also then only after everything has ended.
  */
-export async function tryMcpServer(options: McpTrialOptions): Promise<McpTrial> {
+export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbeResult> {
   const { server, call, timeoutMs, directory, environment, signal } = options
-  const secrets = secretsOf(server)
-  const said = (text: string, max: number) => redactText(secrets.mask(text)).slice(0, max)
+  const secrets = collectSecrets(server)
+  const redactAndCut = (text: string, max: number) => redactText(secrets.redact(text)).slice(0, max)
   await using workspace = await Workspace.open({ directory, env: environment })
   const context = { workspace, secrets, directory }
-  const timer = AbortSignal.timeout(timeoutMs)
-  const connection = new Connection(options.name, {
+  const timeoutSignal = AbortSignal.timeout(timeoutMs)
+  const connection = new McpConnection(options.name, {
     server,
     context,
     startMs: timeoutMs,
@@ -49,57 +49,57 @@ export async function tryMcpServer(options: McpTrialOptions): Promise<McpTrial> 
     onChange: () => {},
   })
   try {
-    await connection.open(signal)
-    const tools = connection.tools.map(({ name }) => said(name, maxFailure))
+    await connection.connect(signal)
+    const tools = connection.tools.map(({ name }) => redactAndCut(name, maxFailure))
     if (call === undefined) return { tools }
-    const result = await called(connection, call, { timer, signal })
-    return { tools, result: { ...result, text: said(result.text, maxText) } }
+    const result = await callTool(connection, call, { timer: timeoutSignal, signal })
+    return { tools, result: { ...result, text: redactAndCut(result.text, maxText) } }
   } catch (error) {
     signal.throwIfAborted()
-    return { failure: said(messageOf(error), maxFailure), kind: kindOf(error) }
+    return { failure: redactAndCut(errorMessage(error), maxFailure), kind: failureKind(error) }
   } finally {
     await connection.close()
   }
 }
 
-function secretsOf(server: McpServer): Secrets {
+function collectSecrets(server: McpServer): Secrets {
   const secrets = new Secrets()
-  secrets.hideIn(server)
+  secrets.addValuesFrom(server)
   for (const value of [...Object.values(server.env ?? {}), ...Object.values(server.headers ?? {})])
-    if (value.length >= minHidden) secrets.hide(value)
+    if (value.length >= minSecretLength) secrets.addValue(value)
   return secrets
 }
 
-async function called(
-  connection: Connection,
-  call: NonNullable<McpTrialOptions['call']>,
-  { timer, signal }: { readonly timer: AbortSignal; readonly signal: AbortSignal },
+async function callTool(
+  connection: McpConnection,
+  call: NonNullable<McpProbeOptions['call']>,
+  { timer: timeoutSignal, signal }: { readonly timer: AbortSignal; readonly signal: AbortSignal },
 ): Promise<{ isError: boolean; text: string }> {
   try {
-    const outcome = await connection.call(call.name, { ...call.arguments }, AbortSignal.any([timer, signal]))
+    const outcome = await connection.call(call.name, { ...call.arguments }, AbortSignal.any([timeoutSignal, signal]))
     if ('failure' in outcome) return { isError: true, text: outcome.failure }
-    return { isError: member(outcome.result, 'isError') === true, text: textOf(outcome.result) }
+    return { isError: getMember(outcome.result, 'isError') === true, text: resultText(outcome.result) }
   } catch (error) {
     signal.throwIfAborted()
-    if (!timer.aborted) throw error
+    if (!timeoutSignal.aborted) throw error
     return { isError: true, text: 'The tool gave no answer in time.' }
   }
 }
 
-function textOf(result: unknown): string {
-  const content = member(result, 'content')
+function resultText(result: unknown): string {
+  const content = getMember(result, 'content')
   const blocks: unknown[] = Array.isArray(content) ? content : []
   return blocks
-    .map((block) => member(block, 'text'))
+    .map((block) => getMember(block, 'text'))
     .filter((text) => typeof text === 'string')
     .join('\n')
 }
 
-function member(value: unknown, name: string): unknown {
+function getMember(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   // Errors of the library carry the status of an answer here and not always in their text.
   const status =
@@ -108,8 +108,8 @@ function messageOf(error: unknown): string {
   return error.cause instanceof Error ? `${message} (${error.cause.message})` : message
 }
 
-function kindOf(error: unknown): 'timeout' | 'connection' | 'unknown' {
-  if (!(error instanceof NotReachable)) return 'connection'
-  if (error.why === 'settings') return 'unknown'
-  return error.why === 'time' ? 'timeout' : 'connection'
+function failureKind(error: unknown): 'timeout' | 'connection' | 'unknown' {
+  if (!(error instanceof McpConnectionError)) return 'connection'
+  if (error.reason === 'settings') return 'unknown'
+  return error.reason === 'time' ? 'timeout' : 'connection'
 }

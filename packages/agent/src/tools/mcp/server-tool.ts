@@ -1,5 +1,5 @@
 import type { ToolDefinition } from '@slipway/protocol'
-import { type Tool, type ToolAction, type ToolContext, text } from '../core/tool.ts'
+import { type Tool, type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
 import { resultContent } from './result-content.ts'
 
 /** A tool as its server describes it; members that are not named here are kept. */
@@ -21,29 +21,29 @@ export interface ServerTool {
 }
 
 /** What a call came to: the answer of the server as it came, or why there is none. */
-export type CallOutcome = { readonly result: unknown } | { readonly failure: string }
+export type CallResult = { readonly result: unknown } | { readonly failure: string }
 
 /** Calls a tool of a server; rejects only when the signal aborted it. */
-export type CallServer = (args: Record<string, unknown>, signal: AbortSignal) => Promise<CallOutcome>
+export type CallServerTool = (args: Record<string, unknown>, signal: AbortSignal) => Promise<CallResult>
 
 /** Names of a model's tools: letters, digits, `_` and `-`, at most 64. */
-const maxName = 64
+const maxNameLength = 64
 
 /**
  * The name by which a model calls a tool: as the server gave it, after the server's name when there are several servers.
  * What models do not take in a name becomes `_`; a name that is `taken` gets a number.
  */
-export function exposedName(
+export function modelToolName(
   tool: string,
   server: string | undefined,
-  taken: { has(name: string): boolean },
+  usedNames: { has(name: string): boolean },
 ): string {
-  const whole = server === undefined ? tool : `${server}_${tool}`
-  const plain = whole.replace(/[^\w-]/g, '_').slice(0, maxName)
+  const fullName = server === undefined ? tool : `${server}_${tool}`
+  const sanitized = fullName.replace(/[^\w-]/g, '_').slice(0, maxNameLength)
   for (let number = 1; ; number++) {
     const suffix = number === 1 ? '' : `_${number}`
-    const name = plain.slice(0, maxName - suffix.length) + suffix
-    if (name !== '' && !taken.has(name)) return name
+    const name = sanitized.slice(0, maxNameLength - suffix.length) + suffix
+    if (name !== '' && !usedNames.has(name)) return name
   }
 }
 
@@ -51,16 +51,16 @@ export function exposedName(
  * A tool of an MCP server as one of ours, under the name by which the model calls it. Arguments go to the server with the
  * values of secrets in the place of their names; results come back without them.
  */
-export function mcpTool(
+export function createMcpTool(
   name: string,
   tool: ServerTool,
   context: ToolContext,
-  call: CallServer,
+  call: CallServerTool,
 ): Tool<ToolAction<'MCPToolAction'>> {
   const observation = { kind: 'MCPToolObservation' as const, tool_name: name }
   return {
     name,
-    definition: definitionOf(name, tool),
+    definition: createDefinition(name, tool),
     parameters: { properties: {}, ...tool.inputSchema, type: 'object' },
     parse: (args) => ({ action: { kind: 'MCPToolAction', data: args } }),
     resources: () => (tool.annotations?.readOnlyHint === true ? [] : [`mcp:${name}`]),
@@ -69,14 +69,14 @@ export function mcpTool(
       const args = (await context.secrets.expand(data)) as Record<string, unknown>
       const outcome = await call(args, signal)
       if ('failure' in outcome)
-        return { ...observation, content: [text(context.secrets.mask(outcome.failure))], is_error: true }
+        return { ...observation, content: [textBlock(context.secrets.redact(outcome.failure))], is_error: true }
       const content = await resultContent(outcome.result, name, context)
       return { ...observation, content, is_error: isError(outcome.result) }
     },
   }
 }
 
-function definitionOf(name: string, tool: ServerTool): ToolDefinition {
+function createDefinition(name: string, tool: ServerTool): ToolDefinition {
   const { annotations } = tool
   return {
     kind: 'MCPToolDefinition',

@@ -14,14 +14,14 @@ import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import { exposedName } from './server-tool.ts'
-import { type McpOptions, openMcp } from './servers.ts'
+import { modelToolName } from './server-tool.ts'
+import { type OpenMcpOptions, openMcpServers } from './servers.ts'
 
-const patience = { timeout: 20_000, interval: 50 }
+const waitOptions = { timeout: 20_000, interval: 50 }
 const sdk = (path: string) => JSON.stringify(import.meta.resolve(`@modelcontextprotocol/sdk/${path}`))
 
 /** A server made with the SDK, as a program. */
-const sample = `
+const sampleProgram = `
 import { McpServer } from ${sdk('server/mcp.js')}
 import { StdioServerTransport } from ${sdk('server/stdio.js')}
 import { writeFileSync } from 'node:fs'
@@ -53,7 +53,7 @@ await server.connect(new StdioServerTransport())
 `
 
 /** A server in plain lines that does what servers should not. Its argument says what. */
-const rude = `
+const misbehavingProgram = `
 import { createInterface } from 'node:readline'
 const [, , mode] = process.argv
 const send = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
@@ -85,11 +85,11 @@ setTimeout(() => createInterface({ input: process.stdin }).on('line', (line) => 
 }), start)
 `
 
-class Trial implements AsyncDisposable {
+class McpFixtures implements AsyncDisposable {
   readonly root: string
   readonly secrets: Secrets
   readonly workspace: Workspace
-  readonly #mcps: { close(): Promise<void> }[] = []
+  readonly #openServers: { close(): Promise<void> }[] = []
 
   private constructor(root: string, workspace: Workspace) {
     this.root = root
@@ -98,25 +98,25 @@ class Trial implements AsyncDisposable {
     this.secrets = new Secrets({ TOKEN: { kind: 'StaticSecret', value, description: undefined } })
   }
 
-  static async open(): Promise<Trial> {
+  static async open(): Promise<McpFixtures> {
     const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-mcp-')))
     await mkdir(join(root, 'own'))
-    await writeFile(join(root, 'sample.mjs'), sample)
-    await writeFile(join(root, 'rude.mjs'), rude)
+    await writeFile(join(root, 'sample.mjs'), sampleProgram)
+    await writeFile(join(root, 'rude.mjs'), misbehavingProgram)
     const workspace = await Workspace.open({
       directory: root,
       env: { PATH: process.env.PATH ?? '', BASE: 'b' },
     })
-    return new Trial(root, workspace)
+    return new McpFixtures(root, workspace)
   }
 
-  async mcp(servers: Record<string, Partial<McpServer>>, more: Partial<McpOptions> = {}) {
+  async openServers(servers: Record<string, Partial<McpServer>>, more: Partial<OpenMcpOptions> = {}) {
     const parsed = Object.entries(servers).map(([name, server]) => [name, mcpServer.parse(server)])
     const { root, secrets, workspace } = this
     const context = { workspace, secrets, directory: join(root, 'own') }
     const signal = new AbortController().signal
-    const mcp = await openMcp({ servers: Object.fromEntries(parsed), context, signal, ...more })
-    this.#mcps.push(mcp)
+    const mcp = await openMcpServers({ servers: Object.fromEntries(parsed), context, signal, ...more })
+    this.#openServers.push(mcp)
     return {
       mcp,
       call: async (name: string, data: Record<string, unknown> = {}, stop = signal) => {
@@ -126,21 +126,21 @@ class Trial implements AsyncDisposable {
         )
         const parsed = tool.parse(data)
         if ('error' in parsed) throw new Error(parsed.error)
-        return told(await tool.run(parsed.action, stop))
+        return parseObservation(await tool.run(parsed.action, stop))
       },
     }
   }
 
-  sample(more: Partial<McpServer> = {}): Partial<McpServer> {
+  sampleServer(more: Partial<McpServer> = {}): Partial<McpServer> {
     return { command: process.execPath, args: ['sample.mjs'], ...more }
   }
 
-  rude(mode: string): Partial<McpServer> {
+  misbehavingServer(mode: string): Partial<McpServer> {
     return { command: process.execPath, args: ['rude.mjs', mode] }
   }
 
   /** Processes of the sample that were started and run. */
-  async running(): Promise<number[]> {
+  async livePids(): Promise<number[]> {
     const files = await readdir(this.root)
     return files
       .filter((file) => file.startsWith('pid'))
@@ -149,7 +149,7 @@ class Trial implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose]() {
-    await Promise.all(this.#mcps.map((mcp) => mcp.close()))
+    await Promise.all(this.#openServers.map((mcp) => mcp.close()))
     await this.workspace[Symbol.asyncDispose]()
     await rm(this.root, { recursive: true, force: true, maxRetries: 5 })
   }
@@ -163,7 +163,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-function told(observation: Observation) {
+function parseObservation(observation: Observation) {
   if (observation.kind !== 'MCPToolObservation') throw new Error(observation.kind)
   const texts = observation.content.map((block) =>
     block.type === 'text' ? block.text : block.image_urls.join(),
@@ -172,8 +172,8 @@ function told(observation: Observation) {
 }
 
 test('tools of one server keep their names, and are described by it', async () => {
-  await using trial = await Trial.open()
-  const { mcp, call } = await trial.mcp({ sample: trial.sample(), off: { command: 'x', disabled: true } })
+  await using trial = await McpFixtures.open()
+  const { mcp, call } = await trial.openServers({ sample: trial.sampleServer(), off: { command: 'x', disabled: true } })
   expect(mcp.failures).toEqual([])
   const [echo, env] = mcp.tools
   expect(mcp.tools.map(({ name }) => name).slice(0, 3)).toEqual(['echo', 'env_get', 'fail'])
@@ -202,11 +202,11 @@ test('tools of one server keep their names, and are described by it', async () =
 })
 
 test('tools of several servers carry the name of theirs; a server that fails holds up no other', async () => {
-  await using trial = await Trial.open()
-  const { mcp, call } = await trial.mcp({
-    a: trial.sample(),
-    'b b': trial.sample(),
-    dead: trial.rude('dead'),
+  await using trial = await McpFixtures.open()
+  const { mcp, call } = await trial.openServers({
+    a: trial.sampleServer(),
+    'b b': trial.sampleServer(),
+    dead: trial.misbehavingServer('dead'),
     none: { command: join(trial.root, 'nothing-here') },
     bad: { url: 'file:///etc/passwd' },
     far: { url: 'http://127.0.0.1:1/mcp' },
@@ -223,9 +223,9 @@ test('tools of several servers carry the name of theirs; a server that fails hol
 })
 
 test('secrets go to the server by name and do not come back', async () => {
-  await using trial = await Trial.open()
+  await using trial = await McpFixtures.open()
   const env = { GIVEN: 'a $TOKEN', PLAIN: 'production' }
-  const { call } = await trial.mcp({ sample: trial.sample({ env }) })
+  const { call } = await trial.openServers({ sample: trial.sampleServer({ env }) })
   expect((await call('env.get'.replace('.', '_'), { name: 'GIVEN' })).texts[1]).toBe('a <secret-hidden>')
   expect((await call('env_get', { name: 'BASE' })).texts[1]).toBe('b')
   expect((await call('env_get', { name: 'PLAIN' })).texts[1]).toBe('production')
@@ -235,8 +235,8 @@ test('secrets go to the server by name and do not come back', async () => {
 })
 
 test('images come as data URLs, other content in words, and what is too large not at all', async () => {
-  await using trial = await Trial.open()
-  const { call } = await trial.mcp({ sample: trial.sample() })
+  await using trial = await McpFixtures.open()
+  const { call } = await trial.openServers({ sample: trial.sampleServer() })
   expect((await call('rich')).texts).toEqual([
     "[Tool 'rich' executed.]",
     'one',
@@ -252,8 +252,8 @@ test('images come as data URLs, other content in words, and what is too large no
 })
 
 test('a long result is cut, and is whole in a file', async () => {
-  await using trial = await Trial.open()
-  const { call } = await trial.mcp({ sample: trial.sample() })
+  await using trial = await McpFixtures.open()
+  const { call } = await trial.openServers({ sample: trial.sampleServer() })
   const { texts, text } = await call('long', { length: 5_000_000 })
   expect(texts).toHaveLength(2)
   expect(text.length).toBeLessThan(51_000)
@@ -263,19 +263,19 @@ test('a long result is cut, and is whole in a file', async () => {
 })
 
 test('a server that dies in a call is told with its last words and started anew by the next call', async () => {
-  await using trial = await Trial.open()
-  const { call } = await trial.mcp({ sample: trial.sample() })
+  await using trial = await McpFixtures.open()
+  const { call } = await trial.openServers({ sample: trial.sampleServer() })
   const died = await call('exit')
   expect(died.is_error).toBe(true)
   expect(died.text).toMatch(/exited with 3; the last it said: fatal: token <secret-hidden>/)
   const calls = await Promise.all(['1', '2', '3'].map((text) => call('echo', { text })))
   expect(calls.map(({ texts }) => texts[1])).toEqual(['1', '2', '3'])
-  expect(await trial.running()).toHaveLength(1)
+  expect(await trial.livePids()).toHaveLength(1)
 })
 
 test('a server that does not come back is told at each call', async () => {
-  await using trial = await Trial.open()
-  const { call } = await trial.mcp({ sample: trial.sample() })
+  await using trial = await McpFixtures.open()
+  const { call } = await trial.openServers({ sample: trial.sampleServer() })
   await rm(join(trial.root, 'sample.mjs'))
   await call('exit')
   for (let time = 0; time < 2; time++) {
@@ -285,34 +285,34 @@ test('a server that does not come back is told at each call', async () => {
 })
 
 test('a call without an answer ends after its time, and by an abort at once; the server hears of it', async () => {
-  await using trial = await Trial.open()
-  const { call } = await trial.mcp({ sample: trial.sample() }, { callMs: 1000 })
+  await using trial = await McpFixtures.open()
+  const { call } = await trial.openServers({ sample: trial.sampleServer() }, { callMs: 1000 })
   const late = await call('never')
   expect([late.is_error, late.text]).toEqual([true, 'The tool gave no answer within 1 seconds.'])
-  await vi.waitFor(() => readFile(join(trial.root, 'cancelled')), patience)
+  await vi.waitFor(() => readFile(join(trial.root, 'cancelled')), waitOptions)
   await rm(join(trial.root, 'cancelled'))
-  const { call: patient } = await trial.mcp({ sample: trial.sample() })
+  const { call: patient } = await trial.openServers({ sample: trial.sampleServer() })
   const stop = new AbortController()
   const calling = patient('never', {}, stop.signal)
   setTimeout(() => stop.abort(), 300)
   await expect(calling).rejects.toThrow()
-  await vi.waitFor(() => readFile(join(trial.root, 'cancelled')), patience)
+  await vi.waitFor(() => readFile(join(trial.root, 'cancelled')), waitOptions)
   expect((await patient('echo', { text: 'still here' })).texts[1]).toBe('still here')
 })
 
 test("a server's own time limit goes before the common one", async () => {
-  await using trial = await Trial.open()
-  const { call } = await trial.mcp({ sample: trial.sample({ timeout: 0.5 }) })
+  await using trial = await McpFixtures.open()
+  const { call } = await trial.openServers({ sample: trial.sampleServer({ timeout: 0.5 }) })
   expect((await call('never')).text).toContain('within 0.5 seconds')
 })
 
 test('a change of the tools is seen, once for many', async () => {
-  await using trial = await Trial.open()
+  await using trial = await McpFixtures.open()
   const onChange = vi.fn()
-  const { mcp, call } = await trial.mcp({ sample: trial.sample() }, { onChange })
+  const { mcp, call } = await trial.openServers({ sample: trial.sampleServer() }, { onChange })
   const before = mcp.tools.length
   await call('grow')
-  await vi.waitFor(() => expect(mcp.tools.length).toBe(before + 1), patience)
+  await vi.waitFor(() => expect(mcp.tools.length).toBe(before + 1), waitOptions)
   expect(onChange).toHaveBeenCalledTimes(1)
   const grown = must(
     mcp.tools.find(({ name }) => name.startsWith('grown')),
@@ -328,18 +328,18 @@ test.for([
   ['a refusal with the code of a time-out', 'refuse', 'not today'],
   ['changes without end', 'flood', 'done'],
 ] as const)('%s is borne', async ([, mode, said]) => {
-  await using trial = await Trial.open()
+  await using trial = await McpFixtures.open()
   const onChange = vi.fn()
-  const { mcp, call } = await trial.mcp({ rude: trial.rude(mode) }, { onChange })
+  const { mcp, call } = await trial.openServers({ rude: trial.misbehavingServer(mode) }, { onChange })
   expect(mcp.failures).toEqual([])
   for (let time = 0; time < 3; time++) expect((await call('work')).text).toContain(said)
   expect(onChange).not.toHaveBeenCalled()
 })
 
 test('a server that does not get ready in time is told and ended', async () => {
-  await using trial = await Trial.open()
+  await using trial = await McpFixtures.open()
   const begun = Date.now()
-  const { mcp } = await trial.mcp({ mute: trial.rude('mute'), deaf: trial.rude('deaf') }, { startMs: 1500 })
+  const { mcp } = await trial.openServers({ mute: trial.misbehavingServer('mute'), deaf: trial.misbehavingServer('deaf') }, { startMs: 1500 })
   expect(Date.now() - begun).toBeLessThan(15_000)
   expect(mcp.tools.map(({ name }) => name)).toEqual(['deaf_work'])
   expect(mcp.failures).toEqual([
@@ -348,8 +348,8 @@ test('a server that does not get ready in time is told and ended', async () => {
 })
 
 test('tools that are wrong or too long are left out and told; pages without end have an end', async () => {
-  await using trial = await Trial.open()
-  const { mcp } = await trial.mcp({ bad: trial.rude('bad-tools'), pages: trial.rude('pages') })
+  await using trial = await McpFixtures.open()
+  const { mcp } = await trial.openServers({ bad: trial.misbehavingServer('bad-tools'), pages: trial.misbehavingServer('pages') })
   expect(mcp.tools.map(({ name }) => name).slice(0, 3)).toEqual(['bad_good', 'pages_t', 'pages_tx'])
   expect(mcp.tools.length).toBeLessThan(100)
   expect(mcp.failures.filter(({ server }) => server === 'bad')).toHaveLength(4)
@@ -357,40 +357,40 @@ test('tools that are wrong or too long are left out and told; pages without end 
 })
 
 test('half a line and a line without end do not hang', async () => {
-  await using trial = await Trial.open()
-  const { call } = await trial.mcp(
-    { half: trial.rude('half'), endless: trial.rude('endless') },
+  await using trial = await McpFixtures.open()
+  const { call } = await trial.openServers(
+    { half: trial.misbehavingServer('half'), endless: trial.misbehavingServer('endless') },
     { callMs: 1000 },
   )
   expect((await call('half_work')).text).toContain('no answer within')
-  const patient = await trial.mcp({ endless: trial.rude('endless') })
+  const patient = await trial.openServers({ endless: trial.misbehavingServer('endless') })
   expect((await patient.call('work')).text).toContain('a line of more than')
 })
 
 test('closing ends every server that was started, deaf ones too', async () => {
-  await using trial = await Trial.open()
-  const { mcp, call } = await trial.mcp({ sample: trial.sample(), deaf: trial.rude('deaf') })
-  expect(await trial.running()).toHaveLength(1)
+  await using trial = await McpFixtures.open()
+  const { mcp, call } = await trial.openServers({ sample: trial.sampleServer(), deaf: trial.misbehavingServer('deaf') })
+  expect(await trial.livePids()).toHaveLength(1)
   await mcp.close()
-  expect(await trial.running()).toEqual([])
+  expect(await trial.livePids()).toEqual([])
   const { is_error, text } = await call('sample_echo', { text: 'x' })
   expect([is_error, text]).toEqual([true, expect.stringContaining('cannot be reached')])
-  expect(await trial.running()).toEqual([])
+  expect(await trial.livePids()).toEqual([])
 })
 
 test('an aborted start rejects and leaves nothing', async () => {
-  await using trial = await Trial.open()
+  await using trial = await McpFixtures.open()
   const stop = new AbortController()
-  const opening = trial.mcp({ sample: trial.sample(), mute: trial.rude('mute') }, { signal: stop.signal })
+  const opening = trial.openServers({ sample: trial.sampleServer(), mute: trial.misbehavingServer('mute') }, { signal: stop.signal })
   setTimeout(() => stop.abort(), 700)
   await expect(opening).rejects.toThrow()
-  expect(await trial.running()).toEqual([])
+  expect(await trial.livePids()).toEqual([])
 })
 
 /** A real HTTP server of the protocol, in one of its two forms. */
-class Far implements AsyncDisposable {
+class RemoteMcpServer implements AsyncDisposable {
   readonly #server: Server
-  readonly seen: { method: string; authorization: string | undefined }[] = []
+  readonly requests: { method: string; authorization: string | undefined }[] = []
   /** When set, the next requests are answered with this status. */
   status: number | undefined
   readonly #sessions = new Map<string, StreamableHTTPServerTransport>()
@@ -398,14 +398,14 @@ class Far implements AsyncDisposable {
 
   private constructor(form: 'streamable' | 'sse') {
     this.#server = createServer((request, response) => {
-      this.seen.push({ method: request.method ?? '', authorization: request.headers.authorization })
+      this.requests.push({ method: request.method ?? '', authorization: request.headers.authorization })
       if (this.status !== undefined) return response.writeHead(this.status).end('nothing')
       this.#answer(form, request, response).catch(() => response.destroy())
     })
   }
 
-  static async listen(form: 'streamable' | 'sse', port = 0): Promise<Far> {
-    const far = new Far(form)
+  static async listen(form: 'streamable' | 'sse', port = 0): Promise<RemoteMcpServer> {
+    const far = new RemoteMcpServer(form)
     far.#server.listen(port, '127.0.0.1')
     await once(far.#server, 'listening')
     return far
@@ -415,11 +415,11 @@ class Far implements AsyncDisposable {
     return (this.#server.address() as AddressInfo).port
   }
 
-  breakOff(): void {
+  dropConnections(): void {
     this.#server.closeAllConnections()
   }
 
-  forget(): void {
+  forgetSessions(): void {
     this.#sessions.clear()
   }
 
@@ -441,7 +441,7 @@ class Far implements AsyncDisposable {
           this.#sessions.set(id, transport)
         },
       })
-    if (known === undefined) await server().connect(transport as Transport)
+    if (known === undefined) await createSdkServer().connect(transport as Transport)
     await transport.handleRequest(request, response)
   }
 
@@ -452,7 +452,7 @@ class Far implements AsyncDisposable {
     } else if (request.method === 'GET') {
       const transport = new SSEServerTransport('/messages', response)
       this.#streams.set(transport.sessionId, transport)
-      await server().connect(transport)
+      await createSdkServer().connect(transport)
     } else response.writeHead(405).end()
   }
 
@@ -462,7 +462,7 @@ class Far implements AsyncDisposable {
   }
 }
 
-function server(): SdkServer {
+function createSdkServer(): SdkServer {
   const server = new SdkServer({ name: 'far', version: '1' })
   server.registerTool('ping', {}, () => ({ content: [{ type: 'text', text: 'pong' }] }))
   server.registerTool('never', {}, () => new Promise(() => {}))
@@ -471,22 +471,22 @@ function server(): SdkServer {
 }
 
 test('a server over HTTP gets its headers with secrets in place', async () => {
-  await using trial = await Trial.open()
-  await using far = await Far.listen('streamable')
+  await using trial = await McpFixtures.open()
+  await using far = await RemoteMcpServer.listen('streamable')
   const url = `http://127.0.0.1:${far.port}/mcp`
-  const { call } = await trial.mcp({ far: { url, auth: '$TOKEN' } })
+  const { call } = await trial.openServers({ far: { url, auth: '$TOKEN' } })
   expect((await call('ping')).texts[1]).toBe('pong')
-  expect(new Set(far.seen.map(({ authorization }) => authorization))).toEqual(
+  expect(new Set(far.requests.map(({ authorization }) => authorization))).toEqual(
     new Set(['Bearer hunter2hunter2']),
   )
-  const basic = await trial.mcp({
+  const basic = await trial.openServers({
     far: { url, auth: { strategy: 'basic', username: 'u', password: '$TOKEN' } },
   })
   expect(basic.mcp.failures).toEqual([])
   const encoded = Buffer.from('u:hunter2hunter2').toString('base64')
-  expect(far.seen.at(-1)?.authorization).toBe(`Basic ${encoded}`)
-  expect(trial.secrets.mask(encoded)).not.toContain(encoded)
-  const wrong = await trial.mcp({ far: { url, auth: 'oauth' } })
+  expect(far.requests.at(-1)?.authorization).toBe(`Basic ${encoded}`)
+  expect(trial.secrets.redact(encoded)).not.toContain(encoded)
+  const wrong = await trial.openServers({ far: { url, auth: 'oauth' } })
   expect(wrong.mcp.failures).toEqual([
     { server: 'far', isUp: false, detail: expect.stringContaining('OAuth') },
   ])
@@ -497,9 +497,9 @@ test.for([
   ['by its address', '/sse', undefined],
   ['because it knows nothing newer', '/any', undefined],
 ] as const)('a server of the older transport is reached %s', async ([, path, transport]) => {
-  await using trial = await Trial.open()
-  await using far = await Far.listen('sse')
-  const { mcp, call } = await trial.mcp({
+  await using trial = await McpFixtures.open()
+  await using far = await RemoteMcpServer.listen('sse')
+  const { mcp, call } = await trial.openServers({
     far: {
       url: `http://127.0.0.1:${far.port}${path}`,
       transport,
@@ -508,33 +508,33 @@ test.for([
   })
   expect(mcp.failures).toEqual([])
   expect((await call('ping')).texts[1]).toBe('pong')
-  expect(far.seen.every(({ authorization }) => authorization === 'Bearer hunter2hunter2')).toBe(true)
+  expect(far.requests.every(({ authorization }) => authorization === 'Bearer hunter2hunter2')).toBe(true)
 })
 
 test('a session that the server forgot, and a server that was away, are told once and connected anew', async () => {
-  await using trial = await Trial.open()
-  let far = await Far.listen('streamable')
+  await using trial = await McpFixtures.open()
+  let far = await RemoteMcpServer.listen('streamable')
   const { port } = far
-  const { call } = await trial.mcp({ far: { url: `http://127.0.0.1:${port}/mcp` } })
-  far.forget()
+  const { call } = await trial.openServers({ far: { url: `http://127.0.0.1:${port}/mcp` } })
+  far.forgetSessions()
   expect((await call('ping')).is_error).toBe(true)
   expect((await call('ping')).texts[1]).toBe('pong')
   await far[Symbol.asyncDispose]()
   expect((await call('ping')).text).toContain('broke')
   expect((await call('ping')).text).toContain('cannot be reached')
-  far = await Far.listen('streamable', port)
+  far = await RemoteMcpServer.listen('streamable', port)
   expect((await call('ping')).texts[1]).toBe('pong')
   far.status = 500
   expect((await call('ping')).is_error).toBe(true)
   far.status = undefined
-  await vi.waitFor(async () => expect((await call('ping')).is_error).toBe(false), patience)
+  await vi.waitFor(async () => expect((await call('ping')).is_error).toBe(false), waitOptions)
   await far[Symbol.asyncDispose]()
 })
 
 test('over HTTP a call ends by an abort at once, and a result without measure is refused', async () => {
-  await using trial = await Trial.open()
-  await using far = await Far.listen('streamable')
-  const { call } = await trial.mcp({ far: { url: `http://127.0.0.1:${far.port}/mcp` } }, { callMs: 20_000 })
+  await using trial = await McpFixtures.open()
+  await using far = await RemoteMcpServer.listen('streamable')
+  const { call } = await trial.openServers({ far: { url: `http://127.0.0.1:${far.port}/mcp` } }, { callMs: 20_000 })
   const stop = new AbortController()
   const calling = call('never', {}, stop.signal)
   setTimeout(() => stop.abort(), 200)
@@ -548,11 +548,11 @@ test('over HTTP a call ends by an abort at once, and a result without measure is
 test.for(['streamable', 'sse'] as const)(
   'a server that breaks off a call is told at once: %s',
   async (form) => {
-    await using trial = await Trial.open()
-    await using far = await Far.listen(form)
-    const { call } = await trial.mcp({ far: { url: `http://127.0.0.1:${far.port}/${form}` } })
+    await using trial = await McpFixtures.open()
+    await using far = await RemoteMcpServer.listen(form)
+    const { call } = await trial.openServers({ far: { url: `http://127.0.0.1:${far.port}/${form}` } })
     const calling = call('never')
-    setTimeout(() => far.breakOff(), 300)
+    setTimeout(() => far.dropConnections(), 300)
     const broken = await calling
     expect([broken.is_error, broken.text]).toEqual([true, expect.stringContaining('broke off its answer')])
     expect((await call('ping')).texts.at(-1)).toBe('pong')
@@ -564,7 +564,7 @@ test('names are what models take, and none is given twice', () => {
     fc.property(fc.array(fc.tuple(fc.string({ minLength: 1 }), fc.option(fc.string()))), (tools) => {
       const names = new Set<string>()
       for (const [tool, server] of tools) {
-        const name = exposedName(tool, server ?? undefined, names)
+        const name = modelToolName(tool, server ?? undefined, names)
         expect(name).toMatch(/^[\w-]{1,64}$/)
         expect(names.has(name)).toBe(false)
         names.add(name)
@@ -572,5 +572,5 @@ test('names are what models take, and none is given twice', () => {
     }),
   )
   const long = 'x'.repeat(100)
-  expect(exposedName(long, undefined, new Set([long.slice(0, 64)]))).toBe(`${long.slice(0, 62)}_2`)
+  expect(modelToolName(long, undefined, new Set([long.slice(0, 64)]))).toBe(`${long.slice(0, 62)}_2`)
 })

@@ -2,14 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { McpServer } from '@slipway/protocol'
-import { unlessAborted } from '../core/race-abort.ts'
+import { raceAbort } from '../core/race-abort.ts'
 import type { Tool, ToolContext } from '../core/tool.ts'
-import { NotReachable, type Reach, reachOf } from './endpoint.ts'
-import { type BodyEnd, watchedFetch } from './limited-fetch.ts'
+import { McpConnectionError, type McpEndpoint, resolveEndpoint } from './endpoint.ts'
+import { type BodyOutcome, createLimitedFetch } from './limited-fetch.ts'
 import { LineProcess } from './line-process.ts'
-import { type CallOutcome, exposedName, mcpTool, type ServerTool } from './server-tool.ts'
+import { type CallResult, modelToolName, createMcpTool, type ServerTool } from './server-tool.ts'
 
-export interface McpOptions {
+export interface OpenMcpOptions {
   /** By name; one with `disabled` (or `enabled: false`) is left out. */
   readonly servers: Readonly<Record<string, McpServer>>
   readonly context: ToolContext
@@ -24,7 +24,7 @@ export interface McpOptions {
 }
 
 /** The tools of MCP servers. */
-export interface Mcp {
+export interface McpServers {
   /** Those of now: in the order of the servers, names are unique. A server that came back may change them. */
   readonly tools: readonly Tool[]
   /**
@@ -45,22 +45,22 @@ const refreshMs = 1000
  * Starts servers side by side and lists their tools; those that fail are told in `failures` and hold up nobody longer
  * than `startMs`. Never rejects because of a server; rejects when the signal aborts, and then nothing is left.
  */
-export async function openMcp(options: McpOptions): Promise<Mcp> {
+export async function openMcpServers(options: OpenMcpOptions): Promise<McpServers> {
   const { servers, context, signal, startMs = 30_000, callMs = 300_000, onChange } = options
-  const wanted = Object.entries(servers).filter(([, { disabled, enabled }]) => !disabled && enabled !== false)
+  const enabledServers = Object.entries(servers).filter(([, { disabled, enabled }]) => !disabled && enabled !== false)
   let tools: readonly Tool[] = []
-  const build = () => {
-    tools = toolsOf(connections, context, wanted.length > 1)
+  const rebuildTools = () => {
+    tools = buildTools(connections, context, enabledServers.length > 1)
   }
-  const connections = wanted.map(
+  const connections = enabledServers.map(
     ([name, server]) =>
-      new Connection(name, {
+      new McpConnection(name, {
         server,
         context,
         startMs,
         callMs: server.timeout === undefined ? callMs : server.timeout * 1000,
         onChange: () => {
-          build()
+          rebuildTools()
           onChange?.()
         },
       }),
@@ -71,9 +71,9 @@ export async function openMcp(options: McpOptions): Promise<Mcp> {
   }
   if (signal.aborted) await close()
   signal.throwIfAborted()
-  build()
-  const failures = connections.flatMap(({ name: server, isUp }, at) =>
-    (details[at] ?? []).map((detail) => ({ server, detail, isUp })),
+  rebuildTools()
+  const failures = connections.flatMap(({ name: server, isConnected }, at) =>
+    (details[at] ?? []).map((detail) => ({ server, detail, isUp: isConnected })),
   )
   return {
     get tools() {
@@ -92,24 +92,24 @@ interface ConnectionOptions {
   readonly onChange: () => void
 }
 
-interface Live {
+interface OpenConnection {
   readonly client: Client
   /** Of a process: why it ended and what it said last. */
-  readonly lastWords: () => string | undefined
-  readonly end: () => Promise<void>
+  readonly failureReason: () => string | undefined
+  readonly close: () => Promise<void>
 }
 
 /** A server and what it offers. A connection that broke is made anew by the next call, once. */
-export class Connection {
+export class McpConnection {
   readonly name: string
   readonly #options: ConnectionOptions
   tools: readonly ServerTool[] = []
-  #live: Live | undefined
-  #leftOut: string[] = []
+  #current: OpenConnection | undefined
+  #omitted: string[] = []
   #refreshing: Promise<void> | undefined
   #isStale = false
   /** Aborted by `close`. */
-  readonly #life = new AbortController()
+  readonly #lifetime = new AbortController()
   #connecting: Promise<void> | undefined
 
   constructor(name: string, options: ConnectionOptions) {
@@ -117,12 +117,12 @@ export class Connection {
     this.#options = options
   }
 
-  get isUp(): boolean {
-    return this.#live !== undefined
+  get isConnected(): boolean {
+    return this.#current !== undefined
   }
 
   /** Connects and lists the tools. Rejects with what went wrong, which may hold secrets. */
-  async open(signal: AbortSignal): Promise<void> {
+  async connect(signal: AbortSignal): Promise<void> {
     await this.#connectOnce(signal)
   }
 
@@ -130,22 +130,22 @@ export class Connection {
   async start(signal: AbortSignal): Promise<string[]> {
     try {
       await this.#connectOnce(signal)
-      return this.#leftOut
+      return this.#omitted
     } catch (error) {
-      return [this.#detail(error)]
+      return [this.#errorDetail(error)]
     }
   }
 
   /** Calls a tool. A failure of the connection is a text; it rejects only when the signal aborted it. */
-  async call(tool: string, args: Record<string, unknown>, signal: AbortSignal): Promise<CallOutcome> {
+  async call(tool: string, args: Record<string, unknown>, signal: AbortSignal): Promise<CallResult> {
     const { callMs } = this.#options
     try {
-      if (this.#live === undefined) await this.#reconnect(signal)
+      if (this.#current === undefined) await this.#reconnect(signal)
     } catch (error) {
       signal.throwIfAborted()
-      return { failure: `The MCP server ${this.name} cannot be reached: ${this.#detail(error)}` }
+      return { failure: `The MCP server ${this.name} cannot be reached: ${this.#errorDetail(error)}` }
     }
-    const live = this.#live
+    const live = this.#current
     if (live === undefined) return { failure: `The MCP server ${this.name} is closed.` }
     const timer = AbortSignal.timeout(callMs)
     const { ResultSchema } = await import('@modelcontextprotocol/sdk/types.js')
@@ -158,48 +158,48 @@ export class Connection {
     } catch (error) {
       signal.throwIfAborted()
       if (timer.aborted) return { failure: `The tool gave no answer within ${callMs / 1000} seconds.` }
-      return { failure: await this.#broke(live, error) }
+      return { failure: await this.#handleCallError(live, error) }
     }
   }
 
   async close(): Promise<void> {
-    this.#life.abort()
+    this.#lifetime.abort()
     await this.#connecting?.catch(() => {})
-    const live = this.#live
-    this.#live = undefined
-    await live?.end()
+    const live = this.#current
+    this.#current = undefined
+    await live?.close()
   }
 
-  async #connect(): Promise<void> {
+  async #openConnection(): Promise<void> {
     const { startMs, server, context } = this.#options
     const timer = AbortSignal.timeout(startMs)
-    const stop = AbortSignal.any([timer, this.#life.signal])
-    let live: Live | undefined
+    const stop = AbortSignal.any([timer, this.#lifetime.signal])
+    let live: OpenConnection | undefined
     try {
-      live = await connect(await unlessAborted(reachOf(server, context), stop), context, stop)
-      const own = live
+      live = await connect(await raceAbort(resolveEndpoint(server, context), stop), context, stop)
+      const connected = live
       live.client.onclose = () => {
-        if (this.#live === own) this.#live = undefined
+        if (this.#current === connected) this.#current = undefined
       }
       await this.#list(live, stop)
-      await this.#watch(live)
+      await this.#subscribeToListChanges(live)
       stop.throwIfAborted()
-      this.#live = live
+      this.#current = live
     } catch (error) {
-      await live?.end()
+      await live?.close()
       if (!timer.aborted) throw error
-      const said = error instanceof NotReachable ? `: ${error.message}` : ''
-      throw new NotReachable(`it was not ready within ${startMs / 1000} seconds${said}`, 'time')
+      const detail = error instanceof McpConnectionError ? `: ${error.message}` : ''
+      throw new McpConnectionError(`it was not ready within ${startMs / 1000} seconds${detail}`, 'time')
     }
   }
 
   /** One connection for all that wait for it; it is made to its end also when one of them is aborted. */
   async #connectOnce(signal: AbortSignal): Promise<void> {
-    this.#life.signal.throwIfAborted()
-    this.#connecting ??= this.#connect().finally(() => {
+    this.#lifetime.signal.throwIfAborted()
+    this.#connecting ??= this.#openConnection().finally(() => {
       this.#connecting = undefined
     })
-    await unlessAborted(this.#connecting, signal)
+    await raceAbort(this.#connecting, signal)
   }
 
   async #reconnect(signal: AbortSignal): Promise<void> {
@@ -208,15 +208,15 @@ export class Connection {
     if (JSON.stringify(this.tools) !== before) this.#options.onChange()
   }
 
-  async #list({ client }: Live, signal: AbortSignal): Promise<void> {
+  async #list({ client }: OpenConnection, signal: AbortSignal): Promise<void> {
     const { ResultSchema, ToolSchema } = await import('@modelcontextprotocol/sdk/types.js')
     const tools: ServerTool[] = []
-    const leftOut: string[] = []
-    const take = (candidate: unknown) => {
+    const omitted: string[] = []
+    const addTool = (candidate: unknown) => {
       const parsed = ToolSchema.safeParse(candidate)
-      if (!parsed.success) leftOut.push('a tool was left out: its description does not follow the protocol')
+      if (!parsed.success) omitted.push('a tool was left out: its description does not follow the protocol')
       else if (JSON.stringify(parsed.data).length > maxToolChars)
-        leftOut.push(`the tool ${parsed.data.name.slice(0, 100)} was left out: its description is too long`)
+        omitted.push(`the tool ${parsed.data.name.slice(0, 100)} was left out: its description is too long`)
       else tools.push(parsed.data)
     }
     let cursor: string | undefined
@@ -225,17 +225,17 @@ export class Connection {
       const params = cursor === undefined ? {} : { cursor }
       const timeout = this.#options.startMs + 60_000
       const answer = await client.request({ method: 'tools/list', params }, ResultSchema, { signal, timeout })
-      for (const tool of Array.isArray(answer.tools) ? answer.tools : []) take(tool)
+      for (const tool of Array.isArray(answer.tools) ? answer.tools : []) addTool(tool)
       cursor = typeof answer.nextCursor === 'string' ? answer.nextCursor : undefined
       if (cursor === undefined) break
     }
     if (cursor !== undefined || tools.length > maxTools)
-      leftOut.push(`it has too many tools: those after the first ${maxTools} were left out`)
+      omitted.push(`it has too many tools: those after the first ${maxTools} were left out`)
     this.tools = tools.slice(0, maxTools)
-    this.#leftOut = leftOut.slice(0, 20)
+    this.#omitted = omitted.slice(0, 20)
   }
 
-  async #watch(live: Live): Promise<void> {
+  async #subscribeToListChanges(live: OpenConnection): Promise<void> {
     const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js')
     live.client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
       this.#isStale = true
@@ -246,8 +246,8 @@ export class Connection {
   }
 
   /** Lists anew until nothing changed meanwhile, at most once in a second: a server may say that it changed without end. */
-  async #refresh(live: Live): Promise<void> {
-    while (this.#isStale && (this.#live === live || this.#live === undefined) && !this.#life.signal.aborted) {
+  async #refresh(live: OpenConnection): Promise<void> {
+    while (this.#isStale && (this.#current === live || this.#current === undefined) && !this.#lifetime.signal.aborted) {
       this.#isStale = false
       const before = JSON.stringify(this.tools)
       try {
@@ -262,25 +262,25 @@ export class Connection {
   }
 
   /** What an error of a call means; a connection that it ended is not used again. */
-  async #broke(live: Live, error: unknown): Promise<string> {
+  async #handleCallError(live: OpenConnection, error: unknown): Promise<string> {
     const { McpError } = await import('@modelcontextprotocol/sdk/types.js')
-    const isAnswer = error instanceof McpError && this.#live === live
-    if (isAnswer) return `The MCP server ${this.name} refused the call: ${this.#detail(error)}`
-    if (this.#live === live) this.#live = undefined
-    const words = live.lastWords()
-    live.end().catch(() => {})
-    const detail = this.#detail(words === undefined ? error : new NotReachable(words, 'connection'))
+    const isAnswer = error instanceof McpError && this.#current === live
+    if (isAnswer) return `The MCP server ${this.name} refused the call: ${this.#errorDetail(error)}`
+    if (this.#current === live) this.#current = undefined
+    const reason = live.failureReason()
+    live.close().catch(() => {})
+    const detail = this.#errorDetail(reason === undefined ? error : new McpConnectionError(reason, 'connection'))
     return `The connection to the MCP server ${this.name} broke: ${detail}. The next call connects anew.`
   }
 
-  #detail(error: unknown): string {
+  #errorDetail(error: unknown): string {
     const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.message})` : ''
     const message = error instanceof Error ? `${error.message}${cause}` : String(error)
-    return this.#options.context.secrets.mask(message).slice(0, 6000)
+    return this.#options.context.secrets.redact(message).slice(0, 6000)
   }
 }
 
-async function connect(reach: Reach, context: ToolContext, signal: AbortSignal): Promise<Live> {
+async function connect(reach: McpEndpoint, context: ToolContext, signal: AbortSignal): Promise<OpenConnection> {
   if (reach.kind === 'process') return await connectProcess(reach, context, signal)
   if (reach.transport !== 'any') return await connectHttp(reach, reach.transport, signal)
   try {
@@ -295,16 +295,16 @@ async function connect(reach: Reach, context: ToolContext, signal: AbortSignal):
 }
 
 async function connectProcess(
-  { command, args, env, cwd }: Extract<Reach, { kind: 'process' }>,
+  { command, args, env, cwd }: Extract<McpEndpoint, { kind: 'process' }>,
   { workspace }: ToolContext,
   signal: AbortSignal,
-): Promise<Live> {
+): Promise<OpenConnection> {
   const { JSONRPCMessageSchema } = await import('@modelcontextprotocol/sdk/types.js')
   const process = new LineProcess(workspace.spawn(command, args, { env, cwd }))
   const transport: Transport = {
     start: async () => {
-      process.listen((line) => {
-        const message = JSONRPCMessageSchema.safeParse(parsed(line))
+      process.setListener((line) => {
+        const message = JSONRPCMessageSchema.safeParse(parseJsonLine(line))
         // Servers print what does not belong there; it is passed over.
         if (message.success) transport.onmessage?.(message.data)
       })
@@ -314,50 +314,50 @@ async function connectProcess(
     close: () => process.close(),
   }
   try {
-    const client = await newClient(transport, signal)
+    const client = await connectClient(transport, signal)
     return {
       client,
-      lastWords: () => lastWords(process, 'it gave a wrong answer'),
-      end: () => process.close(),
+      failureReason: () => processFailureReason(process, 'it gave a wrong answer'),
+      close: () => process.close(),
     }
   } catch (error) {
-    const words = lastWords(
+    const reason = processFailureReason(
       process,
       signal.aborted || !(error instanceof Error) ? 'it did not answer' : error.message,
     )
     await process.close()
-    throw new NotReachable(words, 'connection')
+    throw new McpConnectionError(reason, 'connection')
   }
 }
 
 async function connectHttp(
-  { url, headers }: Extract<Reach, { kind: 'http' }>,
+  { url, headers }: Extract<McpEndpoint, { kind: 'http' }>,
   kind: 'streamable' | 'sse',
   signal: AbortSignal,
-): Promise<Live> {
-  let words: string | undefined
-  const onEnd = (method: string, end: BodyEnd) => {
+): Promise<OpenConnection> {
+  let failureReason: string | undefined
+  const onEnd = (method: string, end: BodyOutcome) => {
     // The library waits on for an answer that can no longer come; a stream of news it opens anew by itself.
-    const isAnswers = kind === 'sse' ? method === 'GET' : method === 'POST' && end !== 'whole'
-    if (!isAnswers && end !== 'too long') return
-    words = end === 'too long' ? 'it sent more than could be used' : 'it broke off its answer'
+    const endsCalls = kind === 'sse' ? method === 'GET' : method === 'POST' && end !== 'whole'
+    if (!endsCalls && end !== 'too long') return
+    failureReason = end === 'too long' ? 'it sent more than could be used' : 'it broke off its answer'
     transport.close().catch(() => {})
   }
-  const options = { requestInit: { headers }, fetch: watchedFetch(fetch, onEnd) }
-  const { transport, leave } = await httpTransport(url, kind, options)
-  const client = await newClient(transport, signal)
-  const end = async () => {
-    await Promise.race([leave().catch(() => {}), delay(1000, undefined, { ref: false })])
+  const options = { requestInit: { headers }, fetch: createLimitedFetch(fetch, onEnd) }
+  const { transport, leave: terminate } = await httpTransport(url, kind, options)
+  const client = await connectClient(transport, signal)
+  const close = async () => {
+    await Promise.race([terminate().catch(() => {}), delay(1000, undefined, { ref: false })])
     await client.close()
   }
-  return { client, lastWords: () => words, end }
+  return { client, failureReason: () => failureReason, close }
 }
 
 /** `leave` tells the server that the session is over, which it may not want to hear. */
 async function httpTransport(
   url: URL,
   kind: 'streamable' | 'sse',
-  options: { requestInit: RequestInit; fetch: ReturnType<typeof watchedFetch> },
+  options: { requestInit: RequestInit; fetch: ReturnType<typeof createLimitedFetch> },
 ): Promise<{ transport: Transport; leave: () => Promise<void> }> {
   if (kind === 'sse') {
     const { SSEClientTransport } = await import('@modelcontextprotocol/sdk/client/sse.js')
@@ -370,18 +370,18 @@ async function httpTransport(
 }
 
 /** Why a process does not serve; `otherwise` stands for that when it still runs. */
-function lastWords(process: LineProcess, otherwise: string): string {
-  const reason = process.reason ?? otherwise
+function processFailureReason(process: LineProcess, defaultReason: string): string {
+  const reason = process.endReason ?? defaultReason
   return process.stderr === '' ? reason : `${reason}; the last it said: ${process.stderr}`
 }
 
-async function newClient(transport: Transport, signal: AbortSignal): Promise<Client> {
+async function connectClient(transport: Transport, signal: AbortSignal): Promise<Client> {
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
   const client = new Client({ name: 'slipway', version: '0.1.0' })
   // What goes wrong beside a request, such as a line that is no message, has no one to be told to.
   client.onerror = () => {}
   try {
-    await unlessAborted(client.connect(transport, { signal, timeout: 3_600_000 }), signal)
+    await raceAbort(client.connect(transport, { signal, timeout: 3_600_000 }), signal)
     return client
   } catch (error) {
     await client.close().catch(() => {})
@@ -389,7 +389,7 @@ async function newClient(transport: Transport, signal: AbortSignal): Promise<Cli
   }
 }
 
-function parsed(line: string): unknown {
+function parseJsonLine(line: string): unknown {
   try {
     return JSON.parse(line)
   } catch {
@@ -397,13 +397,13 @@ function parsed(line: string): unknown {
   }
 }
 
-function toolsOf(connections: readonly Connection[], context: ToolContext, isMany: boolean): Tool[] {
+function buildTools(connections: readonly McpConnection[], context: ToolContext, isMany: boolean): Tool[] {
   const names = new Set<string>()
   return connections.flatMap((connection) =>
     connection.tools.map((tool) => {
-      const name = exposedName(tool.name, isMany ? connection.name : undefined, names)
+      const name = modelToolName(tool.name, isMany ? connection.name : undefined, names)
       names.add(name)
-      return mcpTool(name, context.secrets.maskJson(tool), context, (args, signal) =>
+      return createMcpTool(name, context.secrets.redactJson(tool), context, (args, signal) =>
         connection.call(tool.name, args, signal),
       )
     }),

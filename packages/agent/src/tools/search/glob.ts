@@ -1,37 +1,37 @@
 import { basename, dirname, isAbsolute, join, sep } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
-import { ownTool } from '../core/define-tool.ts'
-import { look, Refused } from '../core/file-access.ts'
-import type { OpenTools, ToolAction } from '../core/tool.ts'
-import { fitting, printable } from '../files/lines.ts'
+import { defineTool } from '../core/define-tool.ts'
+import { lstatIfExists, ToolFailure } from '../core/file-access.ts'
+import type { ToolFactory, ToolAction } from '../core/tool.ts'
+import { limitForEvent, printableName } from '../files/lines.ts'
 import { findFiles } from './ripgrep.ts'
 
 const maxFiles = 100
 
 /** Finds files by a pattern of their path, the newest first. */
-export const openGlob: OpenTools = ({ workspace }) => [
-  ownTool({
+export const openGlob: ToolFactory = ({ workspace }) => [
+  defineTool({
     directory: import.meta.dirname,
     tool: 'GlobTool',
     action: 'GlobAction',
     observation: 'GlobObservation',
     resources: () => [],
     run: async (action, signal) => {
-      const { directory, pattern } = await place(action, workspace)
-      const isHiddenSearched = /(^|[/{,])\.[^/]/.test(pattern)
-      const found = await findFiles(workspace, { directory, glob: pattern, isHiddenSearched }, signal)
-      const paths = found.files.map((path) => join(directory, path))
-      const files = fitting(paths, maxFiles)
-      const truncated = files.length < paths.length || !found.isComplete
+      const { directory, pattern } = await resolveSearch(action, workspace)
+      const includesHidden = /(^|[/{,])\.[^/]/.test(pattern)
+      const result = await findFiles(workspace, { directory, glob: pattern, includesHidden }, signal)
+      const paths = result.files.map((path) => join(directory, path))
+      const files = limitForEvent(paths, maxFiles)
+      const truncated = files.length < paths.length || !result.isComplete
       return {
-        content: told(action.pattern, directory, { files, truncated }),
+        content: resultText(action.pattern, directory, { files, truncated }),
         files,
         pattern: action.pattern,
         search_path: directory,
         truncated,
       }
     },
-    failed: ({ pattern, path }) => ({
+    failureMembers: ({ pattern, path }) => ({
       files: [],
       pattern,
       search_path: path ?? workspace.directory,
@@ -41,30 +41,30 @@ export const openGlob: OpenTools = ({ workspace }) => [
 ]
 
 /** Where to look and for what: of an absolute pattern the part before the first wild card is the directory. */
-async function place(
+async function resolveSearch(
   { pattern, path }: ToolAction<'GlobAction'>,
   workspace: Workspace,
 ): Promise<{ directory: string; pattern: string }> {
-  if (pattern.trim() === '') throw new Refused('The pattern is empty. Give one such as **/*.ts.')
+  if (pattern.trim() === '') throw new ToolFailure('The pattern is empty. Give one such as **/*.ts.')
   if (!isAbsolute(pattern))
-    return { directory: await directoryOf(path ?? '.', workspace), pattern: pattern.replace(/^(\.\/)+/, '') }
+    return { directory: await resolveDirectory(path ?? '.', workspace), pattern: pattern.replace(/^(\.\/)+/, '') }
   const parts = pattern.split(sep)
-  const wild = parts.findIndex((part) => /[*?[{]/.test(part))
-  const base = wild === -1 ? dirname(pattern) : parts.slice(0, wild).join(sep) || sep
-  const rest = wild === -1 ? basename(pattern) : parts.slice(wild).join(sep)
+  const wildcardIndex = parts.findIndex((part) => /[*?[{]/.test(part))
+  const base = wildcardIndex === -1 ? dirname(pattern) : parts.slice(0, wildcardIndex).join(sep) || sep
+  const remainder = wildcardIndex === -1 ? basename(pattern) : parts.slice(wildcardIndex).join(sep)
   // A slash in front ties a name to the directory, where it would match at any depth.
-  return { directory: await directoryOf(base, workspace), pattern: wild === -1 ? sep + rest : rest }
+  return { directory: await resolveDirectory(base, workspace), pattern: wildcardIndex === -1 ? sep + remainder : remainder }
 }
 
-async function directoryOf(path: string, workspace: Workspace): Promise<string> {
+async function resolveDirectory(path: string, workspace: Workspace): Promise<string> {
   const real = await workspace.resolve(path, 'read')
-  const stats = await look(real)
-  if (stats === undefined) throw new Refused(`There is no directory ${path}.`)
-  if (!stats.isDirectory()) throw new Refused(`${path} is not a directory.`)
+  const stats = await lstatIfExists(real)
+  if (stats === undefined) throw new ToolFailure(`There is no directory ${path}.`)
+  if (!stats.isDirectory()) throw new ToolFailure(`${path} is not a directory.`)
   return real
 }
 
-function told(
+function resultText(
   pattern: string,
   directory: string,
   { files, truncated }: { files: readonly string[]; truncated: boolean },
@@ -73,5 +73,5 @@ function told(
   const note = truncated
     ? [`[Only the newest ${files.length} are listed; use a narrower pattern for others.]`]
     : []
-  return [...files.map(printable), ...note].join('\n')
+  return [...files.map(printableName), ...note].join('\n')
 }

@@ -1,37 +1,37 @@
 import { basename, dirname, join } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
-import { ownTool } from '../core/define-tool.ts'
-import { look, Refused } from '../core/file-access.ts'
-import type { OpenTools, ToolAction } from '../core/tool.ts'
-import { fitting, printable } from '../files/lines.ts'
-import { type Found, findFiles, matchesIn } from './ripgrep.ts'
+import { defineTool } from '../core/define-tool.ts'
+import { lstatIfExists, ToolFailure } from '../core/file-access.ts'
+import type { ToolFactory, ToolAction } from '../core/tool.ts'
+import { limitForEvent, printableName } from '../files/lines.ts'
+import { type SearchResult, findFiles, fileMatches } from './ripgrep.ts'
 
 const maxFiles = 100
 
 /** Finds the files in which a regular expression matches, the newest first. */
-export const openGrep: OpenTools = ({ workspace }) => [
-  ownTool({
+export const openGrep: ToolFactory = ({ workspace }) => [
+  defineTool({
     directory: import.meta.dirname,
     tool: 'GrepTool',
     action: 'GrepAction',
     observation: 'GrepObservation',
     resources: () => [],
     run: async (action, signal) => {
-      const place = await workspace.resolve(action.path ?? '.', 'read')
-      const { directory, files: found, isComplete } = await search(place, action, { workspace, signal })
-      const paths = found.map((path) => join(directory, path))
-      const matches = fitting(paths, maxFiles)
+      const searchPath = await workspace.resolve(action.path ?? '.', 'read')
+      const { directory, files: foundFiles, isComplete } = await searchFiles(searchPath, action, { workspace, signal })
+      const paths = foundFiles.map((path) => join(directory, path))
+      const matches = limitForEvent(paths, maxFiles)
       const truncated = matches.length < paths.length || !isComplete
       return {
-        content: told(action, place, { matches, truncated }),
+        content: resultText(action, searchPath, { matches, truncated }),
         matches,
         pattern: action.pattern,
-        search_path: place,
+        search_path: searchPath,
         include_pattern: action.include ?? null,
         truncated,
       }
     },
-    failed: ({ pattern, path, include }) => ({
+    failureMembers: ({ pattern, path, include }) => ({
       matches: [],
       pattern,
       search_path: path ?? workspace.directory,
@@ -41,33 +41,33 @@ export const openGrep: OpenTools = ({ workspace }) => [
   }),
 ]
 
-async function search(
-  place: string,
+async function searchFiles(
+  searchPath: string,
   { pattern, include }: ToolAction<'GrepAction'>,
   { workspace, signal }: { readonly workspace: Workspace; readonly signal: AbortSignal },
-): Promise<Found & { readonly directory: string }> {
-  const stats = await look(place)
-  if (stats === undefined) throw new Refused(`There is no file or directory ${place}.`)
+): Promise<SearchResult & { readonly directory: string }> {
+  const stats = await lstatIfExists(searchPath)
+  if (stats === undefined) throw new ToolFailure(`There is no file or directory ${searchPath}.`)
   if (stats.isFile()) {
-    const [directory, name] = [dirname(place), basename(place)]
-    const isMatch = await matchesIn(workspace, { directory, name, regex: pattern }, signal)
+    const [directory, name] = [dirname(searchPath), basename(searchPath)]
+    const isMatch = await fileMatches(workspace, { directory, name, regex: pattern }, signal)
     return { directory, files: isMatch ? [name] : [], isComplete: true }
   }
-  if (!stats.isDirectory()) throw new Refused(`${place} is neither a file nor a directory.`)
+  if (!stats.isDirectory()) throw new ToolFailure(`${searchPath} is neither a file nor a directory.`)
   const glob = include ? { glob: include.replace(/^(\.\/)+/, '') } : {}
-  const options = { directory: place, regex: pattern, isHiddenSearched: Boolean(include), ...glob }
-  return { directory: place, ...(await findFiles(workspace, options, signal)) }
+  const options = { directory: searchPath, regex: pattern, includesHidden: Boolean(include), ...glob }
+  return { directory: searchPath, ...(await findFiles(workspace, options, signal)) }
 }
 
-function told(
+function resultText(
   { pattern, include }: ToolAction<'GrepAction'>,
-  place: string,
+  searchPath: string,
   { matches, truncated }: { matches: readonly string[]; truncated: boolean },
 ): string {
-  const among = include ? ` among the files ${include}` : ''
-  if (matches.length === 0) return `No file in ${place}${among} matches ${pattern}.`
+  const filterNote = include ? ` among the files ${include}` : ''
+  if (matches.length === 0) return `No file in ${searchPath}${filterNote} matches ${pattern}.`
   const note = truncated
     ? [`[Only the newest ${matches.length} are listed; use a narrower pattern or directory for others.]`]
     : []
-  return [...matches.map(printable), ...note].join('\n')
+  return [...matches.map(printableName), ...note].join('\n')
 }

@@ -3,33 +3,33 @@ import { mkdir, symlink, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import type { Tool } from '../core/tool.ts'
-import { Temporary } from '../testing/fixtures.ts'
+import { ToolFixtures } from '../testing/fixtures.ts'
 import { openGlob } from './glob.ts'
 import { openGrep } from './grep.ts'
 
-let place: Temporary
+let fixtures: ToolFixtures
 let glob: Tool
 let grep: Tool
 beforeEach(async () => {
-  place = await Temporary.open()
-  glob = await place.tool(openGlob)
-  grep = await place.tool(openGrep)
-  return () => place[Symbol.asyncDispose]()
+  fixtures = await ToolFixtures.open()
+  glob = await fixtures.tool(openGlob)
+  grep = await fixtures.tool(openGrep)
+  return () => fixtures[Symbol.asyncDispose]()
 })
 
-const find = (args: Record<string, unknown>) => place.run(glob, 'GlobObservation', args)
-const search = (args: Record<string, unknown>) => place.run(grep, 'GrepObservation', args)
+const find = (args: Record<string, unknown>) => fixtures.run(glob, 'GlobObservation', args)
+const search = (args: Record<string, unknown>) => fixtures.run(grep, 'GrepObservation', args)
 
 /** Files, the first one the newest. */
 async function files(contents: Readonly<Record<string, string>>): Promise<void> {
   for (const [at, [name, content]] of Object.entries(contents).entries()) {
-    await mkdir(dirname(place.path(name)), { recursive: true })
-    await writeFile(place.path(name), content)
-    await utimes(place.path(name), 1_700_000_000 - at, 1_700_000_000 - at)
+    await mkdir(dirname(fixtures.path(name)), { recursive: true })
+    await writeFile(fixtures.path(name), content)
+    await utimes(fixtures.path(name), 1_700_000_000 - at, 1_700_000_000 - at)
   }
 }
 
-const names = (paths: readonly string[]) => paths.map((path) => path.slice(place.directory.length + 1))
+const names = (paths: readonly string[]) => paths.map((path) => path.slice(fixtures.directory.length + 1))
 
 test('files are found at any depth, the newest first', async () => {
   await files({ 'b.ts': '', 'src/deep/a.ts': '', 'c.ts': '', 'd.js': '' })
@@ -38,7 +38,7 @@ test('files are found at any depth, the newest first', async () => {
   expect(found).toMatchObject({
     is_error: false,
     pattern: '*.ts',
-    search_path: place.directory,
+    search_path: fixtures.directory,
     truncated: false,
   })
   expect(found.told).toBe(found.files.join('\n'))
@@ -60,34 +60,34 @@ test.each([
   const plain = { 'a.ts': '', 'src/b.ts': '', 'src/x/c.ts': '' }
   const hidden = { '.github/w/ci.yml': '', '.env': '', 'src/.h/d.ts': '' }
   await files({ ...plain, ...hidden, 'ignored/e.ts': '', 'src/ignored/f.ts': '', '.gitignore': 'ignored/\n' })
-  execFileSync('git', ['init', '-q', place.directory])
+  execFileSync('git', ['init', '-q', fixtures.directory])
   expect(names((await find({ pattern })).files)).toEqual(expected)
 })
 
 test('an absolute pattern is searched below its own directory', async () => {
   await files({ 'src/a.ts': '', 'src/x/a.ts': '', 'b.ts': '' })
-  const found = await find({ pattern: `${place.path('src')}/**/*.ts` })
-  expect(found).toMatchObject({ search_path: place.path('src') })
+  const found = await find({ pattern: `${fixtures.path('src')}/**/*.ts` })
+  expect(found).toMatchObject({ search_path: fixtures.path('src') })
   expect(names(found.files)).toEqual(['src/a.ts', 'src/x/a.ts'])
-  expect(names((await find({ pattern: place.path('src/a.ts') })).files)).toEqual(['src/a.ts'])
+  expect(names((await find({ pattern: fixtures.path('src/a.ts') })).files)).toEqual(['src/a.ts'])
   expect(await find({ pattern: '/etc/*' })).toMatchObject({ is_error: true, files: [] })
 })
 
 test('truncated is said only when there are more than 100', async () => {
   await files(Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`${at}.txt`, ''])))
   expect(await find({ pattern: '*.txt' })).toMatchObject({ truncated: false })
-  await writeFile(place.path('newest.txt'), '')
+  await writeFile(fixtures.path('newest.txt'), '')
   const found = await find({ pattern: '*.txt' })
   expect(found.truncated).toBe(true)
   expect(found.files).toHaveLength(100)
-  expect(found.files[0]).toBe(place.path('newest.txt'))
+  expect(found.files[0]).toBe(fixtures.path('newest.txt'))
   expect(found.told).toMatch(/\[Only the newest 100 are listed/)
 })
 
 test('names with line ends and escapes are one path each, and one line', async () => {
   await files({ 'new\nline\u001b.txt': '' })
   const found = await find({ pattern: '*.txt' })
-  expect(found.files).toEqual([place.path('new\nline\u001b.txt')])
+  expect(found.files).toEqual([fixtures.path('new\nline\u001b.txt')])
   expect(found.told.split('\n')).toHaveLength(1)
 })
 
@@ -101,18 +101,18 @@ test.each([
   [{ pattern: 'a\0b' }, /NUL/],
 ])('glob with %j is refused', async (args, why) => {
   await files({ 'a.txt': '' })
-  await symlink(place.outside, place.path('link'))
+  await symlink(fixtures.outside, fixtures.path('link'))
   const found = await find(args)
   expect(found).toMatchObject({ is_error: true, files: [], truncated: false })
   expect(found.told).toMatch(why)
 })
 
 test('links are not followed out, and what is no file does not hold the search', async () => {
-  await writeFile(join(place.outside, 'secret.txt'), 'secret')
-  await symlink(place.outside, place.path('out'))
-  await symlink(join(place.outside, 'secret.txt'), place.path('secret.txt'))
-  await symlink('/dev/zero', place.path('zero.txt'))
-  execFileSync('mkfifo', [place.path('pipe.txt')])
+  await writeFile(join(fixtures.outside, 'secret.txt'), 'secret')
+  await symlink(fixtures.outside, fixtures.path('out'))
+  await symlink(join(fixtures.outside, 'secret.txt'), fixtures.path('secret.txt'))
+  await symlink('/dev/zero', fixtures.path('zero.txt'))
+  execFileSync('mkfifo', [fixtures.path('pipe.txt')])
   await files({ 'a.txt': 'a secret' })
   expect(names((await find({ pattern: '**/*.txt' })).files)).toEqual(['a.txt'])
   expect(names((await search({ pattern: 'secret' })).matches)).toEqual(['a.txt'])
@@ -124,8 +124,8 @@ test('grep tells the files in which a pattern matches, in any case, the newest f
   await files({ 'b.ts': 'a TODO here', 'src/a.ts': 'todo', 'c.js': 'Todo\n', 'd.ts': 'nothing' })
   const found = await search({ pattern: 'to[d]o' })
   expect(names(found.matches)).toEqual(['b.ts', 'src/a.ts', 'c.js'])
-  expect(found).toMatchObject({ include_pattern: null, search_path: place.directory, truncated: false })
-  const some = await search({ pattern: 'todo', include: '*.ts', path: place.directory })
+  expect(found).toMatchObject({ include_pattern: null, search_path: fixtures.directory, truncated: false })
+  const some = await search({ pattern: 'todo', include: '*.ts', path: fixtures.directory })
   expect(names(some.matches)).toEqual(['b.ts', 'src/a.ts'])
   expect(some.include_pattern).toBe('*.ts')
   expect(await search({ pattern: 'missing' })).toMatchObject({ is_error: false, matches: [] })
@@ -139,8 +139,8 @@ test('grep leaves out hidden files unless files are named, and always what is ig
     'ignored/d.yml': 'x',
     '.gitignore': 'ignored\n',
   })
-  execFileSync('git', ['init', '-q', place.directory])
-  await writeFile(place.path('.git/e.yml'), 'x')
+  execFileSync('git', ['init', '-q', fixtures.directory])
+  await writeFile(fixtures.path('.git/e.yml'), 'x')
   expect(names((await search({ pattern: 'x' })).matches)).toEqual(['a.yml'])
   for (const include of ['*.yml', '**/*.yml'])
     expect(names((await search({ pattern: 'x', include })).matches)).toEqual(['a.yml', '.b.yml', '.d/c.yml'])

@@ -2,18 +2,18 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import type { Tool } from '../core/tool.ts'
-import { Temporary } from '../testing/fixtures.ts'
+import { ToolFixtures } from '../testing/fixtures.ts'
 import { openTaskTracker } from './task-tracker.ts'
 
-let place: Temporary
+let fixtures: ToolFixtures
 let tool: Tool
 beforeEach(async () => {
-  place = await Temporary.open()
-  tool = await place.tool(openTaskTracker)
-  return () => place[Symbol.asyncDispose]()
+  fixtures = await ToolFixtures.open()
+  tool = await fixtures.tool(openTaskTracker)
+  return () => fixtures[Symbol.asyncDispose]()
 })
 
-const run = (args: Record<string, unknown>) => place.run(tool, 'TaskTrackerObservation', args)
+const run = (args: Record<string, unknown>) => fixtures.run(tool, 'TaskTrackerObservation', args)
 
 test('a plan replaces the list, and a view shows it after a restart too', async () => {
   expect((await run({})).told).toMatch(/no tasks/)
@@ -27,12 +27,12 @@ test('a plan replaces the list, and a view shows it after a restart too', async 
   expect(planned.told).toBe(
     '1 of 3 tasks are done.\n1. [x] read\n   two\n   lines\n2. [>] write\n3. [ ] test',
   )
-  tool = await place.tool(openTaskTracker)
+  tool = await fixtures.tool(openTaskTracker)
   const seen = await run({ command: 'view' })
   expect(seen.task_list).toEqual(planned.task_list)
   expect(seen.told).toBe(planned.told)
-  expect(await readdir(place.context.directory)).toEqual(['TASKS.json'])
-  expect(JSON.parse(await readFile(join(place.context.directory, 'TASKS.json'), 'utf8'))).toEqual(
+  expect(await readdir(fixtures.context.directory)).toEqual(['TASKS.json'])
+  expect(JSON.parse(await readFile(join(fixtures.context.directory, 'TASKS.json'), 'utf8'))).toEqual(
     seen.task_list,
   )
   expect(await run({ command: 'plan' })).toMatchObject({ task_list: [], is_error: false })
@@ -42,7 +42,7 @@ test('a plan replaces the list, and a view shows it after a restart too', async 
 test.each(['', 'no json', '{"a":1}', '[{"status":"todo"}]', '[1]'])(
   'a kept list that says %j is an error until a new one is planned',
   async (content) => {
-    await writeFile(join(place.context.directory, 'TASKS.json'), content)
+    await writeFile(join(fixtures.context.directory, 'TASKS.json'), content)
     expect(await run({})).toMatchObject({ is_error: true, command: 'view', task_list: [] })
     expect(await run({ command: 'plan', task_list: [{ title: 'a' }] })).toMatchObject({ is_error: false })
     expect(await run({})).toMatchObject({ is_error: false })

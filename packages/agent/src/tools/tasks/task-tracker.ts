@@ -1,52 +1,52 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseAction } from '@slipway/protocol'
-import { ownTool } from '../core/define-tool.ts'
-import { privateMode, Refused, readIfThere, replaceFile } from '../core/file-access.ts'
-import type { OpenTools, ToolAction } from '../core/tool.ts'
-import { truncate } from '../core/truncate.ts'
+import { defineTool } from '../core/define-tool.ts'
+import { privateFileMode, ToolFailure, readFileIfExists, replaceFile } from '../core/file-access.ts'
+import type { ToolFactory, ToolAction } from '../core/tool.ts'
+import { truncateOutput } from '../core/truncate.ts'
 
-type Tasks = ToolAction<'TaskTrackerAction'>['task_list']
+type TaskList = ToolAction<'TaskTrackerAction'>['task_list']
 
-const marks = { todo: '[ ]', in_progress: '[>]', done: '[x]' } as const
+const statusMarks = { todo: '[ ]', in_progress: '[>]', done: '[x]' } as const
 
 /** Keeps the list of tasks of a conversation in TASKS.json below its directory. */
-export const openTaskTracker: OpenTools = ({ directory }) => {
+export const openTaskTracker: ToolFactory = ({ directory }) => {
   const file = join(directory, 'TASKS.json')
   return [
-    ownTool({
+    defineTool({
       directory: import.meta.dirname,
       tool: 'TaskTrackerTool',
       action: 'TaskTrackerAction',
       observation: 'TaskTrackerObservation',
       resources: () => ['task_tracker'],
-      run: async ({ command, task_list: given }) => {
-        if (command === 'plan') await write(file, directory, given)
-        const task_list = command === 'plan' ? given : await read(file)
-        const told = render(task_list, command)
-        const { text } = await truncate(told, { directory, tool: 'task_tracker', maxChars: 50_000 })
+      run: async ({ command, task_list: newTasks }) => {
+        if (command === 'plan') await saveTasks(file, directory, newTasks)
+        const task_list = command === 'plan' ? newTasks : await loadTasks(file)
+        const rendered = renderTasks(task_list, command)
+        const { text } = await truncateOutput(rendered, { directory, tool: 'task_tracker', maxChars: 50_000 })
         return { content: text, command, task_list }
       },
-      failed: ({ command }) => ({ command, task_list: [] }),
+      failureMembers: ({ command }) => ({ command, task_list: [] }),
     }),
   ]
 }
 
-async function write(file: string, directory: string, tasks: Tasks): Promise<void> {
+async function saveTasks(file: string, directory: string, tasks: TaskList): Promise<void> {
   await mkdir(directory, { recursive: true })
-  await replaceFile(file, Buffer.from(`${JSON.stringify(tasks, null, 2)}\n`), privateMode)
+  await replaceFile(file, Buffer.from(`${JSON.stringify(tasks, null, 2)}\n`), privateFileMode)
 }
 
-async function read(file: string): Promise<Tasks> {
-  const content = await readIfThere(file)
+async function loadTasks(file: string): Promise<TaskList> {
+  const content = await readFileIfExists(file)
   if (content === undefined) return []
-  const parsed = parseAction('TaskTrackerAction', { task_list: json(content.bytes.toString()) })
+  const parsed = parseAction('TaskTrackerAction', { task_list: parseJsonOrNull(content.bytes.toString()) })
   if ('error' in parsed)
-    throw new Refused('The list of tasks that was kept cannot be read. Write it again with the command plan.')
+    throw new ToolFailure('The list of tasks that was kept cannot be read. Write it again with the command plan.')
   return parsed.action.task_list
 }
 
-function json(value: string): unknown {
+function parseJsonOrNull(value: string): unknown {
   try {
     return JSON.parse(value)
   } catch {
@@ -54,13 +54,13 @@ function json(value: string): unknown {
   }
 }
 
-function render(tasks: Tasks, command: 'view' | 'plan'): string {
+function renderTasks(tasks: TaskList, command: 'view' | 'plan'): string {
   if (tasks.length === 0)
     return command === 'plan' ? 'The list of tasks is empty now.' : 'There are no tasks yet.'
-  const isDone = tasks.filter(({ status }) => status === 'done').length
+  const doneCount = tasks.filter(({ status }) => status === 'done').length
   const lines = tasks.map(({ title, notes, status }, at) => {
     const note = notes.trim() === '' ? '' : `\n   ${notes.trim().replaceAll('\n', '\n   ')}`
-    return `${at + 1}. ${marks[status]} ${title}${note}`
+    return `${at + 1}. ${statusMarks[status]} ${title}${note}`
   })
-  return [`${isDone} of ${tasks.length} tasks are done.`, ...lines].join('\n')
+  return [`${doneCount} of ${tasks.length} tasks are done.`, ...lines].join('\n')
 }

@@ -4,34 +4,34 @@ import { beforeEach, expect, test } from 'vitest'
 import type { TaskResult } from '../core/task-executor.ts'
 import type { Tool } from '../core/tool.ts'
 import { findTool, openTools } from '../registry.ts'
-import { Temporary } from '../testing/fixtures.ts'
+import { ToolFixtures } from '../testing/fixtures.ts'
 
-let place: Temporary
+let fixtures: ToolFixtures
 beforeEach(async () => {
-  place = await Temporary.open()
-  return () => place[Symbol.asyncDispose]()
+  fixtures = await ToolFixtures.open()
+  return () => fixtures[Symbol.asyncDispose]()
 })
 
 /** The tool, with tasks that are remembered and come to what is said. */
-async function open(result: TaskResult): Promise<{ tool: Tool; asked: TaskAction[]; loads: () => number }> {
-  const asked: TaskAction[] = []
+async function openTaskTool(result: TaskResult): Promise<{ tool: Tool; asked: TaskAction[]; loads: () => number }> {
+  const requests: TaskAction[] = []
   let loads = 0
   const tasks = {
     load: async () => void loads++,
     run: async (action: TaskAction) => {
-      asked.push(action)
+      requests.push(action)
       return result
     },
   }
-  const context = { ...place.context, tasks }
+  const context = { ...fixtures.context, tasks }
   const tools = await openTools({ specs: [{ name: 'task_tool_set', params: {} }], defaults: [], context })
   const tool = tools.get('task')
   if (tool === undefined) throw new Error('it was opened')
   expect([...tools.keys()]).toEqual(['task'])
-  return { tool, asked, loads: () => loads }
+  return { tool, asked: requests, loads: () => loads }
 }
 
-const done: TaskResult = {
+const completedResult: TaskResult = {
   task_id: 'task_00000001',
   subagent: 'helper',
   status: 'completed',
@@ -46,7 +46,7 @@ test('the tool is found by its registry name and by its class names, and no clie
 })
 
 test('what a model is told of it: the prompt is required, and nothing of what later contracts do not have', async () => {
-  const { tool, loads } = await open(done)
+  const { tool, loads } = await openTaskTool(completedResult)
   expect(loads()).toBe(1)
   expect(tool.parameters).toMatchObject({
     type: 'object',
@@ -71,7 +71,7 @@ test('what a model is told of it: the prompt is required, and nothing of what la
 })
 
 test('arguments become an action with its defaults, or a sentence that says what is wrong', async () => {
-  const { tool } = await open(done)
+  const { tool } = await openTaskTool(completedResult)
   expect(tool.parse({ prompt: 'x' })).toEqual({
     action: { prompt: 'x', subagent_type: 'general-purpose', kind: 'TaskAction' },
   })
@@ -80,7 +80,7 @@ test('arguments become an action with its defaults, or a sentence that says what
 })
 
 test('a result is the last word of the agent alone, and behind it how to go on; a long one is cut and kept', async () => {
-  const { tool, asked } = await open({ ...done, text: 'y'.repeat(60_000) })
+  const { tool, asked } = await openTaskTool({ ...completedResult, text: 'y'.repeat(60_000) })
   const parsed = tool.parse({ prompt: 'x', max_turns: 3 })
   if ('error' in parsed) throw new Error(parsed.error)
   const observation = await tool.run(parsed.action, new AbortController().signal)
@@ -96,7 +96,7 @@ test('where there are no other agents a call is an error and nothing else', asyn
   const tools = await openTools({
     specs: [{ name: 'TaskToolSet', params: {} }],
     defaults: [],
-    context: place.context,
+    context: fixtures.context,
   })
   const tool = tools.get('task')
   const parsed = tool?.parse({ prompt: 'x' })
@@ -110,7 +110,7 @@ test('where there are no other agents a call is an error and nothing else', asyn
 })
 
 test('tasks share nothing that is known, so they may run beside each other', async () => {
-  const { tool } = await open(done)
+  const { tool } = await openTaskTool(completedResult)
   const parsed = tool.parse({ prompt: 'x' })
   if ('error' in parsed) throw new Error(parsed.error)
   expect(tool.resources(parsed.action)).toEqual([])

@@ -1,4 +1,4 @@
-const named: Readonly<Record<string, string>> = {
+const namedKeys: Readonly<Record<string, string>> = {
   UP: '\x1b[A',
   DOWN: '\x1b[B',
   RIGHT: '\x1b[C',
@@ -18,18 +18,18 @@ const named: Readonly<Record<string, string>> = {
  * and Enter.
  */
 export function keystrokes(input: string): string {
-  const key = (Object.hasOwn(named, input) ? named[input] : undefined) ?? control(input)
+  const key = (Object.hasOwn(namedKeys, input) ? namedKeys[input] : undefined) ?? controlCode(input)
   if (key !== undefined) return key
   return `${input.replace(/\r?\n$/, '').replace(/\r?\n/g, '\r')}\r`
 }
 
 /** The key's name when the input is one. */
 export function keyName(input: string): string | undefined {
-  return Object.hasOwn(named, input) || control(input) !== undefined ? input : undefined
+  return Object.hasOwn(namedKeys, input) || controlCode(input) !== undefined ? input : undefined
 }
 
 /** C-a to C-z in any case, C-@, C-[, C-\, C-], C-^, C-_ and C-?. */
-function control(input: string): string | undefined {
+function controlCode(input: string): string | undefined {
   const key = /^[Cc]-([A-Za-z@[\\\]^_?])$/.exec(input)?.[1]?.toUpperCase()
   if (key === undefined) return undefined
   return key === '?' ? '\x7f' : String.fromCharCode(key.charCodeAt(0) & 0x1f)

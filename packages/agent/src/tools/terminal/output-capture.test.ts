@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Capture, type CaptureOptions, safeCut } from './output-capture.ts'
+import { OutputCapture, type OutputCaptureOptions, findSafeCut } from './output-capture.ts'
 
 let directory: string
 beforeAll(async () => {
@@ -13,14 +13,14 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
-const mask = (text: string) => text.replace(/secret-value|line one\nline two|aaaa/g, '<hidden>')
+const redact = (text: string) => text.replace(/secret-value|line one\nline two|aaaa/g, '<hidden>')
 
-function open(options: Partial<CaptureOptions> = {}): Capture {
-  return new Capture({ directory, maxChars: 30_000, maxFileBytes: 1e8, mask, onFull: () => {}, ...options })
+function openCapture(options: Partial<OutputCaptureOptions> = {}): OutputCapture {
+  return new OutputCapture({ directory, maxChars: 30_000, maxFileBytes: 1e8, redact, onBackpressure: () => {}, ...options })
 }
 
 test('a short output is given whole, masked, without a file', async () => {
-  const capture = open()
+  const capture = openCapture()
   expect(capture.isEmpty).toBe(true)
   capture.write('a secret-')
   capture.write('value\nb\n')
@@ -29,14 +29,14 @@ test('a short output is given whole, masked, without a file', async () => {
 })
 
 test('the longest output that needs no cut has no cut', async () => {
-  const capture = open()
+  const capture = openCapture()
   capture.write('x'.repeat(30_000))
   expect(await capture.end()).toEqual({ text: 'x'.repeat(30_000), savedTo: undefined })
 })
 
 test('of a long output the head and the tail are given, and a file with all of it', async () => {
   const lines = Array.from({ length: 50_000 }, (_, at) => `line ${at}\n`)
-  const capture = open()
+  const capture = openCapture()
   for (const line of lines) capture.write(line)
   const { text, savedTo = '' } = await capture.end()
   expect(text.length).toBeLessThanOrEqual(30_000)
@@ -66,11 +66,11 @@ test('no secret reaches the file or the text, however the output is split', asyn
       fc.integer({ min: 1, max: 90_000 }),
       async (parts, size) => {
         const whole = parts.join('')
-        const capture = open()
+        const capture = openCapture()
         for (let at = 0; at < whole.length; at += size) capture.write(whole.slice(at, at + size))
         const { text, savedTo } = await capture.end()
         const kept = savedTo === undefined ? text : await readFile(savedTo, 'utf8')
-        expect(kept === mask(whole).toWellFormed() || kept === mask(whole)).toBe(true)
+        expect(kept === redact(whole).toWellFormed() || kept === redact(whole)).toBe(true)
         expect(text).not.toContain('secret-value')
         if (savedTo !== undefined) await rm(savedTo)
       },
@@ -86,15 +86,15 @@ test('a cut is never inside of a secret', () => {
       fc.nat(),
       (parts, place) => {
         const text = parts.join('')
-        const cut = safeCut(text, place % (text.length + 1), mask)
-        expect(mask(text.slice(0, cut)) + mask(text.slice(cut))).toBe(mask(text))
+        const cut = findSafeCut(text, place % (text.length + 1), redact)
+        expect(redact(text.slice(0, cut)) + redact(text.slice(cut))).toBe(redact(text))
       },
     ),
   )
 })
 
 test('a file takes no more than its limit; the tail is shown all the same', async () => {
-  const capture = open({ maxFileBytes: 300_000 })
+  const capture = openCapture({ maxFileBytes: 300_000 })
   for (let at = 0; at < 100; at++) capture.write('x'.repeat(10_000))
   capture.write('the end')
   const { text, savedTo = '' } = await capture.end()
@@ -106,7 +106,7 @@ test('a file takes no more than its limit; the tail is shown all the same', asyn
 test('where no file can be written the text says only what is missing', async () => {
   const file = join(directory, 'file')
   await writeFile(file, '')
-  const capture = open({ directory: join(file, 'below') })
+  const capture = openCapture({ directory: join(file, 'below') })
   capture.write('x'.repeat(400_000))
   const { text, savedTo } = await capture.end()
   expect(savedTo).toBeUndefined()
@@ -115,7 +115,7 @@ test('where no file can be written the text says only what is missing', async ()
 
 test('output that is faster than the disk is held, and let go again', async () => {
   const calls: boolean[] = []
-  const capture = open({ onFull: (isFull) => calls.push(isFull) })
+  const capture = openCapture({ onBackpressure: (isFull) => calls.push(isFull) })
   for (let at = 0; at < 100; at++) capture.write('x'.repeat(50_000))
   await capture.end()
   expect(calls).toContain(true)

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Screen } from './screen.ts'
 
-function shown(...parts: string[]): string {
+function renderScreen(...parts: string[]): string {
   const screen = new Screen()
   return parts.map((part) => screen.write(part)).join('') + screen.flush()
 }
@@ -37,7 +37,7 @@ test.each([
   ['ünïcödé 漢字 🙂\n', 'ünïcödé 漢字 🙂\n'],
   ['no end', 'no end'],
 ])('%j is read as %j', (written, read) => {
-  expect(shown(written)).toBe(read)
+  expect(renderScreen(written)).toBe(read)
 })
 
 test('a line that never ends is given out in parts, whole', () => {
@@ -49,7 +49,7 @@ test('a line that never ends is given out in parts, whole', () => {
 })
 
 test('a title that never ends hides little', () => {
-  expect(shown('\x1b]0;', 'x'.repeat(100_000)).length).toBeGreaterThan(30_000)
+  expect(renderScreen('\x1b]0;', 'x'.repeat(100_000)).length).toBeGreaterThan(30_000)
 })
 
 const piece = fc.oneof(
@@ -78,7 +78,7 @@ const piece = fc.oneof(
 test('it does not matter how the output is split', () => {
   void fc.assert(
     fc.property(fc.array(piece), (pieces) => {
-      expect(shown(...pieces)).toBe(shown(pieces.join('')))
+      expect(renderScreen(...pieces)).toBe(renderScreen(pieces.join('')))
     }),
     { numRuns: 1000 },
   )
@@ -87,7 +87,7 @@ test('it does not matter how the output is split', () => {
 test('what is read has no control characters besides tabs and newlines, and is well formed', () => {
   void fc.assert(
     fc.property(fc.array(piece), (pieces) => {
-      const read = shown(...pieces)
+      const read = renderScreen(...pieces)
       expect(read.replace(/[\t\n]/g, '')).not.toMatch(/\p{Cc}/u)
       expect(read.isWellFormed()).toBe(true)
     }),
@@ -99,7 +99,7 @@ test('text without control characters is read as it is', () => {
   void fc.assert(
     fc.property(fc.array(fc.string({ unit: 'grapheme' })), (lines) => {
       const text = lines.map((line) => line.replace(/\p{Cc}/gu, '')).join('\n')
-      expect(shown(text)).toBe(text)
+      expect(renderScreen(text)).toBe(text)
     }),
   )
 })

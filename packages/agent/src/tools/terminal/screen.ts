@@ -1,14 +1,14 @@
 /** A line longer than this is given out before its end; what goes back to its beginning after that starts a new one. */
-const maxLine = 16_384
+const maxLineChars = 16_384
 /** An escape string (a title, an image) longer than this is no escape string: what follows is shown. */
-const maxString = 65_536
+const maxStringChars = 65_536
 
 /** Everything up to the next control character. */
-const plain = /\P{Cc}+/uy
+const printableRun = /\P{Cc}+/uy
 
-type State = 'text' | 'escape' | 'charset' | 'sequence' | 'string' | 'string-end'
+type ParserState = 'text' | 'escape' | 'charset' | 'sequence' | 'string' | 'string-end'
 
-const sevenBit: Readonly<Record<string, string>> = {
+const c1Finals: Readonly<Record<string, string>> = {
   '\x84': 'D',
   '\x85': 'E',
   '\x8e': 'N',
@@ -27,35 +27,35 @@ const sevenBit: Readonly<Record<string, string>> = {
  * text has no control characters besides tabs and newlines. It does not matter how the input is split.
  */
 export class Screen {
-  #state: State = 'text'
+  #state: ParserState = 'text'
   #parameters = ''
   #stringLength = 0
   /** The current line, and where in it the cursor is (UTF-16 units). */
   #line = ''
   #column = 0
-  #done = ''
+  #output = ''
 
   /** Takes what came, gives the lines that are finished with it. */
   write(text: string): string {
     let at = 0
     while (at < text.length) at = this.#step(text, at)
-    return this.#take()
+    return this.#drain()
   }
 
   /** The current line so far, which is done with: it cannot be written over any more. */
   flush(): string {
     this.#commit()
-    return this.#take()
+    return this.#drain()
   }
 
-  #take(): string {
-    const done = this.#done
-    this.#done = ''
-    return done.toWellFormed()
+  #drain(): string {
+    const output = this.#output
+    this.#output = ''
+    return output.toWellFormed()
   }
 
   #commit(end = ''): void {
-    this.#done += this.#line + end
+    this.#output += this.#line + end
     this.#line = ''
     this.#column = 0
   }
@@ -63,54 +63,54 @@ export class Screen {
   /** One run of plain text or one control character; the index after it. */
   #step(text: string, at: number): number {
     if (this.#state === 'text') {
-      plain.lastIndex = at
-      const run = plain.exec(text)?.[0]
+      printableRun.lastIndex = at
+      const run = printableRun.exec(text)?.[0]
       if (run !== undefined) {
-        this.#put(run)
+        this.#print(run)
         return at + run.length
       }
     }
     const char = String.fromCodePoint(text.codePointAt(at) ?? 0)
-    if (this.#state === 'text') this.#control(char)
-    else this.#escaped(char)
+    if (this.#state === 'text') this.#handleControl(char)
+    else this.#handleEscape(char)
     return at + char.length
   }
 
-  #put(text: string): void {
+  #print(text: string): void {
     // Piece by piece, so that the line ends at the same place however the text was split.
     for (let at = 0; at < text.length; ) {
-      if (this.#line.length >= maxLine) this.#commit()
-      const end = at + Math.max(1, maxLine - this.#column)
+      if (this.#line.length >= maxLineChars) this.#commit()
+      const end = at + Math.max(1, maxLineChars - this.#column)
       const isInPair = /^[\ud800-\udbff][\udc00-\udfff]$/.test(text.slice(end - 1, end + 1))
       const piece = text.slice(at, isInPair ? end + 1 : end)
-      this.#write(piece)
+      this.#overwrite(piece)
       at += piece.length
     }
   }
 
-  #write(piece: string): void {
+  #overwrite(piece: string): void {
     const end = this.#column + piece.length
-    const before = this.#line.length < this.#column ? this.#line.padEnd(this.#column) : this.#line
+    const line = this.#line.length < this.#column ? this.#line.padEnd(this.#column) : this.#line
     this.#line =
-      this.#column === before.length
-        ? before + piece
-        : before.slice(0, this.#column) + piece + before.slice(end)
+      this.#column === line.length
+        ? line + piece
+        : line.slice(0, this.#column) + piece + line.slice(end)
     this.#column = end
   }
 
-  #control(char: string): void {
-    const final = sevenBit[char]
+  #handleControl(char: string): void {
+    const final = c1Finals[char]
     if (final !== undefined) {
       this.#state = 'escape'
-      this.#escaped(final)
+      this.#handleEscape(final)
     } else if (char === '\x1b') this.#state = 'escape'
     else if (char === '\n' || char === '\v' || char === '\f') this.#commit('\n')
     else if (char === '\r') this.#column = 0
     else if (char === '\b') this.#column = Math.max(0, this.#column - 1)
-    else if (char === '\t') this.#put('\t')
+    else if (char === '\t') this.#print('\t')
   }
 
-  #escaped(char: string): void {
+  #handleEscape(char: string): void {
     if (char === '\x18' || char === '\x1a') this.#state = 'text'
     else if (this.#state === 'escape') this.#afterEscape(char)
     else if (this.#state === 'charset') this.#inCharset(char)
@@ -120,7 +120,7 @@ export class Screen {
     else {
       // An escape code in a string ends it.
       this.#state = 'escape'
-      this.#escaped(char)
+      this.#handleEscape(char)
     }
   }
 
@@ -135,26 +135,26 @@ export class Screen {
     } else if (isBetween(char, '\x20', '\x2f') || char === 'N' || char === 'O') this.#state = 'charset'
     else {
       this.#state = 'text'
-      if (char === 'D' || char === 'E') this.#control('\n')
-      else if (!isBetween(char, '\x30', '\x7e')) this.#again(char)
+      if (char === 'D' || char === 'E') this.#handleControl('\n')
+      else if (!isBetween(char, '\x30', '\x7e')) this.#reprocess(char)
     }
   }
 
   #inCharset(char: string): void {
     if (isBetween(char, '\x20', '\x2f')) return
     this.#state = 'text'
-    if (!isBetween(char, '\x30', '\x7e')) this.#again(char)
+    if (!isBetween(char, '\x30', '\x7e')) this.#reprocess(char)
   }
 
   #inSequence(char: string): void {
     if (isBetween(char, '\x40', '\x7e')) {
       this.#state = 'text'
-      this.#act(char)
+      this.#applySequence(char)
     } else if (isBetween(char, '\x20', '\x3f') && this.#parameters.length < 64) this.#parameters += char
-    else if (char < '\x20' && char !== '\x1b') this.#control(char)
+    else if (char < '\x20' && char !== '\x1b') this.#handleControl(char)
     else {
       this.#state = 'text'
-      this.#again(char)
+      this.#reprocess(char)
     }
   }
 
@@ -162,26 +162,26 @@ export class Screen {
     this.#stringLength++
     if (char === '\x1b') this.#state = 'string-end'
     else if (char === '\x07' || char === '\x9c') this.#state = 'text'
-    else if (char === '\n' || this.#stringLength > maxString) {
+    else if (char === '\n' || this.#stringLength > maxStringChars) {
       this.#state = 'text'
-      this.#again(char)
+      this.#reprocess(char)
     }
   }
 
   /** A character that is no part of an escape code after all. */
-  #again(char: string): void {
-    if (char < '\x20' || isBetween(char, '\x7f', '\x9f')) this.#control(char)
-    else this.#put(char)
+  #reprocess(char: string): void {
+    if (char < '\x20' || isBetween(char, '\x7f', '\x9f')) this.#handleControl(char)
+    else this.#print(char)
   }
 
   /** The sequences that move in the line or clear it; all others change nothing here. */
-  #act(final: string): void {
-    const number = Math.min(Number.parseInt(this.#parameters, 10) || 0, 1024)
-    if (final === 'G') this.#column = Math.max(1, number) - 1
-    else if (final === 'C') this.#column = Math.min(this.#column + Math.max(1, number), maxLine)
-    else if (final === 'D') this.#column = Math.max(0, this.#column - Math.max(1, number))
-    else if (final === 'K' && number === 0) this.#line = this.#line.slice(0, this.#column)
-    else if (final === 'K' && number === 1)
+  #applySequence(final: string): void {
+    const count = Math.min(Number.parseInt(this.#parameters, 10) || 0, 1024)
+    if (final === 'G') this.#column = Math.max(1, count) - 1
+    else if (final === 'C') this.#column = Math.min(this.#column + Math.max(1, count), maxLineChars)
+    else if (final === 'D') this.#column = Math.max(0, this.#column - Math.max(1, count))
+    else if (final === 'K' && count === 0) this.#line = this.#line.slice(0, this.#column)
+    else if (final === 'K' && count === 1)
       this.#line = ' '.repeat(this.#column) + this.#line.slice(this.#column)
     else if (final === 'K') this.#line = ''
   }

@@ -1,5 +1,5 @@
 /** What the shell says each time it is ready for the next command. */
-export interface Prompt {
+export interface ShellPrompt {
   /** Of the line that was sent; undefined for a prompt that no line of ours led to. */
   readonly line: number | undefined
   readonly exitCode: number
@@ -9,7 +9,7 @@ export interface Prompt {
   readonly directory: string
 }
 
-const separator = '\x1f'
+const fieldSeparator = '\x1f'
 
 /**
  * The start-up file of a shell (bash 3.2 and later) that answers each line with a marker on its terminal and is hard to
@@ -19,7 +19,7 @@ const separator = '\x1f'
  * with the command that set them: in an interactive shell they would end the shell at the next failure.
  */
 export function startupFile(directory: string, nonce: string): string {
-  return `__slipway_directory=${quoted(directory)}
+  return `__slipway_directory=${shellQuote(directory)}
 __slipway_stty=$(builtin type -P stty)
 unset MAILCHECK TMOUT HISTFILE
 IGNOREEOF=100
@@ -86,11 +86,11 @@ export function variablesLine(number: number): string {
 export function variablesFile(variables: Readonly<Record<string, string>>): string {
   return Object.entries(variables)
     .filter(([name]) => /^[A-Za-z_]\w*$/.test(name))
-    .map(([name, value]) => `export ${name}=${quoted(value.replaceAll('\0', ''))}\n`)
+    .map(([name, value]) => `export ${name}=${shellQuote(value.replaceAll('\0', ''))}\n`)
     .join('')
 }
 
-function quoted(text: string): string {
+function shellQuote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }
 
@@ -101,7 +101,7 @@ function quoted(text: string): string {
 export class PromptReader {
   readonly #start: Buffer
   readonly #end: Buffer
-  #held: Buffer = Buffer.alloc(0)
+  #pending: Buffer = Buffer.alloc(0)
 
   constructor(nonce: string) {
     this.#start = Buffer.from(`\x1b]slipway;${nonce};`)
@@ -109,49 +109,49 @@ export class PromptReader {
   }
 
   /** Splits what came into output and prompts, in order. What may be the beginning of a marker is held back. */
-  read(chunk: Buffer): (Buffer | Prompt)[] {
-    const parts: (Buffer | Prompt)[] = []
-    let rest = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
-    this.#held = rest.subarray(0, 0)
+  read(chunk: Buffer): (Buffer | ShellPrompt)[] {
+    const parts: (Buffer | ShellPrompt)[] = []
+    let remaining = this.#pending.length === 0 ? chunk : Buffer.concat([this.#pending, chunk])
+    this.#pending = remaining.subarray(0, 0)
     for (;;) {
-      const start = rest.indexOf(this.#start)
+      const start = remaining.indexOf(this.#start)
       if (start === -1) break
-      const end = rest.indexOf(this.#end, start + this.#start.length)
-      if (end === -1 && rest.length - start <= 65_536) {
+      const end = remaining.indexOf(this.#end, start + this.#start.length)
+      if (end === -1 && remaining.length - start <= 65_536) {
         // Copied, because the terminal's buffer is not ours to keep.
-        this.#held = Buffer.from(rest.subarray(start))
-        rest = rest.subarray(0, start)
+        this.#pending = Buffer.from(remaining.subarray(start))
+        remaining = remaining.subarray(0, start)
         break
       }
       const after = end === -1 ? start + this.#start.length : end + this.#end.length
-      if (start > 0) parts.push(rest.subarray(0, start))
-      if (end !== -1) parts.push(parsePrompt(rest.toString('utf8', start + this.#start.length, end)))
-      rest = rest.subarray(after)
+      if (start > 0) parts.push(remaining.subarray(0, start))
+      if (end !== -1) parts.push(parsePrompt(remaining.toString('utf8', start + this.#start.length, end)))
+      remaining = remaining.subarray(after)
     }
-    if (this.#held.length === 0) rest = this.#hold(rest)
-    if (rest.length > 0) parts.push(rest)
+    if (this.#pending.length === 0) remaining = this.#holdPartialMarker(remaining)
+    if (remaining.length > 0) parts.push(remaining)
     return parts
   }
 
   /** Keeps an end of the output with which a marker may begin. */
-  #hold(rest: Buffer): Buffer {
-    const at = rest.lastIndexOf(0x1b)
-    const length = rest.length - at
-    if (at === -1 || length >= this.#start.length) return rest
-    if (!rest.subarray(at).equals(this.#start.subarray(0, length))) return rest
-    this.#held = Buffer.from(rest.subarray(at))
-    return rest.subarray(0, at)
+  #holdPartialMarker(remaining: Buffer): Buffer {
+    const at = remaining.lastIndexOf(0x1b)
+    const length = remaining.length - at
+    if (at === -1 || length >= this.#start.length) return remaining
+    if (!remaining.subarray(at).equals(this.#start.subarray(0, length))) return remaining
+    this.#pending = Buffer.from(remaining.subarray(at))
+    return remaining.subarray(0, at)
   }
 }
 
-function parsePrompt(text: string): Prompt {
-  const [line = '', exitCode = '', pid = '', python = '', ...directory] = text.split(separator)
+function parsePrompt(text: string): ShellPrompt {
+  const [line = '', exitCode = '', pid = '', python = '', ...directory] = text.split(fieldSeparator)
   return {
     line: line === '' ? undefined : Number(line),
     exitCode: Number(exitCode),
     pid: Number(pid),
     python: python === '' ? undefined : python,
     // The terminal writes a newline as CR LF.
-    directory: directory.join(separator).replaceAll('\r\n', '\n'),
+    directory: directory.join(fieldSeparator).replaceAll('\r\n', '\n'),
   }
 }

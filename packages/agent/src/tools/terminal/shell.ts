@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { awaitsInput, foregroundGroup, killGroup } from '../../workspace/processes.ts'
+import { isAwaitingInput, foregroundProcessGroup, killProcessGroup } from '../../workspace/processes.ts'
 import type { Pty, Workspace } from '../../workspace/workspace.ts'
 import { Screen } from './screen.ts'
 import {
   commandLine,
-  type Prompt,
+  type ShellPrompt,
   PromptReader,
   startupFile,
   variablesFile,
@@ -25,8 +25,8 @@ export interface ShellOptions {
 }
 
 /** Why waiting for a command came to an end. */
-export type Pause =
-  | { readonly kind: 'prompt'; readonly prompt: Prompt }
+export type WaitResult =
+  | { readonly kind: 'prompt'; readonly prompt: ShellPrompt }
   /** Nothing was written for as long as was asked for. */
   | { readonly kind: 'quiet' }
   /** What runs waits for input. */
@@ -36,7 +36,7 @@ export type Pause =
   /** The shell itself is over. */
   | { readonly kind: 'ended'; readonly exitCode: number }
 
-export interface Patience {
+export interface WaitLimits {
   /** Milliseconds without output; no such limit by default. */
   readonly quietMs?: number
   /** Milliseconds without output after which it is looked whether the command waits for input; not looked by default. */
@@ -48,7 +48,7 @@ export interface Patience {
 const startMs = 20_000
 const variablesMs = 10_000
 /** The longest that a timer takes. */
-const maxTimeoutMs = 2 ** 31 - 1
+const maxTimerMs = 2 ** 31 - 1
 
 /** A bash that stays, on a terminal of its own: one command at a time, and what is typed into it. */
 export class Shell {
@@ -57,24 +57,24 @@ export class Shell {
   readonly #reader: PromptReader
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   readonly #screen = new Screen()
-  #line = 0
+  #lineNumber = 0
   #isReady = false
   #isBusy = false
   #lastOutput = 0
   /** What has come of the current line, for whoever waits now or later. */
-  #outcome: Extract<Pause, { kind: 'prompt' | 'ended' }> | undefined
-  #exit: number | undefined
+  #outcome: Extract<WaitResult, { kind: 'prompt' | 'ended' }> | undefined
+  #exitCode: number | undefined
   #wake: (() => void) | undefined
   /** What the shell said last. */
-  prompt: Prompt = { line: undefined, exitCode: -1, pid: -1, python: undefined, directory: '' }
+  prompt: ShellPrompt = { line: undefined, exitCode: -1, pid: -1, python: undefined, directory: '' }
 
   private constructor(options: ShellOptions, pty: Pty, nonce: string) {
     this.#options = options
     this.#pty = pty
     this.#reader = new PromptReader(nonce)
     // The terminal was opened without an encoding: it gives Buffers.
-    pty.onData((data) => this.#receive(data as unknown as Buffer))
-    pty.onExit(({ exitCode, signal }) => this.#ended(signal ? 128 + signal : exitCode))
+    pty.onData((data) => this.#handleData(data as unknown as Buffer))
+    pty.onExit(({ exitCode, signal }) => this.#handleExit(signal ? 128 + signal : exitCode))
   }
 
   /** Undefined when the program is not there or is no bash that gets ready in time. */
@@ -85,7 +85,7 @@ export class Shell {
     await mkdir(directory, { recursive: true, mode: 0o700 })
     const startup = join(directory, 'startup')
     await writeFile(startup, startupFile(directory, nonce), { mode: 0o600 })
-    const pty = await workspace.terminal(path, ['--noprofile', '--rcfile', startup, '--noediting', '-i'], {
+    const pty = await workspace.openTerminal(path, ['--noprofile', '--rcfile', startup, '--noediting', '-i'], {
       env,
       columns: 256,
       rows: 64,
@@ -94,7 +94,7 @@ export class Shell {
     const pause = await shell.wait({ timeoutMs: startMs })
     await rm(startup, { force: true })
     if (pause.kind === 'prompt') return shell
-    await shell.end()
+    await shell.close()
     return undefined
   }
 
@@ -103,18 +103,18 @@ export class Shell {
     return this.#isBusy
   }
 
-  get isOver(): boolean {
-    return this.#exit !== undefined
+  get hasExited(): boolean {
+    return this.#exitCode !== undefined
   }
 
   /** Sets and exports variables, without a trace in the terminal, the history or the arguments of a process. */
-  async set(variables: Readonly<Record<string, string>>): Promise<void> {
+  async setVariables(variables: Readonly<Record<string, string>>): Promise<void> {
     const file = join(this.#options.directory, 'variables')
     const text = variablesFile(variables)
     if (text === '') return
     await writeFile(file, text, { mode: 0o600 })
     try {
-      this.#begin(variablesLine(this.#line + 1))
+      this.#sendLine(variablesLine(this.#lineNumber + 1))
       await this.wait({ timeoutMs: variablesMs })
     } finally {
       await rm(file, { force: true })
@@ -124,18 +124,18 @@ export class Shell {
   /** Starts a command; only when the shell is not busy. */
   async run(command: string): Promise<void> {
     await writeFile(join(this.#options.directory, 'command'), command, { mode: 0o600 })
-    this.#begin(commandLine(this.#line + 1))
+    this.#sendLine(commandLine(this.#lineNumber + 1))
   }
 
   /** Types into the command that runs. */
   type(keys: string): void {
-    if (this.#exit === undefined) this.#pty.write(keys)
+    if (this.#exitCode === undefined) this.#pty.write(keys)
   }
 
   /** Stops reading the terminal, which stops the programs that write in it, until called with false. */
-  hold(isHeld: boolean): void {
-    if (this.#exit !== undefined) return
-    if (isHeld) this.#pty.pause()
+  setPaused(isPaused: boolean): void {
+    if (this.#exitCode !== undefined) return
+    if (isPaused) this.#pty.pause()
     else this.#pty.resume()
   }
 
@@ -145,11 +145,11 @@ export class Shell {
   }
 
   /** Waits for the command that runs, at once ready when there is none. */
-  async wait(patience: Patience, signal?: AbortSignal): Promise<Pause> {
-    const { quietMs = Number.POSITIVE_INFINITY, inputMs = Number.POSITIVE_INFINITY, timeoutMs } = patience
+  async wait(limits: WaitLimits, signal?: AbortSignal): Promise<WaitResult> {
+    const { quietMs = Number.POSITIVE_INFINITY, inputMs = Number.POSITIVE_INFINITY, timeoutMs } = limits
     const start = performance.now()
     this.#lastOutput = start
-    let nextLook = inputMs
+    let nextInputCheck = inputMs
     const wake = () => this.#wake?.()
     signal?.addEventListener('abort', wake)
     try {
@@ -160,13 +160,13 @@ export class Shell {
         const silence = now - this.#lastOutput
         if (now - start >= timeoutMs) return { kind: 'timeout' }
         if (silence >= quietMs) return { kind: 'quiet' }
-        if (silence < inputMs) nextLook = inputMs
-        else if (silence >= nextLook) {
-          nextLook = silence + inputMs
-          if (await this.#awaitsInput()) return { kind: 'input' }
+        if (silence < inputMs) nextInputCheck = inputMs
+        else if (silence >= nextInputCheck) {
+          nextInputCheck = silence + inputMs
+          if (await this.#isAwaitingInput()) return { kind: 'input' }
           continue
         }
-        await this.#sleep(Math.min(start + timeoutMs - now, Math.min(quietMs, nextLook) - silence))
+        await this.#sleep(Math.min(start + timeoutMs - now, Math.min(quietMs, nextInputCheck) - silence))
       }
     } finally {
       signal?.removeEventListener('abort', wake)
@@ -179,58 +179,58 @@ export class Shell {
    */
   async interrupt(): Promise<void> {
     this.type('\x03')
-    const isBack = async (ms: number) => (await this.wait({ timeoutMs: ms })).kind !== 'timeout'
-    if (await isBack(500)) return
+    const returnsWithin = async (ms: number) => (await this.wait({ timeoutMs: ms })).kind !== 'timeout'
+    if (await returnsWithin(500)) return
     // The shell goes on with the next program of a list when one was killed.
     for (let round = 0; round < 5; round++) {
-      const group = await foregroundGroup(this.#pty.pid)
+      const group = await foregroundProcessGroup(this.#pty.pid)
       if (group === undefined || group === this.#pty.pid) break
-      killGroup(group)
+      killProcessGroup(group)
       this.type('\x03')
-      if (await isBack(200)) return
+      if (await returnsWithin(200)) return
     }
-    await this.end()
+    await this.close()
   }
 
   /** Kills the shell and everything that was started in it, also in the background. */
-  async end(): Promise<void> {
-    await this.#options.workspace.endTerminal(this.#pty)
-    this.hold(false)
-    this.#ended(137)
+  async close(): Promise<void> {
+    await this.#options.workspace.closeTerminal(this.#pty)
+    this.setPaused(false)
+    this.#handleExit(137)
     await rm(this.#options.directory, { recursive: true, force: true })
   }
 
   /** Nothing came while it was looked: what waits has said what it waits for. */
-  async #awaitsInput(): Promise<boolean> {
-    const before = this.#lastOutput
-    return (await awaitsInput(this.#pty.pid)) && this.#outcome === undefined && this.#lastOutput === before
+  async #isAwaitingInput(): Promise<boolean> {
+    const lastOutput = this.#lastOutput
+    return (await isAwaitingInput(this.#pty.pid)) && this.#outcome === undefined && this.#lastOutput === lastOutput
   }
 
-  #begin(line: string): void {
-    this.#line++
+  #sendLine(line: string): void {
+    this.#lineNumber++
     this.#isBusy = true
-    this.#outcome = this.#exit === undefined ? undefined : { kind: 'ended', exitCode: this.#exit }
+    this.#outcome = this.#exitCode === undefined ? undefined : { kind: 'ended', exitCode: this.#exitCode }
     this.type(line)
   }
 
-  #receive(data: Buffer): void {
+  #handleData(data: Buffer): void {
     this.#lastOutput = performance.now()
     for (const part of this.#reader.read(data)) {
-      if (!Buffer.isBuffer(part)) this.#prompted(part)
-      else this.#show(this.#decoder.decode(part, { stream: true }))
+      if (!Buffer.isBuffer(part)) this.#handlePrompt(part)
+      else this.#emitText(this.#decoder.decode(part, { stream: true }))
     }
   }
 
-  #show(text: string): void {
+  #emitText(text: string): void {
     const lines = this.#screen.write(text)
     // What comes before the first prompt is no command's.
     if (lines !== '' && this.#isReady) this.#options.onText(lines)
   }
 
-  #prompted(prompt: Prompt): void {
-    this.#show(this.#decoder.decode())
+  #handlePrompt(prompt: ShellPrompt): void {
+    this.#emitText(this.#decoder.decode())
     this.prompt = prompt
-    if (this.#isReady && prompt.line !== this.#line) return
+    if (this.#isReady && prompt.line !== this.#lineNumber) return
     if (!this.#isReady) this.#screen.flush()
     this.#isReady = true
     this.#isBusy = false
@@ -238,9 +238,9 @@ export class Shell {
     this.#wake?.()
   }
 
-  #ended(exitCode: number): void {
-    if (this.#exit !== undefined) return
-    this.#exit = exitCode
+  #handleExit(exitCode: number): void {
+    if (this.#exitCode !== undefined) return
+    this.#exitCode = exitCode
     this.#isBusy = false
     this.#outcome = { kind: 'ended', exitCode }
     this.#wake?.()
@@ -248,7 +248,7 @@ export class Shell {
 
   async #sleep(ms: number): Promise<void> {
     await new Promise<void>((done) => {
-      const timer = setTimeout(done, Math.min(Math.max(1, ms), maxTimeoutMs))
+      const timer = setTimeout(done, Math.min(Math.max(1, ms), maxTimerMs))
       this.#wake = () => {
         clearTimeout(timer)
         done()

@@ -11,7 +11,7 @@ import { openTerminal } from './terminal.ts'
 const secretValue = "s3cr'et $(value)\nin two lines"
 let base: string
 let directory: string
-const open: { close: () => Promise<void> }[] = []
+const openTerminals: { close: () => Promise<void> }[] = []
 
 beforeAll(async () => {
   base = await realpath(await mkdtemp(join(tmpdir(), 'terminal-')))
@@ -20,14 +20,14 @@ beforeAll(async () => {
 })
 
 afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
+  for (const one of openTerminals.splice(0)) await one.close()
 })
 
 afterAll(async () => {
   await rm(base, { recursive: true })
 })
 
-interface Seen {
+interface TerminalOutput {
   readonly output: string
   readonly note: string
   readonly text: string
@@ -43,25 +43,25 @@ interface Seen {
   readonly savedTo: string | undefined
 }
 
-type Run = (command: string, more?: Record<string, unknown>, signal?: AbortSignal) => Promise<Seen>
+type Run = (command: string, more?: Record<string, unknown>, signal?: AbortSignal) => Promise<TerminalOutput>
 
 /** A terminal of its own for a test. */
-async function terminal(params: Record<string, unknown> = {}) {
+async function openTestTerminal(params: Record<string, unknown> = {}) {
   const workspace = await Workspace.open({
     directory,
     env: { PATH: process.env.PATH ?? '', HOME: directory },
   })
-  const own = await mkdtemp(join(base, 'own-'))
+  const conversationDirectory = await mkdtemp(join(base, 'own-'))
   const secrets = new Secrets({
     TOKEN: { kind: 'StaticSecret', value: secretValue, description: undefined },
     UNUSED: { kind: 'StaticSecret', value: 'never-named', description: undefined },
   })
-  const tool = (await openTerminal({ workspace, secrets, directory: own }, params))[0] as Tool
+  const tool = (await openTerminal({ workspace, secrets, directory: conversationDirectory }, params))[0] as Tool
   const close = async () => {
     await tool.close?.()
     await workspace[Symbol.asyncDispose]()
   }
-  open.push({ close })
+  openTerminals.push({ close })
   const run: Run = async (command, more = {}, signal = new AbortController().signal) => {
     const parsed = tool.parse({ command, ...more })
     if ('error' in parsed) throw new Error(parsed.error)
@@ -78,10 +78,10 @@ async function terminal(params: Record<string, unknown> = {}) {
       savedTo: /whole output is in (\S+):/.exec(texts.join(''))?.[1],
     }
   }
-  return { run, tool, own, workspace, close }
+  return { run, tool, own: conversationDirectory, workspace, close }
 }
 
-async function isGone(pid: number): Promise<boolean> {
+async function waitUntilGone(pid: number): Promise<boolean> {
   for (let round = 0; round < 200; round++) {
     const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined)
     if (stat === undefined || /\) [ZX] /.test(stat)) return true
@@ -91,15 +91,15 @@ async function isGone(pid: number): Promise<boolean> {
 }
 
 /** Calls with an empty command until the command that runs is over. */
-async function untilOver(run: Run): Promise<Seen> {
+async function runUntilDone(run: Run): Promise<TerminalOutput> {
   for (;;) {
-    const seen = await run('', { timeout: 5 })
-    if (seen.exit_code !== -1) return seen
+    const output = await run('', { timeout: 5 })
+    if (output.exit_code !== -1) return output
   }
 }
 
 test('a command gives its output, its exit code and where it is', async () => {
-  const { run, tool } = await terminal()
+  const { run, tool } = await openTestTerminal()
   const seen = await run('echo out; echo err >&2; (exit 7)')
   expect(seen).toMatchObject({ output: 'out\nerr', exit_code: 7, is_error: false, timeout: false })
   expect(seen.metadata).toMatchObject({ exit_code: 7, working_dir: directory, suffix: seen.note })
@@ -109,7 +109,7 @@ test('a command gives its output, its exit code and where it is', async () => {
 })
 
 test('directory, variables, functions and the last exit code stay from call to call', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   await run('mkdir -p "a b" && cd "a b"')
   await run('X=5; f() { echo "f $1"; }; export Y=6')
   await run('(exit 3)')
@@ -130,7 +130,7 @@ test.each([
   ["shopt -s extglob; eval 'echo @(nothing|else)'", '@(nothing|else)'],
   ['git --version | head -c 3; man -P cat 2>/dev/null; echo $PAGER $GIT_PAGER', 'gitcat cat'],
 ])('%.40j writes %j', async (command, output) => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   expect(await run(command)).toMatchObject({ output, exit_code: 0, is_error: false })
 })
 
@@ -143,14 +143,14 @@ test.each([
   ["['ls']", 'not a command'],
   ['{"command": "ls"}', 'not a command'],
 ])('%j is not run, and it is told why', async (command, why) => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   const seen = await run(command)
   expect(seen).toMatchObject({ exit_code: null, is_error: true })
   expect(seen.text).toContain(why)
 })
 
 test('arguments that make no sense are refused with a sentence', async () => {
-  const { tool } = await terminal()
+  const { tool } = await openTestTerminal()
   expect(tool.parse({ command: 'x', reset: true, is_input: true })).toMatchObject({
     error: expect.any(String),
   })
@@ -162,23 +162,23 @@ test('arguments that make no sense are refused with a sentence', async () => {
 test.each([{ no_change_timeout_seconds: 0 }, { shell_path: 5 }, { env: { A: 1 } }, { env: [] }])(
   'the parameters %j are refused',
   async (params) => {
-    await expect(terminal(params)).rejects.toBeInstanceOf(Problem)
+    await expect(openTestTerminal(params)).rejects.toBeInstanceOf(Problem)
   },
 )
 
 test('parameters set variables and the shell; a shell that is none is told', async () => {
-  const { run } = await terminal({
+  const { run } = await openTestTerminal({
     env: { MINE: 'yes', PAGER: 'less' },
     username: 'x',
     terminal_type: 'tmux',
   })
   expect((await run('echo $MINE $PAGER')).output).toBe('yes less')
-  const other = await terminal({ shell_path: join(base, 'no-shell') })
+  const other = await openTestTerminal({ shell_path: join(base, 'no-shell') })
   expect(await other.run('ls')).toMatchObject({ is_error: true, exit_code: null })
 })
 
 test('a silent command goes on, is waited for and is stopped', async () => {
-  const { run } = await terminal({ no_change_timeout_seconds: 0.5 })
+  const { run } = await openTestTerminal({ no_change_timeout_seconds: 0.5 })
   const silent = await run('echo started; sleep 1000; echo unreached')
   expect(silent).toMatchObject({ output: 'started', exit_code: -1, timeout: false, is_error: false })
   expect(silent.note).toContain('nothing was written for 0.5 seconds')
@@ -193,19 +193,19 @@ test('a silent command goes on, is waited for and is stopped', async () => {
 })
 
 test('a limit of time is told from silence', async () => {
-  const { run } = await terminal({ no_change_timeout_seconds: 0.2 })
+  const { run } = await openTestTerminal({ no_change_timeout_seconds: 0.2 })
   const seen = await run('sleep 0.5; echo one; sleep 1000', { timeout: 2 })
   expect(seen).toMatchObject({ output: 'one', exit_code: -1, timeout: true, is_error: false })
   expect(await run('sleep 0.6; echo x', { timeout: 0 })).toMatchObject({ is_error: true })
   await run('C-c', { is_input: true, timeout: 20 })
   expect(await run('sleep 0.6; echo x', { timeout: 0 })).toMatchObject({ exit_code: -1, timeout: true })
-  const rest = await untilOver(run)
+  const rest = await runUntilDone(run)
   expect(rest).toMatchObject({ exit_code: 0 })
   expect(rest.output).toMatch(/^\[Output of the command that was running, since the last time:\]\nx$/)
 })
 
 test('a program that asks gets its answer', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   const start = performance.now()
   const asked = await run('read -r -p "Name? " name; echo "hello $name"')
   expect(asked).toMatchObject({ output: 'Name? ', exit_code: -1 })
@@ -216,7 +216,7 @@ test('a program that asks gets its answer', async () => {
 })
 
 test('keys are pressed: end of input, suspend', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   await run('cat')
   const line = await run('typed', { is_input: true, timeout: 1 })
   // Not echoed: it is there once.
@@ -229,32 +229,32 @@ test('keys are pressed: end of input, suspend', async () => {
 })
 
 test('an interactive interpreter is talked to', async () => {
-  const { run } = await terminal({ no_change_timeout_seconds: 5 })
+  const { run } = await openTestTerminal({ no_change_timeout_seconds: 5 })
   expect((await run('python3 -q')).output).toContain('>>>')
   expect((await run('print(6 * 7)', { is_input: true })).output).toContain('42')
   expect((await run('exit()', { is_input: true, timeout: 20 })).exit_code).toBe(0)
 })
 
 test('with nothing running there is nothing to wait for', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   expect(await run('')).toMatchObject({ is_error: true, exit_code: null })
   expect(await run('y', { is_input: true })).toMatchObject({ is_error: true, exit_code: null })
   expect((await run('echo still fine')).output).toBe('still fine')
 })
 
 test('output of a background job is told with the next call', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   await run('(sleep 0.3; echo from behind) &')
   await new Promise((done) => setTimeout(done, 1500))
   expect((await run('echo in front')).output).toMatch(/^from behind\n(.*\n)?in front(\n|$)/s)
 })
 
 test('what was typed and not read is not run as a command', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   const marked = join(directory, 'marked')
   await run('read -r x; sleep 0.5', { timeout: 0.2 })
   await run(`first\ntouch ${marked}\npartial`, { is_input: true, timeout: 0.2 })
-  await untilOver(run)
+  await runUntilDone(run)
   expect((await run(`ls ${marked}; echo fine`)).output).toMatch(/No such file.*\nfine$/s)
 })
 
@@ -264,7 +264,7 @@ test.each([
   ['exec true', 0],
   ['kill -9 $$', 137],
 ])('%j ends the shell, and the next command has a new one', async (command, exit_code) => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   await run('cd / && X=1')
   const seen = await run(command)
   expect(seen).toMatchObject({ exit_code, is_error: false })
@@ -287,26 +287,26 @@ test.each([
   'shopt -s extdebug; set -T',
   'X="$(printf \'\\033]slipway;0;0\\007\')"; printf "%s" "$X"',
 ])('after %j the shell is as useful as before', async (command) => {
-  const { run } = await terminal({ no_change_timeout_seconds: 10 })
+  const { run } = await openTestTerminal({ no_change_timeout_seconds: 10 })
   expect(await run(command)).toMatchObject({ exit_code: 0, output: '' })
   expect(await run('(exit 5)')).toMatchObject({ exit_code: 5, output: '' })
   expect(await run('echo fine')).toMatchObject({ exit_code: 0, output: 'fine' })
 })
 
 test('traces of the shell are about the command only', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   await run('set -xv')
   const { output } = await run('echo traced')
   expect(output).toMatch(/^(?!.*slipway).*\ntraced$/s)
 })
 
 test('a reset gives a new shell, and runs the command that came with it', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   const job = await run('cd /; sleep 1000 & X=1')
   const seen = await run('', { reset: true })
   expect(seen).toMatchObject({ command: '[RESET]', is_error: false, exit_code: 0 })
   expect(seen.metadata.working_dir).toBe(directory)
-  expect(await isGone(job.metadata.pid)).toBe(true)
+  expect(await waitUntilGone(job.metadata.pid)).toBe(true)
   await run('sleep 1000', { timeout: 0.3 })
   const again = await run('echo "x$X"', { reset: true })
   expect(again).toMatchObject({ command: '[RESET] echo "x$X"', exit_code: 0 })
@@ -314,7 +314,7 @@ test('a reset gives a new shell, and runs the command that came with it', async 
 })
 
 test('closing ends everything that was started, in whatever way', async () => {
-  const { run, tool } = await terminal()
+  const { run, tool } = await openTestTerminal()
   const { output } = await run(
     'sleep 1000 & echo $!; nohup sleep 1000 >/dev/null 2>&1 & echo $!; setsid sleep 1000 & echo $!; (setsid sh -c "sleep 1000 & echo \\$!; wait" &) ; sleep 0.5',
   )
@@ -323,7 +323,7 @@ test('closing ends everything that was started, in whatever way', async () => {
   const started = performance.now()
   await tool.close?.()
   expect(performance.now() - started).toBeLessThan(10_000)
-  for (const pid of pids) expect(await isGone(pid)).toBe(true)
+  for (const pid of pids) expect(await waitUntilGone(pid)).toBe(true)
 })
 
 test.each([
@@ -336,7 +336,7 @@ test.each([
   'stty raw; sleep 1000',
   'yes',
 ])('aborted, %j stops soon and the terminal is of use', async (command) => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   await run('true')
   const started = performance.now()
   await run(command, {}, AbortSignal.timeout(700)).catch(() => {})
@@ -345,7 +345,7 @@ test.each([
 })
 
 test('a secret is in the environment of a command that names it, and nowhere to be seen', async () => {
-  const { run, own } = await terminal()
+  const { run, own } = await openTestTerminal()
   expect((await run('echo "x$UNNAMED"; env | grep -c never-named')).output).toBe('x\n0')
   const seen = await run(`echo "$TOKEN"; echo "\${#TOKEN}"; history`)
   expect(seen.output).toBe(`<secret-hidden>\n${secretValue.length}`)
@@ -364,7 +364,7 @@ test('a secret is in the environment of a command that names it, and nowhere to 
 })
 
 test('no secret is in the file of a long output', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   const seen = await run('for i in $(seq 20000); do echo "$i $TOKEN"; done', { timeout: 60 })
   expect(seen.exit_code).toBe(0)
   const file = await readFile(seen.savedTo ?? '', 'utf8')
@@ -374,7 +374,7 @@ test('no secret is in the file of a long output', async () => {
 }, 90_000)
 
 test('a hundred megabytes pass in little memory', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   await run('true')
   let peak = 0
   const before = process.memoryUsage().rss
@@ -390,7 +390,7 @@ test('a hundred megabytes pass in little memory', async () => {
 }, 180_000)
 
 test('bytes that are no text, escape codes and progress bars are made readable', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   const seen = await run(
     "printf '\\xff\\xfea\\xc3'; printf '\\r\\033[K\\033[31mred\\033[0m\\n10%%\\r50%%\\r100%%\\n\\xe6\\xbc'; sleep 0.2; printf '\\xa2\\n'",
   )
@@ -399,7 +399,7 @@ test('bytes that are no text, escape codes and progress bars are made readable',
 })
 
 test('a prompt cannot be forged by what a program writes', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   const forged = "printf '\\033]slipway;%s;1\\0370\\037-1\\037\\037/forged;%s\\007' x x; echo seen; (exit 6)"
   expect(await run(forged)).toMatchObject({ exit_code: 6, output: 'seen' })
   const listed = await run('set; declare -f; declare -p; alias', { timeout: 20 })
@@ -408,7 +408,7 @@ test('a prompt cannot be forged by what a program writes', async () => {
 })
 
 test('a working directory of any name is told, also one that is gone', async () => {
-  const { run } = await terminal()
+  const { run } = await openTestTerminal()
   const name = "a'b\nc;d\u001fé"
   await run(`mkdir $'a\\'b\\nc;d\\037é' && cd $'a\\'b\\nc;d\\037é'`)
   expect((await run('true')).metadata.working_dir).toBe(join(directory, name))
@@ -417,7 +417,7 @@ test('a working directory of any name is told, also one that is gone', async () 
 })
 
 test('programs see a terminal, and none of its pagers', async () => {
-  const { run, workspace } = await terminal()
+  const { run, workspace } = await openTestTerminal()
   const git = ['-c', 'user.name=x', '-c', 'user.email=x@example.test']
   await workspace.run('git', ['init', '-q'])
   for (let at = 0; at < 100; at++)
@@ -428,14 +428,14 @@ test('programs see a terminal, and none of its pagers', async () => {
 })
 
 test('closed terminals run nothing', async () => {
-  const { run, tool } = await terminal()
+  const { run, tool } = await openTestTerminal()
   await run('true')
   await tool.close?.()
   await expect(run('echo x')).rejects.toThrow('closed')
 })
 
 test('closing while a command runs answers it', async () => {
-  const { run, tool } = await terminal()
+  const { run, tool } = await openTestTerminal()
   await run('true')
   const running = run('sleep 1000', { timeout: 60 })
   await new Promise((done) => setTimeout(done, 300))
@@ -445,14 +445,14 @@ test('closing while a command runs answers it', async () => {
 
 test("a conversation's directory that cannot be written is told", async () => {
   if (process.getuid?.() === 0) return
-  const { run, own } = await terminal()
+  const { run, own } = await openTestTerminal()
   await chmod(own, 0o500)
   expect(await run('ls')).toMatchObject({ is_error: true, exit_code: null })
   await chmod(own, 0o700)
 })
 
 test('the file system full of something else in its place is told', async () => {
-  const { run, own } = await terminal()
+  const { run, own } = await openTestTerminal()
   await rm(own, { recursive: true })
   await writeFile(own, 'a file')
   expect(await run('ls')).toMatchObject({ is_error: true, exit_code: null })

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { must, type Observation, observation } from '@slipway/protocol'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import type { OpenTools, Tool, ToolContext } from '../core/tool.ts'
+import type { ToolFactory, Tool, ToolContext } from '../core/tool.ts'
 
 /** A workspace for a test, removed at its end: `directory` is the workspace, `outside` a directory beside it. */
-export class Temporary implements AsyncDisposable {
+export class ToolFixtures implements AsyncDisposable {
   readonly directory: string
   readonly outside: string
   readonly context: ToolContext
@@ -20,18 +20,18 @@ export class Temporary implements AsyncDisposable {
     this.context = { workspace, secrets: new Secrets(), directory: join(root, 'conversation') }
   }
 
-  static async open(): Promise<Temporary> {
+  static async open(): Promise<ToolFixtures> {
     const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-tools-')))
     for (const name of ['work', 'outside', 'conversation']) await mkdir(join(root, name))
     const env = { PATH: '/usr/local/bin:/usr/bin:/bin' }
-    return new Temporary(root, await Workspace.open({ directory: join(root, 'work'), env }))
+    return new ToolFixtures(root, await Workspace.open({ directory: join(root, 'work'), env }))
   }
 
   path(...parts: readonly string[]): string {
     return join(this.directory, ...parts)
   }
 
-  async tool(open: OpenTools, params: Readonly<Record<string, unknown>> = {}): Promise<Tool> {
+  async tool(open: ToolFactory, params: Readonly<Record<string, unknown>> = {}): Promise<Tool> {
     return must((await open(this.context, params))[0], 'a tool')
   }
 
@@ -46,11 +46,11 @@ export class Temporary implements AsyncDisposable {
     const result = await tool.run(parsed.action, new AbortController().signal)
     const json = JSON.stringify(result)
     if (Buffer.byteLength(json) > 1024 * 1024) throw new Error('the observation is too large for an event')
-    const read = observation.parse(JSON.parse(json))
-    if (read.kind !== kind) throw new Error(`an observation of kind ${read.kind}`)
-    const told = read.content.map((block) => (block.type === 'text' ? block.text : '')).join('\n')
+    const parsedObservation = observation.parse(JSON.parse(json))
+    if (parsedObservation.kind !== kind) throw new Error(`an observation of kind ${parsedObservation.kind}`)
+    const outputText = parsedObservation.content.map((block) => (block.type === 'text' ? block.text : '')).join('\n')
     // The kind was compared.
-    return { ...(read as Extract<Observation, { kind: K }>), told }
+    return { ...(parsedObservation as Extract<Observation, { kind: K }>), told: outputText }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

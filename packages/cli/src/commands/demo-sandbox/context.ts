@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ControlClient } from '@slipway/client'
+import type { SandboxServerClient } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 
 /** What a part of the demo works with. */
-export interface SandboxStage {
-  readonly client: ControlClient
+export interface SandboxDemoContext {
+  readonly client: SandboxServerClient
   readonly isFast: boolean
   readonly signal: AbortSignal
   /** Everything that the demo makes is in here: its directory is of no other use. */
@@ -14,22 +14,22 @@ export interface SandboxStage {
 }
 
 /** A conversation and the sandbox that it is in. */
-export interface Pair {
+export interface SandboxConversation {
   readonly conversation: string
   readonly sandbox: string
 }
 
-const longestMs = 30_000
+const timeoutMs = 30_000
 
 /** Looks again and again until there is something. Rejects with what was promised when it takes more than 30 s. */
-export async function eventually<T>(
+export async function pollUntil<T>(
   words: string,
   signal: AbortSignal,
-  look: () => Promise<T | undefined>,
+  attempt: () => Promise<T | undefined>,
 ): Promise<T> {
-  for (const endsAt = Date.now() + longestMs; ; ) {
-    const found = await look()
-    if (found !== undefined) return found
+  for (const endsAt = Date.now() + timeoutMs; ; ) {
+    const result = await attempt()
+    if (result !== undefined) return result
     if (Date.now() > endsAt) throw new Problem('unavailable', `It takes too long: ${words}`)
     await sleep(50, undefined, { signal })
   }

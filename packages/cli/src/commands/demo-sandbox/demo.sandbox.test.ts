@@ -6,22 +6,22 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { processesIn } from './find-processes.ts'
+import { findProcesses } from './find-processes.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 })
 
-const main = fileURLToPath(new URL('../../main.ts', import.meta.url))
+const mainPath = fileURLToPath(new URL('../../main.ts', import.meta.url))
 
 let directory: string
 let count = 0
 
 /** The demo with a temporary directory of its own. */
-async function demo(env: Record<string, string> = {}) {
+async function spawnDemo(env: Record<string, string> = {}) {
   const temporary = join(directory, String(++count))
   await mkdir(temporary)
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|OH)_/.test(name))
-  const child = spawn(process.execPath, [main, 'demo-sandbox', '--fast'], {
-    env: { ...Object.fromEntries(inherited), TMPDIR: temporary, ...env },
+  const inheritedEnv = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|OH)_/.test(name))
+  const child = spawn(process.execPath, [mainPath, 'demo-sandbox', '--fast'], {
+    env: { ...Object.fromEntries(inheritedEnv), TMPDIR: temporary, ...env },
     cwd: directory,
   })
   must(child.stdin, 'stdin').end()
@@ -30,7 +30,7 @@ async function demo(env: Record<string, string> = {}) {
 }
 
 /** Resolves when it has printed this. */
-async function says(child: ChildProcess, words: string): Promise<void> {
+async function waitForOutput(child: ChildProcess, words: string): Promise<void> {
   let printed = ''
   for await (const chunk of must(child.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
     printed += chunk
@@ -39,10 +39,10 @@ async function says(child: ChildProcess, words: string): Promise<void> {
   throw new Error(`It ended without saying ${words}: ${printed}`)
 }
 
-async function nothingIsLeft(temporary: string): Promise<void> {
+async function expectNothingLeft(temporary: string): Promise<void> {
   // Node's own cache is no business of the demo.
   const names = (await readdir(temporary)).filter((name) => name !== 'node-compile-cache')
-  expect({ names, processes: (await processesIn(temporary)) ?? [] }).toEqual({ names: [], processes: [] })
+  expect({ names, processes: (await findProcesses(temporary)) ?? [] }).toEqual({ names: [], processes: [] })
 }
 
 beforeAll(async () => {
@@ -54,7 +54,7 @@ afterAll(() => rm(directory, { recursive: true, force: true }))
 test.each([{}, { SLIPWAY_ISOLATION: 'none' }])(
   'the demo of sandboxes succeeds, says how they are kept apart, and leaves nothing behind (%j)',
   async (env) => {
-    const { child, temporary, end, stderr } = await demo(env)
+    const { child, temporary, end, stderr } = await spawnDemo(env)
     const stdout = await text(must(child.stdout, 'stdout'))
     expect({ code: await end, stderr: await stderr }).toEqual({ code: 0, stderr: '' })
     for (const state of [
@@ -74,7 +74,7 @@ test.each([{}, { SLIPWAY_ISOLATION: 'none' }])(
     if (env.SLIPWAY_ISOLATION === 'none') expect(isApart).toBe(false)
     expect(stdout).not.toContain('\u001b')
     expect(stdout).not.toContain('sk-slipway-')
-    await nothingIsLeft(temporary)
+    await expectNothingLeft(temporary)
   },
 )
 
@@ -83,34 +83,34 @@ test.each([
   ['▸ terminal', 'SIGTERM'],
   ['PAUSED after', 'SIGHUP'],
 ] as const)('stopped after "%s" by %s, the demo leaves nothing behind', async (words, signal) => {
-  const { child, temporary, end, stderr } = await demo()
-  await says(child, words)
+  const { child, temporary, end, stderr } = await spawnDemo()
+  await waitForOutput(child, words)
   child.kill(signal)
   // A second one does not end it before the sandboxes are gone.
   child.kill(signal)
   child.stdout?.resume()
   expect(await end).toBe(1)
   expect(await stderr).toContain('Ending the sandbox')
-  await nothingIsLeft(temporary)
+  await expectNothingLeft(temporary)
 })
 
 test('when its reader leaves, the demo leaves nothing behind', async () => {
-  const { child, temporary, end } = await demo()
-  await says(child, 'READY')
+  const { child, temporary, end } = await spawnDemo()
+  await waitForOutput(child, 'READY')
   child.stdout?.destroy()
   expect(await end).toBe(1)
-  await nothingIsLeft(temporary)
+  await expectNothingLeft(temporary)
 })
 
 test('when its sandbox dies, the demo says that it failed and leaves nothing behind', async () => {
-  const { child, temporary, end, stderr } = await demo()
-  await says(child, 'READY')
-  for (const id of (await processesIn(temporary)) ?? []) {
+  const { child, temporary, end, stderr } = await spawnDemo()
+  await waitForOutput(child, 'READY')
+  for (const id of (await findProcesses(temporary)) ?? []) {
     const line = await readFile(`/proc/${id}/cmdline`, 'utf8').catch(() => '')
     if (id !== child.pid && line.includes('\0serve\0')) process.kill(id, 'SIGKILL')
   }
   child.stdout?.resume()
   expect(await end).toBe(1)
   expect(await stderr).toMatch(/^slipway: /m)
-  await nothingIsLeft(temporary)
+  await expectNothingLeft(temporary)
 })

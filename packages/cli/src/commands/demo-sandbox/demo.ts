@@ -2,34 +2,34 @@ import { rmSync } from 'node:fs'
 import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ControlClient } from '@slipway/client'
+import { SandboxServerClient } from '@slipway/client'
 import { serveSandboxes } from '@slipway/sandbox-server'
-import { note, paint, print } from '../../output/terminal.ts'
-import { agentServer } from '../sandbox-server.ts'
-import { removeAll } from './cleanup.ts'
-import type { SandboxStage } from './context.ts'
-import { playSandbox } from './play.ts'
+import { printNote, paint, print } from '../../output/terminal.ts'
+import { agentServerCommand } from '../sandbox-server.ts'
+import { removeSandboxes } from './cleanup.ts'
+import type { SandboxDemoContext } from './context.ts'
+import { runSandboxDemo } from './play.ts'
 
-export interface DemoSandboxOptions {
+export interface SandboxDemoOptions {
   readonly isFast: boolean
   /** `SLIPWAY_ISOLATION` is taken from it and nothing else. */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly signal: AbortSignal
 }
 
-type Play = Pick<SandboxStage, 'root' | 'isFast' | 'signal'> & Pick<DemoSandboxOptions, 'env'>
+type TemporaryServerOptions = Pick<SandboxDemoContext, 'root' | 'isFast' | 'signal'> & Pick<SandboxDemoOptions, 'env'>
 
 /**
  * The life of a sandbox in some seconds: a sandbox server on a free port with its data in a temporary directory, a conversation in
  * a sandbox, a pause in which time stands still, a resume, an end. The model plays a script and asks nobody. Leaves nothing behind,
  * also when it is stopped; rejects when something is not as promised.
  */
-export async function demoSandboxCommand(options: DemoSandboxOptions): Promise<void> {
+export async function sandboxDemoCommand(options: SandboxDemoOptions): Promise<void> {
   const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-demo-')))
   // At the exit, because a server that dies takes the process with it before anything else could clean up.
   process.once('exit', () => rmSync(root, { recursive: true, force: true }))
-  const signal = AbortSignal.any([options.signal, hangUps()])
-  await served({ ...options, root, signal })
+  const signal = AbortSignal.any([options.signal, hangUpSignal()])
+  await runOnTemporaryServer({ ...options, root, signal })
   await rm(root, { recursive: true, force: true })
   await print(`\n${paint('bold', 'That was it')}\n`)
   await print('The server is gone now, with all data. Start your own with "npx slipway sandbox-server",\n')
@@ -40,7 +40,7 @@ export async function demoSandboxCommand(options: DemoSandboxOptions): Promise<v
  * Sandboxes outlive the process that started them, so nothing may end this one before they are gone: neither a second Ctrl-C nor
  * a reader who leaves. Aborts when the terminal or the reader is gone.
  */
-function hangUps(): AbortSignal {
+function hangUpSignal(): AbortSignal {
   const hangUp = new AbortController()
   process.on('SIGHUP', () => hangUp.abort(new Error('The terminal is gone.')))
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
@@ -50,17 +50,17 @@ function hangUps(): AbortSignal {
 }
 
 /** Plays it on a server of its own, which has stopped afterwards, and whose sandboxes are gone. */
-async function served({ env, ...options }: Play): Promise<void> {
+async function runOnTemporaryServer({ env, ...options }: TemporaryServerOptions): Promise<void> {
   const { root } = options
   const data = join(root, 'data')
   await mkdir(join(root, 'outside'))
-  const stop = new AbortController()
-  const signal = AbortSignal.any([stop.signal, options.signal])
+  const abort = new AbortController()
+  const signal = AbortSignal.any([abort.signal, options.signal])
   const ready = Promise.withResolvers<{ url: string; key: string | undefined }>()
   const serving = serveSandboxes({
-    ...{ host: '127.0.0.1', port: 0, data, agent: agentServer(), isKeyWanted: false },
+    ...{ host: '127.0.0.1', port: 0, data, agent: agentServerCommand(), isKeyWanted: false },
     env: { SLIPWAY_LOG_LEVEL: 'error', SLIPWAY_ISOLATION: env.SLIPWAY_ISOLATION },
-    signal: stop.signal,
+    signal: abort.signal,
     ready: ready.resolve,
   })
   try {
@@ -68,22 +68,22 @@ async function served({ env, ...options }: Play): Promise<void> {
       ready.promise,
       serving.then(() => Promise.reject(new Error('The server stopped.'))),
     ])
-    const client = new ControlClient({ url, apiKey: key })
+    const client = new SandboxServerClient({ url, apiKey: key })
     try {
       // A reader who has gone leaves a write that never ends.
-      await Promise.race([playSandbox({ ...options, client, data, signal }), ended(signal)])
+      await Promise.race([runSandboxDemo({ ...options, client, data, signal }), rejectOnAbort(signal)])
     } finally {
-      if (options.signal.aborted) note('Ending the sandbox ...')
-      await removeAll({ client, root, data })
+      if (options.signal.aborted) printNote('Ending the sandbox ...')
+      await removeSandboxes({ client, root, data })
     }
   } finally {
-    stop.abort()
+    abort.abort()
     await serving.catch(() => undefined)
   }
 }
 
 /** Rejects with the reason of the signal. */
-function ended(signal: AbortSignal): Promise<never> {
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     const stop = () => reject(signal.reason)
     signal.addEventListener('abort', stop, { once: true })

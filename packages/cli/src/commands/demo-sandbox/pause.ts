@@ -2,48 +2,48 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PositionedEvent } from '@slipway/client'
-import { visible } from '../../output/sanitize.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
 import { print } from '../../output/terminal.ts'
-import { zipEntries } from '../../parsing/zip-entries.ts'
-import { command, heading, promise } from '../demo/context.ts'
-import { tracesOf } from './cleanup.ts'
-import { eventually, type Pair, type SandboxStage } from './context.ts'
+import { listZipEntries } from '../../parsing/zip-entries.ts'
+import { printCommand, printHeading, verify } from '../demo/context.ts'
+import { findLeftovers } from './cleanup.ts'
+import { pollUntil, type SandboxConversation, type SandboxDemoContext } from './context.ts'
 import { counterFile } from './script.ts'
 
-const stillMs = 1_500
+const pauseCheckMs = 1_500
 
 /** A pause, what can be seen meanwhile, and a resume. */
 export async function showPause(
-  stage: SandboxStage,
-  pair: Pair,
+  stage: SandboxDemoContext,
+  pair: SandboxConversation,
   events: readonly PositionedEvent[],
 ): Promise<void> {
   const { client, signal } = stage
   const params = { sandbox_id: pair.sandbox }
-  await heading(stage, 'Time stands still')
-  const before = await eventually('the loop counts', signal, async () => {
-    const count = await counted(stage, pair)
+  await printHeading(stage, 'Time stands still')
+  const before = await pollUntil('the loop counts', signal, async () => {
+    const count = await readCounter(stage, pair)
     return count >= 5 ? count : undefined
   })
   await print(`the loop in the sandbox has counted to ${before}\n`)
-  await command(`npx slipway sandbox pause ${pair.sandbox}`)
+  await printCommand(`npx slipway sandbox pause ${pair.sandbox}`)
   const pausedAt = Date.now()
   await client.call('pauseSandbox', { params, signal })
   await print(`PAUSED after ${Date.now() - pausedAt} ms\n`)
-  const first = await counterOnDisk(stage)
-  await sleep(stillMs, undefined, { signal })
-  const second = await counterOnDisk(stage)
-  await print(`its file says ${first}, and ${stillMs / 1000} s later ${second}\n`)
-  promise(first > 0 && first === second, `nothing counts in a paused sandbox (${first}, ${second})`)
+  const first = await readCounterFile(stage)
+  await sleep(pauseCheckMs, undefined, { signal })
+  const second = await readCounterFile(stage)
+  await print(`its file says ${first}, and ${pauseCheckMs / 1000} s later ${second}\n`)
+  verify(first > 0 && first === second, `nothing counts in a paused sandbox (${first}, ${second})`)
   await showHistory(stage, pair, events)
-  await heading(stage, 'It goes on where it was')
-  await command(`npx slipway sandbox resume ${pair.sandbox}`)
+  await printHeading(stage, 'It goes on where it was')
+  await printCommand(`npx slipway sandbox resume ${pair.sandbox}`)
   const resumedAt = Date.now()
   await client.call('resumeSandbox', { params, signal })
-  await eventually('the sandbox runs again', signal, () => isRunning(stage, pair))
+  await pollUntil('the sandbox runs again', signal, () => isRunning(stage, pair))
   await print(`RUNNING after ${Date.now() - resumedAt} ms\n`)
-  const after = await eventually('the loop counts on', signal, async () => {
-    const count = await counted(stage, pair)
+  const after = await pollUntil('the loop counts on', signal, async () => {
+    const count = await readCounter(stage, pair)
     return count > second ? count : undefined
   })
   await print(`and the loop has counted to ${after}: the same process, not a new one\n`)
@@ -51,57 +51,57 @@ export async function showPause(
 
 /** What is at home can be read while the sandbox stands still. */
 async function showHistory(
-  stage: SandboxStage,
-  { conversation }: Pair,
+  stage: SandboxDemoContext,
+  { conversation }: SandboxConversation,
   events: readonly PositionedEvent[],
 ): Promise<void> {
   const { client, signal } = stage
   const params = { conversation_id: conversation }
-  await heading(stage, 'Its history is there meanwhile')
-  await command(`npx slipway app tail ${conversation} --until-idle`)
+  await printHeading(stage, 'Its history is there meanwhile')
+  await printCommand(`npx slipway app tail ${conversation} --until-idle`)
   const count = await client.call('countHomeEvents', { params, query: {}, signal })
-  promise(count >= events.length, `all ${events.length} events are at home (${count})`)
+  verify(count >= events.length, `all ${events.length} events are at home (${count})`)
   await print(`${count} events\n`)
-  await command(`npx slipway app download ${conversation}`)
+  await printCommand(`npx slipway app download ${conversation}`)
   const response = await client.open('downloadAppConversation', { params, signal })
   const zip = Buffer.from(await response.arrayBuffer())
-  const entries = zipEntries(zip)
+  const entries = listZipEntries(zip)
   for (const { name, sizeBytes } of entries)
-    await print(`${String(sizeBytes).padStart(8)}  ${visible(name)}\n`)
-  promise(entries.length === count + 1, 'the zip has meta.json and a file for each event')
+    await print(`${String(sizeBytes).padStart(8)}  ${sanitizeLine(name)}\n`)
+  verify(entries.length === count + 1, 'the zip has meta.json and a file for each event')
   await print(`${zip.length} bytes in all\n`)
 }
 
 /** Deletes everything and looks for what is left. */
-export async function showEnd(stage: SandboxStage, { conversation }: Pair): Promise<void> {
+export async function showEnd(stage: SandboxDemoContext, { conversation }: SandboxConversation): Promise<void> {
   const { client, signal } = stage
-  await heading(stage, 'The end: nothing is left')
-  const before = await tracesOf(stage)
-  promise(before.processes !== 0 && before.directories > 0, 'a sandbox has processes and a directory')
-  await print(inWords(before))
-  await command(`npx slipway app rm ${conversation}`)
+  await printHeading(stage, 'The end: nothing is left')
+  const before = await findLeftovers(stage)
+  verify(before.processes !== 0 && before.directories > 0, 'a sandbox has processes and a directory')
+  await print(formatLeftovers(before))
+  await printCommand(`npx slipway app rm ${conversation}`)
   await client.call('deleteAppConversation', { params: { conversation_id: conversation }, signal })
-  const after = await eventually('the sandbox goes', signal, async () => {
-    const traces = await tracesOf(stage)
+  const after = await pollUntil('the sandbox goes', signal, async () => {
+    const traces = await findLeftovers(stage)
     return (traces.processes ?? 0) === 0 && traces.directories === 0 ? traces : undefined
   })
   const { items } = await client.call('searchSandboxes', { query: {}, signal })
-  promise(items.length === 0, 'no sandbox is listed')
-  await print(inWords(after))
+  verify(items.length === 0, 'no sandbox is listed')
+  await print(formatLeftovers(after))
 }
 
-function inWords({ processes, directories }: Awaited<ReturnType<typeof tracesOf>>): string {
+function formatLeftovers({ processes, directories }: Awaited<ReturnType<typeof findLeftovers>>): string {
   const running = processes === undefined ? '' : `${processes} processes, `
   return `${running}${directories} ${directories === 1 ? 'directory' : 'directories'} of sandboxes\n`
 }
 
-async function isRunning({ client, signal }: SandboxStage, { sandbox }: Pair): Promise<true | undefined> {
+async function isRunning({ client, signal }: SandboxDemoContext, { sandbox }: SandboxConversation): Promise<true | undefined> {
   const [info] = await client.call('getSandboxes', { query: { id: [sandbox] }, signal })
   return info?.status === 'RUNNING' ? true : undefined
 }
 
 /** What the loop has come to, as the API tells it. */
-async function counted({ client, signal }: SandboxStage, { conversation, sandbox }: Pair): Promise<number> {
+async function readCounter({ client, signal }: SandboxDemoContext, { conversation, sandbox }: SandboxConversation): Promise<number> {
   const [info] = await client.call('getSandboxes', { query: { id: [sandbox] }, signal })
   const params = { conversation_id: conversation }
   const query = { file_path: `${info?.working_dir}/${counterFile}` }
@@ -109,9 +109,9 @@ async function counted({ client, signal }: SandboxStage, { conversation, sandbox
 }
 
 /** The same from the disk of this machine: while the sandbox stands still, nobody in it can answer. */
-async function counterOnDisk({ data }: SandboxStage): Promise<number> {
+async function readCounterFile({ data }: SandboxDemoContext): Promise<number> {
   const files = await readdir(join(data, 'sandboxes'), { recursive: true, withFileTypes: true })
   const file = files.find(({ name }) => name === counterFile)
-  promise(file !== undefined, 'the file of the loop is on the disk')
+  verify(file !== undefined, 'the file of the loop is on the disk')
   return Number(await readFile(join(file.parentPath, file.name), 'utf8'))
 }

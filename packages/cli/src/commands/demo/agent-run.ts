@@ -3,64 +3,64 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { PositionedEvent } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { agentOf, cautionOf, llmOf } from '../../conversation/agent-request.ts'
-import { askUser, canAsk } from '../../conversation/confirmation-prompt.ts'
-import { inOneLine, waitingActions } from '../../conversation/pending-actions.ts'
-import { membersOf } from '../../output/action-text.ts'
+import { buildAgent, buildConfirmationSettings, buildLlm } from '../../conversation/agent-request.ts'
+import { promptForConfirmation, isInteractive } from '../../conversation/confirmation-prompt.ts'
+import { formatPendingAction, listPendingActions } from '../../conversation/pending-actions.ts'
+import { asObject } from '../../output/action-text.ts'
 import { print } from '../../output/terminal.ts'
-import { printedRun, usageLine } from '../follow-run.ts'
-import { command, heading, promise, type Stage, type Work } from './context.ts'
-import { finalMessage, script, task } from './script.ts'
+import { printRun, usageLine } from '../follow-run.ts'
+import { printCommand, printHeading, verify, type DemoContext, type DemoRun } from './context.ts'
+import { finalMessage, buildScript, task } from './script.ts'
 
 /** What the scripted model is charged with, in dollars a token. */
 const prices = { input_cost_per_token: 3e-6, output_cost_per_token: 15e-6 }
 
 /** Lets an agent work in the workspace and shows each step; what was done there is checked. */
-export async function showWork(stage: Stage): Promise<Work> {
+export async function showAgentRun(stage: DemoContext): Promise<DemoRun> {
   const { client, workspace, model, signal } = stage
   const name = model?.name ?? 'scripted/demo'
-  await heading(stage, 'An agent at work, as it comes')
+  await printHeading(stage, 'An agent at work, as it comes')
   if (model === undefined) {
     await print(
       'The model plays a script; its tools, its files and its shell are real. LLM_MODEL names another.\n',
     )
   }
-  await command(`npx slipway run "${task.slice(0, 40)}..." --model ${name} --workspace ${workspace}`)
+  await printCommand(`npx slipway run "${task.slice(0, 40)}..." --model ${name} --workspace ${workspace}`)
   const build = join(workspace, 'build')
   await mkdir(build)
   await writeFile(join(build, 'old.js'), '// nobody needs this any more\n')
   const llm =
     model === undefined
-      ? { model: name, usage_id: 'agent', script: script(workspace, stage.isFast), ...prices }
-      : llmOf(model)
+      ? { model: name, usage_id: 'agent', script: buildScript(workspace, stage.isFast), ...prices }
+      : buildLlm(model)
   const info = await client.call('createConversation', {
     body: {
-      agent: agentOf(llm),
+      agent: buildAgent(llm),
       workspace: { working_dir: workspace },
       initial_message: { content: task, run: true },
-      ...cautionOf(false),
+      ...buildConfirmationSettings(false),
     },
     signal,
   })
-  return await watched(stage, info.id)
+  return await followAgentRun(stage, info.id)
 }
 
-async function watched(stage: Stage, id: string): Promise<Work> {
+async function followAgentRun(stage: DemoContext, id: string): Promise<DemoRun> {
   const { client, workspace, signal } = stage
   const context = { client, isJson: false, signal }
   const events: PositionedEvent[] = []
   let pieces = 0
-  let isRefused = false
-  const onHint = ({ kind }: { readonly kind: string }) => {
+  let isRejected = false
+  const onTransientUpdate = ({ kind }: { readonly kind: string }) => {
     if (kind === 'StreamingDeltaEvent') pieces++
   }
   for (;;) {
-    for await (const item of printedRun(context, id, {
+    for await (const item of printRun(context, id, {
       after: events.length,
       directory: workspace,
-      onHint,
+      onHint: onTransientUpdate,
     })) {
-      promise(item.position === events.length + 1, `position ${item.position} follows ${events.length}`)
+      verify(item.position === events.length + 1, `position ${item.position} follows ${events.length}`)
       events.push(item)
     }
     signal.throwIfAborted()
@@ -68,30 +68,30 @@ async function watched(stage: Stage, id: string): Promise<Work> {
       params: { conversation_id: id },
       signal,
     })
-    if (execution_status === 'waiting_for_confirmation') isRefused = !(await answered(stage, id))
+    if (execution_status === 'waiting_for_confirmation') isRejected = !(await answerConfirmation(stage, id))
     else if (execution_status !== 'running') break
   }
   await print(`${pieces} pieces of text came before their events, ${events.length} events are in the log.\n`)
-  if (!isRefused) await check(stage, { id, events })
-  else promise(existsSync(join(workspace, 'build')), 'what is rejected is not done')
+  if (!isRejected) await verifyRun(stage, { id, events })
+  else verify(existsSync(join(workspace, 'build')), 'what is rejected is not done')
   return { id, events }
 }
 
 /** Shows what waits and lets it be done; false when whoever was asked does not want it. */
-async function answered({ client, workspace, isAsking, model, signal }: Stage, id: string): Promise<boolean> {
-  const actions = await waitingActions(client, id, signal)
-  promise(actions.length > 0, 'what waits for an answer can be seen')
-  if (model === undefined) promise(existsSync(join(workspace, 'build')), 'nothing is done before the answer')
-  const isAsked = isAsking || (model !== undefined && canAsk())
-  const verdict = isAsked ? await askUser(actions, signal) : ({ accept: true } as const)
-  const accept = verdict?.accept === true
-  await command(`npx slipway confirm ${id}${accept ? '' : ' --reject'}`)
-  for (const action of actions) await print(`${accept ? 'Accepted' : 'Rejected'}: ${inOneLine(action)}\n`)
+async function answerConfirmation({ client, workspace, isAsking, model, signal }: DemoContext, id: string): Promise<boolean> {
+  const actions = await listPendingActions(client, id, signal)
+  verify(actions.length > 0, 'what waits for an answer can be seen')
+  if (model === undefined) verify(existsSync(join(workspace, 'build')), 'nothing is done before the answer')
+  const shouldPrompt = isAsking || (model !== undefined && isInteractive())
+  const answer = shouldPrompt ? await promptForConfirmation(actions, signal) : ({ accept: true } as const)
+  const accept = answer?.accept === true
+  await printCommand(`npx slipway confirm ${id}${accept ? '' : ' --reject'}`)
+  for (const action of actions) await print(`${accept ? 'Accepted' : 'Rejected'}: ${formatPendingAction(action)}\n`)
   await client.call('respondToConfirmation', { params: { conversation_id: id }, body: { accept }, signal })
   return accept
 }
 
-async function check(stage: Stage, { id, events }: Work): Promise<void> {
+async function verifyRun(stage: DemoContext, { id, events }: DemoRun): Promise<void> {
   const { client, workspace, model, signal } = stage
   const params = { conversation_id: id }
   const info = await client.call('getConversation', { params, signal })
@@ -102,39 +102,39 @@ async function check(stage: Stage, { id, events }: Work): Promise<void> {
       `${model.name} did not finish: ${status}. Without LLM_MODEL a script is played.`,
     )
   }
-  promise(status === 'finished', 'the run finishes')
-  promise(
+  verify(status === 'finished', 'the run finishes')
+  verify(
     events.some(({ event }) => event.kind === 'ActionEvent'),
     'the agent acts',
   )
-  if (model === undefined) await checkScript(stage, { id, events })
+  if (model === undefined) await verifyScriptedRun(stage, { id, events })
   const { response } = await client.call('finalResponse', { params, signal })
-  promise(model !== undefined || response === finalMessage, 'the last answer is the message of the finish')
-  const made = await readFile(join(workspace, 'duration.mjs'), 'utf8').catch(() => undefined)
-  promise(model !== undefined || made?.includes('Math.floor(seconds / 3600)') === true, 'the file is edited')
+  verify(model !== undefined || response === finalMessage, 'the last answer is the message of the finish')
+  const fileText = await readFile(join(workspace, 'duration.mjs'), 'utf8').catch(() => undefined)
+  verify(model !== undefined || fileText?.includes('Math.floor(seconds / 3600)') === true, 'the file is edited')
   const note =
     model === undefined ? ' (tokens as estimated, at the prices of the demo: $3 and $15 a million)' : ''
   await print(`${usageLine(info)}${note}\n`)
 }
 
-async function checkScript({ workspace }: Stage, { events }: Work): Promise<void> {
+async function verifyScriptedRun({ workspace }: DemoContext, { events }: DemoRun): Promise<void> {
   const results = events.map(({ event }) =>
     event.kind === 'ObservationEvent' ? event.observation : undefined,
   )
   const codes = results.flatMap((result) =>
     result?.kind === 'TerminalObservation' ? [result.exit_code] : [],
   )
-  promise(
+  verify(
     codes.join() === '1,0,0',
     `the test fails, then passes, then build is removed (exit codes ${codes})`,
   )
-  promise(!results.some((result) => result?.is_error === true), 'no tool fails')
-  promise(!existsSync(join(workspace, 'build')), 'the directory is removed after the answer')
+  verify(!results.some((result) => result?.is_error === true), 'no tool fails')
+  verify(!existsSync(join(workspace, 'build')), 'the directory is removed after the answer')
   const states = events.flatMap(({ event }) => {
-    const { key, value } = membersOf(event)
+    const { key, value } = asObject(event)
     return key === 'execution_status' ? [value] : []
   })
-  promise(
+  verify(
     states.join() === 'running,waiting_for_confirmation,running,finished',
     `it asks exactly once (${states})`,
   )

@@ -1,33 +1,33 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, PositionedEvent } from '@slipway/client'
-import type { NamedModel } from '../../conversation/agent-request.ts'
+import type { SelectedModel } from '../../conversation/agent-request.ts'
 import { paint, print } from '../../output/terminal.ts'
 
 /** What a part of the demo works with. */
-export interface Stage {
+export interface DemoContext {
   readonly client: Client
   readonly isFast: boolean
   readonly isAsking: boolean
   /** The directory of the agent. */
   readonly workspace: string
   /** The model that does the work; undefined: a script does. */
-  readonly model: NamedModel | undefined
+  readonly model: SelectedModel | undefined
   readonly signal: AbortSignal
 }
 
 /** What has been done: the conversation, and its events as they came. */
-export interface Work {
+export interface DemoRun {
   readonly id: string
   readonly events: readonly PositionedEvent[]
 }
 
 /** Rejects with what was promised. */
-export function promise(isKept: boolean, words: string): asserts isKept {
-  if (!isKept) throw new Error(`The demo does not do what it promises: ${words}`)
+export function verify(isTrue: boolean, words: string): asserts isTrue {
+  if (!isTrue) throw new Error(`The demo does not do what it promises: ${words}`)
 }
 
-export async function heading(
-  { isFast, signal }: Pick<Stage, 'isFast' | 'signal'>,
+export async function printHeading(
+  { isFast, signal }: Pick<DemoContext, 'isFast' | 'signal'>,
   title: string,
 ): Promise<void> {
   await sleep(isFast ? 0 : 500, undefined, { signal })
@@ -35,6 +35,6 @@ export async function heading(
 }
 
 /** The command that does the same. */
-export async function command(line: string): Promise<void> {
+export async function printCommand(line: string): Promise<void> {
   await print(`${paint('dim', '$')} ${paint('green', line)}\n`)
 }

@@ -6,11 +6,11 @@ import { serve } from '@slipway/agent-server'
 import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import type { Config } from '../../context/config.ts'
-import { canAsk } from '../../conversation/confirmation-prompt.ts'
+import { isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { paint, print } from '../../output/terminal.ts'
-import { showWork } from './agent-run.ts'
-import { command, heading, type Stage } from './context.ts'
-import { showLog } from './event-log.ts'
+import { showAgentRun } from './agent-run.ts'
+import { printCommand, printHeading, type DemoContext } from './context.ts'
+import { showEventLog } from './event-log.ts'
 
 /**
  * The whole product in some seconds: a server on a free port with its data in a temporary directory, an agent that works there
@@ -24,11 +24,11 @@ export async function demoCommand(options: {
   readonly config: Pick<Config, 'env' | 'model'>
   readonly signal: AbortSignal
 }): Promise<void> {
-  if (options.isAsking && !canAsk()) throw new Problem('bad_request', 'There is no terminal to ask on.')
+  if (options.isAsking && !isInteractive()) throw new Problem('bad_request', 'There is no terminal to ask on.')
   const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-demo-')))
   // At the exit, because a server that dies takes the process with it before anything else could clean up.
   process.once('exit', () => rmSync(root, { recursive: true, force: true }))
-  const url = await served(options, root)
+  const url = await runOnTemporaryServer(options, root)
   await rm(root, { recursive: true, force: true })
   await print(`\n${paint('bold', 'That was it')}\n`)
   await print(`The API was at ${url}/api, its page at ${url}/docs. Both are gone now, with all data.\n`)
@@ -36,17 +36,17 @@ export async function demoCommand(options: {
 }
 
 /** Plays it on a server of its own, which has stopped afterwards. Answers where it was. */
-async function served(options: Parameters<typeof demoCommand>[0], root: string): Promise<string> {
+async function runOnTemporaryServer(options: Parameters<typeof demoCommand>[0], root: string): Promise<string> {
   const { isFast, isAsking, config } = options
   const workspace = join(root, 'project')
   for (const name of ['project', 'home', 'tmp']) await mkdir(join(root, name))
-  const stop = new AbortController()
-  const signal = AbortSignal.any([stop.signal, options.signal])
+  const abort = new AbortController()
+  const signal = AbortSignal.any([abort.signal, options.signal])
   // The terminal is closed: what was started must not stay. A server of its own would rather go on.
-  process.once('SIGHUP', () => stop.abort(new Error('The terminal is gone.')))
+  process.once('SIGHUP', () => abort.abort(new Error('The terminal is gone.')))
   const ready = Promise.withResolvers<string>()
-  const server = { host: '127.0.0.1', port: 0, data: join(root, 'data'), env: environment(config, root) }
-  const serving = serve({ ...server, signal: stop.signal, ready: ready.resolve })
+  const server = { host: '127.0.0.1', port: 0, data: join(root, 'data'), env: demoEnvironment(config, root) }
+  const serving = serve({ ...server, signal: abort.signal, ready: ready.resolve })
   try {
     const url = await Promise.race([
       ready.promise,
@@ -56,25 +56,25 @@ async function served(options: Parameters<typeof demoCommand>[0], root: string):
     const isReachable = apiKey !== undefined || baseUrl !== undefined
     const model = name === undefined || !isReachable ? undefined : { ...config.model, name }
     const stage = { client: new Client({ url }), isFast, isAsking, workspace, model, signal }
-    await play(stage)
+    await runDemo(stage)
     return url
   } finally {
-    stop.abort()
+    abort.abort()
     await serving.catch(() => undefined)
   }
 }
 
-async function play(stage: Stage): Promise<void> {
+async function runDemo(stage: DemoContext): Promise<void> {
   const { url } = stage.client
-  await heading(stage, 'A server, its log in SQLite on disk')
-  await command('npx slipway serve --port 0')
+  await printHeading(stage, 'A server, its log in SQLite on disk')
+  await printCommand('npx slipway serve --port 0')
   await print(`${url}\n`)
-  const work = await showWork(stage)
-  await showLog(stage, work)
+  const work = await showAgentRun(stage)
+  await showEventLog(stage, work)
 }
 
 /** Of the environment what tools need; nothing of the user's home, and the Node that this runs on. */
-function environment({ env }: Pick<Config, 'env'>, root: string): Config['env'] {
+function demoEnvironment({ env }: Pick<Config, 'env'>, root: string): Config['env'] {
   const own = Object.entries(env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
   return {
     ...Object.fromEntries(own),

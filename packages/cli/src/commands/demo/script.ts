@@ -25,36 +25,36 @@ test('whole hours', () => assert.equal(inWords(7200), '2 h'))
 test('nothing at all', () => assert.equal(inWords(0), '0 min'))
 `
 
-const titles = ['Write the function and its test', 'Make the test pass', 'Remove the directory build']
+const taskTitles = ['Write the function and its test', 'Make the test pass', 'Remove the directory build']
 
 /** What the scripted model says and calls. The tools are real: a test fails and passes because of what is written here. */
-export function script(directory: string, isFast: boolean): unknown[] {
+export function buildScript(directory: string, isFast: boolean): unknown[] {
   const file = join(directory, 'duration.mjs')
   const turns: readonly [text: string, ...calls: readonly Call[]][] = [
-    ['I begin with a plan.', plan(0)],
+    ['I begin with a plan.', taskTrackerCall(0)],
     [
       'First the function, and a test that says what it has to do.',
-      edit('Write the function', { command: 'create', path: file, file_text: source }),
-      edit('Write its test', {
+      fileEditorCall('Write the function', { command: 'create', path: file, file_text: source }),
+      fileEditorCall('Write its test', {
         command: 'create',
         path: join(directory, 'duration.test.mjs'),
         file_text: testSource,
       }),
     ],
-    ['Now I run the test.', shell('Run the test', 'node --test', 'LOW'), plan(1)],
+    ['Now I run the test.', terminalCall('Run the test', 'node --test', 'LOW'), taskTrackerCall(1)],
     [
       'An hour and a half comes out as two and a half: the hours are rounded where they have to be cut.',
-      edit('Cut the hours', {
+      fileEditorCall('Cut the hours', {
         command: 'str_replace',
         path: file,
         old_str: 'Math.round(seconds',
         new_str: 'Math.floor(seconds',
       }),
     ],
-    ['The test again.', shell('Run the test again', 'node --test', 'LOW')],
-    ['It passes.', plan(2)],
-    ['What is left is the old build.', shell('Remove the old build', 'rm -rf build', 'HIGH')],
-    ['That was the last task.', plan(3)],
+    ['The test again.', terminalCall('Run the test again', 'node --test', 'LOW')],
+    ['It passes.', taskTrackerCall(2)],
+    ['What is left is the old build.', terminalCall('Remove the old build', 'rm -rf build', 'HIGH')],
+    ['That was the last task.', taskTrackerCall(3)],
     ['', { name: 'finish', arguments: { message: finalMessage } }],
   ]
   const pace = isFast ? {} : { delay_ms: 400, delta_ms: 50 }
@@ -68,19 +68,19 @@ interface Call {
 }
 
 /** The list of tasks with so many of them done. */
-function plan(done: number): Call {
+function taskTrackerCall(done: number): Call {
   const status = (at: number) => (at < done ? 'done' : at === done ? 'in_progress' : 'todo')
-  const task_list = titles.map((title, at) => ({ title, status: status(at) }))
+  const task_list = taskTitles.map((title, at) => ({ title, status: status(at) }))
   return {
     name: 'task_tracker',
-    arguments: { command: 'plan', task_list, summary: `${done} of ${titles.length} tasks are done` },
+    arguments: { command: 'plan', task_list, summary: `${done} of ${taskTitles.length} tasks are done` },
   }
 }
 
-function edit(summary: string, input: object): Call {
+function fileEditorCall(summary: string, input: object): Call {
   return { name: 'file_editor', arguments: { ...input, summary, security_risk: 'LOW' } }
 }
 
-function shell(summary: string, line: string, security_risk: 'LOW' | 'HIGH'): Call {
+function terminalCall(summary: string, line: string, security_risk: 'LOW' | 'HIGH'): Call {
   return { name: 'terminal', arguments: { command: line, summary, security_risk } }
 }

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { faultsOf } from '../../core/validation-issues.ts'
+import { validationIssues } from '../../core/validation-issues.ts'
 import { event } from '../../events/event.ts'
-import { parametersOf, parseArguments } from '../../tools/action-parameters.ts'
+import { schemaParameters, parseArguments } from '../../tools/action-parameters.ts'
 import { action, observation, toolDefinition } from '../../tools/registry.ts'
-import { task, taskAction } from '../../tools/task.ts'
+import { taskTool, taskAction } from '../../tools/task.ts'
 import { startConversationRequest } from '../conversations/conversation.ts'
 import { agentDefinition } from './agent-definition.ts'
 import { listSubAgentsRequest } from './sub-agent-routes.ts'
@@ -13,11 +13,11 @@ const request = (...agent_definitions: readonly unknown[]) => ({
   workspace: { working_dir: '/w' },
   agent_definitions,
 })
-const placesOf = (value: unknown) => {
+const issueLocations = (value: unknown) => {
   const result = startConversationRequest.safeParse(value)
   return result.success
     ? []
-    : faultsOf(result.error, ['body'], value).map(({ loc, type }) => [...loc, type].join('.'))
+    : validationIssues(result.error, ['body'], value).map(({ loc, type }) => [...loc, type].join('.'))
 }
 
 test('a definition needs a name and nothing else; null is what was not given', () => {
@@ -49,13 +49,13 @@ test.each([
   [{ name: 'a', hooks: { x: [] } }, 'body.agent_definitions.0.hooks.x.extra_forbidden'],
   [7, 'body.agent_definitions.0.model_type'],
 ])('a bad definition is refused with its place: %j', (definition, place) => {
-  expect(placesOf(request(definition))).toEqual([place])
+  expect(issueLocations(request(definition))).toEqual([place])
 })
 
 test('definitions are taken in the forms in which clients send them', () => {
-  expect(placesOf(request())).toEqual([])
-  expect(placesOf({ ...request(), agent_definitions: null })).toEqual([])
-  expect(placesOf(request({ name: 'Ünïcode agent 1', level: 'programmatic', mcp_config: {} }))).toEqual([])
+  expect(issueLocations(request())).toEqual([])
+  expect(issueLocations({ ...request(), agent_definitions: null })).toEqual([])
+  expect(issueLocations(request({ name: 'Ünïcode agent 1', level: 'programmatic', mcp_config: {} }))).toEqual([])
 })
 
 test('what is listed is everything, unless somebody says otherwise', () => {
@@ -71,13 +71,13 @@ test('the closed lists of events, actions, observations and tools do not know of
   expect(taskAction.safeParse(call).success).toBe(true)
   const result = { task_id: 't', subagent: 'a', status: 'completed', kind: 'TaskObservation' }
   expect(observation.safeParse(result).success).toBe(false)
-  expect(toolDefinition.safeParse(task).success).toBe(false)
+  expect(toolDefinition.safeParse(taskTool).success).toBe(false)
   const whole = { tool_name: 'task', tool_call_id: 'c', action_id: 'a', kind: 'ObservationEvent' }
   expect(event.safeParse({ ...whole, observation: result }).success).toBe(false)
 })
 
 test('arguments of an action that is in no union are described and read like those of the others', () => {
-  expect(parametersOf(taskAction)).toMatchObject({
+  expect(schemaParameters(taskAction)).toMatchObject({
     type: 'object',
     required: ['prompt'],
     properties: { max_turns: { type: 'integer', minimum: 1 } },

@@ -1,11 +1,11 @@
 import * as z from 'zod'
-import { boundedText, given, otherwise } from '../../core/schemas.ts'
+import { boundedText, nullAsUndefined, withDefault } from '../../core/schemas.ts'
 import { condenser, hookConfig, mcpConfig } from './agent.ts'
 
-const texts = otherwise(z.array(z.string()).max(200), [])
+const stringList = withDefault(z.array(z.string()).max(200), [])
 
 /** It stands between quotes in texts for the model, and in ids of what clients show. */
-const name = boundedText(1, 100).regex(
+const agentName = boundedText(1, 100).regex(
   /^[^\s<>"'`\p{Cc}](?:[^<>"'`\p{Cc}]*[^\s<>"'`\p{Cc}])?$/u,
   'A name has no quotes, angle brackets or control characters, and no blanks at its ends',
 )
@@ -22,24 +22,24 @@ export type AgentLevel = z.infer<typeof agentLevel>
  */
 export const agentDefinition = z
   .object({
-    name,
-    description: otherwise(z.string(), ''),
-    model: otherwise(z.string().min(1), 'inherit'),
-    color: given(z.string()),
-    tools: texts,
-    skills: texts,
-    system_prompt: otherwise(z.string(), ''),
-    source: given(z.string()),
-    level: given(agentLevel),
-    when_to_use_examples: texts,
-    hooks: given(hookConfig),
-    permission_mode: given(z.enum(['always_confirm', 'never_confirm', 'confirm_risky'])),
-    max_iteration_per_run: given(z.int().min(1)),
-    max_budget_per_run: given(z.number().positive()),
-    mcp_config: given(mcpConfig),
-    profile_store_dir: given(z.string()),
-    condenser: given(condenser),
-    metadata: otherwise(z.record(z.string(), z.unknown()), {}),
+    name: agentName,
+    description: withDefault(z.string(), ''),
+    model: withDefault(z.string().min(1), 'inherit'),
+    color: nullAsUndefined(z.string()),
+    tools: stringList,
+    skills: stringList,
+    system_prompt: withDefault(z.string(), ''),
+    source: nullAsUndefined(z.string()),
+    level: nullAsUndefined(agentLevel),
+    when_to_use_examples: stringList,
+    hooks: nullAsUndefined(hookConfig),
+    permission_mode: nullAsUndefined(z.enum(['always_confirm', 'never_confirm', 'confirm_risky'])),
+    max_iteration_per_run: nullAsUndefined(z.int().min(1)),
+    max_budget_per_run: nullAsUndefined(z.number().positive()),
+    mcp_config: nullAsUndefined(mcpConfig),
+    profile_store_dir: nullAsUndefined(z.string()),
+    condenser: nullAsUndefined(condenser),
+    metadata: withDefault(z.record(z.string(), z.unknown()), {}),
   })
   .meta({ id: 'AgentDefinition' })
 export type AgentDefinition = z.output<typeof agentDefinition>

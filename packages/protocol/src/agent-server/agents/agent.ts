@@ -1,60 +1,60 @@
 import * as z from 'zod'
-import { given, otherwise } from '../../core/schemas.ts'
+import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
 import { marketplaceRegistration } from '../extensions/extension.ts'
 import { llm } from '../llm/llm.ts'
 
-const json = z.record(z.string(), z.unknown())
+const jsonObject = z.record(z.string(), z.unknown())
 
 /** A tool that an agent may use: its registry name (`terminal`) and parameters of its own. */
 export const toolSpec = z
-  .object({ name: z.string(), params: z.preprocess((value) => value ?? {}, json) })
+  .object({ name: z.string(), params: z.preprocess((value) => value ?? {}, jsonObject) })
   .meta({ id: 'ToolSpec' })
 export type ToolSpec = z.output<typeof toolSpec>
 
 /** When a run asks before it acts (wire: confirmation policies). `deadline_seconds`: without an answer in time the actions are rejected. */
-const deadline_seconds = given(z.number().positive())
+const deadlineSeconds = nullAsUndefined(z.number().positive())
 export const confirmationPolicy = z
   .discriminatedUnion('kind', [
     z.object({ kind: z.literal('NeverConfirm') }),
-    z.object({ kind: z.literal('AlwaysConfirm'), deadline_seconds }),
+    z.object({ kind: z.literal('AlwaysConfirm'), deadline_seconds: deadlineSeconds }),
     z.object({
       kind: z.literal('ConfirmRisky'),
-      threshold: otherwise(z.enum(['LOW', 'MEDIUM', 'HIGH']), 'HIGH'),
-      confirm_unknown: otherwise(z.boolean(), true),
-      deadline_seconds,
+      threshold: withDefault(z.enum(['LOW', 'MEDIUM', 'HIGH']), 'HIGH'),
+      confirm_unknown: withDefault(z.boolean(), true),
+      deadline_seconds: deadlineSeconds,
     }),
   ])
   .meta({ id: 'ConfirmationPolicy' })
 export type ConfirmationPolicy = z.output<typeof confirmationPolicy>
 
-const simpleAnalyzer = z.discriminatedUnion('kind', [
+const singleAnalyzer = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('LLMSecurityAnalyzer') }),
   z.looseObject({ kind: z.literal('PatternSecurityAnalyzer') }),
   z.looseObject({ kind: z.literal('PolicyRailSecurityAnalyzer') }),
 ])
 export const securityAnalyzer = z
   .discriminatedUnion('kind', [
-    ...simpleAnalyzer.options,
+    ...singleAnalyzer.options,
     z.object({
       kind: z.literal('EnsembleSecurityAnalyzer'),
-      analyzers: z.array(simpleAnalyzer).min(1),
-      propagate_unknown: otherwise(z.boolean(), false),
+      analyzers: z.array(singleAnalyzer).min(1),
+      propagate_unknown: withDefault(z.boolean(), false),
     }),
   ])
   .meta({ id: 'SecurityAnalyzer' })
 export type SecurityAnalyzer = z.output<typeof securityAnalyzer>
 
 const noOpCondenser = z.object({ kind: z.literal('NoOpCondenser') })
-const summarizing = z
+const summarizingCondenser = z
   .object({
     kind: z.literal('LLMSummarizingCondenser'),
-    llm: given(llm),
-    max_size: otherwise(z.int().min(1), 240),
-    max_tokens: given(z.int().min(1)),
-    keep_first: otherwise(z.int().min(0), 2),
-    minimum_progress: otherwise(z.number().min(0).max(1), 0.1),
-    hard_context_reset_max_retries: otherwise(z.int().min(0), 5),
-    hard_context_reset_context_scaling: otherwise(z.number().gt(0).lt(1), 0.8),
+    llm: nullAsUndefined(llm),
+    max_size: withDefault(z.int().min(1), 240),
+    max_tokens: nullAsUndefined(z.int().min(1)),
+    keep_first: withDefault(z.int().min(0), 2),
+    minimum_progress: withDefault(z.number().min(0).max(1), 0.1),
+    hard_context_reset_max_retries: withDefault(z.int().min(0), 5),
+    hard_context_reset_context_scaling: withDefault(z.number().gt(0).lt(1), 0.8),
   })
   .refine(({ keep_first, max_size }) => keep_first < max_size / 2 - 1, {
     message: 'keep_first must be less than max_size / 2 - 1',
@@ -64,37 +64,37 @@ const summarizing = z
 export const condenser = z
   .discriminatedUnion('kind', [
     noOpCondenser,
-    summarizing,
+    summarizingCondenser,
     z.object({
       kind: z.literal('PipelineCondenser'),
-      condensers: z.array(z.discriminatedUnion('kind', [noOpCondenser, summarizing])),
+      condensers: z.array(z.discriminatedUnion('kind', [noOpCondenser, summarizingCondenser])),
     }),
   ])
   .meta({ id: 'Condenser' })
 export type Condenser = z.output<typeof condenser>
-export type SummarizingCondenser = z.output<typeof summarizing>
+export type SummarizingCondenser = z.output<typeof summarizingCondenser>
 
-const criticCommon = {
-  mode: otherwise(z.enum(['finish_and_message', 'all_actions']), 'finish_and_message'),
-  iterative_refinement: given(
+const criticMembers = {
+  mode: withDefault(z.enum(['finish_and_message', 'all_actions']), 'finish_and_message'),
+  iterative_refinement: nullAsUndefined(
     z.object({
-      success_threshold: otherwise(z.number().min(0).max(1), 0.6),
-      max_iterations: otherwise(z.int().min(1), 3),
+      success_threshold: withDefault(z.number().min(0).max(1), 0.6),
+      max_iterations: withDefault(z.int().min(1), 3),
     }),
   ),
 }
 export const critic = z
   .discriminatedUnion('kind', [
-    z.looseObject({ kind: z.literal('PassCritic'), ...criticCommon }),
-    z.looseObject({ kind: z.literal('AgentFinishedCritic'), ...criticCommon }),
-    z.looseObject({ kind: z.literal('EmptyPatchCritic'), ...criticCommon }),
+    z.looseObject({ kind: z.literal('PassCritic'), ...criticMembers }),
+    z.looseObject({ kind: z.literal('AgentFinishedCritic'), ...criticMembers }),
+    z.looseObject({ kind: z.literal('EmptyPatchCritic'), ...criticMembers }),
     z.looseObject({
       kind: z.literal('APIBasedCritic'),
       server_url: z.string(),
-      api_key: given(z.string()),
-      model_name: given(z.string()),
-      timeout: otherwise(z.number().positive(), 300),
-      ...criticCommon,
+      api_key: nullAsUndefined(z.string()),
+      model_name: nullAsUndefined(z.string()),
+      timeout: withDefault(z.number().positive(), 300),
+      ...criticMembers,
     }),
   ])
   .meta({ id: 'Critic' })
@@ -103,16 +103,16 @@ export type Critic = z.output<typeof critic>
 /** One MCP server: a command that speaks over its standard streams, or an address. */
 export const mcpServer = z
   .looseObject({
-    command: given(z.string()),
-    args: given(z.array(z.string())),
-    env: given(z.record(z.string(), z.string())),
-    cwd: given(z.string()),
-    url: given(z.string()),
-    headers: given(z.record(z.string(), z.string())),
-    auth: given(z.unknown()),
-    transport: given(z.string()),
-    timeout: given(z.number().positive()),
-    disabled: given(z.boolean()),
+    command: nullAsUndefined(z.string()),
+    args: nullAsUndefined(z.array(z.string())),
+    env: nullAsUndefined(z.record(z.string(), z.string())),
+    cwd: nullAsUndefined(z.string()),
+    url: nullAsUndefined(z.string()),
+    headers: nullAsUndefined(z.record(z.string(), z.string())),
+    auth: nullAsUndefined(z.unknown()),
+    transport: nullAsUndefined(z.string()),
+    timeout: nullAsUndefined(z.number().positive()),
+    disabled: nullAsUndefined(z.boolean()),
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), {
     message: 'Exactly one of command and url is required',
@@ -139,12 +139,12 @@ export const secretSource = z
       return { kind: 'url' in value ? 'LookupSecret' : 'StaticSecret', ...value }
     },
     z.discriminatedUnion('kind', [
-      z.object({ kind: z.literal('StaticSecret'), value: given(z.string()), description: given(z.string()) }),
+      z.object({ kind: z.literal('StaticSecret'), value: nullAsUndefined(z.string()), description: nullAsUndefined(z.string()) }),
       z.object({
         kind: z.literal('LookupSecret'),
         url: z.string(),
-        headers: otherwise(z.record(z.string(), z.string()), {}),
-        description: given(z.string()),
+        headers: withDefault(z.record(z.string(), z.string()), {}),
+        description: nullAsUndefined(z.string()),
       }),
     ]),
   )
@@ -152,16 +152,16 @@ export const secretSource = z
 export type SecretSource = z.output<typeof secretSource>
 
 const hookDefinition = z.strictObject({
-  type: otherwise(z.enum(['command', 'prompt', 'agent']), 'command'),
-  name: given(z.string()),
-  command: otherwise(z.string(), ''),
-  prompt: given(z.string()),
-  system_prompt: given(z.string()),
-  tools: otherwise(z.array(z.string()), []),
-  max_iterations: otherwise(z.int().min(1), 3),
-  timeout: otherwise(z.number().positive(), 60).meta({ description: 'Seconds.' }),
-  async: given(z.boolean()),
-  async_: given(z.boolean()),
+  type: withDefault(z.enum(['command', 'prompt', 'agent']), 'command'),
+  name: nullAsUndefined(z.string()),
+  command: withDefault(z.string(), ''),
+  prompt: nullAsUndefined(z.string()),
+  system_prompt: nullAsUndefined(z.string()),
+  tools: withDefault(z.array(z.string()), []),
+  max_iterations: withDefault(z.int().min(1), 3),
+  timeout: withDefault(z.number().positive(), 60).meta({ description: 'Seconds.' }),
+  async: nullAsUndefined(z.boolean()),
+  async_: nullAsUndefined(z.boolean()),
 })
 const hookMatchers = z
   .array(z.strictObject({ matcher: z.string().default('*'), hooks: z.array(hookDefinition).default([]) }))
@@ -179,7 +179,7 @@ export type HookEvent = (typeof hookEvents)[number]
 /** Hooks by event. Names in Pascal case and an outer `hooks` are taken too. */
 export const hookConfig = z
   .preprocess(
-    hooksOf,
+    normalizeHookConfig,
     z.strictObject({
       pre_tool_use: hookMatchers,
       post_tool_use: hookMatchers,
@@ -192,9 +192,9 @@ export const hookConfig = z
   .meta({ id: 'HookConfig' })
 export type HookConfig = z.output<typeof hookConfig>
 
-function hooksOf(value: unknown): unknown {
+function normalizeHookConfig(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  if ('hooks' in value && typeof value.hooks === 'object') return hooksOf(value.hooks)
+  if ('hooks' in value && typeof value.hooks === 'object') return normalizeHookConfig(value.hooks)
   return Object.fromEntries(
     Object.entries(value).map(([name, matchers]) => [
       name.replace(/([a-z])([A-Z])/g, '$1_$2').toLowerCase(),
@@ -214,28 +214,28 @@ export const skill = z
   .looseObject({
     name: z.string(),
     content: z.string(),
-    trigger: given(trigger),
-    source: given(z.string()),
-    description: given(z.string()),
-    is_agentskills_format: otherwise(z.boolean(), false),
-    disable_model_invocation: otherwise(z.boolean(), false),
+    trigger: nullAsUndefined(trigger),
+    source: nullAsUndefined(z.string()),
+    description: nullAsUndefined(z.string()),
+    is_agentskills_format: withDefault(z.boolean(), false),
+    disable_model_invocation: withDefault(z.boolean(), false),
   })
   .meta({ id: 'Skill' })
 export type Skill = z.output<typeof skill>
 
 export const agentContext = z
   .looseObject({
-    skills: otherwise(z.array(skill), []),
-    system_message_suffix: given(z.string()),
-    user_message_suffix: given(z.string()),
-    load_user_skills: otherwise(z.boolean(), false),
-    load_public_skills: otherwise(z.boolean(), false),
-    marketplace_path: given(z.string()),
-    registered_marketplaces: otherwise(z.array(marketplaceRegistration).max(50), []),
-    load_project_skills: otherwise(z.boolean(), false),
-    disabled_skills: otherwise(z.array(z.string()), []),
-    secrets: given(z.record(z.string(), secretSource)),
-    current_datetime: given(z.string()),
+    skills: withDefault(z.array(skill), []),
+    system_message_suffix: nullAsUndefined(z.string()),
+    user_message_suffix: nullAsUndefined(z.string()),
+    load_user_skills: withDefault(z.boolean(), false),
+    load_public_skills: withDefault(z.boolean(), false),
+    marketplace_path: nullAsUndefined(z.string()),
+    registered_marketplaces: withDefault(z.array(marketplaceRegistration).max(50), []),
+    load_project_skills: withDefault(z.boolean(), false),
+    disabled_skills: withDefault(z.array(z.string()), []),
+    secrets: nullAsUndefined(z.record(z.string(), secretSource)),
+    current_datetime: nullAsUndefined(z.string()),
   })
   .meta({ id: 'AgentContext' })
 export type AgentContext = z.output<typeof agentContext>
@@ -253,15 +253,15 @@ export const agent = z
     llm,
     tools: z.preprocess((value) => value ?? [], z.array(toolSpec)),
     mcp_config: mcpConfig,
-    filter_tools_regex: given(z.string()),
-    include_default_tools: otherwise(z.array(z.string()), ['FinishTool', 'ThinkTool']),
-    agent_context: given(agentContext),
-    system_prompt: given(z.string()),
-    system_prompt_filename: otherwise(z.string(), 'system_prompt.j2'),
-    system_prompt_kwargs: z.preprocess((value) => value ?? {}, json),
-    condenser: given(condenser),
-    critic: given(critic),
-    tool_concurrency_limit: otherwise(z.int().min(1), 1),
+    filter_tools_regex: nullAsUndefined(z.string()),
+    include_default_tools: withDefault(z.array(z.string()), ['FinishTool', 'ThinkTool']),
+    agent_context: nullAsUndefined(agentContext),
+    system_prompt: nullAsUndefined(z.string()),
+    system_prompt_filename: withDefault(z.string(), 'system_prompt.j2'),
+    system_prompt_kwargs: z.preprocess((value) => value ?? {}, jsonObject),
+    condenser: nullAsUndefined(condenser),
+    critic: nullAsUndefined(critic),
+    tool_concurrency_limit: withDefault(z.int().min(1), 1),
   })
   .meta({ id: 'Agent' })
 export type Agent = z.output<typeof agent>

@@ -1,18 +1,18 @@
 import * as z from 'zod'
 import type { RouteTable } from '../../core/route.ts'
-import { given, otherwise } from '../../core/schemas.ts'
+import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
 import { agentLevel } from './agent-definition.ts'
 
-const yes = otherwise(z.boolean(), true)
-const json = z.record(z.string(), z.unknown())
+const trueByDefault = withDefault(z.boolean(), true)
+const jsonObject = z.record(z.string(), z.unknown())
 
 /** Where to look for agents. `project_dir` may be relative and need not exist. */
 export const listSubAgentsRequest = z
   .object({
-    load_user: yes,
-    load_project: yes,
-    load_builtin: yes,
-    project_dir: given(z.string()).meta({ description: 'Path of the project.' }),
+    load_user: trueByDefault,
+    load_project: trueByDefault,
+    load_builtin: trueByDefault,
+    project_dir: nullAsUndefined(z.string()).meta({ description: 'Path of the project.' }),
   })
   .meta({ id: 'SubAgentsRequest' })
 
@@ -30,15 +30,15 @@ export const subAgentInfo = z
     level: agentLevel.nullable(),
     is_builtin: z.boolean(),
     when_to_use_examples: z.array(z.string()),
-    hooks: json.nullable(),
+    hooks: jsonObject.nullable(),
     permission_mode: z.string().nullable(),
     max_iteration_per_run: z.int().nullable(),
     max_budget_per_run: z.number().nullable(),
-    mcp_config: json.nullable(),
-    mcp_servers: json.nullable().meta({ deprecated: true }),
+    mcp_config: jsonObject.nullable(),
+    mcp_servers: jsonObject.nullable().meta({ deprecated: true }),
     profile_store_dir: z.string().nullable(),
-    condenser: json.nullable(),
-    metadata: json,
+    condenser: jsonObject.nullable(),
+    metadata: jsonObject,
   })
   .meta({ id: 'SubAgentInfo' })
 export type SubAgentInfo = z.infer<typeof subAgentInfo>

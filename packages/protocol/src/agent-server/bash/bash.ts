@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import {
-  blankable,
+  emptyAsUndefined,
   eventSortOrder,
   pageLimit,
   queryBoolean,
@@ -8,7 +8,7 @@ import {
   queryInteger,
   queryText,
 } from '../../core/query.ts'
-import { given, otherwise, uuid } from '../../core/schemas.ts'
+import { nullAsUndefined, withDefault, uuid } from '../../core/schemas.ts'
 
 /** An id of bash events: a UUID in any case, with or without dashes; after parsing without. */
 export const bashId = uuid.transform((id) => id.replaceAll('-', ''))
@@ -17,15 +17,15 @@ export const bashId = uuid.transform((id) => id.replaceAll('-', ''))
 export const executeBashRequest = z
   .object({
     command: z.string(),
-    cwd: given(z.string()).meta({ description: 'Absolute; the directory of the server unless given.' }),
-    timeout: otherwise(z.int().min(1), 300).meta({
+    cwd: nullAsUndefined(z.string()).meta({ description: 'Absolute; the directory of the server unless given.' }),
+    timeout: withDefault(z.int().min(1), 300).meta({
       description: 'Seconds after which the command is ended with its process group.',
     }),
   })
   .meta({ id: 'ExecuteBashRequest' })
 export type ExecuteBashRequest = z.output<typeof executeBashRequest>
 
-const time = z.string().meta({ format: 'date-time' })
+const timestamp = z.string().meta({ format: 'date-time' })
 
 /** A command that was started. */
 export const bashCommand = z
@@ -34,7 +34,7 @@ export const bashCommand = z
     cwd: z.string().nullable(),
     timeout: z.int(),
     id: z.string(),
-    timestamp: time,
+    timestamp: timestamp,
     kind: z.literal('BashCommand'),
   })
   .meta({ id: 'BashCommand' })
@@ -44,7 +44,7 @@ export type BashCommand = z.infer<typeof bashCommand>
 export const bashOutput = z
   .object({
     id: z.string(),
-    timestamp: time,
+    timestamp: timestamp,
     command_id: z.string(),
     order: z.int(),
     exit_code: z.int().nullable().meta({
@@ -66,11 +66,11 @@ export const bashEventPage = z
 
 /** The query of a search for bash events; empty texts are absent after parsing, moments are instants in microseconds. */
 export const bashSearchQuery = z.object({
-  kind__eq: blankable(z.enum(['BashCommand', 'BashOutput'])),
-  command_id__eq: blankable(bashId).meta({ description: 'Keep the command of this id and its output.' }),
-  timestamp__gte: blankable(queryInstant),
-  timestamp__lt: blankable(queryInstant),
-  order__gt: blankable(queryInteger(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)).meta({
+  kind__eq: emptyAsUndefined(z.enum(['BashCommand', 'BashOutput'])),
+  command_id__eq: emptyAsUndefined(bashId).meta({ description: 'Keep the command of this id and its output.' }),
+  timestamp__gte: emptyAsUndefined(queryInstant),
+  timestamp__lt: emptyAsUndefined(queryInstant),
+  order__gt: emptyAsUndefined(queryInteger(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)).meta({
     description: 'Of outputs keep only those of a higher order.',
   }),
   sort_order: eventSortOrder.default('TIMESTAMP'),
@@ -84,6 +84,6 @@ export type BashSearchQuery = z.output<typeof bashSearchQuery>
 /** The query of `/sockets/bash-events`: whether what is kept is sent first. */
 export const bashSocketQuery = z.object({
   session_api_key: z.string().optional(),
-  resend_mode: blankable(z.enum(['all'])),
-  resend_all: blankable(queryBoolean),
+  resend_mode: emptyAsUndefined(z.enum(['all'])),
+  resend_all: emptyAsUndefined(queryBoolean),
 })

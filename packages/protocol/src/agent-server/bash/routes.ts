@@ -10,7 +10,7 @@ import {
   executeBashRequest,
 } from './bash.ts'
 
-const tooMany = { 429: { description: 'Too many commands run already.' } }
+const tooManyResponses = { 429: { description: 'Too many commands run already.' } }
 
 /** Commands outside of conversations. */
 export const bashRoutes = {
@@ -21,7 +21,7 @@ export const bashRoutes = {
     summary: 'Start a command',
     description: 'Answers at once; the output is found by a search with command_id__eq.',
     body: executeBashRequest,
-    responses: { 200: { description: 'It was started.', schema: bashCommand }, ...tooMany },
+    responses: { 200: { description: 'It was started.', schema: bashCommand }, ...tooManyResponses },
   },
   executeBashCommand: {
     method: 'POST',
@@ -30,7 +30,7 @@ export const bashRoutes = {
     summary: 'Run a command to its end',
     description: 'The whole output in one piece. A caller that goes away does not end the command.',
     body: executeBashRequest,
-    responses: { 200: { description: 'It is over.', schema: bashOutput }, ...tooMany },
+    responses: { 200: { description: 'It is over.', schema: bashOutput }, ...tooManyResponses },
   },
   searchBashEvents: {
     method: 'GET',

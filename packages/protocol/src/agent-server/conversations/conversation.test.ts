@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type * as z from 'zod'
 import { must } from '../../core/assert.ts'
-import { faultsOf } from '../../core/validation-issues.ts'
-import { agentRoutes } from '../routes.ts'
+import { validationIssues } from '../../core/validation-issues.ts'
+import { agentServerRoutes } from '../routes.ts'
 import {
   askAgentRequest,
   confirmationResponseRequest,
@@ -21,9 +21,9 @@ import {
   updateSecretsRequest,
 } from './conversation.ts'
 
-function check(schema: z.ZodType, value: unknown) {
+function parse(schema: z.ZodType, value: unknown) {
   const result = schema.safeParse(value)
-  return result.success ? result.data : faultsOf(result.error, ['body'], value)
+  return result.success ? result.data : validationIssues(result.error, ['body'], value)
 }
 
 const workspace = { working_dir: '/w' }
@@ -38,7 +38,7 @@ test('an id is a UUID in any case, with or without dashes, and comes out in one 
         id.replaceAll('-', ''),
         id.replaceAll('-', '').toUpperCase(),
       ]) {
-        expect(check(conversationId, text)).toBe(id)
+        expect(parse(conversationId, text)).toBe(id)
       }
     }),
   )
@@ -51,24 +51,24 @@ test.each([
   '5f0c2b1e9a774c0a-9d3b-0a8f6a1f0c11',
   '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c1g',
 ])('%j is no id', (text) => {
-  expect(check(conversationId, text)).toEqual([
+  expect(parse(conversationId, text)).toEqual([
     { loc: ['body'], msg: 'Input should be a valid UUID', type: 'uuid_parsing' },
   ])
 })
 
 test('a message may have its content as a list, as a text, as null, or not at all', () => {
   const parts = [{ type: 'text', text: 'hi', cache_prompt: false }]
-  expect(check(sendMessageRequest, { content: 'hi' })).toMatchObject({
+  expect(parse(sendMessageRequest, { content: 'hi' })).toMatchObject({
     role: 'user',
     content: parts,
     run: false,
   })
-  expect(check(sendMessageRequest, { content: parts, run: true })).toMatchObject({
+  expect(parse(sendMessageRequest, { content: parts, run: true })).toMatchObject({
     content: parts,
     run: true,
   })
-  expect(check(sendMessageRequest, { content: null })).toMatchObject({ content: [] })
-  expect(check(sendMessageRequest, { extra: 1, sender: null })).toEqual({
+  expect(parse(sendMessageRequest, { content: null })).toMatchObject({ content: [] })
+  expect(parse(sendMessageRequest, { extra: 1, sender: null })).toEqual({
     role: 'user',
     content: [],
     run: false,
@@ -83,17 +83,17 @@ test.each([
   [{ sender: 5 }, ['sender'], 'string_type'],
   [{ extended_content: [{}] }, ['extended_content', 0, 'text'], 'missing'],
 ])('the message %j is refused', (value, loc, type) => {
-  expect(check(sendMessageRequest, value)).toMatchObject([{ loc: ['body', ...loc], type }])
+  expect(parse(sendMessageRequest, value)).toMatchObject([{ loc: ['body', ...loc], type }])
 })
 
 test('a body that is not there is missing', () => {
   const fault = [{ loc: ['body'], msg: 'Field required', type: 'missing' }]
-  expect(check(sendMessageRequest, undefined)).toEqual(fault)
-  expect(check(startConversationRequest, undefined)).toEqual(fault)
+  expect(parse(sendMessageRequest, undefined)).toEqual(fault)
+  expect(parse(startConversationRequest, undefined)).toEqual(fault)
 })
 
 test('a conversation starts with an agent and a workspace', () => {
-  expect(check(startConversationRequest, { agent, workspace })).toEqual({
+  expect(parse(startConversationRequest, { agent, workspace })).toEqual({
     agent: expect.objectContaining({ llm: expect.objectContaining({ model: 'm', usage_id: 'default' }) }),
     workspace,
     worktree: false,
@@ -119,12 +119,12 @@ test('what clients send besides is taken or passed over', () => {
     tool_module_qualnames: { terminal: 'x' },
     unheard_of: 1,
   }
-  expect(check(startConversationRequest, request)).toMatchObject({
+  expect(parse(startConversationRequest, request)).toMatchObject({
     agent: request.agent,
     workspace: request.workspace,
     initial_message: { role: 'user', run: false },
   })
-  expect(check(startConversationRequest, request)).not.toHaveProperty('unheard_of')
+  expect(parse(startConversationRequest, request)).not.toHaveProperty('unheard_of')
 })
 
 test.each([
@@ -139,62 +139,62 @@ test.each([
   [{ workspace, agent, tags: { Team: 'x' } }, ['tags', 'Team'], 'string_pattern_mismatch'],
   [{ workspace, agent, tags: { team: 'x'.repeat(257) } }, ['tags', 'team'], 'string_too_long'],
 ])('the start request %j is refused', (value, loc, type) => {
-  expect(check(startConversationRequest, value)).toMatchObject([{ loc: ['body', ...loc], type }])
+  expect(parse(startConversationRequest, value)).toMatchObject([{ loc: ['body', ...loc], type }])
 })
 
 test('a title has 1 to 200 characters, counted as people count', () => {
-  expect(check(patchConversationRequest, { title: '🙂'.repeat(200) })).toEqual({ title: '🙂'.repeat(200) })
-  expect(check(patchConversationRequest, { title: '🙂'.repeat(201) })).toMatchObject([
+  expect(parse(patchConversationRequest, { title: '🙂'.repeat(200) })).toEqual({ title: '🙂'.repeat(200) })
+  expect(parse(patchConversationRequest, { title: '🙂'.repeat(201) })).toMatchObject([
     { type: 'string_too_long' },
   ])
-  expect(check(patchConversationRequest, { title: '' })).toMatchObject([{ type: 'string_too_short' }])
-  expect(check(patchConversationRequest, { title: null, tags: { a1: '' } })).toEqual({ tags: { a1: '' } })
+  expect(parse(patchConversationRequest, { title: '' })).toMatchObject([{ type: 'string_too_short' }])
+  expect(parse(patchConversationRequest, { title: null, tags: { a1: '' } })).toEqual({ tags: { a1: '' } })
 })
 
 test('the first line of an import names the conversation and nothing else', () => {
   const conversation_id = '5F0C2B1E9A774C0A9D3B0A8F6A1F0C11'
-  expect(check(importMeta, { conversation_id, tags: {} })).toEqual({
+  expect(parse(importMeta, { conversation_id, tags: {} })).toEqual({
     conversation_id: '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11',
     tags: {},
   })
-  expect(check(importMeta, {})).toEqual({})
-  expect(check(importMeta, { id: 'x' })).toMatchObject([{ loc: ['body', 'id'], type: 'extra_forbidden' }])
+  expect(parse(importMeta, {})).toEqual({})
+  expect(parse(importMeta, { id: 'x' })).toMatchObject([{ loc: ['body', 'id'], type: 'extra_forbidden' }])
 })
 
 test('a search of conversations starts at the newest', () => {
-  expect(check(conversationSearchQuery, { status: '', page_id: '' })).toEqual({
+  expect(parse(conversationSearchQuery, { status: '', page_id: '' })).toEqual({
     page_id: undefined,
     limit: 100,
     status: undefined,
     sort_order: 'CREATED_AT_DESC',
   })
-  expect(check(conversationSearchQuery, { status: 'asleep' })).toMatchObject([{ type: 'enum' }])
-  expect(check(conversationSearchQuery, { limit: '101' })).toMatchObject([{ type: 'less_than_equal' }])
+  expect(parse(conversationSearchQuery, { status: 'asleep' })).toMatchObject([{ type: 'enum' }])
+  expect(parse(conversationSearchQuery, { limit: '101' })).toMatchObject([{ type: 'less_than_equal' }])
 })
 
 test('what is not said of a request is what clients expect, and what else they send is passed over', () => {
-  expect(check(confirmationResponseRequest, { accept: false, x: 1 })).toEqual({
+  expect(parse(confirmationResponseRequest, { accept: false, x: 1 })).toEqual({
     accept: false,
     reason: 'User rejected the action.',
   })
-  expect(check(forkConversationRequest, { id: null, title: '', x: 1 })).toEqual({ reset_metrics: true })
-  expect(check(generateTitleRequest, { llm: null, x: 1 })).toEqual({ max_length: 50 })
-  expect(check(setConfirmationPolicyRequest, { policy: { kind: 'ConfirmRisky', x: 1 } })).toEqual({
+  expect(parse(forkConversationRequest, { id: null, title: '', x: 1 })).toEqual({ reset_metrics: true })
+  expect(parse(generateTitleRequest, { llm: null, x: 1 })).toEqual({ max_length: 50 })
+  expect(parse(setConfirmationPolicyRequest, { policy: { kind: 'ConfirmRisky', x: 1 } })).toEqual({
     policy: { kind: 'ConfirmRisky', threshold: 'HIGH', confirm_unknown: true },
   })
-  expect(check(setSecurityAnalyzerRequest, { security_analyzer: null })).toEqual({ security_analyzer: null })
+  expect(parse(setSecurityAnalyzerRequest, { security_analyzer: null })).toEqual({ security_analyzer: null })
 })
 
 test('a body of which nothing is required may be left out', () => {
-  const { forkConversation, generateTitle, askAgent } = agentRoutes
-  expect(check(forkConversation.body, undefined)).toEqual({ reset_metrics: true })
-  expect(check(generateTitle.body, undefined)).toEqual({ max_length: 50 })
-  expect(check(askAgent.body, undefined)).toMatchObject([{ type: 'missing' }])
+  const { forkConversation, generateTitle, askAgent } = agentServerRoutes
+  expect(parse(forkConversation.body, undefined)).toEqual({ reset_metrics: true })
+  expect(parse(generateTitle.body, undefined)).toEqual({ max_length: 50 })
+  expect(parse(askAgent.body, undefined)).toMatchObject([{ type: 'missing' }])
 })
 
 test('a fork takes the id that it is given, in any spelling', () => {
   const request = { id: '5F0C2B1E9A774C0A9D3B0A8F6A1F0C11', title: 'T', tags: { a: 'b' }, from_event_id: 'e' }
-  expect(check(forkConversationRequest, { ...request, reset_metrics: false })).toEqual({
+  expect(parse(forkConversationRequest, { ...request, reset_metrics: false })).toEqual({
     ...request,
     id: '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11',
     reset_metrics: false,
@@ -203,7 +203,7 @@ test('a fork takes the id that it is given, in any spelling', () => {
 
 test('a secret comes as a text, as an object with its value, or as the address of one', () => {
   const secrets = { A: 'v', B: { value: 'v' }, C: { url: 'http://127.0.0.1/x' } }
-  expect(check(updateSecretsRequest, { secrets })).toEqual({
+  expect(parse(updateSecretsRequest, { secrets })).toEqual({
     secrets: {
       A: { kind: 'StaticSecret', value: 'v' },
       B: { kind: 'StaticSecret', value: 'v' },
@@ -226,7 +226,7 @@ test.each([
   [generateTitleRequest, { max_length: 201 }, ['max_length'], 'less_than_equal'],
   [switchLlmRequest, { llm: { model: '' } }, ['llm', 'model'], 'string_too_short'],
 ])('request %# is refused with the place of the fault', (schema, value, loc, type) => {
-  expect(check(schema, value)).toMatchObject([{ loc: ['body', ...loc], type }])
+  expect(parse(schema, value)).toMatchObject([{ loc: ['body', ...loc], type }])
 })
 
 test('null is a member that was not given, in the request, its agent and its model', () => {

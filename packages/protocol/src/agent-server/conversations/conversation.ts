@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { content, textContent } from '../../core/message.ts'
-import { blankable, pageLimit, queryText } from '../../core/query.ts'
-import { boundedText, given, otherwise, uuid } from '../../core/schemas.ts'
+import { emptyAsUndefined, pageLimit, queryText } from '../../core/query.ts'
+import { boundedText, nullAsUndefined, withDefault, uuid } from '../../core/schemas.ts'
 import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer } from '../agents/agent.ts'
 import { agentDefinition } from '../agents/agent-definition.ts'
 import { extensionSource } from '../extensions/extension.ts'
@@ -17,7 +17,7 @@ export type ExecutionStatus = z.infer<typeof executionStatus>
 export const conversationId = uuid
 
 /** The key of the state update that moves the end of the active branch; its value is the id of an event, or null. */
-export const leafKey = 'leaf_event_id'
+export const leafEventIdKey = 'leaf_event_id'
 
 const tagName = z.string().regex(/^[a-z0-9]+$/, 'The name of a tag is lower-case letters and digits')
 /** At most 256 characters a value. */
@@ -25,7 +25,7 @@ export const tags = z.record(tagName, boundedText(0, 256))
 
 const title = boundedText(1, 200)
 
-const json = z.record(z.string(), z.unknown())
+const jsonObject = z.record(z.string(), z.unknown())
 
 /**
  * A message that a client sends. Only users send messages, so any other role is refused. `content` is also taken as
@@ -44,8 +44,8 @@ export const sendMessageRequest = z
       .boolean()
       .default(false)
       .meta({ description: 'Run the conversation after the message is stored.' }),
-    sender: given(z.string()),
-    extended_content: given(z.array(textContent)),
+    sender: nullAsUndefined(z.string()),
+    extended_content: nullAsUndefined(z.array(textContent)),
   })
   .meta({ id: 'SendMessageRequest' })
 export type SendMessageRequest = z.output<typeof sendMessageRequest>
@@ -57,10 +57,10 @@ const workspace = z
 /** How often in a row is a loop (wire: stuck detection). */
 export const stuckThresholds = z
   .looseObject({
-    action_observation: otherwise(z.int().min(2), 4),
-    action_error: otherwise(z.int().min(2), 3),
-    monologue: otherwise(z.int().min(2), 3),
-    alternating_pattern: otherwise(z.int().min(2), 6),
+    action_observation: withDefault(z.int().min(2), 4),
+    action_error: withDefault(z.int().min(2), 3),
+    monologue: withDefault(z.int().min(2), 3),
+    alternating_pattern: withDefault(z.int().min(2), 6),
   })
   .meta({ id: 'StuckDetectionThresholds' })
 export type StuckThresholds = z.output<typeof stuckThresholds>
@@ -71,7 +71,7 @@ export const clientTool = z
     name: z.string().regex(/^[\w-]{1,64}$/, 'A name is 1 to 64 letters, digits, _ and -'),
     description: z.string(),
     parameters: z.looseObject({ type: z.literal('object') }),
-    annotations: given(json),
+    annotations: nullAsUndefined(jsonObject),
   })
   .meta({ id: 'ClientToolSpec' })
 export type ClientTool = z.output<typeof clientTool>
@@ -79,33 +79,33 @@ export type ClientTool = z.output<typeof clientTool>
 /** A request for a new conversation. Unknown members are passed over; null is a member that was not given. */
 export const startConversationRequest = z
   .object({
-    agent: given(agent),
-    agent_settings: given(json),
-    agent_profile_id: given(uuid),
+    agent: nullAsUndefined(agent),
+    agent_settings: nullAsUndefined(jsonObject),
+    agent_profile_id: nullAsUndefined(uuid),
     workspace,
-    worktree: otherwise(z.boolean(), false),
-    conversation_id: given(uuid),
-    parent_conversation_id: given(uuid),
-    confirmation_policy: given(confirmationPolicy),
-    security_analyzer: given(securityAnalyzer),
-    initial_message: given(sendMessageRequest),
-    max_iterations: otherwise(z.int().min(1), 500).meta({ description: 'Steps of one run.' }),
-    stuck_detection: otherwise(z.boolean(), true),
-    stuck_detection_thresholds: given(stuckThresholds),
-    secrets: given(z.record(z.string(), secretSource)),
-    secrets_encrypted: otherwise(z.boolean(), false),
-    tool_module_qualnames: given(json),
-    client_tools: given(z.array(clientTool)),
-    agent_definitions: given(z.array(agentDefinition).max(200)),
-    agent_launch_additions: given(
+    worktree: withDefault(z.boolean(), false),
+    conversation_id: nullAsUndefined(uuid),
+    parent_conversation_id: nullAsUndefined(uuid),
+    confirmation_policy: nullAsUndefined(confirmationPolicy),
+    security_analyzer: nullAsUndefined(securityAnalyzer),
+    initial_message: nullAsUndefined(sendMessageRequest),
+    max_iterations: withDefault(z.int().min(1), 500).meta({ description: 'Steps of one run.' }),
+    stuck_detection: withDefault(z.boolean(), true),
+    stuck_detection_thresholds: nullAsUndefined(stuckThresholds),
+    secrets: nullAsUndefined(z.record(z.string(), secretSource)),
+    secrets_encrypted: withDefault(z.boolean(), false),
+    tool_module_qualnames: nullAsUndefined(jsonObject),
+    client_tools: nullAsUndefined(z.array(clientTool)),
+    agent_definitions: nullAsUndefined(z.array(agentDefinition).max(200)),
+    agent_launch_additions: nullAsUndefined(
       z.strictObject({ system_message_suffix_append: boundedText(0, 32_768).optional() }),
     ),
-    plugins: given(z.array(extensionSource).max(50)),
-    hook_config: given(hookConfig),
-    tags: given(tags),
-    user_id: given(z.string()),
-    autotitle: otherwise(z.boolean(), true),
-    title_llm_profile: given(z.string()),
+    plugins: nullAsUndefined(z.array(extensionSource).max(50)),
+    hook_config: nullAsUndefined(hookConfig),
+    tags: nullAsUndefined(tags),
+    user_id: nullAsUndefined(z.string()),
+    autotitle: withDefault(z.boolean(), true),
+    title_llm_profile: nullAsUndefined(z.string()),
   })
   .superRefine((request, ctx) => {
     const agents = [request.agent, request.agent_settings, request.agent_profile_id]
@@ -118,7 +118,7 @@ export const startConversationRequest = z
   .meta({ id: 'StartConversationRequest' })
 export type StartConversationRequest = z.output<typeof startConversationRequest>
 
-const time = z.string().meta({ format: 'date-time' })
+const timestamp = z.string().meta({ format: 'date-time' })
 const id = z.string().meta({ format: 'uuid' })
 
 /** A conversation as clients see it; null members are present. Secrets are null. */
@@ -130,22 +130,22 @@ export const conversationInfo = z
     max_iterations: z.int(),
     stuck_detection: z.boolean(),
     execution_status: executionStatus,
-    confirmation_policy: json,
-    security_analyzer: json.nullable(),
+    confirmation_policy: jsonObject,
+    security_analyzer: jsonObject.nullable(),
     activated_knowledge_skills: z.array(z.string()),
     invoked_skills: z.array(z.string()),
     blocked_actions: z.record(z.string(), z.string()),
     blocked_messages: z.record(z.string(), z.string()),
     last_user_message_id: z.string().nullable(),
     leaf_event_id: z.string().nullable(),
-    stats: json,
-    secret_registry: json,
-    agent_state: json,
-    hook_config: json.nullable(),
+    stats: jsonObject,
+    secret_registry: jsonObject,
+    agent_state: jsonObject,
+    hook_config: jsonObject.nullable(),
     title: z.string().nullable(),
-    metrics: json.nullable(),
-    created_at: time,
-    updated_at: time,
+    metrics: jsonObject.nullable(),
+    created_at: timestamp,
+    updated_at: timestamp,
     forked_from_conversation_id: id.nullable(),
     forked_from_event_id: z.string().nullable(),
     parent_conversation_id: id.nullable(),
@@ -154,9 +154,9 @@ export const conversationInfo = z
     current_model_id: z.string().nullable(),
     available_models: z.array(z.unknown()),
     supports_runtime_model_switch: z.boolean(),
-    launched_agent_profile: json.nullable(),
-    agent: json,
-    client_tools: z.array(json),
+    launched_agent_profile: jsonObject.nullable(),
+    agent: jsonObject,
+    client_tools: z.array(jsonObject),
   })
   .meta({ id: 'ConversationInfo' })
 export type ConversationInfo = z.infer<typeof conversationInfo>
@@ -180,7 +180,7 @@ const tagFilter = z.string().transform((text, ctx): { readonly name: string; rea
 
 /** Which conversations are listed and counted. */
 export const conversationFilter = z.object({
-  status: blankable(executionStatus).meta({ description: 'Keep only conversations of this status.' }),
+  status: emptyAsUndefined(executionStatus).meta({ description: 'Keep only conversations of this status.' }),
   tag: z.array(tagFilter).optional().meta({
     description: 'Keep only conversations with this tag: name, or name:value. Repeated, all must be there.',
   }),
@@ -194,7 +194,7 @@ export const conversationSearchQuery = conversationFilter.extend({
 
 /** What may be changed of a conversation; what is not given stays. `tags` replaces the whole map. */
 export const patchConversationRequest = z
-  .object({ title: given(title), tags: given(tags) })
+  .object({ title: nullAsUndefined(title), tags: nullAsUndefined(tags) })
   .meta({ id: 'UpdateConversationRequest' })
 
 export const success = z.object({ success: z.boolean() }).meta({ id: 'Success' })
@@ -229,24 +229,24 @@ export const agentResponse = z.object({ response: z.string() }).meta({ id: 'Agen
  */
 export const forkConversationRequest = z
   .object({
-    id: given(uuid),
-    title: given(boundedText(0, 200)).transform((text) => text || undefined),
-    tags: given(tags),
+    id: nullAsUndefined(uuid),
+    title: nullAsUndefined(boundedText(0, 200)).transform((text) => text || undefined),
+    tags: nullAsUndefined(tags),
     reset_metrics: z.boolean().default(true),
-    from_event_id: given(z.string()),
+    from_event_id: nullAsUndefined(z.string()),
   })
   .meta({ id: 'ForkConversationRequest' })
 
 /** Null, or no member, leads before the first event. */
 export const navigateConversationRequest = z
-  .object({ event_id: given(z.string().min(1)) })
+  .object({ event_id: nullAsUndefined(z.string().min(1)) })
   .meta({ id: 'NavigateConversationRequest' })
 
 /** What the agent is to reach; after each round a model judges whether it has. */
 export const startGoalRequest = z
   .object({
     objective: boundedText(1, 100_000).refine((text) => text.trim() !== '', 'The objective is empty'),
-    max_iterations: otherwise(z.int().min(1).max(10_000), 10).meta({
+    max_iterations: withDefault(z.int().min(1).max(10_000), 10).meta({
       description: 'Rounds before it gives up.',
     }),
   })
@@ -276,12 +276,12 @@ export type GoalState = z.output<typeof goalState>
 export const switchAcpModelRequest = z.object({ model: z.string() }).meta({ id: 'SwitchACPModelRequest' })
 
 /** Which members and kinds the events of a conversation have: those of the closed description, or newer ones too. */
-export const wire = z.enum(['seed', 'current']).meta({ id: 'Wire' })
-export type Wire = z.infer<typeof wire>
+export const wireVersion = z.enum(['seed', 'current']).meta({ id: 'Wire' })
+export type WireVersion = z.infer<typeof wireVersion>
 
 /** `llm` writes the title instead of the model of the agent. The body may be left out. */
 export const generateTitleRequest = z
-  .object({ max_length: z.int().min(1).max(200).default(50), llm: given(llm) })
+  .object({ max_length: z.int().min(1).max(200).default(50), llm: nullAsUndefined(llm) })
   .meta({ id: 'GenerateTitleRequest' })
 
 export const generateTitleResponse = z.object({ title: z.string() }).meta({ id: 'GenerateTitleResponse' })
@@ -290,7 +290,7 @@ export const switchLlmRequest = z.object({ llm }).meta({ id: 'SwitchLLMRequest' 
 
 /** The first line of an import, when it has no `kind`: which conversation the events are for. */
 export const importMeta = z
-  .strictObject({ conversation_id: given(uuid), title: given(title), tags: given(tags) })
+  .strictObject({ conversation_id: nullAsUndefined(uuid), title: nullAsUndefined(title), tags: nullAsUndefined(tags) })
   .meta({ id: 'ImportMeta' })
 export type ImportMeta = z.output<typeof importMeta>
 

@@ -2,13 +2,13 @@ import * as z from 'zod'
 import type { RouteTable } from '../../core/route.ts'
 
 const base_url = z.string().optional()
-const urlAnswer = z.object({ url: z.string().nullable() }).meta({ id: 'EditorUrl' })
-const nowhere = {
-  200: { description: 'Its address.', schema: urlAnswer },
+const urlResponse = z.object({ url: z.string().nullable() }).meta({ id: 'EditorUrl' })
+const unavailableResponses = {
+  200: { description: 'Its address.', schema: urlResponse },
   503: { description: 'This server has none.' },
 }
 
-const automation = {
+const automationRoute = {
   path: '/api/automation/{path*}',
   tag: 'editor',
   summary: 'Automations: a service of its own, which this server does not have',
@@ -38,7 +38,7 @@ export const editorRoutes = {
     tag: 'editor',
     summary: 'Get the address of the editor',
     query: z.object({ base_url, workspace_dir: z.string().optional() }),
-    responses: nowhere,
+    responses: unavailableResponses,
   },
   getDesktopUrl: {
     method: 'GET',
@@ -46,8 +46,8 @@ export const editorRoutes = {
     tag: 'editor',
     summary: 'Get the address of the desktop',
     query: z.object({ base_url }),
-    responses: nowhere,
+    responses: unavailableResponses,
   },
-  getAutomation: { method: 'GET', ...automation },
-  postAutomation: { method: 'POST', ...automation },
+  getAutomation: { method: 'GET', ...automationRoute },
+  postAutomation: { method: 'POST', ...automationRoute },
 } as const satisfies RouteTable

@@ -1,25 +1,25 @@
 import * as z from 'zod'
-import { boundedText, given, otherwise } from '../../core/schemas.ts'
+import { boundedText, nullAsUndefined, withDefault } from '../../core/schemas.ts'
 
-const place = {
+const sourceMembers = {
   source: boundedText(1, 2048).meta({
     description:
       'An absolute directory, a git URL (https, ssh, file) or `github:owner/repo`; a path in the repository may follow as `github:owner/repo/path` or after a `#`.',
   }),
-  ref: given(boundedText(1, 250)).meta({ description: 'Branch, tag or whole commit id; default: HEAD.' }),
-  repo_path: given(boundedText(1, 1024)).meta({ description: 'A folder below the source.' }),
+  ref: nullAsUndefined(boundedText(1, 250)).meta({ description: 'Branch, tag or whole commit id; default: HEAD.' }),
+  repo_path: nullAsUndefined(boundedText(1, 1024)).meta({ description: 'A folder below the source.' }),
 }
 
 /**
  * Where a skill, a plugin or a marketplace is. Credentials in an address are used to fetch it and kept nowhere but sealed. Unknown
  * members are kept.
  */
-export const extensionSource = z.looseObject(place).meta({ id: 'PluginSource' })
+export const extensionSource = z.looseObject(sourceMembers).meta({ id: 'PluginSource' })
 export type ExtensionSource = z.output<typeof extensionSource>
 
 /** What to install. `force` replaces what is installed by the same name. */
 export const installRequest = z
-  .object({ ...place, force: otherwise(z.boolean(), false) })
+  .object({ ...sourceMembers, force: withDefault(z.boolean(), false) })
   .meta({ id: 'InstallRequest' })
 export type InstallRequest = z.output<typeof installRequest>
 
@@ -33,8 +33,8 @@ export const uninstallResponse = z.object({ message: z.string() }).meta({ id: 'U
 export const marketplaceRegistration = z
   .looseObject({
     name: boundedText(1, 200),
-    ...place,
-    auto_load: otherwise(z.union([z.boolean(), z.array(z.string())]), false),
+    ...sourceMembers,
+    auto_load: withDefault(z.union([z.boolean(), z.array(z.string())]), false),
   })
   .meta({ id: 'MarketplaceRegistration' })
 export type MarketplaceRegistration = z.output<typeof marketplaceRegistration>
@@ -62,27 +62,27 @@ export const installedMembers = {
 export const pluginManifest = z
   .looseObject({
     name: extensionName,
-    version: given(z.string().max(200)),
-    description: given(z.string()),
+    version: nullAsUndefined(z.string().max(200)),
+    description: nullAsUndefined(z.string()),
   })
   .meta({ id: 'PluginManifest' })
 export type PluginManifest = z.output<typeof pluginManifest>
 
-const entryOf = z.looseObject({
+const entrySchema = z.looseObject({
   name: z.string().min(1).max(200),
   source: z.unknown().optional(),
-  description: given(z.string()),
-  version: given(z.string()),
+  description: nullAsUndefined(z.string()),
+  version: nullAsUndefined(z.string()),
 })
 
 /** `marketplace.json`: plugins, and skills of no plugin. Entries are judged one by one by who reads them. */
 export const marketplaceManifest = z
   .looseObject({
-    name: given(z.string()),
-    metadata: given(z.looseObject({ pluginRoot: given(z.string()) })),
-    plugins: otherwise(z.array(z.unknown()), []),
-    skills: otherwise(z.array(z.unknown()), []),
+    name: nullAsUndefined(z.string()),
+    metadata: nullAsUndefined(z.looseObject({ pluginRoot: nullAsUndefined(z.string()) })),
+    plugins: withDefault(z.array(z.unknown()), []),
+    skills: withDefault(z.array(z.unknown()), []),
   })
   .meta({ id: 'MarketplaceManifest' })
-export const marketplaceEntry = entryOf
+export const marketplaceEntry = entrySchema
 export type MarketplaceEntry = z.output<typeof marketplaceEntry>

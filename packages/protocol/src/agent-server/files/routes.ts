@@ -1,56 +1,56 @@
 import * as z from 'zod'
-import { blankable, pageLimit, queryFlag, queryText } from '../../core/query.ts'
+import { emptyAsUndefined, pageLimit, queryFlag, queryText } from '../../core/query.ts'
 import type { RouteTable } from '../../core/route.ts'
 import { conversationId, success } from '../conversations/conversation.ts'
 
-const path = z.object({ path: z.string().meta({ description: 'Absolute.' }) })
-const rest = z.object({
+const pathQuery = z.object({ path: z.string().meta({ description: 'Absolute.' }) })
+const pathParams = z.object({
   path: z
     .string()
     .meta({ description: 'Absolute; slashes may be percent-encoded, the first may be missing.' }),
 })
-const place = z.object({ label: z.string(), path: z.string() })
-const refused = {
+const namedPath = z.object({ label: z.string(), path: z.string() })
+const badPathResponses = {
   400: { description: 'The path is not absolute, or not that of a file or directory to be used so.' },
 }
-const done = { 200: { description: 'Done.', schema: success }, ...refused }
-const file = { 200: { description: 'The file.', contentType: 'application/octet-stream' }, ...refused }
+const successResponses = { 200: { description: 'Done.', schema: success }, ...badPathResponses }
+const fileResponses = { 200: { description: 'The file.', contentType: 'application/octet-stream' }, ...badPathResponses }
 
-const upload = {
+const uploadRoute = {
   method: 'POST',
   tag: 'files',
   summary: 'Upload a file',
   description: 'Directories on the way are made. The file is there as a whole or not at all.',
   upload: true,
-  responses: { ...done, 507: { description: 'The disk is full.' } },
+  responses: { ...successResponses, 507: { description: 'The disk is full.' } },
 } as const
 
-const download = {
+const downloadRoute = {
   method: 'GET',
   tag: 'files',
   summary: 'Download a file',
-  responses: file,
+  responses: fileResponses,
 } as const
 
-const createDirectory = {
+const createDirectoryRoute = {
   method: 'POST',
   tag: 'files',
   summary: 'Create a directory',
   description:
     'With those on the way to it; done as well when it is there. The path comes in the query or in the body.',
   query: z.object({ path: z.string().optional().meta({ description: 'Absolute.' }) }),
-  body: path.partial().optional(),
-  responses: done,
+  body: pathQuery.partial().optional(),
+  responses: successResponses,
 } as const
 
 /** Files of the machine that the server runs on. */
 export const fileRoutes = {
-  uploadFile: { ...upload, path: '/api/file/upload', query: path },
-  uploadFileTo: { ...upload, path: '/api/file/upload/{path*}', params: rest },
-  downloadFile: { ...download, path: '/api/file/download', query: path },
-  downloadFileFrom: { ...download, path: '/api/file/download/{path*}', params: rest },
-  createDirectory: { ...createDirectory, path: '/api/file/create_directory' },
-  createDirectoryAlias: { ...createDirectory, path: '/file/create_directory' },
+  uploadFile: { ...uploadRoute, path: '/api/file/upload', query: pathQuery },
+  uploadFileTo: { ...uploadRoute, path: '/api/file/upload/{path*}', params: pathParams },
+  downloadFile: { ...downloadRoute, path: '/api/file/download', query: pathQuery },
+  downloadFileFrom: { ...downloadRoute, path: '/api/file/download/{path*}', params: pathParams },
+  createDirectory: { ...createDirectoryRoute, path: '/api/file/create_directory' },
+  createDirectoryAlias: { ...createDirectoryRoute, path: '/file/create_directory' },
   downloadTrajectory: {
     method: 'GET',
     path: '/api/file/download-trajectory/{conversation_id}',
@@ -67,8 +67,8 @@ export const fileRoutes = {
     summary: 'Download a directory',
     description:
       'git-delta is what its working tree has that a commit has not, as a patch; tar.gz is the whole. X-Archive-* headers tell of the repository, percent-encoded. Files in which credentials are kept are not in it.',
-    query: path.extend({
-      format: blankable(z.enum(['git-delta', 'tar.gz'])).meta({ description: 'git-delta unless given.' }),
+    query: pathQuery.extend({
+      format: emptyAsUndefined(z.enum(['git-delta', 'tar.gz'])).meta({ description: 'git-delta unless given.' }),
       base_ref: queryText.meta({
         description: 'For git-delta: what is compared with; unless given, as for the list of changes.',
       }),
@@ -98,7 +98,7 @@ export const fileRoutes = {
       200: {
         description: 'The home directory, directories in it, and the roots.',
         schema: z
-          .object({ home: z.string(), favorites: z.array(place), locations: z.array(place) })
+          .object({ home: z.string(), favorites: z.array(namedPath), locations: z.array(namedPath) })
           .meta({ id: 'FileHome' }),
       },
     },
@@ -108,7 +108,7 @@ export const fileRoutes = {
     path: '/api/file/search_subdirs',
     tag: 'files',
     summary: 'List the directories in a directory',
-    query: path.extend({
+    query: pathQuery.extend({
       page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
       limit: pageLimit,
       include_hidden: queryFlag,
@@ -123,7 +123,7 @@ export const fileRoutes = {
           })
           .meta({ id: 'SubdirectoryPage' }),
       },
-      ...refused,
+      ...badPathResponses,
     },
   },
 } as const satisfies RouteTable

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { given, otherwise } from '../../core/schemas.ts'
+import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })
 const imagePart = z.looseObject({
@@ -23,8 +23,8 @@ export const chatRequest = z
     messages: z.array(chatMessage).min(1).meta({
       description: 'The last one is a message of the user. The others are for a conversation that begins.',
     }),
-    stream: otherwise(z.boolean(), false),
-    stream_options: given(z.looseObject({ include_usage: otherwise(z.boolean(), false) })),
+    stream: withDefault(z.boolean(), false),
+    stream_options: nullAsUndefined(z.looseObject({ include_usage: withDefault(z.boolean(), false) })),
   })
   .meta({ id: 'ChatCompletionRequest' })
 export type ChatRequest = z.output<typeof chatRequest>

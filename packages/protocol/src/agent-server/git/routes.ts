@@ -3,24 +3,24 @@ import { queryInteger, queryText } from '../../core/query.ts'
 import type { RouteTable } from '../../core/route.ts'
 import { gitChange, gitCommitPage, gitDiff } from './git.ts'
 
-const directory = z.string().min(1).meta({ description: 'Absolute path of a directory.' })
-const file = z.string().min(1).meta({ description: 'Absolute path of a file.' })
+const directoryPath = z.string().min(1).meta({ description: 'Absolute path of a directory.' })
+const filePath = z.string().min(1).meta({ description: 'Absolute path of a file.' })
 /** The address may bring a path percent-encoded or with its slashes, and may have lost the first one. */
-const inAddress = 'Absolute; slashes may be percent-encoded, the first may be missing.'
-const base = {
+const pathParamDescription = 'Absolute; slashes may be percent-encoded, the first may be missing.'
+const refQuery = {
   ref: queryText.meta({
     description:
       'What is compared with: anything that names a commit. Without it, where the work has left the default branch of the remote, else HEAD.',
   }),
 }
-const sides = {
-  ...base,
+const diffQuery = {
+  ...refQuery,
   commit: queryText.meta({
     description: 'What this commit did: its id, 4 to 64 hexadecimal digits. Not together with ref.',
   }),
 }
 
-const changes = {
+const changesRoute = {
   method: 'GET',
   tag: 'git',
   summary: 'List the changed files of a repository',
@@ -32,7 +32,7 @@ const changes = {
   },
 } as const
 
-const diff = {
+const diffRoute = {
   method: 'GET',
   tag: 'git',
   summary: 'Get a file before and after',
@@ -45,19 +45,19 @@ const diff = {
 
 /** Reading repositories; nothing in them is written or run. */
 export const gitRoutes = {
-  gitChanges: { ...changes, path: '/api/git/changes', query: z.object({ path: directory, ...base }) },
-  gitDiff: { ...diff, path: '/api/git/diff', query: z.object({ path: file, ...sides }) },
+  gitChanges: { ...changesRoute, path: '/api/git/changes', query: z.object({ path: directoryPath, ...refQuery }) },
+  gitDiff: { ...diffRoute, path: '/api/git/diff', query: z.object({ path: filePath, ...diffQuery }) },
   gitChangesOf: {
-    ...changes,
+    ...changesRoute,
     path: '/api/git/changes/{path*}',
-    params: z.object({ path: z.string().min(1).meta({ description: inAddress }) }),
-    query: z.object(base),
+    params: z.object({ path: z.string().min(1).meta({ description: pathParamDescription }) }),
+    query: z.object(refQuery),
   },
   gitDiffOf: {
-    ...diff,
+    ...diffRoute,
     path: '/api/git/diff/{path*}',
-    params: z.object({ path: z.string().min(1).meta({ description: inAddress }) }),
-    query: z.object(sides),
+    params: z.object({ path: z.string().min(1).meta({ description: pathParamDescription }) }),
+    query: z.object(diffQuery),
   },
   gitCommits: {
     method: 'GET',
@@ -65,7 +65,7 @@ export const gitRoutes = {
     tag: 'git',
     summary: 'List the commits of a repository',
     query: z.object({
-      path: directory,
+      path: directoryPath,
       limit: queryInteger(1, 200).default(50).meta({
         type: 'integer',
         minimum: 1,
@@ -86,7 +86,7 @@ export const gitRoutes = {
     summary: 'List the files that a commit changed',
     description: 'Of a merge: what it changed for its first parent.',
     params: z.object({ sha: z.string().meta({ description: '4 to 64 hexadecimal digits.' }) }),
-    query: z.object({ path: directory }),
+    query: z.object({ path: directoryPath }),
     responses: {
       200: { description: 'The changes.', schema: z.array(gitChange) },
       400: { description: 'There is no such commit, or git failed.' },

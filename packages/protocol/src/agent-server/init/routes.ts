@@ -1,7 +1,7 @@
 import type { RouteTable } from '../../core/route.ts'
 import { initRequest, initStatus } from './init.ts'
 
-const status = {
+const statusResponses = {
   200: { description: 'The state.', schema: initStatus },
   401: { description: 'The header X-Init-API-Key is missing or wrong.' },
 }
@@ -14,7 +14,7 @@ export const initRoutes = {
     tag: 'init',
     summary: 'Has the server got its settings?',
     open: true,
-    responses: status,
+    responses: statusResponses,
   },
   postInit: {
     method: 'POST',
@@ -25,6 +25,6 @@ export const initRoutes = {
       'Once. A server that does not wait for settings answers 404. The very same settings again are answered as the first time.',
     open: true,
     body: initRequest,
-    responses: { ...status, 400: { description: 'It has got other settings already.' } },
+    responses: { ...statusResponses, 400: { description: 'It has got other settings already.' } },
   },
 } as const satisfies RouteTable

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { blankable } from '../../core/query.ts'
+import { emptyAsUndefined } from '../../core/query.ts'
 import type { RouteTable } from '../../core/route.ts'
 
 const tag = 'llm'
@@ -12,7 +12,7 @@ const subscriptionStatus = z
     expires_at: z.int().nullable().meta({ description: 'Milliseconds since 1970.' }),
   })
   .meta({ id: 'SubscriptionStatus' })
-const status = { description: 'The state of the sign-in.', schema: subscriptionStatus }
+const statusResponse = { description: 'The state of the sign-in.', schema: subscriptionStatus }
 
 /** What models there are. The subscription routes answer that nobody is signed in: this server asks models with keys. */
 export const llmCatalogueRoutes = {
@@ -35,7 +35,7 @@ export const llmCatalogueRoutes = {
     summary: 'List the models that are known by name',
     description: 'Each as it can stand in `llm.model`. Others can be used as well.',
     query: z.object({
-      provider: blankable(z.string()).meta({ description: 'Only those of one provider.' }),
+      provider: emptyAsUndefined(z.string()).meta({ description: 'Only those of one provider.' }),
     }),
     responses: {
       200: {
@@ -75,7 +75,7 @@ export const llmCatalogueRoutes = {
     path: '/api/llm/subscription/openai/status',
     tag,
     summary: 'Is a subscription signed in?',
-    responses: { 200: status },
+    responses: { 200: statusResponse },
   },
   startSubscriptionLogin: {
     method: 'POST',
@@ -90,13 +90,13 @@ export const llmCatalogueRoutes = {
     tag,
     summary: 'Go on to sign in with a subscription',
     body: z.object({ device_code: z.string() }).meta({ id: 'SubscriptionDevicePollRequest' }),
-    responses: { 200: status, 404: { description: 'No such sign-in is under way.' } },
+    responses: { 200: statusResponse, 404: { description: 'No such sign-in is under way.' } },
   },
   endSubscription: {
     method: 'POST',
     path: '/api/llm/subscription/openai/logout',
     tag,
     summary: 'Sign out of a subscription',
-    responses: { 200: status },
+    responses: { 200: statusResponse },
   },
 } as const satisfies RouteTable

@@ -1,13 +1,13 @@
 import * as z from 'zod'
-import { given, otherwise } from '../../core/schemas.ts'
+import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
 
 /** A secret in a request: blank or a mask means that none was given. */
-export const secretText = given(z.string()).transform((text) =>
+export const secretInput = nullAsUndefined(z.string()).transform((text) =>
   text === undefined || text.trim() === '' || /^\*+$/.test(text) || text === '<redacted>' ? undefined : text,
 )
 
-const positive = given(z.int().min(1))
-const price = given(z.number().min(0)).meta({ description: 'Dollars a token.' })
+const positiveInteger = nullAsUndefined(z.int().min(1))
+const tokenPrice = nullAsUndefined(z.number().min(0)).meta({ description: 'Dollars a token.' })
 
 /**
  * A model and how to reach it. `model` is `provider/name`: `openai/`, `anthropic/`, `gemini/` (or `google/`), `bedrock/`,
@@ -17,47 +17,47 @@ const price = given(z.number().min(0)).meta({ description: 'Dollars a token.' })
 export const llm = z
   .looseObject({
     model: z.string().min(1),
-    api_key: secretText,
-    base_url: given(z.string()),
-    api_version: given(z.string()),
-    aws_access_key_id: secretText,
-    aws_secret_access_key: secretText,
-    aws_session_token: secretText,
-    aws_region_name: given(z.string()),
-    num_retries: otherwise(z.int().min(0), 5),
-    retry_multiplier: otherwise(z.number().min(0), 8),
-    retry_min_wait: otherwise(z.number().min(0), 8),
-    retry_max_wait: otherwise(z.number().min(0), 64),
+    api_key: secretInput,
+    base_url: nullAsUndefined(z.string()),
+    api_version: nullAsUndefined(z.string()),
+    aws_access_key_id: secretInput,
+    aws_secret_access_key: secretInput,
+    aws_session_token: secretInput,
+    aws_region_name: nullAsUndefined(z.string()),
+    num_retries: withDefault(z.int().min(0), 5),
+    retry_multiplier: withDefault(z.number().min(0), 8),
+    retry_min_wait: withDefault(z.number().min(0), 8),
+    retry_max_wait: withDefault(z.number().min(0), 64),
     timeout: z.number().min(0).nullable().default(300),
-    max_message_chars: otherwise(z.int().min(1), 30_000),
-    temperature: given(z.number().min(0)),
-    top_p: given(z.number().min(0).max(1)),
-    top_k: given(z.number().min(0)),
-    seed: given(z.int()),
-    max_input_tokens: positive,
-    max_output_tokens: positive,
-    model_canonical_name: given(z.string()),
-    api_mode: otherwise(z.enum(['auto', 'chat', 'responses']), 'auto'),
-    capability_overrides: otherwise(z.record(z.string(), z.unknown()), {}),
-    extra_headers: given(z.record(z.string(), z.string())),
-    input_cost_per_token: price,
-    output_cost_per_token: price,
-    stream: otherwise(z.boolean(), false),
-    disable_vision: given(z.boolean()),
-    caching_prompt: otherwise(z.boolean(), true),
-    log_completions: otherwise(z.boolean(), false),
-    reasoning_effort: given(z.string()),
-    reasoning_summary: given(z.string()),
-    enable_encrypted_reasoning: otherwise(z.boolean(), true),
-    extended_thinking_budget: given(z.int().min(0)),
-    usage_id: otherwise(z.string(), 'default'),
-    litellm_extra_body: otherwise(z.record(z.string(), z.unknown()), {}),
-    fallback_strategy: given(
+    max_message_chars: withDefault(z.int().min(1), 30_000),
+    temperature: nullAsUndefined(z.number().min(0)),
+    top_p: nullAsUndefined(z.number().min(0).max(1)),
+    top_k: nullAsUndefined(z.number().min(0)),
+    seed: nullAsUndefined(z.int()),
+    max_input_tokens: positiveInteger,
+    max_output_tokens: positiveInteger,
+    model_canonical_name: nullAsUndefined(z.string()),
+    api_mode: withDefault(z.enum(['auto', 'chat', 'responses']), 'auto'),
+    capability_overrides: withDefault(z.record(z.string(), z.unknown()), {}),
+    extra_headers: nullAsUndefined(z.record(z.string(), z.string())),
+    input_cost_per_token: tokenPrice,
+    output_cost_per_token: tokenPrice,
+    stream: withDefault(z.boolean(), false),
+    disable_vision: nullAsUndefined(z.boolean()),
+    caching_prompt: withDefault(z.boolean(), true),
+    log_completions: withDefault(z.boolean(), false),
+    reasoning_effort: nullAsUndefined(z.string()),
+    reasoning_summary: nullAsUndefined(z.string()),
+    enable_encrypted_reasoning: withDefault(z.boolean(), true),
+    extended_thinking_budget: nullAsUndefined(z.int().min(0)),
+    usage_id: withDefault(z.string(), 'default'),
+    litellm_extra_body: withDefault(z.record(z.string(), z.unknown()), {}),
+    fallback_strategy: nullAsUndefined(
       z.looseObject({
         fallback_llms: z.array(z.union([z.string(), z.record(z.string(), z.unknown())])).default([]),
       }),
     ).meta({ description: 'Models to ask, in order, when this one fails: names of profiles, or models.' }),
-    script: given(z.array(z.unknown())).meta({
+    script: nullAsUndefined(z.array(z.unknown())).meta({
       description: 'What a scripted model plays; for demos and tests.',
     }),
   })

@@ -7,8 +7,8 @@ import {
 } from './provider-connection.ts'
 
 const tag = 'llm'
-const connection = z.object({ connection_id: z.string() })
-const unreadable = { 409: { description: 'What is kept cannot be read.' } }
+const connectionParams = z.object({ connection_id: z.string() })
+const unreadableResponses = { 409: { description: 'What is kept cannot be read.' } }
 
 export const providerConnectionRoutes = {
   listProviderConnections: {
@@ -18,7 +18,7 @@ export const providerConnectionRoutes = {
     summary: 'List the connections to providers of models',
     responses: {
       200: { description: 'All of them, the oldest first.', schema: z.array(providerConnection) },
-      ...unreadable,
+      ...unreadableResponses,
     },
   },
   createProviderConnection: {
@@ -38,16 +38,16 @@ export const providerConnectionRoutes = {
     path: '/api/llm/provider-connections/{connection_id}',
     tag,
     summary: 'Change a connection to a provider of models',
-    params: connection,
+    params: connectionParams,
     body: updateProviderConnectionRequest,
-    responses: { 200: { description: 'The connection.', schema: providerConnection }, ...unreadable },
+    responses: { 200: { description: 'The connection.', schema: providerConnection }, ...unreadableResponses },
   },
   deleteProviderConnection: {
     method: 'DELETE',
     path: '/api/llm/provider-connections/{connection_id}',
     tag,
     summary: 'Delete a connection to a provider of models',
-    params: connection,
+    params: connectionParams,
     responses: {
       200: { description: 'What it was.', schema: providerConnection },
       409: { description: 'A profile or the settings use it, or what is kept cannot be read.' },

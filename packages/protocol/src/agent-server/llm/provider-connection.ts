@@ -7,17 +7,17 @@ const displayName = boundedText(1, 128).refine((text) => text.trim() !== '', {
 const provider = boundedText(1, 128).refine((text) => text.trim() !== '', {
   message: 'A name is more than blanks',
 })
-const key = z.string().max(100_000)
+const apiKey = z.string().max(100_000)
 
 /** `http` or `https`, without a user: a key has a member of its own. Blank is none. */
 const baseUrl = z
   .string()
   .max(2000)
   .transform((text) => (text.trim() === '' ? null : text.trim()))
-  .refine(isAddress, { message: 'It is no http or https address without a user and a password' })
+  .refine(isHttpUrl, { message: 'It is no http or https address without a user and a password' })
   .nullable()
 
-function isAddress(text: string | null): boolean {
+function isHttpUrl(text: string | null): boolean {
   if (text === null) return true
   const url = URL.parse(text)
   return url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
@@ -42,7 +42,7 @@ export const createProviderConnectionRequest = z
   .strictObject({
     display_name: displayName,
     provider: provider.default('custom'),
-    api_key: key,
+    api_key: apiKey,
     base_url: baseUrl.default(null),
   })
   .meta({ id: 'ProviderConnectionCreateRequest' })
@@ -53,7 +53,7 @@ export const updateProviderConnectionRequest = z
   .strictObject({
     display_name: displayName.optional(),
     provider: provider.optional(),
-    api_key: key.optional(),
+    api_key: apiKey.optional(),
     base_url: baseUrl.optional(),
   })
   .refine((body) => Object.values(body).some((member) => member !== undefined), {

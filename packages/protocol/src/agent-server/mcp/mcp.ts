@@ -1,38 +1,38 @@
 import * as z from 'zod'
-import { boundedText, given, otherwise } from '../../core/schemas.ts'
+import { boundedText, nullAsUndefined, withDefault } from '../../core/schemas.ts'
 
-const texts = z.record(z.string(), z.string())
-const seconds = given(z.number().positive())
+const stringMap = z.record(z.string(), z.string())
+const optionalSeconds = nullAsUndefined(z.number().positive())
 /** What servers are described by in the settings, and what a test of them has no use for. */
-const described = {
-  description: given(z.string()),
-  icon: given(z.string()),
-  enabled: given(z.boolean()),
-  disabled: given(z.boolean()),
-  transport: given(z.string()),
-  timeout: seconds,
-  sse_read_timeout: seconds,
-  keep_alive: given(z.boolean()),
+const settingsMembers = {
+  description: nullAsUndefined(z.string()),
+  icon: nullAsUndefined(z.string()),
+  enabled: nullAsUndefined(z.boolean()),
+  disabled: nullAsUndefined(z.boolean()),
+  transport: nullAsUndefined(z.string()),
+  timeout: optionalSeconds,
+  sse_read_timeout: optionalSeconds,
+  keep_alive: nullAsUndefined(z.boolean()),
 }
 
 const stdioServer = z
   .strictObject({
-    ...described,
+    ...settingsMembers,
     type: z.literal('stdio'),
     command: z.string().min(1),
-    args: otherwise(z.array(z.string()), []),
-    env: otherwise(texts, {}),
-    cwd: given(z.string()),
+    args: withDefault(z.array(z.string()), []),
+    env: withDefault(stringMap, {}),
+    cwd: nullAsUndefined(z.string()),
   })
   .meta({ id: 'StdioMCPServerSpec' })
 
 const remoteServer = z
   .strictObject({
-    ...described,
+    ...settingsMembers,
     type: z.enum(['http', 'shttp', 'streamable-http', 'sse']),
     url: z.string().min(1),
-    headers: otherwise(texts, {}),
-    auth: given(z.union([z.string(), z.looseObject({ strategy: z.string().optional() })])).meta({
+    headers: withDefault(stringMap, {}),
+    auth: nullAsUndefined(z.union([z.string(), z.looseObject({ strategy: z.string().optional() })])).meta({
       description:
         'A bearer token, or an object whose strategy is none, bearer, api_key, basic, header or oauth2.',
     }),
@@ -40,28 +40,28 @@ const remoteServer = z
   .meta({ id: 'RemoteMCPServerSpec' })
 
 /** A server to be tried: with its type, or as the settings of an agent have it. Unknown members are refused. */
-const testedServer = z.preprocess(withType, z.discriminatedUnion('type', [stdioServer, remoteServer]))
+const serverSpec = z.preprocess(inferType, z.discriminatedUnion('type', [stdioServer, remoteServer]))
 
 /** Without a transport both are tried, which is what a blank one says. */
-function withType(value: unknown): unknown {
+function inferType(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   const { type, transport, ...members }: Record<string, unknown> = { ...value }
   if (type !== undefined && type !== null) return value
-  const isGiven = (name: string) => members[name] !== undefined && members[name] !== null
-  if (isGiven('command') === isGiven('url')) return value
-  const meant = isGiven('command') ? 'stdio' : 'http'
-  const others = Object.entries(members).filter(([, member]) => member !== null)
-  return { ...Object.fromEntries(others), transport: transport ?? '', type: meant }
+  const isPresent = (name: string) => members[name] !== undefined && members[name] !== null
+  if (isPresent('command') === isPresent('url')) return value
+  const inferredType = isPresent('command') ? 'stdio' : 'http'
+  const presentMembers = Object.entries(members).filter(([, member]) => member !== null)
+  return { ...Object.fromEntries(presentMembers), transport: transport ?? '', type: inferredType }
 }
 
 /** `tool_call` is a call that only reads: what comes of it is told, and does not make the server a bad one. */
 export const mcpTestRequest = z
   .object({
     name: boundedText(1, 128).default('test-server'),
-    server: testedServer,
-    timeout: otherwise(z.number().gt(0).max(120), 15).meta({ description: 'Seconds, for all of it.' }),
-    tool_call: given(
-      z.object({ name: z.string().min(1), arguments: otherwise(z.record(z.string(), z.unknown()), {}) }),
+    server: serverSpec,
+    timeout: withDefault(z.number().gt(0).max(120), 15).meta({ description: 'Seconds, for all of it.' }),
+    tool_call: nullAsUndefined(
+      z.object({ name: z.string().min(1), arguments: withDefault(z.record(z.string(), z.unknown()), {}) }),
     ),
   })
   .meta({ id: 'MCPTestRequest' })

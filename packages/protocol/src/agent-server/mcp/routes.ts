@@ -9,8 +9,8 @@ import {
 } from './mcp.ts'
 
 const tag = 'mcp'
-const job = z.object({ job_id: z.string() })
-const status = {
+const jobParams = z.object({ job_id: z.string() })
+const statusResponses = {
   200: { description: 'How far it is.', schema: mcpOAuthStatus },
   404: { description: 'There is no such sign-in.' },
 }
@@ -40,16 +40,16 @@ export const mcpRoutes = {
     path: '/api/mcp/oauth/status/{job_id}',
     tag,
     summary: 'Get the state of a sign-in to an MCP server',
-    params: job,
-    responses: status,
+    params: jobParams,
+    responses: statusResponses,
   },
   finishMcpOAuth: {
     method: 'POST',
     path: '/api/mcp/oauth/callback/{job_id}',
     tag,
     summary: 'End a sign-in to an MCP server',
-    params: job,
+    params: jobParams,
     body: mcpOAuthCallbackRequest,
-    responses: status,
+    responses: statusResponses,
   },
 } as const satisfies RouteTable

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import type { RouteTable } from '../../core/route.ts'
-import { given, otherwise } from '../../core/schemas.ts'
+import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
 import { conversationId, success } from '../conversations/conversation.ts'
 import {
   enableRequest,
@@ -10,8 +10,8 @@ import {
   uninstallResponse,
 } from '../extensions/extension.ts'
 
-const yes = otherwise(z.boolean(), true)
-const named = z.object({ name: z.string() })
+const trueByDefault = withDefault(z.boolean(), true)
+const nameParams = z.object({ name: z.string() })
 
 const bundledSkill = z
   .object({ name: z.string(), description: z.string().nullable() })
@@ -53,7 +53,7 @@ export const marketplacePlugin = z
   .meta({ id: 'MarketplacePluginInfo' })
 export type MarketplacePlugin = z.infer<typeof marketplacePlugin>
 
-const notFetched = { description: 'The source cannot be fetched.' }
+const notFetchedResponse = { description: 'The source cannot be fetched.' }
 
 export const pluginRoutes = {
   listPlugins: {
@@ -64,7 +64,7 @@ export const pluginRoutes = {
     description:
       'Folders below `.agents/plugins` and `.openhands/plugins`. Of two of one name that of the project is listed.',
     body: z
-      .object({ load_user: yes, load_project: yes, project_dir: given(z.string()) })
+      .object({ load_user: trueByDefault, load_project: trueByDefault, project_dir: nullAsUndefined(z.string()) })
       .meta({ id: 'PluginsRequest' })
       .prefault({}),
     responses: {
@@ -83,7 +83,7 @@ export const pluginRoutes = {
     body: installRequest,
     responses: {
       200: { description: 'It is.', schema: installedPlugin },
-      400: notFetched,
+      400: notFetchedResponse,
       409: { description: 'A plugin of this name is installed.' },
     },
   },
@@ -104,7 +104,7 @@ export const pluginRoutes = {
     path: '/api/plugins/installed/{name}',
     tag: 'plugins',
     summary: 'Get an installed plugin',
-    params: named,
+    params: nameParams,
     responses: { 200: { description: 'The plugin.', schema: installedPlugin } },
   },
   enablePlugin: {
@@ -112,7 +112,7 @@ export const pluginRoutes = {
     path: '/api/plugins/installed/{name}',
     tag: 'plugins',
     summary: 'Enable or disable an installed plugin',
-    params: named,
+    params: nameParams,
     body: enableRequest,
     responses: { 200: { description: 'It is.', schema: enableResponse } },
   },
@@ -121,7 +121,7 @@ export const pluginRoutes = {
     path: '/api/plugins/installed/{name}',
     tag: 'plugins',
     summary: 'Uninstall a plugin',
-    params: named,
+    params: nameParams,
     responses: { 200: { description: 'It is gone.', schema: uninstallResponse } },
   },
   refreshPlugin: {
@@ -129,7 +129,7 @@ export const pluginRoutes = {
     path: '/api/plugins/installed/{name}/refresh',
     tag: 'plugins',
     summary: 'Fetch an installed plugin again',
-    params: named,
+    params: nameParams,
     responses: {
       200: {
         description: 'It is as its source has it now.',
@@ -137,7 +137,7 @@ export const pluginRoutes = {
           .object({ message: z.string(), plugin: installedPlugin })
           .meta({ id: 'UpdatePluginResponse' }),
       },
-      400: notFetched,
+      400: notFetchedResponse,
     },
   },
   listMarketplacePlugins: {

@@ -7,15 +7,15 @@ import {
   agentProfileDetail,
   agentProfileDiagnostics,
   agentProfileList,
-  agentProfileMutation,
+  agentProfileMutationResponse,
   renameAgentProfileRequest,
 } from './agent-profile.ts'
 import { profileName } from './llm-profile.ts'
 
 const tag = 'agent profiles'
-const named = z.object({ name: profileName })
-const changed = { description: 'What was done.', schema: agentProfileMutation }
-const unreadable = { 409: { description: 'What is kept cannot be read.' } }
+const nameParams = z.object({ name: profileName })
+const mutationResponse = { description: 'What was done.', schema: agentProfileMutationResponse }
+const unreadableResponses = { 409: { description: 'What is kept cannot be read.' } }
 
 export const agentProfileRoutes = {
   listAgentProfiles: {
@@ -24,15 +24,15 @@ export const agentProfileRoutes = {
     tag,
     summary: 'List the profiles of agents',
     description: 'There is always one: an empty list gets one with the name default.',
-    responses: { 200: { description: 'All of them.', schema: agentProfileList }, ...unreadable },
+    responses: { 200: { description: 'All of them.', schema: agentProfileList }, ...unreadableResponses },
   },
   getAgentProfile: {
     method: 'GET',
     path: '/api/agent-profiles/{name}',
     tag,
     summary: 'Get a profile of an agent',
-    params: named,
-    responses: { 200: { description: 'The profile.', schema: agentProfileDetail }, ...unreadable },
+    params: nameParams,
+    responses: { 200: { description: 'The profile.', schema: agentProfileDetail }, ...unreadableResponses },
   },
   saveAgentProfile: {
     method: 'POST',
@@ -40,10 +40,10 @@ export const agentProfileRoutes = {
     tag,
     summary: 'Save a profile of an agent',
     description: 'One of the same name is replaced; it keeps its id, and its revision becomes one more.',
-    params: named,
+    params: nameParams,
     body: agentProfile,
     responses: {
-      201: changed,
+      201: mutationResponse,
       409: { description: 'There are as many profiles as there may be, or what is kept cannot be read.' },
     },
   },
@@ -53,18 +53,18 @@ export const agentProfileRoutes = {
     tag,
     summary: 'Delete a profile of an agent',
     description: 'Done as well when there is none of the name.',
-    params: named,
-    responses: { 200: changed, ...unreadable },
+    params: nameParams,
+    responses: { 200: mutationResponse, ...unreadableResponses },
   },
   renameAgentProfile: {
     method: 'POST',
     path: '/api/agent-profiles/{name}/rename',
     tag,
     summary: 'Rename a profile of an agent',
-    params: named,
+    params: nameParams,
     body: renameAgentProfileRequest,
     responses: {
-      200: changed,
+      200: mutationResponse,
       409: { description: 'The new name is taken, or what is kept cannot be read.' },
     },
   },
@@ -75,7 +75,7 @@ export const agentProfileRoutes = {
     summary: 'Make a profile of an agent the active one',
     description: 'It is named by its id. The settings stay as they are.',
     params: z.object({ profile_id: uuid }),
-    responses: { 200: { description: 'It is.', schema: activateAgentProfileResponse }, ...unreadable },
+    responses: { 200: { description: 'It is.', schema: activateAgentProfileResponse }, ...unreadableResponses },
   },
   materializeAgentProfile: {
     method: 'POST',
@@ -84,7 +84,7 @@ export const agentProfileRoutes = {
     summary: 'Tell what a conversation of this profile would be started with',
     description:
       'What it refers to and is not there is told in the answer, and is no error. Secrets are null.',
-    params: named,
-    responses: { 200: { description: 'The diagnosis.', schema: agentProfileDiagnostics }, ...unreadable },
+    params: nameParams,
+    responses: { 200: { description: 'The diagnosis.', schema: agentProfileDiagnostics }, ...unreadableResponses },
   },
 } as const satisfies RouteTable

@@ -1,20 +1,20 @@
 import * as z from 'zod'
-import { otherwise, uuid } from '../../core/schemas.ts'
-import { secretTexts } from '../../redaction/redact.ts'
+import { withDefault, uuid } from '../../core/schemas.ts'
+import { findSecretTexts } from '../../redaction/redact.ts'
 import { toolSpec } from '../agents/agent.ts'
 import { condenserSettings, verificationSettings } from '../settings/settings.ts'
 import { profileName } from './llm-profile.ts'
 
 /** Null and left out are the same on the way in; null on the way out. */
-const orNull = <S extends z.ZodType>(schema: S) => schema.nullable().default(null)
-const text = z.string().max(100_000)
-const names = z.array(z.string().min(1).max(200)).max(1000)
+const nullByDefault = <S extends z.ZodType>(schema: S) => schema.nullable().default(null)
+const longText = z.string().max(100_000)
+const nameList = z.array(z.string().min(1).max(200)).max(1000)
 
-const noSecrets = 'A profile holds no secrets: it is shown as it is'
+const noSecretsMessage = 'A profile holds no secrets: it is shown as it is'
 
 /** Whether no name in a value speaks of a secret, and no address has a password. */
-function isPublic(value: unknown): boolean {
-  return !secretTexts(value).some(({ isNamed }) => isNamed)
+function hasNoSecrets(value: unknown): boolean {
+  return !findSecretTexts(value).some(({ isNamed }) => isNamed)
 }
 
 /** As in the settings (wire 8.5), and closed. */
@@ -31,16 +31,16 @@ const { critic_api_key: _, ...verification } = verificationSettings.shape
 const profileVerification = z
   .strictObject({
     ...verification,
-    critic_server_url: orNull(z.string().max(2000).refine(isPublic, { message: noSecrets })),
+    critic_server_url: nullByDefault(z.string().max(2000).refine(hasNoSecrets, { message: noSecretsMessage })),
   })
   .meta({ id: 'AgentProfileVerification' })
 
-const identity = {
-  schema_version: otherwise(z.int().min(1), 1),
+const identityMembers = {
+  schema_version: withDefault(z.int().min(1), 1),
   id: uuid.nullish(),
   name: profileName.nullish(),
   revision: z.int().min(0).nullish(),
-  mcp_server_refs: orNull(names).meta({
+  mcp_server_refs: nullByDefault(nameList).meta({
     description: 'Which of the MCP servers of the settings are used; null: all of them.',
   }),
 }
@@ -48,20 +48,20 @@ const identity = {
 /** An agent of this server. */
 const openHandsProfile = z
   .strictObject({
-    ...identity,
+    ...identityMembers,
     agent_kind: z.literal('openhands'),
     llm_profile_ref: profileName.meta({ description: 'The LLM profile by name; it need not be there yet.' }),
-    agent: otherwise(z.string().min(1).max(200), 'CodeActAgent'),
-    tools: orNull(z.array(toolSpec).max(200).refine(isPublic, { message: noSecrets })).meta({
+    agent: withDefault(z.string().min(1).max(200), 'CodeActAgent'),
+    tools: nullByDefault(z.array(toolSpec).max(200).refine(hasNoSecrets, { message: noSecretsMessage })).meta({
       description: 'Null: the default tools.',
     }),
-    system_message_suffix: orNull(text),
-    disabled_skills: otherwise(names, []),
-    condenser: otherwise(profileCondenser, profileCondenser.parse({})),
-    verification: otherwise(profileVerification, profileVerification.parse({})),
-    enable_sub_agents: otherwise(z.boolean(), false),
-    enable_switch_llm_tool: otherwise(z.boolean(), true),
-    tool_concurrency_limit: otherwise(z.int().min(1).max(100), 1),
+    system_message_suffix: nullByDefault(longText),
+    disabled_skills: withDefault(nameList, []),
+    condenser: withDefault(profileCondenser, profileCondenser.parse({})),
+    verification: withDefault(profileVerification, profileVerification.parse({})),
+    enable_sub_agents: withDefault(z.boolean(), false),
+    enable_switch_llm_tool: withDefault(z.boolean(), true),
+    tool_concurrency_limit: withDefault(z.int().min(1).max(100), 1),
   })
   .meta({ id: 'OpenHandsAgentProfile' })
 export type OpenHandsProfile = z.output<typeof openHandsProfile>
@@ -69,15 +69,15 @@ export type OpenHandsProfile = z.output<typeof openHandsProfile>
 /** An agent that is a program of its own. It can be kept here, and not run. Times are seconds. */
 const acpProfile = z
   .strictObject({
-    ...identity,
+    ...identityMembers,
     agent_kind: z.literal('acp'),
     acp_server: z.enum(['claude-code', 'codex', 'gemini-cli', 'custom']),
-    acp_model: orNull(z.string().max(200)),
-    acp_session_mode: orNull(z.string().max(200)),
-    acp_prompt_timeout: otherwise(z.number().positive(), 1800),
-    acp_startup_timeout: otherwise(z.number().positive(), 90),
-    acp_command: orNull(z.string().max(10_000)),
-    acp_args: orNull(z.array(z.string().max(10_000)).max(1000)),
+    acp_model: nullByDefault(z.string().max(200)),
+    acp_session_mode: nullByDefault(z.string().max(200)),
+    acp_prompt_timeout: withDefault(z.number().positive(), 1800),
+    acp_startup_timeout: withDefault(z.number().positive(), 90),
+    acp_command: nullByDefault(z.string().max(10_000)),
+    acp_args: nullByDefault(z.array(z.string().max(10_000)).max(1000)),
   })
   .meta({ id: 'ACPAgentProfile' })
 
@@ -90,7 +90,7 @@ export const agentProfile = z
   .meta({ id: 'AgentProfile' })
 export type AgentProfile = z.output<typeof agentProfile>
 /** One that is kept: it knows who it is. */
-export type KeptAgentProfile = AgentProfile & {
+export type StoredAgentProfile = AgentProfile & {
   readonly id: string
   readonly name: string
   readonly revision: number
@@ -118,7 +118,7 @@ export const agentProfileDetail = z
   .meta({ id: 'AgentProfileDetail' })
 
 /** What was done, in words. */
-export const agentProfileMutation = z
+export const agentProfileMutationResponse = z
   .object({ name: z.string(), message: z.string() })
   .meta({ id: 'AgentProfileMutationResponse' })
 

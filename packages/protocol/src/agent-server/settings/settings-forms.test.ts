@@ -2,24 +2,24 @@ import { expect, test } from 'vitest'
 import { agentContext } from '../agents/agent.ts'
 import { llm } from '../llm/llm.ts'
 import { agentSettings, condenserSettings, conversationSettings, verificationSettings } from './settings.ts'
-import { agentSettingsSchema, conversationSettingsSchema, notInForms } from './settings-forms.ts'
+import { agentSettingsSchema, conversationSettingsSchema, excludedSettings } from './settings-forms.ts'
 
 const forms = [agentSettingsSchema(), conversationSettingsSchema()]
 const fields = forms.flatMap(({ sections }) => sections.flatMap((section) => section.fields))
-const under = (prefix: string, shape: object) => Object.keys(shape).map((name) => `${prefix}${name}`)
+const prefixedNames = (prefix: string, shape: object) => Object.keys(shape).map((name) => `${prefix}${name}`)
 
 test('every member of the settings is a field of a form or named as one that no form shows, and every field is a member', () => {
   const members = [
-    ...under('', agentSettings.shape),
-    ...under('llm.', llm.shape),
-    ...under('agent_context.', agentContext.shape),
-    ...under('condenser.', condenserSettings.shape),
-    ...under('verification.', verificationSettings.shape),
-    ...under('', conversationSettings.shape),
+    ...prefixedNames('', agentSettings.shape),
+    ...prefixedNames('llm.', llm.shape),
+    ...prefixedNames('agent_context.', agentContext.shape),
+    ...prefixedNames('condenser.', condenserSettings.shape),
+    ...prefixedNames('verification.', verificationSettings.shape),
+    ...prefixedNames('', conversationSettings.shape),
   ]
   const keys = fields.map(({ key }) => key)
   expect(new Set(keys).size).toBe(keys.length)
-  expect([...new Set([...keys, ...notInForms()])].sort()).toEqual([...new Set(members)].sort())
+  expect([...new Set([...keys, ...excludedSettings()])].sort()).toEqual([...new Set(members)].sort())
 })
 
 test('the value of a field has the type and the choices that the form says', () => {

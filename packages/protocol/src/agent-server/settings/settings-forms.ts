@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { agentContext } from '../agents/agent.ts'
-import { llm, secretText } from '../llm/llm.ts'
+import { llm, secretInput } from '../llm/llm.ts'
 import {
   agentSettings,
   condenserSettings,
@@ -13,7 +13,7 @@ import {
 type Shape = Readonly<Record<string, z.ZodType>>
 
 /** What a form says about a field besides what its schema says. */
-interface Look {
+interface FieldDisplay {
   readonly label?: string
   readonly description?: string
   readonly prominence?: 'critical' | 'major'
@@ -27,14 +27,14 @@ interface Section {
   readonly prefix: string
   readonly shape: Shape
   /** Fields that do not stand in the form, for another page, or nothing, sets them. */
-  readonly without: readonly string[]
-  readonly looks: Readonly<Record<string, Look>>
+  readonly excluded: readonly string[]
+  readonly display: Readonly<Record<string, FieldDisplay>>
 }
 
-const critic = ['verification.critic_enabled']
-const refinement = [...critic, 'verification.enable_iterative_refinement']
-const condensing = ['condenser.enabled']
-const variant = 'openhands'
+const criticDependency = ['verification.critic_enabled']
+const refinementDependency = [...criticDependency, 'verification.enable_iterative_refinement']
+const condenserDependency = ['condenser.enabled']
+const agentVariant = 'openhands'
 
 const agentSections: readonly Section[] = [
   {
@@ -42,7 +42,7 @@ const agentSections: readonly Section[] = [
     label: 'General',
     prefix: '',
     shape: agentSettings.shape,
-    without: [
+    excluded: [
       'schema_version',
       'agent_kind',
       'agent',
@@ -54,7 +54,7 @@ const agentSections: readonly Section[] = [
       'condenser',
       'verification',
     ],
-    looks: {
+    display: {
       enable_sub_agents: {
         label: 'Enable sub-agents',
         description: 'Let the agent give parts of its work to agents of its own.',
@@ -72,8 +72,8 @@ const agentSections: readonly Section[] = [
     label: 'LLM',
     prefix: 'llm.',
     shape: llm.shape,
-    without: ['fallback_strategy', 'script', 'usage_id'],
-    looks: {
+    excluded: ['fallback_strategy', 'script', 'usage_id'],
+    display: {
       model: {
         description: 'The provider and the name of the model: openai/gpt-5.5.',
         prominence: 'critical',
@@ -102,7 +102,7 @@ const agentSections: readonly Section[] = [
     prefix: 'agent_context.',
     shape: agentContext.shape,
     // Who starts a conversation says which skills it has.
-    without: [
+    excluded: [
       'skills',
       'load_user_skills',
       'load_public_skills',
@@ -113,7 +113,7 @@ const agentSections: readonly Section[] = [
       'secrets',
       'current_datetime',
     ],
-    looks: {
+    display: {
       system_message_suffix: {
         label: 'Instructions',
         description: 'What every agent is told after the system prompt.',
@@ -130,24 +130,24 @@ const agentSections: readonly Section[] = [
     label: 'Condenser',
     prefix: 'condenser.',
     shape: condenserSettings.shape,
-    without: [],
-    looks: {
+    excluded: [],
+    display: {
       enabled: {
         label: 'Enable condenser',
         description: 'Sum up the beginning of long conversations.',
         prominence: 'critical',
       },
-      condenser_kind: { label: 'Kind', depends_on: condensing },
+      condenser_kind: { label: 'Kind', depends_on: condenserDependency },
       max_size: {
         description: 'Events after which a conversation is summed up.',
         prominence: 'major',
-        depends_on: condensing,
+        depends_on: condenserDependency,
       },
-      max_tokens: { description: 'Tokens after which it is.', prominence: 'major', depends_on: condensing },
-      keep_first: { description: 'Events at the beginning that stay as they are.', depends_on: condensing },
-      minimum_progress: { depends_on: condensing },
-      hard_context_reset_max_retries: { depends_on: condensing },
-      hard_context_reset_context_scaling: { depends_on: condensing },
+      max_tokens: { description: 'Tokens after which it is.', prominence: 'major', depends_on: condenserDependency },
+      keep_first: { description: 'Events at the beginning that stay as they are.', depends_on: condenserDependency },
+      minimum_progress: { depends_on: condenserDependency },
+      hard_context_reset_max_retries: { depends_on: condenserDependency },
+      hard_context_reset_context_scaling: { depends_on: condenserDependency },
     },
   },
   {
@@ -155,29 +155,29 @@ const agentSections: readonly Section[] = [
     label: 'Verification',
     prefix: 'verification.',
     shape: verificationSettings.shape,
-    without: [],
-    looks: {
+    excluded: [],
+    display: {
       critic_enabled: {
         label: 'Enable critic',
         description: 'Have another model judge what the agent has done.',
         prominence: 'critical',
       },
-      critic_mode: { description: 'What is judged.', prominence: 'major', depends_on: critic },
+      critic_mode: { description: 'What is judged.', prominence: 'major', depends_on: criticDependency },
       enable_iterative_refinement: {
         label: 'Iterative refinement',
         description: 'Send the agent back to work when the critic is not satisfied.',
         prominence: 'major',
-        depends_on: critic,
+        depends_on: criticDependency,
       },
-      critic_threshold: { description: 'A judgement below it is not enough.', depends_on: refinement },
-      max_refinement_iterations: { description: 'How often it is sent back.', depends_on: refinement },
+      critic_threshold: { description: 'A judgement below it is not enough.', depends_on: refinementDependency },
+      max_refinement_iterations: { description: 'How often it is sent back.', depends_on: refinementDependency },
       critic_server_url: {
         description: 'Address of what judges. Without one nothing does.',
         prominence: 'major',
-        depends_on: critic,
+        depends_on: criticDependency,
       },
-      critic_model_name: { depends_on: critic },
-      critic_api_key: { prominence: 'major', depends_on: critic },
+      critic_model_name: { depends_on: criticDependency },
+      critic_api_key: { prominence: 'major', depends_on: criticDependency },
     },
   },
 ]
@@ -188,16 +188,16 @@ const conversationSections: readonly Section[] = [
     label: 'General',
     prefix: '',
     shape: conversationSettings.shape,
-    without: ['schema_version', 'confirmation_mode', 'security_analyzer'],
-    looks: { max_iterations: { description: 'Steps that one run may take.', prominence: 'major' } },
+    excluded: ['schema_version', 'confirmation_mode', 'security_analyzer'],
+    display: { max_iterations: { description: 'Steps that one run may take.', prominence: 'major' } },
   },
   {
     key: 'verification',
     label: 'Verification',
     prefix: '',
     shape: conversationSettings.shape,
-    without: ['schema_version', 'max_iterations'],
-    looks: {
+    excluded: ['schema_version', 'max_iterations'],
+    display: {
       confirmation_mode: { description: 'Ask before the agent acts.', prominence: 'critical' },
       security_analyzer: {
         description: 'What tells how risky an action is.',
@@ -210,21 +210,21 @@ const conversationSections: readonly Section[] = [
 
 /** The form for the settings of agents. */
 export function agentSettingsSchema(): SettingsSchema {
-  return formOf('OpenHandsAgentSettings', agentSections, agentSettings.parse({}), variant)
+  return buildForm('OpenHandsAgentSettings', agentSections, agentSettings.parse({}), agentVariant)
 }
 
 /** The form for the settings of conversations. */
 export function conversationSettingsSchema(): SettingsSchema {
-  return formOf('ConversationSettings', conversationSections, conversationSettings.parse({}), null)
+  return buildForm('ConversationSettings', conversationSections, conversationSettings.parse({}), null)
 }
 
 /** Members of the settings that no form shows. */
-export function notInForms(): string[] {
+export function excludedSettings(): string[] {
   const all = [...agentSections, ...conversationSections]
-  return all.flatMap(({ prefix, without }) => without.map((name) => `${prefix}${name}`))
+  return all.flatMap(({ prefix, excluded }) => excluded.map((name) => `${prefix}${name}`))
 }
 
-function formOf(
+function buildForm(
   model_name: string,
   sections: readonly Section[],
   defaults: object,
@@ -233,56 +233,56 @@ function formOf(
   return {
     model_name,
     sections: sections.map((section) => {
-      const shown = section.key === 'general' ? null : variant
-      const names = Object.entries(section.shape).filter(([name]) => !section.without.includes(name))
-      const within = section.prefix === '' ? defaults : Reflect.get(defaults, section.key)
-      const fields = names.map(([name, schema]) => ({
-        ...fieldOf(section, name, schema),
-        default: Reflect.get(within, name) ?? null,
-        variant: shown,
+      const sectionVariant = section.key === 'general' ? null : variant
+      const includedFields = Object.entries(section.shape).filter(([name]) => !section.excluded.includes(name))
+      const sectionDefaults = section.prefix === '' ? defaults : Reflect.get(defaults, section.key)
+      const fields = includedFields.map(([name, schema]) => ({
+        ...buildField(section, name, schema),
+        default: Reflect.get(sectionDefaults, name) ?? null,
+        variant: sectionVariant,
       }))
-      return { key: section.key, label: section.label, variant: shown, fields }
+      return { key: section.key, label: section.label, variant: sectionVariant, fields }
     }),
   }
 }
 
-function fieldOf(
+function buildField(
   section: Section,
   name: string,
   schema: z.ZodType,
 ): Omit<SettingsField, 'default' | 'variant'> {
-  const { label, description, prominence, depends_on } = section.looks[name] ?? {}
-  const printed = print(schema)
+  const { label, description, prominence, depends_on } = section.display[name] ?? {}
+  const jsonType = describeType(schema)
   return {
     key: `${section.prefix}${name}`,
-    label: label ?? worded(name),
-    description: description ?? printed.description ?? null,
+    label: label ?? humanize(name),
+    description: description ?? jsonType.description ?? null,
     section: section.key,
     section_label: section.label,
-    value_type: printed.type,
+    value_type: jsonType.type,
     prominence: prominence ?? 'minor',
     depends_on: [...(depends_on ?? [])],
-    secret: schema === secretText,
-    choices: (printed.enum ?? []).map((value) => ({ value, label: worded(value) })),
+    secret: schema === secretInput,
+    choices: (jsonType.enum ?? []).map((value) => ({ value, label: humanize(value) })),
     required: name === 'model',
   }
 }
 
-const leaf = z.object({
+const fieldType = z.object({
   type: z.enum(['string', 'integer', 'number', 'boolean', 'array', 'object']),
   enum: z.array(z.string()).optional(),
   description: z.string().optional(),
 })
 
 /** The one type of a member, with null and transforms taken away. */
-function print(schema: z.ZodType): z.output<typeof leaf> {
+function describeType(schema: z.ZodType): z.output<typeof fieldType> {
   const json = z.toJSONSchema(schema, { io: 'input' })
   const branches = [json, ...(json.anyOf ?? [])]
-  const typed = branches.find((branch) => typeOf(branch) !== undefined) ?? {}
-  return leaf.parse({ ...json, ...typed, type: typeOf(typed) })
+  const typed = branches.find((branch) => nonNullType(branch) !== undefined) ?? {}
+  return fieldType.parse({ ...json, ...typed, type: nonNullType(typed) })
 }
 
-function typeOf({ type }: z.core.JSONSchema.BaseSchema): string | undefined {
+function nonNullType({ type }: z.core.JSONSchema.BaseSchema): string | undefined {
   return [type].flat().find((name) => name !== 'null')
 }
 
@@ -295,7 +295,7 @@ const acronyms: Readonly<Record<string, string>> = {
 }
 
 /** `aws_access_key_id`: AWS access key ID. */
-function worded(name: string): string {
+function humanize(name: string): string {
   const words = name.split('_').map((word) => acronyms[word] ?? word)
   const text = words.join(' ')
   return text.charAt(0).toUpperCase() + text.slice(1)

@@ -1,37 +1,37 @@
 import * as z from 'zod'
-import { boundedText, given, otherwise, uuid } from '../../core/schemas.ts'
+import { boundedText, nullAsUndefined, withDefault, uuid } from '../../core/schemas.ts'
 import { agentContext, mcpConfig, mcpServer, toolSpec } from '../agents/agent.ts'
-import { llm, secretText } from '../llm/llm.ts'
+import { llm, secretInput } from '../llm/llm.ts'
 
-const json = z.record(z.string(), z.unknown())
+const jsonObject = z.record(z.string(), z.unknown())
 /** A member that is null until it is set. */
-function unset<S extends z.ZodType>(schema: S) {
+function nullByDefault<S extends z.ZodType>(schema: S) {
   return schema.nullable().default(null)
 }
 
 export const condenserSettings = z.looseObject({
-  condenser_kind: otherwise(z.enum(['llm_summarizing', 'no_op']), 'llm_summarizing'),
-  enabled: otherwise(z.boolean(), true),
-  max_size: otherwise(z.int().min(20), 240),
-  max_tokens: unset(z.int().min(1)),
-  keep_first: otherwise(z.int().min(0), 2),
-  minimum_progress: otherwise(z.number().min(0).max(1), 0.1),
-  hard_context_reset_max_retries: otherwise(z.int().min(0), 5),
-  hard_context_reset_context_scaling: otherwise(z.number().gt(0).lt(1), 0.8),
+  condenser_kind: withDefault(z.enum(['llm_summarizing', 'no_op']), 'llm_summarizing'),
+  enabled: withDefault(z.boolean(), true),
+  max_size: withDefault(z.int().min(20), 240),
+  max_tokens: nullByDefault(z.int().min(1)),
+  keep_first: withDefault(z.int().min(0), 2),
+  minimum_progress: withDefault(z.number().min(0).max(1), 0.1),
+  hard_context_reset_max_retries: withDefault(z.int().min(0), 5),
+  hard_context_reset_context_scaling: withDefault(z.number().gt(0).lt(1), 0.8),
 })
 
 export const verificationSettings = z.looseObject({
-  critic_enabled: otherwise(z.boolean(), false),
-  critic_mode: otherwise(z.enum(['finish_and_message', 'all_actions']), 'finish_and_message'),
-  enable_iterative_refinement: otherwise(z.boolean(), false),
-  critic_threshold: otherwise(z.number().min(0).max(1), 0.6),
-  max_refinement_iterations: otherwise(z.int().min(1), 3),
-  critic_server_url: unset(z.string()),
-  critic_model_name: unset(z.string()),
-  critic_api_key: secretText,
+  critic_enabled: withDefault(z.boolean(), false),
+  critic_mode: withDefault(z.enum(['finish_and_message', 'all_actions']), 'finish_and_message'),
+  enable_iterative_refinement: withDefault(z.boolean(), false),
+  critic_threshold: withDefault(z.number().min(0).max(1), 0.6),
+  max_refinement_iterations: withDefault(z.int().min(1), 3),
+  critic_server_url: nullByDefault(z.string()),
+  critic_model_name: nullByDefault(z.string()),
+  critic_api_key: secretInput,
 })
 
-const defaultModel = { model: 'openai/gpt-5.5' }
+const defaultLlm = { model: 'openai/gpt-5.5' }
 
 /**
  * What new conversations of a user are made from (wire 8.5, OpenHandsAgentSettings). Every member has a default; null is a member
@@ -47,12 +47,12 @@ export const agentSettings = z
       .nullish()
       .transform(() => 'openhands' as const)
       .meta({ default: 'openhands' }),
-    agent: otherwise(z.string(), 'CodeActAgent'),
-    llm: z.preprocess((value) => withModel(value), llm),
-    tools: unset(z.array(toolSpec)),
-    enable_sub_agents: otherwise(z.boolean(), false),
-    enable_switch_llm_tool: otherwise(z.boolean(), true),
-    tool_concurrency_limit: otherwise(z.int().min(1), 1),
+    agent: withDefault(z.string(), 'CodeActAgent'),
+    llm: z.preprocess((value) => withDefaultModel(value), llm),
+    tools: nullByDefault(z.array(toolSpec)),
+    enable_sub_agents: withDefault(z.boolean(), false),
+    enable_switch_llm_tool: withDefault(z.boolean(), true),
+    tool_concurrency_limit: withDefault(z.int().min(1), 1),
     mcp_config: mcpConfig,
     agent_context: z.preprocess((value) => value ?? {}, agentContext),
     condenser: z
@@ -67,19 +67,19 @@ export const agentSettings = z
 export type AgentSettings = z.output<typeof agentSettings>
 
 /** Settings without a model are those of the default one. */
-function withModel(value: unknown): unknown {
-  if (value === null || value === undefined) return defaultModel
+function withDefaultModel(value: unknown): unknown {
+  if (value === null || value === undefined) return defaultLlm
   if (typeof value !== 'object' || Array.isArray(value)) return value
   const model = 'model' in value ? value.model : undefined
-  return model === null || model === undefined ? { ...value, ...defaultModel } : value
+  return model === null || model === undefined ? { ...value, ...defaultLlm } : value
 }
 
 /** How new conversations of a user run (wire 8.5). Unknown members are kept; what a create request brings goes before them. */
 export const conversationSettings = z
   .looseObject({
     schema_version: z.preprocess(() => 1, z.literal(1)),
-    max_iterations: otherwise(z.int().min(1), 500),
-    confirmation_mode: otherwise(z.boolean(), false),
+    max_iterations: withDefault(z.int().min(1), 500),
+    confirmation_mode: withDefault(z.boolean(), false),
     security_analyzer: z.enum(['llm', 'pattern', 'policy_rail', 'none']).nullable().default('llm'),
   })
   .meta({ id: 'ConversationSettings' })
@@ -89,32 +89,32 @@ export type ConversationSettings = z.output<typeof conversationSettings>
  * Everything that is kept of a user's settings. `active_profile` is a name, `active_agent_profile_id` a UUID; `misc_settings` belongs to
  * the clients and is kept as it is.
  */
-export const settings = z.object({
-  agent_settings: json.default({}),
-  conversation_settings: json.default({}),
-  misc_settings: json.default({}),
-  active_profile: given(z.string()),
-  active_agent_profile_id: given(z.string()),
+export const storedSettings = z.object({
+  agent_settings: jsonObject.default({}),
+  conversation_settings: jsonObject.default({}),
+  misc_settings: jsonObject.default({}),
+  active_profile: nullAsUndefined(z.string()),
+  active_agent_profile_id: nullAsUndefined(z.string()),
 })
-export type KeptSettings = z.output<typeof settings>
+export type StoredSettings = z.output<typeof storedSettings>
 
 export const settingsResponse = z
   .object({
-    agent_settings: json,
-    conversation_settings: json,
+    agent_settings: jsonObject,
+    conversation_settings: jsonObject,
     llm_api_key_is_set: z.boolean(),
     active_profile: z.string().nullable(),
     active_agent_profile_id: z.string().nullable(),
-    misc_settings: json,
+    misc_settings: jsonObject,
   })
   .meta({ id: 'SettingsResponse' })
 
 /** Diffs are merge patches (RFC 7396): maps are merged, null takes a member back to its default, everything else replaces. */
 export const updateSettingsRequest = z
   .object({
-    agent_settings_diff: given(json),
-    conversation_settings_diff: given(json),
-    misc_settings_diff: given(json),
+    agent_settings_diff: nullAsUndefined(jsonObject),
+    conversation_settings_diff: nullAsUndefined(jsonObject),
+    misc_settings_diff: nullAsUndefined(jsonObject),
     active_profile: z.string().nullish().meta({ description: 'A profile whose model to take; null: none.' }),
     active_agent_profile_id: uuid
       .nullish()
@@ -123,7 +123,7 @@ export const updateSettingsRequest = z
   .meta({ id: 'SettingsUpdateRequest' })
 export type UpdateSettingsRequest = z.output<typeof updateSettingsRequest>
 
-export const mcpKey = z
+export const mcpServerName = z
   .string()
   .regex(
     /^[A-Za-z0-9][\w.-]{0,127}$/,
@@ -133,11 +133,11 @@ export const mcpKey = z
 export const createMcpServerRequest = z
   .strictObject({
     ...mcpServer.shape,
-    enabled: given(z.boolean()),
-    description: given(z.string()),
-    icon: given(z.string()),
-    keep_alive: given(z.boolean()),
-    sse_read_timeout: given(z.number().positive()),
+    enabled: nullAsUndefined(z.boolean()),
+    description: nullAsUndefined(z.string()),
+    icon: nullAsUndefined(z.string()),
+    keep_alive: nullAsUndefined(z.boolean()),
+    sse_read_timeout: nullAsUndefined(z.number().positive()),
   })
   .meta({ id: 'MCPServerInput' })
 /** A part of it; null takes a member away. Values are checked in the whole that comes of it. */
@@ -174,11 +174,11 @@ export const saveSecretRequest = z
         (text) => text.isWellFormed() && !text.includes('\0'),
         'A value has no NUL and no half characters',
       ),
-    description: given(boundedText(0, 1_000)),
+    description: nullAsUndefined(boundedText(0, 1_000)),
   })
   .meta({ id: 'SecretCreateRequest' })
 
-const choice = z.object({ value: z.union([z.boolean(), z.number(), z.string()]), label: z.string() })
+const fieldChoice = z.object({ value: z.union([z.boolean(), z.number(), z.string()]), label: z.string() })
 
 /** One field of a form: where its value stands in the settings (`llm.model`), and how to ask for it. */
 export const settingsField = z
@@ -193,7 +193,7 @@ export const settingsField = z
     prominence: z.enum(['critical', 'major', 'minor']),
     depends_on: z.array(z.string()),
     secret: z.boolean(),
-    choices: z.array(choice),
+    choices: z.array(fieldChoice),
     required: z.boolean(),
     variant: z.string().nullable(),
   })

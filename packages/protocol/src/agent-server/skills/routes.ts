@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import type { RouteTable } from '../../core/route.ts'
-import { given, otherwise } from '../../core/schemas.ts'
+import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
 import { hookConfig } from '../agents/agent.ts'
 import {
   enableRequest,
@@ -11,8 +11,8 @@ import {
   uninstallResponse,
 } from '../extensions/extension.ts'
 
-const projectDirectory = given(z.string()).meta({ description: 'Absolute path of the project.' })
-const yes = otherwise(z.boolean(), true)
+const projectDirectory = nullAsUndefined(z.string()).meta({ description: 'Absolute path of the project.' })
+const trueByDefault = withDefault(z.boolean(), true)
 
 /** A skill as clients list it. `repo`: always told; `knowledge`: told when a word of it is said; `agentskills`: a folder. */
 export const skillInfo = z
@@ -31,14 +31,14 @@ export type SkillInfo = z.infer<typeof skillInfo>
 
 /** A repository with the skills of an organisation. Its address may hold credentials; they are kept and shown nowhere. */
 const orgConfig = z
-  .looseObject({ org_repo_url: z.string().max(2048), org_name: given(z.string()) })
+  .looseObject({ org_repo_url: z.string().max(2048), org_name: nullAsUndefined(z.string()) })
   .meta({ id: 'OrgConfig' })
 export type OrgConfig = z.output<typeof orgConfig>
 
 const exposedUrl = z.looseObject({
   name: z.string().max(200),
   url: z.string().max(2048),
-  port: given(z.int()),
+  port: nullAsUndefined(z.int()),
 })
 export type ExposedUrl = z.output<typeof exposedUrl>
 
@@ -48,16 +48,16 @@ export type ExposedUrl = z.output<typeof exposedUrl>
  */
 export const listSkillsRequest = z
   .looseObject({
-    load_public: yes,
-    load_user: yes,
-    load_project: yes,
-    load_org: yes,
+    load_public: trueByDefault,
+    load_user: trueByDefault,
+    load_project: trueByDefault,
+    load_org: trueByDefault,
     project_dir: projectDirectory,
-    marketplace_path: given(z.string().max(1024)),
-    registered_marketplaces: otherwise(z.array(marketplaceRegistration).max(20), []),
-    org_config: given(orgConfig),
-    org_configs: given(z.array(orgConfig).max(20)),
-    sandbox_config: given(z.looseObject({ exposed_urls: otherwise(z.array(exposedUrl).max(100), []) })),
+    marketplace_path: nullAsUndefined(z.string().max(1024)),
+    registered_marketplaces: withDefault(z.array(marketplaceRegistration).max(20), []),
+    org_config: nullAsUndefined(orgConfig),
+    org_configs: nullAsUndefined(z.array(orgConfig).max(20)),
+    sandbox_config: nullAsUndefined(z.looseObject({ exposed_urls: withDefault(z.array(exposedUrl).max(100), []) })),
   })
   .meta({ id: 'SkillsRequest' })
 export type ListSkillsRequest = z.output<typeof listSkillsRequest>
@@ -81,8 +81,8 @@ export const marketplaceSkill = z
   .meta({ id: 'MarketplaceSkillInfo' })
 export type MarketplaceSkill = z.infer<typeof marketplaceSkill>
 
-const named = z.object({ name: z.string() })
-const notFetched = { description: 'The source cannot be fetched.' }
+const nameParams = z.object({ name: z.string() })
+const notFetchedResponse = { description: 'The source cannot be fetched.' }
 
 export const skillRoutes = {
   listSkills: {
@@ -118,7 +118,7 @@ export const skillRoutes = {
     body: installRequest,
     responses: {
       200: { description: 'It is.', schema: installedSkill },
-      400: notFetched,
+      400: notFetchedResponse,
       409: { description: 'A skill of this name is installed.' },
     },
   },
@@ -139,7 +139,7 @@ export const skillRoutes = {
     path: '/api/skills/installed/{name}',
     tag: 'skills',
     summary: 'Get an installed skill',
-    params: named,
+    params: nameParams,
     responses: { 200: { description: 'The skill.', schema: installedSkill } },
   },
   enableSkill: {
@@ -147,7 +147,7 @@ export const skillRoutes = {
     path: '/api/skills/installed/{name}',
     tag: 'skills',
     summary: 'Enable or disable an installed skill',
-    params: named,
+    params: nameParams,
     body: enableRequest,
     responses: { 200: { description: 'It is.', schema: enableResponse } },
   },
@@ -156,7 +156,7 @@ export const skillRoutes = {
     path: '/api/skills/installed/{name}',
     tag: 'skills',
     summary: 'Uninstall a skill',
-    params: named,
+    params: nameParams,
     responses: { 200: { description: 'It is gone.', schema: uninstallResponse } },
   },
   refreshSkill: {
@@ -164,13 +164,13 @@ export const skillRoutes = {
     path: '/api/skills/installed/{name}/refresh',
     tag: 'skills',
     summary: 'Fetch an installed skill again',
-    params: named,
+    params: nameParams,
     responses: {
       200: {
         description: 'It is as its source has it now.',
         schema: z.object({ message: z.string(), skill: installedSkill }).meta({ id: 'UpdateSkillResponse' }),
       },
-      400: notFetched,
+      400: notFetchedResponse,
     },
   },
   listMarketplaceSkills: {

@@ -3,7 +3,7 @@ import { queryText } from '../../core/query.ts'
 import type { RouteTable } from '../../core/route.ts'
 import { conversationId } from '../conversations/conversation.ts'
 
-const conversation = z.object({ conversation_id: conversationId })
+const conversationParams = z.object({ conversation_id: conversationId })
 
 /** Longest that a ticket may open files. */
 const maxTicketSeconds = 3_600
@@ -37,7 +37,7 @@ const workspaceTicket = z
   })
   .meta({ id: 'WorkspaceTicket' })
 
-const file = {
+const fileRoute = {
   method: 'GET',
   tag: 'workspace',
   summary: 'Get a file of the workspace of a conversation',
@@ -63,11 +63,11 @@ const file = {
 
 /** Files of workspaces as pages, images and frames load them. */
 export const workspaceRoutes = {
-  workspaceRoot: { ...file, path: '/api/conversations/{conversation_id}/workspace', params: conversation },
+  workspaceRoot: { ...fileRoute, path: '/api/conversations/{conversation_id}/workspace', params: conversationParams },
   workspaceFile: {
-    ...file,
+    ...fileRoute,
     path: '/api/conversations/{conversation_id}/workspace/{path*}',
-    params: conversation.extend({
+    params: conversationParams.extend({
       path: z.string().meta({ description: 'From the directory of the workspace.' }),
     }),
   },
@@ -79,7 +79,7 @@ export const workspaceRoutes = {
     description:
       'Whoever has it may read what it opens, without a key, until it expires or the key that it was made with is gone.',
     pages: 'key',
-    params: conversation,
+    params: conversationParams,
     body: workspaceTicketRequest.prefault({}),
     responses: {
       200: { description: 'The address.', schema: workspaceTicket },

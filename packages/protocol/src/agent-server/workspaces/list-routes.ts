@@ -3,16 +3,16 @@ import type { RouteTable } from '../../core/route.ts'
 import { addWorkspaceParentsRequest, addWorkspacesRequest, removedWorkspace, workspacesList } from './list.ts'
 
 const tag = 'workspaces'
-const query = z.object({ path: z.string().meta({ description: 'As it was added.' }) })
-const unreadable = { 409: { description: 'What is kept cannot be read.' } }
-const added = {
+const pathQuery = z.object({ path: z.string().meta({ description: 'As it was added.' }) })
+const unreadableResponses = { 409: { description: 'What is kept cannot be read.' } }
+const addResponses = {
   200: { description: 'All of them.', schema: workspacesList },
   409: { description: 'There would be more than there may be, or what is kept cannot be read.' },
 }
-const removed = {
+const removeResponses = {
   200: { description: 'It is gone; what is left.', schema: removedWorkspace },
   404: { description: 'There is none of this path.' },
-  ...unreadable,
+  ...unreadableResponses,
 }
 
 export const workspacesListRoutes = {
@@ -21,7 +21,7 @@ export const workspacesListRoutes = {
     path: '/api/workspaces',
     tag,
     summary: 'List the folders that somebody works in',
-    responses: { 200: { description: 'All of them.', schema: workspacesList }, ...unreadable },
+    responses: { 200: { description: 'All of them.', schema: workspacesList }, ...unreadableResponses },
   },
   addWorkspaces: {
     method: 'POST',
@@ -30,7 +30,7 @@ export const workspacesListRoutes = {
     summary: 'Add workspaces to the list',
     description: 'One whose path is there already stays as it is.',
     body: addWorkspacesRequest,
-    responses: added,
+    responses: addResponses,
   },
   removeWorkspace: {
     method: 'DELETE',
@@ -38,8 +38,8 @@ export const workspacesListRoutes = {
     tag,
     summary: 'Take a workspace from the list',
     description: 'The folder itself stays.',
-    query,
-    responses: removed,
+    query: pathQuery,
+    responses: removeResponses,
   },
   addWorkspaceParents: {
     method: 'POST',
@@ -48,7 +48,7 @@ export const workspacesListRoutes = {
     summary: 'Add folders of workspaces to the list',
     description: 'One whose path is there already stays as it is.',
     body: addWorkspaceParentsRequest,
-    responses: added,
+    responses: addResponses,
   },
   removeWorkspaceParent: {
     method: 'DELETE',
@@ -56,7 +56,7 @@ export const workspacesListRoutes = {
     tag,
     summary: 'Take a folder of workspaces from the list',
     description: 'The folder itself, and workspaces that were found in it, stay.',
-    query,
-    responses: removed,
+    query: pathQuery,
+    responses: removeResponses,
   },
 } as const satisfies RouteTable

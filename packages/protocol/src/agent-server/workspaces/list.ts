@@ -1,17 +1,17 @@
 import * as z from 'zod'
 
-const path = z
+const workspacePath = z
   .string()
   .min(1)
   .max(4096)
   .refine((text) => !text.includes('\0'), { message: 'The path contains a NUL byte' })
-const item = { id: z.string().min(1).max(4096), name: z.string().max(1000), path }
+const itemMembers = { id: z.string().min(1).max(4096), name: z.string().max(1000), path: workspacePath }
 
 /** A folder that somebody works in. What stands here need not be there. */
 export const workspaceItem = z
   .object({
-    ...item,
-    parentPath: path
+    ...itemMembers,
+    parentPath: workspacePath
       .nullish()
       .transform((text) => text ?? undefined)
       .meta({ description: 'The parent below which it was found.' }),
@@ -20,7 +20,7 @@ export const workspaceItem = z
 export type WorkspaceItem = z.output<typeof workspaceItem>
 
 /** A folder whose folders are workspaces. */
-export const workspaceParent = z.object(item).meta({ id: 'WorkspaceParentItem' })
+export const workspaceParent = z.object(itemMembers).meta({ id: 'WorkspaceParentItem' })
 export type WorkspaceParent = z.output<typeof workspaceParent>
 
 /** In the order in which they were added. Members that are not known are left out. */

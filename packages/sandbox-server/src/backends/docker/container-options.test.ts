@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Order } from '../backend.ts'
-import { containerOf, type Place } from './container-options.ts'
-import { labelsOf, orderHash } from './labels.ts'
-import { directoriesOf, faultOf, volumeTargets } from './sandbox-paths.ts'
+import type { SandboxConfig } from '../backend.ts'
+import { containerOptions, type ContainerContext } from './container-options.ts'
+import { sandboxLabels, configHash } from './labels.ts'
+import { initialDirectories, validateConfig, volumeTargets } from './sandbox-paths.ts'
 
-const order: Order = {
+const order: SandboxConfig = {
   id: 'one',
   image: null,
   command: [],
@@ -15,7 +15,7 @@ const order: Order = {
   network: 'shared',
 }
 
-const place: Place = {
+const place: ContainerContext = {
   ledgerId: 'ledger',
   image: 'i',
   name: 'n',
@@ -24,11 +24,11 @@ const place: Place = {
   hostAddress: '172.18.0.1',
   publishHost: '127.0.0.1',
   hasInit: true,
-  can: { memory: true, processes: true, cpus: true, cores: 2, isRootless: false },
+  capabilities: { memory: true, processes: true, cpus: true, cores: 2, isRootless: false },
 }
 
 test('nothing of the host is in a container, and it may nothing', () => {
-  const { User, HostConfig } = containerOf(order, place)
+  const { User, HostConfig } = containerOptions(order, place)
   expect(User).toBe('10001:10001')
   expect(HostConfig).toMatchObject({
     CapDrop: ['ALL'],
@@ -43,17 +43,17 @@ test('nothing of the host is in a container, and it may nothing', () => {
 })
 
 test('a port is published at one address of the host, and the engine chooses its number', () => {
-  const bindings = containerOf(order, { ...place, publishHost: '127.0.0.2' }).HostConfig?.PortBindings
+  const bindings = containerOptions(order, { ...place, publishHost: '127.0.0.2' }).HostConfig?.PortBindings
   const free = [{ HostIp: '127.0.0.2', HostPort: '' }]
   expect(bindings).toEqual({ '8000/tcp': free, '8011/tcp': free, '8012/tcp': free })
 })
 
 test("a command takes the place of the image's and is told where to listen", () => {
-  const { Entrypoint, Cmd } = containerOf({ ...order, command: ['/bin/x', '--y', 'z'] }, place)
+  const { Entrypoint, Cmd } = containerOptions({ ...order, command: ['/bin/x', '--y', 'z'] }, place)
   expect(Entrypoint).toEqual(['/bin/x'])
   expect(Cmd).toEqual(['--y', 'z', '--host', '0.0.0.0', '--port', '8000', '--data', '/workspace/.slipway'])
-  expect(containerOf(order, place)).not.toHaveProperty('Entrypoint')
-  expect(containerOf(order, place)).not.toHaveProperty('Cmd')
+  expect(containerOptions(order, place)).not.toHaveProperty('Entrypoint')
+  expect(containerOptions(order, place)).not.toHaveProperty('Cmd')
 })
 
 test('limits are set as ordered, where the engine can', () => {
@@ -61,7 +61,7 @@ test('limits are set as ordered, where the engine can', () => {
     ...order,
     resources: { memoryBytes: 1e8, maxProcesses: 9, cpus: 64, maxOpenFiles: 1e6, diskBytes: 5 },
   }
-  expect(containerOf(limited, place).HostConfig).toMatchObject({
+  expect(containerOptions(limited, place).HostConfig).toMatchObject({
     Memory: 1e8,
     MemorySwap: 1e8,
     PidsLimit: 9,
@@ -72,19 +72,19 @@ test('limits are set as ordered, where the engine can', () => {
       { Name: 'nproc', Soft: 20_000, Hard: 20_000 },
     ],
   })
-  const can = { memory: false, processes: false, cpus: false, cores: 2, isRootless: true }
-  const unlimited = containerOf(limited, { ...place, can }).HostConfig
+  const capabilities = { memory: false, processes: false, cpus: false, cores: 2, isRootless: true }
+  const unlimited = containerOptions(limited, { ...place, capabilities }).HostConfig
   for (const name of ['Memory', 'MemorySwap', 'PidsLimit', 'NanoCpus'])
     expect(unlimited).not.toHaveProperty(name)
   expect(unlimited?.Ulimits).toHaveLength(1)
   for (const name of ['Memory', 'PidsLimit', 'NanoCpus', 'Ulimits']) {
-    expect(containerOf(order, place).HostConfig).not.toHaveProperty(name)
+    expect(containerOptions(order, place).HostConfig).not.toHaveProperty(name)
   }
 })
 
 test('the environment is the order’s, with a home to write to unless it names one', () => {
-  expect(containerOf(order, place).Env).toEqual(['HOME=/workspace/.home', 'A=1'])
-  expect(containerOf({ ...order, env: { HOME: '/h' } }, place).Env).toEqual(['HOME=/h'])
+  expect(containerOptions(order, place).Env).toEqual(['HOME=/workspace/.home', 'A=1'])
+  expect(containerOptions({ ...order, env: { HOME: '/h' } }, place).Env).toEqual(['HOME=/h'])
 })
 
 test('a working directory elsewhere is the volume too', () => {
@@ -95,7 +95,7 @@ test('a working directory elsewhere is the volume too', () => {
 })
 
 test('a volume has the working directory with its parents from the start', () => {
-  const names = (workingDir: string) => directoriesOf({ ...order, workingDir }).map(({ name }) => name)
+  const names = (workingDir: string) => initialDirectories({ ...order, workingDir }).map(({ name }) => name)
   expect(names('')).toEqual(['.', './.home', './project'])
   expect(names('/workspace/a/b')).toEqual(['.', './.home', './a', './a/b'])
   expect(names('/srv')).toEqual(['.', './.home'])
@@ -103,13 +103,13 @@ test('a volume has the working directory with its parents from the start', () =>
 })
 
 test('what cannot be a container is told', () => {
-  expect(faultOf(order)).toBeUndefined()
-  expect(faultOf({ ...order, network: 'none' })).toContain('without a network')
+  expect(validateConfig(order)).toBeUndefined()
+  expect(validateConfig({ ...order, network: 'none' })).toContain('without a network')
   for (const workingDir of ['rel', '/', '/a/../b', '/a//b', '/a/', '/a/./b', '/a\0b', `/${'x'.repeat(90)}`]) {
-    expect(faultOf({ ...order, workingDir })).toContain('working directory')
+    expect(validateConfig({ ...order, workingDir })).toContain('working directory')
   }
   for (const workingDir of ['/srv/repo', '/workspace/täst dir', `/${'x'.repeat(89)}`]) {
-    expect(faultOf({ ...order, workingDir })).toBeUndefined()
+    expect(validateConfig({ ...order, workingDir })).toBeUndefined()
   }
 })
 
@@ -124,16 +124,16 @@ test('the label of an order is the same for the same order and another for anoth
     resources: fc.record({ memoryBytes: fc.nat(), cpus: fc.nat() }, { requiredKeys: [] }),
     network: fc.constantFrom('shared' as const, 'none' as const),
   })
-  const shuffled = (one: Order): Order => ({
+  const shuffled = (one: SandboxConfig): SandboxConfig => ({
     ...one,
     env: Object.fromEntries(Object.entries(one.env).reverse()),
     resources: Object.fromEntries(Object.entries(one.resources).reverse()),
   })
   fc.assert(
     fc.property(orders, orders, (a, b) => {
-      expect(orderHash(shuffled(a))).toBe(orderHash(a))
-      const plain = ({ id: _, ...rest }: Order) => JSON.stringify(rest, sortedMembers)
-      expect(orderHash(a) === orderHash(b)).toBe(plain(a) === plain(b))
+      expect(configHash(shuffled(a))).toBe(configHash(a))
+      const plain = ({ id: _, ...rest }: SandboxConfig) => JSON.stringify(rest, sortedMembers)
+      expect(configHash(a) === configHash(b)).toBe(plain(a) === plain(b))
     }),
   )
 })
@@ -144,6 +144,6 @@ const sortedMembers = (_: string, value: unknown) =>
     : value
 
 test('labels tell no secret', () => {
-  const labels = JSON.stringify(labelsOf('ledger', { ...order, env: { KEY: 'sesame' } }))
+  const labels = JSON.stringify(sandboxLabels('ledger', { ...order, env: { KEY: 'sesame' } }))
   expect(labels).not.toContain('sesame')
 })

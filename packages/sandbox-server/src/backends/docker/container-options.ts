@@ -1,17 +1,17 @@
 import type { ContainerCreateOptions, HostConfig } from 'dockerode'
-import type { Order } from '../backend.ts'
-import { labelsOf } from './labels.ts'
-import { agentData, home, userId, volumeTargets, workingDirOf } from './sandbox-paths.ts'
+import type { SandboxConfig } from '../backend.ts'
+import { sandboxLabels } from './labels.ts'
+import { agentData, homeDirectory, userId, volumeTargets, workingDirectory } from './sandbox-paths.ts'
 
 /** The ports inside, by the names that the API gives them. */
-export const ports: Readonly<Record<string, number>> = { AGENT_SERVER: 8000, WORKER_1: 8011, WORKER_2: 8012 }
+export const containerPorts: Readonly<Record<string, number>> = { AGENT_SERVER: 8000, WORKER_1: 8011, WORKER_2: 8012 }
 
 /** Engines that may not raise limits refuse more. */
-const mostOpenFiles = 20_000
+const maxOpenFilesLimit = 20_000
 const mebibyte = 2 ** 20
 
 /** What an engine can do, and where a sandbox stands in it. */
-export interface Place {
+export interface ContainerContext {
   readonly ledgerId: string
   readonly image: string
   readonly name: string
@@ -21,11 +21,11 @@ export interface Place {
   readonly hostAddress: string | undefined
   readonly publishHost: string
   readonly hasInit: boolean
-  readonly can: Can
+  readonly capabilities: EngineCapabilities
 }
 
 /** The limits that an engine enforces. */
-export interface Can {
+export interface EngineCapabilities {
   readonly memory: boolean
   readonly processes: boolean
   readonly cpus: boolean
@@ -36,35 +36,35 @@ export interface Can {
 }
 
 /** The container that an order comes to. It is nobody inside, and can become nobody else: no capabilities, no new privileges. */
-export function containerOf(order: Order, place: Place): ContainerCreateOptions {
-  const [program, ...rest] = order.command
+export function containerOptions(config: SandboxConfig, context: ContainerContext): ContainerCreateOptions {
+  const [program, ...rest] = config.command
   return {
-    Image: place.image,
-    Hostname: order.id,
+    Image: context.image,
+    Hostname: config.id,
     User: `${userId}:${userId}`,
-    Labels: labelsOf(place.ledgerId, order),
-    Env: Object.entries({ HOME: home, ...order.env }).map(([name, value]) => `${name}=${value}`),
-    ...(program === undefined ? {} : { Entrypoint: [program], Cmd: [...rest, ...whereToListen] }),
-    WorkingDir: workingDirOf(order),
-    ExposedPorts: Object.fromEntries(Object.values(ports).map((port) => [`${port}/tcp`, {}])),
+    Labels: sandboxLabels(context.ledgerId, config),
+    Env: Object.entries({ HOME: homeDirectory, ...config.env }).map(([name, value]) => `${name}=${value}`),
+    ...(program === undefined ? {} : { Entrypoint: [program], Cmd: [...rest, ...listenArguments] }),
+    WorkingDir: workingDirectory(config),
+    ExposedPorts: Object.fromEntries(Object.values(containerPorts).map((port) => [`${port}/tcp`, {}])),
     // Whether it answers is asked by the control plane, also of images that look at themselves.
     Healthcheck: { Test: ['NONE'] },
     StopTimeout: 5,
-    HostConfig: hostConfig(order, place),
+    HostConfig: hostConfig(config, context),
   }
 }
 
-const whereToListen = ['--host', '0.0.0.0', '--port', String(ports.AGENT_SERVER), '--data', agentData]
+const listenArguments = ['--host', '0.0.0.0', '--port', String(containerPorts.AGENT_SERVER), '--data', agentData]
 
-function hostConfig(order: Order, place: Place): HostConfig {
+function hostConfig(config: SandboxConfig, context: ContainerContext): HostConfig {
   return {
-    NetworkMode: place.network,
-    ExtraHosts: place.hostAddress === undefined ? [] : [`host.docker.internal:${place.hostAddress}`],
+    NetworkMode: context.network,
+    ExtraHosts: context.hostAddress === undefined ? [] : [`host.docker.internal:${context.hostAddress}`],
     // An empty host port: the engine chooses one that is free.
     PortBindings: Object.fromEntries(
-      Object.values(ports).map((port) => [`${port}/tcp`, [{ HostIp: place.publishHost, HostPort: '' }]]),
+      Object.values(containerPorts).map((port) => [`${port}/tcp`, [{ HostIp: context.publishHost, HostPort: '' }]]),
     ),
-    Mounts: volumeTargets(order).map((Target) => ({ Type: 'volume', Source: place.volume, Target })),
+    Mounts: volumeTargets(config).map((Target) => ({ Type: 'volume', Source: context.volume, Target })),
     CapDrop: ['ALL'],
     SecurityOpt: ['no-new-privileges'],
     ReadonlyRootfs: true,
@@ -74,31 +74,31 @@ function hostConfig(order: Order, place: Place): HostConfig {
     },
     ShmSize: 64 * mebibyte,
     IpcMode: 'private',
-    Init: place.hasInit,
+    Init: context.hasInit,
     RestartPolicy: { Name: 'no' },
     LogConfig: { Type: 'json-file', Config: { 'max-size': '1m', 'max-file': '2' } },
-    ...limits(order, place.can),
+    ...resourceLimits(config, context.capabilities),
   }
 }
 
-function limits({ resources }: Order, can: Can): HostConfig {
+function resourceLimits({ resources }: SandboxConfig, capabilities: EngineCapabilities): HostConfig {
   const { memoryBytes, maxProcesses, cpus, maxOpenFiles } = resources
   return {
     // With as much swap as memory there is no swap.
-    ...(memoryBytes !== undefined && can.memory ? { Memory: memoryBytes, MemorySwap: memoryBytes } : {}),
-    ...(maxProcesses !== undefined && can.processes ? { PidsLimit: maxProcesses } : {}),
-    ...(cpus !== undefined && can.cpus
-      ? { NanoCpus: Math.round(Math.min(Math.max(cpus, 0.01), can.cores) * 1e9) }
+    ...(memoryBytes !== undefined && capabilities.memory ? { Memory: memoryBytes, MemorySwap: memoryBytes } : {}),
+    ...(maxProcesses !== undefined && capabilities.processes ? { PidsLimit: maxProcesses } : {}),
+    ...(cpus !== undefined && capabilities.cpus
+      ? { NanoCpus: Math.round(Math.min(Math.max(cpus, 0.01), capabilities.cores) * 1e9) }
       : {}),
-    ...(maxOpenFiles === undefined ? {} : { Ulimits: ulimits(maxOpenFiles, can) }),
+    ...(maxOpenFiles === undefined ? {} : { Ulimits: ulimits(maxOpenFiles, capabilities) }),
   }
 }
 
 /** Podman asks for a million processes beside any limit of ours, which an engine that may not raise limits cannot give. */
-function ulimits(maxOpenFiles: number, can: Can) {
-  const openFiles = Math.min(maxOpenFiles, mostOpenFiles)
+function ulimits(maxOpenFiles: number, capabilities: EngineCapabilities) {
+  const openFiles = Math.min(maxOpenFiles, maxOpenFilesLimit)
   return [
     { Name: 'nofile', Soft: openFiles, Hard: openFiles },
-    ...(can.isRootless ? [] : [{ Name: 'nproc', Soft: 20_000, Hard: 20_000 }]),
+    ...(capabilities.isRootless ? [] : [{ Name: 'nproc', Soft: 20_000, Hard: 20_000 }]),
   ]
 }

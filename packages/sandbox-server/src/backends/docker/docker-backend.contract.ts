@@ -5,11 +5,11 @@ import { createServer } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
 import type { ContainerInfo, ContainerInspectInfo, NetworkInspectInfo, VolumeInspectInfo } from 'dockerode'
 import { expect, onTestFinished, test } from 'vitest'
-import { alive, type BackendUnderTest, inside, probeScript, seen, until } from '../backend.contract.ts'
-import type { Order } from '../backend.ts'
+import { waitAlive, type BackendUnderTest, runInside, probeScript, observe, waitForValue } from '../backend.contract.ts'
+import type { SandboxConfig } from '../backend.ts'
 import { DockerBackend } from './docker-backend.ts'
 import { Engine } from './engine.ts'
-import { labelsOf, ledgerLabel } from './labels.ts'
+import { sandboxLabels, ledgerLabel } from './labels.ts'
 
 /** A container engine that tests may fill: its socket, and an image of the agent server in it. */
 export interface TestEngine {
@@ -39,7 +39,7 @@ export async function openDocker({ socketPath, image }: TestEngine): Promise<Doc
   const open = (ledger: string) =>
     new DockerBackend({ socketPath, ledgerId: ledger, log: () => {}, defaultImage: image })
   const containers = async (filter: object) =>
-    engine.must<readonly ContainerInfo[]>({
+    engine.callOrThrow<readonly ContainerInfo[]>({
       method: 'GET',
       path: '/containers/json',
       query: { all: true, filters: JSON.stringify(filter) },
@@ -59,24 +59,24 @@ export async function openDocker({ socketPath, image }: TestEngine): Promise<Doc
     ledgerId,
     containerId,
     reopen: async () => open(ledgerId),
-    stranger: async () => {
+    openForOtherLedger: async () => {
       const other = randomBytes(16).toString('hex')
       strangers.push(other)
       return open(other)
     },
-    order: (overrides = {}) => ({ ...plainOrder(), ...overrides }),
+    createConfig: (overrides = {}) => ({ ...plainConfig(), ...overrides }),
     node: (script) => ['node', '-e', script, '--'],
     kill: async (id) => {
-      await engine.must({
+      await engine.callOrThrow({
         method: 'POST',
         path: `/containers/${await containerId(id)}/kill`,
         query: { signal: 'KILL' },
       })
     },
-    remains: async (id) => {
+    listRemains: async (id) => {
       const name = `slipway-${ledgerId.slice(0, 8)}-${id}`
       const isOf = ({ Names }: ContainerInfo) => Names.some((each) => each.includes(name))
-      const volumes = await engine.must<{ Volumes: readonly VolumeInspectInfo[] | null }>({
+      const volumes = await engine.callOrThrow<{ Volumes: readonly VolumeInspectInfo[] | null }>({
         method: 'GET',
         path: '/volumes',
       })
@@ -91,7 +91,7 @@ export async function openDocker({ socketPath, image }: TestEngine): Promise<Doc
   }
 }
 
-function plainOrder(): Order {
+function plainConfig(): SandboxConfig {
   return {
     id: `s-${randomBytes(6).toString('hex')}`,
     image: null,
@@ -106,41 +106,41 @@ function plainOrder(): Order {
 async function removeAll(engine: Engine, ledgerId: string, backend: DockerBackend): Promise<void> {
   for (const { id } of await backend.list()) await backend.remove(id)
   const query = { filters: JSON.stringify({ label: [`${ledgerLabel}=${ledgerId}`] }) }
-  const networks = await engine.must<readonly NetworkInspectInfo[]>({
+  const networks = await engine.callOrThrow<readonly NetworkInspectInfo[]>({
     method: 'GET',
     path: '/networks',
     query,
   })
   for (const { Id, Labels } of networks) {
-    if (Labels?.[ledgerLabel] === ledgerId) await engine.must({ method: 'DELETE', path: `/networks/${Id}` })
+    if (Labels?.[ledgerLabel] === ledgerId) await engine.callOrThrow({ method: 'DELETE', path: `/networks/${Id}` })
   }
 }
 
 /** What Docker and Podman must both keep, besides what every backend must. */
-export function engineContract(name: string, given: TestEngine): void {
+export function dockerBackendContract(name: string, engine: TestEngine): void {
   const promise = (title: string, body: (at: DockerUnderTest) => Promise<void>) =>
     test(`${name}: ${title}`, { timeout: 240_000 }, async () => {
-      const at = await openDocker(given)
+      const at = await openDocker(engine)
       onTestFinished(() => at.close())
       await body(at)
     })
-  const probe = (at: DockerUnderTest, overrides: Partial<Order> = {}) =>
-    at.order({ command: at.node(probeScript), ...overrides })
-  const started = async (at: DockerUnderTest, overrides: Partial<Order> = {}) => {
+  const probe = (at: DockerUnderTest, overrides: Partial<SandboxConfig> = {}) =>
+    at.createConfig({ command: at.node(probeScript), ...overrides })
+  const started = async (at: DockerUnderTest, overrides: Partial<SandboxConfig> = {}) => {
     const order = probe(at, overrides)
     await at.backend.start(order)
-    await alive(at.backend, order.id)
+    await waitAlive(at.backend, order.id)
     return order
   }
   const inspect = async (at: DockerUnderTest, id: string) =>
-    at.engine.must<ContainerInspectInfo>({
+    at.engine.callOrThrow<ContainerInspectInfo>({
       method: 'GET',
       path: `/containers/${await at.containerId(id)}/json`,
     })
 
   promise('from inside it is nobody, and can become nobody else', async (at) => {
     const { id } = await started(at)
-    const { result } = await inside(
+    const { result } = await runInside(
       at.backend,
       id,
       "return require('node:fs').readFileSync('/proc/self/status', 'utf8')",
@@ -160,7 +160,7 @@ export function engineContract(name: string, given: TestEngine): void {
     async (at) => {
       const { id } = await started(at)
       const write = async (path: string) =>
-        (await inside(at.backend, id, `require('node:fs').writeFileSync('${path}', 'x')`)).error
+        (await runInside(at.backend, id, `require('node:fs').writeFileSync('${path}', 'x')`)).error
       for (const path of [
         '/workspace/a',
         '/workspace/project/a',
@@ -181,8 +181,8 @@ export function engineContract(name: string, given: TestEngine): void {
       ]) {
         expect([path, await write(path)]).toEqual([path, expect.stringMatching(/EROFS|EACCES/)])
       }
-      const isThere = `return ['/var/run/docker.sock', '/run/podman/podman.sock', '${given.socketPath}'].filter(require('node:fs').existsSync)`
-      expect((await inside(at.backend, id, isThere)).result).toEqual([])
+      const isThere = `return ['/var/run/docker.sock', '/run/podman/podman.sock', '${engine.socketPath}'].filter(require('node:fs').existsSync)`
+      expect((await runInside(at.backend, id, isThere)).result).toEqual([])
       const { HostConfig, Mounts } = await inspect(at, id)
       expect(HostConfig.Privileged).toBe(false)
       expect(Mounts.filter(({ Type }) => Type === 'bind')).toEqual([])
@@ -192,7 +192,7 @@ export function engineContract(name: string, given: TestEngine): void {
 
   promise('zombies are taken care of', async (at) => {
     const { id } = await started(at)
-    const { result } = await inside(
+    const { result } = await runInside(
       at.backend,
       id,
       "return require('node:fs').readFileSync('/proc/1/cmdline', 'utf8')",
@@ -210,10 +210,10 @@ export function engineContract(name: string, given: TestEngine): void {
     const { HostConfig } = await inspect(at, id)
     expect(HostConfig).toMatchObject({ PidsLimit: 40, Memory: 256 * mebibyte, MemorySwap: 256 * mebibyte })
     expect(HostConfig.NanoCpus).toBe(5e8)
-    const forked = await inside(at.backend, id, forkUntilRefused)
+    const forked = await runInside(at.backend, id, forkUntilRefused)
     expect(forked.result).toMatchObject({ code: 'EAGAIN' })
     expect(forked.result).toHaveProperty('count')
-    const opened = await inside(at.backend, id, openUntilRefused)
+    const opened = await runInside(at.backend, id, openUntilRefused)
     expect(opened.error).toBe('EMFILE')
   })
 
@@ -221,13 +221,13 @@ export function engineContract(name: string, given: TestEngine): void {
     'what uses more memory than it is allowed is killed and says so, and the host lives',
     async (at) => {
       const script = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(8 * 2 ** 20, 1)), 1)'
-      const order = at.order({
+      const order = at.createConfig({
         command: at.node(script),
         resources: { memoryBytes: 64 * mebibyte, maxProcesses: 64 },
       })
       await at.backend.start(order)
-      const ended = await until(async () => {
-        const now = await seen(at.backend, order.id)
+      const ended = await waitForValue(async () => {
+        const now = await observe(at.backend, order.id)
         return now.state === 'stopped' ? now : undefined
       }, 'it is killed')
       expect(ended.detail).toContain('more memory than it is allowed')
@@ -245,7 +245,7 @@ export function engineContract(name: string, given: TestEngine): void {
     const port = typeof bound === 'object' && bound !== null ? bound.port : 0
     expect(at.backend.hostUrl(port, 'none')).toBeUndefined()
     const url = at.backend.hostUrl(port, 'shared')
-    const fetched = await inside(at.backend, id, `return (await fetch('${url}')).text()`)
+    const fetched = await runInside(at.backend, id, `return (await fetch('${url}')).text()`)
     expect(fetched).toEqual({ result: 'hello from the host' })
   })
 
@@ -254,7 +254,7 @@ export function engineContract(name: string, given: TestEngine): void {
     const { Networks } = (await inspect(at, other.id)).NetworkSettings
     const [address] = Object.values(Networks).map(({ IPAddress }) => IPAddress)
     const call = `return (await fetch('http://${address}:8000/alive', { signal: AbortSignal.timeout(10_000) })).status`
-    const isReached = (await inside(at.backend, one.id, call)).result === 200
+    const isReached = (await runInside(at.backend, one.id, call)).result === 200
     const { notes } = await at.backend.isolation()
     expect(notes.some((note) => note.includes('reach the ports of each other'))).toBe(isReached)
     if (name === 'docker') expect(isReached).toBe(false)
@@ -263,57 +263,57 @@ export function engineContract(name: string, given: TestEngine): void {
   promise('a working directory elsewhere is kept too, and is where it starts', async (at) => {
     const order = await started(at, { workingDir: '/srv/the repo' })
     const wrote = `require('node:fs').writeFileSync('mine', 'x'); return process.cwd()`
-    expect(await inside(at.backend, order.id, wrote)).toEqual({ result: '/srv/the repo' })
-    expect((await seen(at.backend, order.id)).workingDir).toBe('/srv/the repo')
+    expect(await runInside(at.backend, order.id, wrote)).toEqual({ result: '/srv/the repo' })
+    expect((await observe(at.backend, order.id)).workingDir).toBe('/srv/the repo')
     await at.kill(order.id)
     await at.backend.resume(order)
-    await alive(at.backend, order.id)
+    await waitAlive(at.backend, order.id)
     const read = `return require('node:fs').readFileSync('/srv/the repo/mine', 'utf8')`
-    expect(await inside(at.backend, order.id, read)).toEqual({ result: 'x' })
+    expect(await runInside(at.backend, order.id, read)).toEqual({ result: 'x' })
   })
 
   promise('another order takes the place of one that has ended, on its files', async (at) => {
     const order = await started(at)
-    await inside(at.backend, order.id, "require('node:fs').writeFileSync('/workspace/mine', 'x')")
+    await runInside(at.backend, order.id, "require('node:fs').writeFileSync('/workspace/mine', 'x')")
     await at.kill(order.id)
     await at.backend.start({ ...order, env: { ANOTHER: 'yes' } })
-    await alive(at.backend, order.id)
+    await waitAlive(at.backend, order.id)
     const look = "return [process.env.ANOTHER, require('node:fs').readFileSync('/workspace/mine', 'utf8')]"
-    expect(await inside(at.backend, order.id, look)).toEqual({ result: ['yes', 'x'] })
+    expect(await runInside(at.backend, order.id, look)).toEqual({ result: ['yes', 'x'] })
   })
 
   promise('an image that is not there is broken and says what to do; then it starts', async (at) => {
-    const order = at.order({ image: '127.0.0.1:1/nobody/nothing:1' })
+    const order = at.createConfig({ image: '127.0.0.1:1/nobody/nothing:1' })
     await at.backend.start(order)
-    const now = await seen(at.backend, order.id)
+    const now = await observe(at.backend, order.id)
     expect(now).toMatchObject({ state: 'broken', addresses: {} })
     expect(now.detail).toContain(
       'The image 127.0.0.1:1/nobody/nothing:1 is not there: build it with `npm run image` or pull it.',
     )
-    await at.backend.start({ ...order, image: given.image })
-    expect((await alive(at.backend, order.id)).epoch).not.toBe(now.epoch)
+    await at.backend.start({ ...order, image: engine.image })
+    expect((await waitAlive(at.backend, order.id)).epoch).not.toBe(now.epoch)
     await at.backend.remove(order.id)
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
   })
 
   promise(
     'an image without a good name, and our own one that was not built, are told and not fetched',
     async (at) => {
-      const order = at.order({ image: 'Not A Name' })
+      const order = at.createConfig({ image: 'Not A Name' })
       await at.backend.start(order)
-      expect(await seen(at.backend, order.id)).toMatchObject({
+      expect(await observe(at.backend, order.id)).toMatchObject({
         state: 'broken',
         detail: expect.stringContaining('Not A Name'),
       })
       const unbuilt = new DockerBackend({
-        ...given,
+        ...engine,
         ledgerId: at.ledgerId,
         log: () => {},
         defaultImage: 'slipway-not-built',
       })
-      const other = at.order()
+      const other = at.createConfig()
       await unbuilt.start(other)
-      expect((await seen(unbuilt, other.id)).detail).toBe(
+      expect((await observe(unbuilt, other.id)).detail).toBe(
         'The image slipway-not-built is not there: build it with `npm run image`.',
       )
     },
@@ -322,19 +322,19 @@ export function engineContract(name: string, given: TestEngine): void {
   promise('one that was cut off before its container was made goes on', async (at) => {
     const order = probe(at)
     const Name = `slipway-${at.ledgerId.slice(0, 8)}-${order.id}`
-    const body = { Name, Labels: labelsOf(at.ledgerId, order) }
-    await at.engine.must({ method: 'POST', path: '/volumes/create', body })
+    const body = { Name, Labels: sandboxLabels(at.ledgerId, order) }
+    await at.engine.callOrThrow({ method: 'POST', path: '/volumes/create', body })
     expect(await at.backend.list()).toMatchObject([{ id: order.id, state: 'stopped' }])
     await at.backend.start(order)
-    await alive(at.backend, order.id)
+    await waitAlive(at.backend, order.id)
   })
 
   promise('one that was cut off before its container was started goes on', async (at) => {
     const order = await started(at)
     const container = await inspect(at, order.id)
     await at.backend.remove(order.id)
-    const body = { Image: given.image, Labels: container.Config.Labels }
-    await at.engine.must({
+    const body = { Image: engine.image, Labels: container.Config.Labels }
+    await at.engine.callOrThrow({
       method: 'POST',
       path: '/containers/create',
       query: { name: container.Name.slice(1) },
@@ -342,14 +342,14 @@ export function engineContract(name: string, given: TestEngine): void {
     })
     expect(await at.backend.list()).toMatchObject([{ id: order.id, state: 'stopped' }])
     await at.backend.resume(order)
-    await alive(at.backend, order.id)
+    await waitAlive(at.backend, order.id)
     await at.backend.remove(order.id)
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
   })
 
   promise('whenever the process that starts one is killed, another one goes on', async (at) => {
     const order = probe(at)
-    const options = { socketPath: given.socketPath, ledgerId: at.ledgerId, defaultImage: given.image }
+    const options = { socketPath: engine.socketPath, ledgerId: at.ledgerId, defaultImage: engine.image }
     for (let delayMs = 0; delayMs <= 500; delayMs += 50) {
       const child = spawn(process.execPath, ['--input-type=module-typescript', '-e', starter], {
         stdio: ['ignore', 'pipe', 'inherit'],
@@ -364,9 +364,9 @@ export function engineContract(name: string, given: TestEngine): void {
       const left = await at.backend.list(order.id)
       expect(left.length).toBeLessThanOrEqual(1)
       await at.backend.start(order)
-      await alive(at.backend, order.id)
+      await waitAlive(at.backend, order.id)
       await at.backend.remove(order.id)
-      expect(await at.remains(order.id)).toEqual([])
+      expect(await at.listRemains(order.id)).toEqual([])
     }
   })
 
@@ -377,23 +377,23 @@ export function engineContract(name: string, given: TestEngine): void {
       const made =
         kind === 'volume'
           ? { path: '/volumes/create', body: { Name: name } }
-          : { path: '/containers/create', query: { name }, body: { Image: given.image } }
-      await at.engine.must({ method: 'POST', ...made })
+          : { path: '/containers/create', query: { name }, body: { Image: engine.image } }
+      await at.engine.callOrThrow({ method: 'POST', ...made })
       onTestFinished(async () => {
         const path = `/${kind}s/${name}`
         await at.engine.call({ method: 'DELETE', path, query: { force: true } })
       })
       await at.backend.start(order)
-      expect((await seen(at.backend, order.id)).state).toBe('broken')
+      expect((await observe(at.backend, order.id)).state).toBe('broken')
       await at.backend.remove(order.id)
       expect(await at.backend.list()).toEqual([])
-      expect(await at.remains(order.id)).toHaveLength(1)
+      expect(await at.listRemains(order.id)).toHaveLength(1)
     }
   })
 
   promise('a removal that was done half is finished', async (at) => {
     const order = await started(at)
-    await at.engine.must({
+    await at.engine.callOrThrow({
       method: 'DELETE',
       path: `/containers/${await at.containerId(order.id)}`,
       query: { force: true },
@@ -401,7 +401,7 @@ export function engineContract(name: string, given: TestEngine): void {
     expect(await at.backend.list()).toMatchObject([{ id: order.id, state: 'stopped' }])
     await at.backend.remove(order.id)
     expect(await at.backend.list()).toEqual([])
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
   })
 
   promise('two that remove the same one at the same time both succeed', async (at) => {
@@ -409,16 +409,16 @@ export function engineContract(name: string, given: TestEngine): void {
     await at.backend.pause(order.id)
     const other = await at.reopen()
     await Promise.all([at.backend.remove(order.id), other.remove(order.id)])
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
   })
 
   promise('what is told of a failure holds no secret of the order', async (at) => {
     const env = { SLIPWAY_SESSION_API_KEY: 'sesame-of-the-sandbox' }
     const orders = [
-      at.order({ env, image: '127.0.0.1:1/nobody/nothing:1' }),
-      at.order({ env, workingDir: '../x' }),
-      at.order({ env, resources: { memoryBytes: 1 } }),
-      at.order({ env, command: ['/no/such/program'] }),
+      at.createConfig({ env, image: '127.0.0.1:1/nobody/nothing:1' }),
+      at.createConfig({ env, workingDir: '../x' }),
+      at.createConfig({ env, resources: { memoryBytes: 1 } }),
+      at.createConfig({ env, command: ['/no/such/program'] }),
     ]
     await Promise.all(orders.map((order) => at.backend.start(order)))
     const all = await at.backend.list()

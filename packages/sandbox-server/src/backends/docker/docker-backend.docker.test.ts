@@ -1,11 +1,11 @@
 import { test } from 'vitest'
 import { backendContract } from '../backend.contract.ts'
-import { engineContract, openDocker, testEngine } from './docker-backend.contract.ts'
+import { dockerBackendContract, openDocker, testEngine } from './docker-backend.contract.ts'
 
 const engine = testEngine('SLIPWAY_TEST_DOCKER_SOCKET')
 if (engine === undefined) {
   test.skip('docker: SLIPWAY_TEST_DOCKER_SOCKET is not set; `.ci/engines npx vitest run <file>` starts an engine and sets it', () => {})
 } else {
   backendContract('docker', () => openDocker(engine))
-  engineContract('docker', engine)
+  dockerBackendContract('docker', engine)
 }

@@ -1,22 +1,22 @@
 import { randomUUID } from 'node:crypto'
-import type { Log } from '@slipway/protocol'
-import type { Backend, Isolation, Order, Seen } from '../backend.ts'
-import { Launch } from './container-launcher.ts'
-import { Objects } from './docker-objects.ts'
-import { Engine, workLimitMs } from './engine.ts'
-import { factsOf, isolationOf } from './engine-info.ts'
-import { type Context, type Failure, lastLines, seenOf, seenOfVolume } from './inspect.ts'
-import { orderHash, orderLabel, sandboxLabel } from './labels.ts'
-import { Network } from './network.ts'
+import type { LogFunction } from '@slipway/protocol'
+import type { Backend, Isolation, SandboxConfig, ObservedSandbox } from '../backend.ts'
+import { ContainerLauncher } from './container-launcher.ts'
+import { DockerObjects } from './docker-objects.ts'
+import { Engine, longTimeoutMs } from './engine.ts'
+import { fetchEngineInfo, describeIsolation } from './engine-info.ts'
+import { type InspectContext, type StartFailure, decodeLastLines, toObservedSandbox, observedFromVolume } from './inspect.ts'
+import { configHash, configHashLabel, sandboxLabel } from './labels.ts'
+import { SandboxNetwork } from './network.ts'
 
 /** How many containers are looked at at the same time. */
-const looks = 8
+const maxConcurrentInspects = 8
 
-export interface DockerOptions {
+export interface DockerBackendOptions {
   /** The engine's Unix socket, also as `unix://...`; undefined: the first of the usual ones that is there. */
   readonly socketPath?: string | undefined
   readonly ledgerId: string
-  readonly log: Log
+  readonly log: LogFunction
   /** The address of this machine at which ports are published; 127.0.0.1 when absent. */
   readonly publishHost?: string | undefined
   /** For orders that name no image. */
@@ -35,30 +35,30 @@ export interface DockerOptions {
 export class DockerBackend implements Backend {
   readonly name = 'docker'
   readonly #engine: Engine
-  readonly #network: Network
-  readonly #objects: Objects
-  readonly #launch: Launch
-  readonly #log: Log
+  readonly #network: SandboxNetwork
+  readonly #objects: DockerObjects
+  readonly #launch: ContainerLauncher
+  readonly #log: LogFunction
   readonly #publishHost: string
-  readonly #inWork = new Set<string>()
-  readonly #failures = new Map<string, Failure>()
-  readonly #printed = new Map<string, { readonly epoch: string; readonly text: string }>()
+  readonly #starting = new Set<string>()
+  readonly #failures = new Map<string, StartFailure>()
+  readonly #lastOutputs = new Map<string, { readonly epoch: string; readonly text: string }>()
 
   /** Does not talk to the engine yet. Throws an Error when `socketPath` is no Unix socket. */
-  constructor({ socketPath, ledgerId, log, publishHost = '127.0.0.1', defaultImage }: DockerOptions) {
+  constructor({ socketPath, ledgerId, log, publishHost = '127.0.0.1', defaultImage }: DockerBackendOptions) {
     const engine = new Engine(socketPath)
-    const network = new Network(engine, `slipway-${ledgerId.slice(0, 8)}`, ledgerId)
-    const objects = new Objects(engine, ledgerId)
+    const network = new SandboxNetwork(engine, `slipway-${ledgerId.slice(0, 8)}`, ledgerId)
+    const objects = new DockerObjects(engine, ledgerId)
     this.#engine = engine
     this.#network = network
     this.#objects = objects
-    this.#launch = new Launch({ engine, objects, network, ledgerId, log, publishHost, defaultImage })
+    this.#launch = new ContainerLauncher({ engine, objects, network, ledgerId, log, publishHost, defaultImage })
     this.#log = log
     this.#publishHost = publishHost
   }
 
   /** Whether a server of this machine is heard there is up to its listeners: see the class. */
-  hostUrl(port: number, network: Order['network']): string | undefined {
+  hostUrl(port: number, network: SandboxConfig['network']): string | undefined {
     if (network === 'none') return undefined
     return `http://host.docker.internal:${port}`
   }
@@ -72,62 +72,62 @@ export class DockerBackend implements Backend {
   }
 
   async isolation(): Promise<Isolation> {
-    const [facts, isClosed] = await Promise.all([factsOf(this.#engine), this.#network.isClosed()])
-    return isolationOf(facts, isClosed)
+    const [facts, isClosed] = await Promise.all([fetchEngineInfo(this.#engine), this.#network.isIsolated()])
+    return describeIsolation(facts, isClosed)
   }
 
-  async start(order: Order): Promise<void> {
-    this.#inWork.add(order.id)
-    this.#failures.delete(order.id)
+  async start(config: SandboxConfig): Promise<void> {
+    this.#starting.add(config.id)
+    this.#failures.delete(config.id)
     try {
-      const reason = await this.#ensureRunning(order)
-      if (reason !== undefined) this.#failures.set(order.id, { reason, epoch: `failed-${randomUUID()}` })
+      const reason = await this.#ensureRunning(config)
+      if (reason !== undefined) this.#failures.set(config.id, { reason, epoch: `failed-${randomUUID()}` })
     } finally {
-      this.#inWork.delete(order.id)
+      this.#starting.delete(config.id)
     }
   }
 
-  resume(order: Order): Promise<void> {
-    return this.start(order)
+  resume(config: SandboxConfig): Promise<void> {
+    return this.start(config)
   }
 
-  async list(id?: string): Promise<readonly Seen[]> {
-    const [containers, volumes] = await Promise.all([this.#objects.containers(id), this.#objects.volumes(id)])
-    const seen = new Map<string, Seen>()
-    const left = containers.map(({ Id }) => Id)
-    const look = async () => {
-      for (let next = left.pop(); next !== undefined; next = left.pop()) {
-        const one = await this.#look(next)
-        if (one !== undefined) seen.set(one.id, one)
+  async list(id?: string): Promise<readonly ObservedSandbox[]> {
+    const [containers, volumes] = await Promise.all([this.#objects.listContainers(id), this.#objects.listVolumes(id)])
+    const observed = new Map<string, ObservedSandbox>()
+    const remaining = containers.map(({ Id }) => Id)
+    const inspectNext = async () => {
+      for (let next = remaining.pop(); next !== undefined; next = remaining.pop()) {
+        const one = await this.#inspect(next)
+        if (one !== undefined) observed.set(one.id, one)
       }
     }
-    await Promise.all(Array.from({ length: looks }, look))
+    await Promise.all(Array.from({ length: maxConcurrentInspects }, inspectNext))
     // A sandbox without a container has its volume, or nothing yet but a start that goes on or has failed.
-    const others = [...volumes.map(({ Labels }) => Labels[sandboxLabel] ?? ''), ...this.#known(id)]
+    const others = [...volumes.map(({ Labels }) => Labels[sandboxLabel] ?? ''), ...this.#knownIds(id)]
     for (const other of others) {
-      if (!seen.has(other)) seen.set(other, seenOfVolume(this.#contextOf(other)))
+      if (!observed.has(other)) observed.set(other, observedFromVolume(this.#inspectContext(other)))
     }
-    return [...seen.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
+    return [...observed.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
   async pause(id: string): Promise<void> {
-    for (const { Id } of await this.#objects.containers(id)) {
-      if (!(await this.#isMoving(Id))) continue
+    for (const { Id } of await this.#objects.listContainers(id)) {
+      if (!(await this.#isContainerRunning(Id))) continue
       const paused = await this.#engine.call({
         method: 'POST',
         path: `/containers/${Id}/pause`,
-        limitMs: workLimitMs,
+        timeoutMs: longTimeoutMs,
       })
-      if (paused.ok || !(await this.#isMoving(Id))) continue
+      if (paused.ok || !(await this.#isContainerRunning(Id))) continue
       this.#log('warn', 'The container engine cannot pause; the sandbox is stopped instead', {
         sandbox_id: id,
         reason: paused.reason,
       })
-      await this.#engine.must({
+      await this.#engine.callOrThrow({
         method: 'POST',
         path: `/containers/${Id}/stop`,
         query: { t: 5 },
-        limitMs: workLimitMs,
+        timeoutMs: longTimeoutMs,
       })
     }
   }
@@ -136,68 +136,68 @@ export class DockerBackend implements Backend {
     await this.#objects.removeContainers(id)
     await this.#objects.removeVolumes(id)
     this.#failures.delete(id)
-    this.#printed.delete(id)
+    this.#lastOutputs.delete(id)
   }
 
   /** Answers why it cannot run, or undefined when it does. Rejects with what may pass. */
-  async #ensureRunning(order: Order): Promise<string | undefined> {
-    for (const { Id } of await this.#objects.containers(order.id)) {
+  async #ensureRunning(config: SandboxConfig): Promise<string | undefined> {
+    for (const { Id } of await this.#objects.listContainers(config.id)) {
       const container = await this.#objects.inspect(Id)
       if (container === undefined) continue
       if (container.State.Paused) {
-        await this.#engine.must({ method: 'POST', path: `/containers/${Id}/unpause`, limitMs: workLimitMs })
+        await this.#engine.callOrThrow({ method: 'POST', path: `/containers/${Id}/unpause`, timeoutMs: longTimeoutMs })
         return undefined
       }
       if (container.State.Running) return undefined
       const hasEnded = container.State.Status === 'exited'
-      if (hasEnded && container.Config.Labels[orderLabel] === orderHash(order)) {
+      if (hasEnded && container.Config.Labels[configHashLabel] === configHash(config)) {
         const path = `/containers/${Id}/start`
-        if ((await this.#engine.call({ method: 'POST', path, limitMs: workLimitMs })).ok) return undefined
+        if ((await this.#engine.call({ method: 'POST', path, timeoutMs: longTimeoutMs })).ok) return undefined
       }
       await this.#objects.removeContainer(Id)
     }
-    return await this.#launch.run(order)
+    return await this.#launch.launch(config)
   }
 
-  async #isMoving(containerId: string): Promise<boolean> {
+  async #isContainerRunning(containerId: string): Promise<boolean> {
     const container = await this.#objects.inspect(containerId)
     return container?.State.Running === true && !container.State.Paused
   }
 
-  async #look(containerId: string): Promise<Seen | undefined> {
+  async #inspect(containerId: string): Promise<ObservedSandbox | undefined> {
     const container = await this.#objects.inspect(containerId)
     const id = container?.Config.Labels[sandboxLabel]
     if (container === undefined || id === undefined) return undefined
-    const seen = seenOf(container, this.#contextOf(id))
-    if (seen.state !== 'stopped') return seen
-    const text = await this.#printedBy(containerId, seen)
-    return text === '' ? seen : { ...seen, detail: `${seen.detail} It printed last:\n${text}` }
+    const observed = toObservedSandbox(container, this.#inspectContext(id))
+    if (observed.state !== 'stopped') return observed
+    const text = await this.#readLastOutput(containerId, observed)
+    return text === '' ? observed : { ...observed, detail: `${observed.detail} It printed last:\n${text}` }
   }
 
   /** The end of what it printed; asked for once, because what has ended prints no more. */
-  async #printedBy(containerId: string, { id, epoch }: Seen): Promise<string> {
-    const known = this.#printed.get(id)
-    if (known?.epoch === epoch) return known.text
+  async #readLastOutput(containerId: string, { id, epoch }: ObservedSandbox): Promise<string> {
+    const cached = this.#lastOutputs.get(id)
+    if (cached?.epoch === epoch) return cached.text
     const answer = await this.#engine.call<unknown>({
       method: 'GET',
       path: `/containers/${containerId}/logs`,
       query: { stdout: true, stderr: true, tail: 20 },
     })
-    const text = answer.ok && Buffer.isBuffer(answer.value) ? lastLines(answer.value) : ''
-    this.#printed.set(id, { epoch, text })
+    const text = answer.ok && Buffer.isBuffer(answer.value) ? decodeLastLines(answer.value) : ''
+    this.#lastOutputs.set(id, { epoch, text })
     return text
   }
 
-  #known(id: string | undefined): readonly string[] {
-    const known = [...this.#inWork, ...this.#failures.keys()]
+  #knownIds(id: string | undefined): readonly string[] {
+    const known = [...this.#starting, ...this.#failures.keys()]
     return id === undefined ? known : known.filter((one) => one === id)
   }
 
-  #contextOf(id: string): Context {
+  #inspectContext(id: string): InspectContext {
     return {
       id,
       publishHost: this.#publishHost,
-      isInWork: this.#inWork.has(id),
+      isStarting: this.#starting.has(id),
       failure: this.#failures.get(id),
     }
   }

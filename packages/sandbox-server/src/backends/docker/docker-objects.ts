@@ -1,14 +1,14 @@
 import { setTimeout } from 'node:timers/promises'
 import type { ContainerInfo, ContainerInspectInfo, VolumeInspectInfo } from 'dockerode'
-import { type Engine, workLimitMs } from './engine.ts'
+import { type Engine, longTimeoutMs } from './engine.ts'
 import { ledgerLabel, sandboxLabel } from './labels.ts'
 
-const mostLooks = 50
+const maxChecks = 50
 
 type Labels = Readonly<Record<string, string>> | null | undefined
 
 /** The containers and volumes of one ledger in an engine. What has not its label is neither seen nor touched. */
-export class Objects {
+export class DockerObjects {
   readonly #engine: Engine
   readonly #ledgerId: string
 
@@ -18,8 +18,8 @@ export class Objects {
   }
 
   /** Of one sandbox, or of all. */
-  async containers(id?: string): Promise<readonly ContainerInfo[]> {
-    const found = await this.#engine.must<readonly ContainerInfo[]>({
+  async listContainers(id?: string): Promise<readonly ContainerInfo[]> {
+    const found = await this.#engine.callOrThrow<readonly ContainerInfo[]>({
       method: 'GET',
       path: '/containers/json',
       query: { all: true, filters: this.#filters(id) },
@@ -27,8 +27,8 @@ export class Objects {
     return found.filter(({ Labels }) => this.isOwn(Labels, id))
   }
 
-  async volumes(id?: string): Promise<readonly VolumeInspectInfo[]> {
-    const found = await this.#engine.must<{ readonly Volumes?: readonly VolumeInspectInfo[] | null }>({
+  async listVolumes(id?: string): Promise<readonly VolumeInspectInfo[]> {
+    const found = await this.#engine.callOrThrow<{ readonly Volumes?: readonly VolumeInspectInfo[] | null }>({
       method: 'GET',
       path: '/volumes',
       query: { filters: this.#filters(id) },
@@ -53,11 +53,11 @@ export class Objects {
       method: 'DELETE',
       path: `/containers/${containerId}`,
       query: { force: true, v: true },
-      limitMs: workLimitMs,
+      timeoutMs: longTimeoutMs,
     })
     if (removed.ok || removed.status === 404) return
     // Somebody else may be removing it at this moment, which is refused and comes to the same.
-    for (let look = 0; look < mostLooks; look += 1) {
+    for (let look = 0; look < maxChecks; look += 1) {
       if ((await this.inspect(containerId)) === undefined) return
       await setTimeout(100)
     }
@@ -65,13 +65,13 @@ export class Objects {
   }
 
   async removeContainers(id: string): Promise<void> {
-    for (const { Id } of await this.containers(id)) await this.removeContainer(Id)
+    for (const { Id } of await this.listContainers(id)) await this.removeContainer(Id)
   }
 
   async removeVolumes(id: string): Promise<void> {
-    for (const { Name } of await this.volumes(id)) {
+    for (const { Name } of await this.listVolumes(id)) {
       const path = `/volumes/${encodeURIComponent(Name)}`
-      const removed = await this.#engine.call({ method: 'DELETE', path, limitMs: workLimitMs })
+      const removed = await this.#engine.call({ method: 'DELETE', path, timeoutMs: longTimeoutMs })
       if (removed.ok || removed.status === 404) continue
       throw new Error(`The container engine did not remove the volume ${Name}: ${removed.reason}`)
     }

@@ -1,18 +1,18 @@
 import { release } from 'node:os'
 import type { Isolation, Resources } from '../backend.ts'
-import type { Can } from './container-options.ts'
+import type { EngineCapabilities } from './container-options.ts'
 import type { Engine } from './engine.ts'
 
 /** What an engine says of itself, as far as it matters here. */
-export interface Facts {
-  readonly can: Can
+export interface EngineInfo {
+  readonly capabilities: EngineCapabilities
   readonly hasSeccomp: boolean
   /** It runs as root on this machine, so that the gateway of its networks is this machine. */
-  readonly isHere: boolean
+  readonly isLocal: boolean
   readonly isPodman: boolean
 }
 
-interface Info {
+interface InfoResponse {
   readonly MemoryLimit?: boolean
   readonly PidsLimit?: boolean
   readonly CpuCfsQuota?: boolean
@@ -21,20 +21,20 @@ interface Info {
   readonly KernelVersion?: string
 }
 
-interface Version {
+interface VersionResponse {
   readonly Components?: readonly { readonly Name: string }[] | null
 }
 
 /** Asked anew each time: the engine behind a socket may be another one tomorrow. */
-export async function factsOf(engine: Engine): Promise<Facts> {
+export async function fetchEngineInfo(engine: Engine): Promise<EngineInfo> {
   const [info, version] = await Promise.all([
-    engine.must<Info>({ method: 'GET', path: '/info' }),
-    engine.must<Version>({ method: 'GET', path: '/version' }),
+    engine.callOrThrow<InfoResponse>({ method: 'GET', path: '/info' }),
+    engine.callOrThrow<VersionResponse>({ method: 'GET', path: '/version' }),
   ])
   const security = info.SecurityOptions ?? []
   const isRootless = security.some((option) => option.startsWith('name=rootless'))
   return {
-    can: {
+    capabilities: {
       memory: info.MemoryLimit === true,
       processes: info.PidsLimit === true,
       cpus: info.CpuCfsQuota === true,
@@ -43,7 +43,7 @@ export async function factsOf(engine: Engine): Promise<Facts> {
     },
     hasSeccomp: security.some((option) => option.startsWith('name=seccomp')),
     // One in a virtual machine has a kernel of its own.
-    isHere: !isRootless && info.KernelVersion === release(),
+    isLocal: !isRootless && info.KernelVersion === release(),
     isPodman: version.Components?.some(({ Name }) => Name.startsWith('Podman')) === true,
   }
 }
@@ -52,17 +52,17 @@ export async function factsOf(engine: Engine): Promise<Facts> {
  * How a sandbox of a network with this gateway finds this machine: an address; or a word in whose place Docker puts what it takes
  * for it; undefined where that is up to the engine.
  */
-export function hostAddressOf(facts: Facts, gateway: string | undefined): string | undefined {
-  if (facts.isHere && gateway !== undefined) return gateway
-  return facts.isPodman ? undefined : 'host-gateway'
+export function sandboxHostAddress(engineInfo: EngineInfo, gateway: string | undefined): string | undefined {
+  if (engineInfo.isLocal && gateway !== undefined) return gateway
+  return engineInfo.isPodman ? undefined : 'host-gateway'
 }
 
 /** `isClosed`: sandboxes of one ledger are known not to reach each other. */
-export function isolationOf({ can, hasSeccomp }: Facts, isClosed: boolean): Isolation {
+export function describeIsolation({ capabilities, hasSeccomp }: EngineInfo, isClosed: boolean): Isolation {
   const enforced: (keyof Resources)[] = [
-    ...(can.memory ? (['memoryBytes'] as const) : []),
-    ...(can.processes ? (['maxProcesses'] as const) : []),
-    ...(can.cpus ? (['cpus'] as const) : []),
+    ...(capabilities.memory ? (['memoryBytes'] as const) : []),
+    ...(capabilities.processes ? (['maxProcesses'] as const) : []),
+    ...(capabilities.cpus ? (['cpus'] as const) : []),
     'maxOpenFiles',
   ]
   const notes = [
@@ -71,9 +71,9 @@ export function isolationOf({ can, hasSeccomp }: Facts, isClosed: boolean): Isol
   ]
   if (!isClosed)
     notes.push('Sandboxes may reach the ports of each other: only their session keys are in between.')
-  if (!can.isRootless) notes.push('The container engine runs as root; one without root adds another wall.')
+  if (!capabilities.isRootless) notes.push('The container engine runs as root; one without root adds another wall.')
   if (!hasSeccomp) notes.push('The container engine filters no system calls: it runs without seccomp.')
-  const unlimited = (['memory', 'processes', 'cpus'] as const).filter((name) => !can[name])
+  const unlimited = (['memory', 'processes', 'cpus'] as const).filter((name) => !capabilities[name])
   if (unlimited.length > 0) {
     notes.push(`The container engine cannot limit ${unlimited.join(', ')}: its cgroups are not delegated.`)
   }

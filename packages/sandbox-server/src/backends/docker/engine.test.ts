@@ -134,5 +134,5 @@ test('a refusal is a value with the words of the engine in one line', async () =
   })
   const engine = new Engine(socketPath)
   expect(await engine.call(look)).toEqual({ ok: false, status: 409, reason: 'it is in use' })
-  await expect(engine.must(look)).rejects.toThrow('refused GET /containers/json (409): it is in use')
+  await expect(engine.callOrThrow(look)).rejects.toThrow('refused GET /containers/json (409): it is in use')
 })

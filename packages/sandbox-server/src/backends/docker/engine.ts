@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import type Dockerode from 'dockerode'
 
 /** What an engine answers: a value, or that it does not do it, with its reason. No answer at all is an Error. */
-export type Answer<T> =
+export type EngineResponse<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly status: number; readonly reason: string }
 
-export interface Call {
+export interface EngineRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Without a question mark; what stands in it is percent-encoded. */
   readonly path: string
@@ -17,48 +17,48 @@ export interface Call {
   /** Sent as it is, in the place of a body. */
   readonly tar?: Buffer
   /** What may be waited for; the engine's limit for looking when absent. */
-  readonly limitMs?: number
+  readonly timeoutMs?: number
 }
 
 /** For making, starting and removing: a machine that is busy takes its time. */
-export const workLimitMs = 120_000
+export const longTimeoutMs = 120_000
 
 /** Talks to the API of a container engine over its Unix socket: Docker's, or Podman's, which speaks the same one. */
 export class Engine {
-  readonly #given: string | undefined
-  readonly #readLimitMs: number
+  readonly #configuredPath: string | undefined
+  readonly #readTimeoutMs: number
   #opened: Promise<{ readonly docker: Dockerode; readonly socketPath: string }> | undefined
 
   /**
    * - `socketPath`: a path or `unix://` with one; undefined: the first of the usual sockets that is there
    * - `readLimitMs`: for looking, as an engine that works answers in milliseconds
    */
-  constructor(socketPath?: string, readLimitMs = 10_000) {
+  constructor(socketPath?: string, readTimeoutMs = 10_000) {
     if (socketPath !== undefined && /^(?!unix:)[a-z+]+:\/\//i.test(socketPath)) {
       throw new Error(
         `The container engine is reached over a Unix socket, not at ${socketPath.replace(/\/\/.*/, '//…')}`,
       )
     }
-    this.#readLimitMs = readLimitMs
-    this.#given = socketPath?.replace(/^unix:\/\//i, '')
+    this.#readTimeoutMs = readTimeoutMs
+    this.#configuredPath = socketPath?.replace(/^unix:\/\//i, '')
   }
 
   /** Rejects with an Error that names the socket when the engine is not there or does not answer in time. */
-  async call<T>(call: Call): Promise<Answer<T>> {
+  async call<T>(call: EngineRequest): Promise<EngineResponse<T>> {
     const { docker, socketPath } = await this.#open()
-    const limitMs = call.limitMs ?? this.#readLimitMs
-    const signal = AbortSignal.timeout(limitMs)
+    const timeoutMs = call.timeoutMs ?? this.#readTimeoutMs
+    const signal = AbortSignal.timeout(timeoutMs)
     try {
-      return await within(signal, dial<T>(docker, call, signal))
+      return await raceAbort(signal, sendRequest<T>(docker, call, signal))
     } catch (error) {
       // Another one may be found next time.
       this.#opened = undefined
-      throw signal.aborted ? silent(socketPath, limitMs, error) : unreachable(socketPath, error)
+      throw signal.aborted ? timeoutError(socketPath, timeoutMs, error) : unreachableError(socketPath, error)
     }
   }
 
   /** Like `call`, where only an answer of success makes sense. */
-  async must<T>(call: Call): Promise<T> {
+  async callOrThrow<T>(call: EngineRequest): Promise<T> {
     const answer = await this.call<T>(call)
     if (answer.ok) return answer.value
     throw new Error(
@@ -67,12 +67,12 @@ export class Engine {
   }
 
   /** Fetches an image from its registry. False with a reason when that fails, also for want of time. */
-  async pull(image: string, limitMs: number): Promise<Answer<null>> {
+  async pull(image: string, timeoutMs: number): Promise<EngineResponse<null>> {
     const { docker } = await this.#open()
-    const signal = AbortSignal.timeout(limitMs)
+    const signal = AbortSignal.timeout(timeoutMs)
     try {
-      const stream = await within(signal, docker.pull(image, { abortSignal: signal }))
-      await within(
+      const stream = await raceAbort(signal, docker.pull(image, { abortSignal: signal }))
+      await raceAbort(
         signal,
         new Promise<void>((resolve, reject) => {
           docker.modem.followProgress(stream, (error, lines) => {
@@ -83,7 +83,7 @@ export class Engine {
       )
       return { ok: true, value: null }
     } catch (error) {
-      return refusal(error) ?? { ok: false, status: 0, reason: textOf(error) }
+      return toErrorResponse(error) ?? { ok: false, status: 0, reason: errorText(error) }
     }
   }
 
@@ -96,7 +96,7 @@ export class Engine {
   }
 
   async #connect() {
-    const socketPath = this.#given ?? (await usualSocket())
+    const socketPath = this.#configuredPath ?? (await findSocketPath())
     const { default: Docker } = await import('dockerode')
     // An empty host: without it DOCKER_HOST of the environment would win over the socket.
     return { docker: new Docker({ host: '', protocol: 'http', socketPath }), socketPath }
@@ -107,7 +107,7 @@ export class Engine {
  * One request. The typed calls of the library are not used: they put everything that is sent into the address too, where the
  * engine logs it, and an order has secrets.
  */
-function dial<T>(docker: Dockerode, call: Call, signal: AbortSignal): Promise<Answer<T>> {
+function sendRequest<T>(docker: Dockerode, call: EngineRequest, signal: AbortSignal): Promise<EngineResponse<T>> {
   const request = {
     path: `${call.path}?`,
     method: call.method,
@@ -120,21 +120,21 @@ function dial<T>(docker: Dockerode, call: Call, signal: AbortSignal): Promise<An
     docker.modem.dial(request, (error, value) => {
       // The one place where what an engine says gets a type: its API's.
       if (!error) return resolve({ ok: true, value: value as T })
-      const answer = refusal(error)
+      const answer = toErrorResponse(error)
       return answer === undefined ? reject(error) : resolve(answer)
     })
   })
 }
 
-function refusal(error: unknown): (Answer<never> & { ok: false }) | undefined {
+function toErrorResponse(error: unknown): (EngineResponse<never> & { ok: false }) | undefined {
   if (!(error instanceof Error) || !('statusCode' in error) || typeof error.statusCode !== 'number') {
     return undefined
   }
-  return { ok: false, status: error.statusCode, reason: textOf(error) }
+  return { ok: false, status: error.statusCode, reason: errorText(error) }
 }
 
 /** The engine's own words in one line: the library puts its own before them. */
-function textOf(error: unknown): string {
+function errorText(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   return text
     .replace(/^\(HTTP code \d+\) .*? - /s, '')
@@ -143,32 +143,32 @@ function textOf(error: unknown): string {
     .slice(0, 1_000)
 }
 
-function within<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+function raceAbort<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
     work.then(resolve, reject)
   })
 }
 
-const silent = (socketPath: string, limitMs: number, cause: unknown) =>
+const timeoutError = (socketPath: string, timeoutMs: number, cause: unknown) =>
   new Error(
-    `The container engine at ${socketPath} did not answer within ${limitMs / 1_000} s: look at its log, or restart it`,
+    `The container engine at ${socketPath} did not answer within ${timeoutMs / 1_000} s: look at its log, or restart it`,
     { cause },
   )
 
-const unreachable = (socketPath: string, cause: unknown) =>
+const unreachableError = (socketPath: string, cause: unknown) =>
   new Error(
-    `The container engine at ${socketPath} is not reachable (${codeOf(cause)}): start Docker or Podman, or name the socket of one that runs`,
+    `The container engine at ${socketPath} is not reachable (${errorCode(cause)}): start Docker or Podman, or name the socket of one that runs`,
     { cause },
   )
 
-function codeOf(error: unknown): string {
+function errorCode(error: unknown): string {
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code
-  return textOf(error)
+  return errorText(error)
 }
 
 /** Where Docker and Podman listen, the ones of the whole machine first, then those of this user alone. */
-function usualSockets(): string[] {
+function defaultSocketPaths(): string[] {
   const ownDirectory = `/run/user/${process.getuid?.() ?? 0}`
   return [
     '/var/run/docker.sock',
@@ -179,16 +179,16 @@ function usualSockets(): string[] {
   ]
 }
 
-async function usualSocket(): Promise<string> {
-  const places = usualSockets()
-  for (const place of places) {
-    const isThere = await access(place).then(
+async function findSocketPath(): Promise<string> {
+  const paths = defaultSocketPaths()
+  for (const path of paths) {
+    const isThere = await access(path).then(
       () => true,
       () => false,
     )
-    if (isThere) return place
+    if (isThere) return path
   }
   throw new Error(
-    `No container engine was found at ${places.join(', ')}: start Docker or Podman, or name its socket`,
+    `No container engine was found at ${paths.join(', ')}: start Docker or Podman, or name its socket`,
   )
 }

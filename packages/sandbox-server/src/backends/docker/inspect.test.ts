@@ -1,10 +1,10 @@
 import type { ContainerInspectInfo } from 'dockerode'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Context, lastLines, seenOf, seenOfVolume } from './inspect.ts'
+import { type InspectContext, decodeLastLines, toObservedSandbox, observedFromVolume } from './inspect.ts'
 
-const idle: Context = { id: 'one', publishHost: '127.0.0.1', isInWork: false, failure: undefined }
-const failed: Context = { ...idle, failure: { reason: 'no such image', epoch: 'failed-1' } }
+const idle: InspectContext = { id: 'one', publishHost: '127.0.0.1', isStarting: false, failure: undefined }
+const failed: InspectContext = { ...idle, failure: { reason: 'no such image', epoch: 'failed-1' } }
 
 /** The members that are looked at. */
 function container(state: Partial<ContainerInspectInfo['State']>): ContainerInspectInfo {
@@ -34,8 +34,8 @@ test.each([
   [{ Status: 'paused', Running: false, Paused: true }, idle, 'paused'],
   [{ Status: 'paused', Running: true, Paused: false }, idle, 'paused'],
   [{ Status: 'restarting', Running: true, Restarting: true }, idle, 'starting'],
-  [{ Status: 'created' }, { ...idle, isInWork: true }, 'starting'],
-  [{ Status: 'exited' }, { ...idle, isInWork: true }, 'starting'],
+  [{ Status: 'created' }, { ...idle, isStarting: true }, 'starting'],
+  [{ Status: 'exited' }, { ...idle, isStarting: true }, 'starting'],
   [{ Status: 'created' }, idle, 'stopped'],
   [{ Status: 'configured' }, idle, 'stopped'],
   [{ Status: 'created', Error: 'no such program', ExitCode: 127 }, idle, 'broken'],
@@ -46,27 +46,27 @@ test.each([
   [{ Status: 'dead' }, idle, 'stopped'],
   [{ Status: 'removing' }, idle, 'stopped'],
 ] as const)('%j is seen as %s', (state, context, expected) => {
-  expect(seenOf(container(state), context).state).toBe(expected)
+  expect(toObservedSandbox(container(state), context).state).toBe(expected)
 })
 
 test('what moves has addresses, and what does not has none', () => {
   const addresses = { AGENT_SERVER: 'http://127.0.0.1:4711' }
-  expect(seenOf(container({ Running: true }), idle)).toEqual({
+  expect(toObservedSandbox(container({ Running: true }), idle)).toEqual({
     id: 'one',
     state: 'running',
     epoch: `${'c'.repeat(16)}@2026-01-01T00:00:00Z`,
     addresses,
     workingDir: '/workspace/project',
   })
-  expect(seenOf(container({ Running: true, Paused: true }), idle).addresses).toEqual(addresses)
+  expect(toObservedSandbox(container({ Running: true, Paused: true }), idle).addresses).toEqual(addresses)
   // Podman still tells the ports of what has ended.
-  expect(seenOf(container({ Status: 'exited' }), idle).addresses).toEqual({})
+  expect(toObservedSandbox(container({ Status: 'exited' }), idle).addresses).toEqual({})
   const everywhere = { ...idle, publishHost: '0.0.0.0' }
-  expect(seenOf(container({ Running: true }), everywhere).addresses).toEqual(addresses)
+  expect(toObservedSandbox(container({ Running: true }), everywhere).addresses).toEqual(addresses)
 })
 
 test('the detail says how it ended', () => {
-  const detail = (state: Partial<ContainerInspectInfo['State']>) => seenOf(container(state), idle).detail
+  const detail = (state: Partial<ContainerInspectInfo['State']>) => toObservedSandbox(container(state), idle).detail
   expect(detail({ Status: 'exited', ExitCode: 3 })).toBe('Its process ended with exit code 3.')
   expect(detail({ Status: 'exited', ExitCode: 137 })).toBe(
     'Its process ended with exit code 137 (signal SIGKILL).',
@@ -79,9 +79,9 @@ test('the detail says how it ended', () => {
 })
 
 test('without a container it is what this process knows of it, and stopped otherwise', () => {
-  expect(seenOfVolume(idle)).toMatchObject({ state: 'stopped', addresses: {} })
-  expect(seenOfVolume({ ...idle, isInWork: true })).toMatchObject({ state: 'starting' })
-  expect(seenOfVolume(failed)).toMatchObject({ state: 'broken', detail: 'no such image', epoch: 'failed-1' })
+  expect(observedFromVolume(idle)).toMatchObject({ state: 'stopped', addresses: {} })
+  expect(observedFromVolume({ ...idle, isStarting: true })).toMatchObject({ state: 'starting' })
+  expect(observedFromVolume(failed)).toMatchObject({ state: 'broken', detail: 'no such image', epoch: 'failed-1' })
 })
 
 function frame(text: string | Uint8Array, stream = 1): Buffer {
@@ -97,13 +97,13 @@ test('the last lines are joined from both streams, without what moves a terminal
     frame('two\u0007\n', 2),
     frame('\u001b]0;title\u0007three\u0000\n\n'),
   ]
-  expect(lastLines(Buffer.concat(frames))).toBe('red\ntwo\nthree')
-  expect(lastLines(Buffer.alloc(0))).toBe('')
-  expect(lastLines(frame('half of it').subarray(0, 12))).toBe('half')
+  expect(decodeLastLines(Buffer.concat(frames))).toBe('red\ntwo\nthree')
+  expect(decodeLastLines(Buffer.alloc(0))).toBe('')
+  expect(decodeLastLines(frame('half of it').subarray(0, 12))).toBe('half')
   const many = Array.from({ length: 100 }, (_, index) => frame(`line ${index}\n`))
-  expect(lastLines(Buffer.concat(many)).split('\n')).toHaveLength(20)
-  expect(lastLines(frame(`😀${'x'.repeat(3_999)}`))).toBe('x'.repeat(3_999))
-  expect(lastLines(frame(Buffer.from('ü'.repeat(3)).subarray(0, 5)))).toBe('üü�')
+  expect(decodeLastLines(Buffer.concat(many)).split('\n')).toHaveLength(20)
+  expect(decodeLastLines(frame(`😀${'x'.repeat(3_999)}`))).toBe('x'.repeat(3_999))
+  expect(decodeLastLines(frame(Buffer.from('ü'.repeat(3)).subarray(0, 5)))).toBe('üü�')
 })
 
 test('whatever it printed, the last lines are short and plain', () => {
@@ -111,7 +111,7 @@ test('whatever it printed, the last lines are short and plain', () => {
   fc.assert(
     fc.property(printed, fc.nat(40), (parts, cut) => {
       const bytes = Buffer.concat(parts.map((part) => frame(part)))
-      const text = lastLines(bytes.subarray(0, Math.max(0, bytes.length - cut)))
+      const text = decodeLastLines(bytes.subarray(0, Math.max(0, bytes.length - cut)))
       expect(text.length).toBeLessThanOrEqual(4_000)
       expect(text).not.toMatch(/[^\P{C}\n\t]/u)
     }),

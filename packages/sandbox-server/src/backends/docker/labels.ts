@@ -1,31 +1,31 @@
 import { createHash } from 'node:crypto'
-import type { Order } from '../backend.ts'
-import { workingDirOf } from './sandbox-paths.ts'
+import type { SandboxConfig } from '../backend.ts'
+import { workingDirectory } from './sandbox-paths.ts'
 
 export const ledgerLabel = 'dev.slipway.ledger'
 export const sandboxLabel = 'dev.slipway.sandbox'
-export const orderLabel = 'dev.slipway.order'
+export const configHashLabel = 'dev.slipway.order'
 export const workingDirLabel = 'dev.slipway.working-dir'
 
 /** What every container and volume of a sandbox carries. */
-export const labelsOf = (ledgerId: string, order: Order): Record<string, string> => ({
+export const sandboxLabels = (ledgerId: string, config: SandboxConfig): Record<string, string> => ({
   [ledgerLabel]: ledgerId,
-  [sandboxLabel]: order.id,
-  [orderLabel]: orderHash(order),
-  [workingDirLabel]: workingDirOf(order),
+  [sandboxLabel]: config.id,
+  [configHashLabel]: configHash(config),
+  [workingDirLabel]: workingDirectory(config),
 })
 
 /** Changes when the order does. */
-export function orderHash(order: Order): string {
+export function configHash(config: SandboxConfig): string {
   const parts = [
-    order.image,
-    order.command,
-    sorted(order.env),
-    order.workingDir,
-    sorted(order.resources),
-    order.network,
+    config.image,
+    config.command,
+    sortedEntries(config.env),
+    config.workingDir,
+    sortedEntries(config.resources),
+    config.network,
   ]
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 }
 
-const sorted = (members: object) => Object.entries(members).sort(([a], [b]) => (a < b ? -1 : 1))
+const sortedEntries = (members: object) => Object.entries(members).sort(([a], [b]) => (a < b ? -1 : 1))

@@ -5,14 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Docker from 'dockerode'
 import { expect, onTestFinished, test } from 'vitest'
-import { alive, inside, probeScript, seen, until } from '../backend.contract.ts'
+import { waitAlive, runInside, probeScript, observe, waitForValue } from '../backend.contract.ts'
 import { openDocker, type TestEngine, testEngine } from './docker-backend.contract.ts'
 import { Engine } from './engine.ts'
 
-const given = testEngine('SLIPWAY_TEST_DOCKER_SOCKET')
+const testedEngine = testEngine('SLIPWAY_TEST_DOCKER_SOCKET')
 
 /** A Docker engine that may be ended and started again: the tests' one is used by others at the same time. */
-async function openEngine({ socketPath, image }: TestEngine) {
+async function openDockerDaemon({ socketPath, image }: TestEngine) {
   const directory = await mkdtemp(join(tmpdir(), 'slipway-dockerd-'))
   const own = { socketPath: join(directory, 'docker.sock'), image }
   let daemon: ChildProcess | undefined
@@ -20,9 +20,9 @@ async function openEngine({ socketPath, image }: TestEngine) {
   // Right after one that was killed the next one may find its things in use and end: whoever minds it starts it again.
   const start = async () => {
     const engine = new Engine(own.socketPath)
-    await until(async () => {
-      if (isOver()) daemon = spawn('dockerd', argumentsIn(directory, own.socketPath), { stdio: 'ignore' })
-      return engine.must({ method: 'GET', path: '/_ping' }).catch(() => undefined)
+    await waitForValue(async () => {
+      if (isOver()) daemon = spawn('dockerd', daemonArguments(directory, own.socketPath), { stdio: 'ignore' })
+      return engine.callOrThrow({ method: 'GET', path: '/_ping' }).catch(() => undefined)
     }, 'dockerd answers')
   }
   const stop = async (signal: 'SIGTERM' | 'SIGKILL') => {
@@ -53,48 +53,48 @@ async function openEngine({ socketPath, image }: TestEngine) {
 }
 
 /** Without rules of its own in the host's firewall, which are the other one's. */
-const argumentsIn = (directory: string, socketPath: string) => [
+const daemonArguments = (directory: string, socketPath: string) => [
   ...['-H', `unix://${socketPath}`],
   ...['--data-root', join(directory, 'data'), '--exec-root', join(directory, 'run')],
   ...['--pidfile', join(directory, 'pid'), '--bridge', 'none', '--iptables=false', '--ip6tables=false'],
   ...['--default-address-pool', 'base=10.213.0.0/16,size=24', '--default-ulimit', 'nofile=4096:20000'],
 ]
 
-if (given === undefined) {
+if (testedEngine === undefined) {
   test.skip('restart: SLIPWAY_TEST_DOCKER_SOCKET is not set; `.ci/engines npx vitest run <file>` starts an engine and sets it', () => {})
 } else {
   test('what ran or was paused when the engine was restarted starts again on its files', {
     timeout: 300_000,
   }, async () => {
-    const engine = await openEngine(given)
+    const engine = await openDockerDaemon(testedEngine)
     const at = await openDocker(engine.own)
     onTestFinished(() => at.close())
-    const orders = ['one', 'two'].map((id) => at.order({ id, command: at.node(probeScript) }))
+    const orders = ['one', 'two'].map((id) => at.createConfig({ id, command: at.node(probeScript) }))
     for (const order of orders) {
       await at.backend.start(order)
-      await alive(at.backend, order.id)
-      await inside(at.backend, order.id, `require('node:fs').writeFileSync('kept', '${order.id}')`)
+      await waitAlive(at.backend, order.id)
+      await runInside(at.backend, order.id, `require('node:fs').writeFileSync('kept', '${order.id}')`)
     }
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       await at.backend.pause('two')
-      const before = await Promise.all(orders.map(({ id }) => seen(at.backend, id)))
+      const before = await Promise.all(orders.map(({ id }) => observe(at.backend, id)))
       expect(before).toMatchObject([{ state: 'running' }, { state: 'paused' }])
 
       await engine.stop(signal)
       await expect(at.backend.list()).rejects.toThrow(`${engine.own.socketPath} is not reachable`)
-      await expect(at.backend.resume(at.order())).rejects.toThrow('is not reachable')
+      await expect(at.backend.resume(at.createConfig())).rejects.toThrow('is not reachable')
       await engine.start()
 
-      const after = await Promise.all(orders.map(({ id }) => seen(at.backend, id)))
+      const after = await Promise.all(orders.map(({ id }) => observe(at.backend, id)))
       expect(after).toMatchObject([
         { state: 'stopped', addresses: {} },
         { state: 'stopped', addresses: {} },
       ])
       for (const [index, order] of orders.entries()) {
         await at.backend.resume(order)
-        const again = await alive(at.backend, order.id)
+        const again = await waitAlive(at.backend, order.id)
         expect(again.epoch).not.toBe(before[index]?.epoch)
-        const read = await inside(
+        const read = await runInside(
           at.backend,
           order.id,
           "return require('node:fs').readFileSync('kept', 'utf8')",

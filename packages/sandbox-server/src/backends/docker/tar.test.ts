@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { tarOfDirectories } from './tar.ts'
+import { createDirectoryTar } from './tar.ts'
 
 test('tar reads what was written', () => {
   const names = ['.', './.home', './täst dir', `./${'x'.repeat(97)}`]
-  const input = tarOfDirectories(names.map((name) => ({ name, userId: 10_001 })))
+  const input = createDirectoryTar(names.map((name) => ({ name, userId: 10_001 })))
   const listed = execFileSync('tar', ['--numeric-owner', '--quoting-style=literal', '-tvf', '-'], {
     input,
   }).toString()
@@ -17,5 +17,5 @@ test('tar reads what was written', () => {
 })
 
 test('a name that does not fit is refused and not cut', () => {
-  expect(() => tarOfDirectories([{ name: 'x'.repeat(100), userId: 1 }])).toThrow('does not fit')
+  expect(() => createDirectoryTar([{ name: 'x'.repeat(100), userId: 1 }])).toThrow('does not fit')
 })

@@ -1,5 +1,5 @@
 /** A directory in a tar: `name` without a slash at the end, relative to where the tar is unpacked. */
-export interface Directory {
+export interface TarDirectory {
   readonly name: string
   readonly userId: number
 }
@@ -7,11 +7,11 @@ export interface Directory {
 const blockBytes = 512
 
 /** A tar of directories alone, each with mode 755 and its owner; names of at most 99 bytes. */
-export function tarOfDirectories(directories: readonly Directory[]): Buffer {
-  return Buffer.concat([...directories.map(header), Buffer.alloc(2 * blockBytes)])
+export function createDirectoryTar(directories: readonly TarDirectory[]): Buffer {
+  return Buffer.concat([...directories.map(tarHeader), Buffer.alloc(2 * blockBytes)])
 }
 
-function header({ name, userId }: Directory): Buffer {
+function tarHeader({ name, userId }: TarDirectory): Buffer {
   const block = Buffer.alloc(blockBytes)
   const bytes = Buffer.from(`${name}/`)
   if (bytes.length > 100) throw new Error(`A path of ${bytes.length} bytes does not fit into a tar header`)

@@ -5,17 +5,17 @@ import { chmod, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, type TestContext, test } from 'vitest'
-import { seen } from '../backend.contract.ts'
+import { observe } from '../backend.contract.ts'
 import { CodeCache } from './code-cache.ts'
-import { comesTrue } from './host/files.ts'
-import { lookAt } from './host/processes.ts'
-import { findMeans, type Jail } from './host-capabilities.ts'
-import { openProcessPlace } from './testing/process-backend-fixture.ts'
+import { waitUntil } from './host/files.ts'
+import { findProcess } from './host/processes.ts'
+import { detectHostCapabilities, type Jail } from './host-capabilities.ts'
+import { openProcessBackend } from './testing/process-backend-fixture.ts'
 
 const minuteMs = 60_000
 const answering = (exitCode = 0) =>
   `process.on('SIGTERM', () => process.exit(${exitCode})); setInterval(() => {}, 1000); console.log('http://127.0.0.1:1')`
-const soon = async (look: () => Promise<boolean>) => expect(await comesTrue(look, minuteMs)).toBe(true)
+const expectSoon = async (look: () => Promise<boolean>) => expect(await waitUntil(look, minuteMs)).toBe(true)
 
 async function folder(): Promise<string> {
   const path = await realpath(await mkdtemp(join(tmpdir(), 'slipway-code-')))
@@ -24,7 +24,7 @@ async function folder(): Promise<string> {
 }
 
 /** A small program, and caches of it in one directory. */
-async function small(code = `require('./part.cjs'); ${answering()}`) {
+async function smallProgram(code = `require('./part.cjs'); ${answering()}`) {
   const [program, directory] = [await folder(), join(await folder(), 'code')]
   await chmod(program, 0o755)
   await writeFile(join(program, 'main.cjs'), code)
@@ -35,7 +35,7 @@ async function small(code = `require('./part.cjs'); ${answering()}`) {
     ledgerId: 'a'.repeat(32),
     agentCommand: [process.execPath, join(program, 'main.cjs')],
     readable: [process.execPath, program],
-    hidden: [],
+    inaccessible: [],
     log: (_level: string, _message: string, about?: object) => void warnings.push(JSON.stringify(about)),
   }
   const make = async (jail: Jail | undefined) => {
@@ -47,13 +47,13 @@ async function small(code = `require('./part.cjs'); ${answering()}`) {
   return { program, directory, options, warnings, make }
 }
 
-async function jailOr(context: TestContext): Promise<Jail> {
-  const { jail, isolation } = await findMeans(join(await folder(), 'trial-'), 'auto', false)
+async function requireJail(context: TestContext): Promise<Jail> {
+  const { jail, isolation } = await detectHostCapabilities(join(await folder(), 'trial-'), 'auto', false)
   return jail ?? context.skip(`no walls on this host: ${isolation.notes[0]}`)
 }
 
 /** Everything in a folder that is not a folder. */
-function filesIn(path: string): string[] {
+function listFiles(path: string): string[] {
   const names = readdirSync(path, { recursive: true, encoding: 'utf8' }).map((name) => join(path, name))
   return names.filter((name) => !lstatSync(name).isDirectory())
 }
@@ -64,11 +64,11 @@ test.for(['behind walls', 'plain'])(
     timeout: 2 * minuteMs,
   },
   async (kind, context) => {
-    const at = await small()
-    const jail = kind === 'plain' ? undefined : await jailOr(context)
+    const at = await smallProgram()
+    const jail = kind === 'plain' ? undefined : await requireJail(context)
     const { folder: made = '' } = await at.make(jail)
     expect(at.warnings).toEqual([])
-    const files = filesIn(made)
+    const files = listFiles(made)
     expect(files.length).toBeGreaterThanOrEqual(2)
     for (const file of [made, ...files]) {
       const { mode, uid } = lstatSync(file)
@@ -81,7 +81,7 @@ test.for(['behind walls', 'plain'])(
 test('a server that starts again finds it; when the program changes it is made anew', {
   timeout: 2 * minuteMs,
 }, async () => {
-  const at = await small()
+  const at = await smallProgram()
   const { folder: first = '' } = await at.make(undefined)
   const { ino } = lstatSync(first)
   const { folder: second = '' } = await at.make(undefined)
@@ -105,8 +105,8 @@ test.for([
     timeout: 50_000,
   },
   async ([, code, kind], context) => {
-    const at = await small(code)
-    const cache = await at.make(kind === 'plain' ? undefined : await jailOr(context))
+    const at = await smallProgram(code)
+    const cache = await at.make(kind === 'plain' ? undefined : await requireJail(context))
     expect(cache.folder).toBeUndefined()
     expect(at.warnings).toHaveLength(1)
     expect(readdirSync(at.directory)).toEqual([])
@@ -115,7 +115,7 @@ test.for([
 
 test('the program ends with a server that is killed', { timeout: 2 * minuteMs }, async () => {
   const beside = join(await folder(), 'pid')
-  const at = await small(
+  const at = await smallProgram(
     `require('node:fs').writeFileSync(${JSON.stringify(beside)}, String(process.pid)); setInterval(() => {}, 1000)`,
   )
   const script = `
@@ -131,27 +131,27 @@ test('the program ends with a server that is killed', { timeout: 2 * minuteMs },
       return 0
     }
   }
-  await soon(async () => pid() > 0)
+  await expectSoon(async () => pid() > 0)
   server.kill('SIGKILL')
   await ended
-  await soon(async () => (await lookAt(pid())) === undefined)
+  await expectSoon(async () => (await findProcess(pid())) === undefined)
 })
 
 test('a sandbox of our own agent server reads it and cannot write it', {
   timeout: 3 * minuteMs,
 }, async (context) => {
-  await jailOr(context)
+  await requireJail(context)
   const codeDirectory = join(await folder(), 'code')
-  const at = await openProcessPlace({ codeDirectory })
+  const at = await openProcessBackend({ codeDirectory })
   onTestFinished(() => at.close())
   await at.backend.isolation()
   const made = () => ls(codeDirectory).filter((name) => !name.startsWith('.'))
-  await soon(async () => made().length === 1)
-  const before = filesIn(codeDirectory)
+  await expectSoon(async () => made().length === 1)
+  const before = listFiles(codeDirectory)
   const key = 'sk-of-the-test'
-  const order = at.order({ env: { SLIPWAY_SESSION_API_KEY: key } })
+  const order = at.createConfig({ env: { SLIPWAY_SESSION_API_KEY: key } })
   await at.backend.start(order)
-  const { addresses } = await seen(at.backend, order.id)
+  const { addresses } = await observe(at.backend, order.id)
   const run = async (command: string) => {
     const response = await fetch(`${addresses.AGENT_SERVER}/api/bash/execute_bash_command`, {
       method: 'POST',
@@ -160,7 +160,7 @@ test('a sandbox of our own agent server reads it and cannot write it', {
     })
     return String(JSON.parse(await response.text()).stdout ?? '').trim()
   }
-  await soon(() =>
+  await expectSoon(() =>
     fetch(`${addresses.AGENT_SERVER}/ready`).then(
       (response) => response.ok,
       () => false,
@@ -181,7 +181,7 @@ test('a sandbox of our own agent server reads it and cannot write it', {
     expect([each, await run(`(${each}) 2> /dev/null && echo done`)]).toEqual([each, ''])
   // Not only because the files are another user's.
   expect(await run('touch /run/slipway-code/x 2>&1')).toContain('Read-only file system')
-  expect(filesIn(codeDirectory)).toEqual(before)
+  expect(listFiles(codeDirectory)).toEqual(before)
 })
 
 function ls(path: string): string[] {

@@ -2,17 +2,17 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Isolation, Resources } from '../backend.ts'
 import { identityArguments, jailArguments } from './bubblewrap/arguments.ts'
-import { spawnWithLists } from './bubblewrap/spawn-with-fds.ts'
-import { findHierarchies, type Hierarchy } from './cgroups/cgroups.ts'
+import { spawnWithFds } from './bubblewrap/spawn-with-fds.ts'
+import { detectCgroupHierarchies, type CgroupHierarchy } from './cgroups/cgroups.ts'
 import { canLimitDisk } from './host/disk-image.ts'
-import { programPath, run } from './host/run-program.ts'
-import { hostUserOf } from './sandbox-paths.ts'
+import { findProgram, runProgram } from './host/run-program.ts'
+import { hostUserId } from './sandbox-paths.ts'
 
 /** What this host can do to keep sandboxes apart and within their limits; found out by doing it. */
-export interface Means {
+export interface HostCapabilities {
   /** Undefined: no walls. */
   readonly jail: Jail | undefined
-  readonly hierarchies: readonly Hierarchy[]
+  readonly hierarchies: readonly CgroupHierarchy[]
   readonly canLimitDisk: boolean
   readonly isolation: Isolation
 }
@@ -24,23 +24,23 @@ export interface Jail {
   readonly canForbidUsers: boolean
 }
 
-export type Wanted = 'auto' | 'bubblewrap' | 'none'
+export type IsolationMode = 'auto' | 'bubblewrap' | 'none'
 
 /** `trial`: what the paths of folders begin with in which things are tried. */
-export async function findMeans(trial: string, wanted: Wanted, mayLimit: boolean): Promise<Means> {
-  await mkdir(dirname(trial), { recursive: true, mode: 0o700 })
+export async function detectHostCapabilities(probePrefix: string, mode: IsolationMode, mayLimit: boolean): Promise<HostCapabilities> {
+  await mkdir(dirname(probePrefix), { recursive: true, mode: 0o700 })
   const [jail, hierarchies, canLimit] = await Promise.all([
-    wanted === 'none' ? 'it was switched off' : findJail(trial),
-    mayLimit && process.platform === 'linux' ? findHierarchies() : [],
-    mayLimit && canLimitDisk(trial),
+    mode === 'none' ? 'it was switched off' : detectJail(probePrefix),
+    mayLimit && process.platform === 'linux' ? detectCgroupHierarchies() : [],
+    mayLimit && canLimitDisk(probePrefix),
   ])
-  const powers = hierarchies.flatMap((each) => each.powers)
+  const features = hierarchies.flatMap((each) => each.features)
   const enforced: (keyof Resources)[] = [
-    ...(powers.includes('memory') ? (['memoryBytes'] as const) : []),
-    ...(powers.includes('pids') ? (['maxProcesses'] as const) : []),
-    ...(powers.includes('cpu') ? (['cpus'] as const) : []),
+    ...(features.includes('memory') ? (['memoryBytes'] as const) : []),
+    ...(features.includes('pids') ? (['maxProcesses'] as const) : []),
+    ...(features.includes('cpu') ? (['cpus'] as const) : []),
     ...(canLimit ? (['diskBytes'] as const) : []),
-    ...((await canLimitFiles()) ? (['maxOpenFiles'] as const) : []),
+    ...((await canLimitOpenFiles()) ? (['maxOpenFiles'] as const) : []),
   ]
   const notes = [
     ...(typeof jail === 'string'
@@ -48,11 +48,11 @@ export async function findMeans(trial: string, wanted: Wanted, mayLimit: boolean
           `Sandboxes are processes like any other of the server's user: they see and may change what it may. ` +
             `Bubblewrap is not in use: ${jail}.`,
           'Processes that leave their session and clear their environment may be overlooked where there are no control groups.',
-        ].slice(0, powers.includes('freeze') ? 1 : 2)
+        ].slice(0, features.includes('freeze') ? 1 : 2)
       : [
           'The kernel and, unless a sandbox has no network, the network of the host with its loopback ports are shared.',
         ]),
-    ...missing(enforced),
+    ...missingLimitNotes(enforced),
   ]
   return {
     jail: typeof jail === 'string' ? undefined : jail,
@@ -62,7 +62,7 @@ export async function findMeans(trial: string, wanted: Wanted, mayLimit: boolean
   }
 }
 
-function missing(enforced: readonly (keyof Resources)[]): string[] {
+function missingLimitNotes(enforced: readonly (keyof Resources)[]): string[] {
   const groups = (['memoryBytes', 'maxProcesses', 'cpus'] as const).filter((each) => !enforced.includes(each))
   return [
     ...(groups.length === 0
@@ -77,54 +77,54 @@ function missing(enforced: readonly (keyof Resources)[]): string[] {
 }
 
 /** Runs a program behind the walls that sandboxes will have. A text says why that is not possible. */
-async function findJail(trialPath: string): Promise<Jail | string> {
+async function detectJail(probePrefix: string): Promise<Jail | string> {
   if (process.platform !== 'linux') return 'it exists on Linux only'
-  const [bubblewrap, setpriv] = await Promise.all(['bwrap', 'setpriv'].map(programPath))
+  const [bubblewrap, setpriv] = await Promise.all(['bwrap', 'setpriv'].map(findProgram))
   if (bubblewrap === undefined) return 'it is not installed (package bubblewrap)'
   const isRoot = process.getuid?.() === 0
   if (isRoot && setpriv === undefined) return 'it needs setpriv (package util-linux) when the server is root'
-  const help = await run(bubblewrap, ['--help'])
+  const help = await runProgram(bubblewrap, ['--help'])
   const jail = {
     bubblewrap,
     setpriv: isRoot ? setpriv : undefined,
     canForbidUsers: help.output.includes('--disable-userns'),
   }
-  const trial = await mkdtemp(trialPath)
+  const probeDirectory = await mkdtemp(probePrefix)
   try {
-    return (await fails(jail, trial)) ?? jail
+    return (await tryJail(jail, probeDirectory)) ?? jail
   } finally {
-    await rm(trial, { recursive: true, force: true })
+    await rm(probeDirectory, { recursive: true, force: true })
   }
 }
 
-async function fails(jail: Jail, trial: string): Promise<string | undefined> {
-  const user = jail.setpriv === undefined ? null : hostUserOf('', '')
+async function tryJail(jail: Jail, probeDirectory: string): Promise<string | undefined> {
+  const user = jail.setpriv === undefined ? null : hostUserId('', '')
   const outer = await jailArguments({
     user,
     network: 'none',
-    writable: [],
-    shown: [],
+    writableBinds: [],
+    readOnlyBinds: [],
     readable: [],
-    hidden: [],
+    inaccessible: [],
     temporaryBytes: 1 << 20,
   })
   const lists = [outer, identityArguments({ PATH: '/usr/bin:/bin' }, '/tmp', jail.canForbidUsers)]
   const command = jailCommand(jail, user, ['/bin/sh', '-c', 'read -r x < /proc/self/stat'])
-  const { child, ended } = await spawnWithLists(command, lists, trial, ['ignore', 'ignore', 'pipe'])
+  const { child, ended } = await spawnWithFds(command, lists, probeDirectory, ['ignore', 'ignore', 'pipe'])
   const timer = setTimeout(() => child.kill('SIGKILL'), 20_000)
-  let words = ''
+  let errorOutput = ''
   child.stderr?.on('data', (part: Buffer) => {
-    words += part.toString()
+    errorOutput += part.toString()
   })
   const code = await ended.finally(() => clearTimeout(timer))
   if (typeof code === 'string') return code
-  return code === 0 ? undefined : `it does not work here (${words.trim() || code})`
+  return code === 0 ? undefined : `it does not work here (${errorOutput.trim() || code})`
 }
 
 /** The program and arguments that put a command behind the walls; what they are made of comes by descriptors 3 and 4. */
 export function jailCommand(jail: Jail, user: number | null, command: readonly string[]): readonly string[] {
   const { bubblewrap, setpriv } = jail
-  const become =
+  const switchUser =
     setpriv === undefined || user === null
       ? []
       : [
@@ -137,10 +137,10 @@ export function jailCommand(jail: Jail, user: number | null, command: readonly s
           '--bounding-set=-all',
           '--inh-caps=-all',
         ]
-  return [bubblewrap, '--args', '3', '--', ...become, bubblewrap, '--args', '4', '--', ...command]
+  return [bubblewrap, '--args', '3', '--', ...switchUser, bubblewrap, '--args', '4', '--', ...command]
 }
 
-async function canLimitFiles(): Promise<boolean> {
-  const tried = await run('/bin/sh', ['-c', 'ulimit -n 64 && ulimit -n'])
-  return tried.isOk && tried.output === '64'
+async function canLimitOpenFiles(): Promise<boolean> {
+  const result = await runProgram('/bin/sh', ['-c', 'ulimit -n 64 && ulimit -n'])
+  return result.isOk && result.output === '64'
 }

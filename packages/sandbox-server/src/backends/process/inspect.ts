@@ -1,65 +1,65 @@
 import { link, lstat, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Seen } from '../backend.ts'
-import { outOfMemoryKills } from './cgroups/sandbox-cgroups.ts'
-import { ignoring } from './host/files.ts'
-import { bootId } from './host/processes.ts'
-import { howItEnded, lastWords } from './output.ts'
-import { type Place, shortSocketPath } from './sandbox-paths.ts'
+import type { ObservedSandbox } from '../backend.ts'
+import { countOomKills } from './cgroups/sandbox-cgroups.ts'
+import { ignoreErrors } from './host/files.ts'
+import { readBootId } from './host/processes.ts'
+import { describeExitCode, readLastOutput } from './output.ts'
+import { type SandboxPaths, shortSocketPath } from './sandbox-paths.ts'
 import { isPaused } from './sandbox-processes.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
-import { exitOf, supervisorOf, whoIs } from './supervisor.ts'
+import { readExit, findSupervisor, readSupervisorId } from './supervisor.ts'
 
 /** The name under which an agent server without a network listens, in its data folder. */
-export const socketName = 'agent.sock'
+export const agentSocketName = 'agent.sock'
 
 /** A supervisor that has not written itself down by then never will. */
-const unknownForMs = 10_000
+const supervisorGraceMs = 10_000
 
 /** What is really there of one sandbox. */
-export async function look(
+export async function inspectSandbox(
   directory: string,
-  place: Place,
+  paths: SandboxPaths,
   record: SandboxRecord,
   isStarting: boolean,
-): Promise<Seen> {
+): Promise<ObservedSandbox> {
   const { id, epoch, workingDir } = record
-  const known = { id, epoch, ...(workingDir === '' ? {} : { workingDir }) }
-  const not = (state: Seen['state'], detail: string): Seen => ({ ...known, state, addresses: {}, detail })
-  if (record.isRemoving) return not('broken', 'It is being removed, or its removal was cut off')
-  if (record.fault !== null) return not('broken', record.fault)
-  if (isStarting) return { ...known, state: 'starting', addresses: {} }
-  if (epoch === '') return not('stopped', 'It has not been started')
-  if (record.bootId !== (await bootId())) return not('stopped', 'The host was started anew')
+  const base = { id, epoch, ...(workingDir === '' ? {} : { workingDir }) }
+  const notRunning = (state: ObservedSandbox['state'], detail: string): ObservedSandbox => ({ ...base, state, addresses: {}, detail })
+  if (record.isRemoving) return notRunning('broken', 'It is being removed, or its removal was cut off')
+  if (record.fault !== null) return notRunning('broken', record.fault)
+  if (isStarting) return { ...base, state: 'starting', addresses: {} }
+  if (epoch === '') return notRunning('stopped', 'It has not been started')
+  if (record.bootId !== (await readBootId())) return notRunning('stopped', 'The host was started anew')
   // In this order: one that has ended has written its exit before.
-  const supervisor = await supervisorOf(place, epoch)
-  const exit = await exitOf(place, epoch)
+  const supervisor = await findSupervisor(paths, epoch)
+  const exit = await readExit(paths, epoch)
   if (exit === undefined && supervisor !== undefined) {
-    const addresses = await addressesOf(directory, place, record)
-    return { ...known, state: (await isPaused(place, record)) ? 'paused' : 'running', addresses }
+    const addresses = await findAddresses(directory, paths, record)
+    return { ...base, state: (await isPaused(paths, record)) ? 'paused' : 'running', addresses }
   }
-  const isUnknown = exit === undefined && (await whoIs(place, epoch)) === undefined
-  if (isUnknown && Date.now() - record.startedAtMs < unknownForMs)
-    return { ...known, state: 'starting', addresses: {} }
-  return not('stopped', await howItStopped(place, record))
+  const isUnknown = exit === undefined && (await readSupervisorId(paths, epoch)) === undefined
+  if (isUnknown && Date.now() - record.startedAtMs < supervisorGraceMs)
+    return { ...base, state: 'starting', addresses: {} }
+  return notRunning('stopped', await describeStop(paths, record))
 }
 
-async function howItStopped(place: Place, record: SandboxRecord): Promise<string> {
-  const exit = await exitOf(place, record.epoch)
-  const kills = await outOfMemoryKills(record.groups)
-  const how = exit === undefined ? 'It was ended from outside' : howItEnded(exit.code)
+async function describeStop(paths: SandboxPaths, record: SandboxRecord): Promise<string> {
+  const exit = await readExit(paths, record.epoch)
+  const kills = await countOomKills(record.groups)
+  const how = exit === undefined ? 'It was ended from outside' : describeExitCode(exit.code)
   const memory = kills === 0 ? '' : ` after it had used up its memory (${kills} processes ended for that)`
-  const words = exit?.words || (await lastWords(place.root))
-  return `${how}${memory}${words === '' ? '' : `:\n${words}`}`
+  const lastOutput = exit?.words || (await readLastOutput(paths.root))
+  return `${how}${memory}${lastOutput === '' ? '' : `:\n${lastOutput}`}`
 }
 
-async function addressesOf(
+async function findAddresses(
   directory: string,
-  place: Place,
+  paths: SandboxPaths,
   record: SandboxRecord,
 ): Promise<Record<string, string>> {
   if (record.port !== null) return { AGENT_SERVER: `http://127.0.0.1:${record.port}` }
-  const path = await reachSocket(directory, place, record.epoch)
+  const path = await linkSocket(directory, paths, record.epoch)
   return path === undefined ? {} : { AGENT_SERVER: `http+unix://${encodeURIComponent(path)}` }
 }
 
@@ -67,20 +67,20 @@ async function addressesOf(
  * A path of the host to the socket that the sandbox made, once it is there. The sandbox could put a link to a socket of the host
  * in its place at any time, so the socket itself is given a second name in a folder that the sandbox does not see.
  */
-async function reachSocket(directory: string, place: Place, epoch: string): Promise<string | undefined> {
+async function linkSocket(directory: string, paths: SandboxPaths, epoch: string): Promise<string | undefined> {
   const name = `${epoch.slice(0, 8)}.sock`
-  const kept = join(place.reach, name)
-  if (!(await isSocket(kept))) {
+  const linkPath = join(paths.sockets, name)
+  if (!(await isSocket(linkPath))) {
     const codes = ['ENOENT', 'EEXIST', 'EPERM', 'EXDEV', 'ENOTDIR', 'ENOSPC', 'EACCES']
-    await ignoring(codes, link(join(place.data, socketName), kept))
-    if (!(await isSocket(kept))) {
-      await rm(kept, { force: true })
+    await ignoreErrors(codes, link(join(paths.data, agentSocketName), linkPath))
+    if (!(await isSocket(linkPath))) {
+      await rm(linkPath, { force: true })
       return undefined
     }
   }
-  return shortSocketPath(directory, place, name)
+  return shortSocketPath(directory, paths, name)
 }
 
 async function isSocket(path: string): Promise<boolean> {
-  return (await ignoring(['ENOENT', 'ENOTDIR'], lstat(path)))?.isSocket() ?? false
+  return (await ignoreErrors(['ENOENT', 'ENOTDIR'], lstat(path)))?.isSocket() ?? false
 }

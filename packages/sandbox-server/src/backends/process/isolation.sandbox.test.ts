@@ -5,29 +5,29 @@ import { createServer } from 'node:http'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, type TestContext, test } from 'vitest'
-import { alive, inside, probeScript, seen, until } from '../backend.contract.ts'
-import type { Order } from '../backend.ts'
-import { processes } from './host/processes.ts'
+import { waitAlive, runInside, probeScript, observe, waitForValue } from '../backend.contract.ts'
+import type { SandboxConfig } from '../backend.ts'
+import { listProcesses } from './host/processes.ts'
 import type { ProcessBackendOptions } from './process-backend.ts'
-import { placeOf } from './sandbox-paths.ts'
-import { openProcessPlace, type ProcessPlace, readable } from './testing/process-backend-fixture.ts'
+import { sandboxPaths } from './sandbox-paths.ts'
+import { openProcessBackend, type ProcessBackendFixture, agentServerFiles } from './testing/process-backend-fixture.ts'
 
 const minuteMs = 60_000
 
 /** A running probe behind walls; the test is skipped where there are none. */
-async function walled(
+async function startJailed(
   context: TestContext,
-  order: Partial<Order> = {},
+  config: Partial<SandboxConfig> = {},
   options: Partial<ProcessBackendOptions> = {},
-): Promise<{ at: ProcessPlace; id: string; order: Order; run(code: string): ReturnType<typeof inside> }> {
-  const at = await openProcessPlace(options)
+): Promise<{ at: ProcessBackendFixture; id: string; order: SandboxConfig; run(code: string): ReturnType<typeof runInside> }> {
+  const at = await openProcessBackend(options)
   onTestFinished(() => at.close())
   const { kind, notes } = await at.backend.isolation()
   if (kind === 'none') context.skip(`no walls on this host: ${notes[0]}`)
-  const full = at.order({ command: at.node(probeScript), ...order })
+  const full = at.createConfig({ command: at.node(probeScript), ...config })
   await at.backend.start(full)
-  await alive(at.backend, full.id)
-  return { at, id: full.id, order: full, run: (code) => inside(at.backend, full.id, code) }
+  await waitAlive(at.backend, full.id)
+  return { at, id: full.id, order: full, run: (code) => runInside(at.backend, full.id, code) }
 }
 
 const read = (path: string) => `return require('node:fs').readFileSync(${JSON.stringify(path)}, 'utf8')`
@@ -37,14 +37,14 @@ test('from inside, files of the host and of the server are not there', {
   timeout: 2 * minuteMs,
 }, async (context) => {
   const canary = randomBytes(16).toString('hex')
-  const { at, run, id } = await walled(context)
+  const { at, run, id } = await startJailed(context)
   const beside = join(at.directory, 'of-the-server')
   await writeFile(beside, canary, { mode: 0o644 })
-  const other = at.order({ command: at.node(probeScript) })
+  const other = at.createConfig({ command: at.node(probeScript) })
   await at.backend.start(other)
-  await alive(at.backend, other.id)
-  await inside(at.backend, other.id, write('secret-of-the-other'))
-  const theirs = join(placeOf(at.directory, other.id).workspace, 'project/secret-of-the-other')
+  await waitAlive(at.backend, other.id)
+  await runInside(at.backend, other.id, write('secret-of-the-other'))
+  const theirs = join(sandboxPaths(at.directory, other.id).workspace, 'project/secret-of-the-other')
   expect(existsSync(theirs)).toBe(true)
   const paths = [
     '/etc/shadow',
@@ -58,13 +58,13 @@ test('from inside, files of the host and of the server are not there', {
     beside,
     theirs,
     at.directory,
-    placeOf(at.directory, id).record,
-    placeOf(at.directory, id).root,
+    sandboxPaths(at.directory, id).record,
+    sandboxPaths(at.directory, id).root,
   ]
   for (const path of paths) {
     const { result } = await run(`return require('node:fs').existsSync(${JSON.stringify(path)})`)
     // Of a home in which the program itself lies, the way to it is there, and nothing else.
-    const isOnTheWay = readable.some((each) => each.startsWith(`${path}/`))
+    const isOnTheWay = agentServerFiles.some((each) => each.startsWith(`${path}/`))
     if (!isOnTheWay) expect([path, result]).toEqual([path, false])
   }
   const { result: users } = await run(read('/etc/passwd'))
@@ -76,7 +76,7 @@ test('from inside, files of the host and of the server are not there', {
 })
 
 test('what is readable does not uncover what is hidden in it', { timeout: 2 * minuteMs }, async (context) => {
-  const outer = await openProcessPlace()
+  const outer = await openProcessBackend()
   onTestFinished(() => outer.close())
   const data = join(outer.directory, 'data')
   const program = join(data, 'sandboxes', 'program')
@@ -85,10 +85,10 @@ test('what is readable does not uncover what is hidden in it', { timeout: 2 * mi
   await writeFile(join(data, 'secret'), 'secret')
   await writeFile(join(outer.directory, 'shown'), 'shown')
   await writeFile(join(program, 'shown'), 'shown')
-  const { run } = await walled(
+  const { run } = await startJailed(
     context,
     {},
-    { directory: join(data, 'sandboxes'), hidden: [data], readable: [...readable, outer.directory, program] },
+    { directory: join(data, 'sandboxes'), inaccessible: [data], readable: [...agentServerFiles, outer.directory, program] },
   )
   expect(await run(read(join(outer.directory, 'shown')))).toEqual({ result: 'shown' })
   expect(await run(read(join(program, 'shown')))).toEqual({ result: 'shown' })
@@ -101,7 +101,7 @@ test('what is readable does not uncover what is hidden in it', { timeout: 2 * mi
 })
 
 test('from inside, only its own folders can be written', { timeout: 2 * minuteMs }, async (context) => {
-  const { run } = await walled(context)
+  const { run } = await startJailed(context)
   const closed = [
     '/x',
     '/usr/x',
@@ -116,7 +116,7 @@ test('from inside, only its own folders can be written', { timeout: 2 * minuteMs
   for (const path of [
     ...closed,
     process.execPath,
-    join(dirname(readable[1] ?? ''), 'package.json'),
+    join(dirname(agentServerFiles[1] ?? ''), 'package.json'),
     '/proc/sysrq-trigger',
   ]) {
     const { error } = await run(write(path))
@@ -144,7 +144,7 @@ test('from inside, only its own folders can be written', { timeout: 2 * minuteMs
 test('from inside, it is a user without rights, alone with its processes', {
   timeout: 2 * minuteMs,
 }, async (context) => {
-  const { run, at, id } = await walled(context, { env: { SECRET: 'canary-of-the-order' } })
+  const { run, at, id } = await startJailed(context, { env: { SECRET: 'canary-of-the-order' } })
   const status = String((await run(read('/proc/self/status'))).result)
   expect(status).toMatch(/^NoNewPrivs:\s+1$/m)
   for (const set of ['Inh', 'Prm', 'Eff', 'Bnd', 'Amb'])
@@ -172,15 +172,15 @@ test('from inside, it is a user without rights, alone with its processes', {
   expect(files.filter((path) => !String(path).includes('fifo'))).toEqual([])
   // As whom it runs on the host: nobody who has anything.
   if (process.getuid?.() === 0) {
-    const all = await processes()
+    const all = await listProcesses()
     const mine = all.filter(({ pid }) => textOfProcess(pid, 'cmdline').includes('parseArgs'))
     const uids = mine.map(({ pid }) => /^Uid:\s+(\d+)/m.exec(textOfProcess(pid, 'status'))?.[1])
     expect(uids.some((uid) => Number(uid) >= 1_900_000_000)).toBe(true)
   }
   // Its secrets are in no list of processes and in no file beside it.
-  for (const { pid } of await processes())
+  for (const { pid } of await listProcesses())
     expect(textOfProcess(pid, 'cmdline')).not.toContain('canary-of-the-order')
-  for (const name of readdirSync(placeOf(at.directory, id).root, { withFileTypes: true })) {
+  for (const name of readdirSync(sandboxPaths(at.directory, id).root, { withFileTypes: true })) {
     if (!name.isFile()) continue
     expect(await readFile(join(name.parentPath, name.name), 'latin1')).not.toContain('canary-of-the-order')
   }
@@ -203,10 +203,10 @@ test('variables that programs obey do nothing outside of the walls', {
     ENV: '/workspace/evil',
     'odd.name': 'x',
   }
-  const { run, at, id } = await walled(context, { env })
+  const { run, at, id } = await startJailed(context, { env })
   expect((await run('return process.env')).result).toMatchObject(env)
-  for (const { pid } of await processes()) {
-    if (!textOfProcess(pid, 'cmdline').includes(placeOf(at.directory, id).root)) continue
+  for (const { pid } of await listProcesses()) {
+    if (!textOfProcess(pid, 'cmdline').includes(sandboxPaths(at.directory, id).root)) continue
     expect(textOfProcess(pid, 'environ')).not.toContain('evil')
   }
 })
@@ -214,10 +214,10 @@ test('variables that programs obey do nothing outside of the walls', {
 test('an order with a NUL character, a wrong name or a wrong folder is broken and starts nothing', {
   timeout: 2 * minuteMs,
 }, async () => {
-  const at = await openProcessPlace()
+  const at = await openProcessBackend()
   onTestFinished(() => at.close())
   const isWalled = (await at.backend.isolation()).kind !== 'none'
-  const wrong: Partial<Order>[] = [
+  const wrong: Partial<SandboxConfig>[] = [
     { env: { A: 'x\0--bind\0/\0/host' } },
     { env: { 'A\0B': 'x' } },
     { env: { 'A=B': 'x' } },
@@ -232,19 +232,19 @@ test('an order with a NUL character, a wrong name or a wrong folder is broken an
     ...(isWalled ? [] : [{ env: { 'a.b': 'x' } }]),
   ]
   for (const each of wrong) {
-    const order = at.order(each)
+    const order = at.createConfig(each)
     await at.backend.start(order)
-    const now = await seen(at.backend, order.id)
+    const now = await observe(at.backend, order.id)
     expect([each, now.state]).toEqual([each, 'broken'])
     expect(now.detail).toBeTruthy()
     // What was wrong with one order is not wrong with the next.
     if (each === wrong[0]) {
       const right = { ...order, env: {}, command: at.node(probeScript) }
       await at.backend.resume(right)
-      await alive(at.backend, order.id)
+      await waitAlive(at.backend, order.id)
     }
     await at.backend.remove(order.id)
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
   }
 })
 
@@ -253,17 +253,17 @@ test('the folder that was ordered is where it works, wherever that is, and it is
 }, async (context) => {
   const folders = ['/workspace/a/b', '/home/openhands/workspace', '/home/slipway/x', '/srv']
   for (const workingDir of folders) {
-    const { run, at, order, id } = await walled(context, { workingDir })
+    const { run, at, order, id } = await startJailed(context, { workingDir })
     expect((await run('return process.cwd()')).result).toBe(workingDir)
-    expect((await seen(at.backend, id)).workingDir).toBe(workingDir)
+    expect((await observe(at.backend, id)).workingDir).toBe(workingDir)
     await run(write('kept'))
     await at.kill(id)
-    await until(
-      async () => ((await seen(at.backend, id)).state === 'stopped' ? true : undefined),
+    await waitForValue(
+      async () => ((await observe(at.backend, id)).state === 'stopped' ? true : undefined),
       'it has stopped',
     )
     await at.backend.resume(order)
-    await alive(at.backend, id)
+    await waitAlive(at.backend, id)
     expect((await run(read('kept'))).result).toBe('x')
   }
 })
@@ -271,7 +271,7 @@ test('the folder that was ordered is where it works, wherever that is, and it is
 test('a link that it puts in the place of its folder leads nowhere outside', {
   timeout: 2 * minuteMs,
 }, async (context) => {
-  const { run, at, order, id } = await walled(context, { workingDir: '/workspace/link/deep' })
+  const { run, at, order, id } = await startJailed(context, { workingDir: '/workspace/link/deep' })
   const target = join(at.directory, 'outside')
   await mkdir(target, { mode: 0o777 })
   await run(`
@@ -280,13 +280,13 @@ test('a link that it puts in the place of its folder leads nowhere outside', {
     fs.rmSync('/workspace/link', { recursive: true })
     fs.symlinkSync(${JSON.stringify(target)}, '/workspace/link')`)
   await at.kill(id)
-  await until(
-    async () => ((await seen(at.backend, id)).state === 'stopped' ? true : undefined),
+  await waitForValue(
+    async () => ((await observe(at.backend, id)).state === 'stopped' ? true : undefined),
     'it has stopped',
   )
   await at.backend.resume(order)
-  await until(
-    async () => ((await seen(at.backend, id)).state === 'stopped' ? true : undefined),
+  await waitForValue(
+    async () => ((await observe(at.backend, id)).state === 'stopped' ? true : undefined),
     'it cannot start',
   )
   expect(readdirSync(target)).toEqual([])
@@ -295,7 +295,7 @@ test('a link that it puts in the place of its folder leads nowhere outside', {
 test('a link that it puts in the place of its socket is not followed', {
   timeout: 2 * minuteMs,
 }, async (context) => {
-  const { at, order, id } = await walled(context, { network: 'none' })
+  const { at, order, id } = await startJailed(context, { network: 'none' })
   const host = createServer((_, answer) => answer.end('{"status":"ok, of the host"}'))
   const path = join(at.directory, 'h.sock')
   await new Promise<void>((resolve) => host.listen(path, resolve))
@@ -306,10 +306,10 @@ test('a link that it puts in the place of its socket is not followed', {
     setInterval(() => {}, 1000)`
   const again = { ...order, command: at.node(evil) }
   await at.backend.start(again)
-  const socket = join(placeOf(at.directory, id).data, 'agent.sock')
-  await until(async () => (await readlinkOf(socket)) === path || undefined, 'the link is there')
+  const socket = join(sandboxPaths(at.directory, id).data, 'agent.sock')
+  await waitForValue(async () => (await readlinkOf(socket)) === path || undefined, 'the link is there')
   for (let i = 0; i < 5; i++) {
-    const now = await seen(at.backend, id)
+    const now = await observe(at.backend, id)
     expect([now.state, now.addresses]).toEqual(['running', {}])
   }
 })
@@ -321,12 +321,12 @@ async function readlinkOf(path: string): Promise<string | undefined> {
 test('without a network it reaches the server by the socket that it sees, also a new one of the same name', {
   timeout: 2 * minuteMs,
 }, async (context) => {
-  const holder = await openProcessPlace()
+  const holder = await openProcessBackend()
   onTestFinished(() => holder.close())
   const folder = join(holder.directory, 'sockets')
   await mkdir(folder)
   const hostSocket = join(folder, 'host.sock')
-  const { run, at } = await walled(context, { network: 'none' }, { hostSocket })
+  const { run, at } = await startJailed(context, { network: 'none' }, { hostSocket })
   const url = at.backend.hostUrl(1, 'none') ?? ''
   expect(url).toBe('http+unix://%2Frun%2Fslipway%2Fhost.sock')
   expect(at.backend.hostUrl(4711, 'shared')).toBe('http://127.0.0.1:4711')
@@ -349,11 +349,11 @@ test('without a network it reaches the server by the socket that it sees, also a
 })
 
 test('its own agent server runs without a network', { timeout: 2 * minuteMs }, async (context) => {
-  const { at, id } = await walled(context, { network: 'none', command: [] })
-  const { addresses } = await alive(at.backend, id)
+  const { at, id } = await startJailed(context, { network: 'none', command: [] })
+  const { addresses } = await waitAlive(at.backend, id)
   expect(addresses.AGENT_SERVER).toMatch(/^http\+unix:/)
   await at.backend.pause(id)
-  expect(await seen(at.backend, id)).toMatchObject({ state: 'paused', addresses })
+  expect(await observe(at.backend, id)).toMatchObject({ state: 'paused', addresses })
   await at.backend.remove(id)
-  expect(await at.remains(id)).toEqual([])
+  expect(await at.listRemains(id)).toEqual([])
 })

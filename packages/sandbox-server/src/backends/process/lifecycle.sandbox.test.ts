@@ -5,16 +5,16 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { alive, inside, probeScript, seen, until } from '../backend.contract.ts'
-import type { Backend, Seen } from '../backend.ts'
+import { waitAlive, runInside, probeScript, observe, waitForValue } from '../backend.contract.ts'
+import type { Backend, ObservedSandbox } from '../backend.ts'
 import type { ProcessBackendOptions } from './process-backend.ts'
-import { placeOf } from './sandbox-paths.ts'
-import { supervisorOf } from './supervisor.ts'
-import { openProcessPlace } from './testing/process-backend-fixture.ts'
+import { sandboxPaths } from './sandbox-paths.ts'
+import { findSupervisor } from './supervisor.ts'
+import { openProcessBackend } from './testing/process-backend-fixture.ts'
 
 const minuteMs = 60_000
 /** Four kills each, and for each kind: fewer than of a database, which comes back sooner. */
-const rounds = Math.min(8, Math.ceil(Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5) / 2))
+const crashRounds = Math.min(8, Math.ceil(Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5) / 2))
 
 /** Kinds of a host, from all that it can do to nothing. */
 const kinds: readonly (readonly [name: string, options: Partial<ProcessBackendOptions>])[] = [
@@ -25,14 +25,14 @@ const kinds: readonly (readonly [name: string, options: Partial<ProcessBackendOp
 ]
 
 async function open(options: Partial<ProcessBackendOptions> = {}, diskBytes?: number) {
-  const at = await openProcessPlace(options, diskBytes === undefined ? {} : { diskBytes })
+  const at = await openProcessBackend(options, diskBytes === undefined ? {} : { diskBytes })
   onTestFinished(() => at.close())
   return at
 }
 
-function stopped(backend: Backend, id: string): Promise<Seen> {
-  return until(async () => {
-    const now = await seen(backend, id)
+function stopped(backend: Backend, id: string): Promise<ObservedSandbox> {
+  return waitForValue(async () => {
+    const now = await observe(backend, id)
     return now.state === 'stopped' ? now : undefined
   }, 'it has stopped')
 }
@@ -51,8 +51,8 @@ function server(
     const backend = new ProcessBackend({ agentCommand: [], log: () => {}, ...given })
     await backend[verb](verb === 'pause' || verb === 'remove' ? order.id : order)
     console.log('done')`
-  const given = { directory, ledgerId, readable: [process.execPath], ...options }
-  const args = ['--input-type=module', '-e', program, JSON.stringify(given), verb, JSON.stringify(order)]
+  const backendOptions = { directory, ledgerId, readable: [process.execPath], ...options }
+  const args = ['--input-type=module', '-e', program, JSON.stringify(backendOptions), verb, JSON.stringify(order)]
   return spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
 }
 
@@ -61,15 +61,15 @@ for (const [name, options] of kinds) {
     timeout: 10 * minuteMs,
   }, async () => {
     const at = await open(options)
-    for (let round = 0; round < rounds; round++) {
-      const order = at.order({ command: at.node(probeScript) })
-      const place = placeOf(at.directory, order.id)
+    for (let round = 0; round < crashRounds; round++) {
+      const order = at.createConfig({ command: at.node(probeScript) })
+      const place = sandboxPaths(at.directory, order.id)
       for (const verb of ['start', 'pause', 'resume', 'remove']) {
         const child = server(at.directory, at.ledgerId, options, verb, order)
         const ended = once(child, 'exit')
         const begun =
           verb === 'start'
-            ? until(async () => existsSync(place.root) || child.exitCode !== null || undefined, 'a begin')
+            ? waitForValue(async () => existsSync(place.root) || child.exitCode !== null || undefined, 'a begin')
             : undefined
         await begun
         await new Promise((resolve) => setTimeout(resolve, Math.random() * (verb === 'start' ? 120 : 350)))
@@ -79,19 +79,19 @@ for (const [name, options] of kinds) {
         const [before] = await next.list(order.id)
         if (verb === 'remove') {
           await next.remove(order.id)
-          expect(await at.remains(order.id)).toEqual([])
+          expect(await at.listRemains(order.id)).toEqual([])
           continue
         }
         // Whatever it was in the middle of, it can be finished, once or twice.
         if (before?.state === 'starting')
-          await until(
-            async () => ((await seen(next, order.id)).state !== 'starting' ? true : undefined),
+          await waitForValue(
+            async () => ((await observe(next, order.id)).state !== 'starting' ? true : undefined),
             'it is known',
           )
         await next.resume(order)
-        await alive(next, order.id)
+        await waitAlive(next, order.id)
         const all = readdirSync(place.root).filter((each) => each.startsWith('pid.'))
-        const running = await Promise.all(all.map((each) => supervisorOf(place, each.slice(4))))
+        const running = await Promise.all(all.map((each) => findSupervisor(place, each.slice(4))))
         expect(running.filter((each) => each !== undefined)).toHaveLength(1)
       }
     }
@@ -105,42 +105,42 @@ for (const [name, options] of kinds) {
       const { spawn } = require('node:child_process')
       spawn('sh', ['-c', 'while :; do sleep 1; done'], { detached: true, stdio: 'inherit' }).unref()
       setTimeout(() => process.exit(9), 100)`
-    const order = at.order({ command: at.node(leave) })
+    const order = at.createConfig({ command: at.node(leave) })
     await at.backend.start(order)
     expect((await stopped(at.backend, order.id)).detail).toContain('9')
     await at.backend.start(order)
     await stopped(at.backend, order.id)
     await at.backend.remove(order.id)
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
   })
 
   test(`${name}: without its supervisor it is stopped, and starts again`, {
     timeout: 3 * minuteMs,
   }, async () => {
     const at = await open(options)
-    const order = at.order({ command: at.node(probeScript) })
+    const order = at.createConfig({ command: at.node(probeScript) })
     await at.backend.start(order)
-    const { epoch } = await alive(at.backend, order.id)
-    const supervisor = await supervisorOf(placeOf(at.directory, order.id), epoch)
+    const { epoch } = await waitAlive(at.backend, order.id)
+    const supervisor = await findSupervisor(sandboxPaths(at.directory, order.id), epoch)
     process.kill(supervisor?.pid ?? Number.NaN, 'SIGKILL')
     expect((await stopped(at.backend, order.id)).detail).toContain('ended from outside')
     await at.backend.resume(order)
-    await alive(at.backend, order.id)
+    await waitAlive(at.backend, order.id)
     await at.backend.remove(order.id)
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
   })
 
   test(`${name}: folders that are deep, closed and full of links are removed, and no more than them`, {
     timeout: 3 * minuteMs,
   }, async () => {
     const at = await open(options, 32 << 20)
-    const order = at.order({ command: at.node(probeScript) })
+    const order = at.createConfig({ command: at.node(probeScript) })
     const outside = join(at.directory, 'outside')
     await mkdir(outside)
     await writeFile(join(outside, 'file'), 'x')
     await at.backend.start(order)
-    await alive(at.backend, order.id)
-    const { result } = await inside(
+    await waitAlive(at.backend, order.id)
+    const { result } = await runInside(
       at.backend,
       order.id,
       `const fs = require('node:fs')
@@ -155,7 +155,7 @@ for (const [name, options] of kinds) {
     )
     expect(result).toBe('made')
     await at.backend.remove(order.id)
-    expect(await at.remains(order.id)).toEqual([])
+    expect(await at.listRemains(order.id)).toEqual([])
     expect(readFileSync(join(outside, 'file'), 'utf8')).toBe('x')
   })
 }
@@ -166,19 +166,19 @@ test('a port that somebody takes before the program does is changed for another'
   const at = await open()
   const late = `setTimeout(() => {${probeScript}}, require('node:fs').existsSync('again') ? 0 : 1500)
     require('node:fs').writeFileSync('again', '')`
-  const order = at.order({ command: at.node(late) })
+  const order = at.createConfig({ command: at.node(late) })
   await at.backend.start(order)
-  const first = await seen(at.backend, order.id)
+  const first = await observe(at.backend, order.id)
   const port = Number(new URL(first.addresses.AGENT_SERVER ?? '').port)
   const thief = createServer()
   await new Promise<void>((resolve) => thief.listen(port, '127.0.0.1', resolve))
   onTestFinished(() => void thief.close())
-  const now = await until(async () => {
-    const each = await seen(at.backend, order.id)
+  const now = await waitForValue(async () => {
+    const each = await observe(at.backend, order.id)
     return each.state === 'running' && each.epoch !== first.epoch ? each : undefined
   }, 'another start')
   expect(now.addresses.AGENT_SERVER).not.toBe(first.addresses.AGENT_SERVER)
-  await alive(at.backend, order.id)
+  await waitAlive(at.backend, order.id)
 })
 
 test('a program that prints without end fills no disk, and its last words are kept', {
@@ -190,12 +190,12 @@ test('a program that prints without end fills no disk, and its last words are ke
     for (let i = 0; i < 60; i++) require('node:fs').writeSync(2, line.repeat(5000))
     require('node:fs').writeSync(2, 'the last line\\n')
     process.exit(1)`
-  const order = at.order({ command: at.node(script) })
+  const order = at.createConfig({ command: at.node(script) })
   await at.backend.start(order)
   const { detail } = await stopped(at.backend, order.id)
   expect(detail).toMatch(/the last line$/)
   expect(detail?.length).toBeLessThan(2_200)
-  const { root } = placeOf(at.directory, order.id)
+  const { root } = sandboxPaths(at.directory, order.id)
   const files = readdirSync(root).filter((name) => name.startsWith('output'))
   const sizes = files.map((name) => statSync(join(root, name)).size)
   expect(Math.max(...sizes)).toBeLessThanOrEqual((512 << 10) + (1 << 20))
@@ -217,7 +217,7 @@ test('a folder that is not ours is left alone, and nothing starts in its place',
     await mkdir(root, { recursive: true })
     await writeFile(join(root, 'file'), 'kept')
     if (text !== undefined) await writeFile(join(root, 'process.json'), text)
-    await expect(at.backend.start(at.order({ id }))).rejects.toThrow(/does not belong/)
+    await expect(at.backend.start(at.createConfig({ id }))).rejects.toThrow(/does not belong/)
     await at.backend.remove(id)
     await at.backend.pause(id)
     expect(await at.backend.list(id)).toEqual([])
@@ -226,8 +226,8 @@ test('a folder that is not ours is left alone, and nothing starts in its place',
   expect(await at.backend.list()).toEqual([])
   for (const id of ['..', '.', '', 'a/b', '../x', 'A', '-a', 'a-', 'x'.repeat(64), 'a\0b', 'ü']) {
     await at.backend.remove(id)
-    await expect(at.backend.start(at.order({ id }))).rejects.toThrow(/is not an id/)
-    await expect(at.backend.resume(at.order({ id }))).rejects.toThrow(/is not an id/)
+    await expect(at.backend.start(at.createConfig({ id }))).rejects.toThrow(/is not an id/)
+    await expect(at.backend.resume(at.createConfig({ id }))).rejects.toThrow(/is not an id/)
     expect(await at.backend.list(id)).toEqual([])
   }
 })
@@ -236,27 +236,27 @@ test('after a start of the host everything is stopped, and starts again on its f
   timeout: 3 * minuteMs,
 }, async () => {
   const at = await open({}, 32 << 20)
-  const order = at.order({ command: at.node(probeScript) })
+  const order = at.createConfig({ command: at.node(probeScript) })
   await at.backend.start(order)
-  await alive(at.backend, order.id)
-  await inside(at.backend, order.id, 'require("node:fs").writeFileSync("kept", "x")')
+  await waitAlive(at.backend, order.id)
+  await runInside(at.backend, order.id, 'require("node:fs").writeFileSync("kept", "x")')
   await at.kill(order.id)
   await stopped(at.backend, order.id)
-  const place = placeOf(at.directory, order.id)
+  const place = sandboxPaths(at.directory, order.id)
   const record = JSON.parse(await readFile(place.record, 'utf8'))
   // The number of its supervisor is that of another process by now.
   await writeFile(place.record, `${JSON.stringify({ ...record, bootId: 'another' })}\n`)
   await writeFile(place.pid(record.epoch), `${process.pid} ${readFileSync('/proc/self/stat', 'utf8')}`)
   const backend = await at.reopen()
-  expect(await seen(backend, order.id)).toMatchObject({
+  expect(await observe(backend, order.id)).toMatchObject({
     state: 'stopped',
     detail: 'The host was started anew',
   })
   await backend.pause(order.id)
   await backend.resume(order)
-  await alive(backend, order.id)
+  await waitAlive(backend, order.id)
   expect(
-    (await inside(backend, order.id, 'return require("node:fs").readFileSync("kept", "utf8")')).result,
+    (await runInside(backend, order.id, 'return require("node:fs").readFileSync("kept", "utf8")')).result,
   ).toBe('x')
 })
 
@@ -267,16 +267,16 @@ test('a socket in a folder with a long name is reached, and its short name goes 
   const directory = join(outer.directory, 'a-folder-with-a-long-name')
   const at = await open({ directory })
   if ((await at.backend.isolation()).kind === 'none') context.skip('needs bubblewrap')
-  const order = at.order({ id: `x${'y'.repeat(61)}z`, command: at.node(probeScript), network: 'none' })
+  const order = at.createConfig({ id: `x${'y'.repeat(61)}z`, command: at.node(probeScript), network: 'none' })
   await at.backend.start(order)
-  await alive(at.backend, order.id)
+  await waitAlive(at.backend, order.id)
   expect(readdirSync(join(directory, '.s'))).toHaveLength(1)
   await at.backend.remove(order.id)
   expect(readdirSync(join(directory, '.s'))).toEqual([])
   const tooLong = await open({ directory: join(directory, 'z'.repeat(90)) })
-  const again = tooLong.order({ network: 'none' })
+  const again = tooLong.createConfig({ network: 'none' })
   await tooLong.backend.start(again)
-  expect(await seen(tooLong.backend, again.id)).toMatchObject({
+  expect(await observe(tooLong.backend, again.id)).toMatchObject({
     state: 'broken',
     detail: expect.stringContaining('too long'),
   })

@@ -1,100 +1,100 @@
 import { chmod, chown, lstat, mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { Order } from '../backend.ts'
+import type { SandboxConfig } from '../backend.ts'
 import {
   identityArguments,
-  insidePlaces,
+  insidePaths,
   isWithin,
   jailArguments,
-  mountForWorkingDir,
+  workingDirMount,
 } from './bubblewrap/arguments.ts'
 import { mountDisk } from './host/disk-image.ts'
-import { ignoring } from './host/files.ts'
-import { hostPath, run } from './host/run-program.ts'
-import { jailCommand, type Means } from './host-capabilities.ts'
-import { socketName } from './inspect.ts'
-import { type Place, shortSocketPath } from './sandbox-paths.ts'
+import { ignoreErrors } from './host/files.ts'
+import { hostPath, runProgram } from './host/run-program.ts'
+import { jailCommand, type HostCapabilities } from './host-capabilities.ts'
+import { agentSocketName } from './inspect.ts'
+import { type SandboxPaths, shortSocketPath } from './sandbox-paths.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
-import type { Launch } from './supervisor.ts'
+import type { LaunchOptions } from './supervisor.ts'
 
 /** What the backend was told about this host. */
-export interface Surroundings {
+export interface PreparationDeps {
   readonly directory: string
   readonly agentCommand: readonly string[]
   readonly readable: readonly string[]
-  readonly hidden: readonly string[]
+  readonly inaccessible: readonly string[]
   readonly hostSocket: string | undefined
   /** Folder with the compiled code of `agentCommand`; undefined while there is none. */
   readonly codeFolder: () => string | undefined
 }
 
 /** Why an order cannot be followed here; undefined when it can. */
-export async function faultOf(
-  order: Order,
-  means: Means,
-  place: Place,
-  { directory, readable }: Surroundings,
+export async function validateConfig(
+  config: SandboxConfig,
+  means: HostCapabilities,
+  paths: SandboxPaths,
+  { directory, readable }: PreparationDeps,
   isJailNeeded: boolean,
 ): Promise<string | undefined> {
-  const texts = [...order.command, order.workingDir, ...Object.entries(order.env).flat()]
+  const texts = [...config.command, config.workingDir, ...Object.entries(config.env).flat()]
   if (texts.some((text) => text.includes('\0')))
     return 'A NUL character stands in its command, folder or environment'
   if (isJailNeeded && means.jail === undefined) return means.isolation.notes[0]
-  if (order.network === 'none') {
+  if (config.network === 'none') {
     if (means.jail === undefined)
       return 'It is to have no network; that needs bubblewrap, which does not work here'
-    const socket = await shortSocketPath(directory, place, `${'0'.repeat(8)}.sock`)
+    const socket = await shortSocketPath(directory, paths, `${'0'.repeat(8)}.sock`)
     if (socket === undefined) return `${directory} is too long for the path of a Unix socket`
   }
   // A shell hands on variables with other names or not, as it likes.
   const name = /^[A-Za-z_]\w*$/
-  const odd = Object.keys(order.env).find((each) =>
+  const invalidName = Object.keys(config.env).find((each) =>
     means.jail === undefined ? !name.test(each) : /=|^$/.test(each),
   )
-  if (odd !== undefined) return `${JSON.stringify(odd)} is not a name of an environment variable`
-  if (order.workingDir === '') return undefined
-  const mount = mountForWorkingDir(order.workingDir, readable)
+  if (invalidName !== undefined) return `${JSON.stringify(invalidName)} is not a name of an environment variable`
+  if (config.workingDir === '') return undefined
+  const mount = workingDirMount(config.workingDir, readable)
   return typeof mount === 'string' ? mount : undefined
 }
 
 /** Where the agent works, as it sees it. */
-export function workingDirOf({ workingDir }: Order, place: Place, isJailed: boolean): string {
-  const wanted = workingDir === '' ? join(insidePlaces.workspace, 'project') : workingDir
-  if (isJailed) return wanted
+export function resolveWorkingDir({ workingDir }: SandboxConfig, paths: SandboxPaths, isJailed: boolean): string {
+  const requested = workingDir === '' ? join(insidePaths.workspace, 'project') : workingDir
+  if (isJailed) return requested
   const folders = [
-    [insidePlaces.workspace, place.workspace],
-    [insidePlaces.home, place.home],
+    [insidePaths.workspace, paths.workspace],
+    [insidePaths.homeDirectory, paths.homeDirectory],
   ] as const
-  const found = folders.find(([inside]) => isWithin(wanted, inside))
-  return found === undefined ? place.elsewhere : join(found[1], wanted.slice(found[0].length))
+  const found = folders.find(([inside]) => isWithin(requested, inside))
+  return found === undefined ? paths.externalWorkingDir : join(found[1], requested.slice(found[0].length))
 }
 
 /** Makes the disk, the folders and the files about users. Says what went wrong, or nothing. */
 export async function prepareFiles(
-  place: Place,
+  paths: SandboxPaths,
   record: SandboxRecord,
-  old: SandboxRecord,
+  previous: SandboxRecord,
 ): Promise<string | undefined> {
-  await mkdir(place.files, { recursive: true, mode: 0o700 })
+  await mkdir(paths.files, { recursive: true, mode: 0o700 })
   if (record.diskBytes !== null) {
-    const fault = await mountDisk(place.image, place.files, record.diskBytes)
-    if (fault !== undefined) return fault
+    const failure = await mountDisk(paths.image, paths.files, record.diskBytes)
+    if (failure !== undefined) return failure
   }
-  await mkdir(place.reach, { recursive: true, mode: 0o700 })
-  for (const name of await readdir(place.reach)) await rm(join(place.reach, name), { force: true })
-  await ignoring(['EISDIR', 'ERR_FS_EISDIR'], rm(join(place.data, socketName), { force: true }))
-  for (const folder of [place.data, place.workspace, place.home, place.temporary, place.elsewhere]) {
+  await mkdir(paths.sockets, { recursive: true, mode: 0o700 })
+  for (const name of await readdir(paths.sockets)) await rm(join(paths.sockets, name), { force: true })
+  await ignoreErrors(['EISDIR', 'ERR_FS_EISDIR'], rm(join(paths.data, agentSocketName), { force: true }))
+  for (const folder of [paths.data, paths.workspace, paths.homeDirectory, paths.temporary, paths.externalWorkingDir]) {
     await mkdir(folder, { recursive: true, mode: 0o755 })
     if (record.user === null || (await lstat(folder)).uid === record.user) continue
     await chown(folder, record.user, record.user)
     // What it made under another user, when the host could less or more.
-    if (old.startedAtMs > 0)
-      await run('chown', ['-R', '-h', `${record.user}:${record.user}`, folder], 600_000)
+    if (previous.startedAtMs > 0)
+      await runProgram('chown', ['-R', '-h', `${record.user}:${record.user}`, folder], 600_000)
   }
-  await writeFile(place.passwd, passwd)
-  await writeFile(place.group, group)
+  await writeFile(paths.passwd, passwd)
+  await writeFile(paths.group, group)
   if (record.isJailed) return undefined
-  const made = await ignoring(
+  const made = await ignoreErrors(
     ['EEXIST', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM', 'ENAMETOOLONG', 'EROFS', 'ENOENT'],
     mkdir(record.workingDir, { recursive: true }).then(() => true),
   )
@@ -102,7 +102,7 @@ export async function prepareFiles(
 }
 
 const passwd = `root:x:0:0:root:/root:/usr/sbin/nologin
-slipway:x:1000:1000:slipway:${insidePlaces.home}:/bin/sh
+slipway:x:1000:1000:slipway:${insidePaths.homeDirectory}:/bin/sh
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 `
 const group = 'root:x:0:\nslipway:x:1000:\nnogroup:x:65534:\n'
@@ -110,80 +110,80 @@ const group = 'root:x:0:\nslipway:x:1000:\nnogroup:x:65534:\n'
 const maxTemporaryBytes = 512 << 20
 
 /** How the program of an order is started, behind walls where there are any. */
-export async function launchOf(
-  order: Order,
-  place: Place,
+export async function buildLaunch(
+  config: SandboxConfig,
+  paths: SandboxPaths,
   record: SandboxRecord,
-  means: Means,
-  surroundings: Surroundings,
-): Promise<Launch> {
-  const program = order.command.length === 0 ? surroundings.agentCommand : order.command
-  const data = record.isJailed ? insidePlaces.data : place.data
+  means: HostCapabilities,
+  deps: PreparationDeps,
+): Promise<LaunchOptions> {
+  const program = config.command.length === 0 ? deps.agentCommand : config.command
+  const data = record.isJailed ? insidePaths.data : paths.data
   const where =
     record.port === null
-      ? ['--socket', join(data, socketName)]
+      ? ['--socket', join(data, agentSocketName)]
       : ['--host', '127.0.0.1', '--port', String(record.port)]
   const command = [...program, ...where, '--data', data]
-  const { diskBytes, maxOpenFiles } = order.resources
+  const { diskBytes, maxOpenFiles } = config.resources
   const common = {
-    place,
+    paths,
     epoch: record.epoch,
     groups: record.groups,
     maxOpenFiles: maxOpenFiles === undefined ? undefined : Math.floor(maxOpenFiles),
     maxFileBytes: record.diskBytes === null ? diskBytes : undefined,
   }
-  const code = order.command.length === 0 ? surroundings.codeFolder() : undefined
+  const code = config.command.length === 0 ? deps.codeFolder() : undefined
   const standard = {
     PATH: hostPath,
     LANG: 'C.UTF-8',
-    ...(code !== undefined && { NODE_COMPILE_CACHE: record.isJailed ? insidePlaces.code : code }),
+    ...(code !== undefined && { NODE_COMPILE_CACHE: record.isJailed ? insidePaths.code : code }),
   }
   if (means.jail === undefined) {
-    const env = { ...standard, HOME: place.home, TMPDIR: place.temporary, ...order.env }
+    const env = { ...standard, HOME: paths.homeDirectory, TMPDIR: paths.temporary, ...config.env }
     return { ...common, command, env, cwd: record.workingDir, argumentLists: [] }
   }
-  const env = { ...standard, HOME: insidePlaces.home, TMPDIR: '/tmp', ...order.env }
+  const env = { ...standard, HOME: insidePaths.homeDirectory, TMPDIR: '/tmp', ...config.env }
   const lists = [
-    await wallsOf(order, place, record, surroundings, code),
+    await buildJailArguments(config, paths, record, deps, code),
     identityArguments(env, record.workingDir, means.jail.canForbidUsers),
   ]
   const jailed = jailCommand(means.jail, record.user, command)
-  return { ...common, command: jailed, env: undefined, cwd: place.root, argumentLists: lists }
+  return { ...common, command: jailed, env: undefined, cwd: paths.root, argumentLists: lists }
 }
 
-async function wallsOf(
-  order: Order,
-  place: Place,
+async function buildJailArguments(
+  config: SandboxConfig,
+  paths: SandboxPaths,
   record: SandboxRecord,
-  { directory, readable, hidden, hostSocket }: Surroundings,
+  { directory, readable, inaccessible, hostSocket }: PreparationDeps,
   code: string | undefined,
 ): Promise<readonly string[]> {
-  const mount = mountForWorkingDir(record.workingDir, readable)
-  const elsewhere = typeof mount === 'string' ? undefined : mount.target
+  const mount = workingDirMount(record.workingDir, readable)
+  const externalTarget = typeof mount === 'string' ? undefined : mount.target
   const sockets = record.network === 'none' && hostSocket !== undefined ? dirname(hostSocket) : undefined
-  if (sockets !== undefined) await showSockets(sockets)
+  if (sockets !== undefined) await allowSocketTraversal(sockets)
   return jailArguments({
     user: record.user,
     network: record.network,
     readable,
-    hidden: [directory, ...hidden],
-    temporaryBytes: Math.min(maxTemporaryBytes, Math.floor((order.resources.memoryBytes ?? Infinity) / 2)),
-    shown: [
-      [place.passwd, '/etc/passwd'],
-      [place.group, '/etc/group'],
-      ...(sockets === undefined ? [] : [[sockets, insidePlaces.hostSockets] as const]),
-      ...(code === undefined ? [] : [[code, insidePlaces.code] as const]),
+    inaccessible: [directory, ...inaccessible],
+    temporaryBytes: Math.min(maxTemporaryBytes, Math.floor((config.resources.memoryBytes ?? Infinity) / 2)),
+    readOnlyBinds: [
+      [paths.passwd, '/etc/passwd'],
+      [paths.group, '/etc/group'],
+      ...(sockets === undefined ? [] : [[sockets, insidePaths.hostSockets] as const]),
+      ...(code === undefined ? [] : [[code, insidePaths.code] as const]),
     ],
-    writable: [
-      [place.data, insidePlaces.data],
-      [place.workspace, insidePlaces.workspace],
-      [place.home, insidePlaces.home],
-      ...(elsewhere === undefined ? [] : [[place.elsewhere, elsewhere] as const]),
+    writableBinds: [
+      [paths.data, insidePaths.data],
+      [paths.workspace, insidePaths.workspace],
+      [paths.homeDirectory, insidePaths.homeDirectory],
+      ...(externalTarget === undefined ? [] : [[paths.externalWorkingDir, externalTarget] as const]),
     ],
   })
 }
 
 /** Its folder is the socket's own, so the users of sandboxes may pass through it; the folders above keep others out. */
-async function showSockets(folder: string): Promise<void> {
-  await ignoring(['ENOENT', 'EPERM'], chmod(folder, 0o711))
+async function allowSocketTraversal(folder: string): Promise<void> {
+  await ignoreErrors(['ENOENT', 'EPERM'], chmod(folder, 0o711))
 }

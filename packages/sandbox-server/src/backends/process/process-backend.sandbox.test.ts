@@ -1,5 +1,5 @@
 import { backendContract } from '../backend.contract.ts'
-import { openProcessPlace } from './testing/process-backend-fixture.ts'
+import { openProcessBackend } from './testing/process-backend-fixture.ts'
 
 const limits = {
   memoryBytes: 512 << 20,
@@ -10,7 +10,7 @@ const limits = {
 }
 
 // What a host cannot do is left out by the backend itself, so these are fewer kinds where it can do less.
-backendContract('walls and limits', () => openProcessPlace({ isolate: 'auto' }, limits))
-backendContract('walls', () => openProcessPlace({ isolate: 'auto', limit: 'none' }))
-backendContract('limits', () => openProcessPlace({ isolate: 'none' }, limits))
-backendContract('a plain process', () => openProcessPlace({ isolate: 'none', limit: 'none' }))
+backendContract('walls and limits', () => openProcessBackend({ isolate: 'auto' }, limits))
+backendContract('walls', () => openProcessBackend({ isolate: 'auto', limit: 'none' }))
+backendContract('limits', () => openProcessBackend({ isolate: 'none' }, limits))
+backendContract('a plain process', () => openProcessBackend({ isolate: 'none', limit: 'none' }))

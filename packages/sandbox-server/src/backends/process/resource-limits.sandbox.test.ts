@@ -1,13 +1,13 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, type TestContext, test } from 'vitest'
-import { alive, inside, probeScript, seen, until } from '../backend.contract.ts'
+import { waitAlive, runInside, probeScript, observe, waitForValue } from '../backend.contract.ts'
 import type { Resources } from '../backend.ts'
-import { findHierarchies, settingsOf } from './cgroups/cgroups.ts'
-import { groupsOf } from './cgroups/sandbox-cgroups.ts'
-import { mountsBelow, unmountBelow } from './host/disk-image.ts'
-import { placeOf } from './sandbox-paths.ts'
-import { openProcessPlace } from './testing/process-backend-fixture.ts'
+import { detectCgroupHierarchies, cgroupLimits } from './cgroups/cgroups.ts'
+import { cgroupPaths } from './cgroups/sandbox-cgroups.ts'
+import { listMountsBelow, unmountAllBelow } from './host/disk-image.ts'
+import { sandboxPaths } from './sandbox-paths.ts'
+import { openProcessBackend } from './testing/process-backend-fixture.ts'
 
 const minuteMs = 60_000
 
@@ -15,61 +15,61 @@ const minuteMs = 60_000
  * A running probe with small limits. Whether the host really has set them is looked up before anything tries to break them;
  * the test is skipped where this host cannot.
  */
-async function limited(context: TestContext, resources: Resources) {
-  const at = await openProcessPlace({ isolate: 'auto' })
+async function startLimited(context: TestContext, resources: Resources) {
+  const at = await openProcessBackend({ isolate: 'auto' })
   onTestFinished(() => at.close())
   const { enforced, notes } = await at.backend.isolation()
   for (const name of Object.keys(resources)) {
     if (!enforced.some((each) => each === name))
       context.skip(`${name} is not enforced on this host: ${notes.join(' ')}`)
   }
-  const order = at.order({ command: at.node(probeScript), resources })
+  const order = at.createConfig({ command: at.node(probeScript), resources })
   await at.backend.start(order)
-  await alive(at.backend, order.id)
-  const hierarchies = await findHierarchies()
-  const groups = groupsOf(hierarchies, at.ledgerId, order.id)
+  await waitAlive(at.backend, order.id)
+  const hierarchies = await detectCgroupHierarchies()
+  const cgroups = cgroupPaths(hierarchies, at.ledgerId, order.id)
   for (const [index, hierarchy] of hierarchies.entries()) {
-    for (const { file, value, isOptional } of settingsOf(hierarchy, resources)) {
-      if (!isOptional) expect(readFileSync(join(groups[index] ?? '', file), 'utf8').trim()).toBe(value)
+    for (const { file, value, isOptional } of cgroupLimits(hierarchy, resources)) {
+      if (!isOptional) expect(readFileSync(join(cgroups[index] ?? '', file), 'utf8').trim()).toBe(value)
     }
   }
-  const place = placeOf(at.directory, order.id)
-  if (resources.diskBytes !== undefined) expect(await mountsBelow(place.root)).toEqual([place.files])
-  return { at, order, place, groups, run: (code: string) => inside(at.backend, order.id, code) }
+  const place = sandboxPaths(at.directory, order.id)
+  if (resources.diskBytes !== undefined) expect(await listMountsBelow(place.root)).toEqual([place.files])
+  return { at, order, place, groups: cgroups, run: (code: string) => runInside(at.backend, order.id, code) }
 }
 
 test('a process that eats memory is ended at the limit, and the others go on', {
   timeout: 3 * minuteMs,
 }, async (context) => {
-  const { run, at, order } = await limited(context, { memoryBytes: 192 << 20 })
+  const { run, at, order } = await startLimited(context, { memoryBytes: 192 << 20 })
   const { result } = await run(`
     const { spawnSync } = require('node:child_process')
     const eat = 'const kept = []; for (let i = 0; i < 60; i++) kept.push(Buffer.alloc(8 << 20, 1)); console.log(kept.length)'
     const { signal, stdout } = spawnSync(process.execPath, ['-e', eat], { encoding: 'utf8' })
     return { signal, stdout }`)
   expect(result).toEqual({ signal: 'SIGKILL', stdout: '' })
-  await alive(at.backend, order.id)
+  await waitAlive(at.backend, order.id)
 })
 
 test('a program that eats memory itself is stopped, and it is told why', {
   timeout: 3 * minuteMs,
 }, async (context) => {
-  const { run, at, order } = await limited(context, { memoryBytes: 128 << 20 })
+  const { run, at, order } = await startLimited(context, { memoryBytes: 128 << 20 })
   const eaten = run(
     'globalThis.kept = []; for (let i = 0; i < 60; i++) globalThis.kept.push(Buffer.alloc(8 << 20, 1))',
   )
   await expect(eaten).rejects.toThrow()
-  const dead = await until(async () => {
-    const now = await seen(at.backend, order.id)
+  const dead = await waitForValue(async () => {
+    const now = await observe(at.backend, order.id)
     return now.state === 'stopped' ? now : undefined
   }, 'it has stopped')
   expect(dead.detail).toMatch(/SIGKILL after it had used up its memory/)
   await at.backend.resume(order)
-  await alive(at.backend, order.id)
+  await waitAlive(at.backend, order.id)
 })
 
 test('a fork bomb ends at the limit of processes', { timeout: 3 * minuteMs }, async (context) => {
-  const { run, at, order } = await limited(context, { maxProcesses: 50, memoryBytes: 256 << 20 })
+  const { run, at, order } = await startLimited(context, { maxProcesses: 50, memoryBytes: 256 << 20 })
   const { result } = await run(`
     const { spawnSync } = require('node:child_process')
     const bomb = 'i=0; while [ $i -lt 200 ]; do sleep 60 > /dev/null 2> /dev/null & i=$((i+1)); done; echo all'
@@ -81,13 +81,13 @@ test('a fork bomb ends at the limit of processes', { timeout: 3 * minuteMs }, as
   expect(Number(Object(result).alive)).toBeLessThanOrEqual(50)
   // All of them are paused, continued and removed like anything else.
   await at.backend.pause(order.id)
-  expect((await seen(at.backend, order.id)).state).toBe('paused')
+  expect((await observe(at.backend, order.id)).state).toBe('paused')
   await at.backend.remove(order.id)
-  expect(await at.remains(order.id)).toEqual([])
+  expect(await at.listRemains(order.id)).toEqual([])
 })
 
 test('open files end at the limit', { timeout: 3 * minuteMs }, async (context) => {
-  const { run } = await limited(context, { maxOpenFiles: 128 })
+  const { run } = await startLimited(context, { maxOpenFiles: 128 })
   const { result } = await run(`
     const fs = require('node:fs')
     const open = []
@@ -101,7 +101,7 @@ test('open files end at the limit', { timeout: 3 * minuteMs }, async (context) =
   expect(core).toBe('0\n')
 })
 
-const fill = (folder: string) => `
+const fillScript = (folder: string) => `
   const fs = require('node:fs')
   const file = fs.openSync(${JSON.stringify(folder)} + '/big', 'w')
   let written = 0
@@ -114,10 +114,10 @@ test('what it writes ends at the limit of the disk, and what it deletes is given
   timeout: 3 * minuteMs,
 }, async (context) => {
   const diskBytes = 20 << 20
-  const { run, at, order, place } = await limited(context, { diskBytes })
+  const { run, at, order, place } = await startLimited(context, { diskBytes })
   for (const folder of ['/workspace', '/data', '/home/slipway']) {
     const { kind } = await at.backend.isolation()
-    const { result } = await run(fill(kind === 'none' ? place.workspace : folder))
+    const { result } = await run(fillScript(kind === 'none' ? place.workspace : folder))
     expect(result).toMatchObject({ code: 'ENOSPC' })
     expect(Number(Object(result).written)).toBeLessThan(diskBytes)
     expect(Number(Object(result).written)).toBeGreaterThan(diskBytes / 4)
@@ -127,23 +127,23 @@ test('what it writes ends at the limit of the disk, and what it deletes is given
   }
   expect(statSync(place.image).blocks * 512).toBeLessThanOrEqual(diskBytes + (1 << 20))
   const used = () => statSync(place.image).blocks * 512
-  await until(async () => used() < diskBytes / 2 || undefined, 'the room is given back')
+  await waitForValue(async () => used() < diskBytes / 2 || undefined, 'the room is given back')
   // It starts again on a disk that is not mounted, as after a start of the host.
   await run(`require('node:fs').writeFileSync('kept', 'x')`)
   await at.kill(order.id)
-  await until(
-    async () => ((await seen(at.backend, order.id)).state === 'stopped' ? true : undefined),
+  await waitForValue(
+    async () => ((await observe(at.backend, order.id)).state === 'stopped' ? true : undefined),
     'it has stopped',
   )
-  expect(await unmountBelow(place.root)).toBe(true)
+  expect(await unmountAllBelow(place.root)).toBe(true)
   await (await at.reopen()).resume(order)
-  await alive(at.backend, order.id)
+  await waitAlive(at.backend, order.id)
   expect((await run(`return require('node:fs').readFileSync('kept', 'utf8')`)).result).toBe('x')
-  expect(await mountsBelow(place.root)).toEqual([place.files])
+  expect(await listMountsBelow(place.root)).toEqual([place.files])
 })
 
 test('volatile folders have an end too', { timeout: 3 * minuteMs }, async (context) => {
-  const { run, at } = await limited(context, { memoryBytes: 128 << 20 })
+  const { run, at } = await startLimited(context, { memoryBytes: 128 << 20 })
   if ((await at.backend.isolation()).kind === 'none')
     context.skip('without walls they are folders of the host')
   const { result } = await run(`
@@ -153,12 +153,12 @@ test('volatile folders have an end too', { timeout: 3 * minuteMs }, async (conte
 })
 
 test('processor time ends at the limit', { timeout: 3 * minuteMs }, async (context) => {
-  const { run, groups } = await limited(context, { cpus: 0.2 })
+  const { run, groups } = await startLimited(context, { cpus: 0.2 })
   await run(
     'const worker = new (require("node:worker_threads").Worker)("for (;;);", { eval: true }); worker.unref()',
   )
   const files = groups.map((group) => join(group, 'cpu.stat'))
-  await until(async () => {
+  await waitForValue(async () => {
     const texts = files.map((file) => {
       try {
         return readFileSync(file, 'utf8')
@@ -171,22 +171,22 @@ test('processor time ends at the limit', { timeout: 3 * minuteMs }, async (conte
 })
 
 test('the host is asked before it is believed: nothing is enforced when limits are off', async () => {
-  const at = await openProcessPlace({ limit: 'none', isolate: 'none' })
+  const at = await openProcessBackend({ limit: 'none', isolate: 'none' })
   onTestFinished(() => at.close())
   const { kind, enforced, notes } = await at.backend.isolation()
   expect({ kind, enforced }).toEqual({ kind: 'none', enforced: ['maxOpenFiles'] })
   expect(notes.join('\n')).toMatch(/memoryBytes.*\n.*diskBytes/)
   // The trials are cleaned up.
-  expect(await mountsBelow(at.directory)).toEqual([])
+  expect(await listMountsBelow(at.directory)).toEqual([])
 })
 
 test('without a file system of its own, single files have an end', { timeout: 3 * minuteMs }, async () => {
-  const at = await openProcessPlace({ limit: 'none' })
+  const at = await openProcessBackend({ limit: 'none' })
   onTestFinished(() => at.close())
-  const order = at.order({ command: at.node(probeScript), resources: { diskBytes: 1 << 20 } })
+  const order = at.createConfig({ command: at.node(probeScript), resources: { diskBytes: 1 << 20 } })
   await at.backend.start(order)
-  await alive(at.backend, order.id)
-  const { result } = await inside(
+  await waitAlive(at.backend, order.id)
+  const { result } = await runInside(
     at.backend,
     order.id,
     `const { spawnSync } = require('node:child_process')

@@ -1,9 +1,9 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { syncDirectory, writeFileDurably } from '@slipway/storage'
-import { unmountBelow } from './host/disk-image.ts'
-import { ignoring, textOf } from './host/files.ts'
-import { idPattern, placeOf } from './sandbox-paths.ts'
+import { syncDirectory, writeFileAtomic } from '@slipway/storage'
+import { unmountAllBelow } from './host/disk-image.ts'
+import { ignoreErrors, readSmallFile } from './host/files.ts'
+import { idPattern, sandboxPaths } from './sandbox-paths.ts'
 
 /** What is written down about one sandbox, where the sandbox cannot write. It holds nothing of the order's environment. */
 export interface SandboxRecord {
@@ -49,7 +49,7 @@ export function newRecord(ledger: string, id: string): SandboxRecord {
 }
 
 /** The records of one ledger in one directory. What is not of this ledger is as if it were not there. */
-export class RecordFolder {
+export class SandboxRecords {
   readonly directory: string
   readonly #ledger: string
 
@@ -59,80 +59,80 @@ export class RecordFolder {
   }
 
   /** What names of folders for trials begin with; `sweep` finds them. */
-  get trial(): string {
+  get probePrefix(): string {
     return join(this.directory, `.trial-${this.#ledger}-`)
   }
 
   async read(id: string): Promise<SandboxRecord | undefined> {
     if (!idPattern.test(id)) return undefined
-    const text = await textOf(placeOf(this.directory, id).record)
-    const record = text === undefined ? undefined : parsed(text)
+    const text = await readSmallFile(sandboxPaths(this.directory, id).record)
+    const record = text === undefined ? undefined : parseRecord(text)
     return record?.ledger === this.#ledger && record.id === id ? record : undefined
   }
 
-  async all(): Promise<readonly SandboxRecord[]> {
-    const names = (await ignoring(['ENOENT'], readdir(this.directory))) ?? []
+  async list(): Promise<readonly SandboxRecord[]> {
+    const names = (await ignoreErrors(['ENOENT'], readdir(this.directory))) ?? []
     const records = await Promise.all(names.map((name) => this.read(name)))
     return records.filter((each) => each !== undefined)
   }
 
   /** Replaces the record; it is on the disk when this resolves. On one line: the supervisor reads it too. */
   async write(record: SandboxRecord): Promise<SandboxRecord> {
-    await writeFileDurably(placeOf(this.directory, record.id).record, `${JSON.stringify(record)}\n`)
+    await writeFileAtomic(sandboxPaths(this.directory, record.id).record, `${JSON.stringify(record)}\n`)
     return record
   }
 
   /** The record of a sandbox; its folder is made with it at once, so that there is never one without a label. */
-  async open(id: string): Promise<SandboxRecord> {
-    const old = await this.read(id)
-    if (old !== undefined) return old
-    const place = placeOf(this.directory, id)
+  async getOrCreate(id: string): Promise<SandboxRecord> {
+    const existing = await this.read(id)
+    if (existing !== undefined) return existing
+    const paths = sandboxPaths(this.directory, id)
     await mkdir(this.directory, { recursive: true, mode: 0o700 })
     const draft = join(this.directory, `.new-${this.#ledger}-${id}`)
     await rm(draft, { recursive: true, force: true })
     await mkdir(draft, { mode: 0o700 })
     const record = newRecord(this.#ledger, id)
-    await writeFileDurably(join(draft, 'process.json'), `${JSON.stringify(record)}\n`)
-    const moved = await ignoring(
+    await writeFileAtomic(join(draft, 'process.json'), `${JSON.stringify(record)}\n`)
+    const moved = await ignoreErrors(
       ['ENOTEMPTY', 'EEXIST', 'ENOTDIR'],
-      rename(draft, place.root).then(() => true),
+      rename(draft, paths.root).then(() => true),
     )
-    if (moved === undefined) throw new Error(`${place.root} is there and does not belong to this server`)
+    if (moved === undefined) throw new Error(`${paths.root} is there and does not belong to this server`)
     await syncDirectory(this.directory)
     return record
   }
 
   /** Takes away the folder with the record, which must be all that is left in it. */
-  async forget(id: string): Promise<void> {
-    const gone = join(this.directory, `.gone-${this.#ledger}-${id}`)
-    await rm(gone, { recursive: true, force: true })
-    await ignoring(['ENOENT'], rename(placeOf(this.directory, id).root, gone))
-    await rm(gone, { recursive: true, force: true })
+  async remove(id: string): Promise<void> {
+    const tombstone = join(this.directory, `.gone-${this.#ledger}-${id}`)
+    await rm(tombstone, { recursive: true, force: true })
+    await ignoreErrors(['ENOENT'], rename(sandboxPaths(this.directory, id).root, tombstone))
+    await rm(tombstone, { recursive: true, force: true })
     await syncDirectory(this.directory)
   }
 
   /** Takes away what a cut-off `open`, `forget` or trial left behind. Not while one is at work. */
-  async sweep(): Promise<void> {
-    const names = (await ignoring(['ENOENT'], readdir(this.directory))) ?? []
+  async removeLeftovers(): Promise<void> {
+    const names = (await ignoreErrors(['ENOENT'], readdir(this.directory))) ?? []
     const marks = ['.new-', '.gone-', '.trial-'].map((mark) => `${mark}${this.#ledger}-`)
     for (const name of names.filter((each) => marks.some((mark) => each.startsWith(mark)))) {
-      await unmountBelow(join(this.directory, name))
+      await unmountAllBelow(join(this.directory, name))
       await rm(join(this.directory, name), { recursive: true, force: true })
     }
   }
 }
 
 /** Undefined when it is not one of ours, or of a version that we do not know. */
-function parsed(text: string): SandboxRecord | undefined {
+function parseRecord(text: string): SandboxRecord | undefined {
   try {
     const value: unknown = JSON.parse(text)
-    return isRecord(value) ? value : undefined
+    return isSandboxRecord(value) ? value : undefined
   } catch {
     return undefined
   }
 }
 
 /** We alone write the file, each time as a whole: the version tells what is in it. */
-function isRecord(value: unknown): value is SandboxRecord {
+function isSandboxRecord(value: unknown): value is SandboxRecord {
   return typeof value === 'object' && value !== null && 'version' in value && value.version === 1
 }

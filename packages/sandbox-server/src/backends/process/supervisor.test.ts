@@ -3,49 +3,49 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { until } from '../backend.contract.ts'
-import { lastWords } from './output.ts'
-import { placeOf } from './sandbox-paths.ts'
-import { exitOf, type Launch, launch, supervisorOf, whoIs } from './supervisor.ts'
+import { waitForValue } from '../backend.contract.ts'
+import { readLastOutput } from './output.ts'
+import { sandboxPaths } from './sandbox-paths.ts'
+import { readExit, type LaunchOptions, launchSupervisor, findSupervisor, readSupervisorId } from './supervisor.ts'
 
 async function open() {
   const directory = await mkdtemp(join(tmpdir(), 'slipway-supervisor-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
-  const place = placeOf(directory, 'box')
-  await mkdir(place.root)
-  const options = (script: string, overrides: Partial<Launch> = {}): Launch => ({
-    place,
+  const paths = sandboxPaths(directory, 'box')
+  await mkdir(paths.root)
+  const options = (script: string, overrides: Partial<LaunchOptions> = {}): LaunchOptions => ({
+    paths,
     epoch: 'aaaa',
     maxOpenFiles: undefined,
     maxFileBytes: undefined,
     groups: [],
     command: ['/bin/sh', '-c', script],
     env: { PATH: '/usr/bin:/bin' },
-    cwd: place.root,
+    cwd: paths.root,
     argumentLists: [],
     ...overrides,
   })
-  const ended = (epoch = 'aaaa') => until(() => exitOf(place, epoch), 'an exit')
-  return { place, options, ended }
+  const ended = (epoch = 'aaaa') => waitForValue(() => readExit(paths, epoch), 'an exit')
+  return { place: paths, options, ended }
 }
 
 test('a supervisor whose epoch is not in the record any more ends without starting anything', async () => {
   const { place, options } = await open()
   for (const record of ['{"epoch":"bbbb"}\n', '{"epoch":""}\n', '']) {
     await writeFile(place.record, record)
-    await launch(options(`touch ${place.root}/began`))
-    await until(async () => ((await supervisorOf(place, 'aaaa')) === undefined ? true : undefined), 'its end')
+    await launchSupervisor(options(`touch ${place.root}/began`))
+    await waitForValue(async () => ((await findSupervisor(place, 'aaaa')) === undefined ? true : undefined), 'its end')
     expect(existsSync(join(place.root, 'began'))).toBe(false)
   }
   await writeFile(place.record, '{"epoch":"aaaa"}\n')
-  await launch(options(`touch ${place.root}/began`))
-  await until(async () => existsSync(join(place.root, 'began')) || undefined, 'the begin')
+  await launchSupervisor(options(`touch ${place.root}/began`))
+  await waitForValue(async () => existsSync(join(place.root, 'began')) || undefined, 'the begin')
 })
 
 test('a supervisor in a folder that is gone starts nothing', async () => {
   const { place, options } = await open()
   await rm(place.root, { recursive: true })
-  await launch(options(`touch ${place.root}.began`, { cwd: '/' }))
+  await launchSupervisor(options(`touch ${place.root}.began`, { cwd: '/' }))
   expect(existsSync(`${place.root}.began`)).toBe(false)
 })
 
@@ -62,9 +62,9 @@ test('exit codes, signals and last words are kept, however the program ends', as
     const epoch = `epoch${index}`
     await writeFile(place.record, `{"epoch":"${epoch}"}\n`)
     await rm(join(place.root, 'output'), { force: true })
-    await launch(options(script, { epoch }))
+    await launchSupervisor(options(script, { epoch }))
     expect((await ended(epoch)).code).toBe(code)
-    const said = (await lastWords(place.root)).split('\n').slice(-words.split('\n').length).join('\n')
+    const said = (await readLastOutput(place.root)).split('\n').slice(-words.split('\n').length).join('\n')
     expect(said).toContain(words)
     expect(existsSync(join(place.root, `fifo.${epoch}`))).toBe(false)
     await rm(join(place.root, 'output.1'), { force: true })
@@ -76,7 +76,7 @@ test('lists of arguments come whole, by a file without a name, also large ones',
   await writeFile(place.record, '{"epoch":"aaaa"}\n')
   const list = Array.from({ length: 3_000 }, (_, i) => `ä ${i} "'$\\ ${'x'.repeat(100)}`)
   const script = `ls -a ${place.root} > ${place.root}/names; cat <&3 > ${place.root}/three; cat <&4 > ${place.root}/four`
-  await launch(options(script, { argumentLists: [list, ['second']] }))
+  await launchSupervisor(options(script, { argumentLists: [list, ['second']] }))
   expect(await ended()).toEqual({ code: 0, words: '' })
   expect(await readFile(join(place.root, 'three'), 'utf8')).toBe(`${list.join('\0')}\0`)
   expect(await readFile(join(place.root, 'four'), 'utf8')).toBe('second\0')
@@ -86,11 +86,11 @@ test('lists of arguments come whole, by a file without a name, also large ones',
 test('who a supervisor is, is known by pid and start together', async () => {
   const { place, options } = await open()
   await writeFile(place.record, '{"epoch":"aaaa"}\n')
-  const child = await launch(options('sleep 60'))
+  const child = await launchSupervisor(options('sleep 60'))
   onTestFinished(() => void process.kill(-(child.pid ?? Number.NaN), 'SIGKILL'))
-  const who = await whoIs(place, 'aaaa')
+  const who = await readSupervisorId(place, 'aaaa')
   expect(who?.pid).toBe(child.pid)
-  expect(await supervisorOf(place, 'aaaa')).toMatchObject({ ...who })
+  expect(await findSupervisor(place, 'aaaa')).toMatchObject({ ...who })
   const line = await readFile(place.pid('aaaa'), 'utf8')
   for (const other of [
     '',
@@ -102,6 +102,6 @@ test('who a supervisor is, is known by pid and start together', async () => {
     line.replace(/\d+/, '2'),
   ]) {
     await writeFile(place.pid('aaaa'), other)
-    expect([other, await supervisorOf(place, 'aaaa')]).toEqual([other, undefined])
+    expect([other, await findSupervisor(place, 'aaaa')]).toEqual([other, undefined])
   }
 })

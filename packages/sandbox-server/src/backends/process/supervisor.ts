@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { comesTrue, ignoring, textOf } from './host/files.ts'
-import { fromStat, lookAt, type Process } from './host/processes.ts'
+import { waitUntil, ignoreErrors, readSmallFile } from './host/files.ts'
+import { parseProcStat, findProcess, type Process } from './host/processes.ts'
 import { hostEnvironment, hostPath } from './host/run-program.ts'
-import type { Place } from './sandbox-paths.ts'
+import type { SandboxPaths } from './sandbox-paths.ts'
 
 /**
  * The shell that stays beside a sandbox, outside of its walls and limits, and needs no server: it writes down who it is before it
@@ -17,7 +17,7 @@ import type { Place } from './sandbox-paths.ts'
  *
  * Output goes through a fifo to a reader that begins a new file when one is full: bounded, also while no server runs.
  */
-const script = `
+const supervisorScript = `
 root=$1 epoch=$2 files=$3 blocks=$4 groups=$5 path=$PATH; shift 5
 PATH=${hostPath}
 umask 077
@@ -65,8 +65,8 @@ done
 echo "$code" > "$root/exit.$epoch"
 `
 
-export interface Launch {
-  readonly place: Place
+export interface LaunchOptions {
+  readonly paths: SandboxPaths
   readonly epoch: string
   readonly maxOpenFiles: number | undefined
   readonly maxFileBytes: number | undefined
@@ -80,14 +80,14 @@ export interface Launch {
 }
 
 /** Starts a supervisor that outlives this process. Resolves when it has written down who it is, or has ended. */
-export async function launch(options: Launch): Promise<ChildProcess> {
-  const { place, epoch, groups } = options
-  const lists: FileHandle[] = []
+export async function launchSupervisor(options: LaunchOptions): Promise<ChildProcess> {
+  const { paths, epoch, groups } = options
+  const argumentFiles: FileHandle[] = []
   try {
     for (const [index, list] of options.argumentLists.entries()) {
-      lists.push(await unnamedFile(join(place.root, `arguments.${index}`), `${list.join('\0')}\0`))
+      argumentFiles.push(await createUnnamedFile(join(paths.root, `arguments.${index}`), `${list.join('\0')}\0`))
     }
-    const numbers = [
+    const numericArguments = [
       options.maxOpenFiles ?? '-',
       options.maxFileBytes === undefined ? '-' : Math.ceil(options.maxFileBytes / 512),
       groups.length,
@@ -96,11 +96,11 @@ export async function launch(options: Launch): Promise<ChildProcess> {
       '/bin/sh',
       [
         '-c',
-        script,
+        supervisorScript,
         'slipway-sandbox',
-        place.root,
+        paths.root,
         epoch,
-        ...numbers.map(String),
+        ...numericArguments.map(String),
         ...groups,
         ...options.command,
       ],
@@ -108,23 +108,23 @@ export async function launch(options: Launch): Promise<ChildProcess> {
         cwd: options.cwd,
         env: options.env ?? hostEnvironment,
         detached: true,
-        stdio: ['ignore', 'ignore', 'ignore', ...lists.map((file) => file.fd)],
+        stdio: ['ignore', 'ignore', 'ignore', ...argumentFiles.map((file) => file.fd)],
       },
     )
     child.on('error', () => {})
     if (child.pid === undefined) await once(child, 'spawn')
     child.unref()
     const isKnown = async () =>
-      child.exitCode !== null || child.signalCode !== null || (await whoIs(place, epoch)) !== undefined
-    if (!(await comesTrue(isKnown, 30_000))) throw new Error(`The supervisor of ${place.root} does not begin`)
+      child.exitCode !== null || child.signalCode !== null || (await readSupervisorId(paths, epoch)) !== undefined
+    if (!(await waitUntil(isKnown, 30_000))) throw new Error(`The supervisor of ${paths.root} does not begin`)
     return child
   } finally {
-    for (const file of lists) await file.close()
+    for (const file of argumentFiles) await file.close()
   }
 }
 
 /** A file without a name, read from its beginning: nothing of it stays on the disk. */
-async function unnamedFile(path: string, text: string): Promise<FileHandle> {
+async function createUnnamedFile(path: string, text: string): Promise<FileHandle> {
   await rm(path, { force: true })
   const file = await open(path, 'wx+', 0o600)
   await rm(path)
@@ -135,39 +135,39 @@ async function unnamedFile(path: string, text: string): Promise<FileHandle> {
 }
 
 /** The supervisor of a start as it wrote itself down; undefined when it has not (yet). It may have ended since. */
-export async function whoIs(
-  place: Place,
+export async function readSupervisorId(
+  paths: SandboxPaths,
   epoch: string,
 ): Promise<Pick<Process, 'pid' | 'start'> | undefined> {
-  const text = await textOf(place.pid(epoch))
-  const [pidText = '', start] = splitOnce(text?.trimEnd() ?? '')
+  const text = await readSmallFile(paths.pid(epoch))
+  const [pidText = '', start] = splitAtSpace(text?.trimEnd() ?? '')
   const pid = Number(pidText)
   if (!Number.isInteger(pid) || pid <= 1 || start === undefined) return undefined
-  const known = start.startsWith(`${pid} (`)
-    ? fromStat(pid, start)?.start
+  const startTime = start.startsWith(`${pid} (`)
+    ? parseProcStat(pid, start)?.start
     : start.replaceAll(/\s+/g, ' ').trim()
-  return known === undefined || text?.endsWith('\n') !== true ? undefined : { pid, start: known }
+  return startTime === undefined || text?.endsWith('\n') !== true ? undefined : { pid, start: startTime }
 }
 
 /** The supervisor of a start while it runs. */
-export async function supervisorOf(place: Place, epoch: string): Promise<Process | undefined> {
-  const written = await whoIs(place, epoch)
+export async function findSupervisor(paths: SandboxPaths, epoch: string): Promise<Process | undefined> {
+  const written = await readSupervisorId(paths, epoch)
   if (written === undefined) return undefined
-  const now = await lookAt(written.pid)
+  const now = await findProcess(written.pid)
   return now?.start === written.start ? now : undefined
 }
 
 /** How a start ended: the exit code as a shell tells it, and what the supervisor had to say. Undefined: it wrote nothing. */
-export async function exitOf(
-  place: Place,
+export async function readExit(
+  paths: SandboxPaths,
   epoch: string,
 ): Promise<{ code: number; words: string } | undefined> {
-  const text = await ignoring(['ENOENT'], textOf(place.exit(epoch)))
+  const text = await ignoreErrors(['ENOENT'], readSmallFile(paths.exit(epoch)))
   const parts = /^(\d+)(?: (.*))?\n/.exec(text ?? '')
   return parts === null ? undefined : { code: Number(parts[1]), words: parts[2] ?? '' }
 }
 
-function splitOnce(text: string): [string, string | undefined] {
+function splitAtSpace(text: string): [string, string | undefined] {
   const at = text.indexOf(' ')
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)]
 }

@@ -1,26 +1,26 @@
 import { createServer } from 'node:net'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
-import { isWithin, mountForWorkingDir } from './bubblewrap/arguments.ts'
-import { settingsOf, treesOf } from './cgroups/cgroups.ts'
-import { freePort, isFree } from './host/ports.ts'
-import { descendantsOf, fromStat, lookAt, processes, signal } from './host/processes.ts'
-import { howItEnded, plain } from './output.ts'
-import { hostUserOf, idPattern } from './sandbox-paths.ts'
+import { isWithin, workingDirMount } from './bubblewrap/arguments.ts'
+import { cgroupLimits, parseCgroupMounts } from './cgroups/cgroups.ts'
+import { findFreePort, isFree } from './host/ports.ts'
+import { listDescendants, parseProcStat, findProcess, listProcesses, sendSignal } from './host/processes.ts'
+import { describeExitCode, stripControlCharacters } from './output.ts'
+import { hostUserId, idPattern } from './sandbox-paths.ts'
 
 test('text of a program is shown without anything that acts on the reader', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
-      expect(plain(text)).not.toMatch(/(?![\n\t])[\p{Cc}\p{Cf}\u2028\u2029]/u)
+      expect(stripControlCharacters(text)).not.toMatch(/(?![\n\t])[\p{Cc}\p{Cf}\u2028\u2029]/u)
     }),
   )
   expect(
-    plain('\u001b[1;31mred\u001b[0m \u001b]8;;http://x\u0007link\u001b]8;;\u0007\r\nnext\tüß🙂\u202e'),
+    stripControlCharacters('\u001b[1;31mred\u001b[0m \u001b]8;;http://x\u0007link\u001b]8;;\u0007\r\nnext\tüß🙂\u202e'),
   ).toBe('red link\nnext\tüß🙂')
 })
 
 test('an exit code is told in words', () => {
-  expect([0, 7, 127, 137, 143].map(howItEnded)).toEqual([
+  expect([0, 7, 127, 137, 143].map(describeExitCode)).toEqual([
     'It ended with exit code 0',
     'It ended with exit code 7',
     'It ended with exit code 127',
@@ -33,7 +33,7 @@ test('a process is read from its line whatever its name is', () => {
   const rest = `T 7 8 9 ${Array.from({ length: 15 }, (_, i) => i).join(' ')} 4711 0 0`
   fc.assert(
     fc.property(fc.string({ maxLength: 15 }), (name) => {
-      expect(fromStat(42, `42 (${name}) ${rest}\n`)).toEqual({
+      expect(parseProcStat(42, `42 (${name}) ${rest}\n`)).toEqual({
         pid: 42,
         parent: 7,
         session: 9,
@@ -42,15 +42,15 @@ test('a process is read from its line whatever its name is', () => {
       })
     }),
   )
-  expect(fromStat(1, '1 (x) Z 0 0 0 0')).toBeUndefined()
-  expect(fromStat(1, '')).toBeUndefined()
+  expect(parseProcStat(1, '1 (x) Z 0 0 0 0')).toBeUndefined()
+  expect(parseProcStat(1, '')).toBeUndefined()
 })
 
 test('the list of processes has this one, and no signal reaches groups or everybody', async () => {
-  const all = await processes()
-  expect(all.find(({ pid }) => pid === process.pid)).toEqual(await lookAt(process.pid))
-  expect(descendantsOf(all, process.ppid).map(({ pid }) => pid)).toContain(process.pid)
-  for (const pid of [0, -1, 1, Number.NaN, 1.5, -process.pid]) expect(signal(pid, 'SIGCONT')).toBe(false)
+  const all = await listProcesses()
+  expect(all.find(({ pid }) => pid === process.pid)).toEqual(await findProcess(process.pid))
+  expect(listDescendants(all, process.ppid).map(({ pid }) => pid)).toContain(process.pid)
+  for (const pid of [0, -1, 1, Number.NaN, 1.5, -process.pid]) expect(sendSignal(pid, 'SIGCONT')).toBe(false)
 })
 
 test('descendants of a process are all that are below it', () => {
@@ -64,9 +64,9 @@ test('descendants of a process are all that are below it', () => {
         state: 'S',
         start: '',
       }))
-      expect(descendantsOf(all, 1)).toHaveLength(all.length)
+      expect(listDescendants(all, 1)).toHaveLength(all.length)
       for (const { pid } of all) {
-        const below = new Set(descendantsOf(all, pid).map((each) => each.pid))
+        const below = new Set(listDescendants(all, pid).map((each) => each.pid))
         for (const each of all)
           expect(below.has(each.pid)).toBe(each.parent === pid || below.has(each.parent))
       }
@@ -83,19 +83,19 @@ test('control groups are found in hybrid, new and container hosts', () => {
     '50 31 0:39 / /proc rw - proc proc rw',
   ].join('\n')
   const own = '4:memory:/docker/x/y\n1:cpu:/\n0::/z\n'
-  expect(treesOf(hybrid, own)).toEqual([
+  expect(parseCgroupMounts(hybrid, own)).toEqual([
     { version: 2, mount: '/sys/fs/cgroup/unified', own: '/z', controllers: [] },
     { version: 1, mount: '/sys/fs/cgroup/cpu', own: '/', controllers: ['cpu'] },
     { version: 1, mount: '/sys/fs/cgroup/memory', own: '/y', controllers: ['memory'] },
   ])
-  expect(treesOf('', '')).toEqual([])
+  expect(parseCgroupMounts('', '')).toEqual([])
 })
 
 test('limits become the words of both versions of the kernel', () => {
   const resources = { memoryBytes: 1000.7, maxProcesses: 50, cpus: 0.25, diskBytes: 1, maxOpenFiles: 1 }
-  const powers = ['memory', 'pids', 'cpu', 'freeze'] as const
+  const features = ['memory', 'pids', 'cpu', 'freeze'] as const
   const words = (version: 1 | 2) =>
-    settingsOf({ version, base: '', powers }, resources).map(({ file, value }) => `${file} ${value}`)
+    cgroupLimits({ version, base: '', features }, resources).map(({ file, value }) => `${file} ${value}`)
   expect(words(2)).toEqual(['memory.max 1000', 'memory.swap.max 0', 'pids.max 50', 'cpu.max 25000 100000'])
   expect(words(1)).toEqual([
     'memory.limit_in_bytes 1000',
@@ -104,8 +104,8 @@ test('limits become the words of both versions of the kernel', () => {
     'cpu.cfs_period_us 100000',
     'cpu.cfs_quota_us 25000',
   ])
-  expect(settingsOf({ version: 2, base: '', powers: [] }, resources)).toEqual([])
-  expect(settingsOf({ version: 2, base: '', powers }, {})).toEqual([])
+  expect(cgroupLimits({ version: 2, base: '', features: [] }, resources)).toEqual([])
+  expect(cgroupLimits({ version: 2, base: '', features }, {})).toEqual([])
 })
 
 test('a working directory never lies in or over a place of the system or the program', () => {
@@ -127,7 +127,7 @@ test('a working directory never lies in or over a place of the system or the pro
   fc.assert(
     fc.property(fc.array(part, { maxLength: 5 }), (parts) => {
       const path = `/${parts.join('/')}`
-      const mount = mountForWorkingDir(path, readable)
+      const mount = workingDirMount(path, readable)
       if (typeof mount === 'string') return
       for (const place of ['/usr', '/opt/app/node_modules']) {
         expect(isWithin(path, place)).toBe(false)
@@ -153,8 +153,8 @@ test('an id cannot name a path', () => {
 test('users of the host are the same each time and in the range that nobody is given', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), (ledger, id) => {
-      const user = hostUserOf(ledger, id)
-      expect(user).toBe(hostUserOf(ledger, id))
+      const user = hostUserId(ledger, id)
+      expect(user).toBe(hostUserId(ledger, id))
       expect(user).toBeGreaterThanOrEqual(1_900_000_000)
       expect(user).toBeLessThan(1_917_000_000)
     }),
@@ -162,12 +162,12 @@ test('users of the host are the same each time and in the range that nobody is g
 })
 
 test('a port is free, and not one that was given away', async () => {
-  const port = await freePort(new Set())
+  const port = await findFreePort(new Set())
   expect(await isFree(port)).toBe(true)
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
   onTestFinished(() => void server.close())
   expect(await isFree(port)).toBe(false)
   const all = new Set(Array.from({ length: 20_000 }, (_, i) => i + 15_000))
-  await expect(freePort(all)).rejects.toThrow(/free/)
+  await expect(findFreePort(all)).rejects.toThrow(/free/)
 })

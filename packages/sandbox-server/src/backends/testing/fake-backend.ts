@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Backend, Isolation, Order, Seen } from '../backend.ts'
+import type { Backend, Isolation, SandboxConfig, ObservedSandbox } from '../backend.ts'
 
 /** An agent server as far as the control plane asks: a small one over real HTTP. */
-export class ModelAgent {
+export class FakeAgentServer {
   readonly env: Readonly<Record<string, string>>
   url = ''
   isReady = true
@@ -13,7 +13,7 @@ export class ModelAgent {
   /** Requests are taken and not answered. */
   isFrozen = false
   inits: unknown[] = []
-  asked: string[] = []
+  requests: string[] = []
   onRequest: (request: IncomingMessage) => void = () => {}
   #keys: readonly string[]
   #isDormant: boolean
@@ -26,8 +26,8 @@ export class ModelAgent {
     this.#server = createServer((request, response) => void this.#serve(request, response))
   }
 
-  static async open(env: Readonly<Record<string, string>>): Promise<ModelAgent> {
-    const agent = new ModelAgent(env)
+  static async open(env: Readonly<Record<string, string>>): Promise<FakeAgentServer> {
+    const agent = new FakeAgentServer(env)
     await new Promise<void>((resolve) => agent.#server.listen(0, '127.0.0.1', resolve))
     const { port } = agent.#server.address() as AddressInfo
     agent.url = `http://127.0.0.1:${port}`
@@ -43,7 +43,7 @@ export class ModelAgent {
     this.#isDormant = false
   }
 
-  takeKeys(keys: readonly string[]): void {
+  setKeys(keys: readonly string[]): void {
     this.#keys = keys
   }
 
@@ -67,7 +67,7 @@ export class ModelAgent {
   }
 
   #answer({ url = '', method, headers }: IncomingMessage, body: string): [number, unknown] {
-    this.asked.push(`${method} ${url}`)
+    this.requests.push(`${method} ${url}`)
     if (url === '/alive') return [200, { status: 'ok' }]
     if (url === '/ready' && this.#isDormant) return [503, { status: 'dormant' }]
     if (url === '/ready') return this.isReady ? [200, { status: 'ready' }] : [503, { status: 'starting' }]
@@ -90,11 +90,11 @@ export class ModelAgent {
   }
 }
 
-interface Thing {
-  order: Order
-  state: Seen['state']
+interface FakeSandbox {
+  order: SandboxConfig
+  state: ObservedSandbox['state']
   epoch: string
-  agent: ModelAgent | undefined
+  agent: FakeAgentServer | undefined
   detail: string | undefined
   /** Files: how often it was started on them. */
   starts: number
@@ -103,18 +103,18 @@ interface Thing {
 type Verb = 'start' | 'pause' | 'resume' | 'remove' | 'list'
 
 /** A backend in memory whose agent servers are real. It outlives the control plane that uses it, fails and lies as told. */
-export class ModelBackend implements Backend, AsyncDisposable {
+export class FakeBackend implements Backend, AsyncDisposable {
   readonly name = 'model'
-  readonly things = new Map<string, Thing>()
+  readonly sandboxes = new Map<string, FakeSandbox>()
   readonly calls: string[] = []
   /** What each new agent server begins with. */
-  prepare: (agent: ModelAgent) => void = () => {}
+  prepare: (agent: FakeAgentServer) => void = () => {}
   /** Called before a verb does anything, and after; what it throws is the verb's failure. */
   before: (verb: Verb, id: string | undefined) => void | Promise<void> = () => {}
   after: (verb: Verb, id: string | undefined) => void | Promise<void> = () => {}
   /** So many questions are answered with what was there before. */
   staleLists = 0
-  #stale: readonly Seen[] = []
+  #staleList: readonly ObservedSandbox[] = []
   /** How long a verb takes. */
   delayMs = 0
   /** Verbs under way by sandbox: the contract says one at a time. */
@@ -129,97 +129,97 @@ export class ModelBackend implements Backend, AsyncDisposable {
     return { kind: 'none', enforced: [], notes: ['A model.'] }
   }
 
-  start(order: Order): Promise<void> {
-    return this.#verb('start', order.id, async () => {
-      const thing = this.things.get(order.id)
-      if (thing === undefined) {
-        const made = {
-          order,
+  start(config: SandboxConfig): Promise<void> {
+    return this.#runVerb('start', config.id, async () => {
+      const existing = this.sandboxes.get(config.id)
+      if (existing === undefined) {
+        const created = {
+          order: config,
           state: 'stopped',
           epoch: '',
           agent: undefined,
           detail: undefined,
           starts: 0,
         } as const
-        this.things.set(order.id, { ...made })
+        this.sandboxes.set(config.id, { ...created })
       }
-      await this.#launch(order)
+      await this.#launch(config)
     })
   }
 
-  resume(order: Order): Promise<void> {
-    return this.#verb('resume', order.id, () => this.#launch(order))
+  resume(config: SandboxConfig): Promise<void> {
+    return this.#runVerb('resume', config.id, () => this.#launch(config))
   }
 
   pause(id: string): Promise<void> {
-    return this.#verb('pause', id, async () => {
-      const thing = this.things.get(id)
-      if (thing?.state !== 'running') return
-      thing.state = 'paused'
-      if (thing.agent !== undefined) thing.agent.isFrozen = true
+    return this.#runVerb('pause', id, async () => {
+      const sandbox = this.sandboxes.get(id)
+      if (sandbox?.state !== 'running') return
+      sandbox.state = 'paused'
+      if (sandbox.agent !== undefined) sandbox.agent.isFrozen = true
     })
   }
 
   remove(id: string): Promise<void> {
-    return this.#verb('remove', id, async () => {
-      this.things.get(id)?.agent?.close()
-      this.things.delete(id)
+    return this.#runVerb('remove', id, async () => {
+      this.sandboxes.get(id)?.agent?.close()
+      this.sandboxes.delete(id)
     })
   }
 
-  async list(id?: string): Promise<readonly Seen[]> {
+  async list(id?: string): Promise<readonly ObservedSandbox[]> {
     await this.before('list', id)
-    const fresh = [...this.things.values()].map(seenOf)
+    const fresh = [...this.sandboxes.values()].map(toObservedSandbox)
     const isStale = this.staleLists > 0
     if (isStale) this.staleLists -= 1
-    const seen = isStale ? this.#stale : fresh
-    if (!isStale) this.#stale = fresh
+    const seen = isStale ? this.#staleList : fresh
+    if (!isStale) this.#staleList = fresh
     await this.after('list', id)
     return seen.filter((one) => id === undefined || one.id === id)
   }
 
   /** Its processes end by themselves. */
   crash(id: string, detail = 'exit code 1'): void {
-    const thing = this.things.get(id)
-    if (thing === undefined) return
-    thing.agent?.close()
-    thing.state = 'stopped'
-    thing.detail = detail
+    const sandbox = this.sandboxes.get(id)
+    if (sandbox === undefined) return
+    sandbox.agent?.close()
+    sandbox.state = 'stopped'
+    sandbox.detail = detail
   }
 
   /** Somebody takes all of it away. */
   vanish(id: string): void {
-    this.things.get(id)?.agent?.close()
-    this.things.delete(id)
+    this.sandboxes.get(id)?.agent?.close()
+    this.sandboxes.delete(id)
   }
 
-  agent(id: string): ModelAgent {
-    const agent = this.things.get(id)?.agent
+  agent(id: string): FakeAgentServer {
+    const agent = this.sandboxes.get(id)?.agent
     if (agent === undefined) throw new Error(`${id} has no agent server`)
     return agent
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { agent } of this.things.values()) agent?.close()
+    for (const { agent } of this.sandboxes.values()) agent?.close()
   }
 
-  async #launch(order: Order): Promise<void> {
-    const thing = this.things.get(order.id)
-    if (thing === undefined) throw new Error('there is no such sandbox')
-    if (thing.state === 'running') return
-    if (thing.state === 'paused' && thing.agent !== undefined) {
-      thing.agent.isFrozen = false
+  async #launch(config: SandboxConfig): Promise<void> {
+    const sandbox = this.sandboxes.get(config.id)
+    if (sandbox === undefined) throw new Error('there is no such sandbox')
+    if (sandbox.state === 'running') return
+    if (sandbox.state === 'paused' && sandbox.agent !== undefined) {
+      sandbox.agent.isFrozen = false
     } else {
-      thing.agent = await ModelAgent.open(order.env)
-      this.prepare(thing.agent)
-      thing.epoch = `e${++this.#epochs}`
-      thing.starts += 1
+      sandbox.agent = await FakeAgentServer.open(config.env)
+      this.prepare(sandbox.agent)
+      sandbox.epoch = `e${++this.#epochs}`
+      sandbox.starts += 1
     }
-    thing.state = 'running'
-    thing.detail = undefined
+    sandbox.state = 'running'
+    sandbox.detail = undefined
   }
 
-  async #verb(verb: Verb, id: string, work: () => Promise<void>): Promise<void> {
+  async #runVerb(verb: Verb, id: string, work: () => Promise<void>): Promise<void> {
     if (this.#busy.has(id)) throw new Error(`two verbs at once for ${id}`)
     this.#busy.add(id)
     try {
@@ -234,7 +234,7 @@ export class ModelBackend implements Backend, AsyncDisposable {
   }
 }
 
-function seenOf({ order, state, epoch, agent, detail }: Thing): Seen {
+function toObservedSandbox({ order, state, epoch, agent, detail }: FakeSandbox): ObservedSandbox {
   const addresses =
     agent === undefined || state !== 'running' ? {} : { AGENT_SERVER: agent.url, WORKER_1: agent.url }
   return { id: order.id, state, epoch, addresses, ...(detail === undefined ? {} : { detail }) }

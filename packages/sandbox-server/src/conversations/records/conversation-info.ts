@@ -6,12 +6,12 @@ import {
   sandboxStatus,
 } from '@slipway/protocol'
 import type { AppConversationRow, SandboxRow } from '@slipway/storage'
-import type { Reached } from '../../sandboxes/sandboxes.ts'
-import { hexOf } from './conversation-ids.ts'
-import type { Metrics } from './usage-metrics.ts'
+import type { SandboxConnection } from '../../sandboxes/sandboxes.ts'
+import { toHexId } from './conversation-ids.ts'
+import type { UsageMetrics } from './usage-metrics.ts'
 
 /** What is kept of a conversation besides what is searched for: `AppConversationRow.members`. */
-export interface Members {
+export interface ConversationMetadata {
   readonly selected_repository?: string | null | undefined
   readonly selected_branch?: string | null | undefined
   readonly git_provider?: AppConversation['git_provider'] | undefined
@@ -19,7 +19,7 @@ export interface Members {
   readonly pr_number?: readonly number[] | undefined
   readonly llm_model?: string | null | undefined
   readonly agent_kind?: string | undefined
-  readonly metrics?: Metrics | null | undefined
+  readonly metrics?: UsageMetrics | null | undefined
   readonly public?: boolean | null | undefined
   readonly tags?: Readonly<Record<string, string>> | undefined
   /** A person chose the title, so that no agent changes it. */
@@ -33,64 +33,64 @@ export interface Members {
   readonly offset?: number | undefined
 }
 
-export function membersOf(row: AppConversationRow): Members {
+export function parseMetadata(row: AppConversationRow): ConversationMetadata {
   return JSON.parse(row.members)
 }
 
 /** What stands in the place of a title until there is one. */
 export function defaultTitle(id: string): string {
-  return `Conversation ${hexOf(id).slice(0, 5)}`
+  return `Conversation ${toHexId(id).slice(0, 5)}`
 }
 
 /** A sandbox whose row is there for a while yet, because what is left of it is being removed, is gone for everybody. */
-export function statusOf(sandbox: SandboxRow | undefined): SandboxStatus {
+export function visibleSandboxStatus(sandbox: SandboxRow | undefined): SandboxStatus {
   if (sandbox === undefined || sandbox.wanted === 'gone') return 'MISSING'
   return sandboxStatus.safeParse(sandbox.status).data ?? 'MISSING'
 }
 
 /** A conversation as its owner sees it (wire 2.2). `executionStatus` is what its agent server says now. */
-export function conversationInfo(
+export function toAppConversation(
   row: AppConversationRow,
-  seen: {
+  context: {
     readonly sandbox: SandboxRow | undefined
-    readonly reached: Reached | undefined
+    readonly connection: SandboxConnection | undefined
     readonly executionStatus: ExecutionStatus | null
     readonly childIds: readonly string[]
   },
 ): AppConversation {
-  const members = membersOf(row)
-  const tags = { ...members.tags }
-  const { reached } = seen
+  const metadata = parseMetadata(row)
+  const tags = { ...metadata.tags }
+  const { connection } = context
   return {
-    id: hexOf(row.id),
+    id: toHexId(row.id),
     created_by_user_id: row.owner,
     sandbox_id: row.sandbox,
-    selected_repository: members.selected_repository ?? null,
-    selected_branch: members.selected_branch ?? null,
-    git_provider: members.git_provider ?? null,
+    selected_repository: metadata.selected_repository ?? null,
+    selected_branch: metadata.selected_branch ?? null,
+    git_provider: metadata.git_provider ?? null,
     title: row.title,
-    trigger: members.trigger ?? null,
-    pr_number: [...(members.pr_number ?? [])],
-    llm_model: members.llm_model ?? null,
-    agent_kind: members.agent_kind ?? 'openhands',
-    metrics: members.metrics === null || members.metrics === undefined ? null : { ...members.metrics },
-    parent_conversation_id: row.parent === null ? null : hexOf(row.parent),
-    sub_conversation_ids: seen.childIds.map(hexOf),
-    public: members.public ?? null,
+    trigger: metadata.trigger ?? null,
+    pr_number: [...(metadata.pr_number ?? [])],
+    llm_model: metadata.llm_model ?? null,
+    agent_kind: metadata.agent_kind ?? 'openhands',
+    metrics: metadata.metrics === null || metadata.metrics === undefined ? null : { ...metadata.metrics },
+    parent_conversation_id: row.parent === null ? null : toHexId(row.parent),
+    sub_conversation_ids: context.childIds.map(toHexId),
+    public: metadata.public ?? null,
     tags,
     created_at: formatInstant(row.created_at),
     updated_at: formatInstant(row.updated_at),
-    sandbox_status: statusOf(seen.sandbox),
-    execution_status: seen.executionStatus,
+    sandbox_status: visibleSandboxStatus(context.sandbox),
+    execution_status: context.executionStatus,
     conversation_url:
-      reached === undefined ? null : `${reached.publicUrl}/api/conversations/${hexOf(row.id)}`,
-    session_api_key: reached?.key.open() ?? null,
-    acp_server: members.agent_kind === 'acp' ? (tags.acpserver ?? null) : null,
-    launched_agent_profile: launchedProfile(tags),
+      connection === undefined ? null : `${connection.publicUrl}/api/conversations/${toHexId(row.id)}`,
+    session_api_key: connection?.key.reveal() ?? null,
+    acp_server: metadata.agent_kind === 'acp' ? (tags.acpserver ?? null) : null,
+    launched_agent_profile: launchedAgentProfile(tags),
   }
 }
 
-function launchedProfile(tags: Readonly<Record<string, string>>): Record<string, unknown> | null {
+function launchedAgentProfile(tags: Readonly<Record<string, string>>): Record<string, unknown> | null {
   const { agentprofileid: agent_profile_id, agentprofilerevision: revision } = tags
   if (agent_profile_id === undefined || revision === undefined || !/^\d{1,9}$/.test(revision)) return null
   return { agent_profile_id, revision: Number(revision) }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { atLeastAsMuch, type Metrics, metricsOf, metricsOfStats } from './usage-metrics.ts'
+import { maxMetrics, type UsageMetrics, parseMetrics, parseStatsMetrics } from './usage-metrics.ts'
 
 const reported = fc.record({
   model_name: fc.string(),
@@ -13,12 +13,12 @@ const reported = fc.record({
 test('whatever is reported in whatever order, neither cost nor tokens go down', () => {
   fc.assert(
     fc.property(fc.array(reported, { maxLength: 8 }), (reports) => {
-      let kept: Metrics | null = null
+      let kept: UsageMetrics | null = null
       for (const report of reports) {
-        const before: Metrics | null = kept
-        kept = atLeastAsMuch(kept, metricsOf(report))
+        const before: UsageMetrics | null = kept
+        kept = maxMetrics(kept, parseMetrics(report))
         expect(kept?.accumulated_cost ?? 0).toBeGreaterThanOrEqual(before?.accumulated_cost ?? 0)
-        const tokens = (metrics: Metrics | null) =>
+        const tokens = (metrics: UsageMetrics | null) =>
           Number(metrics?.accumulated_token_usage?.prompt_tokens ?? 0)
         expect(tokens(kept)).toBeGreaterThanOrEqual(tokens(before))
       }
@@ -27,9 +27,9 @@ test('whatever is reported in whatever order, neither cost nor tokens go down', 
 })
 
 test('anything may be reported', () => {
-  fc.assert(fc.property(fc.anything(), (value) => void [metricsOf(value), metricsOfStats(value)]))
+  fc.assert(fc.property(fc.anything(), (value) => void [parseMetrics(value), parseStatsMetrics(value)]))
   expect(
-    metricsOf({ accumulated_cost: Number.NaN, accumulated_token_usage: { prompt_tokens: -1 } }),
+    parseMetrics({ accumulated_cost: Number.NaN, accumulated_token_usage: { prompt_tokens: -1 } }),
   ).toMatchObject({
     accumulated_cost: 0,
     accumulated_token_usage: { prompt_tokens: 0 },
@@ -41,7 +41,7 @@ test('the models of a conversation are added up', () => {
     accumulated_cost: count,
     accumulated_token_usage: { prompt_tokens: count },
   })
-  const found = metricsOfStats({ usage_to_metrics: { agent: usage(2), condenser: usage(3) } })
+  const found = parseStatsMetrics({ usage_to_metrics: { agent: usage(2), condenser: usage(3) } })
   expect(found).toMatchObject({ accumulated_cost: 5, accumulated_token_usage: { prompt_tokens: 5 } })
-  expect(metricsOfStats({})).toBeUndefined()
+  expect(parseStatsMetrics({})).toBeUndefined()
 })

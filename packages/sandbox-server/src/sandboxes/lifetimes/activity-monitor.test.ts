@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { ann, bob, eventually, running, trial } from '../testing/sandboxes-fixture.ts'
-import { due } from './lifetimes.ts'
+import { ann, bob, eventually, startAndWait, createFixture } from '../testing/sandboxes-fixture.ts'
+import { dueAction } from './lifetimes.ts'
 
 const statusOf = async (
-  sandboxes: Awaited<ReturnType<Awaited<ReturnType<typeof trial>>['open']>>,
+  sandboxes: Awaited<ReturnType<Awaited<ReturnType<typeof createFixture>>['open']>>,
   id: string,
 ) => (await sandboxes.find([id]))[0]?.status
 
@@ -45,20 +45,20 @@ test.each([
   ['one in ERROR', { ...row, status: 'ERROR' }, 5000 * second, undefined],
   ['one of the warm pool', { ...row, owner: null }, 5000 * second, undefined],
 ])('what is due for %s', (_, one, now, step) => {
-  expect(due(one, lifetimes, now)).toBe(step)
+  expect(dueAction(one, lifetimes, now)).toBe(step)
   const off = { idleSeconds: 0, maxSessionSeconds: 0, deleteAfterSeconds: 0 }
-  expect(due(one, off, now)).toBeUndefined()
+  expect(dueAction(one, off, now)).toBeUndefined()
 })
 
 test('one that nobody uses is paused when its agent server says so too, and only then', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open({ idleSeconds: 600 })
   const [idle, working, silent, used, busy] = [
-    await running(sandboxes),
-    await running(sandboxes),
-    await running(sandboxes),
-    await running(sandboxes),
-    await running(sandboxes),
+    await startAndWait(sandboxes),
+    await startAndWait(sandboxes),
+    await startAndWait(sandboxes),
+    await startAndWait(sandboxes),
+    await startAndWait(sandboxes),
   ]
   for (const { id } of [idle, working, silent, used]) at.backend.agent(id).idleSeconds = 700
   at.backend.agent(working.id).running = 1
@@ -68,38 +68,38 @@ test('one that nobody uses is paused when its agent server says so too, and only
   sandboxes.touch(used.id)
   await eventually(async () => expect(await statusOf(sandboxes, idle.id)).toBe('PAUSED'))
   for (const { id } of [working, busy]) {
-    await eventually(() => expect(at.backend.agent(id).asked.join()).toContain('status=running'))
+    await eventually(() => expect(at.backend.agent(id).requests.join()).toContain('status=running'))
   }
   await new Promise((resolve) => setTimeout(resolve, 300))
   for (const { id } of [working, silent, used, busy]) expect(await statusOf(sandboxes, id)).toBe('RUNNING')
-  expect(at.backend.agent(used.id).asked).not.toContain('GET /server_info')
+  expect(at.backend.agent(used.id).requests).not.toContain('GET /server_info')
   at.backend.agent(working.id).running = 0
   await eventually(async () => expect(await statusOf(sandboxes, working.id)).toBe('PAUSED'))
   // What it says of the time before it was resumed does not count.
   await sandboxes.resume(idle)
-  await sandboxes.until(idle.id, AbortSignal.timeout(20_000))
+  await sandboxes.waitSettled(idle.id, AbortSignal.timeout(20_000))
   await new Promise((resolve) => setTimeout(resolve, 300))
   expect(await statusOf(sandboxes, idle.id)).toBe('RUNNING')
 })
 
 test('a session that is long enough is paused whatever it does, and what is paused for long is deleted', async () => {
-  const at = await trial([{}, { max_session_seconds: 0 }])
+  const at = await createFixture([{}, { max_session_seconds: 0 }])
   const sandboxes = await at.open({ maxSessionSeconds: 1_000, deleteAfterSeconds: 5_000 })
-  const limited = await running(sandboxes)
-  const free = await running(sandboxes, bob, 'spec-1')
+  const limited = await startAndWait(sandboxes)
+  const free = await startAndWait(sandboxes, bob, 'spec-1')
   at.backend.agent(limited.id).running = 1
   at.clock.skipMs = 1_001_000
   await eventually(async () => expect(await statusOf(sandboxes, limited.id)).toBe('PAUSED'))
   at.clock.skipMs = 6_100_000
-  await eventually(() => expect(at.backend.things.has(limited.id)).toBe(false))
+  await eventually(() => expect(at.backend.sandboxes.has(limited.id)).toBe(false))
   expect(await statusOf(sandboxes, free.id)).toBe('RUNNING')
 })
 
 test('uses are written down now and then, and the last one when the server stops', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open()
-  const { id } = await running(sandboxes)
-  const used = async () => (await at.ledger.sandboxes.get([id]))[0]?.used_at ?? 0
+  const { id } = await startAndWait(sandboxes)
+  const used = async () => (await at.controlPlane.sandboxes.get([id]))[0]?.used_at ?? 0
   const first = await used()
   at.clock.skipMs = 1_000
   sandboxes.touch(id)
@@ -112,10 +112,10 @@ test('uses are written down now and then, and the last one when the server stops
 })
 
 test('the cap refuses one more with what a program wants to know, and counts neither paused nor failed ones', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open({ cap: { maxSandboxes: 2, policy: 'refuse' } })
-  const first = await running(sandboxes)
-  const second = await running(sandboxes)
+  const first = await startAndWait(sandboxes)
+  const second = await startAndWait(sandboxes)
   const error = await sandboxes.start(ann).catch((error: unknown) => error)
   expect(error).toMatchObject({
     code: 'too_many',
@@ -123,7 +123,7 @@ test('the cap refuses one more with what a program wants to know, and counts nei
   })
   expect((await sandboxes.start(bob)).owner).toBe('bob')
   await sandboxes.pause(first)
-  const third = await running(sandboxes)
+  const third = await startAndWait(sandboxes)
   await expect(sandboxes.resume(first)).rejects.toMatchObject({ code: 'too_many' })
   await sandboxes.resume(second)
   at.backend.crash(third.id)
@@ -132,7 +132,7 @@ test('the cap refuses one more with what a program wants to know, and counts nei
 })
 
 test('however many ask at once, no more run than may', async () => {
-  const at = await trial([{ warm: 2 }])
+  const at = await createFixture([{ warm: 2 }])
   const sandboxes = await at.open({ cap: { maxSandboxes: 3, policy: 'refuse' } })
   const asked = Array.from({ length: 10 }, () => sandboxes.start(ann))
   const outcomes = await Promise.allSettled(asked)
@@ -140,38 +140,38 @@ test('however many ask at once, no more run than may', async () => {
 })
 
 test('with a cap of one the idle one is paused for the next, and one that works never is', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open({ cap: { maxSandboxes: 1, policy: 'pause_idle' }, evictIdleSeconds: 0 })
-  const first = await running(sandboxes)
+  const first = await startAndWait(sandboxes)
   at.backend.agent(first.id).running = 1
   await expect(sandboxes.start(ann)).rejects.toMatchObject({ code: 'too_many' })
   at.backend.agent(first.id).running = 0
-  const second = await running(sandboxes)
+  const second = await startAndWait(sandboxes)
   expect(await statusOf(sandboxes, first.id)).toBe('PAUSED')
   await sandboxes.resume(first)
   expect(await statusOf(sandboxes, second.id)).toBe('PAUSED')
-  expect((await sandboxes.until(first.id, AbortSignal.timeout(20_000))).status).toBe('RUNNING')
+  expect((await sandboxes.waitSettled(first.id, AbortSignal.timeout(20_000))).status).toBe('RUNNING')
 })
 
 test('of several idle ones the one used longest ago is paused, and one that was just used is not', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const cap = { maxSandboxes: 2, policy: 'pause_idle' as const }
   const sandboxes = await at.open({ cap, evictIdleSeconds: 100 })
-  const old = await running(sandboxes)
-  const fresh = await running(sandboxes)
+  const old = await startAndWait(sandboxes)
+  const fresh = await startAndWait(sandboxes)
   for (const { id } of [old, fresh]) at.backend.agent(id).idleSeconds = 200
   await expect(sandboxes.start(ann)).rejects.toMatchObject({ code: 'too_many' })
   at.clock.skipMs = 200_000
   sandboxes.touch(fresh.id)
-  await running(sandboxes)
+  await startAndWait(sandboxes)
   expect(await statusOf(sandboxes, old.id)).toBe('PAUSED')
   expect(await statusOf(sandboxes, fresh.id)).toBe('RUNNING')
 })
 
 test('one that does not answer for long stays RUNNING and tells so, until it answers again', async () => {
-  const at = await trial()
+  const at = await createFixture()
   const sandboxes = await at.open()
-  const { id } = await running(sandboxes)
+  const { id } = await startAndWait(sandboxes)
   at.backend.agent(id).close()
   const detail = async () => (await sandboxes.find([id]))[0]?.detail
   await eventually(async () => {

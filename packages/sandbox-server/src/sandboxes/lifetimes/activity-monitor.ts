@@ -1,109 +1,109 @@
-import type { Instant, Log } from '@slipway/protocol'
+import type { Instant, LogFunction } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
-import { Gate } from '../../async/semaphore.ts'
-import { type Ask, answerOf } from '../../network/agent-server-probe.ts'
-import type { Rows } from '../state/sandbox-repository.ts'
-import { idleSecondsOf } from './idle-time.ts'
-import { due, type Lifetimes } from './lifetimes.ts'
+import { Semaphore } from '../../async/semaphore.ts'
+import { type ProbeContext, fetchJson } from '../../network/agent-server-probe.ts'
+import type { SandboxRepository } from '../state/sandbox-repository.ts'
+import { fetchIdleSeconds } from './idle-time.ts'
+import { dueAction, type Lifetimes } from './lifetimes.ts'
 
-interface Reachable {
+interface AgentServerAddress {
   readonly url: string
-  readonly key: { open(): string }
+  readonly key: { reveal(): string }
 }
 
-export interface WatchOptions {
-  readonly rows: Rows
-  readonly log: Log
+export interface ActivityMonitorOptions {
+  readonly repository: SandboxRepository
+  readonly log: LogFunction
   /** Milliseconds. */
   readonly now: () => number
-  readonly reached: (row: SandboxRow) => Reachable | undefined
-  readonly lifetimesOf: (row: SandboxRow) => Lifetimes
+  readonly getConnection: (row: SandboxRow) => AgentServerAddress | undefined
+  readonly getLifetimes: (row: SandboxRow) => Lifetimes
   readonly lastUse: (row: SandboxRow) => Instant
   /** What is wanted of it has changed. */
-  readonly ring: (id: string) => void
-  readonly ask: Ask
+  readonly notify: (id: string) => void
+  readonly probeContext: ProbeContext
   /** Between two questions to the same one whether it answers; 60 s unless given. */
   readonly healthMs?: number
 }
 
 /** What is known of one that runs. */
-interface Pulse {
+interface ActivityState {
   /** Milliseconds: when it is asked next whether it answers, and whether it is idle. */
   nextHealth: number
   nextIdle: number
   silent: number
 }
 
-const silence = 'Its agent server does not answer.'
+const notAnsweringDetail = 'Its agent server does not answer.'
 /** One that misses a question or two is busy. */
-const silentTimes = 3
+const maxMissedAnswers = 3
 
 /** Looks after sandboxes about which nothing else is to be done: pauses what is idle, deletes what nobody came back to. */
-export class Watch {
-  readonly #options: WatchOptions
-  readonly #gate = new Gate(16)
-  #pulses = new Map<string, Pulse>()
+export class ActivityMonitor {
+  readonly #options: ActivityMonitorOptions
+  readonly #semaphore = new Semaphore(16)
+  #states = new Map<string, ActivityState>()
 
-  constructor(options: WatchOptions) {
+  constructor(options: ActivityMonitorOptions) {
     this.#options = options
   }
 
   /** All that are settled at the moment. */
-  async visit(rows: readonly SandboxRow[]): Promise<void> {
-    const before = this.#pulses
-    this.#pulses = new Map()
+  async checkAll(rows: readonly SandboxRow[]): Promise<void> {
+    const previous = this.#states
+    this.#states = new Map()
     for (const { id, status } of rows) {
-      const fresh = { nextHealth: this.#options.now() + this.#healthMs, nextIdle: 0, silent: 0 }
-      if (status === 'RUNNING') this.#pulses.set(id, before.get(id) ?? fresh)
+      const initial = { nextHealth: this.#options.now() + this.#healthMs, nextIdle: 0, silent: 0 }
+      if (status === 'RUNNING') this.#states.set(id, previous.get(id) ?? initial)
     }
-    await Promise.all(rows.map((row) => this.#look(row)))
+    await Promise.all(rows.map((row) => this.#check(row)))
   }
 
-  async #look(row: SandboxRow): Promise<void> {
-    const { now, lifetimesOf, lastUse, log } = this.#options
-    const lifetimes = lifetimesOf(row)
-    const step = due({ ...row, used_at: lastUse(row) }, lifetimes, now() * 1000)
+  async #check(row: SandboxRow): Promise<void> {
+    const { now, getLifetimes, lastUse, log } = this.#options
+    const lifetimes = getLifetimes(row)
+    const step = dueAction({ ...row, used_at: lastUse(row) }, lifetimes, now() * 1000)
     if (step === 'remove' || step === 'pause') {
-      const why = step === 'remove' ? 'it was paused for long' : 'its session is long enough'
-      log('info', `a sandbox is to ${step === 'remove' ? 'go' : 'pause'}: ${why}`, { sandbox: row.id })
-      return await this.#want(row, step === 'remove' ? 'gone' : 'paused')
+      const reason = step === 'remove' ? 'it was paused for long' : 'its session is long enough'
+      log('info', `a sandbox is to ${step === 'remove' ? 'go' : 'pause'}: ${reason}`, { sandbox: row.id })
+      return await this.#setDesired(row, step === 'remove' ? 'gone' : 'paused')
     }
-    const pulse = this.#pulses.get(row.id)
-    if (pulse === undefined) return
-    if (step === 'ask' && now() >= pulse.nextIdle) {
-      return await this.#gate.hold(() => this.#askIdle(row, lifetimes.idleSeconds, pulse))
+    const state = this.#states.get(row.id)
+    if (state === undefined) return
+    if (step === 'ask' && now() >= state.nextIdle) {
+      return await this.#semaphore.run(() => this.#checkIdle(row, lifetimes.idleSeconds, state))
     }
-    if (now() >= pulse.nextHealth) await this.#gate.hold(() => this.#askHealth(row, pulse))
+    if (now() >= state.nextHealth) await this.#semaphore.run(() => this.#checkHealth(row, state))
   }
 
-  async #askIdle(row: SandboxRow, limitSeconds: number, pulse: Pulse): Promise<void> {
-    const { reached, ask, now, lastUse, log } = this.#options
-    const at = reached(row)
+  async #checkIdle(row: SandboxRow, limitSeconds: number, state: ActivityState): Promise<void> {
+    const { getConnection, probeContext, now, lastUse, log } = this.#options
+    const connection = getConnection(row)
     const before = lastUse(row)
-    const idle = at && (await idleSecondsOf(at.url, at.key.open(), ask))
+    const idle = connection && (await fetchIdleSeconds(connection.url, connection.key.reveal(), probeContext))
     if (idle === undefined || lastUse(row) !== before) return
-    if (idle < limitSeconds) pulse.nextIdle = now() + (limitSeconds - idle) * 1000
+    if (idle < limitSeconds) state.nextIdle = now() + (limitSeconds - idle) * 1000
     else {
       log('info', 'a sandbox is to pause: nobody uses it', { sandbox: row.id, idle_seconds: idle })
-      await this.#want(row, 'paused')
+      await this.#setDesired(row, 'paused')
     }
   }
 
   /** One that does not answer stays as it is: it may be busy. Its owner is told. */
-  async #askHealth(row: SandboxRow, pulse: Pulse): Promise<void> {
-    const { reached, ask, now, rows } = this.#options
-    const at = reached(row)
-    if (at === undefined) return
-    pulse.nextHealth = now() + this.#healthMs
-    const answer = await answerOf(`${at.url}/alive`, {}, ask)
-    pulse.silent = typeof answer === 'string' ? pulse.silent + 1 : 0
-    if (pulse.silent >= silentTimes && row.detail === null) await rows.change(row, { detail: silence })
-    if (pulse.silent === 0 && row.detail === silence) await rows.change(row, { detail: null })
+  async #checkHealth(row: SandboxRow, state: ActivityState): Promise<void> {
+    const { getConnection, probeContext, now, repository } = this.#options
+    const connection = getConnection(row)
+    if (connection === undefined) return
+    state.nextHealth = now() + this.#healthMs
+    const answer = await fetchJson(`${connection.url}/alive`, {}, probeContext)
+    state.silent = typeof answer === 'string' ? state.silent + 1 : 0
+    if (state.silent >= maxMissedAnswers && row.detail === null) await repository.update(row, { detail: notAnsweringDetail })
+    if (state.silent === 0 && row.detail === notAnsweringDetail) await repository.update(row, { detail: null })
   }
 
-  async #want(row: SandboxRow, wanted: 'paused' | 'gone'): Promise<void> {
+  async #setDesired(row: SandboxRow, desired: 'paused' | 'gone'): Promise<void> {
     // One that somebody has changed in the meantime is left as it is.
-    if ((await this.#options.rows.change(row, { wanted })) !== undefined) this.#options.ring(row.id)
+    if ((await this.#options.repository.update(row, { wanted: desired })) !== undefined) this.#options.notify(row.id)
   }
 
   get #healthMs(): number {

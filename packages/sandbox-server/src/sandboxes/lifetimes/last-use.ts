@@ -1,52 +1,52 @@
-import type { Instant, Log } from '@slipway/protocol'
+import type { Instant, LogFunction } from '@slipway/protocol'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
 
-export interface UsesOptions {
-  readonly rows: Pick<SandboxRows, 'change'>
-  readonly log: Log
+export interface LastUseTrackerOptions {
+  readonly rows: Pick<SandboxRows, 'update'>
+  readonly log: LogFunction
   /** Milliseconds. */
   readonly now: () => number
   /** Uses are written down at most this often for each sandbox; 60 s unless given. */
-  readonly everyMs?: number
+  readonly writeIntervalMs?: number
 }
 
 /** When sandboxes were used last. It is written down now and then only: a use is no reason to wait for a disk. */
-export class Uses implements AsyncDisposable {
-  readonly #options: UsesOptions
-  readonly #known = new Map<string, { last: Instant; written: Instant }>()
-  readonly #writing = new Set<Promise<void>>()
+export class LastUseTracker implements AsyncDisposable {
+  readonly #options: LastUseTrackerOptions
+  readonly #entries = new Map<string, { last: Instant; written: Instant }>()
+  readonly #writes = new Set<Promise<void>>()
 
-  constructor(options: UsesOptions) {
+  constructor(options: LastUseTrackerOptions) {
     this.#options = options
   }
 
   touch(id: string): void {
     const now = this.#options.now() * 1000
-    const known = this.#known.get(id)
-    if (known === undefined) this.#forgetOld(now)
-    const use = known ?? { last: now, written: 0 }
-    this.#known.set(id, use)
-    use.last = now
-    if (now - use.written < this.#everyMicros) return
-    use.written = now
-    const writing = this.#write(id, now).finally(() => this.#writing.delete(writing))
-    this.#writing.add(writing)
+    const existing = this.#entries.get(id)
+    if (existing === undefined) this.#dropPersisted(now)
+    const entry = existing ?? { last: now, written: 0 }
+    this.#entries.set(id, entry)
+    entry.last = now
+    if (now - entry.written < this.#writeIntervalMicros) return
+    entry.written = now
+    const write = this.#write(id, now).finally(() => this.#writes.delete(write))
+    this.#writes.add(write)
   }
 
-  last(row: Pick<SandboxRow, 'id' | 'used_at'>): Instant {
-    return Math.max(row.used_at, this.#known.get(row.id)?.last ?? 0)
+  lastUse(row: Pick<SandboxRow, 'id' | 'used_at'>): Instant {
+    return Math.max(row.used_at, this.#entries.get(row.id)?.last ?? 0)
   }
 
   /** Writes down what is known. */
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const [id, { last, written }] of this.#known) if (last > written) await this.#write(id, last)
-    this.#known.clear()
-    await Promise.all(this.#writing)
+    for (const [id, { last, written }] of this.#entries) if (last > written) await this.#write(id, last)
+    this.#entries.clear()
+    await Promise.all(this.#writes)
   }
 
   async #write(id: string, used_at: Instant): Promise<void> {
     try {
-      await this.#options.rows.change(id, { used_at })
+      await this.#options.rows.update(id, { used_at })
     } catch (error) {
       this.#options.log('warn', 'the use of a sandbox was not written down', {
         sandbox: id,
@@ -56,13 +56,13 @@ export class Uses implements AsyncDisposable {
   }
 
   /** What was written down and not used since says nothing more than the row. */
-  #forgetOld(now: Instant): void {
-    for (const [id, { last, written }] of this.#known) {
-      if (last === written && now - written > this.#everyMicros) this.#known.delete(id)
+  #dropPersisted(now: Instant): void {
+    for (const [id, { last, written }] of this.#entries) {
+      if (last === written && now - written > this.#writeIntervalMicros) this.#entries.delete(id)
     }
   }
 
-  get #everyMicros(): number {
-    return (this.#options.everyMs ?? 60_000) * 1000
+  get #writeIntervalMicros(): number {
+    return (this.#options.writeIntervalMs ?? 60_000) * 1000
   }
 }

@@ -12,11 +12,11 @@ export interface Lifetimes {
   readonly deleteAfterSeconds: number
 }
 
-export function lifetimesOf(spec: SandboxSpec | undefined, otherwise: Lifetimes): Lifetimes {
+export function resolveLifetimes(spec: SandboxSpec | undefined, defaults: Lifetimes): Lifetimes {
   return {
-    idleSeconds: spec?.idle_seconds ?? otherwise.idleSeconds,
-    maxSessionSeconds: spec?.max_session_seconds ?? otherwise.maxSessionSeconds,
-    deleteAfterSeconds: spec?.delete_after_seconds ?? otherwise.deleteAfterSeconds,
+    idleSeconds: spec?.idle_seconds ?? defaults.idleSeconds,
+    maxSessionSeconds: spec?.max_session_seconds ?? defaults.maxSessionSeconds,
+    deleteAfterSeconds: spec?.delete_after_seconds ?? defaults.deleteAfterSeconds,
   }
 }
 
@@ -24,7 +24,7 @@ export function lifetimesOf(spec: SandboxSpec | undefined, otherwise: Lifetimes)
  * What is due for a sandbox about which nothing else is to be done. `ask`: nobody has used it for so long that it is paused if its
  * agent server says so too. Time begins with its last change of status: one that was resumed has its full time again.
  */
-export function due(
+export function dueAction(
   row: SandboxRow,
   lifetimes: Lifetimes,
   now: Instant,

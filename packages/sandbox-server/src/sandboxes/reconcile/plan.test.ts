@@ -2,28 +2,28 @@ import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Seen } from '../../backends/backend.ts'
-import { placeText } from '../../network/endpoint.ts'
-import { edges, plan, type Step, toBeStarted } from './plan.ts'
+import type { ObservedSandbox } from '../../backends/backend.ts'
+import { encodeEndpoint } from '../../network/endpoint.ts'
+import { statusTransitions, plan, type Step, restartEpoch } from './plan.ts'
 
-type State = Seen['state'] | 'absent'
+type State = ObservedSandbox['state'] | 'absent'
 
 const states: readonly State[] = ['absent', 'starting', 'running', 'paused', 'stopped', 'broken']
-const wantedOnes = ['running', 'paused', 'gone'] as const
+const desiredStates = ['running', 'paused', 'gone'] as const
 const soon = { now: 1_000, since: 0, graceMs: 5_000 }
 const late = { now: 6_000, since: 0, graceMs: 5_000 }
 
-function seenAs(state: State, epoch = 'e1'): Seen | undefined {
+function observedAs(state: State, epoch = 'e1'): ObservedSandbox | undefined {
   return state === 'absent' ? undefined : { id: 'a', state, epoch, addresses: {} }
 }
 
-function rowAs(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: string | null = 'e1') {
-  const addresses = placeText({ id: 'a', state: 'running', epoch: '', addresses: {} })
+function rowWith(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: string | null = 'e1') {
+  const addresses = encodeEndpoint({ id: 'a', state: 'running', epoch: '', addresses: {} })
   return { wanted, status, epoch, addresses }
 }
 
 /** In one word: the status that is written, or what is done. */
-function word(step: Step): string {
+function stepText(step: Step): string {
   return step.kind === 'mark' ? step.status : step.kind
 }
 
@@ -46,65 +46,65 @@ const table: Record<string, string> = {
   'gone MISSING': 'forget remove remove remove remove remove',
 }
 
-test.each(wantedOnes.flatMap((wanted) => sandboxStatus.options.map((status) => [wanted, status] as const)))(
+test.each(desiredStates.flatMap((wanted) => sandboxStatus.options.map((status) => [wanted, status] as const)))(
   'wanted %s and %s: each state that can be seen has its step',
   (wanted, status) => {
-    const steps = states.map((state) => word(plan(rowAs(wanted, status), seenAs(state), soon)))
+    const steps = states.map((state) => stepText(plan(rowWith(wanted, status), observedAs(state), soon)))
     expect(steps.join(' ')).toBe(table[`${wanted} ${status}`])
   },
 )
 
 test('one that was never made is made, and one that is to be started again is not taken for one that ended', () => {
   const steps = (epoch: string | null) =>
-    states.map((state) => word(plan(rowAs('running', 'STARTING', epoch), seenAs(state), soon))).join(' ')
+    states.map((state) => stepText(plan(rowWith('running', 'STARTING', epoch), observedAs(state), soon))).join(' ')
   expect(steps(null)).toBe('start wait STARTING resume resume start')
-  expect(steps(toBeStarted)).toBe('MISSING wait STARTING resume resume start')
+  expect(steps(restartEpoch)).toBe('MISSING wait STARTING resume resume start')
   expect(steps('e0')).toBe('MISSING wait STARTING resume ERROR ERROR')
 })
 
 test('new processes of one that ran are asked again', () => {
-  const step = plan(rowAs('running', 'RUNNING', 'e0'), seenAs('running'), soon)
+  const step = plan(rowWith('running', 'RUNNING', 'e0'), observedAs('running'), soon)
   expect(step).toEqual({ kind: 'mark', status: 'STARTING', epoch: 'e1' })
 })
 
 test('another address of one that runs is written down', () => {
   const moved = { id: 'a', state: 'running', epoch: 'e1', addresses: { AGENT_SERVER: 'http://x' } } as const
-  expect(plan(rowAs('running', 'RUNNING'), moved, soon)).toEqual({ kind: 'mark', status: 'RUNNING' })
+  expect(plan(rowWith('running', 'RUNNING'), moved, soon)).toEqual({ kind: 'mark', status: 'RUNNING' })
 })
 
 test('one that was never made is paused without being made, and can be missing only after that', () => {
-  expect(word(plan(rowAs('paused', 'STARTING', null), undefined, soon))).toBe('PAUSED')
-  expect(word(plan(rowAs('paused', 'PAUSED', null), undefined, soon))).toBe('rest')
-  const made = plan(rowAs('paused', 'STARTING', null), seenAs('paused'), soon)
-  expect(made).toEqual({ kind: 'mark', status: 'PAUSED', epoch: toBeStarted })
+  expect(stepText(plan(rowWith('paused', 'STARTING', null), undefined, soon))).toBe('PAUSED')
+  expect(stepText(plan(rowWith('paused', 'PAUSED', null), undefined, soon))).toBe('rest')
+  const made = plan(rowWith('paused', 'STARTING', null), observedAs('paused'), soon)
+  expect(made).toEqual({ kind: 'mark', status: 'PAUSED', epoch: restartEpoch })
 })
 
 test('what nobody knows of is removed', () => {
-  const steps = states.map((state) => word(plan(undefined, seenAs(state), soon))).join(' ')
+  const steps = states.map((state) => stepText(plan(undefined, observedAs(state), soon))).join(' ')
   expect(steps).toBe('rest remove remove remove remove remove')
 })
 
 test('after the grace a question or a wait is the last one', () => {
-  expect(plan(rowAs('running', 'STARTING'), seenAs('running'), soon)).toEqual({
+  expect(plan(rowWith('running', 'STARTING'), observedAs('running'), soon)).toEqual({
     kind: 'probe',
     isLast: false,
   })
-  expect(plan(rowAs('running', 'STARTING'), seenAs('running'), late)).toEqual({ kind: 'probe', isLast: true })
-  expect(plan(rowAs('running', 'STARTING'), seenAs('starting'), late)).toEqual({ kind: 'wait', isLast: true })
+  expect(plan(rowWith('running', 'STARTING'), observedAs('running'), late)).toEqual({ kind: 'probe', isLast: true })
+  expect(plan(rowWith('running', 'STARTING'), observedAs('starting'), late)).toEqual({ kind: 'wait', isLast: true })
 })
 
 test('every step writes a status that may follow, whatever is in the row and whatever is seen', () => {
-  const anyEpoch = fc.constantFrom(null, toBeStarted, 'e1', 'e2')
+  const anyEpoch = fc.constantFrom(null, restartEpoch, 'e1', 'e2')
   fc.assert(
     fc.property(
-      fc.constantFrom(...wantedOnes),
+      fc.constantFrom(...desiredStates),
       fc.constantFrom(...sandboxStatus.options),
       fc.constantFrom(...states),
       anyEpoch,
       fc.boolean(),
       (wanted, status, state, epoch, isLate) => {
-        const step = plan(rowAs(wanted, status, epoch), seenAs(state), isLate ? late : soon)
-        if (step.kind === 'mark' && step.status !== status) expect(edges[status]).toContain(step.status)
+        const step = plan(rowWith(wanted, status, epoch), observedAs(state), isLate ? late : soon)
+        if (step.kind === 'mark' && step.status !== status) expect(statusTransitions[status]).toContain(step.status)
       },
     ),
     { numRuns: 2_000 },
@@ -112,24 +112,24 @@ test('every step writes a status that may follow, whatever is in the row and wha
 })
 
 /** A world without time: what a backend that works, and whose agent servers answer, makes of a step. */
-function world(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: string | null, state: State) {
-  let row: ReturnType<typeof rowAs> | undefined = rowAs(wanted, status, epoch)
-  let seen = seenAs(state)
+function planInput(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: string | null, state: State) {
+  let row: ReturnType<typeof rowWith> | undefined = rowWith(wanted, status, epoch)
+  let seen = observedAs(state)
   let starts = 0
   const step = (): boolean => {
     const next = plan(row, seen, soon)
     if (next.kind === 'rest') return false
     if (next.kind === 'forget') row = undefined
     else if (next.kind === 'remove') seen = undefined
-    else if (next.kind === 'pause') seen = seenAs('paused', seen?.epoch)
-    else if (next.kind === 'wait') seen = seenAs('running', seen?.epoch)
+    else if (next.kind === 'pause') seen = observedAs('paused', seen?.epoch)
+    else if (next.kind === 'wait') seen = observedAs('running', seen?.epoch)
     else if (next.kind === 'probe' && row !== undefined) row = { ...row, status: 'RUNNING' }
     else if (next.kind === 'mark' && row !== undefined)
       row = { ...row, status: next.status, ...(next.epoch === undefined ? {} : { epoch: next.epoch }) }
     else if ((next.kind === 'start' || next.kind === 'resume') && row !== undefined) {
       starts += 1
       const isNew = seen?.state !== 'paused'
-      seen = seenAs('running', isNew ? `n${starts}` : seen?.epoch)
+      seen = observedAs('running', isNew ? `n${starts}` : seen?.epoch)
       row = { ...row, epoch: seen?.epoch ?? null }
     }
     return true
@@ -140,12 +140,12 @@ function world(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: strin
 test('from anywhere, a backend that works brings it to rest in a few steps, where nothing contradicts the wish', () => {
   fc.assert(
     fc.property(
-      fc.constantFrom(...wantedOnes),
+      fc.constantFrom(...desiredStates),
       fc.constantFrom(...sandboxStatus.options),
       fc.constantFrom(...states),
-      fc.constantFrom(null, toBeStarted, 'e1', 'e2'),
+      fc.constantFrom(null, restartEpoch, 'e1', 'e2'),
       (wanted, status, state, epoch) => {
-        const at = world(wanted, status, epoch, state)
+        const at = planInput(wanted, status, epoch, state)
         let steps = 0
         while (at.step()) expect(++steps).toBeLessThan(9)
         const { row, seen, starts } = at.now()

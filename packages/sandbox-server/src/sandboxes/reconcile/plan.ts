@@ -1,13 +1,13 @@
 import type { SandboxStatus } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
-import type { Seen } from '../../backends/backend.ts'
-import { placeText } from '../../network/endpoint.ts'
+import type { ObservedSandbox } from '../../backends/backend.ts'
+import { encodeEndpoint } from '../../network/endpoint.ts'
 
 /**
  * From which status a sandbox may come into which. RUNNING is reached from STARTING alone: nothing runs before its agent
  * server has been asked.
  */
-export const edges: Readonly<Record<SandboxStatus, readonly SandboxStatus[]>> = {
+export const statusTransitions: Readonly<Record<SandboxStatus, readonly SandboxStatus[]>> = {
   STARTING: ['RUNNING', 'PAUSED', 'ERROR', 'MISSING'],
   RUNNING: ['STARTING', 'PAUSED', 'ERROR', 'MISSING'],
   PAUSED: ['STARTING', 'ERROR', 'MISSING'],
@@ -16,7 +16,7 @@ export const edges: Readonly<Record<SandboxStatus, readonly SandboxStatus[]>> = 
 }
 
 /** Epoch of one that was made before and is to be started again: whatever is there of it belongs to an earlier start. */
-export const toBeStarted = ''
+export const restartEpoch = ''
 
 /** What is to be done next about a sandbox. */
 export type Step =
@@ -36,7 +36,7 @@ export type Step =
   | { readonly kind: 'mark'; readonly status: SandboxStatus; readonly epoch?: string | null }
 
 /** Moments in milliseconds. */
-export interface Times {
+export interface StepTiming {
   readonly now: number
   /** Since when it is known to be on its way. */
   readonly since: number
@@ -46,113 +46,113 @@ export interface Times {
 
 type Row = Pick<SandboxRow, 'wanted' | 'epoch' | 'addresses'> & { readonly status: SandboxStatus }
 
-const rest: Step = { kind: 'rest' }
-const mark = (status: SandboxStatus): Step => ({ kind: 'mark', status })
+const restStep: Step = { kind: 'rest' }
+const markStatus = (status: SandboxStatus): Step => ({ kind: 'mark', status })
 
 /**
  * The next step from what is wanted and what was seen, and from nothing else. A row that is undefined is of a sandbox that the
  * ledger does not know (the label is ours); `seen` undefined: nothing is there.
  */
-export function plan(row: Row | undefined, seen: Seen | undefined, times: Times): Step {
-  if (row === undefined) return seen === undefined ? rest : { kind: 'remove' }
-  if (row.wanted === 'gone') return { kind: seen === undefined ? 'forget' : 'remove' }
-  return row.wanted === 'paused' ? still(row, seen, times) : going(row, seen, times)
+export function plan(row: Row | undefined, observed: ObservedSandbox | undefined, times: StepTiming): Step {
+  if (row === undefined) return observed === undefined ? restStep : { kind: 'remove' }
+  if (row.wanted === 'gone') return { kind: observed === undefined ? 'forget' : 'remove' }
+  return row.wanted === 'paused' ? planPaused(row, observed, times) : planRunning(row, observed, times)
 }
 
 /** Wanted paused. */
-function still({ status, epoch }: Row, seen: Seen | undefined, times: Times): Step {
-  switch (seen?.state) {
+function planPaused({ status, epoch }: Row, observed: ObservedSandbox | undefined, times: StepTiming): Step {
+  switch (observed?.state) {
     case undefined:
       // One that was never made has nothing that could be missing.
-      return become(status, epoch === null && isUnmade(status) ? 'PAUSED' : 'MISSING')
+      return markUnlessSame(status, epoch === null && isNotCreated(status) ? 'PAUSED' : 'MISSING')
     case 'starting':
-      return status === 'STARTING' || status === 'RUNNING' ? { kind: 'wait', isLast: isLate(times) } : rest
+      return status === 'STARTING' || status === 'RUNNING' ? { kind: 'wait', isLast: isOverdue(times) } : restStep
     case 'running':
       return { kind: 'pause' }
     case 'paused':
     case 'stopped':
       // It has been made, so from now on it can be missing.
-      if (epoch === null) return { kind: 'mark', status: 'PAUSED', epoch: toBeStarted }
-      return become(status, 'PAUSED')
+      if (epoch === null) return { kind: 'mark', status: 'PAUSED', epoch: restartEpoch }
+      return markUnlessSame(status, 'PAUSED')
     case 'broken':
-      return become(status, 'ERROR')
+      return markUnlessSame(status, 'ERROR')
   }
 }
 
-function going(row: Row, seen: Seen | undefined, times: Times): Step {
+function planRunning(row: Row, observed: ObservedSandbox | undefined, times: StepTiming): Step {
   switch (row.status) {
     case 'STARTING':
-      return starting(row, seen, times)
+      return planStarting(row, observed, times)
     case 'RUNNING':
-      return running(row, seen)
+      return planFromRunning(row, observed)
     case 'PAUSED':
-      return again(row)
+      return markRestart(row)
     case 'ERROR':
       // It stays until somebody asks for it: nothing is started again in silence, and what nobody can reach stands still.
-      if (seen === undefined) return mark('MISSING')
-      return seen.state === 'running' ? { kind: 'pause' } : rest
+      if (observed === undefined) return markStatus('MISSING')
+      return observed.state === 'running' ? { kind: 'pause' } : restStep
     case 'MISSING':
-      return missing(row, seen)
+      return planFromMissing(row, observed)
   }
 }
 
 /** Wanted running, on its way. An epoch of its own tells that the attempt was made. */
-function starting({ epoch }: Row, seen: Seen | undefined, times: Times): Step {
-  const isTried = epoch !== null && epoch !== toBeStarted
-  switch (seen?.state) {
+function planStarting({ epoch }: Row, observed: ObservedSandbox | undefined, times: StepTiming): Step {
+  const wasAttempted = epoch !== null && epoch !== restartEpoch
+  switch (observed?.state) {
     case undefined:
-      return epoch === null ? { kind: 'start' } : mark('MISSING')
+      return epoch === null ? { kind: 'start' } : markStatus('MISSING')
     case 'starting':
-      return { kind: 'wait', isLast: isLate(times) }
+      return { kind: 'wait', isLast: isOverdue(times) }
     case 'running':
-      return seen.epoch === epoch
-        ? { kind: 'probe', isLast: isLate(times) }
-        : { kind: 'mark', status: 'STARTING', epoch: seen.epoch }
+      return observed.epoch === epoch
+        ? { kind: 'probe', isLast: isOverdue(times) }
+        : { kind: 'mark', status: 'STARTING', epoch: observed.epoch }
     case 'paused':
       return { kind: 'resume' }
     case 'stopped':
-      return isTried ? mark('ERROR') : { kind: 'resume' }
+      return wasAttempted ? markStatus('ERROR') : { kind: 'resume' }
     case 'broken':
-      return isTried ? mark('ERROR') : { kind: 'start' }
+      return wasAttempted ? markStatus('ERROR') : { kind: 'start' }
   }
 }
 
-function running(row: Row, seen: Seen | undefined): Step {
-  switch (seen?.state) {
+function planFromRunning(row: Row, observed: ObservedSandbox | undefined): Step {
+  switch (observed?.state) {
     case undefined:
-      return mark('MISSING')
+      return markStatus('MISSING')
     case 'starting':
-      return rest
+      return restStep
     case 'running':
-      if (seen.epoch !== row.epoch) return { kind: 'mark', status: 'STARTING', epoch: seen.epoch }
-      return placeText(seen) === row.addresses ? rest : mark('RUNNING')
+      if (observed.epoch !== row.epoch) return { kind: 'mark', status: 'STARTING', epoch: observed.epoch }
+      return encodeEndpoint(observed) === row.addresses ? restStep : markStatus('RUNNING')
     case 'paused':
-      return again(row)
+      return markRestart(row)
     case 'stopped':
     case 'broken':
-      return mark('ERROR')
+      return markStatus('ERROR')
   }
 }
 
 /** What was taken for gone and is there after all. */
-function missing(row: Row, seen: Seen | undefined): Step {
-  if (seen === undefined) return rest
-  if (seen.state === 'stopped' || seen.state === 'broken') return mark('ERROR')
-  return again(row)
+function planFromMissing(row: Row, observed: ObservedSandbox | undefined): Step {
+  if (observed === undefined) return restStep
+  if (observed.state === 'stopped' || observed.state === 'broken') return markStatus('ERROR')
+  return markRestart(row)
 }
 
-function again({ epoch }: Row): Step {
-  return { kind: 'mark', status: 'STARTING', epoch: epoch === null ? null : toBeStarted }
+function markRestart({ epoch }: Row): Step {
+  return { kind: 'mark', status: 'STARTING', epoch: epoch === null ? null : restartEpoch }
 }
 
-function become(from: SandboxStatus, to: SandboxStatus): Step {
-  return from === to ? rest : mark(to)
+function markUnlessSame(from: SandboxStatus, to: SandboxStatus): Step {
+  return from === to ? restStep : markStatus(to)
 }
 
-function isUnmade(status: SandboxStatus): boolean {
+function isNotCreated(status: SandboxStatus): boolean {
   return status === 'STARTING' || status === 'PAUSED'
 }
 
-function isLate({ now, since, graceMs }: Times): boolean {
+function isOverdue({ now, since, graceMs }: StepTiming): boolean {
   return now - since > graceMs
 }

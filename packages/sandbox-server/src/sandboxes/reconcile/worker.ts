@@ -1,24 +1,24 @@
-import type { Log } from '@slipway/protocol'
+import type { LogFunction } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
-import type { Gate } from '../../async/semaphore.ts'
-import { hashOf } from '../../auth/authenticator.ts'
-import type { Backend, Seen } from '../../backends/backend.ts'
-import { type Health, initialise, probe } from '../../network/agent-server-probe.ts'
-import { placeText } from '../../network/endpoint.ts'
-import { type Home, initBody, newKey } from '../state/sandbox-config.ts'
-import { isPooled, type RowMembers, type Rows, statusOf } from '../state/sandbox-repository.ts'
-import type { Kept, Seals } from '../state/sandbox-secrets.ts'
-import { shownDetail } from '../state/status-detail.ts'
-import { plan, type Step, type Times } from './plan.ts'
+import type { Semaphore } from '../../async/semaphore.ts'
+import { hashKey } from '../../auth/authenticator.ts'
+import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
+import { type Health, sendInit, probeHealth } from '../../network/agent-server-probe.ts'
+import { encodeEndpoint } from '../../network/endpoint.ts'
+import { type SandboxEnvironment, initRequest, generateKey } from '../state/sandbox-config.ts'
+import { isPooled, type SandboxRowUpdate, type SandboxRepository, parseSandboxStatus } from '../state/sandbox-repository.ts'
+import type { SandboxSecrets, SandboxSecretsCipher } from '../state/sandbox-secrets.ts'
+import { redactDetail } from '../state/status-detail.ts'
+import { plan, type Step, type StepTiming } from './plan.ts'
 
-export interface Surroundings {
-  readonly rows: Rows
+export interface WorkerDeps {
+  readonly repository: SandboxRepository
   readonly backends: ReadonlyMap<string, Backend>
-  readonly seals: Seals
+  readonly secretsCipher: SandboxSecretsCipher
   /** What a sandbox of this row is told when it is claimed. */
-  readonly homeOf: (row: SandboxRow) => Home
+  readonly getEnvironment: (row: SandboxRow) => SandboxEnvironment
   readonly fetch: typeof globalThis.fetch
-  readonly log: Log
+  readonly log: LogFunction
   /** Milliseconds. */
   readonly now: () => number
   /** How long an agent server may take to answer. */
@@ -28,31 +28,31 @@ export interface Surroundings {
   /** First and longest pause after a failure of a backend. */
   readonly retryMs: readonly [number, number]
   /** Starts may take minutes, so they do not share a gate with what must not wait for them. */
-  readonly gates: { readonly start: Gate; readonly change: Gate; readonly look: Gate }
+  readonly semaphores: { readonly start: Semaphore; readonly change: Semaphore; readonly look: Semaphore }
 }
 
 /** Brings one sandbox from what is there to what is wanted, one step at a time, until nothing is left to do. */
 export class Worker {
   readonly id: string
-  readonly #at: Surroundings
-  readonly #onRest: (worker: Worker) => void
+  readonly #deps: WorkerDeps
+  readonly #onIdle: (worker: Worker) => void
   readonly #stopping = new AbortController()
   #running: Promise<void> | undefined
-  #isRung = false
+  #isNotified = false
   #timer: NodeJS.Timeout | undefined
   #lastStep: string | undefined
   #repeats = 0
   #failures = 0
   #failure: string | undefined
   #epoch: string | null | undefined
-  #since = 0
+  #attemptStartedAt = 0
   /** Where one that has no row was seen. */
-  #stray: Backend | undefined
+  #orphanBackend: Backend | undefined
 
-  constructor(id: string, at: Surroundings, onRest: (worker: Worker) => void) {
+  constructor(id: string, deps: WorkerDeps, onIdle: (worker: Worker) => void) {
     this.id = id
-    this.#at = at
-    this.#onRest = onRest
+    this.#deps = deps
+    this.#onIdle = onIdle
   }
 
   /** Why it cannot go on at the moment; it is tried again. */
@@ -61,9 +61,9 @@ export class Worker {
   }
 
   /** Look again, now. `stray`: the backend where it was seen, when the ledger does not know it. */
-  ring(stray?: Backend): void {
-    this.#stray ??= stray
-    this.#isRung = true
+  notify(orphanBackend?: Backend): void {
+    this.#orphanBackend ??= orphanBackend
+    this.#isNotified = true
     // What failed before is tried now, so it says nothing any more.
     this.#failure = undefined
     clearTimeout(this.#timer)
@@ -79,237 +79,237 @@ export class Worker {
   }
 
   /** Resolves when it looked and did what it could do without waiting. */
-  async settled(): Promise<void> {
+  async waitSettled(): Promise<void> {
     await this.#running
   }
 
   async #run(): Promise<void> {
     let delayMs: number | undefined
-    while (this.#isRung && !this.#stopping.signal.aborted) {
-      this.#isRung = false
+    while (this.#isNotified && !this.#stopping.signal.aborted) {
+      this.#isNotified = false
       delayMs = await this.#attempt()
-      if (delayMs === 0) this.#isRung = true
+      if (delayMs === 0) this.#isNotified = true
     }
     this.#running = undefined
     if (this.#stopping.signal.aborted) return
-    if (delayMs === undefined) this.#onRest(this)
-    else this.#timer = setTimeout(() => this.ring(), delayMs)
+    if (delayMs === undefined) this.#onIdle(this)
+    else this.#timer = setTimeout(() => this.notify(), delayMs)
   }
 
   /** Milliseconds until the next look; undefined when nothing is left to do. */
   async #attempt(): Promise<number | undefined> {
     try {
-      const delayMs = await this.#round()
+      const delayMs = await this.#reconcileOnce()
       this.#failures = 0
       this.#failure = undefined
       return delayMs
     } catch (error) {
       if (this.#stopping.signal.aborted) return undefined
-      return await this.#failed(error)
+      return await this.#handleFailure(error)
     }
   }
 
-  async #round(): Promise<number | undefined> {
-    const row = await this.#at.rows.get(this.id)
-    const backend = row === undefined ? this.#stray : this.#at.backends.get(row.backend)
+  async #reconcileOnce(): Promise<number | undefined> {
+    const row = await this.#deps.repository.get(this.id)
+    const backend = row === undefined ? this.#orphanBackend : this.#deps.backends.get(row.backend)
     if (backend === undefined) {
       if (row !== undefined) throw new Error(`the backend ${row.backend} is not configured`)
       return undefined
     }
-    const seen = await this.#look(backend)
-    const step = plan(row && { ...row, status: statusOf(row) }, seen, this.#times(row))
+    const observed = await this.#observe(backend)
+    const step = plan(row && { ...row, status: parseSandboxStatus(row) }, observed, this.#times(row))
     const name = step.kind === 'mark' ? `mark ${step.status}` : step.kind
     this.#repeats = name === this.#lastStep ? this.#repeats + 1 : 0
     this.#lastStep = name
     if (step.kind === 'rest') {
-      if (row !== undefined && tellsOfFailure(row)) await this.#write(row, { detail: null })
+      if (row !== undefined && hasFailureDetail(row)) await this.#updateRow(row, { detail: null })
       return undefined
     }
     if (row === undefined) {
-      await this.#call('remove', () => backend.remove(this.id))
-      return this.#afterMs()
+      await this.#callBackend('remove', () => backend.remove(this.id))
+      return this.#delayAfterCallMs()
     }
-    return await this.#do(step, { row, seen, backend, kept: this.#at.seals.open(row) })
+    return await this.#execute(step, { row, observed, backend, secrets: this.#deps.secretsCipher.open(row) })
   }
 
-  async #do(step: Step, on: Sight): Promise<number | undefined> {
-    const { row, backend } = on
+  async #execute(step: Step, context: RoundContext): Promise<number | undefined> {
+    const { row, backend } = context
     switch (step.kind) {
       case 'rest':
         return undefined
       case 'wait':
-        if (step.isLast) await this.#tell(on, 'ERROR', 'It is still being made.')
-        return step.isLast ? 0 : this.#pauseMs()
+        if (step.isLast) await this.#setFailed(context, 'ERROR', 'It is still being made.')
+        return step.isLast ? 0 : this.#pollDelayMs()
       case 'probe':
-        return await this.#probe(step.isLast, on)
+        return await this.#probe(step.isLast, context)
       case 'start':
       case 'resume':
-        return await this.#start(step.kind, on)
+        return await this.#start(step.kind, context)
       case 'pause':
-        await this.#call('pause', () => backend.pause(row.id))
-        return this.#afterMs()
+        await this.#callBackend('pause', () => backend.pause(row.id))
+        return this.#delayAfterCallMs()
       case 'remove':
-        await this.#call('remove', () => backend.remove(row.id))
-        return this.#afterMs()
+        await this.#callBackend('remove', () => backend.remove(row.id))
+        return this.#delayAfterCallMs()
       case 'forget':
-        await this.#at.rows.remove(row.id)
+        await this.#deps.repository.remove(row.id)
         return undefined
       case 'mark':
-        return await this.#mark(step, on)
+        return await this.#updateStatus(step, context)
     }
   }
 
-  async #start(verb: 'start' | 'resume', on: Sight): Promise<number> {
-    const { row, backend, kept } = on
-    if (kept === undefined) {
-      const why = 'What it was made from is sealed with a key that this server does not have.'
-      await this.#tell(on, 'ERROR', why)
+  async #start(verb: 'start' | 'resume', context: RoundContext): Promise<number> {
+    const { row, backend, secrets } = context
+    if (secrets === undefined) {
+      const reason = 'What it was made from is sealed with a key that this server does not have.'
+      await this.#setFailed(context, 'ERROR', reason)
       return 0
     }
-    await this.#at.gates.start.hold(() => this.#at.rows.step(verb, () => backend[verb](kept.order)))
-    const seen = await this.#look(backend)
-    if (seen === undefined) throw new Error('it was started and is not there')
-    await this.#write(row, { epoch: epochOf(seen), addresses: placeText(seen), detail: null })
+    await this.#deps.semaphores.start.run(() => this.#deps.repository.runStep(verb, () => backend[verb](secrets.order)))
+    const observed = await this.#observe(backend)
+    if (observed === undefined) throw new Error('it was started and is not there')
+    await this.#updateRow(row, { epoch: epochText(observed), addresses: encodeEndpoint(observed), detail: null })
     return 0
   }
 
-  async #mark(step: Extract<Step, { kind: 'mark' }>, on: Sight): Promise<number> {
-    const { row, seen } = on
+  async #updateStatus(step: Extract<Step, { kind: 'mark' }>, context: RoundContext): Promise<number> {
+    const { row, observed } = context
     // A look that finds nothing may have come at a bad moment.
-    if (step.status === 'MISSING' && this.#repeats === 0) return this.#at.pollMs[0]
+    if (step.status === 'MISSING' && this.#repeats === 0) return this.#deps.pollMs[0]
     if (step.status === 'MISSING') {
-      await this.#tell(on, 'MISSING', row.status === 'ERROR' ? null : 'Nothing is left of it.')
+      await this.#setFailed(context, 'MISSING', row.status === 'ERROR' ? null : 'Nothing is left of it.')
     } else if (step.status === 'ERROR') {
-      await this.#tell(on, 'ERROR', seen?.detail ?? 'Its processes have ended.')
+      await this.#setFailed(context, 'ERROR', observed?.detail ?? 'Its processes have ended.')
     } else {
-      const place = seen === undefined ? {} : { addresses: placeText(seen) }
+      const endpoint = observed === undefined ? {} : { addresses: encodeEndpoint(observed) }
       const epoch = step.epoch === undefined ? {} : { epoch: step.epoch }
-      await this.#write(row, { status: step.status, detail: null, ...place, ...epoch })
+      await this.#updateRow(row, { status: step.status, detail: null, ...endpoint, ...epoch })
     }
     return 0
   }
 
-  async #probe(isLast: boolean, on: Sight): Promise<number> {
-    const { row, seen, kept } = on
-    if (kept === undefined) {
-      await this.#tell(on, 'ERROR', 'Its session key is sealed with a key that this server does not have.')
+  async #probe(isLast: boolean, context: RoundContext): Promise<number> {
+    const { row, observed, secrets } = context
+    if (secrets === undefined) {
+      await this.#setFailed(context, 'ERROR', 'Its session key is sealed with a key that this server does not have.')
       return 0
     }
-    if (!isPooled(row) && kept.key === null) {
-      const key = newKey()
-      await this.#write(row, { key_hash: hashOf(key), sealed: this.#at.seals.seal({ ...kept, key }) })
+    if (!isPooled(row) && secrets.key === null) {
+      const key = generateKey()
+      await this.#updateRow(row, { key_hash: hashKey(key), sealed: this.#deps.secretsCipher.seal({ ...secrets, key }) })
       return 0
     }
-    const health = await this.#health(row, seen?.addresses.AGENT_SERVER, kept)
+    const health = await this.#checkHealth(row, observed?.addresses.AGENT_SERVER, secrets)
     if (health.kind === 'ready') {
-      await this.#write(row, { status: 'RUNNING', detail: null, ...(seen && { addresses: placeText(seen) }) })
+      await this.#updateRow(row, { status: 'RUNNING', detail: null, ...(observed && { addresses: encodeEndpoint(observed) }) })
       return 0
     }
-    if (!isLast) return this.#pauseMs()
-    const why = health.kind === 'pending' ? health.why : 'it still waits for its settings'
-    const seconds = Math.round(this.#at.graceMs / 1000)
-    const text = `The agent server was not ready after ${seconds} s: ${why}. ${seen?.detail ?? ''}`
-    await this.#tell(on, 'ERROR', text)
+    if (!isLast) return this.#pollDelayMs()
+    const reason = health.kind === 'pending' ? health.why : 'it still waits for its settings'
+    const seconds = Math.round(this.#deps.graceMs / 1000)
+    const text = `The agent server was not ready after ${seconds} s: ${reason}. ${observed?.detail ?? ''}`
+    await this.#setFailed(context, 'ERROR', text)
     return 0
   }
 
-  async #health(row: SandboxRow, url: string | undefined, kept: Kept): Promise<Health> {
+  async #checkHealth(row: SandboxRow, url: string | undefined, secrets: SandboxSecrets): Promise<Health> {
     if (url === undefined) return { kind: 'pending', why: 'it has no address' }
-    const ask = { fetch: this.#at.fetch, signal: this.#stopping.signal }
-    const health = await this.#at.gates.look.hold(() => probe(url, kept.key, ask))
+    const context = { fetch: this.#deps.fetch, signal: this.#stopping.signal }
+    const health = await this.#deps.semaphores.look.run(() => probeHealth(url, secrets.key, context))
     if (health.kind !== 'dormant') return health
-    if (kept.key === null) return { kind: 'ready' }
-    const body = initBody(kept.key, this.#at.homeOf(row))
-    const refusal = await this.#at.rows.step('init', () => initialise(url, kept.initKey, body, ask))
-    if (refusal !== undefined) return { kind: 'pending', why: refusal }
-    return await probe(url, kept.key, ask)
+    if (secrets.key === null) return { kind: 'ready' }
+    const body = initRequest(secrets.key, this.#deps.getEnvironment(row))
+    const rejection = await this.#deps.repository.runStep('init', () => sendInit(url, secrets.initKey, body, context))
+    if (rejection !== undefined) return { kind: 'pending', why: rejection }
+    return await probeHealth(url, secrets.key, context)
   }
 
-  #look(backend: Backend): Promise<Seen | undefined> {
-    return this.#at.gates.look.hold(async () =>
+  #observe(backend: Backend): Promise<ObservedSandbox | undefined> {
+    return this.#deps.semaphores.look.run(async () =>
       (await backend.list(this.id)).find(({ id }) => id === this.id),
     )
   }
 
-  #call(name: string, work: () => Promise<void>): Promise<void> {
-    return this.#at.gates.change.hold(() => this.#at.rows.step(name, work))
+  #callBackend(name: string, work: () => Promise<void>): Promise<void> {
+    return this.#deps.semaphores.change.run(() => this.#deps.repository.runStep(name, work))
   }
 
   /** What has changed in the meantime is looked at again in the next round. */
-  async #write(row: SandboxRow, members: RowMembers): Promise<void> {
+  async #updateRow(row: SandboxRow, members: SandboxRowUpdate): Promise<void> {
     this.#stopping.signal.throwIfAborted()
-    const changed = await this.#at.rows.change(row, members)
+    const changed = await this.#deps.repository.update(row, members)
     if (changed === undefined || changed.status === row.status) return
-    this.#at.log('info', 'sandbox', { sandbox: row.id, from: row.status, to: changed.status })
+    this.#deps.log('info', 'sandbox', { sandbox: row.id, from: row.status, to: changed.status })
   }
 
   /** Null keeps the detail that is there. */
-  #tell({ row, kept }: Sight, status: 'ERROR' | 'MISSING', text: string | null): Promise<void> {
-    return this.#write(row, { status, detail: text === null ? row.detail : shownDetail(text, kept) })
+  #setFailed({ row, secrets }: RoundContext, status: 'ERROR' | 'MISSING', text: string | null): Promise<void> {
+    return this.#updateRow(row, { status, detail: text === null ? row.detail : redactDetail(text, secrets) })
   }
 
   /** The clock of an attempt begins anew with each start of its processes, and after each failure of the backend. */
-  #times(row: SandboxRow | undefined): Times {
-    const now = this.#at.now()
+  #times(row: SandboxRow | undefined): StepTiming {
+    const now = this.#deps.now()
     const epoch = row?.status === 'STARTING' || row?.wanted === 'paused' ? row.epoch : undefined
     if (epoch === undefined || epoch !== this.#epoch) {
       this.#epoch = epoch
-      this.#since = now
+      this.#attemptStartedAt = now
     }
-    return { now, since: this.#since, graceMs: this.#at.graceMs }
+    return { now, since: this.#attemptStartedAt, graceMs: this.#deps.graceMs }
   }
 
   /** Grows as long as the same step is to be done again: what takes long is seen late by a seventh of that at most. */
-  #pauseMs(): number {
-    const [first, longest] = this.#at.pollMs
+  #pollDelayMs(): number {
+    const [first, longest] = this.#deps.pollMs
     return Math.min(longest, first * 1.15 ** Math.min(this.#repeats, 100))
   }
 
   /** After a verb that has done its work what it did is there to be seen. */
-  #afterMs(): number {
-    return this.#repeats === 0 ? 0 : this.#pauseMs()
+  #delayAfterCallMs(): number {
+    return this.#repeats === 0 ? 0 : this.#pollDelayMs()
   }
 
-  async #failed(error: unknown): Promise<number> {
-    const [first, longest] = this.#at.retryMs
+  async #handleFailure(error: unknown): Promise<number> {
+    const [first, longest] = this.#deps.retryMs
     const delayMs = Math.min(longest, first * 2 ** Math.min(this.#failures, 20))
     this.#failures += 1
     this.#epoch = undefined
-    const row = await this.#at.rows.get(this.id).catch(() => undefined)
-    const kept = row && this.#at.seals.open(row)
-    const why = shownDetail(error instanceof Error ? error.message : String(error), kept)
-    this.#failure = why
-    this.#at.log(this.#failures === 1 ? 'warn' : 'debug', 'a sandbox cannot go on and is tried again', {
+    const row = await this.#deps.repository.get(this.id).catch(() => undefined)
+    const secrets = row && this.#deps.secretsCipher.open(row)
+    const reason = redactDetail(error instanceof Error ? error.message : String(error), secrets)
+    this.#failure = reason
+    this.#deps.log(this.#failures === 1 ? 'warn' : 'debug', 'a sandbox cannot go on and is tried again', {
       sandbox: this.id,
-      error: why,
+      error: reason,
       delay_ms: delayMs,
     })
-    const detail = `${failing}${why}`
+    const detail = `${failurePrefix}${reason}`
     if (row !== undefined && row.detail !== detail) {
-      await this.#at.rows.change(row, { detail }).catch(() => undefined)
+      await this.#deps.repository.update(row, { detail }).catch(() => undefined)
     }
-    this.#at.rows.changes.ring(this.id)
+    this.#deps.repository.changes.notify(this.id)
     return delayMs
   }
 }
 
-const failing = 'It cannot go on and is tried again: '
+const failurePrefix = 'It cannot go on and is tried again: '
 
 /** Whether its detail is about a failure of its backend, which is over when nothing is left to do. */
-export function tellsOfFailure({ detail }: Pick<SandboxRow, 'detail'>): boolean {
-  return detail?.startsWith(failing) ?? false
+export function hasFailureDetail({ detail }: Pick<SandboxRow, 'detail'>): boolean {
+  return detail?.startsWith(failurePrefix) ?? false
 }
 
 /** What a round has in its hands. */
-interface Sight {
+interface RoundContext {
   readonly row: SandboxRow
-  readonly seen: Seen | undefined
+  readonly observed: ObservedSandbox | undefined
   readonly backend: Backend
   /** Undefined when it cannot be opened. */
-  readonly kept: Kept | undefined
+  readonly secrets: SandboxSecrets | undefined
 }
 
 /** Never one of the texts that say that it is not started. */
-function epochOf({ epoch }: Seen): string {
+function epochText({ epoch }: ObservedSandbox): string {
   return epoch === '' ? 'none' : epoch
 }

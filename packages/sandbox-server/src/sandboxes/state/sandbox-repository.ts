@@ -1,9 +1,9 @@
-import { Counts, type SandboxStatus, sandboxStatus, Tallies } from '@slipway/protocol'
+import { CounterVec, type SandboxStatus, sandboxStatus, HistogramVec } from '@slipway/protocol'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
-import { Rings } from '../../async/keyed-signal.ts'
-import { edges } from '../reconcile/plan.ts'
+import { KeyedSignal } from '../../async/keyed-signal.ts'
+import { statusTransitions } from '../reconcile/plan.ts'
 
-export type RowMembers = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {
+export type SandboxRowUpdate = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {
   readonly status?: SandboxStatus
 }
 
@@ -11,24 +11,24 @@ export type RowMembers = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed
 export type OnStep = (name: string) => void
 
 /** Steps that a backend does; the others are writes of the ledger. */
-const counted: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 'remove', 'init'])
+const measuredSteps: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 'remove', 'init'])
 
 /** What was done to sandboxes, in numbers. */
-export class StepNumbers {
-  readonly durations = new Tallies([0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300], 'step')
-  readonly outcomes = new Counts('step', 'outcome')
+export class StepMetrics {
+  readonly durations = new HistogramVec([0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300], 'step')
+  readonly outcomes = new CounterVec('step', 'outcome')
 
-  add(step: string, outcome: 'ok' | 'failed', seconds: number): void {
-    if (!counted.has(step)) return
-    this.durations.add({ step }, seconds)
-    this.outcomes.add({ step, outcome })
+  record(step: string, outcome: 'ok' | 'failed', seconds: number): void {
+    if (!measuredSteps.has(step)) return
+    this.durations.observe({ step }, seconds)
+    this.outcomes.increment({ step, outcome })
   }
 }
 
 /** The rows of sandboxes. Every change of a status takes a legal edge, is durable before it is told, and rings. */
-export class Rows {
-  readonly changes = new Rings()
-  readonly numbers = new StepNumbers()
+export class SandboxRepository {
+  readonly changes = new KeyedSignal()
+  readonly metrics = new StepMetrics()
   readonly #rows: SandboxRows
   readonly #onStep: OnStep
   readonly #onRunning: (id: string) => void
@@ -46,8 +46,8 @@ export class Rows {
   }
 
   async add(row: SandboxRow): Promise<'added' | 'known'> {
-    const outcome = await this.step('add', () => this.#rows.add(row))
-    this.changes.ring(row.id)
+    const outcome = await this.runStep('add', () => this.#rows.add(row))
+    this.changes.notify(row.id)
     return outcome === 'added' ? 'added' : 'known'
   }
 
@@ -55,13 +55,13 @@ export class Rows {
    * Changes a row that is still as it was when it was read, as far as others decide about it. Undefined: it is not, so read it
    * and decide again.
    */
-  async change(row: SandboxRow, members: RowMembers): Promise<SandboxRow | undefined> {
-    mustBeLegal(row.status, members.status)
+  async update(row: SandboxRow, members: SandboxRowUpdate): Promise<SandboxRow | undefined> {
+    assertLegalTransition(row.status, members.status)
     const { wanted, status, epoch, owner } = row
     const where = { wanted, status, epoch, owner }
-    const changed = await this.step(nameOf(members), () => this.#rows.change(row.id, members, { where }))
+    const changed = await this.runStep(stepName(members), () => this.#rows.update(row.id, members, { where }))
     if (changed === undefined) return undefined
-    this.changes.ring(row.id)
+    this.changes.notify(row.id)
     if (changed.status === 'RUNNING' && row.status !== 'RUNNING') this.#onRunning(row.id)
     return changed
   }
@@ -75,17 +75,17 @@ export class Rows {
   ): Promise<SandboxRow | undefined> {
     // The epoch of one that was never started: should it have died unnoticed, it is made for its owner as if it were new.
     const members = { owner, org, status: 'STARTING' satisfies SandboxStatus, epoch: null, used_at }
-    const row = await this.step('claim', () => this.#rows.claim(spec, members))
-    if (row !== undefined) this.changes.ring(row.id)
+    const row = await this.runStep('claim', () => this.#rows.claim(spec, members))
+    if (row !== undefined) this.changes.notify(row.id)
     return row
   }
 
   async remove(id: string): Promise<void> {
-    await this.step('forget', () => this.#rows.remove(id))
-    this.changes.ring(id)
+    await this.runStep('forget', () => this.#rows.remove(id))
+    this.changes.notify(id)
   }
 
-  async step<T>(name: string, work: () => Promise<T>): Promise<T> {
+  async runStep<T>(name: string, work: () => Promise<T>): Promise<T> {
     this.#onStep(`before ${name}`)
     const startedMs = performance.now()
     let outcome: 'ok' | 'failed' = 'failed'
@@ -95,12 +95,12 @@ export class Rows {
       this.#onStep(`after ${name}`)
       return result
     } finally {
-      this.numbers.add(name, outcome, (performance.now() - startedMs) / 1000)
+      this.metrics.record(name, outcome, (performance.now() - startedMs) / 1000)
     }
   }
 }
 
-export function statusOf({ status }: Pick<SandboxRow, 'status'>): SandboxStatus {
+export function parseSandboxStatus({ status }: Pick<SandboxRow, 'status'>): SandboxStatus {
   return sandboxStatus.parse(status)
 }
 
@@ -109,11 +109,11 @@ export function isPooled({ owner }: Pick<SandboxRow, 'owner'>): boolean {
   return owner === null
 }
 
-function mustBeLegal(from: string, to: SandboxStatus | undefined): void {
+function assertLegalTransition(from: string, to: SandboxStatus | undefined): void {
   if (to === undefined || to === from) return
-  if (!edges[sandboxStatus.parse(from)].includes(to)) throw new Error(`a sandbox went from ${from} to ${to}`)
+  if (!statusTransitions[sandboxStatus.parse(from)].includes(to)) throw new Error(`a sandbox went from ${from} to ${to}`)
 }
 
-function nameOf({ wanted, status }: RowMembers): string {
+function stepName({ wanted, status }: SandboxRowUpdate): string {
   return `write ${wanted === undefined ? (status ?? 'members') : `wanted ${wanted}`}`
 }

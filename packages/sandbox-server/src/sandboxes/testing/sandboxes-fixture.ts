@@ -1,16 +1,16 @@
 import { type SandboxSpec, sandboxSpec } from '@slipway/protocol'
-import type { Ledger } from '@slipway/storage'
+import type { ControlPlaneStore } from '@slipway/storage'
 import { expect, onTestFinished } from 'vitest'
-import { ModelBackend } from '../../backends/testing/fake-backend.ts'
-import { openTrialLedger } from '../../testing/fixtures.ts'
+import { FakeBackend } from '../../backends/testing/fake-backend.ts'
+import { openTestControlPlane } from '../../testing/fixtures.ts'
 import { Sandboxes, type SandboxesOptions } from '../sandboxes.ts'
-import { Specs } from '../specs.ts'
+import { SandboxSpecs } from '../specs.ts'
 
 export const ann = { owner: 'ann' }
 export const bob = { owner: 'bob' }
 
 /** Quick, so that tests do not wait; every test says what it changes. */
-const quick: Partial<SandboxesOptions> = {
+const fastOptions: Partial<SandboxesOptions> = {
   startMs: 20_000,
   reconcileMs: 50,
   pollMs: [2, 50],
@@ -20,9 +20,9 @@ const quick: Partial<SandboxesOptions> = {
   deleteAfterSeconds: 0,
 }
 
-export interface Trial {
-  readonly ledger: Ledger
-  readonly backend: ModelBackend
+export interface SandboxesFixture {
+  readonly controlPlane: ControlPlaneStore
+  readonly backend: FakeBackend
   readonly logged: string[]
   /** The clock of the control plane, which goes on by itself too. */
   readonly clock: { skipMs: number }
@@ -37,12 +37,12 @@ export interface Trial {
 }
 
 /** Sandboxes over a real ledger and a backend in memory whose agent servers are real. */
-export async function trial(specs: readonly Partial<SandboxSpec>[] = [{}]): Promise<Trial> {
+export async function createFixture(specs: readonly Partial<SandboxSpec>[] = [{}]): Promise<SandboxesFixture> {
   const clock = { skipMs: 0 }
   const now = () => Date.now() + clock.skipMs
-  const { ledger, cipher, ...opened } = await openTrialLedger(() => now() * 1000)
-  const backend = new ModelBackend()
-  const logged: string[] = []
+  const { controlPlane, cipher, ...opened } = await openTestControlPlane(() => now() * 1000)
+  const backend = new FakeBackend()
+  const logLines: string[] = []
   const all: Sandboxes[] = []
   onTestFinished(async () => {
     for (const one of all) await one[Symbol.asyncDispose]()
@@ -50,33 +50,33 @@ export async function trial(specs: readonly Partial<SandboxSpec>[] = [{}]): Prom
     await opened[Symbol.asyncDispose]()
   })
   return {
-    ledger,
+    controlPlane,
     backend,
-    logged,
+    logged: logLines,
     clock,
     async open(options = {}, { begins = true, isClosed = true } = {}) {
       const sandboxes = new Sandboxes({
-        ...quick,
-        ledger,
+        ...fastOptions,
+        controlPlane,
         cipher,
         backends: [backend],
-        specs: specsOf(specs),
-        log: (_, message, members) => logged.push(`${message} ${JSON.stringify(members)}`),
+        specs: createSpecs(specs),
+        log: (_, message, members) => logLines.push(`${message} ${JSON.stringify(members)}`),
         publicUrl: () => 'http://127.0.0.1:9000',
         hostPort: () => 9000,
         now,
         ...options,
       })
       if (isClosed) all.push(sandboxes)
-      if (begins) await sandboxes.begin()
+      if (begins) await sandboxes.startReconciling()
       return sandboxes
     },
   }
 }
 
-export function specsOf(specs: readonly Partial<SandboxSpec>[], backend = 'model'): Specs {
+export function createSpecs(specs: readonly Partial<SandboxSpec>[], backend = 'model'): SandboxSpecs {
   const parsed = specs.map((spec, index) => sandboxSpec.parse({ id: `spec-${index}`, ...spec }))
-  return new Specs(parsed, [backend], 0)
+  return new SandboxSpecs(parsed, [backend], 0)
 }
 
 /** Waits as long as it takes on a slow machine. */
@@ -94,9 +94,9 @@ export async function eventually(check: () => void | Promise<void>): Promise<voi
 }
 
 /** Starts one and waits until it runs. */
-export async function running(sandboxes: Sandboxes, scope = ann, spec?: string) {
+export async function startAndWait(sandboxes: Sandboxes, scope = ann, spec?: string) {
   const started = await sandboxes.start(scope, { spec })
-  const row = await sandboxes.until(started.id, AbortSignal.timeout(25_000))
+  const row = await sandboxes.waitSettled(started.id, AbortSignal.timeout(25_000))
   expect(row.status).toBe('RUNNING')
   return row
 }

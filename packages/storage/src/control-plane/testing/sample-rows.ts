@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import type {
   ApiKeyRow,
   AppConversationRow,
-  Ledger,
+  ControlPlaneStore,
   OrgRow,
   PageQuery,
   PendingMessageRow,
@@ -14,12 +14,12 @@ import type {
 } from '../control-plane-store.ts'
 
 /** A fresh ledger for one test. `reopen` closes it and opens it again. */
-export interface OpenedLedger extends AsyncDisposable {
-  readonly ledger: Ledger
-  reopen(): Promise<Ledger>
+export interface OpenedStore extends AsyncDisposable {
+  readonly store: ControlPlaneStore
+  reopen(): Promise<ControlPlaneStore>
 }
 
-export type OpenLedger = (options?: { readonly now?: () => Instant }) => Promise<OpenedLedger>
+export type OpenStore = (options?: { readonly now?: () => Instant }) => Promise<OpenedStore>
 
 export function sandboxRow(members: Partial<SandboxRow> & { readonly id: string }): SandboxRow {
   return {
@@ -92,12 +92,12 @@ export function messageRow(id: string, target: string): PendingMessageRow {
   return { id, target, owner: 'alice', message: '{"role":"user"}', created_at: 1 }
 }
 
-export function idsOf(rows: readonly ({ readonly id: string } | undefined)[]): (string | undefined)[] {
+export function rowIds(rows: readonly ({ readonly id: string } | undefined)[]): (string | undefined)[] {
   return rows.map((row) => row?.id)
 }
 
 /** Every page from the first. */
-export async function walk<R>(
+export async function walkPages<R>(
   search: (query: PageQuery) => Promise<RowPage<R>>,
   limit: number,
   between: () => Promise<unknown> = async () => {},

@@ -7,33 +7,33 @@ import type {
   RowSort,
   Scope,
 } from '../../control-plane/control-plane-store.ts'
-import { fold } from '../../text/case-folding.ts'
+import { foldCase } from '../../text/case-folding.ts'
 import type { Database } from '../database/database.ts'
-import type { Changes } from './change-queue.ts'
-import { byMoment, type Conditions, inScope, narrow } from './conditions.ts'
+import type { ChangeQueue } from './change-queue.ts'
+import { listingByMoment, type Conditions, ownedBy, addCondition } from './conditions.ts'
 import { type Listing, Table } from './table.ts'
 
 type Query = PageQuery & AppConversationFilter & { readonly sort_order: RowSort | 'TITLE' | 'TITLE_DESC' }
 
 /** A row as it is stored. */
-interface Stored extends AppConversationRow {
+interface StoredRow extends AppConversationRow {
   readonly folded_title: string
   readonly title_key: string
 }
 
 /** Titles are ordered by so many characters of their folded text; a page id holds them. */
-const keyCharacters = 100
-export const sandboxTail = `INDEXED BY app_conversation_sandbox WHERE sandbox = ? ORDER BY created_at, id`
-export const childrenTail = `INDEXED BY app_conversation_parent WHERE parent = ? ORDER BY created_at, id`
+const titleKeyLength = 100
+export const sandboxClause = `INDEXED BY app_conversation_sandbox WHERE sandbox = ? ORDER BY created_at, id`
+export const childrenClause = `INDEXED BY app_conversation_parent WHERE parent = ? ORDER BY created_at, id`
 
 /** AppConversationRows on SQLite. */
 export class SqliteAppConversationRows implements AppConversationRows {
-  readonly #changes: Changes
-  readonly #table: Table<Stored>
+  readonly #changes: ChangeQueue
+  readonly #table: Table<StoredRow>
 
-  constructor(db: Database, changes: Changes) {
+  constructor(db: Database, changes: ChangeQueue) {
     this.#changes = changes
-    this.#table = new Table<Stored>(db, 'app_conversation', {
+    this.#table = new Table<StoredRow>(db, 'app_conversation', {
       id: 'plain',
       owner: 'plain',
       org: 'plain',
@@ -51,43 +51,43 @@ export class SqliteAppConversationRows implements AppConversationRows {
 
   add(row: AppConversationRow): ReturnType<AppConversationRows['add']> {
     return this.#changes.write(() => {
-      const known = this.#table.get(row.id)
-      if (known !== undefined) return { row: rowOf(known), created: false }
-      this.#table.insert({ ...row, ...keysOf(row.title) })
+      const existing = this.#table.get(row.id)
+      if (existing !== undefined) return { row: toRow(existing), created: false }
+      this.#table.insert({ ...row, ...titleKeys(row.title) })
       return { row, created: true }
     })
   }
 
   async get(ids: readonly string[]): Promise<(AppConversationRow | undefined)[]> {
-    return this.#table.several(ids).map((stored) => stored && rowOf(stored))
+    return this.#table.getMany(ids).map((stored) => stored && toRow(stored))
   }
 
-  change(
+  update(
     id: string,
-    members: Parameters<AppConversationRows['change']>[1],
+    members: Parameters<AppConversationRows['update']>[1],
   ): Promise<AppConversationRow | undefined> {
-    const keys = members.title === undefined ? {} : keysOf(members.title)
+    const keys = members.title === undefined ? {} : titleKeys(members.title)
     return this.#changes.write(() => {
       const stored = this.#table.update(id, { ...members, ...keys })
-      return stored && rowOf(stored)
+      return stored && toRow(stored)
     })
   }
 
   async search(scope: Scope, query: Query): Promise<RowPage<AppConversationRow>> {
-    const { items, next_page_id } = this.#table.page(listingOf(scope, query), query)
-    return { items: items.map(rowOf), next_page_id }
+    const { items, next_page_id } = this.#table.page(conversationListing(scope, query), query)
+    return { items: items.map(toRow), next_page_id }
   }
 
   async count(scope: Scope, filter: AppConversationFilter): Promise<number> {
-    return this.#table.count({ index: 'app_conversation_created', ...matching(scope, filter) })
+    return this.#table.count({ index: 'app_conversation_created', ...filterConditions(scope, filter) })
   }
 
-  async inSandbox(sandbox: string): Promise<readonly AppConversationRow[]> {
-    return this.#table.rows(sandboxTail, sandbox).map(rowOf)
+  async listBySandbox(sandbox: string): Promise<readonly AppConversationRow[]> {
+    return this.#table.select(sandboxClause, sandbox).map(toRow)
   }
 
-  async children(id: string): Promise<readonly AppConversationRow[]> {
-    return this.#table.rows(childrenTail, id).map(rowOf)
+  async listChildren(id: string): Promise<readonly AppConversationRow[]> {
+    return this.#table.select(childrenClause, id).map(toRow)
   }
 
   remove(id: string): Promise<boolean> {
@@ -96,34 +96,34 @@ export class SqliteAppConversationRows implements AppConversationRows {
 }
 
 /** The rows that a query selects, in its order. */
-export function listingOf(scope: Scope, { sort_order, ...filter }: Query): Listing<Stored> {
-  const conditions = matching(scope, filter)
+export function conversationListing(scope: Scope, { sort_order, ...filter }: Query): Listing<StoredRow> {
+  const conditions = filterConditions(scope, filter)
   if (sort_order !== 'TITLE' && sort_order !== 'TITLE_DESC')
-    return byMoment('app_conversation', sort_order, conditions)
+    return listingByMoment('app_conversation', sort_order, conditions)
   const isDescending = sort_order === 'TITLE_DESC'
   return { ...conditions, index: 'app_conversation_title', by: 'title_key', isDescending }
 }
 
-function matching(scope: Scope, filter: AppConversationFilter): Conditions {
-  const conditions = inScope(scope)
+function filterConditions(scope: Scope, filter: AppConversationFilter): Conditions {
+  const conditions = ownedBy(scope)
   // A parameter that is empty is as if it were not there.
-  const needle = filter.title__contains ? fold(filter.title__contains) : undefined
-  narrow(conditions, 'instr(folded_title, ?) > 0', needle)
-  narrow(conditions, 'created_at >= ?', filter.created_at__gte)
-  narrow(conditions, 'created_at < ?', filter.created_at__lt)
-  narrow(conditions, 'updated_at >= ?', filter.updated_at__gte)
-  narrow(conditions, 'updated_at < ?', filter.updated_at__lt)
-  narrow(conditions, 'sandbox = ?', filter.sandbox_id__eq)
+  const needle = filter.title__contains ? foldCase(filter.title__contains) : undefined
+  addCondition(conditions, 'instr(folded_title, ?) > 0', needle)
+  addCondition(conditions, 'created_at >= ?', filter.created_at__gte)
+  addCondition(conditions, 'created_at < ?', filter.created_at__lt)
+  addCondition(conditions, 'updated_at >= ?', filter.updated_at__gte)
+  addCondition(conditions, 'updated_at < ?', filter.updated_at__lt)
+  addCondition(conditions, 'sandbox = ?', filter.sandbox_id__eq)
   if (filter.include_sub_conversations !== true) conditions.where.push('parent IS NULL')
   return conditions
 }
 
 /** Conversations without a title are in order as if it were empty. */
-function keysOf(title: string | null): Pick<Stored, 'folded_title' | 'title_key'> {
-  const folded_title = fold(title ?? '').toWellFormed()
-  return { folded_title, title_key: Array.from(folded_title).slice(0, keyCharacters).join('') }
+function titleKeys(title: string | null): Pick<StoredRow, 'folded_title' | 'title_key'> {
+  const folded_title = foldCase(title ?? '').toWellFormed()
+  return { folded_title, title_key: Array.from(folded_title).slice(0, titleKeyLength).join('') }
 }
 
-function rowOf({ folded_title: _folded, title_key: _key, ...row }: Stored): AppConversationRow {
+function toRow({ folded_title: _folded, title_key: _key, ...row }: StoredRow): AppConversationRow {
   return row
 }

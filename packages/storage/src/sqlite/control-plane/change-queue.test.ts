@@ -1,18 +1,18 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { temporary } from '../../testing/temporary-directory.ts'
+import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
-import { Changes } from './change-queue.ts'
+import { ChangeQueue } from './change-queue.ts'
 
 test('a change that fails half way leaves nothing behind, and those beside it stay and see each other', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const db = new Database(join(directory.path, 'test.db'), {
     synchronous: 'FULL',
     cacheBytes: 1_000_000,
     migrations: ['CREATE TABLE entry (name TEXT PRIMARY KEY) STRICT'],
   })
-  const changes = new Changes(db)
-  const names = () => db.rows<[string]>('SELECT name FROM entry ORDER BY name').flat()
+  const changes = new ChangeQueue(db)
+  const names = () => db.all<[string]>('SELECT name FROM entry ORDER BY name').flat()
   const add = (name: string) => {
     db.run('INSERT INTO entry VALUES (?)', name)
     return names()
@@ -38,11 +38,11 @@ test('a change that fails half way leaves nothing behind, and those beside it st
 })
 
 test('after a failure that leaves the file in doubt nothing is written any more', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const migrations = ['CREATE TABLE entry (name TEXT PRIMARY KEY) STRICT']
   const settings = { synchronous: 'FULL', cacheBytes: 1_000_000, migrations } as const
   const db = new Database(join(directory.path, 'test.db'), settings)
-  const changes = new Changes(db)
+  const changes = new ChangeQueue(db)
   const write = (name: string) => changes.write(() => db.run('INSERT INTO entry VALUES (?)', name))
   const asked = [
     write('a'),
@@ -52,6 +52,6 @@ test('after a failure that leaves the file in doubt nothing is written any more'
   ]
   for (const each of asked) await expect(each).rejects.toMatchObject({ code: 'unavailable' })
   await expect(write('b')).rejects.toMatchObject({ code: 'unavailable' })
-  expect(db.rows('SELECT name FROM entry')).toEqual([])
+  expect(db.all('SELECT name FROM entry')).toEqual([])
   db.close()
 })

@@ -9,27 +9,27 @@ export interface Conditions {
   readonly values: Value[]
 }
 
-export function inScope({ owner, org }: Scope): Conditions {
+export function ownedBy({ owner, org }: Scope): Conditions {
   const conditions: Conditions = { where: ['owner IS ?'], values: [owner] }
-  narrow(conditions, 'org = ?', org)
+  addCondition(conditions, 'org = ?', org)
   return conditions
 }
 
 /** Adds a condition when there is a value for it. */
-export function narrow({ where, values }: Conditions, condition: string, value: Value | undefined): void {
+export function addCondition({ where, values }: Conditions, condition: string, value: Value | undefined): void {
   if (value === undefined) return
   where.push(condition)
   values.push(value)
 }
 
-interface Moments {
+interface Timestamps {
   readonly id: string
   readonly created_at: Instant
   readonly updated_at: Instant
 }
 
 /** The rows of `table` that meet the conditions, in order of a moment. */
-export function byMoment<R extends Moments>(
+export function listingByMoment<R extends Timestamps>(
   table: string,
   sort: RowSort,
   conditions: Conditions,

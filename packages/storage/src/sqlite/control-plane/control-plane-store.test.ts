@@ -2,26 +2,26 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ledgerContract } from '../../control-plane/control-plane-store.contract.ts'
-import { type OpenLedger, sandboxRow } from '../../control-plane/testing/sample-rows.ts'
-import { temporary } from '../../testing/temporary-directory.ts'
+import { controlPlaneStoreContract } from '../../control-plane/control-plane-store.contract.ts'
+import { type OpenStore, sandboxRow } from '../../control-plane/testing/sample-rows.ts'
+import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
 import { openStorage } from '../storage.ts'
-import { Changes } from './change-queue.ts'
-import { openLedger } from './control-plane-store.ts'
+import { ChangeQueue } from './change-queue.ts'
+import { openControlPlaneStore } from './control-plane-store.ts'
 import { SqliteSandboxRows } from './sandboxes.ts'
-import { ledgerMigrations } from './schema.ts'
+import { controlPlaneMigrations } from './schema.ts'
 
-const open: OpenLedger = async (options = {}) => {
+const open: OpenStore = async (options = {}) => {
   const directory = mkdtempSync(join(tmpdir(), 'slipway-ledger-'))
-  let ledger = await openLedger({ ...options, directory })
+  let ledger = await openControlPlaneStore({ ...options, directory })
   return {
-    get ledger() {
+    get store() {
       return ledger
     },
     async reopen() {
       await ledger[Symbol.asyncDispose]()
-      ledger = await openLedger({ ...options, directory })
+      ledger = await openControlPlaneStore({ ...options, directory })
       return ledger
     },
     async [Symbol.asyncDispose]() {
@@ -31,41 +31,41 @@ const open: OpenLedger = async (options = {}) => {
   }
 }
 
-ledgerContract(open)
+controlPlaneStoreContract(open)
 
-const settings = { synchronous: 'FULL', cacheBytes: 1_000_000, migrations: ledgerMigrations } as const
+const settings = { synchronous: 'FULL', cacheBytes: 1_000_000, migrations: controlPlaneMigrations } as const
 
 test('a ledger and a storage live in one directory, each open once', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const path = join(directory.path, 'deeper')
   await using storage = await openStorage({ directory: path })
-  await using ledger = await openLedger({ directory: path })
-  await expect(openLedger({ directory: path })).rejects.toThrow('in use by another process')
+  await using ledger = await openControlPlaneStore({ directory: path })
+  await expect(openControlPlaneStore({ directory: path })).rejects.toThrow('in use by another process')
   expect(statSync(path).mode & 0o777).toBe(0o700)
   await storage.conversations.create({ id: '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e' })
   await ledger.sandboxes.add(sandboxRow({ id: 'a' }))
 })
 
 test('what was asked for is written before a ledger closes, and nothing after', async () => {
-  using directory = temporary()
-  const ledger = await openLedger({ directory: directory.path })
+  using directory = temporaryDirectory()
+  const ledger = await openControlPlaneStore({ directory: directory.path })
   const added = ledger.sandboxes.add(sandboxRow({ id: 'a' }))
   await ledger[Symbol.asyncDispose]()
   expect(await added).toBe('added')
   await expect(ledger.sandboxes.add(sandboxRow({ id: 'b' }))).rejects.toMatchObject({ code: 'unavailable' })
-  await using again = await openLedger({ directory: directory.path })
-  expect(await Array.fromAsync(again.sandboxes.all())).toEqual([sandboxRow({ id: 'a' })])
+  await using again = await openControlPlaneStore({ directory: directory.path })
+  expect(await Array.fromAsync(again.sandboxes.iterateAll())).toEqual([sandboxRow({ id: 'a' })])
 })
 
 test('on a full disk a change is refused as a whole, and what fits is written later', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const db = new Database(join(directory.path, 'control.db'), settings)
-  const changes = new Changes(db)
+  const changes = new ChangeQueue(db)
   const sandboxes = new SqliteSandboxRows(db, changes, () => 5)
   await sandboxes.add(sandboxRow({ id: 'a' }))
   db.pragma(`max_page_count = ${Number(db.pragma('page_count')) + 2}`)
   const large = sandboxRow({ id: 'b', sealed: Buffer.alloc(100_000) })
-  const group = [sandboxes.change('a', { used_at: 9 }), sandboxes.add(large), sandboxes.remove('a')]
+  const group = [sandboxes.update('a', { used_at: 9 }), sandboxes.add(large), sandboxes.remove('a')]
   for (const change of group) await expect(change).rejects.toMatchObject({ code: 'storage_full' })
   expect(await sandboxes.get(['a', 'b'])).toEqual([sandboxRow({ id: 'a' }), undefined])
   db.pragma('max_page_count = 100000')
@@ -75,13 +75,13 @@ test('on a full disk a change is refused as a whole, and what fits is written la
 })
 
 test('settings that durability rests on are those of the open file, and a later version is refused', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const path = join(directory.path, 'control.db')
   const db = new Database(path, settings)
   expect([db.pragma('journal_mode'), db.pragma('synchronous')]).toEqual(['wal', 2])
   db.close()
-  const later = [...ledgerMigrations, 'CREATE TABLE later (x INTEGER) STRICT']
+  const later = [...controlPlaneMigrations, 'CREATE TABLE later (x INTEGER) STRICT']
   new Database(path, { ...settings, migrations: later }).close()
-  await expect(openLedger({ directory: directory.path })).rejects.toThrow('newer version')
-  await expect(openLedger({ directory: directory.path })).rejects.toThrow('newer version')
+  await expect(openControlPlaneStore({ directory: directory.path })).rejects.toThrow('newer version')
+  await expect(openControlPlaneStore({ directory: directory.path })).rejects.toThrow('newer version')
 })

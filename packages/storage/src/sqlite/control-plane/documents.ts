@@ -1,6 +1,6 @@
-import type { DocumentRows } from '../../control-plane/control-plane-store.ts'
-import { bufferOf, type Database } from '../database/database.ts'
-import type { Changes } from './change-queue.ts'
+import type { DocumentStore } from '../../control-plane/control-plane-store.ts'
+import { toBuffer, type Database } from '../database/database.ts'
+import type { ChangeQueue } from './change-queue.ts'
 
 export const documentSql = 'SELECT sealed FROM document WHERE user = ? AND name = ?'
 const putSql = `INSERT INTO document (user, name, sealed) VALUES (?, ?, ?)
@@ -8,11 +8,11 @@ const putSql = `INSERT INTO document (user, name, sealed) VALUES (?, ?, ?)
 const removeSql = 'DELETE FROM document WHERE user = ? AND name = ?'
 
 /** DocumentRows on SQLite. */
-export class SqliteDocumentRows implements DocumentRows {
+export class SqliteDocumentStore implements DocumentStore {
   readonly #db: Database
-  readonly #changes: Changes
+  readonly #changes: ChangeQueue
 
-  constructor(db: Database, changes: Changes) {
+  constructor(db: Database, changes: ChangeQueue) {
     this.#db = db
     this.#changes = changes
   }
@@ -21,16 +21,16 @@ export class SqliteDocumentRows implements DocumentRows {
     return this.#get(user, name)
   }
 
-  change(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Promise<void> {
+  update(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Promise<void> {
     return this.#changes.write(() => {
-      const made = make(this.#get(user, name))
-      if (made === undefined) this.#db.run(removeSql, user, name)
-      else this.#db.run(putSql, user, name, made)
+      const updated = make(this.#get(user, name))
+      if (updated === undefined) this.#db.run(removeSql, user, name)
+      else this.#db.run(putSql, user, name, updated)
     })
   }
 
   #get(user: string, name: string): Buffer | undefined {
-    const row = this.#db.row<[Uint8Array]>(documentSql, user, name)
-    return row && bufferOf(row[0])
+    const row = this.#db.get<[Uint8Array]>(documentSql, user, name)
+    return row && toBuffer(row[0])
   }
 }

@@ -1,7 +1,7 @@
-import { invalid } from '@slipway/protocol'
+import { invalidInput } from '@slipway/protocol'
 
 /** Where in an order a page ended: the last row's value and, among rows of the same value, its id. */
-export interface Key {
+export interface PagePosition {
   readonly value: string | number
   readonly id: string
 }
@@ -12,20 +12,20 @@ const prefix = 'r1_'
  * An opaque text that holds the place itself, not the name of a row, so that it is good when the row has moved or gone. Whose
  * rows a page shows is decided by the query alone.
  */
-export function writePageId(order: string, { value, id }: Key): string {
+export function encodePageId(order: string, { value, id }: PagePosition): string {
   return prefix + Buffer.from(JSON.stringify([order, value, id])).toString('base64url')
 }
 
 /** Throws a Problem `invalid` for what is no page id of this order. */
-export function readPageId(order: string, text: string): Key {
-  const key = text.startsWith(prefix) ? keyIn(order, text.slice(prefix.length)) : undefined
-  if (key === undefined || writePageId(order, key) !== text)
-    throw invalid(['query', 'page_id'], 'Unknown page id')
-  return key
+export function decodePageId(order: string, text: string): PagePosition {
+  const position = text.startsWith(prefix) ? decodePosition(order, text.slice(prefix.length)) : undefined
+  if (position === undefined || encodePageId(order, position) !== text)
+    throw invalidInput(['query', 'page_id'], 'Unknown page id')
+  return position
 }
 
-function keyIn(order: string, encoded: string): Key | undefined {
-  const members = parsed(Buffer.from(encoded, 'base64url').toString())
+function decodePosition(order: string, encoded: string): PagePosition | undefined {
+  const members = parseJson(Buffer.from(encoded, 'base64url').toString())
   if (!Array.isArray(members) || members[0] !== order) return undefined
   const [, value, id]: unknown[] = members
   if (typeof id !== 'string') return undefined
@@ -33,7 +33,7 @@ function keyIn(order: string, encoded: string): Key | undefined {
   return undefined
 }
 
-function parsed(json: string): unknown {
+function parseJson(json: string): unknown {
   try {
     return JSON.parse(json)
   } catch {

@@ -1,12 +1,12 @@
 import type { PendingMessageRow, PendingMessageRows } from '../../control-plane/control-plane-store.ts'
 import type { Database } from '../database/database.ts'
-import type { Changes } from './change-queue.ts'
+import type { ChangeQueue } from './change-queue.ts'
 import { Table } from './table.ts'
 
-export const targetTail = 'INDEXED BY pending_message_target WHERE target = ? ORDER BY ordinal'
-export const placeSql = `SELECT count(*) FROM pending_message INDEXED BY pending_message_target
+export const targetClause = 'INDEXED BY pending_message_target WHERE target = ? ORDER BY ordinal'
+export const positionSql = `SELECT count(*) FROM pending_message INDEXED BY pending_message_target
   WHERE target = ? AND ordinal <= (SELECT ordinal FROM pending_message WHERE id = ?)`
-export const waitingSql =
+export const countSql =
   'SELECT count(*) FROM pending_message INDEXED BY pending_message_target WHERE target = ?'
 export const moveSql =
   'UPDATE pending_message INDEXED BY pending_message_target SET target = ? WHERE target = ?'
@@ -14,10 +14,10 @@ export const moveSql =
 /** PendingMessageRows on SQLite. They keep the order in which they came, also when their target changes. */
 export class SqlitePendingMessageRows implements PendingMessageRows {
   readonly #db: Database
-  readonly #changes: Changes
+  readonly #changes: ChangeQueue
   readonly #table: Table<PendingMessageRow>
 
-  constructor(db: Database, changes: Changes) {
+  constructor(db: Database, changes: ChangeQueue) {
     this.#db = db
     this.#changes = changes
     this.#table = new Table<PendingMessageRow>(db, 'pending_message', {
@@ -31,17 +31,17 @@ export class SqlitePendingMessageRows implements PendingMessageRows {
 
   add(row: PendingMessageRow, max: number): Promise<number | undefined> {
     return this.#changes.write(() => {
-      const known = this.#table.get(row.id)
-      if (known !== undefined) return this.#count(placeSql, known.target, known.id)
-      const waiting = this.#count(waitingSql, row.target)
-      if (waiting >= max) return undefined
+      const existing = this.#table.get(row.id)
+      if (existing !== undefined) return this.#count(positionSql, existing.target, existing.id)
+      const count = this.#count(countSql, row.target)
+      if (count >= max) return undefined
       this.#table.insert(row)
-      return waiting + 1
+      return count + 1
     })
   }
 
-  async of(target: string): Promise<readonly PendingMessageRow[]> {
-    return this.#table.rows(targetTail, target)
+  async list(target: string): Promise<readonly PendingMessageRow[]> {
+    return this.#table.select(targetClause, target)
   }
 
   remove(id: string): Promise<void> {
@@ -55,6 +55,6 @@ export class SqlitePendingMessageRows implements PendingMessageRows {
   }
 
   #count(sql: string, ...values: string[]): number {
-    return this.#db.row<[number]>(sql, ...values)?.[0] ?? 0
+    return this.#db.get<[number]>(sql, ...values)?.[0] ?? 0
   }
 }

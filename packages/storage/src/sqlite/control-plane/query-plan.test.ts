@@ -1,36 +1,36 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { AppConversationFilter, Scope } from '../../control-plane/control-plane-store.ts'
-import { temporary } from '../../testing/temporary-directory.ts'
+import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
-import { childrenTail, listingOf, sandboxTail } from './app-conversations.ts'
+import { childrenClause, conversationListing, sandboxClause } from './app-conversations.ts'
 import { documentSql } from './documents.ts'
-import { moveSql, placeSql, targetTail, waitingSql } from './pending-messages.ts'
+import { moveSql, positionSql, targetClause, countSql } from './pending-messages.ts'
 import { usedSql } from './quota.ts'
-import { batchTail, keyTail, othersSql, pooledTail, runningTail, sandboxListing } from './sandboxes.ts'
-import { ledgerMigrations } from './schema.ts'
-import { removeOfSql, taskListing, unfinishedTail } from './start-tasks.ts'
+import { batchClause, keyClause, otherRunningSql, pooledClause, runningClause, sandboxListing } from './sandboxes.ts'
+import { controlPlaneMigrations } from './schema.ts'
+import { removeByConversationSql, taskListing, unfinishedClause } from './start-tasks.ts'
 import { type Listing, pageSql } from './table.ts'
-import { hashTail, keysTail, newest, orgsOfTail } from './users.ts'
+import { hashClause, keysClause, newestFirst, orgsOfUserClause } from './users.ts'
 
 const scopes: readonly Scope[] = [{ owner: null }, { owner: 'a', org: 'o' }]
 const starts = [undefined, { value: 1, id: 'x' }]
 const moments = ['CREATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT', 'UPDATED_AT_DESC'] as const
 
-function plansOf(statements: readonly string[]): string[] {
-  using directory = temporary()
+function queryPlans(statements: readonly string[]): string[] {
+  using directory = temporaryDirectory()
   const path = join(directory.path, 'test.db')
   const db = new Database(path, {
     synchronous: 'NORMAL',
     cacheBytes: 1_000_000,
-    migrations: ledgerMigrations,
+    migrations: controlPlaneMigrations,
   })
   const steps = statements.flatMap((sql) => db.plan(sql))
   db.close()
   return steps
 }
 
-function pagesOf<R>(table: string, listings: readonly Listing<R>[]): string[] {
+function pageStatements<R>(table: string, listings: readonly Listing<R>[]): string[] {
   return listings.flatMap((listing) =>
     starts.map((start) => `SELECT * FROM ${table} ${pageSql(listing, start).tail}`),
   )
@@ -45,7 +45,7 @@ test('pages are walked in the order of an index, from where they begin: nothing 
   const orders = [...moments, 'TITLE', 'TITLE_DESC'] as const
   const conversations = scopes.flatMap((scope) =>
     filters.flatMap((filter) =>
-      orders.map((sort_order) => listingOf(scope, { ...filter, sort_order, limit: 1 })),
+      orders.map((sort_order) => conversationListing(scope, { ...filter, sort_order, limit: 1 })),
     ),
   )
   const tasks = scopes.flatMap((scope) =>
@@ -54,28 +54,28 @@ test('pages are walked in the order of an index, from where they begin: nothing 
     ),
   )
   const owned = [
-    ...pagesOf('app_conversation', conversations),
-    ...pagesOf('start_task', tasks),
-    ...pagesOf('sandbox', scopes.map(sandboxListing)),
+    ...pageStatements('app_conversation', conversations),
+    ...pageStatements('start_task', tasks),
+    ...pageStatements('sandbox', scopes.map(sandboxListing)),
   ]
-  for (const step of plansOf(owned)) expect(step).toMatch(/^SEARCH \w+ USING INDEX \w+ \(owner=\?/)
-  const [users = [], orgs = []] = [newest('user_created'), newest('org_created')].map((listing) => [listing])
-  for (const step of plansOf([...pagesOf('user', users), ...pagesOf('org', orgs)]))
+  for (const step of queryPlans(owned)) expect(step).toMatch(/^SEARCH \w+ USING INDEX \w+ \(owner=\?/)
+  const [users = [], orgs = []] = [newestFirst('user_created'), newestFirst('org_created')].map((listing) => [listing])
+  for (const step of queryPlans([...pageStatements('user', users), ...pageStatements('org', orgs)]))
     expect(step).toMatch(/^(SCAN|SEARCH) \w+ USING INDEX/)
 })
 
 test('every other question is answered by a search in an index', () => {
   const tails = [
-    ['sandbox', pooledTail, runningTail, keyTail, batchTail],
-    ['app_conversation', sandboxTail, childrenTail],
-    ['api_key', keysTail, hashTail],
-    ['pending_message', targetTail],
+    ['sandbox', pooledClause, runningClause, keyClause, batchClause],
+    ['app_conversation', sandboxClause, childrenClause],
+    ['api_key', keysClause, hashClause],
+    ['pending_message', targetClause],
   ].flatMap(([table, ...tails]) => tails.map((tail) => `SELECT * FROM ${table} ${tail}`))
-  const whole = [othersSql, removeOfSql, documentSql, usedSql, waitingSql, placeSql, moveSql]
-  for (const step of plansOf([...tails, ...whole])) expect(step).toMatch(/^(SEARCH |SCALAR SUBQUERY)/)
-  const [unfinished] = plansOf([`SELECT * FROM start_task ${unfinishedTail}`])
+  const whole = [otherRunningSql, removeByConversationSql, documentSql, usedSql, countSql, positionSql, moveSql]
+  for (const step of queryPlans([...tails, ...whole])) expect(step).toMatch(/^(SEARCH |SCALAR SUBQUERY)/)
+  const [unfinished] = queryPlans([`SELECT * FROM start_task ${unfinishedClause}`])
   expect(unfinished).toBe('SCAN start_task USING INDEX start_task_unfinished')
-  const [memberships, orgs] = plansOf([`SELECT org.* FROM org ${orgsOfTail}`])
+  const [memberships, orgs] = queryPlans([`SELECT org.* FROM org ${orgsOfUserClause}`])
   expect(memberships).toBe('SEARCH member USING PRIMARY KEY (user=?)')
   expect(orgs).toMatch(/^SEARCH org USING INDEX/)
 })

@@ -8,30 +8,30 @@ import type {
   Scope,
 } from '../../control-plane/control-plane-store.ts'
 import type { Database } from '../database/database.ts'
-import type { Changes } from './change-queue.ts'
-import { inScope } from './conditions.ts'
+import type { ChangeQueue } from './change-queue.ts'
+import { ownedBy } from './conditions.ts'
 import { type Listing, Table } from './table.ts'
 
-type Change = Parameters<SandboxRows['change']>
+type Change = Parameters<SandboxRows['update']>
 type Members = Change[1]
 
 const batchRows = 200
-export const pooledTail = `INDEXED BY sandbox_pool WHERE spec = ? AND owner IS NULL AND wanted = 'running'
+export const pooledClause = `INDEXED BY sandbox_pool WHERE spec = ? AND owner IS NULL AND wanted = 'running'
   AND status = 'RUNNING' ORDER BY created_at, id LIMIT 1`
-export const runningTail = `INDEXED BY sandbox_running WHERE owner IS ? AND wanted = 'running' ORDER BY used_at, id`
-export const keyTail = 'INDEXED BY sandbox_key WHERE key_hash = ?'
-export const batchTail = `WHERE id > ? ORDER BY id LIMIT ${batchRows}`
-export const othersSql = `SELECT count(*) FROM sandbox INDEXED BY sandbox_running
+export const runningClause = `INDEXED BY sandbox_running WHERE owner IS ? AND wanted = 'running' ORDER BY used_at, id`
+export const keyClause = 'INDEXED BY sandbox_key WHERE key_hash = ?'
+export const batchClause = `WHERE id > ? ORDER BY id LIMIT ${batchRows}`
+export const otherRunningSql = `SELECT count(*) FROM sandbox INDEXED BY sandbox_running
   WHERE owner IS ? AND wanted = 'running' AND id <> ?`
 
 /** SandboxRows on SQLite. */
 export class SqliteSandboxRows implements SandboxRows {
   readonly #db: Database
-  readonly #changes: Changes
+  readonly #changes: ChangeQueue
   readonly #now: () => Instant
   readonly #table: Table<SandboxRow>
 
-  constructor(db: Database, changes: Changes, now: () => Instant) {
+  constructor(db: Database, changes: ChangeQueue, now: () => Instant) {
     this.#db = db
     this.#changes = changes
     this.#now = now
@@ -64,28 +64,28 @@ export class SqliteSandboxRows implements SandboxRows {
   }
 
   async get(ids: readonly string[]): Promise<(SandboxRow | undefined)[]> {
-    return this.#table.several(ids)
+    return this.#table.getMany(ids)
   }
 
-  async byKeyHash(hash: string): Promise<SandboxRow | undefined> {
-    return this.#table.first(keyTail, hash)
+  async findByKeyHash(hash: string): Promise<SandboxRow | undefined> {
+    return this.#table.selectFirst(keyClause, hash)
   }
 
-  change(
+  update(
     id: string,
     members: Members,
     { where = {}, cap }: Change[2] = {},
-  ): ReturnType<SandboxRows['change']> {
+  ): ReturnType<SandboxRows['update']> {
     return this.#changes.write(() => {
       const row = this.#table.get(id)
-      if (row === undefined || !isAs(row, where)) return undefined
+      if (row === undefined || !matchesMembers(row, where)) return undefined
       return this.#isFull({ ...row, ...members, id }, cap) ? undefined : this.#update(row, members)
     })
   }
 
   claim(spec: string, members: Members & { readonly owner: string }): Promise<SandboxRow | undefined> {
     return this.#changes.write(() => {
-      const row = this.#table.first(pooledTail, spec)
+      const row = this.#table.selectFirst(pooledClause, spec)
       return row && this.#update(row, members)
     })
   }
@@ -94,17 +94,17 @@ export class SqliteSandboxRows implements SandboxRows {
     return this.#table.page(sandboxListing(scope), query)
   }
 
-  async *all(): AsyncGenerator<SandboxRow> {
+  async *iterateAll(): AsyncGenerator<SandboxRow> {
     for (let after = ''; ; await nextTurn()) {
-      const rows = this.#table.rows(batchTail, after)
+      const rows = this.#table.select(batchClause, after)
       yield* rows
       if (rows.length < batchRows) return
       after = rows.at(-1)?.id ?? after
     }
   }
 
-  async running(owner: string | null): Promise<readonly SandboxRow[]> {
-    return this.#table.rows(runningTail, owner)
+  async listRunning(owner: string | null): Promise<readonly SandboxRow[]> {
+    return this.#table.select(runningClause, owner)
   }
 
   remove(id: string): Promise<boolean> {
@@ -113,25 +113,25 @@ export class SqliteSandboxRows implements SandboxRows {
 
   #isFull({ id, owner }: Pick<SandboxRow, 'id' | 'owner'>, cap: number | undefined): boolean {
     if (cap === undefined) return false
-    const [others] = this.#db.row<[number]>(othersSql, owner, id) ?? []
+    const [others] = this.#db.get<[number]>(otherRunningSql, owner, id) ?? []
     return (others ?? 0) >= cap
   }
 
   #update(row: SandboxRow, members: Members): SandboxRow | undefined {
-    const isMoved = members.status !== undefined && members.status !== row.status
-    const changed_at = isMoved ? this.#now() : row.changed_at
+    const isStatusChanged = members.status !== undefined && members.status !== row.status
+    const changed_at = isStatusChanged ? this.#now() : row.changed_at
     return this.#table.update(row.id, { ...members, changed_at })
   }
 }
 
 /** The sandboxes that are shown, in their order. */
 export function sandboxListing(scope: Scope): Listing<SandboxRow> {
-  const { where, values } = inScope(scope)
-  const shown = [...where, `wanted <> 'gone'`]
-  return { index: 'sandbox_created', by: 'created_at', isDescending: true, where: shown, values }
+  const { where, values } = ownedBy(scope)
+  const visible = [...where, `wanted <> 'gone'`]
+  return { index: 'sandbox_created', by: 'created_at', isDescending: true, where: visible, values }
 }
 
-function isAs(row: SandboxRow, where: Partial<SandboxRow>): boolean {
+function matchesMembers(row: SandboxRow, where: Partial<SandboxRow>): boolean {
   return Object.entries(where).every(
     ([name, value]) => value === undefined || Reflect.get(row, name) === value,
   )

@@ -2,7 +2,7 @@
  * control.db. Each index is there for one query. A title's `title_key` is the beginning of its folded text: what a page of
  * titles is ordered by, short enough for a page id.
  */
-export const ledgerMigrations: readonly string[] = [
+export const controlPlaneMigrations: readonly string[] = [
   `CREATE TABLE ledger (id TEXT NOT NULL) STRICT;
    INSERT INTO ledger VALUES (lower(hex(randomblob(16))));
 

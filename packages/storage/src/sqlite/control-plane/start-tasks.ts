@@ -8,8 +8,8 @@ import type {
   StartTaskRows,
 } from '../../control-plane/control-plane-store.ts'
 import type { Database } from '../database/database.ts'
-import type { Changes } from './change-queue.ts'
-import { byMoment, type Conditions, inScope, narrow } from './conditions.ts'
+import type { ChangeQueue } from './change-queue.ts'
+import { listingByMoment, type Conditions, ownedBy, addCondition } from './conditions.ts'
 import { type Listing, Table } from './table.ts'
 
 interface Filter {
@@ -17,17 +17,17 @@ interface Filter {
   readonly created_at__gte?: Instant | undefined
 }
 
-export const unfinishedTail = `INDEXED BY start_task_unfinished WHERE status NOT IN ('READY', 'ERROR')
+export const unfinishedClause = `INDEXED BY start_task_unfinished WHERE status NOT IN ('READY', 'ERROR')
   ORDER BY created_at, id`
-export const removeOfSql = 'DELETE FROM start_task INDEXED BY start_task_conversation WHERE conversation = ?'
+export const removeByConversationSql = 'DELETE FROM start_task INDEXED BY start_task_conversation WHERE conversation = ?'
 
 /** StartTaskRows on SQLite. */
 export class SqliteStartTaskRows implements StartTaskRows {
   readonly #db: Database
-  readonly #changes: Changes
+  readonly #changes: ChangeQueue
   readonly #table: Table<StartTaskRow>
 
-  constructor(db: Database, changes: Changes) {
+  constructor(db: Database, changes: ChangeQueue) {
     this.#db = db
     this.#changes = changes
     this.#table = new Table<StartTaskRow>(db, 'start_task', {
@@ -52,10 +52,10 @@ export class SqliteStartTaskRows implements StartTaskRows {
   }
 
   async get(ids: readonly string[]): Promise<(StartTaskRow | undefined)[]> {
-    return this.#table.several(ids)
+    return this.#table.getMany(ids)
   }
 
-  change(
+  update(
     id: string,
     members: Partial<Omit<StartTaskRow, 'id' | 'created_at'>>,
   ): Promise<StartTaskRow | undefined> {
@@ -70,15 +70,15 @@ export class SqliteStartTaskRows implements StartTaskRows {
   }
 
   async count(scope: Scope, filter: Filter): Promise<number> {
-    return this.#table.count({ index: 'start_task_created', ...matching(scope, filter) })
+    return this.#table.count({ index: 'start_task_created', ...filterConditions(scope, filter) })
   }
 
-  async unfinished(): Promise<readonly StartTaskRow[]> {
-    return this.#table.rows(unfinishedTail)
+  async listUnfinished(): Promise<readonly StartTaskRow[]> {
+    return this.#table.select(unfinishedClause)
   }
 
-  removeOf(conversation: string): Promise<void> {
-    return this.#changes.write(() => this.#db.run(removeOfSql, conversation))
+  removeByConversation(conversation: string): Promise<void> {
+    return this.#changes.write(() => this.#db.run(removeByConversationSql, conversation))
   }
 }
 
@@ -87,12 +87,12 @@ export function taskListing(
   scope: Scope,
   { sort_order, ...filter }: Filter & { readonly sort_order: RowSort },
 ): Listing<StartTaskRow> {
-  return byMoment('start_task', sort_order, matching(scope, filter))
+  return listingByMoment('start_task', sort_order, filterConditions(scope, filter))
 }
 
-function matching({ owner }: Scope, { conversation_id__eq, created_at__gte }: Filter): Conditions {
-  const conditions = inScope({ owner })
-  narrow(conditions, 'conversation = ?', conversation_id__eq)
-  narrow(conditions, 'created_at >= ?', created_at__gte)
+function filterConditions({ owner }: Scope, { conversation_id__eq, created_at__gte }: Filter): Conditions {
+  const conditions = ownedBy({ owner })
+  addCondition(conditions, 'conversation = ?', conversation_id__eq)
+  addCondition(conditions, 'created_at >= ?', created_at__gte)
   return conditions
 }

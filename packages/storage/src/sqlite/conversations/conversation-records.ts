@@ -1,16 +1,16 @@
-import { type Instant, invalid } from '@slipway/protocol'
+import { type Instant, invalidInput } from '@slipway/protocol'
 import type {
   ConversationQuery,
   ConversationRecord,
-  Records,
+  ConversationRecords,
   Snapshot,
   TagFilter,
-  Vault,
+  SealedState,
 } from '../../conversations/conversation-records.ts'
-import type { Step } from '../database/commit-queue.ts'
+import type { PlannedChange } from '../database/commit-queue.ts'
 import type { Value } from '../database/database.ts'
-import type { Parts } from '../event-log/event-log.ts'
-import { emptyVault, readVault, writeSealed, writeSnapshot } from '../event-log/sealed-state.ts'
+import type { StorageContext } from '../event-log/event-log.ts'
+import { deleteSealedState, readSealedState, writeSealed, writeSnapshot } from '../event-log/sealed-state.ts'
 import type { Purge } from './purge.ts'
 
 type Row = readonly [
@@ -27,92 +27,92 @@ type Row = readonly [
 ]
 
 const columns = 'ordinal, id, title, tags, status, request, created_at, updated_at, head, stats'
-const byId = `SELECT ${columns} FROM conversation WHERE id = ? AND is_visible = 1`
+const selectByIdSql = `SELECT ${columns} FROM conversation WHERE id = ? AND is_visible = 1`
 
 /** Records on SQLite. */
-export class SqliteRecords implements Records {
-  readonly #parts: Parts
+export class SqliteConversationRecords implements ConversationRecords {
+  readonly #context: StorageContext
   readonly #purge: Purge
 
-  constructor(parts: Parts, purge: Purge) {
-    this.#parts = parts
+  constructor(context: StorageContext, purge: Purge) {
+    this.#context = context
     this.#purge = purge
   }
 
-  create(record: Parameters<Records['create']>[0]): ReturnType<Records['create']> {
-    return this.#parts.writer.write((): Step<Awaited<ReturnType<Records['create']>>> => {
-      const known = this.#row(record.id)
-      if (known !== undefined) {
-        return { apply: () => {}, done: () => ({ record: recordOf(known), created: false }) }
+  create(record: Parameters<ConversationRecords['create']>[0]): ReturnType<ConversationRecords['create']> {
+    return this.#context.writer.write((): PlannedChange<Awaited<ReturnType<ConversationRecords['create']>>> => {
+      const existing = this.#row(record.id)
+      if (existing !== undefined) {
+        return { apply: () => {}, done: () => ({ record: toRecord(existing), created: false }) }
       }
-      this.#parts.pens.mustBeFree(record.id)
-      let made: Row | undefined
+      this.#context.importLocks.assertFree(record.id)
+      let inserted: Row | undefined
       return {
         apply: () => {
-          made = this.#insert(record)
+          inserted = this.#insert(record)
         },
         done: () => {
-          this.#parts.deliveries.note(record.id)
-          return { record: recordOf(made ?? missing()), created: true }
+          this.#context.deliveries.markChanged(record.id)
+          return { record: toRecord(inserted ?? throwMissingRow()), created: true }
         },
       }
     })
   }
 
-  async children(id: string): Promise<readonly string[]> {
+  async listChildren(id: string): Promise<readonly string[]> {
     const sql = 'SELECT id FROM conversation WHERE parent = ? AND is_visible = 1 ORDER BY ordinal'
-    return this.#parts.db.rows<[string]>(sql, id).map(([child]) => child)
+    return this.#context.db.all<[string]>(sql, id).map(([child]) => child)
   }
 
   async get(ids: readonly string[]): Promise<(ConversationRecord | undefined)[]> {
     return ids.map((id) => {
       const row = this.#row(id)
-      return row && recordOf(row)
+      return row && toRecord(row)
     })
   }
 
-  async search(query: ConversationQuery): ReturnType<Records['search']> {
+  async search(query: ConversationQuery): ReturnType<ConversationRecords['search']> {
     const { limit, sort_order, status, tags, page_id } = query
-    const start = page_id ? this.#start(page_id) : undefined
+    const start = page_id ? this.#findPageStart(page_id) : undefined
     const { sql, values } = searchSql({ sort_order, status, tags, start })
-    const rows = this.#parts.db.rows<Row>(sql, ...values, limit + 1)
+    const rows = this.#context.db.all<Row>(sql, ...values, limit + 1)
     const next = rows.length > limit ? rows.pop() : undefined
     return {
-      items: rows.map(recordOf),
+      items: rows.map(toRecord),
       next_page_id: next === undefined ? null : next[1].replaceAll('-', ''),
     }
   }
 
-  async count({ status, tags = [] }: Parameters<Records['count']>[0] = {}): Promise<number> {
+  async count({ status, tags = [] }: Parameters<ConversationRecords['count']>[0] = {}): Promise<number> {
     const where = ['is_visible = 1', ...(status ? ['status = ?'] : []), ...tags.map(tagSql)]
     const sql = `SELECT count(*) FROM conversation INDEXED BY conversation_status WHERE ${where.join(' AND ')}`
-    const row = this.#parts.db.row<[number]>(sql, ...(status ? [status] : []), ...tags.flatMap(tagValues))
+    const row = this.#context.db.get<[number]>(sql, ...(status ? [status] : []), ...tags.flatMap(tagValues))
     return row?.[0] ?? 0
   }
 
-  patch(id: string, change: Parameters<Records['patch']>[1]): ReturnType<Records['patch']> {
-    return this.#parts.writer.write(() => ({
+  patch(id: string, change: Parameters<ConversationRecords['patch']>[1]): ReturnType<ConversationRecords['patch']> {
+    return this.#context.writer.write(() => ({
       apply: () => this.#update(id, change),
       done: () => {
         const row = this.#row(id)
-        if (row !== undefined) this.#parts.deliveries.note(id)
-        return row && recordOf(row)
+        if (row !== undefined) this.#context.deliveries.markChanged(id)
+        return row && toRecord(row)
       },
     }))
   }
 
-  async vault(id: string): Promise<Vault | undefined> {
-    return readVault(this.#parts.db, id)
+  async getSealedState(id: string): Promise<SealedState | undefined> {
+    return readSealedState(this.#context.db, id)
   }
 
   saveSnapshot(id: string, snapshot: Snapshot): Promise<void> {
-    const { db, heads, writer } = this.#parts
+    const { db, heads, writer } = this.#context
     return writer.write(() => {
       const head = heads.find(id)
-      const isKept = head !== undefined && snapshot.position <= head.head
+      const isApplicable = head !== undefined && snapshot.position <= head.head
       return {
         apply: () => {
-          if (isKept) writeSnapshot(db, head.ordinal, snapshot)
+          if (isApplicable) writeSnapshot(db, head.ordinal, snapshot)
         },
         done: () => {},
       }
@@ -120,24 +120,24 @@ export class SqliteRecords implements Records {
   }
 
   remove(id: string): Promise<boolean> {
-    const { db, deliveries, heads, lives, pens, writer } = this.#parts
+    const { db, deliveries, heads, liveTails, importLocks, writer } = this.#context
     return writer.write(() => {
       const head = heads.find(id)
       if (head === undefined) return { apply: () => {}, done: () => false }
-      pens.mustBeFree(id)
+      importLocks.assertFree(id)
       const { ordinal } = head
       return {
         apply: () => {
-          heads.save()
+          heads.beforeCommit()
           db.run('UPDATE conversation SET is_visible = 0 WHERE ordinal = ?', ordinal)
           db.run('INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, 0)', ordinal)
-          emptyVault(db, ordinal)
+          deleteSealedState(db, ordinal)
           heads.forget(id)
         },
         done: () => {
-          lives.get(ordinal)?.bell.ring()
-          deliveries.note(id)
-          this.#purge.later({ ordinal, above: 0 })
+          liveTails.get(ordinal)?.signal.notify()
+          deliveries.markChanged(id)
+          this.#purge.schedule({ ordinal, above: 0 })
           return true
         },
       }
@@ -145,12 +145,12 @@ export class SqliteRecords implements Records {
   }
 
   #row(id: string): Row | undefined {
-    return this.#parts.db.row<Row>(byId, id)
+    return this.#context.db.get<Row>(selectByIdSql, id)
   }
 
-  #insert(record: Parameters<Records['create']>[0]): Row | undefined {
+  #insert(record: Parameters<ConversationRecords['create']>[0]): Row | undefined {
     const { id, title, tags, status, request, sealed, parent } = record
-    const now = this.#parts.now()
+    const now = this.#context.now()
     const values = [
       id,
       title ?? null,
@@ -161,18 +161,18 @@ export class SqliteRecords implements Records {
       now,
       parent ?? null,
     ]
-    const row = this.#parts.db.row<Row>(
+    const row = this.#context.db.get<Row>(
       `INSERT INTO conversation (id, title, tags, status, request, created_at, updated_at, parent, is_visible)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1) RETURNING ${columns}`,
       ...values,
     )
-    if (row !== undefined && sealed !== undefined) writeSealed(this.#parts.db, row[0], sealed)
+    if (row !== undefined && sealed !== undefined) writeSealed(this.#context.db, row[0], sealed)
     return row
   }
 
-  #update(id: string, { title, tags, request, sealed }: Parameters<Records['patch']>[1]): void {
+  #update(id: string, { title, tags, request, sealed }: Parameters<ConversationRecords['patch']>[1]): void {
     const set = ['updated_at = max(updated_at + 1, ?)']
-    const values: Value[] = [this.#parts.now()]
+    const values: Value[] = [this.#context.now()]
     if (title !== undefined) {
       set.push('title = ?')
       values.push(title)
@@ -185,20 +185,20 @@ export class SqliteRecords implements Records {
       set.push('request = ?')
       values.push(request)
     }
-    const ordinal = this.#parts.heads.find(id)?.ordinal
-    if (ordinal !== undefined && sealed !== undefined) writeSealed(this.#parts.db, ordinal, sealed)
-    this.#parts.db.run(
+    const ordinal = this.#context.heads.find(id)?.ordinal
+    if (ordinal !== undefined && sealed !== undefined) writeSealed(this.#context.db, ordinal, sealed)
+    this.#context.db.run(
       `UPDATE conversation SET ${set.join(', ')} WHERE id = ? AND is_visible = 1`,
       ...values,
       id,
     )
   }
 
-  #start(pageId: string): Row {
+  #findPageStart(pageId: string): Row {
     const hex = pageId.replaceAll('-', '').toLowerCase()
     const id = hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
     const row = this.#row(id)
-    if (row === undefined) throw invalid(['query', 'page_id'], 'Unknown page id')
+    if (row === undefined) throw invalidInput(['query', 'page_id'], 'Unknown page id')
     return row
   }
 }
@@ -243,7 +243,7 @@ function tagValues({ name, value }: TagFilter): string[] {
   return value === undefined ? [name] : [name, value]
 }
 
-function recordOf([
+function toRecord([
   ,
   id,
   title,
@@ -258,6 +258,6 @@ function recordOf([
   return { id, title, tags: JSON.parse(tags), status, request, created_at, updated_at, head, stats }
 }
 
-function missing(): never {
+function throwMissingRow(): never {
   throw new Error('the row that was inserted was not answered')
 }

@@ -1,43 +1,43 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Problem } from '@slipway/protocol'
-import type { Import } from '../../conversations/import-session.ts'
+import type { ImportSession } from '../../conversations/import-session.ts'
 import type { ReceivedEvent } from '../../event-log/event-log.ts'
-import type { Parts } from '../event-log/event-log.ts'
+import type { StorageContext } from '../event-log/event-log.ts'
 import type { Extent } from '../event-log/log-heads.ts'
 import { writeSealed } from '../event-log/sealed-state.ts'
 import type { Purge } from './purge.ts'
 
 /** Takes the pen, and writes down where the conversation ends, so that a crash leaves nothing behind for good. */
-export async function startImport(parts: Parts, purge: Purge, conversation: string): Promise<Import> {
-  let hasPen = false
+export async function startImport(context: StorageContext, purge: Purge, conversation: string): Promise<ImportSession> {
+  let isLocked = false
   try {
-    return await parts.writer.write(() => {
-      parts.pens.take(conversation)
-      hasPen = true
-      const head = parts.heads.find(conversation)
+    return await context.writer.write(() => {
+      context.importLocks.acquire(conversation)
+      isLocked = true
+      const head = context.heads.find(conversation)
       let ordinal = head?.ordinal
       return {
         apply: () => {
-          ordinal ??= insertHidden(parts, conversation)
-          parts.db.run(
+          ordinal ??= insertInvisible(context, conversation)
+          context.db.run(
             'INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, ?)',
             ordinal,
             head?.head ?? 0,
           )
         },
         done: () =>
-          new SqliteImport({ parts, purge, conversation, ordinal: ordinal ?? 0, start: head, isNew: !head }),
+          new SqliteImportSession({ context, purge, conversation, ordinal: ordinal ?? 0, start: head, isNew: !head }),
       }
     })
   } catch (error) {
-    if (hasPen) parts.pens.giveBack(conversation)
+    if (isLocked) context.importLocks.release(conversation)
     throw error
   }
 }
 
-function insertHidden({ db, now }: Parts, conversation: string): number {
+function insertInvisible({ db, now }: StorageContext, conversation: string): number {
   const [ordinal] =
-    db.row<[number]>(
+    db.get<[number]>(
       `INSERT INTO conversation (id, tags, status, created_at, updated_at, is_visible)
        VALUES (?, '{}', 'idle', ?, ?, 0) RETURNING ordinal`,
       conversation,
@@ -48,8 +48,8 @@ function insertHidden({ db, now }: Parts, conversation: string): number {
   return ordinal
 }
 
-interface Options {
-  readonly parts: Parts
+interface ImportOptions {
+  readonly context: StorageContext
   readonly purge: Purge
   readonly conversation: string
   readonly ordinal: number
@@ -58,20 +58,20 @@ interface Options {
   readonly isNew: boolean
 }
 
-class SqliteImport implements Import {
-  readonly #options: Options
+class SqliteImportSession implements ImportSession {
+  readonly #options: ImportOptions
   #extent: Extent
   #lastInstant: number | undefined
   #isOver = false
 
-  constructor(options: Options) {
-    const { start, parts, ordinal } = options
+  constructor(options: ImportOptions) {
+    const { start, context, ordinal } = options
     this.#options = options
     this.#extent = start ?? { head: 0, lastInstant: undefined, isInOrder: true }
-    this.#lastInstant = parts.events.placeOf(ordinal, this.#extent.head)?.instant
+    this.#lastInstant = context.events.getIdAndInstant(ordinal, this.#extent.head)?.instant
   }
 
-  get next(): number {
+  get nextPosition(): number {
     return this.#extent.head + 1
   }
 
@@ -80,51 +80,51 @@ class SqliteImport implements Import {
   }
 
   async add(events: readonly ReceivedEvent[]): Promise<void> {
-    const { parts, ordinal } = this.#options
-    await parts.writer.write(() => {
+    const { context, ordinal } = this.#options
+    await context.writer.write(() => {
       this.#mustBeOpen()
-      const { fresh, extent } = parts.events.place(ordinal, this.#extent, events)
+      const { newEvents, extent } = context.events.planAppend(ordinal, this.#extent, events)
       return {
-        apply: () => parts.events.insert(ordinal, fresh),
+        apply: () => context.events.insert(ordinal, newEvents),
         done: () => {
           this.#extent = extent
-          this.#lastInstant = fresh.at(-1)?.event.instant ?? this.#lastInstant
+          this.#lastInstant = newEvents.at(-1)?.event.instant ?? this.#lastInstant
         },
       }
     })
     await nextTurn()
   }
 
-  async publish(change: Parameters<Import['publish']>[0]): Promise<void> {
-    const { parts, conversation, ordinal } = this.#options
-    await parts.writer.write(() => {
+  async publish(change: Parameters<ImportSession['publish']>[0]): Promise<void> {
+    const { context, conversation, ordinal } = this.#options
+    await context.writer.write(() => {
       this.#mustBeOpen()
       return {
         apply: () => this.#write(change),
         done: () => {
           this.#isOver = true
-          parts.pens.giveBack(conversation)
-          const live = parts.lives.get(ordinal)
-          live?.reset()
-          live?.bell.ring()
-          parts.text.expect(ordinal)
-          parts.deliveries.note(conversation)
+          context.importLocks.release(conversation)
+          const liveTail = context.liveTails.get(ordinal)
+          liveTail?.reset()
+          liveTail?.signal.notify()
+          context.text.scheduleIndexing(ordinal)
+          context.deliveries.markChanged(conversation)
         },
       }
     })
   }
 
   async abort(): Promise<void> {
-    const { parts, purge, conversation, ordinal, start, isNew } = this.#options
+    const { context, purge, conversation, ordinal, start, isNew } = this.#options
     if (this.#isOver) return
     this.#isOver = true
-    if (isNew) purge.later({ ordinal, above: 0 })
-    else await purge.now({ ordinal, above: start?.head ?? 0 })
-    parts.pens.giveBack(conversation)
+    if (isNew) purge.schedule({ ordinal, above: 0 })
+    else await purge.run({ ordinal, above: start?.head ?? 0 })
+    context.importLocks.release(conversation)
   }
 
-  #write({ title, tags, status, stats, request, sealed }: Parameters<Import['publish']>[0]): void {
-    const { db, heads, now } = this.#options.parts
+  #write({ title, tags, status, stats, request, sealed }: Parameters<ImportSession['publish']>[0]): void {
+    const { db, heads, now } = this.#options.context
     const { conversation, ordinal } = this.#options
     const { head, lastInstant, isInOrder } = this.#extent
     db.run(

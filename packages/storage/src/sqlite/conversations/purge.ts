@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
-import type { Parts } from '../event-log/event-log.ts'
+import type { StorageContext } from '../event-log/event-log.ts'
 import { positionsPerConversation, rowBase } from '../event-log/schema.ts'
 
 const rowsPerTurn = 500
@@ -12,30 +12,30 @@ interface Leftover {
 
 /** Removes rows that are no part of any log, some hundreds a turn. */
 export class Purge {
-  readonly #parts: Parts
+  readonly #context: StorageContext
   readonly #closing = new AbortController()
-  #last: Promise<void> = Promise.resolve()
+  #queue: Promise<void> = Promise.resolve()
 
-  constructor(parts: Parts) {
-    this.#parts = parts
+  constructor(context: StorageContext) {
+    this.#context = context
   }
 
   /** Takes up what the last run left behind. Nothing is waited for. */
   resume(): void {
-    const leftovers = this.#parts.db.rows<[number, number, string]>(
+    const leftovers = this.#context.db.all<[number, number, string]>(
       `SELECT leftover.ordinal, above, CASE is_visible WHEN 1 THEN id ELSE '' END
        FROM leftover JOIN conversation USING (ordinal) ORDER BY is_visible DESC`,
     )
     for (const [ordinal, above, conversation] of leftovers) {
-      if (conversation !== '') this.#parts.pens.take(conversation)
-      this.later({ ordinal, above }, () => this.#parts.pens.giveBack(conversation))
+      if (conversation !== '') this.#context.importLocks.acquire(conversation)
+      this.schedule({ ordinal, above }, () => this.#context.importLocks.release(conversation))
     }
   }
 
   /** In the background, one after another. */
-  later(leftover: Leftover, done: () => void = () => {}): void {
-    const { log } = this.#parts
-    this.#last = this.#last
+  schedule(leftover: Leftover, done: () => void = () => {}): void {
+    const { log } = this.#context
+    this.#queue = this.#queue
       .then(async () => {
         await this.#clear(leftover, (elapsedMs) =>
           pause(elapsedMs, undefined, { ref: false, signal: this.#closing.signal }),
@@ -49,28 +49,28 @@ export class Purge {
   }
 
   /** At once: resolves when nothing is left. */
-  now(leftover: Leftover): Promise<void> {
+  run(leftover: Leftover): Promise<void> {
     return this.#clear(leftover, () => nextTurn())
   }
 
   async close(): Promise<void> {
     this.#closing.abort()
-    await this.#last
+    await this.#queue
   }
 
-  async #clear({ ordinal, above }: Leftover, rest: (elapsedMs: number) => Promise<unknown>): Promise<void> {
-    const { writer, text } = this.#parts
+  async #clear({ ordinal, above }: Leftover, waitBetween: (elapsedMs: number) => Promise<unknown>): Promise<void> {
+    const { writer, text } = this.#context
     for (let isMore = true; isMore; ) {
       const began = performance.now()
       isMore = await writer.write(() => this.#planChunk(ordinal, above))
       if (this.#closing.signal.aborted) return
-      await rest(performance.now() - began)
+      await waitBetween(performance.now() - began)
     }
     if (above === 0) await text.forget(ordinal)
     await writer.write(() => ({
       apply: () => {
-        this.#parts.db.run('DELETE FROM conversation WHERE ordinal = ? AND is_visible = 0', ordinal)
-        this.#parts.db.run('DELETE FROM leftover WHERE ordinal = ?', ordinal)
+        this.#context.db.run('DELETE FROM conversation WHERE ordinal = ? AND is_visible = 0', ordinal)
+        this.#context.db.run('DELETE FROM leftover WHERE ordinal = ?', ordinal)
       },
       done: () => {},
     }))
@@ -78,11 +78,11 @@ export class Purge {
 
   /** Answers whether there may be more. */
   #planChunk(ordinal: number, above: number) {
-    const { db } = this.#parts
+    const { db } = this.#context
     const from = rowBase(ordinal) + above
     const until = rowBase(ordinal) + positionsPerConversation
     const [first] =
-      db.row<[number | null]>('SELECT min(row) FROM event WHERE row > ? AND row < ?', from, until) ?? []
+      db.get<[number | null]>('SELECT min(row) FROM event WHERE row > ? AND row < ?', from, until) ?? []
     const low = first ?? until
     const high = Math.min(low + rowsPerTurn, until)
     return {

@@ -1,23 +1,23 @@
-import { type Family, family, secondBounds, Tally } from '@slipway/protocol'
+import { type MetricFamily, metricFamily, durationBuckets, Histogram } from '@slipway/protocol'
 
-const bounds = [0.0001, 0.00025, 0.0005, ...secondBounds.filter((bound) => bound <= 10)]
+const bounds = [0.0001, 0.00025, 0.0005, ...durationBuckets.filter((bound) => bound <= 10)]
 
 /** What a writer has done. Each transaction costs three readings of the clock, a change in it nothing. */
-export class WriterNumbers {
+export class CommitMetrics {
   events = 0
   /** From the first change that waits for a transaction until it is durable: as long as any change of it has waited. */
-  readonly wait = new Tally(bounds)
+  readonly wait = new Histogram(bounds)
   /** What the commit takes of it, the sync of the disk. */
-  readonly commit = new Tally(bounds)
+  readonly commit = new Histogram(bounds)
   /** Changes of one transaction. */
-  readonly changes = new Tally([1, 2, 5, 10, 20, 50, 100, 200, 500])
+  readonly changes = new Histogram([1, 2, 5, 10, 20, 50, 100, 200, 500])
 
-  families(): readonly Family[] {
-    const histogram = (name: string, help: string, value: Tally): Family => {
-      return family(name, 'histogram', help, [{ value }])
+  metricFamilies(): readonly MetricFamily[] {
+    const histogram = (name: string, help: string, value: Histogram): MetricFamily => {
+      return metricFamily(name, 'histogram', help, [{ value }])
     }
     return [
-      family(
+      metricFamily(
         'events_appended_total',
         'counter',
         'Events that were appended to the log, imported ones left out.',

@@ -1,32 +1,32 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { temporary } from '../../testing/temporary-directory.ts'
-import { Events } from '../event-log/event-rows.ts'
-import { Facets } from '../event-log/kind-source-index.ts'
-import { Heads } from '../event-log/log-heads.ts'
+import { temporaryDirectory } from '../../testing/temporary-directory.ts'
+import { EventRows } from '../event-log/event-rows.ts'
+import { KindSourceIndex } from '../event-log/kind-source-index.ts'
+import { LogHeads } from '../event-log/log-heads.ts'
 import { logMigrations } from '../event-log/schema.ts'
-import { Writer } from './commit-queue.ts'
+import { CommitQueue } from './commit-queue.ts'
 import { Database } from './database.ts'
 
 test('changes of one turn share a transaction, and each answers after it', async () => {
-  using store = opened()
+  using store = openDatabase()
   const seen: boolean[] = []
   const writes = [1, 2, 3].map((n) =>
     store.writer.write(() => ({
       apply: () => store.db.run('INSERT INTO facet VALUES (?, ?, ?)', n, 'k', String(n)),
       done: () => {
-        seen.push(store.other.row<[number]>('SELECT count(*) FROM facet')?.[0] === 3)
+        seen.push(store.other.get<[number]>('SELECT count(*) FROM facet')?.[0] === 3)
         return n
       },
     })),
   )
-  expect(store.db.row('SELECT count(*) FROM facet')).toEqual([0])
+  expect(store.db.get('SELECT count(*) FROM facet')).toEqual([0])
   expect(await Promise.all(writes)).toEqual([1, 2, 3])
   expect(seen).toEqual([true, true, true])
 })
 
 test('a plan that refuses rejects alone', async () => {
-  using store = opened()
+  using store = openDatabase()
   const refused = store.writer.write(() => {
     throw new Error('refused')
   })
@@ -36,22 +36,22 @@ test('a plan that refuses rejects alone', async () => {
 })
 
 test('on a full disk the whole group is rejected, nothing of it stays, and what fits is written later', async () => {
-  using store = opened()
+  using store = openDatabase()
   await store.append('a')
   const pages = Number(store.db.pragma('page_count'))
   store.db.pragma(`max_page_count = ${pages + 2}`)
   const group = [store.append('b'), store.append('c', 100_000), store.append('d')]
   const outcomes = await Promise.allSettled(group)
   for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: { code: 'storage_full' } })
-  expect(store.db.rows('SELECT id FROM event ORDER BY row')).toEqual([['a']])
+  expect(store.db.all('SELECT id FROM event ORDER BY row')).toEqual([['a']])
   expect(store.heads.get('x').head).toBe(1)
   store.db.pragma('max_page_count = 100000')
   expect(await store.append('e')).toBe(2)
-  expect(store.db.rows('SELECT kind FROM facet ORDER BY kind')).toEqual([['a'], ['e']])
+  expect(store.db.all('SELECT kind FROM facet ORDER BY kind')).toEqual([['a'], ['e']])
 })
 
 test('after a failure that leaves the file in doubt nothing is written any more', async () => {
-  using store = opened()
+  using store = openDatabase()
   await store.append('a')
   const broken = store.writer.write(() => ({
     apply: () => {
@@ -62,18 +62,18 @@ test('after a failure that leaves the file in doubt nothing is written any more'
   const beside = store.append('b')
   for (const write of [broken, beside]) await expect(write).rejects.toMatchObject({ code: 'unavailable' })
   await expect(store.append('c')).rejects.toMatchObject({ code: 'unavailable' })
-  expect(store.db.rows('SELECT id FROM event')).toEqual([['a']])
+  expect(store.db.all('SELECT id FROM event')).toEqual([['a']])
 })
 
 test('a conversation that leaves memory in the middle of a group goes on where it was', async () => {
-  using store = opened(1)
+  using store = openDatabase(1)
   const group = [store.append('a'), store.append('b', 1, 'y'), store.append('c'), store.append('d', 1, 'y')]
   expect(await Promise.all(group)).toEqual([1, 1, 2, 2])
-  expect(store.db.rows('SELECT head FROM conversation')).toEqual([[2], [2]])
+  expect(store.db.all('SELECT head FROM conversation')).toEqual([[2], [2]])
 })
 
 test('what is queued is written before it closes, and nothing after', async () => {
-  using store = opened()
+  using store = openDatabase()
   const queued = store.append('a')
   store.writer.close()
   await expect(store.append('b')).rejects.toMatchObject({ code: 'unavailable' })
@@ -81,16 +81,16 @@ test('what is queued is written before it closes, and nothing after', async () =
 })
 
 /** A log with the conversations `x` and `y`; `append` answers the position. */
-function opened(maxHeads = 10) {
-  const directory = temporary()
+function openDatabase(maxHeads = 10) {
+  const directory = temporaryDirectory()
   const path = join(directory.path, 'log.db')
   const options = { synchronous: 'FULL', cacheBytes: 1_000_000, migrations: logMigrations } as const
   const db = new Database(path, options)
   const other = new Database(path, { ...options, readOnly: true })
-  const facets = new Facets(db)
-  const heads = new Heads(db, () => 5, maxHeads)
-  const events = new Events(db, facets, () => 5)
-  const writer = new Writer(db, 'log', [heads, facets])
+  const kindSources = new KindSourceIndex(db)
+  const heads = new LogHeads(db, () => 5, maxHeads)
+  const events = new EventRows(db, kindSources, () => 5)
+  const writer = new CommitQueue(db, 'log', [heads, kindSources])
   for (const id of ['x', 'y']) {
     const columns = 'id, tags, status, created_at, updated_at, is_visible'
     db.run(`INSERT INTO conversation (${columns}) VALUES (?, '{}', 'idle', 1, 1, 1)`, id)
@@ -99,13 +99,13 @@ function opened(maxHeads = 10) {
     writer.write(() => {
       const head = heads.get(conversation)
       const bytes = Buffer.alloc(sizeBytes, 'x')
-      const { fresh, extent } = events.place(head.ordinal, head, [
+      const { newEvents, extent } = events.planAppend(head.ordinal, head, [
         { id, bytes, kind: id, source: 'user', instant: 5 },
       ])
       return {
         apply: () => {
-          events.insert(head.ordinal, fresh)
-          heads.move(head, extent)
+          events.insert(head.ordinal, newEvents)
+          heads.update(head, extent)
         },
         done: () => extent.head,
       }

@@ -1,54 +1,54 @@
 import { Problem } from '@slipway/protocol'
-import { WriterNumbers } from './commit-metrics.ts'
+import { CommitMetrics } from './commit-metrics.ts'
 import { type Database, isFatal, resultCode } from './database.ts'
 
 /** One change, planned: `apply` writes it, `done` runs after the commit and gives the answer. */
-export interface Step<T> {
+export interface PlannedChange<T> {
   apply(): void
   done(): T
 }
 
 interface Job {
-  plan(): Step<unknown>
+  plan(): PlannedChange<unknown>
   resolve(answer: unknown): void
   reject(error: unknown): void
 }
 
 /** What memory holds of the file, and what follows its transactions. */
-export interface Memory {
+export interface TransactionParticipant {
   /** Writes what was put off, before the commit. */
-  save?(): void
+  beforeCommit?(): void
   /** The transaction has ended; when it was not saved, memory goes back to what the file has. */
-  settle(isSaved: boolean): void
+  afterTransaction(isCommitted: boolean): void
 }
 
 /** More than this waits for the next transaction, so that reading goes on in between. */
-const maxGroup = 1_000
+const maxChangesPerTransaction = 1_000
 
 /**
  * Changes of one turn of the event loop share one transaction. A plan reads and may refuse by throwing, which rejects
  * that change alone; what fails while writing or committing rejects the whole group. After a failure that leaves the file
  * in doubt nothing is written any more: an fsync that failed cannot be repeated.
  */
-export class Writer {
-  readonly numbers = new WriterNumbers()
+export class CommitQueue {
+  readonly metrics = new CommitMetrics()
   readonly #db: Database
   readonly #name: string
-  readonly #memories: readonly Memory[]
+  readonly #participants: readonly TransactionParticipant[]
   #queue: Job[] = []
-  #isScheduled = false
+  #isFlushScheduled = false
   /** When the first change that waits was queued. */
-  #sinceMs = 0
-  #refusal: unknown
+  #queuedSinceMs = 0
+  #fatalError: unknown
 
   /** `name` is what a caller is told of: the log, the ledger. */
-  constructor(db: Database, name: string, memories: readonly Memory[] = []) {
+  constructor(db: Database, name: string, participants: readonly TransactionParticipant[] = []) {
     this.#db = db
     this.#name = name
-    this.#memories = memories
+    this.#participants = participants
   }
 
-  write<T>(plan: () => Step<T>): Promise<T> {
+  write<T>(plan: () => PlannedChange<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({ plan, resolve: resolve as (answer: unknown) => void, reject })
       this.#schedule()
@@ -58,54 +58,54 @@ export class Writer {
   /** Writes what is queued at once; later changes are refused. */
   close(): void {
     while (this.#queue.length > 0) this.#flush()
-    this.#refusal ??= new Problem('unavailable', `The ${this.#name} is closed`)
+    this.#fatalError ??= new Problem('unavailable', `The ${this.#name} is closed`)
   }
 
   #schedule(): void {
-    if (this.#isScheduled) return
-    this.#isScheduled = true
-    this.#sinceMs = performance.now()
+    if (this.#isFlushScheduled) return
+    this.#isFlushScheduled = true
+    this.#queuedSinceMs = performance.now()
     setImmediate(() => {
-      this.#isScheduled = false
+      this.#isFlushScheduled = false
       this.#flush()
       if (this.#queue.length > 0) this.#schedule()
     })
   }
 
   #flush(): void {
-    const group = this.#queue.splice(0, maxGroup)
-    const planned: { job: Job; step: Step<unknown> }[] = []
+    const group = this.#queue.splice(0, maxChangesPerTransaction)
+    const planned: { job: Job; step: PlannedChange<unknown> }[] = []
     let commitMs = 0
     try {
-      if (this.#refusal !== undefined) throw this.#refusal
+      if (this.#fatalError !== undefined) throw this.#fatalError
       if (group.length === 0) return
       this.#db.transaction(() => {
         for (const job of group) {
-          const step = this.#plan(job)
-          if (step === undefined) continue
-          planned.push({ job, step })
-          step.apply()
+          const change = this.#plan(job)
+          if (change === undefined) continue
+          planned.push({ job, step: change })
+          change.apply()
         }
-        for (const memory of this.#memories) memory.save?.()
+        for (const participant of this.#participants) participant.beforeCommit?.()
         commitMs = performance.now()
       })
-      this.#settle(true)
-      this.#count(planned.length, commitMs)
+      this.#endTransaction(true)
+      this.#recordMetrics(planned.length, commitMs)
     } catch (error) {
       this.#fail(group, error)
       return
     }
-    for (const { job, step } of planned) job.resolve(step.done())
+    for (const { job, step: change } of planned) job.resolve(change.done())
   }
 
-  #count(changes: number, commitMs: number): void {
+  #recordMetrics(changes: number, commitMs: number): void {
     const nowMs = performance.now()
-    this.numbers.wait.add((nowMs - this.#sinceMs) / 1000)
-    this.numbers.commit.add((nowMs - commitMs) / 1000)
-    this.numbers.changes.add(changes)
+    this.metrics.wait.observe((nowMs - this.#queuedSinceMs) / 1000)
+    this.metrics.commit.observe((nowMs - commitMs) / 1000)
+    this.metrics.changes.observe(changes)
   }
 
-  #plan(job: Job): Step<unknown> | undefined {
+  #plan(job: Job): PlannedChange<unknown> | undefined {
     try {
       return job.plan()
     } catch (error) {
@@ -116,22 +116,22 @@ export class Writer {
   }
 
   #fail(group: readonly Job[], cause: unknown): void {
-    this.#settle(false)
-    const error = faultOf(cause, this.#name)
-    if (isFatal(cause)) this.#refusal ??= error
+    this.#endTransaction(false)
+    const error = toCallerError(cause, this.#name)
+    if (isFatal(cause)) this.#fatalError ??= error
     for (const job of group) job.reject(error)
   }
 
-  #settle(isSaved: boolean): void {
-    for (const memory of this.#memories) memory.settle(isSaved)
+  #endTransaction(isCommitted: boolean): void {
+    for (const participant of this.#participants) participant.afterTransaction(isCommitted)
   }
 }
 
-const full = 13
+const diskFullCode = 13
 
 /** What a caller is told of a transaction that failed. */
-function faultOf(cause: unknown, name: string): unknown {
-  if (resultCode(cause) === full) return new Problem('storage_full', 'The disk is full')
+function toCallerError(cause: unknown, name: string): unknown {
+  if (resultCode(cause) === diskFullCode) return new Problem('storage_full', 'The disk is full')
   if (!isFatal(cause)) return cause
   const problem = new Problem('unavailable', `The ${name} cannot be written until the server is restarted`)
   problem.cause = cause

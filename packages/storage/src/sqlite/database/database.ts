@@ -42,16 +42,16 @@ export class Database {
     this.prepare(sql).run(...values)
   }
 
-  row<R extends readonly unknown[]>(sql: string, ...values: Value[]): R | undefined {
+  get<R extends readonly unknown[]>(sql: string, ...values: Value[]): R | undefined {
     return this.prepare(sql).get(...values) as unknown as R | undefined
   }
 
-  rows<R extends readonly unknown[]>(sql: string, ...values: Value[]): R[] {
+  all<R extends readonly unknown[]>(sql: string, ...values: Value[]): R[] {
     return this.prepare(sql).all(...values) as unknown as R[]
   }
 
   /** Rows one by one. The statement is its own, so that walks may be nested or left half way. */
-  *walk<R extends readonly unknown[]>(sql: string, ...values: Value[]): Generator<R> {
+  *iterate<R extends readonly unknown[]>(sql: string, ...values: Value[]): Generator<R> {
     const statement = this.#db.prepare(sql)
     statement.setReturnArrays(true)
     yield* statement.iterate(...values) as unknown as Iterable<R>
@@ -71,7 +71,7 @@ export class Database {
   }
 
   /** A part of the open transaction: what it wrote is undone when it throws, and what was written before stays. */
-  nested<T>(work: () => T): T {
+  savepoint<T>(work: () => T): T {
     this.#db.exec('SAVEPOINT nested')
     try {
       const result = work()
@@ -86,12 +86,12 @@ export class Database {
 
   /** A setting as the file has it now. */
   pragma(name: string): unknown {
-    return this.row<[unknown]>(`PRAGMA ${name}`)?.[0]
+    return this.get<[unknown]>(`PRAGMA ${name}`)?.[0]
   }
 
   /** The steps by which SQLite would answer a query. */
   plan(sql: string): string[] {
-    return this.rows<[number, number, number, string]>(`EXPLAIN QUERY PLAN ${sql}`).map(
+    return this.all<[number, number, number, string]>(`EXPLAIN QUERY PLAN ${sql}`).map(
       ([, , , detail]) => detail,
     )
   }
@@ -112,7 +112,7 @@ export class Database {
 }
 
 /** Bytes of a BLOB as a Buffer, without copying. */
-export function bufferOf(bytes: Uint8Array): Buffer {
+export function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
@@ -124,8 +124,8 @@ export function resultCode(error: unknown): number | undefined {
 }
 
 /** IOERR, CORRUPT, CANTOPEN, NOTADB: what the file holds is not known any more. */
-const fatal = new Set<number | undefined>([10, 11, 14, 26])
+const fatalCodes = new Set<number | undefined>([10, 11, 14, 26])
 
 export function isFatal(error: unknown): boolean {
-  return fatal.has(resultCode(error))
+  return fatalCodes.has(resultCode(error))
 }

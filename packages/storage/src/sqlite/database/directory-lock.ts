@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
 /** Keeps a second process out of something for as long as this one has it. */
-export class Lock implements Disposable {
+export class DirectoryLock implements Disposable {
   readonly #db: DatabaseSync
 
   /** Throws a plain Error when another process holds the lock file `name` of the directory. */

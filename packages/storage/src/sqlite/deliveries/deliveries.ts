@@ -1,16 +1,16 @@
 import type { Instant } from '@slipway/protocol'
-import { Bell, Sleeper } from '../../async/signal.ts'
-import type { Behind, Deliveries } from '../../deliveries/deliveries.ts'
-import type { Writer } from '../database/commit-queue.ts'
+import { Signal, Waiter } from '../../async/signal.ts'
+import type { PendingDelivery, Deliveries } from '../../deliveries/deliveries.ts'
+import type { CommitQueue } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
 
-type Visible = readonly [ordinal: number, head: number, updated_at: Instant]
-type Cursor = readonly [ordinal: number, position: number, updated_at: Instant | null]
+type VisibleRow = readonly [ordinal: number, head: number, updated_at: Instant]
+type CursorRow = readonly [ordinal: number, position: number, updated_at: Instant | null]
 
 export const visibleSql = 'SELECT ordinal, head, updated_at FROM conversation WHERE id = ? AND is_visible = 1'
 export const cursorSql =
   'SELECT ordinal, position, updated_at FROM delivery WHERE receiver = ? AND conversation = ?'
-const startSql = `INSERT INTO delivery (receiver, conversation, ordinal, position, updated_at)
+const insertCursorSql = `INSERT INTO delivery (receiver, conversation, ordinal, position, updated_at)
   VALUES (?, ?, ?, 0, NULL) ON CONFLICT DO NOTHING`
 const putSql = `INSERT INTO delivery (receiver, conversation, ordinal, position, updated_at) VALUES (?, ?, ?, ?, ?)
   ON CONFLICT (receiver, conversation) DO UPDATE SET position = excluded.position, updated_at = excluded.updated_at`
@@ -31,52 +31,52 @@ const changedSql = `SELECT conversation.id FROM conversation
  */
 export class SqliteDeliveries implements Deliveries {
   readonly #db: Database
-  readonly #writer: Writer
-  readonly #bell = new Bell()
-  readonly #suspects = new Map<string, Set<string>>()
-  readonly changes: Deliveries['changes']
+  readonly #writer: CommitQueue
+  readonly #signal = new Signal()
+  readonly #candidates = new Map<string, Set<string>>()
+  readonly changeSignal: Deliveries['changeSignal']
 
-  constructor(db: Database, writer: Writer) {
+  constructor(db: Database, writer: CommitQueue) {
     this.#db = db
     this.#writer = writer
-    const bell = this.#bell
-    this.changes = {
-      get rings() {
-        return bell.rings
+    const changeSignal = this.#signal
+    this.changeSignal = {
+      get version() {
+        return changeSignal.version
       },
-      async since(rings, signal) {
-        using sleeper = new Sleeper(signal)
-        await bell.since(rings, sleeper)
+      async wait(version, signal) {
+        using waiter = new Waiter(signal)
+        await changeSignal.wait(version, waiter)
       },
     }
   }
 
   /** Something of the conversation has changed. To be called after the commit. */
-  note(conversation: string): void {
-    for (const suspects of this.#suspects.values()) suspects.add(conversation)
-    this.#bell.ring()
+  markChanged(conversation: string): void {
+    for (const candidates of this.#candidates.values()) candidates.add(conversation)
+    this.#signal.notify()
   }
 
-  async behind(
+  async listPending(
     receiver: string,
     limit: number,
     except: ReadonlySet<string> = new Set(),
-  ): Promise<readonly Behind[]> {
-    const suspects = this.#suspectsOf(receiver)
-    const behind: Behind[] = []
-    const starts: (readonly [conversation: string, ordinal: number])[] = []
-    for (const conversation of suspects) {
-      if (behind.length >= limit) break
+  ): Promise<readonly PendingDelivery[]> {
+    const candidates = this.#candidatesFor(receiver)
+    const pending: PendingDelivery[] = []
+    const newCursors: (readonly [conversation: string, ordinal: number])[] = []
+    for (const conversation of candidates) {
+      if (pending.length >= limit) break
       if (except.has(conversation)) continue
-      const visible = this.#db.row<Visible>(visibleSql, conversation)
-      const cursor = this.#db.row<Cursor>(cursorSql, receiver, conversation)
-      const lack = lackOf(conversation, visible, cursor)
-      if (lack === undefined) suspects.delete(conversation)
-      else behind.push(lack)
-      if (cursor === undefined && visible !== undefined) starts.push([conversation, visible[0]])
+      const visible = this.#db.get<VisibleRow>(visibleSql, conversation)
+      const cursor = this.#db.get<CursorRow>(cursorSql, receiver, conversation)
+      const delivery = pendingDelivery(conversation, visible, cursor)
+      if (delivery === undefined) candidates.delete(conversation)
+      else pending.push(delivery)
+      if (cursor === undefined && visible !== undefined) newCursors.push([conversation, visible[0]])
     }
-    if (starts.length > 0) await this.#start(receiver, starts)
-    return behind
+    if (newCursors.length > 0) await this.#insertCursors(receiver, newCursors)
+    return pending
   }
 
   async advance(
@@ -89,14 +89,14 @@ export class SqliteDeliveries implements Deliveries {
       throw new Error('a cursor is a position and a moment')
     await this.#writer.write(() => ({
       apply: () => this.#put(receiver, conversation, to),
-      done: () => this.#putLast(receiver, conversation),
+      done: () => this.#moveToEnd(receiver, conversation),
     }))
   }
 
   async forget(receiver: string, conversation: string): Promise<void> {
     await this.#writer.write(() => ({
       apply: () => this.#db.run(forgetSql, receiver, conversation),
-      done: () => this.#putLast(receiver, conversation),
+      done: () => this.#moveToEnd(receiver, conversation),
     }))
   }
 
@@ -104,10 +104,10 @@ export class SqliteDeliveries implements Deliveries {
    * Cursors at 0 are written before anything is told: if a receiver has taken something when the process dies, the removal of
    * that conversation must reach it too.
    */
-  async #start(receiver: string, starts: readonly (readonly [string, number])[]): Promise<void> {
+  async #insertCursors(receiver: string, newCursors: readonly (readonly [string, number])[]): Promise<void> {
     await this.#writer.write(() => ({
       apply: () => {
-        for (const [conversation, ordinal] of starts) this.#db.run(startSql, receiver, conversation, ordinal)
+        for (const [conversation, ordinal] of newCursors) this.#db.run(insertCursorSql, receiver, conversation, ordinal)
       },
       done: () => {},
     }))
@@ -115,38 +115,38 @@ export class SqliteDeliveries implements Deliveries {
 
   /** In the conversation that the receiver knows; only when it knows none in the one that is there. */
   #put(receiver: string, conversation: string, to: Parameters<Deliveries['advance']>[2]): void {
-    const visible = this.#db.row<Visible>(visibleSql, conversation)
-    const ordinal = this.#db.row<Cursor>(cursorSql, receiver, conversation)?.[0] ?? visible?.[0]
+    const visible = this.#db.get<VisibleRow>(visibleSql, conversation)
+    const ordinal = this.#db.get<CursorRow>(cursorSql, receiver, conversation)?.[0] ?? visible?.[0]
     if (ordinal === undefined) return
     const head = visible?.[0] === ordinal ? visible[1] : to.position
     this.#db.run(putSql, receiver, conversation, ordinal, Math.min(to.position, head), to.updated_at)
   }
 
-  #suspectsOf(receiver: string): Set<string> {
-    let suspects = this.#suspects.get(receiver)
-    if (suspects === undefined) {
-      const removed = this.#db.rows<[string]>(removedSql, receiver)
-      const changed = this.#db.rows<[string]>(changedSql, receiver)
-      suspects = new Set([...removed, ...changed].map(([conversation]) => conversation))
-      this.#suspects.set(receiver, suspects)
+  #candidatesFor(receiver: string): Set<string> {
+    let candidates = this.#candidates.get(receiver)
+    if (candidates === undefined) {
+      const removed = this.#db.all<[string]>(removedSql, receiver)
+      const changed = this.#db.all<[string]>(changedSql, receiver)
+      candidates = new Set([...removed, ...changed].map(([conversation]) => conversation))
+      this.#candidates.set(receiver, candidates)
     }
-    return suspects
+    return candidates
   }
 
   /** Whoever has just been told of something waits behind the others. */
-  #putLast(receiver: string, conversation: string): void {
-    const suspects = this.#suspects.get(receiver)
-    suspects?.delete(conversation)
-    suspects?.add(conversation)
+  #moveToEnd(receiver: string, conversation: string): void {
+    const candidates = this.#candidates.get(receiver)
+    candidates?.delete(conversation)
+    candidates?.add(conversation)
   }
 }
 
 /** What a receiver lacks of a conversation; undefined when it knows all there is. */
-function lackOf(
+function pendingDelivery(
   conversation: string,
-  visible: Visible | undefined,
-  cursor: Cursor | undefined,
-): Behind | undefined {
+  visible: VisibleRow | undefined,
+  cursor: CursorRow | undefined,
+): PendingDelivery | undefined {
   if (cursor === undefined)
     return visible && { conversation, position: 0, updated_at: null, isRemoved: false }
   const [ordinal, position, updated_at] = cursor

@@ -1,28 +1,28 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type EventFilter, type Instant, invalid, type Log, must, Problem } from '@slipway/protocol'
-import { Sleeper } from '../../async/signal.ts'
+import { type EventFilter, type Instant, invalidInput, type LogFunction, must, Problem } from '@slipway/protocol'
+import { Waiter } from '../../async/signal.ts'
 import {
   type AppendOptions,
   type EventDraft,
   type EventLog,
   type EventPage,
   type EventQuery,
-  isReceived,
+  isReceivedEvent,
   type PagedEvent,
   type ReceivedEvent,
   type StoredEvent,
 } from '../../event-log/event-log.ts'
 import { PageCache } from '../../event-log/page-cache.ts'
-import { claimedPosition, pageId } from '../../event-log/page-id.ts'
-import type { Step, Writer } from '../database/commit-queue.ts'
-import { bufferOf, type Database } from '../database/database.ts'
+import { decodePageId, encodePageId } from '../../event-log/page-id.ts'
+import type { PlannedChange, CommitQueue } from '../database/commit-queue.ts'
+import { toBuffer, type Database } from '../database/database.ts'
 import type { SqliteDeliveries } from '../deliveries/deliveries.ts'
-import type { Events } from './event-rows.ts'
+import type { EventRows } from './event-rows.ts'
 import { countRange, type Selection, selectRows } from './event-search.ts'
-import type { Pens } from './import-locks.ts'
-import type { Facets } from './kind-source-index.ts'
-import { batchBytes, type Lives } from './live-tails.ts'
-import type { Head, Heads } from './log-heads.ts'
+import type { ImportLocks } from './import-locks.ts'
+import type { KindSourceIndex } from './kind-source-index.ts'
+import { batchBytes, type LiveTails } from './live-tails.ts'
+import type { LogHead, LogHeads } from './log-heads.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
 import { writeSealed } from './sealed-state.ts'
 import type { TextIndex } from './text-index.ts'
@@ -32,33 +32,33 @@ const cacheBytes = 16 * 1024 * 1024
 const maxAheadMicros = 60_000_000
 
 /** What the parts of the storage share. */
-export interface Parts {
+export interface StorageContext {
   readonly db: Database
-  readonly writer: Writer
-  readonly heads: Heads
-  readonly events: Events
-  readonly facets: Facets
-  readonly lives: Lives
-  readonly pens: Pens
+  readonly writer: CommitQueue
+  readonly heads: LogHeads
+  readonly events: EventRows
+  readonly kindSources: KindSourceIndex
+  readonly liveTails: LiveTails
+  readonly importLocks: ImportLocks
   readonly deliveries: SqliteDeliveries
   readonly text: TextIndex
   readonly now: () => Instant
-  readonly log: Log
+  readonly log: LogFunction
 }
 
 /** EventLog on SQLite. */
 export class SqliteEventLog implements EventLog {
-  readonly #parts: Parts
+  readonly #context: StorageContext
   readonly #pages = new PageCache(cacheBytes)
   #lastKey: { readonly conversation: string; readonly query?: EventQuery; readonly key: string } = {
     conversation: '',
     key: '',
   }
-  readonly #warned = new Set<number>()
+  readonly #warnedOrdinals = new Set<number>()
   readonly #closing = new AbortController()
 
-  constructor(parts: Parts) {
-    this.#parts = parts
+  constructor(context: StorageContext) {
+    this.#context = context
   }
 
   append(
@@ -66,7 +66,7 @@ export class SqliteEventLog implements EventLog {
     events: readonly (EventDraft | ReceivedEvent)[],
     options: AppendOptions = {},
   ): Promise<StoredEvent[]> {
-    return this.#parts.writer.write(() => this.#planAppend(conversation, events, options))
+    return this.#context.writer.write(() => this.#planAppend(conversation, events, options))
   }
 
   async read(
@@ -75,34 +75,34 @@ export class SqliteEventLog implements EventLog {
     limit: number,
     maxBytes = Infinity,
   ): Promise<StoredEvent[]> {
-    const { heads, events } = this.#parts
+    const { heads, events } = this.#context
     const { ordinal, head } = heads.get(conversation)
     const first = Math.max(0, after)
-    return first >= head ? [] : events.range(ordinal, first, Math.min(first + limit, head), maxBytes)
+    return first >= head ? [] : events.readRange(ordinal, first, Math.min(first + limit, head), maxBytes)
   }
 
   async search(conversation: string, query: EventQuery): Promise<EventPage> {
-    const head = this.#parts.heads.get(conversation)
+    const head = this.#context.heads.get(conversation)
     const { limit, kind, body } = query
-    const key = this.#keyOf(conversation, query)
-    const known = this.#pages.get(key, head)
-    if (known !== undefined) return known
+    const key = this.#cacheKey(conversation, query)
+    const cached = this.#pages.get(key, head)
+    if (cached !== undefined) return cached
     const selection = this.#selection(head, query)
     const items = body
-      ? await this.#matching(selection, body, kind)
-      : selectRows(this.#parts.db, selection).map(([row, bytes]) => ({
+      ? await this.#searchText(selection, body, kind)
+      : selectRows(this.#context.db, selection).map(([row, bytes]) => ({
           position: row % positionsPerConversation,
-          bytes: bufferOf(bytes),
+          bytes: toBuffer(bytes),
         }))
     const next = items.length > limit ? items.pop() : undefined
-    const page = { items, next_page_id: next === undefined ? null : this.#pageId(head, next.position) }
-    const isSettled = selection.isDescending ? selection.start !== undefined : next !== undefined
-    this.#pages.put(key, page, head, isSettled)
+    const page = { items, next_page_id: next === undefined ? null : this.#nextPageId(head, next.position) }
+    const isImmutable = selection.isDescending ? selection.start !== undefined : next !== undefined
+    this.#pages.set(key, page, head, isImmutable)
     return page
   }
 
   /** What names a page in the cache. A page that is asked for again and again comes with the same query object. */
-  #keyOf(conversation: string, query: EventQuery): string {
+  #cacheKey(conversation: string, query: EventQuery): string {
     if (this.#lastKey.query !== query || this.#lastKey.conversation !== conversation) {
       const { limit, sort_order, page_id, kind, source, key, body, timestamp__gte, timestamp__lt } = query
       const members = [limit, sort_order, page_id, kind, source, key, body, timestamp__gte, timestamp__lt]
@@ -112,18 +112,18 @@ export class SqliteEventLog implements EventLog {
   }
 
   async count(conversation: string, filter: EventFilter): Promise<number> {
-    const head = this.#parts.heads.get(conversation)
+    const head = this.#context.heads.get(conversation)
     const { kind, body } = filter
     const selection = this.#selection(head, { ...filter, limit: 0, sort_order: 'TIMESTAMP' })
-    const { facets } = selection
-    if (facets?.length === 0 || (body && this.#isNoMessage(kind))) return 0
-    if (facets === undefined && !body && head.isInOrder) return countRange(this.#parts.db, selection)
-    return await this.#parts.text.count(selection, body || undefined)
+    const { kindSources } = selection
+    if (kindSources?.length === 0 || (body && this.#excludesMessages(kind))) return 0
+    if (kindSources === undefined && !body && head.isInOrder) return countRange(this.#context.db, selection)
+    return await this.#context.text.count(selection, body || undefined)
   }
 
   async get(conversation: string, ids: readonly string[]): Promise<(StoredEvent | undefined)[]> {
-    const head = this.#parts.heads.get(conversation)
-    return ids.map((id) => this.#visible(head, id))
+    const head = this.#context.heads.get(conversation)
+    return ids.map((id) => this.#findVisible(head, id))
   }
 
   async *tail(
@@ -131,98 +131,98 @@ export class SqliteEventLog implements EventLog {
     after: number,
     signal: AbortSignal,
   ): AsyncGenerator<readonly StoredEvent[]> {
-    const { heads, lives } = this.#parts
+    const { heads, liveTails } = this.#context
     const { ordinal } = heads.get(conversation)
-    const live = lives.enter(ordinal)
-    using sleeper = new Sleeper(signal)
+    const liveTail = liveTails.acquire(ordinal)
+    using waiter = new Waiter(signal)
     try {
       for (let position = Math.max(0, after); !signal.aborted && !this.#closing.signal.aborted; ) {
-        const { rings } = live.bell
+        const { version } = liveTail.signal
         const head = heads.find(conversation)
         if (head?.ordinal !== ordinal) return
         if (head.head <= position) {
-          await live.bell.since(rings, sleeper)
+          await liveTail.signal.wait(version, waiter)
           continue
         }
-        const shared = live.after(position)
-        const batch = shared ?? this.#parts.events.range(ordinal, position, head.head, batchBytes)
+        const shared = liveTail.batchAfter(position)
+        const batch = shared ?? this.#context.events.readRange(ordinal, position, head.head, batchBytes)
         position = batch.at(-1)?.position ?? position
         yield batch
         // A reader far behind that never waits would keep everybody else from their turn.
         if (shared === undefined) await nextTurn()
       }
     } finally {
-      lives.leave(ordinal)
+      liveTails.release(ordinal)
     }
   }
 
   /** Ends the tails. */
   close(): void {
     this.#closing.abort()
-    this.#parts.lives.ringAll()
+    this.#context.liveTails.notifyAll()
   }
 
   #planAppend(
     conversation: string,
     events: readonly (EventDraft | ReceivedEvent)[],
     { after, record }: AppendOptions,
-  ): Step<StoredEvent[]> {
-    const { deliveries, heads, lives, pens, text } = this.#parts
-    pens.mustBeFree(conversation)
+  ): PlannedChange<StoredEvent[]> {
+    const { deliveries, heads, liveTails, importLocks, text } = this.#context
+    importLocks.assertFree(conversation)
     const head = heads.get(conversation)
-    const { answers, fresh, extent } = this.#parts.events.place(head.ordinal, head, events)
-    if (fresh.length > 0 || events.length === 0) this.#mustEndAt(head, after)
-    if (!events.every(isReceived)) this.#watchClock(head)
-    const isNothing = fresh.length === 0 && (events.length > 0 || record === undefined)
+    const { results, newEvents, extent } = this.#context.events.planAppend(head.ordinal, head, events)
+    if (newEvents.length > 0 || events.length === 0) this.#mustEndAt(head, after)
+    if (!events.every(isReceivedEvent)) this.#warnAboutClock(head)
+    const isNoChange = newEvents.length === 0 && (events.length > 0 || record === undefined)
     return {
       apply: () => {
-        if (isNothing) return
-        this.#parts.events.insert(head.ordinal, fresh)
-        heads.move(head, extent, record)
+        if (isNoChange) return
+        this.#context.events.insert(head.ordinal, newEvents)
+        heads.update(head, extent, record)
         this.#writeRecord(head.ordinal, record)
       },
       done: () => {
-        this.#parts.writer.numbers.events += fresh.length
-        const live = lives.get(head.ordinal)
-        if (live !== undefined && fresh.length > 0) {
-          live.push(fresh.map(({ event }) => event))
-          live.bell.ring()
+        this.#context.writer.metrics.events += newEvents.length
+        const liveTail = liveTails.get(head.ordinal)
+        if (liveTail !== undefined && newEvents.length > 0) {
+          liveTail.push(newEvents.map(({ event }) => event))
+          liveTail.signal.notify()
         }
-        if (fresh.some(({ kind }) => kind === 'MessageEvent')) text.expect(head.ordinal)
-        if (!isNothing) deliveries.note(conversation)
-        return [...answers]
+        if (newEvents.some(({ kind }) => kind === 'MessageEvent')) text.scheduleIndexing(head.ordinal)
+        if (!isNoChange) deliveries.markChanged(conversation)
+        return [...results]
       },
     }
   }
 
   /** What of a record does not move with the log. */
   #writeRecord(ordinal: number, { request, sealed }: AppendOptions['record'] = {}): void {
-    const { db } = this.#parts
+    const { db } = this.#context
     if (request !== undefined)
       db.run('UPDATE conversation SET request = ? WHERE ordinal = ?', request, ordinal)
     if (sealed !== undefined) writeSealed(db, ordinal, sealed)
   }
 
-  #mustEndAt(head: Head, after: number | undefined): void {
+  #mustEndAt(head: LogHead, after: number | undefined): void {
     if (after === undefined || after === head.head) return
     throw new Problem('conflict', `The log ends at position ${head.head}, not at ${after}`)
   }
 
-  #watchClock({ ordinal, id, lastInstant = 0 }: Head): void {
-    if (lastInstant - this.#parts.now() < maxAheadMicros || this.#warned.has(ordinal)) return
-    this.#warned.add(ordinal)
+  #warnAboutClock({ ordinal, id, lastInstant = 0 }: LogHead): void {
+    if (lastInstant - this.#context.now() < maxAheadMicros || this.#warnedOrdinals.has(ordinal)) return
+    this.#warnedOrdinals.add(ordinal)
     const message = 'the newest event is in the future; events after it get later timestamps'
-    this.#parts.log('warn', message, { conversation: id })
+    this.#context.log('warn', message, { conversation: id })
   }
 
   /** An event by its id, when it is part of the log. */
-  #visible(head: Head, id: string): StoredEvent | undefined {
-    const event = this.#parts.events.byId(head.ordinal, id)
+  #findVisible(head: LogHead, id: string): StoredEvent | undefined {
+    const event = this.#context.events.byId(head.ordinal, id)
     return event !== undefined && event.position <= head.head ? event : undefined
   }
 
   /** The selection of a page, with one event more than asked for. */
-  #selection(head: Head, query: EventQuery): Selection {
+  #selection(head: LogHead, query: EventQuery): Selection {
     const { kind, source, key, timestamp__gte, timestamp__lt, page_id, limit, sort_order } = query
     return {
       ordinal: head.ordinal,
@@ -230,37 +230,37 @@ export class SqliteEventLog implements EventLog {
       isDescending: sort_order === 'TIMESTAMP_DESC',
       from: timestamp__gte,
       before: timestamp__lt,
-      facets: this.#parts.facets.matching(kind || undefined, source || undefined, key),
-      start: page_id ? this.#start(head, page_id) : undefined,
+      kindSources: this.#context.kindSources.matching(kind || undefined, source || undefined, key),
+      start: page_id ? this.#findPageStart(head, page_id) : undefined,
       limit: limit + 1,
     }
   }
 
-  #start(head: Head, text: string): Selection['start'] {
-    const start = this.#claimed(head, text) ?? this.#visible(head, text)
-    if (start === undefined) throw invalid(['query', 'page_id'], 'Unknown page id')
+  #findPageStart(head: LogHead, text: string): Selection['start'] {
+    const start = this.#findByPageId(head, text) ?? this.#findVisible(head, text)
+    if (start === undefined) throw invalidInput(['query', 'page_id'], 'Unknown page id')
     return { instant: start.instant, row: rowBase(head.ordinal) + start.position }
   }
 
-  #pageId({ id, ordinal }: Head, position: number): string {
-    return pageId(id, position, must(this.#parts.events.placeOf(ordinal, position), 'the next event').id)
+  #nextPageId({ id, ordinal }: LogHead, position: number): string {
+    return encodePageId(id, position, must(this.#context.events.getIdAndInstant(ordinal, position), 'the next event').id)
   }
 
-  #claimed({ id, ordinal, head }: Head, text: string): Omit<StoredEvent, 'bytes'> | undefined {
-    const position = claimedPosition(text)
+  #findByPageId({ id, ordinal, head }: LogHead, text: string): Omit<StoredEvent, 'bytes'> | undefined {
+    const position = decodePageId(text)
     if (position === undefined || position > head) return undefined
-    const place = this.#parts.events.placeOf(ordinal, position)
-    return place !== undefined && pageId(id, position, place.id) === text ? { position, ...place } : undefined
+    const idAndInstant = this.#context.events.getIdAndInstant(ordinal, position)
+    return idAndInstant !== undefined && encodePageId(id, position, idAndInstant.id) === text ? { position, ...idAndInstant } : undefined
   }
 
-  async #matching(selection: Selection, body: string, kind: string | undefined): Promise<PagedEvent[]> {
-    if (selection.facets?.length === 0 || this.#isNoMessage(kind)) return []
-    const positions = await this.#parts.text.search(selection, body)
-    return this.#parts.events.paged(selection.ordinal, positions)
+  async #searchText(selection: Selection, body: string, kind: string | undefined): Promise<PagedEvent[]> {
+    if (selection.kindSources?.length === 0 || this.#excludesMessages(kind)) return []
+    const positions = await this.#context.text.search(selection, body)
+    return this.#context.events.getPaged(selection.ordinal, positions)
   }
 
   /** Only messages have a body to look into. */
-  #isNoMessage(kind: string | undefined): boolean {
-    return Boolean(kind) && !this.#parts.facets.matching(kind, undefined)?.some((facet) => facet & 1)
+  #excludesMessages(kind: string | undefined): boolean {
+    return Boolean(kind) && !this.#context.kindSources.matching(kind, undefined)?.some((number) => number & 1)
   }
 }

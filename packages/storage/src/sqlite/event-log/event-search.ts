@@ -12,7 +12,7 @@ export interface Selection {
   readonly from?: Instant | undefined
   readonly before?: Instant | undefined
   /** Kinds and sources as facets; undefined means all. */
-  readonly facets?: readonly number[] | undefined
+  readonly kindSources?: readonly number[] | undefined
   /** The first event of the page. */
   readonly start?: { readonly instant: Instant; readonly row: number } | undefined
   readonly limit: number
@@ -21,26 +21,26 @@ export interface Selection {
 /** A row of a page; its instant where rows of several statements are merged. */
 export type PageRow = readonly [row: number, body: Uint8Array, instant: Instant]
 /** Facets whose ranges one statement merges; more of them are merged from several statements. */
-const maxMerged = 64
+const maxKindSourcesPerStatement = 64
 
 /** The events of a selection that has no needle: a range of rows, or ranges of an index merged as they are walked. */
 export function selectRows(db: Database, selection: Selection): PageRow[] {
-  const { facets, extent, limit } = selection
-  if (facets === undefined)
-    return extent.isInOrder ? inRowOrder(db, selection) : inTimeOrder(db, selection, undefined)
-  const present = facets.length > maxMerged / 2 ? presentFacets(db, selection.ordinal, facets) : facets
-  if (present.length <= maxMerged) return inTimeOrder(db, selection, present)
-  const found: PageRow[] = []
-  for (let i = 0; i < present.length; i += maxMerged) {
-    found.push(...inTimeOrder(db, selection, present.slice(i, i + maxMerged)))
+  const { kindSources, extent, limit } = selection
+  if (kindSources === undefined)
+    return extent.isInOrder ? selectByRow(db, selection) : selectByTime(db, selection, undefined)
+  const present = kindSources.length > maxKindSourcesPerStatement / 2 ? presentKindSources(db, selection.ordinal, kindSources) : kindSources
+  if (present.length <= maxKindSourcesPerStatement) return selectByTime(db, selection, present)
+  const rows: PageRow[] = []
+  for (let i = 0; i < present.length; i += maxKindSourcesPerStatement) {
+    rows.push(...selectByTime(db, selection, present.slice(i, i + maxKindSourcesPerStatement)))
   }
-  return found.sort(comparison(selection.isDescending)).slice(0, limit)
+  return rows.sort(compareRows(selection.isDescending)).slice(0, limit)
 }
 
 /** The columns that order needs, at their places in every row of an event. */
-type Placed = readonly [row: number, other: unknown, instant: Instant, ...unknown[]]
+type OrderedRow = readonly [row: number, other: unknown, instant: Instant, ...unknown[]]
 
-export function comparison(isDescending: boolean): (a: Placed, b: Placed) => number {
+export function compareRows(isDescending: boolean): (a: OrderedRow, b: OrderedRow) => number {
   const sign = isDescending ? -1 : 1
   return (a, b) => sign * (a[2] - b[2] || a[0] - b[0])
 }
@@ -51,12 +51,12 @@ export function rowBounds(db: Database, selection: Selection): { low: number; hi
   let low = rowBase(ordinal) + 1
   let high = rowBase(ordinal) + extent.head
   if (from !== undefined) {
-    const [row] = db.row<[number]>(seekSql('>=', false), ordinal, from, high) ?? []
+    const [row] = db.get<[number]>(seekSql('>=', false), ordinal, from, high) ?? []
     if (row === undefined) return undefined
     low = row
   }
   if (before !== undefined) {
-    const [row] = db.row<[number]>(seekSql('<', true), ordinal, before, high) ?? []
+    const [row] = db.get<[number]>(seekSql('<', true), ordinal, before, high) ?? []
     if (row === undefined) return undefined
     high = row
   }
@@ -71,59 +71,59 @@ export function countRange(db: Database, selection: Selection): number {
   return bounds === undefined ? 0 : bounds.high - bounds.low + 1
 }
 
-function inRowOrder(db: Database, selection: Selection): PageRow[] {
+function selectByRow(db: Database, selection: Selection): PageRow[] {
   const bounds = rowBounds(db, selection)
   if (bounds === undefined) return []
-  return db.rows<PageRow>(rangeSql(selection.isDescending), bounds.low, bounds.high, selection.limit)
+  return db.all<PageRow>(rangeSql(selection.isDescending), bounds.low, bounds.high, selection.limit)
 }
 
 /**
  * Walks (instant, row). A start takes two seeks, first the rest of its own instant and then what lies beyond, because an
  * index range ends at the instant: a million events of one instant would be walked otherwise.
  */
-function inTimeOrder(db: Database, selection: Selection, facets: readonly number[] | undefined): PageRow[] {
+function selectByTime(db: Database, selection: Selection, kindSources: readonly number[] | undefined): PageRow[] {
   const { ordinal, extent, isDescending, start, limit } = selection
   const lastRow = rowBase(ordinal) + extent.head
   let low = selection.from ?? Number.MIN_SAFE_INTEGER
   let high = Math.min(extent.lastInstant ?? low, (selection.before ?? Number.MAX_SAFE_INTEGER) - 1)
-  const padded = facets && padding(facets)
-  const found: PageRow[] = []
+  const padded = kindSources && padToPowerOfTwo(kindSources)
+  const page: PageRow[] = []
   if (start !== undefined) {
     const { instant, row } = start
     if (instant >= low && instant <= high) {
       const rows = isDescending ? [rowBase(ordinal) + 1, Math.min(row, lastRow)] : [row, lastRow]
       const sql = walkSql({ isTied: true, isDescending, arms: padded?.length })
-      found.push(...db.rows<PageRow>(sql, ordinal, instant, ...rows, limit, ...(padded ?? [])))
+      page.push(...db.all<PageRow>(sql, ordinal, instant, ...rows, limit, ...(padded ?? [])))
     }
     if (isDescending) high = Math.min(high, instant - 1)
     else low = Math.max(low, instant + 1)
   }
-  if (found.length < limit && low <= high) {
+  if (page.length < limit && low <= high) {
     const sql = walkSql({ isTied: false, isDescending, arms: padded?.length })
-    found.push(...db.rows<PageRow>(sql, ordinal, low, high, lastRow, limit - found.length, ...(padded ?? [])))
+    page.push(...db.all<PageRow>(sql, ordinal, low, high, lastRow, limit - page.length, ...(padded ?? [])))
   }
-  return found
+  return page
 }
 
 /** To the next power of two, so that few statements are prepared. No event has facet -1. */
-function padding(facets: readonly number[]): number[] {
-  const length = 2 ** Math.ceil(Math.log2(Math.max(1, facets.length)))
-  return [...facets, ...Array<number>(length - facets.length).fill(-1)]
+function padToPowerOfTwo(kindSources: readonly number[]): number[] {
+  const length = 2 ** Math.ceil(Math.log2(Math.max(1, kindSources.length)))
+  return [...kindSources, ...Array<number>(length - kindSources.length).fill(-1)]
 }
 
 /** Which of the facets the conversation has: one seek each of its own, however many there are elsewhere. */
-function presentFacets(db: Database, ordinal: number, facets: readonly number[]): number[] {
-  const wanted = new Set(facets)
+function presentKindSources(db: Database, ordinal: number, kindSources: readonly number[]): number[] {
+  const requested = new Set(kindSources)
   const present: number[] = []
-  for (let last = -1; ; ) {
-    const [facet] = db.row<[number]>(nextFacetSql, ordinal, last) ?? []
-    if (facet === undefined) return present
-    if (wanted.has(facet)) present.push(facet)
-    last = facet
+  for (let lastNumber = -1; ; ) {
+    const [number] = db.get<[number]>(nextKindSourceSql, ordinal, lastNumber) ?? []
+    if (number === undefined) return present
+    if (requested.has(number)) present.push(number)
+    lastNumber = number
   }
 }
 
-const nextFacetSql = `SELECT facet FROM event INDEXED BY event_facet WHERE conversation = ? AND facet > ?
+const nextKindSourceSql = `SELECT facet FROM event INDEXED BY event_facet WHERE conversation = ? AND facet > ?
   ORDER BY facet LIMIT 1`
 
 export function rangeSql(isDescending: boolean): string {

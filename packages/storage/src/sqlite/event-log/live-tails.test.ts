@@ -2,37 +2,37 @@ import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
 import type { StoredEvent } from '../../event-log/event-log.ts'
 import { conversation, positions } from '../../testing/fixtures.ts'
-import { temporary } from '../../testing/temporary-directory.ts'
+import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { openStorage } from '../storage.ts'
-import { batchBytes, Live } from './live-tails.ts'
+import { batchBytes, LiveTail } from './live-tails.ts'
 
 test('readers at one position get the same batch', () => {
-  const live = new Live()
+  const live = new LiveTail()
   live.push(events(5, 3))
-  expect(positions([...(live.after(5) ?? [])])).toEqual([6, 7])
-  expect(live.after(5)).toBe(live.after(5))
-  expect(live.after(3)).toBeUndefined()
-  expect(live.after(7)).toBeUndefined()
+  expect(positions([...(live.batchAfter(5) ?? [])])).toEqual([6, 7])
+  expect(live.batchAfter(5)).toBe(live.batchAfter(5))
+  expect(live.batchAfter(3)).toBeUndefined()
+  expect(live.batchAfter(7)).toBeUndefined()
   live.push(events(8, 1))
-  expect(positions([...(live.after(5) ?? [])])).toEqual([6, 7, 8])
+  expect(positions([...(live.batchAfter(5) ?? [])])).toEqual([6, 7, 8])
 })
 
 test('what is at hand is bounded in events and bytes, has no gap, and a batch ends at its size', () => {
-  const live = new Live()
+  const live = new LiveTail()
   for (let i = 0; i < 100; i++) live.push(events(1 + i * 10, 10))
-  expect(live.after(487)).toBeUndefined()
-  expect(live.after(488)).toHaveLength(512)
+  expect(live.batchAfter(487)).toBeUndefined()
+  expect(live.batchAfter(488)).toHaveLength(512)
   live.push(events(2_000, 2))
-  expect(live.after(998)).toBeUndefined()
-  expect(positions([...(live.after(1_999) ?? [])])).toEqual([2_000, 2_001])
+  expect(live.batchAfter(998)).toBeUndefined()
+  expect(positions([...(live.batchAfter(1_999) ?? [])])).toEqual([2_000, 2_001])
   live.push(events(2_002, 20, 100_000))
-  expect(live.after(2_005)).toBeUndefined()
-  const sizes = (live.after(2_015) ?? []).map((event) => event.bytes.length)
+  expect(live.batchAfter(2_005)).toBeUndefined()
+  const sizes = (live.batchAfter(2_015) ?? []).map((event) => event.bytes.length)
   expect(sizes).toHaveLength(Math.ceil(batchBytes / 100_000))
 })
 
 test('caught-up tails share the event objects, and leave no listener behind', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   await storage.conversations.create({ id: conversation })
   const stop = new AbortController()

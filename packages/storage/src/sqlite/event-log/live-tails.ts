@@ -1,4 +1,4 @@
-import { Bell } from '../../async/signal.ts'
+import { Signal } from '../../async/signal.ts'
 import type { StoredEvent } from '../../event-log/event-log.ts'
 
 const maxRecentEvents = 512
@@ -7,9 +7,9 @@ const maxRecentBytes = 1024 * 1024
 export const batchBytes = 256 * 1024
 
 /** A conversation that is being tailed: its bell, and its newest events as the very objects that readers share. */
-export class Live {
-  readonly bell = new Bell()
-  #recent: StoredEvent[] = []
+export class LiveTail {
+  readonly signal = new Signal()
+  #recentEvents: StoredEvent[] = []
   #recentBytes = 0
   #lastBatch:
     | { readonly after: number; readonly end: number; readonly events: readonly StoredEvent[] }
@@ -19,37 +19,37 @@ export class Live {
   push(events: readonly StoredEvent[]): void {
     const [first] = events
     if (first === undefined) return
-    if (this.#recent.at(-1)?.position !== first.position - 1) this.reset()
+    if (this.#recentEvents.at(-1)?.position !== first.position - 1) this.reset()
     for (const event of events) {
-      this.#recent.push(event)
+      this.#recentEvents.push(event)
       this.#recentBytes += event.bytes.length
     }
     let drop = 0
-    while (this.#recentBytes > maxRecentBytes || this.#recent.length - drop > maxRecentEvents) {
-      this.#recentBytes -= this.#recent[drop]?.bytes.length ?? 0
+    while (this.#recentBytes > maxRecentBytes || this.#recentEvents.length - drop > maxRecentEvents) {
+      this.#recentBytes -= this.#recentEvents[drop]?.bytes.length ?? 0
       drop += 1
     }
-    if (drop > 0) this.#recent.splice(0, drop)
+    if (drop > 0) this.#recentEvents.splice(0, drop)
   }
 
   /** Something else than the last appends has moved the head. */
   reset(): void {
-    this.#recent = []
+    this.#recentEvents = []
     this.#recentBytes = 0
     this.#lastBatch = undefined
   }
 
   /** The batch after a position, undefined when its beginning is not at hand. Equal calls get the same array. */
-  after(position: number): readonly StoredEvent[] | undefined {
-    const [first] = this.#recent
-    const end = this.#recent.at(-1)?.position ?? 0
+  batchAfter(position: number): readonly StoredEvent[] | undefined {
+    const [first] = this.#recentEvents
+    const end = this.#recentEvents.at(-1)?.position ?? 0
     if (first === undefined || position + 1 < first.position || position >= end) return undefined
     const last = this.#lastBatch
     if (last?.after === position && last.end === end) return last.events
     const events: StoredEvent[] = []
     let sizeBytes = 0
-    for (let i = position + 1 - first.position; i < this.#recent.length && sizeBytes < batchBytes; i++) {
-      const event = this.#recent[i]
+    for (let i = position + 1 - first.position; i < this.#recentEvents.length && sizeBytes < batchBytes; i++) {
+      const event = this.#recentEvents[i]
       if (event === undefined) break
       events.push(event)
       sizeBytes += event.bytes.length
@@ -60,29 +60,29 @@ export class Live {
 }
 
 /** The conversations that are being tailed, by ordinal. */
-export class Lives {
-  readonly #lives = new Map<number, { readonly live: Live; tails: number }>()
+export class LiveTails {
+  readonly #tails = new Map<number, { readonly live: LiveTail; readerCount: number }>()
 
-  get(ordinal: number): Live | undefined {
-    return this.#lives.get(ordinal)?.live
+  get(ordinal: number): LiveTail | undefined {
+    return this.#tails.get(ordinal)?.live
   }
 
-  enter(ordinal: number): Live {
-    const known = this.#lives.get(ordinal) ?? { live: new Live(), tails: 0 }
-    known.tails += 1
-    this.#lives.set(ordinal, known)
-    return known.live
+  acquire(ordinal: number): LiveTail {
+    const entry = this.#tails.get(ordinal) ?? { live: new LiveTail(), readerCount: 0 }
+    entry.readerCount += 1
+    this.#tails.set(ordinal, entry)
+    return entry.live
   }
 
-  leave(ordinal: number): void {
-    const known = this.#lives.get(ordinal)
-    if (known === undefined) return
-    known.tails -= 1
-    if (known.tails === 0) this.#lives.delete(ordinal)
+  release(ordinal: number): void {
+    const entry = this.#tails.get(ordinal)
+    if (entry === undefined) return
+    entry.readerCount -= 1
+    if (entry.readerCount === 0) this.#tails.delete(ordinal)
   }
 
   /** Wakes every tail: the log is being closed. */
-  ringAll(): void {
-    for (const { live } of this.#lives.values()) live.bell.ring()
+  notifyAll(): void {
+    for (const { live } of this.#tails.values()) live.signal.notify()
   }
 }

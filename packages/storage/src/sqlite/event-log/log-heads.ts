@@ -12,7 +12,7 @@ export interface Extent {
 }
 
 /** What memory knows of a conversation. `version` is new after each change, `generation` after each change of the past. */
-export interface Head extends Extent {
+export interface LogHead extends Extent {
   readonly id: string
   readonly ordinal: number
   readonly version: number
@@ -21,12 +21,12 @@ export interface Head extends Extent {
 
 type Row = readonly [ordinal: number, head: number, lastInstant: Instant | null, inOrder: number]
 
-const select = `SELECT ordinal, head, last_instant, in_order FROM conversation WHERE id = ? AND is_visible = 1`
-const update = `UPDATE conversation SET head = ?, last_instant = ?, in_order = ?, updated_at = max(updated_at + 1, ?),
+const selectSql = `SELECT ordinal, head, last_instant, in_order FROM conversation WHERE id = ? AND is_visible = 1`
+const updateSql = `UPDATE conversation SET head = ?, last_instant = ?, in_order = ?, updated_at = max(updated_at + 1, ?),
   status = coalesce(?, status), stats = coalesce(?, stats) WHERE ordinal = ?`
 
 /** What of a record moves along with its log. */
-export interface Moved {
+export interface RecordUpdate {
   readonly status?: string
   readonly stats?: string
 }
@@ -35,13 +35,13 @@ export interface Moved {
  * Extents of conversations, read on demand and kept for the latest thousands. Changes are made while a transaction is open
  * and reach its rows at `save`; when the transaction fails, `settle` takes memory back to what is stored.
  */
-export class Heads {
+export class LogHeads {
   readonly #db: Database
   readonly #now: () => Instant
   readonly #maxHeads: number
-  readonly #heads = new Map<string, Head>()
-  readonly #unsaved = new Map<number, { head: Head; change: Moved }>()
-  #stamp = 0
+  readonly #heads = new Map<string, LogHead>()
+  readonly #unsaved = new Map<number, { head: LogHead; change: RecordUpdate }>()
+  #lastVersion = 0
 
   constructor(db: Database, now: () => Instant, maxHeads = 5_000) {
     this.#db = db
@@ -49,33 +49,33 @@ export class Heads {
     this.#maxHeads = maxHeads
   }
 
-  find(conversation: string): Head | undefined {
+  find(conversation: string): LogHead | undefined {
     return this.#heads.get(conversation) ?? this.#load(conversation)
   }
 
   /** The head, or a Problem `not_found`. */
-  get(conversation: string): Head {
+  get(conversation: string): LogHead {
     const head = this.find(conversation)
     if (head === undefined) throw new Problem('not_found', `Conversation not found: ${conversation}`)
     return head
   }
 
   /** Sets a new extent (and what moves along), to be saved with the open transaction. */
-  move(head: Head, extent: Extent, { status, stats }: Moved = {}): void {
-    const isPast = head.isInOrder !== extent.isInOrder || !extent.isInOrder
-    const moved = {
+  update(head: LogHead, extent: Extent, { status, stats }: RecordUpdate = {}): void {
+    const isPastChanged = head.isInOrder !== extent.isInOrder || !extent.isInOrder
+    const updated = {
       ...head,
       ...extent,
-      version: ++this.#stamp,
-      generation: isPast ? this.#stamp : head.generation,
+      version: ++this.#lastVersion,
+      generation: isPastChanged ? this.#lastVersion : head.generation,
     }
-    this.#heads.set(head.id, moved)
+    this.#heads.set(head.id, updated)
     const change = {
       ...this.#unsaved.get(head.ordinal)?.change,
       ...(status === undefined ? {} : { status }),
       ...(stats === undefined ? {} : { stats }),
     }
-    this.#unsaved.set(head.ordinal, { head: moved, change })
+    this.#unsaved.set(head.ordinal, { head: updated, change })
   }
 
   forget(conversation: string): void {
@@ -83,11 +83,11 @@ export class Heads {
   }
 
   /** Writes what was moved. */
-  save(): void {
+  beforeCommit(): void {
     for (const { head, change } of this.#unsaved.values()) {
       const inOrder = head.isInOrder ? 1 : 0
       this.#db.run(
-        update,
+        updateSql,
         head.head,
         head.lastInstant ?? null,
         inOrder,
@@ -101,26 +101,26 @@ export class Heads {
   }
 
   /** What was moved in a transaction that failed is forgotten. */
-  settle(isSaved: boolean): void {
-    if (isSaved) return
+  afterTransaction(isCommitted: boolean): void {
+    if (isCommitted) return
     this.#heads.clear()
     this.#unsaved.clear()
   }
 
-  #load(conversation: string): Head | undefined {
-    const row = this.#db.row<Row>(select, conversation)
+  #load(conversation: string): LogHead | undefined {
+    const row = this.#db.get<Row>(selectSql, conversation)
     if (row === undefined) return undefined
     const [ordinal] = row
-    const head = this.#unsaved.get(ordinal)?.head ?? this.#fresh(conversation, row)
+    const head = this.#unsaved.get(ordinal)?.head ?? this.#newHead(conversation, row)
     if (this.#heads.size >= this.#maxHeads) this.#dropOldest()
     this.#heads.set(conversation, head)
     return head
   }
 
-  #fresh(id: string, [ordinal, head, lastInstant, inOrder]: Row): Head {
-    const stamp = ++this.#stamp
+  #newHead(id: string, [ordinal, head, lastInstant, inOrder]: Row): LogHead {
+    const version = ++this.#lastVersion
     const extent = { head, lastInstant: lastInstant ?? undefined, isInOrder: inOrder === 1 }
-    return { id, ordinal, ...extent, version: stamp, generation: stamp }
+    return { id, ordinal, ...extent, version: version, generation: version }
   }
 
   #dropOldest(): void {

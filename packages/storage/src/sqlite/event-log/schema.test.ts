@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { temporary } from '../../testing/temporary-directory.ts'
+import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
 import { openStorage } from '../storage.ts'
 import { logMigrations } from './schema.ts'
@@ -26,27 +26,27 @@ function writeOld(directory: string, steps: number): void {
 test.each(logMigrations.map((_, i) => i + 1))(
   'a log of schema version %i opens with all that was in it, and takes what is new',
   async (steps) => {
-    using directory = temporary()
+    using directory = temporaryDirectory()
     writeOld(directory.path, steps)
     await using storage = await openStorage({ directory: directory.path })
     const { conversations, log } = storage
     const old = { id, title: 'T', tags: { a: 'b' }, status: 'paused', request: '{}', stats: null }
     expect(await conversations.get([id])).toMatchObject([old])
-    expect(await conversations.vault(id)).toEqual({ sealed: null, snapshot: null })
+    expect(await conversations.getSealedState(id)).toEqual({ sealed: null, snapshot: null })
     const none = { conversation: id, position: 0, updated_at: null, isRemoved: false }
-    expect(await storage.deliveries.behind('r', 2)).toEqual([none])
+    expect(await storage.deliveries.listPending('r', 2)).toEqual([none])
     await log.append(id, [{ kind: 'PauseEvent', source: 'user' }], {
       record: { stats: '{}', sealed: Buffer.from('s') },
     })
     await conversations.saveSnapshot(id, { position: 1, text: 't' })
     expect(await conversations.get([id])).toMatchObject([{ ...old, stats: '{}', head: 1 }])
     const vault = { sealed: Buffer.from('s'), snapshot: { position: 1, text: 't' } }
-    expect(await conversations.vault(id)).toEqual(vault)
+    expect(await conversations.getSealedState(id)).toEqual(vault)
   },
 )
 
 test('a log of a later version is refused', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const db = new Database(join(directory.path, 'log.db'), {
     synchronous: 'FULL',
     cacheBytes: 1_000_000,

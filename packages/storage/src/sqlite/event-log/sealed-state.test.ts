@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { temporary } from '../../testing/temporary-directory.ts'
+import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
 import { openStorage } from '../storage.ts'
 import { logMigrations } from './schema.ts'
@@ -8,7 +8,7 @@ import { logMigrations } from './schema.ts'
 const ids = ['0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e', '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'] as const
 
 test('a deleted conversation leaves no vault in the file, and the others keep theirs', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   const storage = await openStorage({ directory: directory.path })
   for (const id of ids) {
     await storage.conversations.create({ id, sealed: Buffer.from(id) })
@@ -18,6 +18,6 @@ test('a deleted conversation leaves no vault in the file, and the others keep th
   await storage[Symbol.asyncDispose]()
   const path = join(directory.path, 'log.db')
   const db = new Database(path, { synchronous: 'FULL', cacheBytes: 1_000_000, migrations: logMigrations })
-  expect(db.rows('SELECT snapshot FROM vault')).toEqual([[ids[1]]])
+  expect(db.all('SELECT snapshot FROM vault')).toEqual([[ids[1]]])
   db.close()
 })

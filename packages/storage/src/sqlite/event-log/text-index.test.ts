@@ -2,14 +2,14 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { conversation, imported, other, positions, received } from '../../testing/fixtures.ts'
-import { temporary } from '../../testing/temporary-directory.ts'
-import { fold } from '../../text/case-folding.ts'
+import { conversation, importEvents, otherConversation, positions, receivedEvent } from '../../testing/fixtures.ts'
+import { temporaryDirectory } from '../../testing/temporary-directory.ts'
+import { foldCase } from '../../text/case-folding.ts'
 import { openStorage, type SqliteStorage } from '../storage.ts'
 
 const ascending = { limit: 100, sort_order: 'TIMESTAMP' } as const
 const message = (id: string, instant: number, text: string, source = 'user') =>
-  received(id, instant, { kind: 'MessageEvent', text, source })
+  receivedEvent(id, instant, { kind: 'MessageEvent', text, source })
 
 const alphabet = fc.constantFrom(
   'a',
@@ -36,7 +36,7 @@ const alphabet = fc.constantFrom(
 const texts = fc.array(fc.string({ unit: alphabet, maxLength: 12 }), { minLength: 1, maxLength: 12 })
 
 test('a needle finds the messages that have it in one of their parts, before and after indexing', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   let run = 0
   await fc.assert(
@@ -45,15 +45,15 @@ test('a needle finds the messages that have it in one of their parts, before and
       fc.string({ unit: alphabet, minLength: 1, maxLength: 5 }),
       async (messages, needle) => {
         const id = uuid(++run)
-        await imported(storage, messages.map(parts), id)
+        await importEvents(storage, messages.map(parts), id)
         const wanted = messages.flatMap((texts, i) =>
-          texts.some((text) => has(text, needle)) ? [i + 1] : [],
+          texts.some((text) => containsFolded(text, needle)) ? [i + 1] : [],
         )
         const found = async () =>
           positions((await storage.log.search(id, { ...ascending, body: needle })).items)
         expect(await found()).toEqual(wanted)
-        await storage.indexed()
-        await storage.log.append(id, [received('more', 1e9)])
+        await storage.waitUntilIndexed()
+        await storage.log.append(id, [receivedEvent('more', 1e9)])
         expect(await found()).toEqual(wanted)
         expect(await storage.log.count(id, { body: needle })).toBe(wanted.length)
       },
@@ -63,7 +63,7 @@ test('a needle finds the messages that have it in one of their parts, before and
 })
 
 test('a needle that is rare among many messages is found through the index, in every order and with every filter', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   const total = 4_000
   const isHit = (i: number) => i % 700 === 5
@@ -71,13 +71,13 @@ test('a needle that is rare among many messages is found through the index, in e
     `the common words of message ${i % 7}${isHit(i) ? ' and a NEEDLE with "quotes"' : ''}`
   for (const [id, isSorted] of [
     [conversation, true],
-    [other, false],
+    [otherConversation, false],
   ] as const) {
     const events = Array.from({ length: total }, (_, i) =>
       message(`e${i}`, isSorted ? i : (i * 37) % 1_000, text(i), i % 2 === 0 ? 'agent' : 'user'),
     )
-    await imported(storage, events, id)
-    await storage.indexed()
+    await importEvents(storage, events, id)
+    await storage.waitUntilIndexed()
     const order = events
       .map(({ instant }, i) => ({ instant, i }))
       .sort((a, b) => a.instant - b.instant || a.i - b.i)
@@ -99,64 +99,64 @@ test('a needle that is rare among many messages is found through the index, in e
 })
 
 test('an index that is lost, damaged or of another log is made again', async () => {
-  using directory = temporary()
-  using elsewhere = temporary()
+  using directory = temporaryDirectory()
+  using elsewhere = temporaryDirectory()
   const path = join(directory.path, 'index.db')
-  await filled(elsewhere.path, 'Beta')
-  await filled(directory.path, 'Alpha')
+  await createFilled(elsewhere.path, 'Beta')
+  await createFilled(directory.path, 'Alpha')
   const foreign = readFileSync(join(elsewhere.path, 'index.db'))
   for (const content of [undefined, foreign, Buffer.from('no database at all'), foreign.subarray(0, 9_000)]) {
     if (content !== undefined) writeFileSync(path, content)
     await using storage = await openStorage({ directory: directory.path })
-    expect(await found(storage, 'alpha')).toBe(300)
-    await storage.indexed()
-    expect(await found(storage, 'alpha')).toBe(300)
-    expect(await found(storage, 'beta')).toBe(0)
+    expect(await countMatches(storage, 'alpha')).toBe(300)
+    await storage.waitUntilIndexed()
+    expect(await countMatches(storage, 'alpha')).toBe(300)
+    expect(await countMatches(storage, 'beta')).toBe(0)
   }
 })
 
 test('a deleted conversation leaves the index', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   {
     await using storage = await openStorage({ directory: directory.path })
-    await imported(
+    await importEvents(
       storage,
       Array.from({ length: 1_100 }, (_, i) => message(`e${i}`, i, 'secret words')),
     )
-    await storage.indexed()
+    await storage.waitUntilIndexed()
     await storage.conversations.remove(conversation)
-    await expect.poll(() => rowsOf(directory.path, 'log.db', 'leftover')).toBe(0)
+    await expect.poll(() => countRows(directory.path, 'log.db', 'leftover')).toBe(0)
   }
-  expect(await rowsOf(directory.path, 'index.db', 'message')).toBe(0)
-  expect(await rowsOf(directory.path, 'log.db', 'event')).toBe(0)
-  expect(await rowsOf(directory.path, 'log.db', 'conversation')).toBe(0)
+  expect(await countRows(directory.path, 'index.db', 'message')).toBe(0)
+  expect(await countRows(directory.path, 'log.db', 'event')).toBe(0)
+  expect(await countRows(directory.path, 'log.db', 'conversation')).toBe(0)
 })
 
 test('the index thread starts at the first need', async () => {
-  using directory = temporary()
+  using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
-  await imported(storage, [received('a', 1)])
+  await importEvents(storage, [receivedEvent('a', 1)])
   await storage.log.search(conversation, { ...ascending, source: 'user' })
   expect(existsSync(join(directory.path, 'index.db'))).toBe(false)
   await storage.log.search(conversation, { ...ascending, body: 'x' })
   expect(existsSync(join(directory.path, 'index.db'))).toBe(true)
 })
 
-async function filled(path: string, word: string): Promise<void> {
+async function createFilled(path: string, word: string): Promise<void> {
   await using storage = await openStorage({ directory: path })
-  await imported(
+  await importEvents(
     storage,
     Array.from({ length: 300 }, (_, i) => message(`e${i}`, i, `${word} ${i}`)),
   )
-  await storage.indexed()
+  await storage.waitUntilIndexed()
   await storage.log.search(conversation, ascending)
 }
 
-async function found(storage: SqliteStorage, body: string): Promise<number> {
+async function countMatches(storage: SqliteStorage, body: string): Promise<number> {
   return await storage.log.count(conversation, { body })
 }
 
-async function rowsOf(path: string, file: string, table: string): Promise<number> {
+async function countRows(path: string, file: string, table: string): Promise<number> {
   const { DatabaseSync } = await import('node:sqlite')
   const db = new DatabaseSync(join(path, file), { readOnly: true, timeout: 2000 })
   try {
@@ -175,8 +175,8 @@ function parts(texts: string[], i: number) {
 }
 
 /** Substring by code points: half of a pair is no part of the pair. */
-function has(text: string, needle: string): boolean {
-  const [all, part] = [[...fold(text)], [...fold(needle)]]
+function containsFolded(text: string, needle: string): boolean {
+  const [all, part] = [[...foldCase(text)], [...foldCase(needle)]]
   return all.some((_, at) => part.every((char, i) => all[at + i] === char))
 }
 

@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { encodeParts, indexText, type Needle } from '../../text/needle.ts'
-import { bufferOf, Database } from '../database/database.ts'
-import { comparison, rowBounds, type Selection } from './event-search.ts'
+import { toBuffer, Database } from '../database/database.ts'
+import { compareRows, rowBounds, type Selection } from './event-search.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
 
 /** index.db. `parts` are folded texts; `upto` is the position that the index of a conversation has come to. */
@@ -27,14 +27,14 @@ export const matchSql = (order: 'ASC' | 'DESC') =>
 export const scanSql = (order: 'ASC' | 'DESC') =>
   `SELECT row, facet, instant FROM message WHERE row BETWEEN ?1 AND ?2 AND instr(parts, ?3) ORDER BY row ${order}`
 /** The last of the messages that are scanned before the index is asked. */
-export const edgeSql = (order: 'ASC' | 'DESC') =>
-  `SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row ${order} LIMIT 1 OFFSET ${scanFirst - 1}`
+export const scanEndSql = (order: 'ASC' | 'DESC') =>
+  `SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row ${order} LIMIT 1 OFFSET ${scannedMessages - 1}`
 
 /** So many messages are scanned before the index is asked: a frequent needle fills its page from them. */
-const scanFirst = 400
+const scannedMessages = 400
 /** So many messages tell which trigrams are rare here; the index walks the list of each that it is asked for. */
 const sampleSize = 64
-const maxAsked = 8
+const maxTokensPerMatch = 8
 
 type UnindexedRow = readonly [row: number, id: string, instant: number, body: Uint8Array, facet: number]
 type Hit = readonly [row: number, facet: number, instant: number]
@@ -72,9 +72,9 @@ export class TextStore {
   }
 
   /** Conversations whose log goes beyond what is indexed. */
-  behind(): number[] {
-    const upto = new Map(this.#index.rows<[number, number]>('SELECT ordinal, upto FROM indexed'))
-    const heads = this.#log.rows<[number, number]>(
+  listPending(): number[] {
+    const upto = new Map(this.#index.all<[number, number]>('SELECT ordinal, upto FROM indexed'))
+    const heads = this.#log.all<[number, number]>(
       'SELECT ordinal, head FROM conversation WHERE is_visible = 1',
     )
     return heads.flatMap(([ordinal, head]) => (head > (upto.get(ordinal) ?? 0) ? [ordinal] : []))
@@ -83,16 +83,16 @@ export class TextStore {
   /** Indexes messages of a conversation for about `sliceMs`; answers whether there are more. */
   index(ordinal: number, sliceMs: number): boolean {
     const [head] =
-      this.#log.row<[number]>(
+      this.#log.get<[number]>(
         'SELECT head FROM conversation WHERE ordinal = ? AND is_visible = 1',
         ordinal,
       ) ?? []
-    const upto = this.#upto(ordinal)
+    const upto = this.#indexedPosition(ordinal)
     if (head === undefined || head <= upto) return false
     const until = performance.now() + sliceMs
     const base = rowBase(ordinal)
     return this.#index.transaction(() => {
-      for (const row of this.#log.walk<UnindexedRow>(
+      for (const row of this.#log.iterate<UnindexedRow>(
         unindexedSql('ASC'),
         ordinal,
         base + upto + 1,
@@ -100,10 +100,10 @@ export class TextStore {
       )) {
         this.#add(row)
         if (performance.now() < until) continue
-        this.#setUpto(ordinal, row[0] - base)
+        this.#setIndexedPosition(ordinal, row[0] - base)
         return true
       }
-      this.#setUpto(ordinal, head)
+      this.#setIndexedPosition(ordinal, head)
       return false
     })
   }
@@ -112,7 +112,7 @@ export class TextStore {
   forget(ordinal: number): boolean {
     const base = rowBase(ordinal)
     const sql = 'SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row LIMIT ?'
-    const rows = this.#index.rows<[number]>(sql, base, base + positionsPerConversation - 1, rowsPerForget)
+    const rows = this.#index.all<[number]>(sql, base, base + positionsPerConversation - 1, rowsPerForget)
     this.#index.transaction(() => {
       for (const [row] of rows) {
         this.#index.run('DELETE FROM trigram WHERE rowid = ?', row)
@@ -126,9 +126,9 @@ export class TextStore {
   /** Rows of messages with the needle, in the order of the selection, at most its limit. */
   search(selection: Selection, needle: Needle): number[] {
     const { extent, limit, isDescending, start } = selection
-    const hits = this.#hits(selection, needle)
+    const hits = this.#findHits(selection, needle)
     if (extent.isInOrder) return [...hits.take(limit)].map(([row]) => row)
-    const order = comparison(isDescending)
+    const order = compareRows(isDescending)
     const first: Hit | undefined = start && [start.row, 0, start.instant]
     const following = [...hits].filter((hit) => first === undefined || order(hit, first) >= 0)
     return following
@@ -138,20 +138,20 @@ export class TextStore {
   }
 
   countMatches(selection: Selection, needle: Needle): number {
-    return this.#hits(selection, needle).reduce((count) => count + 1, 0)
+    return this.#findHits(selection, needle).reduce((count) => count + 1, 0)
   }
 
   /** How many events the filters other than a needle leave. */
   count(selection: Selection): number {
-    const { ordinal, extent, facets, from, before } = selection
+    const { ordinal, extent, kindSources, from, before } = selection
     const low = from ?? Number.MIN_SAFE_INTEGER
     const high = (before ?? Number.MAX_SAFE_INTEGER) - 1
     const lastRow = rowBase(ordinal) + extent.head
-    const arms = facets === undefined ? [[]] : facets.map((facet) => [facet])
+    const arms = kindSources === undefined ? [[]] : kindSources.map((facet) => [facet])
     let count = 0
     for (const arm of arms) {
       const sql = arm.length === 0 ? countSql('event_instant', '') : countSql('event_facet', 'AND facet = ?5')
-      count += this.#log.row<[number]>(sql, ordinal, low, high, lastRow, ...arm)?.[0] ?? 0
+      count += this.#log.get<[number]>(sql, ordinal, low, high, lastRow, ...arm)?.[0] ?? 0
     }
     return count
   }
@@ -165,10 +165,10 @@ export class TextStore {
         cacheBytes: 4_194_304,
         migrations: indexMigrations,
       })
-      const [id] = this.#log.row<[string]>('SELECT id FROM store') ?? []
-      const [known] = index.row<[string]>('SELECT id FROM store') ?? []
-      if (known === undefined) index.run('INSERT INTO store VALUES (?)', id ?? '')
-      if ((known ?? id) === id && !this.#isAhead(index)) return index
+      const [id] = this.#log.get<[string]>('SELECT id FROM store') ?? []
+      const [storedId] = index.get<[string]>('SELECT id FROM store') ?? []
+      if (storedId === undefined) index.run('INSERT INTO store VALUES (?)', id ?? '')
+      if ((storedId ?? id) === id && !this.#isAhead(index)) return index
     } catch {
       // A damaged index is worth as much as none.
     }
@@ -177,21 +177,21 @@ export class TextStore {
   }
 
   #isAhead(index: Database): boolean {
-    const heads = new Map(this.#log.rows<[number, number]>('SELECT ordinal, head FROM conversation'))
-    const indexed = index.rows<[number, number]>('SELECT ordinal, upto FROM indexed')
+    const heads = new Map(this.#log.all<[number, number]>('SELECT ordinal, head FROM conversation'))
+    const indexed = index.all<[number, number]>('SELECT ordinal, upto FROM indexed')
     return indexed.some(([ordinal, upto]) => upto > (heads.get(ordinal) ?? upto))
   }
 
-  #upto(ordinal: number): number {
-    return this.#index.row<[number]>('SELECT upto FROM indexed WHERE ordinal = ?', ordinal)?.[0] ?? 0
+  #indexedPosition(ordinal: number): number {
+    return this.#index.get<[number]>('SELECT upto FROM indexed WHERE ordinal = ?', ordinal)?.[0] ?? 0
   }
 
-  #setUpto(ordinal: number, upto: number): void {
+  #setIndexedPosition(ordinal: number, upto: number): void {
     this.#index.run('INSERT OR REPLACE INTO indexed (ordinal, upto) VALUES (?, ?)', ordinal, upto)
   }
 
   #add([row, , instant, body, facet]: UnindexedRow): void {
-    const { folded, bytes } = encodeParts(textsOf(body))
+    const { folded, bytes } = encodeParts(parseMessageTexts(body))
     if (folded.length === 0) return
     this.#index.run(
       'INSERT INTO message (row, facet, instant, parts) VALUES (?, ?, ?, ?)',
@@ -200,20 +200,20 @@ export class TextStore {
       instant,
       bytes,
     )
-    const text = `${folded.map(indexText).join('\n')}\n${facetMark(facet)}`
+    const text = `${folded.map(indexText).join('\n')}\n${kindSourceMark(facet)}`
     this.#index.run('INSERT INTO trigram (rowid, text) VALUES (?, ?)', row, text)
   }
 
   /** Matching messages in order of position; in a log in order of time from the start of the page. */
-  *#hits(selection: Selection, needle: Needle): Generator<Hit> {
-    const { ordinal, extent, isDescending, facets, from, before } = selection
+  *#findHits(selection: Selection, needle: Needle): Generator<Hit> {
+    const { ordinal, extent, isDescending, kindSources, from, before } = selection
     const base = rowBase(ordinal)
     const bounds = extent.isInOrder
       ? rowBounds(this.#log, selection)
       : { low: base + 1, high: base + extent.head }
     if (bounds === undefined) return
     const { low, high } = bounds
-    const end = base + this.#upto(ordinal)
+    const end = base + this.#indexedPosition(ordinal)
     const ranges = [
       { isIndexed: true, low, high: Math.min(high, end) },
       { isIndexed: false, low: Math.max(low, end + 1), high },
@@ -221,51 +221,51 @@ export class TextStore {
     for (const range of isDescending ? ranges.reverse() : ranges) {
       if (range.low > range.high) continue
       const hits = range.isIndexed
-        ? this.#indexed(selection, needle, range)
-        : this.#unindexed(selection, needle, range)
+        ? this.#findIndexed(selection, needle, range)
+        : this.#findUnindexed(selection, needle, range)
       for (const hit of hits) {
         const [, facet, instant] = hit
-        if (facets !== undefined && !facets.includes(facet)) continue
+        if (kindSources !== undefined && !kindSources.includes(facet)) continue
         if ((from !== undefined && instant < from) || (before !== undefined && instant >= before)) continue
         yield hit
       }
     }
   }
 
-  *#indexed(selection: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
+  *#findIndexed(selection: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
     const order = selection.isDescending ? 'DESC' : 'ASC'
-    const [edge] = (needle.trigrams.length > 0 && this.#index.row<[number]>(edgeSql(order), low, high)) || []
+    const [edge] = (needle.trigrams.length > 0 && this.#index.get<[number]>(scanEndSql(order), low, high)) || []
     const near = selection.isDescending ? { low: edge ?? low, high } : { low, high: edge ?? high }
-    yield* this.#index.walk<Hit>(scanSql(order), near.low, near.high, needle.bytes)
+    yield* this.#index.iterate<Hit>(scanSql(order), near.low, near.high, needle.bytes)
     if (edge === undefined) return
-    const rest = selection.isDescending ? { low, high: edge - 1 } : { low: edge + 1, high }
-    const match = this.#rarest(selection, needle, rest).map((text) => `"${text.replaceAll('"', '""')}"`)
-    yield* this.#index.walk<Hit>(matchSql(order), rest.low, rest.high, match.join(' AND '), needle.bytes)
+    const remainder = selection.isDescending ? { low, high: edge - 1 } : { low: edge + 1, high }
+    const match = this.#rarestTokens(selection, needle, remainder).map((text) => `"${text.replaceAll('"', '""')}"`)
+    yield* this.#index.iterate<Hit>(matchSql(order), remainder.low, remainder.high, match.join(' AND '), needle.bytes)
   }
 
   /** The trigrams of a needle, and the mark of its source, that leave the fewest messages of a range. */
-  #rarest({ facets }: Selection, needle: Needle, { low, high }: Range): string[] {
+  #rarestTokens({ kindSources }: Selection, needle: Needle, { low, high }: Range): string[] {
     const sql = 'SELECT facet, parts FROM message WHERE row BETWEEN ? AND ? ORDER BY row LIMIT ?'
-    const sample = this.#index.rows<[number, Uint8Array]>(sql, low, high, sampleSize)
-    const texts = sample.map(([, parts]) => bufferOf(parts))
+    const sample = this.#index.all<[number, Uint8Array]>(sql, low, high, sampleSize)
+    const texts = sample.map(([, parts]) => toBuffer(parts))
     const tokens = needle.trigrams.map((text) => ({
       text,
       count: texts.filter((parts) => parts.includes(text)).length,
     }))
-    const mark = facets?.length === 1 ? facets[0] : undefined
+    const mark = kindSources?.length === 1 ? kindSources[0] : undefined
     if (mark !== undefined) {
-      tokens.push({ text: facetMark(mark), count: sample.filter(([facet]) => facet === mark).length })
+      tokens.push({ text: kindSourceMark(mark), count: sample.filter(([facet]) => facet === mark).length })
     }
     tokens.sort((a, b) => a.count - b.count)
     const sparse = tokens.filter(({ count }) => count < sample.length / 10).length
-    return tokens.slice(0, Math.min(maxAsked, Math.max(2, sparse))).map(({ text }) => text)
+    return tokens.slice(0, Math.min(maxTokensPerMatch, Math.max(2, sparse))).map(({ text }) => text)
   }
 
   /** Messages that came after the index was last filled. */
-  *#unindexed({ ordinal, isDescending }: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
+  *#findUnindexed({ ordinal, isDescending }: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
     const sql = unindexedSql(isDescending ? 'DESC' : 'ASC')
-    for (const [row, , instant, body, facet] of this.#log.walk<UnindexedRow>(sql, ordinal, low, high)) {
-      if (encodeParts(textsOf(body)).bytes.includes(needle.bytes)) yield [row, facet, instant]
+    for (const [row, , instant, body, facet] of this.#log.iterate<UnindexedRow>(sql, ordinal, low, high)) {
+      if (encodeParts(parseMessageTexts(body)).bytes.includes(needle.bytes)) yield [row, facet, instant]
     }
   }
 }
@@ -276,13 +276,13 @@ function countSql(index: string, facet: string): string {
 }
 
 /** A trigram of private characters that stands for a facet, so that the index narrows down by source too. */
-function facetMark(facet: number): string {
-  return `\u{e000}\u{e001}${String.fromCodePoint(0xf0000 + ((facet >> 1) % 0xfffd))}`
+function kindSourceMark(number: number): string {
+  return `\u{e000}\u{e001}${String.fromCodePoint(0xf0000 + ((number >> 1) % 0xfffd))}`
 }
 
-function textsOf(body: Uint8Array): string[] {
+function parseMessageTexts(body: Uint8Array): string[] {
   try {
-    return messageTexts(JSON.parse(bufferOf(body).toString('utf8')))
+    return messageTexts(JSON.parse(toBuffer(body).toString('utf8')))
   } catch {
     return []
   }

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
-import { needleOf } from '../../text/needle.ts'
+import { createNeedle } from '../../text/needle.ts'
 import { isFatal } from '../database/database.ts'
 import type { Selection } from './event-search.ts'
 import { TextStore } from './text-store.ts'
@@ -12,7 +12,7 @@ export type TextRequest = { readonly id: number } & (
   | { readonly kind: 'forget'; readonly ordinal: number }
   | { readonly kind: 'settle' }
 )
-export interface TextAnswer {
+export interface TextResponse {
   readonly id: number
   readonly result?: unknown
   readonly error?: string
@@ -21,81 +21,81 @@ export interface TextAnswer {
 const sliceMs = 25
 
 /** Indexes behind the log a slice a turn, so that searches get their turn in between. */
-class TextWork {
+class IndexWorker {
   readonly #store: TextStore
-  readonly #behind: Set<number>
-  #working: Promise<void> | undefined
+  readonly #pending: Set<number>
+  #catchingUp: Promise<void> | undefined
 
   constructor(store: TextStore) {
     this.#store = store
-    this.#behind = new Set(store.behind())
-    this.#work()
+    this.#pending = new Set(store.listPending())
+    this.#startCatchUp()
   }
 
-  async answer(request: TextRequest): Promise<unknown> {
+  async handle(request: TextRequest): Promise<unknown> {
     switch (request.kind) {
       case 'search':
-        return this.#store.search(request.selection, needleOf(request.needle ?? ''))
+        return this.#store.search(request.selection, createNeedle(request.needle ?? ''))
       case 'count': {
         const { selection, needle } = request
         return needle === undefined
           ? this.#store.count(selection)
-          : this.#store.countMatches(selection, needleOf(needle))
+          : this.#store.countMatches(selection, createNeedle(needle))
       }
       case 'index':
-        for (const ordinal of request.ordinals) this.#behind.add(ordinal)
-        this.#work()
-        return await this.#working
+        for (const ordinal of request.ordinals) this.#pending.add(ordinal)
+        this.#startCatchUp()
+        return await this.#catchingUp
       case 'forget':
-        this.#behind.delete(request.ordinal)
+        this.#pending.delete(request.ordinal)
         while (this.#store.forget(request.ordinal)) await nextTurn()
         return
       case 'settle':
-        return await this.#working
+        return await this.#catchingUp
     }
   }
 
   /** The index is damaged: begin again. */
   rebuild(): void {
     this.#store.rebuild()
-    for (const ordinal of this.#store.behind()) this.#behind.add(ordinal)
-    this.#work()
+    for (const ordinal of this.#store.listPending()) this.#pending.add(ordinal)
+    this.#startCatchUp()
   }
 
-  #work(): void {
-    this.#working ??= this.#catchUp().finally(() => {
-      this.#working = undefined
+  #startCatchUp(): void {
+    this.#catchingUp ??= this.#catchUp().finally(() => {
+      this.#catchingUp = undefined
     })
   }
 
   /** What cannot be indexed now (a full disk) is found without the index, and tried again with the next message. */
   async #catchUp(): Promise<void> {
-    for (const ordinal of this.#behind) {
+    for (const ordinal of this.#pending) {
       await nextTurn()
-      this.#behind.delete(ordinal)
+      this.#pending.delete(ordinal)
       try {
-        if (this.#store.index(ordinal, sliceMs)) this.#behind.add(ordinal)
+        if (this.#store.index(ordinal, sliceMs)) this.#pending.add(ordinal)
       } catch (error) {
         if (isFatal(error)) this.rebuild()
-        else parentPort?.postMessage({ id: 0, error: String(error) } satisfies TextAnswer)
+        else parentPort?.postMessage({ id: 0, error: String(error) } satisfies TextResponse)
       }
     }
   }
 }
 
-const work = new TextWork(new TextStore(String(workerData.logPath), String(workerData.indexPath)))
+const indexWorker = new IndexWorker(new TextStore(String(workerData.logPath), String(workerData.indexPath)))
 
-async function answer(request: TextRequest, isRetry: boolean): Promise<TextAnswer> {
+async function respond(request: TextRequest, isRetry: boolean): Promise<TextResponse> {
   const { id } = request
   try {
-    return { id, result: await work.answer(request) }
+    return { id, result: await indexWorker.handle(request) }
   } catch (error) {
     if (!isFatal(error) || isRetry) return { id, error: String(error) }
-    work.rebuild()
-    return await answer(request, true)
+    indexWorker.rebuild()
+    return await respond(request, true)
   }
 }
 
 parentPort?.on('message', async (request: TextRequest) =>
-  parentPort?.postMessage(await answer(request, false)),
+  parentPort?.postMessage(await respond(request, false)),
 )

@@ -7,54 +7,54 @@ import { openStorage, type SqliteStorage } from '../storage.ts'
 const [, , mode = '', directory = ''] = process.argv
 const storage = await openStorage({ directory })
 
-function received(id: string, instant: number, text: string): ReceivedEvent {
+function messageEvent(id: string, instant: number, text: string): ReceivedEvent {
   const event = { id, source: 'user', llm_message: { content: text }, kind: 'MessageEvent' }
   return { bytes: Buffer.from(JSON.stringify(event)), id, instant, kind: event.kind, source: event.source }
 }
 
-function say(...words: (string | number)[]): void {
+function print(...words: (string | number)[]): void {
   writeSync(1, `${words.join(' ')}\n`)
 }
 
 async function create(): Promise<string> {
   const id = randomUUID()
   await storage.conversations.create({ id })
-  say('created', id)
+  print('created', id)
   return id
 }
 
 async function append(store: SqliteStorage, conversation: string, count: number): Promise<void> {
   const text = 'x'.repeat(Math.floor(Math.random() * 3_000))
-  const events = Array.from({ length: count }, () => received(randomUUID(), Date.now() * 1000, text))
+  const events = Array.from({ length: count }, () => messageEvent(randomUUID(), Date.now() * 1000, text))
   const stored = await store.log.append(conversation, events)
-  for (const event of stored) say('stored', conversation, event.position, event.id)
+  for (const event of stored) print('stored', conversation, event.position, event.id)
 }
 
 async function importOne(): Promise<void> {
   const id = randomUUID()
   const session = await storage.startImport(id)
   const count = 5 * (1 + Math.floor(Math.random() * 40))
-  say('importing', id, count)
+  print('importing', id, count)
   for (let i = 0; i < count; i += 5) {
-    await session.add(Array.from({ length: 5 }, (_, j) => received(`e${i + j}`, i + j, 'text')))
+    await session.add(Array.from({ length: 5 }, (_, j) => messageEvent(`e${i + j}`, i + j, 'text')))
   }
   await session.publish({})
-  say('published', id, count)
+  print('published', id, count)
 }
 
 /** A receiver is told of some conversations, and its cursor is moved. */
 async function deliver({ conversations, deliveries }: SqliteStorage): Promise<void> {
-  for (const { conversation, isRemoved } of await deliveries.behind('r', 3)) {
+  for (const { conversation, isRemoved } of await deliveries.listPending('r', 3)) {
     const [record] = await conversations.get([conversation])
     if (isRemoved) await deliveries.forget('r', conversation)
     if (record === undefined) continue
     await deliveries.advance('r', conversation, { position: record.head, updated_at: record.updated_at })
-    say('delivered', conversation, record.head)
+    print('delivered', conversation, record.head)
   }
 }
 
 /** Single and grouped appends, lists, imports, deliveries and deletions, until it is killed. */
-async function forEver(): Promise<never> {
+async function writeForever(): Promise<never> {
   const ids = [await create(), await create()]
   for (let i = 0; ; i++) {
     const conversation = ids[i % ids.length] ?? ''
@@ -64,36 +64,36 @@ async function forEver(): Promise<never> {
     if (i % 5 === 0) await importOne()
     if (i % 10 === 9) {
       const [doomed = ''] = ids.splice(0, 1, await create())
-      say('removing', doomed)
+      print('removing', doomed)
       await storage.conversations.remove(doomed)
-      say('removed', doomed)
+      print('removed', doomed)
     }
   }
 }
 
 /** Single appends and one group. */
-async function few(): Promise<void> {
+async function writeFew(): Promise<void> {
   const id = await create()
   for (let i = 0; i < 20; i++) await append(storage, id, 1)
-  say('group')
+  print('group')
   await Promise.all(Array.from({ length: 20 }, () => append(storage, id, 1)))
 }
 
 /** Until the file may not grow any more. */
-async function untilFailure(): Promise<void> {
+async function writeUntilFailure(): Promise<void> {
   const id = await create()
   try {
     for (;;) await append(storage, id, 1)
   } catch (error) {
-    say('failed', String(Reflect.get(Object(error), 'code')))
+    print('failed', String(Reflect.get(Object(error), 'code')))
   }
   await append(storage, id, 1).catch((error: unknown) =>
-    say('failed', String(Reflect.get(Object(error), 'code'))),
+    print('failed', String(Reflect.get(Object(error), 'code'))),
   )
-  say('readable', (await storage.log.read(id, 0, 1_000_000)).length)
+  print('readable', (await storage.log.read(id, 0, 1_000_000)).length)
 }
 
-if (mode === 'for-ever') await forEver()
-if (mode === 'few') await few()
-if (mode === 'until-failure') await untilFailure()
+if (mode === 'for-ever') await writeForever()
+if (mode === 'few') await writeFew()
+if (mode === 'until-failure') await writeUntilFailure()
 await storage[Symbol.asyncDispose]()

@@ -1,14 +1,14 @@
 import { readlink, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, join, normalize } from 'node:path'
-import { ignoring } from '../host/files.ts'
+import { ignoreErrors } from '../host/files.ts'
 
 /** The arguments of bubblewrap: what a sandbox sees of the host, and who it is. */
 
 /** Where a sandbox finds things, as seen from inside. */
-export const insidePlaces = {
+export const insidePaths = {
   data: '/data',
   workspace: '/workspace',
-  home: '/home/slipway',
+  homeDirectory: '/home/slipway',
   hostSockets: '/run/slipway',
   /** Compiled code of our own agent server. */
   code: '/run/slipway-code',
@@ -19,13 +19,13 @@ export interface JailOptions {
   readonly user: number | null
   readonly network: 'shared' | 'none'
   /** Folders of the host that the sandbox may write, and where it sees them. */
-  readonly writable: readonly (readonly [source: string, target: string])[]
+  readonly writableBinds: readonly (readonly [source: string, target: string])[]
   /** Further files of the host and where they are seen, read-only. */
-  readonly shown: readonly (readonly [source: string, target: string])[]
+  readonly readOnlyBinds: readonly (readonly [source: string, target: string])[]
   /** Files and folders that are seen where they are, read-only. */
   readonly readable: readonly string[]
   /** Folders of which nothing is seen, also when they lie in something readable. */
-  readonly hidden: readonly string[]
+  readonly inaccessible: readonly string[]
   /** Of each of the volatile folders. */
   readonly temporaryBytes: number
 }
@@ -73,15 +73,15 @@ const systemFiles = [
  * shown, and keeps only the right to become that user; `identityArguments` ends that.
  */
 export async function jailArguments(options: JailOptions): Promise<readonly string[]> {
-  const mounts = new Mounts()
-  await addSystem(mounts)
+  const mounts = new MountArguments()
+  await addSystemMounts(mounts)
   for (const folder of ['/tmp', '/var/tmp', '/dev/shm']) {
     mounts.add(folder, ['--size', String(options.temporaryBytes), '--perms', '1777', '--tmpfs', folder])
   }
   mounts.add('/dev', ['--remount-ro', '/dev'])
-  await addReadable(mounts, options.readable, options.hidden)
-  for (const [source, target] of options.shown) mounts.add(target, ['--ro-bind-try', source, target])
-  for (const [source, target] of options.writable) mounts.add(target, ['--bind', source, target])
+  await addReadableMounts(mounts, options.readable, options.inaccessible)
+  for (const [source, target] of options.readOnlyBinds) mounts.add(target, ['--ro-bind-try', source, target])
+  for (const [source, target] of options.writableBinds) mounts.add(target, ['--bind', source, target])
   const asUser = options.user === null ? ['--unshare-user', '--uid', '1000', '--gid', '1000'] : []
   const rights = options.user === null ? [] : ['CAP_SETUID', 'CAP_SETGID', 'CAP_SETPCAP']
   return [
@@ -114,83 +114,83 @@ export function identityArguments(
 }
 
 /** Arguments of mounts in the order in which they are made, with the folders that they need. */
-class Mounts {
+class MountArguments {
   readonly #arguments: string[] = []
-  readonly #made = new Set(['/'])
+  readonly #created = new Set(['/'])
 
   get arguments(): readonly string[] {
     return this.#arguments
   }
 
   add(target: string, args: readonly string[]): void {
-    this.#parents(target)
+    this.#addParents(target)
     this.#arguments.push(...args)
-    this.#made.add(target)
+    this.#created.add(target)
   }
 
   /** An empty folder in the place of what was seen there. */
-  cover(target: string): void {
+  coverWithTmpfs(target: string): void {
     this.add(target, ['--tmpfs', target])
-    for (const each of this.#made) if (each !== target && isWithin(each, target)) this.#made.delete(each)
+    for (const each of this.#created) if (each !== target && isWithin(each, target)) this.#created.delete(each)
   }
 
   /** Folders on the way are made for everybody: bubblewrap's own are closed when it runs as root. */
-  #parents(target: string): void {
+  #addParents(target: string): void {
     const parent = dirname(target)
-    if (this.#made.has(parent)) return
-    this.#parents(parent)
+    if (this.#created.has(parent)) return
+    this.#addParents(parent)
     this.#arguments.push('--perms', '0755', '--dir', parent)
-    this.#made.add(parent)
+    this.#created.add(parent)
   }
 }
 
-async function addSystem(mounts: Mounts): Promise<void> {
+async function addSystemMounts(mounts: MountArguments): Promise<void> {
   mounts.add('/usr', ['--ro-bind', '/usr', '/usr'])
   for (const path of ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/nix/store']) {
-    const link = await ignoring(['ENOENT', 'EINVAL', 'ENOTDIR'], readlink(path))
+    const link = await ignoreErrors(['ENOENT', 'EINVAL', 'ENOTDIR'], readlink(path))
     if (link !== undefined) mounts.add(path, ['--symlink', link, path])
-    else if (await isThere(path)) mounts.add(path, ['--ro-bind', path, path])
+    else if (await exists(path)) mounts.add(path, ['--ro-bind', path, path])
   }
   for (const name of systemFiles) {
     const path = join('/etc', name)
-    if (await isThere(path)) mounts.add(path, ['--ro-bind', path, path])
+    if (await exists(path)) mounts.add(path, ['--ro-bind', path, path])
   }
   mounts.add('/proc', ['--proc', '/proc'])
   mounts.add('/dev', ['--dev', '/dev'])
 }
 
-async function addReadable(
-  mounts: Mounts,
+async function addReadableMounts(
+  mounts: MountArguments,
   readable: readonly string[],
-  hidden: readonly string[],
+  inaccessible: readonly string[],
 ): Promise<void> {
   const real = await Promise.all(readable.map((path) => realpath(path)))
-  const shown = new Map([
+  const sources = new Map([
     ...real.map((path) => [path, path] as const),
     ...readable.map((path, i) => [path, real[i] ?? path] as const),
   ])
   const bind = (targets: readonly string[]) => {
-    for (const target of targets) mounts.add(target, ['--ro-bind', shown.get(target) ?? target, target])
+    for (const target of targets) mounts.add(target, ['--ro-bind', sources.get(target) ?? target, target])
   }
-  const outside = [...shown.keys()].filter((path) => !isWithin(path, '/usr')).toSorted()
+  const outside = [...sources.keys()].filter((path) => !isWithin(path, '/usr')).toSorted()
   bind(outside)
-  for (const folder of await coverable(hidden, ['/usr', ...outside])) {
-    mounts.cover(folder)
+  for (const folder of await foldersToCover(inaccessible, ['/usr', ...outside])) {
+    mounts.coverWithTmpfs(folder)
     bind(outside.filter((each) => each !== folder && isWithin(each, folder)))
     mounts.add(folder, ['--remount-ro', folder])
   }
 }
 
 /** The hidden folders that would be seen, without those that lie in others of them. */
-async function coverable(hidden: readonly string[], shown: readonly string[]): Promise<readonly string[]> {
-  const real = await Promise.all(hidden.map((path) => ignoring(['ENOENT'], realpath(path))))
-  const inside = real.filter((path) => path !== undefined && shown.some((each) => isWithin(path, each)))
+async function foldersToCover(inaccessible: readonly string[], readable: readonly string[]): Promise<readonly string[]> {
+  const real = await Promise.all(inaccessible.map((path) => ignoreErrors(['ENOENT'], realpath(path))))
+  const inside = real.filter((path) => path !== undefined && readable.some((each) => isWithin(path, each)))
   const folders = [...new Set(inside.filter((path) => path !== undefined))]
   return folders.filter((path) => !folders.some((each) => each !== path && isWithin(path, each)))
 }
 
 /** The places of the system, which a working directory may neither be nor cover. */
-const taken = [
+const systemFolders = [
   '/usr',
   '/bin',
   '/sbin',
@@ -212,16 +212,16 @@ const taken = [
  * What is mounted for a working directory: `undefined` when it lies in what can be written anyway, itself when it needs a
  * mount; a text when it cannot be had.
  */
-export function mountForWorkingDir(
+export function workingDirMount(
   path: string,
   readable: readonly string[],
 ): { readonly target?: string } | string {
   if (!path.startsWith('/') || normalize(path) !== path || path.includes('\0')) {
     return `${path} is not a working directory: an absolute path without "." and ".." is needed`
   }
-  const own = [insidePlaces.workspace, insidePlaces.home, insidePlaces.data]
+  const own = [insidePaths.workspace, insidePaths.homeDirectory, insidePaths.data]
   if (own.some((each) => isWithin(path, each))) return {}
-  const others = [...taken, ...readable]
+  const others = [...systemFolders, ...readable]
   const isFree =
     !others.some((each) => isWithin(path, each)) && ![...others, ...own].some((each) => isWithin(each, path))
   return isFree ? { target: path } : `${path} cannot be the working directory: the system has that place`
@@ -231,11 +231,11 @@ export function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith('/') ? folder : `${folder}/`)
 }
 
-async function isThere(path: string): Promise<boolean> {
-  return (await ignoring(['ENOENT', 'ENOTDIR', 'EACCES'], stat(path))) !== undefined
+async function exists(path: string): Promise<boolean> {
+  return (await ignoreErrors(['ENOENT', 'ENOTDIR', 'EACCES'], stat(path))) !== undefined
 }
 
 /** How a socket of the host is seen from inside: its folder is shown, so that a new socket of the same name is seen too. */
-export function insideSocket(hostSocket: string): string {
-  return join(insidePlaces.hostSockets, basename(hostSocket))
+export function socketPathInside(hostSocket: string): string {
+  return join(insidePaths.hostSockets, basename(hostSocket))
 }

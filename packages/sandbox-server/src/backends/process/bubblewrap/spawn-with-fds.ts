@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { hostEnvironment } from '../host/run-program.ts'
 
 /** A program that was started, and how it ends: its exit code, null for a signal, a text when it could not be started at all. */
-export interface Started {
+export interface SpawnedProgram {
   readonly child: ChildProcess
   readonly ended: Promise<number | null | string>
 }
 
-export function started(child: ChildProcess): Started {
+export function trackExit(child: ChildProcess): SpawnedProgram {
   const ended = new Promise<number | null | string>((resolve) => {
     child.once('error', (error) => resolve(error.message))
     child.once('close', resolve)
@@ -21,12 +21,12 @@ export function started(child: ChildProcess): Started {
  * Starts a program that reads lists of arguments from the descriptors 3, 4, ...: they are in no list of processes. `folder` is
  * where they are for a moment, in files without a name. `stdio` is of the first three descriptors.
  */
-export async function spawnWithLists(
+export async function spawnWithFds(
   command: readonly string[],
   lists: readonly (readonly string[])[],
   folder: string,
   stdio: readonly ('ignore' | 'pipe')[],
-): Promise<Started> {
+): Promise<SpawnedProgram> {
   const files = await Promise.all(
     lists.map(async (list, index) => {
       const path = join(folder, `arguments.${index}`)
@@ -39,7 +39,7 @@ export async function spawnWithLists(
   try {
     const [program = '', ...args] = command
     const all: StdioOptions = [...stdio, ...files.map((file) => file.fd)]
-    return started(spawn(program, args, { env: hostEnvironment, stdio: all }))
+    return trackExit(spawn(program, args, { env: hostEnvironment, stdio: all }))
   } finally {
     for (const file of files) await file.close()
   }

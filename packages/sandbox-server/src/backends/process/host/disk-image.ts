@@ -1,21 +1,21 @@
 import { chmod, mkdir, mkdtemp, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ignoring, textOf } from './files.ts'
-import { type Outcome, run } from './run-program.ts'
+import { ignoreErrors, readSmallFile } from './files.ts'
+import { type ProgramResult, runProgram } from './run-program.ts'
 
 /** A file system in a sparse file, so that what a sandbox keeps has an end. Needs root, loop devices and ext4. */
 
 /** Whether such a file system can be made and mounted here. Tried, in a folder whose path begins with `trialPath`. */
-export async function canLimitDisk(trialPath: string): Promise<boolean> {
+export async function canLimitDisk(probePrefix: string): Promise<boolean> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return false
-  const trial = await mkdtemp(trialPath)
-  const target = join(trial, 'files')
+  const probeDirectory = await mkdtemp(probePrefix)
+  const target = join(probeDirectory, 'files')
   try {
     await mkdir(target)
-    return (await mountDisk(join(trial, 'disk.img'), target, 4 << 20)) === undefined
+    return (await mountDisk(join(probeDirectory, 'disk.img'), target, 4 << 20)) === undefined
   } finally {
-    await unmountBelow(trial)
-    await rm(trial, { recursive: true, force: true }).catch(() => {})
+    await unmountAllBelow(probeDirectory)
+    await rm(probeDirectory, { recursive: true, force: true }).catch(() => {})
   }
 }
 
@@ -25,13 +25,13 @@ export async function mountDisk(
   target: string,
   sizeBytes: number,
 ): Promise<string | undefined> {
-  if ((await mountsBelow(target)).includes(target)) return undefined
-  const made = (await isThere(image)) ? undefined : await makeImage(image, sizeBytes)
-  if (made !== undefined) return made
+  if ((await listMountsBelow(target)).includes(target)) return undefined
+  const failure = (await exists(image)) ? undefined : await createImage(image, sizeBytes)
+  if (failure !== undefined) return failure
   let mounted = await mount(image, target)
   if (!mounted.isOk) {
     // After an end of the host in the middle of a write.
-    await run('e2fsck', ['-p', image], 600_000)
+    await runProgram('e2fsck', ['-p', image], 600_000)
     mounted = await mount(image, target)
   }
   if (!mounted.isOk) return `Its disk cannot be mounted: ${mounted.output}`
@@ -39,14 +39,14 @@ export async function mountDisk(
   return undefined
 }
 
-async function makeImage(image: string, sizeBytes: number): Promise<string | undefined> {
+async function createImage(image: string, sizeBytes: number): Promise<string | undefined> {
   const draft = `${image}.draft`
   await rm(draft, { force: true })
   await using file = await open(draft, 'wx', 0o600)
   await file.truncate(Math.max(2 << 20, Math.floor(sizeBytes / 4096) * 4096))
   // Tables are written when they are needed: what is not used takes no room and no time.
   const options = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0'
-  const made = await run('mkfs.ext4', ['-q', '-F', '-m', '0', '-E', options, draft], 120_000)
+  const made = await runProgram('mkfs.ext4', ['-q', '-F', '-m', '0', '-E', options, draft], 120_000)
   if (!made.isOk) {
     await rm(draft, { force: true })
     return `Its disk cannot be made: ${made.output}`
@@ -56,14 +56,14 @@ async function makeImage(image: string, sizeBytes: number): Promise<string | und
   return undefined
 }
 
-function mount(image: string, target: string): Promise<Outcome> {
+function mount(image: string, target: string): Promise<ProgramResult> {
   // Discard: what the sandbox deletes is given back to the host.
-  return run('mount', ['-t', 'ext4', '-o', 'loop,nosuid,nodev,discard', image, target], 120_000)
+  return runProgram('mount', ['-t', 'ext4', '-o', 'loop,nosuid,nodev,discard', image, target], 120_000)
 }
 
 /** What is mounted at a path and below, the deepest first. */
-export async function mountsBelow(path: string): Promise<string[]> {
-  const lines = (await textOf('/proc/self/mounts'))?.split('\n') ?? []
+export async function listMountsBelow(path: string): Promise<string[]> {
+  const lines = (await readSmallFile('/proc/self/mounts'))?.split('\n') ?? []
   // Blanks and the like are escaped.
   const octal = (text: string) =>
     text.replaceAll(/\\([0-7]{3})/g, (_, digits) => String.fromCharCode(Number.parseInt(digits, 8)))
@@ -72,16 +72,16 @@ export async function mountsBelow(path: string): Promise<string[]> {
 }
 
 /** Unmounts all that is mounted at a path and below; at last in spite of users, who then lose it. False: something stays. */
-export async function unmountBelow(path: string): Promise<boolean> {
+export async function unmountAllBelow(path: string): Promise<boolean> {
   for (const option of [[], ['--lazy']]) {
-    for (const target of await mountsBelow(path)) await run('umount', [...option, target], 60_000)
-    if ((await mountsBelow(path)).length === 0) return true
+    for (const target of await listMountsBelow(path)) await runProgram('umount', [...option, target], 60_000)
+    if ((await listMountsBelow(path)).length === 0) return true
   }
   return false
 }
 
-async function isThere(path: string): Promise<boolean> {
-  const file = await ignoring(['ENOENT'], open(path, 'r'))
+async function exists(path: string): Promise<boolean> {
+  const file = await ignoreErrors(['ENOENT'], open(path, 'r'))
   await file?.close()
   return file !== undefined
 }

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 
 /** The value, or undefined when it fails with one of these codes of the system. */
-export async function ignoring<T>(codes: readonly string[], work: Promise<T>): Promise<T | undefined> {
+export async function ignoreErrors<T>(codes: readonly string[], work: Promise<T>): Promise<T | undefined> {
   try {
     return await work
   } catch (error) {
@@ -11,12 +11,12 @@ export async function ignoring<T>(codes: readonly string[], work: Promise<T>): P
 }
 
 /** A small text file; undefined when it is not there, also when what it tells of (a process, a group) ends meanwhile. */
-export function textOf(path: string): Promise<string | undefined> {
-  return ignoring(['ENOENT', 'ENOTDIR', 'ESRCH', 'ENODEV', 'EACCES', 'EPERM'], smallText(path))
+export function readSmallFile(path: string): Promise<string | undefined> {
+  return ignoreErrors(['ENOENT', 'ENOTDIR', 'ESRCH', 'ENODEV', 'EACCES', 'EPERM'], readChunks(path))
 }
 
 /** Node's own way takes 64 KiB for each file of `/proc` and of control groups, which do not tell their size. */
-async function smallText(path: string): Promise<string> {
+async function readChunks(path: string): Promise<string> {
   await using file = await open(path)
   const parts: Buffer[] = []
   for (;;) {
@@ -31,11 +31,11 @@ export function sleep(timeMs: number): Promise<void> {
 }
 
 /** Whether something came true in time: looks again and again, at first often. */
-export async function comesTrue(look: () => Promise<boolean>, timeoutMs: number): Promise<boolean> {
+export async function waitUntil(check: () => Promise<boolean>, timeoutMs: number): Promise<boolean> {
   const deadline = Date.now() + timeoutMs
-  for (let waitMs = 1; ; waitMs = Math.min(waitMs * 2, 50)) {
-    if (await look()) return true
+  for (let delayMs = 1; ; delayMs = Math.min(delayMs * 2, 50)) {
+    if (await check()) return true
     if (Date.now() >= deadline) return false
-    await sleep(waitMs)
+    await sleep(delayMs)
   }
 }

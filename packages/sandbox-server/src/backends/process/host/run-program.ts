@@ -9,14 +9,14 @@ export const hostPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 /** What the host's programs get, and nothing else of the server. */
 export const hostEnvironment: Readonly<Record<string, string>> = { PATH: hostPath, LANG: 'C.UTF-8' }
 
-export interface Outcome {
+export interface ProgramResult {
   readonly isOk: boolean
   /** All it printed, or why it could not be run. */
   readonly output: string
 }
 
 /** Runs a program of the host to its end. Never rejects; one that takes too long is killed. */
-export function run(program: string, args: readonly string[], timeoutMs = 30_000): Promise<Outcome> {
+export function runProgram(program: string, args: readonly string[], timeoutMs = 30_000): Promise<ProgramResult> {
   const options = {
     env: hostEnvironment,
     timeout: timeoutMs,
@@ -32,7 +32,7 @@ export function run(program: string, args: readonly string[], timeoutMs = 30_000
 }
 
 /** The absolute path of a program of the host; undefined when it is not installed. */
-export async function programPath(name: string): Promise<string | undefined> {
+export async function findProgram(name: string): Promise<string | undefined> {
   for (const directory of hostPath.split(':')) {
     const path = join(directory, name)
     const isThere = await access(path, constants.X_OK).then(

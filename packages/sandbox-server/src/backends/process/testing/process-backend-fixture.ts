@@ -3,43 +3,43 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { type BackendUnderTest, seen } from '../../backend.contract.ts'
-import type { Order } from '../../backend.ts'
-import { findHierarchies } from '../cgroups/cgroups.ts'
-import { mountsBelow } from '../host/disk-image.ts'
-import { descendantsOf, isMarked, processes } from '../host/processes.ts'
+import { type BackendUnderTest, observe } from '../../backend.contract.ts'
+import type { SandboxConfig } from '../../backend.ts'
+import { detectCgroupHierarchies } from '../cgroups/cgroups.ts'
+import { listMountsBelow } from '../host/disk-image.ts'
+import { listDescendants, hasHomeBelow, listProcesses } from '../host/processes.ts'
 import { ProcessBackend, type ProcessBackendOptions } from '../process-backend.ts'
-import { placeOf } from '../sandbox-paths.ts'
-import { supervisorOf } from '../supervisor.ts'
+import { sandboxPaths } from '../sandbox-paths.ts'
+import { findSupervisor } from '../supervisor.ts'
 
 const repository = resolve(import.meta.dirname, '../../../../../..')
 /** Of the program: Node, the libraries, the packages. */
-export const readable = [process.execPath, join(repository, 'node_modules'), join(repository, 'packages')]
+export const agentServerFiles = [process.execPath, join(repository, 'node_modules'), join(repository, 'packages')]
 
-export interface ProcessPlace extends BackendUnderTest {
+export interface ProcessBackendFixture extends BackendUnderTest {
   readonly backend: ProcessBackend
   readonly directory: string
   readonly ledgerId: string
 }
 
 /** A directory of its own in which sandboxes are processes; `close` ends and removes all of it, whoever made it. */
-export async function openProcessPlace(
+export async function openProcessBackend(
   overrides: Partial<ProcessBackendOptions> = {},
-  resources: Order['resources'] = {},
-): Promise<ProcessPlace> {
+  resources: SandboxConfig['resources'] = {},
+): Promise<ProcessBackendFixture> {
   const directory = overrides.directory ?? (await realpath(await mkdtemp(join(tmpdir(), 'slipway-process-'))))
   const ledgerId = randomBytes(16).toString('hex')
-  const made: ProcessBackend[] = []
+  const opened: ProcessBackend[] = []
   const open = (label: string) => {
     const backend = new ProcessBackend({
       directory,
       ledgerId: label,
       agentCommand: [process.execPath, join(repository, 'packages/agent-server/src/main.ts')],
-      readable,
+      readable: agentServerFiles,
       log: () => {},
       ...overrides,
     })
-    made.push(backend)
+    opened.push(backend)
     return backend
   }
   const backend = open(ledgerId)
@@ -49,8 +49,8 @@ export async function openProcessPlace(
     directory,
     ledgerId,
     reopen: async () => open(ledgerId),
-    stranger: async () => open(randomBytes(16).toString('hex')),
-    order: (given = {}) => ({
+    openForOtherLedger: async () => open(randomBytes(16).toString('hex')),
+    createConfig: (given = {}) => ({
       id: `box-${++orders}`,
       image: null,
       command: [],
@@ -62,31 +62,31 @@ export async function openProcessPlace(
     }),
     node: (script) => [process.execPath, '-e', script, '--'],
     kill: async (id) => {
-      const supervisor = await supervisorOf(placeOf(directory, id), (await seen(backend, id)).epoch)
-      const all = supervisor === undefined ? [] : descendantsOf(await processes(), supervisor.pid)
+      const supervisor = await findSupervisor(sandboxPaths(directory, id), (await observe(backend, id)).epoch)
+      const all = supervisor === undefined ? [] : listDescendants(await listProcesses(), supervisor.pid)
       const programs = all.filter(({ pid }) =>
         readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(process.execPath),
       )
       for (const { pid } of programs) process.kill(pid, 'SIGKILL')
     },
-    remains: (id) => remainsOf(directory, ledgerId, id),
+    listRemains: (id) => listRemains(directory, ledgerId, id),
     close: async () => {
-      for (const each of made) for (const { id } of await each.list()) await each.remove(id)
+      for (const each of opened) for (const { id } of await each.list()) await each.remove(id)
       await rm(directory, { recursive: true, force: true })
     },
   }
 }
 
 /** What is left of a sandbox: processes that work in its folder or were started for it, mounts, control groups, files. */
-async function remainsOf(directory: string, ledgerId: string, id: string): Promise<string[]> {
+async function listRemains(directory: string, ledgerId: string, id: string): Promise<string[]> {
   const root = join(directory, id)
   const found: string[] = []
-  for (const each of await processes()) {
+  for (const each of await listProcesses()) {
     const command = existsSync(`/proc/${each.pid}`) ? readCommand(each.pid) : ''
-    if (command.includes(root) || (await isMarked(each, root))) found.push(`process ${each.pid} ${command}`)
+    if (command.includes(root) || (await hasHomeBelow(each, root))) found.push(`process ${each.pid} ${command}`)
   }
-  found.push(...(await mountsBelow(root)).map((path) => `mount ${path}`))
-  for (const { base } of await findHierarchies()) {
+  found.push(...(await listMountsBelow(root)).map((path) => `mount ${path}`))
+  for (const { base } of await detectCgroupHierarchies()) {
     const groups = readdirSync(base).filter(
       (name) => name.includes(ledgerId.slice(0, 16)) && name.endsWith(`-${id}`),
     )

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { writeSync } from 'node:fs'
-import { openLedger } from '../control-plane-store.ts'
+import { openControlPlaneStore } from '../control-plane-store.ts'
 
 /** A process for tests: writes to the ledger of a directory and prints each acknowledgement the moment it has it. */
 const [, , directory = ''] = process.argv
-const { sandboxes, conversations, quota, documents, pendingMessages } = await openLedger({ directory })
+const { sandboxes, conversations, quota, documents, pendingMessages } = await openControlPlaneStore({ directory })
 const day = '2026-01-31'
 const moments = { created_at: 1, changed_at: 1, updated_at: 1, used_at: 1 }
 const sandbox = {
@@ -33,41 +33,41 @@ const conversation = {
 }
 const message = { target: 't', owner: null, message: '{}', created_at: 1 }
 
-function say(...words: (string | number)[]): void {
+function print(...words: (string | number)[]): void {
   writeSync(1, `${words.join(' ')}\n`)
 }
 
 /** A sandbox is made, claimed or not, and removed or not; a conversation is written, retitled and removed or not. */
-async function one(number: number): Promise<void> {
+async function writeRows(number: number): Promise<void> {
   const id = randomUUID()
   await sandboxes.add({ ...sandbox, id, created_at: number })
-  say('added', id)
+  print('added', id)
   const claimed = await sandboxes.claim('small', { owner: `u${number}` })
-  if (claimed !== undefined) say('claimed', claimed.id, `u${number}`)
+  if (claimed !== undefined) print('claimed', claimed.id, `u${number}`)
   await conversations.add({ ...conversation, id })
-  say('titled', id, 'first')
+  print('titled', id, 'first')
   if (number % 2 === 0) {
-    await conversations.change(id, { title: 'second' })
-    say('titled', id, 'second')
+    await conversations.update(id, { title: 'second' })
+    print('titled', id, 'second')
   }
   if (number % 5 === 0) {
-    say('removing', id)
+    print('removing', id)
     await Promise.all([conversations.remove(id), sandboxes.remove(id)])
-    say('removed', id)
+    print('removed', id)
   }
 }
 
-async function count(): Promise<void> {
+async function writeCounters(): Promise<void> {
   const { used } = await quota.reserve('u', day, Number.MAX_SAFE_INTEGER)
-  say('used', used)
+  print('used', used)
   let length = 0
-  await documents.change('u', 'd', (old) => {
+  await documents.update('u', 'd', (old) => {
     length = (old?.length ?? 0) + 1
     return Buffer.alloc(length, 'x')
   })
-  say('length', length)
-  const place = await pendingMessages.add({ ...message, id: randomUUID() }, Number.MAX_SAFE_INTEGER)
-  say('waiting', place ?? 0)
+  print('length', length)
+  const position = await pendingMessages.add({ ...message, id: randomUUID() }, Number.MAX_SAFE_INTEGER)
+  print('waiting', position ?? 0)
 }
 
-for (let i = 0; ; i++) await Promise.all([one(2 * i), one(2 * i + 1), count()])
+for (let i = 0; ; i++) await Promise.all([writeRows(2 * i), writeRows(2 * i + 1), writeCounters()])
