@@ -11,7 +11,7 @@ import { sandboxes } from './benchmarks/sandboxes.ts'
 import { start } from './benchmarks/start.ts'
 import { steps } from './benchmarks/steps.ts'
 import { type BenchContext, createDirectoryFactory } from './support/fixtures.ts'
-import { type ResultRow, formatTable } from './support/result-table.ts'
+import { formatTable, type ResultRow } from './support/result-table.ts'
 
 /** `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each beside a floor of the same run. */
 const benchmarks: Readonly<Record<string, (bench: BenchContext) => Promise<ResultRow[]>>> = {

@@ -9,7 +9,12 @@ test('every form of import is seen, types and dynamic ones too', () => {
 })
 
 test.each([
-  ['an upward import', 'protocol/src/a.ts', `import { x } from '@slipway/storage'`, 'may import nothing'],
+  [
+    'an upward import',
+    'protocol/src/a.ts',
+    `import { x } from '@slipway/storage'`,
+    'protocol may import shared',
+  ],
   [
     'another package by path',
     'http/src/a.ts',
@@ -35,7 +40,7 @@ test.each([
     `import { DatabaseSync } from 'node:sqlite'`,
     'allowed only in storage/src/sqlite/',
   ],
-  ['a test from a source', 'http/src/a.ts', `import { x } from './b.test.ts'`, 'a test'],
+  ['a test from a source', 'http/src/a.ts', `import { x } from './b.test.ts'`, 'only tests may import tests'],
   ['the environment', 'http/src/a.ts', 'const x = process.env.HOME', 'reads process.env'],
 ])('%s is refused', (_, file, text, fault) => {
   expect(findViolations([source(file, text)])).toEqual([expect.stringContaining(fault)])
@@ -46,7 +51,31 @@ test('a ring of files is refused and named once', () => {
     source('http/src/a.ts', `import './b.ts'`),
     source('http/src/b.ts', `import type { A } from './a.ts'`),
   ]
-  expect(findViolations(ring)).toEqual(['ring: http/src/a.ts -> http/src/b.ts -> http/src/a.ts'])
+  expect(findViolations(ring)).toEqual([
+    'import cycle between files: http/src/a.ts -> http/src/b.ts -> http/src/a.ts',
+  ])
+})
+
+test('a ring of folders is refused, and a fixture in production code', () => {
+  const files = [
+    source('http/src/a/x.ts', `import '../b/y.ts'`),
+    source('http/src/b/y.ts', ''),
+    source('http/src/b/z.ts', `import '../a/w.ts'`),
+    source('http/src/a/w.ts', ''),
+    source('http/src/a/v.ts', `import '../testing/fixtures.ts'`),
+    source('http/src/testing/fixtures.ts', ''),
+  ]
+  expect(findViolations(files)).toEqual([
+    'http/src/a/v.ts: imports ../testing/fixtures.ts: only tests may import tests and testing/',
+    'import cycle between folders: http/src/a -> http/src/b -> http/src/a',
+  ])
+})
+
+test('a folder of more than twenty source files is refused; tests do not count', () => {
+  const files = Array.from({ length: 21 }, (_, n) => source(`http/src/a/f${n}.ts`, ''))
+  const tests = files.map(({ file }) => source(file.replace('.ts', '.test.ts'), ''))
+  expect(findViolations([...files.slice(1), ...tests])).toEqual([])
+  expect(findViolations(files)).toEqual(['http/src/a: 21 source files; at most 20'])
 })
 
 test('the sources keep to the borders', () => {

@@ -1,58 +1,79 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
-import { environmentReaders, libraryFolders, packageImports, allowedSubpaths } from './import-rules.ts'
+import { dirname, join, posix, relative, resolve } from 'node:path'
+import { environmentReaders, frontDoors, libraryFolders, maxFiles, packageImports } from './import-rules.ts'
 
 const root = resolve(import.meta.dirname, '../packages')
 const importPattern =
   /(?:^|\n)\s*(?:import|export)\b[^'"\n;]*?(?:\{[^}]*\}[^'"\n;]*?)?from\s*['"]([^'"]+)['"]|(?:^|[^\w.])import\(\s*['"]([^'"]+)['"]\s*\)|(?:^|\n)import\s*['"]([^'"]+)['"]/g
 
 interface Source {
+  /** From `packages/`: `http/src/core/app.ts`. */
   readonly file: string
   readonly text: string
   readonly imports: readonly string[]
 }
 
-/** Every fault of the sources against the borders, as `file: what is wrong`. Type imports count. */
+/** Every violation of the borders, as `file: what is wrong`. Type imports count. */
 export function findViolations(sources: readonly Source[]): string[] {
-  return [...sources.flatMap(fileViolations), ...findCycles(sources)]
+  const production = sources.filter(({ file }) => !isTest(file))
+  const files = graph(production, (file) => file)
+  const folders = graph(
+    production.filter(({ file }) => !isWiring(file)),
+    dirname,
+  )
+  return [
+    ...sources.flatMap(importViolations),
+    ...cycles(files).map((path) => `import cycle between files: ${path.join(' -> ')}`),
+    ...cycles(folders).map((path) => `import cycle between folders: ${path.join(' -> ')}`),
+    ...largeFolders(production),
+  ]
 }
 
-function fileViolations({ file, text, imports }: Source): string[] {
-  const violations: string[] = []
+/** Tests, contracts, benches, and the fixtures and fakes in `testing/` folders. */
+function isTest(file: string): boolean {
+  return /\.(test|contract|bench)\.ts$/.test(file) || file.includes('/testing/')
+}
+
+/** What lies at the top of `src`: the front door and the files that put a package together. */
+function isWiring(file: string): boolean {
+  return /^[^/]+\/src\/[^/]+$/.test(file)
+}
+
+function importViolations({ file, text, imports }: Source): string[] {
+  const found: string[] = []
   const own = file.split('/')[0] ?? ''
-  const isTest = /\.(test|contract|bench)\.ts$/.test(file)
   for (const target of imports) {
     const violation = target.startsWith('.')
-      ? localImportViolation(file, own, target, isTest)
-      : packageImportViolation(file, own, target, isTest)
-    if (violation !== undefined) violations.push(`${file}: ${violation}`)
+      ? localViolation(file, own, target)
+      : moduleViolation(file, own, target)
+    if (violation !== undefined) found.push(`${file}: ${violation}`)
   }
-  if (!isTest && /\bprocess\.env\b/.test(text) && !environmentReaders.includes(file)) {
-    violations.push(`${file}: reads process.env; only ${environmentReaders.join(', ')} may`)
+  if (!isTest(file) && /\bprocess\.env\b/.test(text) && !environmentReaders.includes(file)) {
+    found.push(`${file}: reads process.env; only ${environmentReaders.join(', ')} may`)
   }
-  return violations
+  return found
 }
 
-function localImportViolation(file: string, own: string, target: string, isTest: boolean): string | undefined {
+function localViolation(file: string, own: string, target: string): string | undefined {
   const path = resolveLocal(file, target)
   if (!path.startsWith(`${own}/`)) return `imports ${target}: another package by path`
-  if (/\.(test|contract)\.ts$/.test(path) && !isTest) return `imports ${target}: a test`
-  if (path === `${own}/src/index.ts` && !isTest) return `imports ${target}: its own front door`
-  if (path.endsWith('/main.ts')) return `imports ${target}: main.ts is imported by nobody`
-  if (path.includes('/handlers/') && file.includes('/handlers/') && !isTest)
-    return `imports ${target}: another handler`
+  if (isTest(file)) return undefined
+  if (isTest(path)) return `imports ${target}: only tests may import tests and testing/`
+  if (path === `${own}/src/index.ts`) return `imports ${target}: its own front door`
+  if (path.endsWith('/main.ts')) return `imports ${target}: main.ts is a program`
+  if (path.includes('/handlers/') && file.includes('/handlers/')) return `imports ${target}: another handler`
   return undefined
 }
 
-function packageImportViolation(file: string, own: string, target: string, isTest: boolean): string | undefined {
-  const ownPackage = /^@slipway\/([^/]+)(\/.*)?$/.exec(target)
-  if (ownPackage !== null) {
-    const [, name = '', path] = ownPackage
-    if (path !== undefined && !allowedSubpaths.includes(target)) return `imports ${target}: past the front door`
-    if (isTest || packageImports[own]?.includes(name)) return undefined
+function moduleViolation(file: string, own: string, target: string): string | undefined {
+  const [, name = '', path] = /^@slipway\/([^/]+)(?:\/(.*))?$/.exec(target) ?? []
+  if (name !== '') {
+    const doors = frontDoors[name] ?? ['']
+    if (!doors.includes(path ?? '')) return `imports ${target}: past the front door`
+    if (isTest(file) || packageImports[own]?.includes(name)) return undefined
     return `imports ${target}: ${own} may import ${packageImports[own]?.join(', ') || 'nothing'}`
   }
-  if (isTest) return undefined
+  if (isTest(file)) return undefined
   for (const [library, places] of Object.entries(libraryFolders)) {
     const isMatch = library.endsWith('/')
       ? target.startsWith(library)
@@ -64,32 +85,49 @@ function packageImportViolation(file: string, own: string, target: string, isTes
   return undefined
 }
 
-function resolveLocal(file: string, target: string): string {
-  return join(dirname(file), target)
+function largeFolders(sources: readonly Source[]): string[] {
+  return [...Map.groupBy(sources, ({ file }) => dirname(file))].flatMap(([folder, { length }]) =>
+    length > maxFiles ? [`${folder}: ${length} source files; at most ${maxFiles}`] : [],
+  )
 }
 
-/** Files that import each other in a circle, each circle once. */
-function findCycles(sources: readonly Source[]): string[] {
-  const edges = new Map(
-    sources.map(({ file, imports }) => [
-      file,
-      imports.filter((i) => i.startsWith('.')).map((i) => resolveLocal(file, i)),
-    ]),
-  )
+function resolveLocal(file: string, target: string): string {
+  return posix.join(dirname(file), target)
+}
+
+type Graph = ReadonlyMap<string, ReadonlySet<string>>
+
+/** Which node imports which; `nodeOf` gives the node of a file. */
+function graph(sources: readonly Source[], nodeOf: (file: string) => string): Graph {
+  const edges = new Map<string, Set<string>>()
+  for (const { file, imports } of sources) {
+    const from = nodeOf(file)
+    const targets = edges.get(from) ?? new Set()
+    edges.set(from, targets)
+    for (const target of imports.filter((name) => name.startsWith('.'))) {
+      const to = nodeOf(resolveLocal(file, target))
+      if (to !== from) targets.add(to)
+    }
+  }
+  return edges
+}
+
+/** The cycles of a graph, each once. */
+function cycles(edges: Graph): string[][] {
   const state = new Map<string, 'open' | 'done'>()
-  const cycles: string[] = []
-  const visit = (file: string, path: readonly string[]): void => {
-    if (state.get(file) === 'done') return
-    if (state.get(file) === 'open') {
-      cycles.push(`ring: ${[...path.slice(path.indexOf(file)), file].join(' -> ')}`)
+  const found: string[][] = []
+  const visit = (node: string, path: readonly string[]): void => {
+    if (state.get(node) === 'done') return
+    if (state.get(node) === 'open') {
+      found.push([...path.slice(path.indexOf(node)), node])
       return
     }
-    state.set(file, 'open')
-    for (const next of edges.get(file) ?? []) visit(next, [...path, file])
-    state.set(file, 'done')
+    state.set(node, 'open')
+    for (const next of edges.get(node) ?? []) visit(next, [...path, node])
+    state.set(node, 'done')
   }
-  for (const file of edges.keys()) visit(file, [])
-  return cycles
+  for (const node of edges.keys()) visit(node, [])
+  return found
 }
 
 /** All sources below `packages/`. */
@@ -102,13 +140,13 @@ export function readSources(): Source[] {
     })
 }
 
-/** What a source text imports, types and dynamic imports too. */
+/** What a source text imports, types and dynamic imports included. */
 export function parseImports(text: string): string[] {
   return [...text.matchAll(importPattern)].map((m) => m[1] ?? m[2] ?? m[3] ?? '')
 }
 
 if (import.meta.main) {
   const found = findViolations(readSources())
-  for (const fault of found) console.error(fault)
+  for (const violation of found) console.error(violation)
   process.exitCode = found.length === 0 ? 0 : 1
 }

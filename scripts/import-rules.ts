@@ -1,20 +1,31 @@
 /** Who may import whom (ARCHITECTURE.md, "Borders"): the table that check-imports.ts holds the sources to. */
 export const packageImports: Readonly<Record<string, readonly string[]>> = {
-  protocol: [],
-  client: ['protocol'],
-  storage: ['protocol'],
-  http: ['protocol'],
-  agent: ['protocol', 'storage'],
-  'agent-server': ['protocol', 'storage', 'http', 'agent'],
-  'sandbox-server': ['protocol', 'storage', 'http', 'client'],
-  cli: ['protocol', 'client', 'agent-server', 'sandbox-server'],
+  shared: [],
+  protocol: ['shared'],
+  client: ['shared', 'protocol'],
+  storage: ['shared', 'protocol'],
+  http: ['shared', 'protocol'],
+  agent: ['shared', 'protocol', 'storage'],
+  'agent-server': ['shared', 'protocol', 'storage', 'http', 'agent'],
+  'sandbox-server': ['shared', 'protocol', 'storage', 'http', 'client'],
+  cli: ['shared', 'protocol', 'client', 'agent-server', 'sandbox-server'],
 }
 
-/** Parts of a package that may be imported alone: without the schemas, which cost a thread more memory than its work. */
-export const allowedSubpaths: readonly string[] = ['@slipway/protocol/message-texts']
+/**
+ * The subpaths by which a package may be imported; the others have one front door (''). A worker thread imports `message-texts`
+ * alone, because the schemas would cost it more memory than its work.
+ */
+export const frontDoors: Readonly<Record<string, readonly string[]>> = {
+  shared: ['async', 'collections', 'fs', 'redaction', 'url'],
+  protocol: ['', 'message-texts'],
+}
+
+/** Most source files in one folder, tests not counted. */
+export const maxFiles = 20
 
 /** One library, one place: the folders (from `packages/`) in which a module may be imported. Tests are free. */
 export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
+  'lru-cache': ['shared/src/collections/'],
   zod: ['protocol/', 'agent-server/src/config/config.ts', 'sandbox-server/src/config/config.ts'],
   fastify: ['http/'],
   '@fastify/': ['http/'],
@@ -22,7 +33,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'http-proxy-3': ['http/'],
   pino: ['http/'],
   'prom-client': ['http/src/telemetry/metrics-registry.ts'],
-  '@opentelemetry/': ['http/src/traces'],
+  '@opentelemetry/': ['http/src/telemetry/'],
   'node:http': ['http/'],
   'node:sqlite': ['storage/src/sqlite/'],
   'node:worker_threads': ['storage/src/sqlite/'],

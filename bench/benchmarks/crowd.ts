@@ -32,7 +32,12 @@ export async function crowd(bench: BenchContext): Promise<ResultRow[]> {
   return [
     atLeast(`${name} at once`, 'steps/s', [{ ours: rate(together), floor: rate(alone) }], 1),
     information(`${name} at once, all done`, 's', together.seconds, alone.seconds),
-    information(`${name} at once: p50 of an agent`, 's', median(together.agentSeconds), median(alone.agentSeconds)),
+    information(
+      `${name} at once: p50 of an agent`,
+      's',
+      median(together.agentSeconds),
+      median(alone.agentSeconds),
+    ),
     information(
       `${name} at once: slowest agent`,
       's',
@@ -82,7 +87,9 @@ async function runAgents(bench: BenchContext, plan: CrowdPlan): Promise<CrowdRes
   await using server = await startAgentServer(bench, data)
   const directory = await bench.directory()
   const agents = await Promise.all(
-    Array.from({ length: plan.agents + 1 }, (_, n) => createAgent(server, join(directory, `${n}`), plan.steps)),
+    Array.from({ length: plan.agents + 1 }, (_, n) =>
+      createAgent(server, join(directory, `${n}`), plan.steps),
+    ),
   )
   await runToEnd(server, agents.pop() ?? '')
   const stop = new AbortController()

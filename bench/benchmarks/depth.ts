@@ -154,7 +154,11 @@ async function bestOfTwo(
   return first.map((ms, i) => Math.min(ms, second[i] ?? ms))
 }
 
-async function measureLatencies(server: Server, load: HelperProcess<LoadRequest, LoadResult>, paths: readonly string[]): Promise<number[]> {
+async function measureLatencies(
+  server: Server,
+  load: HelperProcess<LoadRequest, LoadResult>,
+  paths: readonly string[],
+): Promise<number[]> {
   const { latenciesMs } = await load.ask({ port: server.port, paths, count: paths.length, connections: 1 })
   return [...latenciesMs]
 }
@@ -169,7 +173,11 @@ async function measureBesideScan(bench: BenchContext, count: number): Promise<Re
   const rows: ResultRow[] = []
   const samples = bench.isQuick ? 10 : 100
   for (const [name, body] of Object.entries(needles)) {
-    const paths = buildPaths({ body }, [], { samples, lastInstant: firstInstant + 1, random: new SeededRandom(3) })
+    const paths = buildPaths({ body }, [], {
+      samples,
+      lastInstant: firstInstant + 1,
+      random: new SeededRandom(3),
+    })
     await measureLatencies(ours, load, paths.warm)
     const scan = `/?body=${encodeURIComponent(body)}`
     const scanned = await measureLatencies(

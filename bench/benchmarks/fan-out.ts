@@ -1,5 +1,11 @@
 import { must } from '@slipway/protocol'
-import { type BenchContext, conversationId, startAgentServer, startFloor, withStorage } from '../support/fixtures.ts'
+import {
+  type BenchContext,
+  conversationId,
+  startAgentServer,
+  startFloor,
+  withStorage,
+} from '../support/fixtures.ts'
 import { type HelperProcess, type Server, startHelper } from '../support/processes.ts'
 import { atLeast, type MeasuredPair, type ResultRow } from '../support/result-table.ts'
 import type { SubscribeRequest } from '../support/websocket-subscribers.ts'
@@ -22,7 +28,12 @@ export async function fanOut(bench: BenchContext): Promise<ResultRow[]> {
     await withStorage(data, (storage) => storage.conversations.create({ id: conversationId }))
     const path = `/sockets/events/${conversationId}`
     const post = { path: `/api/conversations/${conversationId}/events`, body: message }
-    const ours = await measureDeliveries(await startAgentServer(bench, data), { ...size, path, greeting: 1, post })
+    const ours = await measureDeliveries(await startAgentServer(bench, data), {
+      ...size,
+      path,
+      greeting: 1,
+      post,
+    })
     const after = `${path}?after=${size.events + warmUp}`
     const positioned = await measureDeliveries(await startAgentServer(bench, data), {
       ...size,

@@ -79,7 +79,9 @@ class SocketConversation implements AsyncDisposable {
     this.#id = id
     this.#socket = socket
     socket.addEventListener('message', ({ data }) => this.#onFrame(String(data)))
-    socket.addEventListener('close', ({ code }) => this.#onFailure(new Error(`the socket was closed: ${code}`)))
+    socket.addEventListener('close', ({ code }) =>
+      this.#onFailure(new Error(`the socket was closed: ${code}`)),
+    )
   }
 
   static async open(server: Server, model: Server, directory: string): Promise<SocketConversation> {
@@ -96,7 +98,11 @@ class SocketConversation implements AsyncDisposable {
       workspace: { working_dir: join(directory, 'workspace') },
       autotitle: false,
     })
-    const talk = new SocketConversation(server, id, new WebSocket(`ws://127.0.0.1:${server.port}/sockets/events/${id}`))
+    const talk = new SocketConversation(
+      server,
+      id,
+      new WebSocket(`ws://127.0.0.1:${server.port}/sockets/events/${id}`),
+    )
     await talk.#waitForFrame((frame) => isState(frame))
     return talk
   }

@@ -17,7 +17,9 @@ export async function manySandboxes(bench: BenchContext): Promise<ResultRow[]> {
   const seconds = bench.isQuick ? 4 : 90
   await using plane = await ControlPlane.open(bench, {
     SLIPWAY_RECONCILE_SECONDS: '1',
-    SLIPWAY_SANDBOX_SPECS: JSON.stringify([{ id: 'tiny', command: [process.execPath, '-e', stubAgentServer, '--'] }]),
+    SLIPWAY_SANDBOX_SPECS: JSON.stringify([
+      { id: 'tiny', command: [process.execPath, '-e', stubAgentServer, '--'] },
+    ]),
   })
   const startedAt = performance.now()
   const ids = await startSandboxes(plane, count)
@@ -72,7 +74,11 @@ async function startSandboxes(plane: ControlPlane, count: number): Promise<strin
 }
 
 /** One question after the other, 20 a second at most; answers their latencies in milliseconds. */
-async function measureQuestions(plane: ControlPlane, ids: readonly string[], seconds: number): Promise<number[]> {
+async function measureQuestions(
+  plane: ControlPlane,
+  ids: readonly string[],
+  seconds: number,
+): Promise<number[]> {
   const latencies: number[] = []
   for (const deadline = performance.now() + seconds * 1000; performance.now() < deadline; await sleep(50)) {
     latencies.push(await plane.measureGet(ids[latencies.length % ids.length] ?? ''))
@@ -84,7 +90,11 @@ async function measureQuestions(plane: ControlPlane, ids: readonly string[], sec
  * The share of a core that it takes to read, once a second, the four small files that tell about each sandbox: its record, its
  * supervisor's file and state, and whether it is frozen.
  */
-async function measureBareSweeps(plane: ControlPlane, ids: readonly string[], seconds: number): Promise<number> {
+async function measureBareSweeps(
+  plane: ControlPlane,
+  ids: readonly string[],
+  seconds: number,
+): Promise<number> {
   const files = ids.flatMap((id) => {
     const folder = join(plane.data, 'sandboxes', id)
     const { epoch, groups } = JSON.parse(readFileSync(join(folder, 'process.json'), 'utf8'))

@@ -56,7 +56,11 @@ async function collectPageIds(storage: Storage): Promise<(string | null)[]> {
   const ids: (string | null)[] = [null]
   for (;;) {
     const at = ids.at(-1) ?? undefined
-    const page = await storage.log.search(conversationId, { limit: 100, sort_order: 'TIMESTAMP', page_id: at })
+    const page = await storage.log.search(conversationId, {
+      limit: 100,
+      sort_order: 'TIMESTAMP',
+      page_id: at,
+    })
     if (page.next_page_id === null) return ids
     ids.push(page.next_page_id)
   }

@@ -1,14 +1,14 @@
 import { must } from '@slipway/protocol'
 import {
-  waitUntilReachable,
-  sessionKeyEnv,
-  startBareContainers,
-  startBareProcesses,
   deferredInitEnv,
   findFreezer,
   initialize,
   type Pausable,
   type StartBareServer,
+  sessionKeyEnv,
+  startBareContainers,
+  startBareProcesses,
+  waitUntilReachable,
 } from '../support/bare-agent-servers.ts'
 import type { BenchContext } from '../support/fixtures.ts'
 import { atMost, information, percentile, type ResultRow } from '../support/result-table.ts'
@@ -48,7 +48,9 @@ async function findSetups(bench: BenchContext): Promise<SandboxSetup[]> {
     { name: 'plain process', env: processEnv, startBare: processes },
     ...(socket === undefined || image === undefined
       ? []
-      : [{ name: 'docker', env: withoutUndefined(dockerEnv), startBare: startBareContainers(socket, image) }]),
+      : [
+          { name: 'docker', env: withoutUndefined(dockerEnv), startBare: startBareContainers(socket, image) },
+        ]),
   ]
 }
 
@@ -56,13 +58,19 @@ async function findSetups(bench: BenchContext): Promise<SandboxSetup[]> {
 const idleEnv = { SLIPWAY_RECONCILE_SECONDS: '3600' }
 
 /** One at a time, ours and the bare one in turn; what is paused is the last of them. */
-async function measureColdStartAndPause(bench: BenchContext, { name, env, startBare }: SandboxSetup): Promise<ResultRow[]> {
+async function measureColdStartAndPause(
+  bench: BenchContext,
+  { name, env, startBare }: SandboxSetup,
+): Promise<ResultRow[]> {
   await using plane = await ControlPlane.open(bench, { ...idleEnv, ...env })
   await warmUp(plane, startBare)
   const ours: number[] = []
   const bare: number[] = []
   for (let round = 0; round < (bench.isQuick ? 2 : 50); round++) {
-    const { id } = await measureInto(ours, async () => await plane.waitForStatus((await plane.startSandbox()).id, 'RUNNING'))
+    const { id } = await measureInto(
+      ours,
+      async () => await plane.waitForStatus((await plane.startSandbox()).id, 'RUNNING'),
+    )
     await plane.deleteSandbox(id)
     await using _server = await measureInto(bare, () => startBare(sessionKeyEnv()))
   }
@@ -84,7 +92,12 @@ async function warmUp(plane: ControlPlane, startBare: StartBareServer): Promise<
 }
 
 /** One sandbox to and fro; the same processes by their freezer, or what is bare by its own means. */
-async function measurePause(bench: BenchContext, name: string, plane: ControlPlane, startBare: StartBareServer): Promise<ResultRow[]> {
+async function measurePause(
+  bench: BenchContext,
+  name: string,
+  plane: ControlPlane,
+  startBare: StartBareServer,
+): Promise<ResultRow[]> {
   const { id, exposed_urls } = await plane.waitForStatus((await plane.startSandbox()).id, 'RUNNING')
   const url = must(
     exposed_urls?.find((each) => each.name === 'AGENT_SERVER'),
@@ -119,7 +132,10 @@ async function measurePause(bench: BenchContext, name: string, plane: ControlPla
 }
 
 /** From a pool of one that is full again each time. */
-async function measureWarmPool(bench: BenchContext, { name, env, startBare }: SandboxSetup): Promise<ResultRow[]> {
+async function measureWarmPool(
+  bench: BenchContext,
+  { name, env, startBare }: SandboxSetup,
+): Promise<ResultRow[]> {
   await using plane = await ControlPlane.open(bench, { ...idleEnv, ...env, SLIPWAY_WARM_POOL: '1' })
   const ours: number[] = []
   const bare: number[] = []
@@ -127,7 +143,10 @@ async function measureWarmPool(bench: BenchContext, { name, env, startBare }: Sa
     await using server = await startBare(deferredInitEnv)
     await plane.waitForWarmPool(1)
     await measureInto(bare, () => initialize(server))
-    const { id } = await measureInto(ours, async () => await plane.waitForStatus((await plane.startSandbox()).id, 'RUNNING'))
+    const { id } = await measureInto(
+      ours,
+      async () => await plane.waitForStatus((await plane.startSandbox()).id, 'RUNNING'),
+    )
     await plane.waitForWarmPool(1)
     await plane.deleteSandbox(id)
   }
@@ -135,7 +154,12 @@ async function measureWarmPool(bench: BenchContext, { name, env, startBare }: Sa
 }
 
 /** The median may take so many milliseconds more than that of the floor. */
-function compareWithFloor(name: string, ours: readonly number[], floor: readonly number[], moreMs: number): ResultRow[] {
+function compareWithFloor(
+  name: string,
+  ours: readonly number[],
+  floor: readonly number[],
+  moreMs: number,
+): ResultRow[] {
   return [
     atMost(`${name}, p50 (and ${moreMs} ms)`, 'ms', percentile(ours, 50), percentile(floor, 50) + moreMs),
     information(`${name}, p50`, 'ms', percentile(ours, 50), percentile(floor, 50)),

@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { type Conversation, type Model, loadOpenModel, openConversation, type ResolvedSettings } from '@slipway/agent'
+import {
+  type Conversation,
+  loadOpenModel,
+  type Model,
+  openConversation,
+  type ResolvedSettings,
+} from '@slipway/agent'
 import { type Llm, must, startConversationRequest } from '@slipway/protocol'
 import { openStorage, type Storage } from '@slipway/storage'
 import { type BenchContext, importLog } from '../support/fixtures.ts'
@@ -63,7 +69,10 @@ async function measureOpening(fixture: StepsFixture, count: number) {
 }
 
 /** The same without a condenser: the model is shown all of it. */
-async function measureUncondensed(fixture: StepsFixture, { deep }: { readonly deep: number }): Promise<ResultRow[]> {
+async function measureUncondensed(
+  fixture: StepsFixture,
+  { deep }: { readonly deep: number },
+): Promise<ResultRow[]> {
   const rows: ResultRow[] = []
   const plan = { batch: 5, hasCondenser: false }
   for (const count of [100, deep / 10, deep]) {
@@ -88,7 +97,11 @@ interface StepCost {
 }
 
 /** From a user's message to the end of the run. */
-async function measureRun(fixture: StepsFixture, conversation: Conversation, batch: number): Promise<StepCost> {
+async function measureRun(
+  fixture: StepsFixture,
+  conversation: Conversation,
+  batch: number,
+): Promise<StepCost> {
   const before = conversation.state.position
   const startedAt = performance.now()
   const usage = process.cpuUsage()

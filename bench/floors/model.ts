@@ -15,7 +15,11 @@ function chunk(members: object): string {
   return `data: ${JSON.stringify({ ...common, ...members })}\n\n`
 }
 
-const usage = { prompt_tokens: 100, completion_tokens: textPieces.length, total_tokens: 100 + textPieces.length }
+const usage = {
+  prompt_tokens: 100,
+  completion_tokens: textPieces.length,
+  total_tokens: 100 + textPieces.length,
+}
 
 await listen(
   createServer(async (request, response) => {

@@ -44,7 +44,11 @@ class HistoryGenerator {
 
   message(): ReceivedEvent {
     const content = [{ type: 'text', text: 'Think about it until all is clear.' }]
-    return this.#appendToView({ kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content } })
+    return this.#appendToView({
+      kind: 'MessageEvent',
+      source: 'user',
+      llm_message: { role: 'user', content },
+    })
   }
 
   action(): ReceivedEvent {
@@ -73,7 +77,13 @@ class HistoryGenerator {
     const content = [{ type: 'text', text: 'Your thought has been logged.' }]
     const observation = { kind: 'ThinkObservation', content, is_error: false }
     const call = callFields(this.count - 1)
-    return this.#appendToView({ kind: 'ObservationEvent', source: 'environment', ...call, observation, action_id })
+    return this.#appendToView({
+      kind: 'ObservationEvent',
+      source: 'environment',
+      ...call,
+      observation,
+      action_id,
+    })
   }
 
   /** Forgets the older half but for the first events; calls and their results stay together. */

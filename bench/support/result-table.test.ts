@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { atLeast, atMost, information, median, percentile, formatTable } from './result-table.ts'
+import { atLeast, atMost, formatTable, information, median, percentile } from './result-table.ts'
 
 test('a percentile is the nearest rank of the values in any order', () => {
   const values = Array.from({ length: 200 }, (_, i) => 200 - i)

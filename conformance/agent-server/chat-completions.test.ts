@@ -51,7 +51,10 @@ function userMessage(content: unknown) {
 }
 
 /** Asks as a program would that knows OpenAI's interface only. */
-async function completeChat(body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+async function completeChat(
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Response> {
   return await fetch(`${server.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
@@ -109,7 +112,12 @@ test('a message begins a conversation, and the header goes on with it', async ()
     { text: 'Hello, Ann.', usage },
     { text: 'Ann.', usage },
   ])
-  const first = await completeChat({ model: id, messages: [userMessage('I am Ann.')], temperature: 2, unknown: {} })
+  const first = await completeChat({
+    model: id,
+    messages: [userMessage('I am Ann.')],
+    temperature: 2,
+    unknown: {},
+  })
   const conversation = first.headers.get(idHeader) ?? ''
   const answer = await parseCompletion(first)
   expect(answer).toMatchObject({
@@ -120,7 +128,11 @@ test('a message begins a conversation, and the header goes on with it', async ()
   expect(answer.usage.total_tokens).toBe(
     Number(answer.usage.prompt_tokens) + Number(answer.usage.completion_tokens),
   )
-  const messages = [userMessage('I am Ann.'), { role: 'assistant', content: 'Hello, Ann.' }, userMessage('Who am I?')]
+  const messages = [
+    userMessage('I am Ann.'),
+    { role: 'assistant', content: 'Hello, Ann.' },
+    userMessage('Who am I?'),
+  ]
   const second = await completeChat({ model: id, messages }, { [idHeader]: conversation.replaceAll('-', '') })
   expect(second.headers.get(idHeader)).toBe(conversation)
   const again = await parseCompletion(second)
@@ -156,11 +168,17 @@ test('what was said before and the messages of the system reach the agent of a n
 })
 
 test('a conversation goes on with the model that is asked for, and one that began elsewhere with its own', async () => {
-  const [one, other] = [await createModel([{ text: 'From one.' }]), await createModel([{}, { text: 'From the other.' }])]
+  const [one, other] = [
+    await createModel([{ text: 'From one.' }]),
+    await createModel([{}, { text: 'From the other.' }]),
+  ]
   const first = await completeChat({ model: one, messages: [userMessage('Who?')] })
   const conversation = first.headers.get(idHeader) ?? ''
   expect(completionText(await parseCompletion(first))).toBe('From one.')
-  const second = await completeChat({ model: other, messages: [userMessage('And now?')] }, { [idHeader]: conversation })
+  const second = await completeChat(
+    { model: other, messages: [userMessage('And now?')] },
+    { [idHeader]: conversation },
+  )
   expect(completionText(await parseCompletion(second))).toBe('From the other.')
   const { body } = await api.sendJson('POST', '/api/conversations', {
     agent: { llm: { model: 'scripted/own', script: [{ text: 'Its own.' }] } },
@@ -177,7 +195,11 @@ test('the answer of an agent that works is what it says at the end', async () =>
     { text: 'I look.', tool_calls: [{ name: 'terminal', arguments: { command: 'echo found' } }] },
     { tool_calls: [{ name: 'finish', arguments: { message: 'It is there.' } }] },
   ])
-  expect(completionText(await parseCompletion(await completeChat({ model: id, messages: [userMessage('Look.')] })))).toBe('It is there.')
+  expect(
+    completionText(
+      await parseCompletion(await completeChat({ model: id, messages: [userMessage('Look.')] })),
+    ),
+  ).toBe('It is there.')
 })
 
 /** The data of the events of a stream. */
@@ -246,7 +268,10 @@ test('what ends a run otherwise has a status, also for a stream, and the header 
   await parseCompletion(first)
   const policy = { policy: { kind: 'AlwaysConfirm' } }
   await api.sendJson('POST', `/api/conversations/${conversation}/confirmation_policy`, policy)
-  const second = await completeChat({ model: other, messages: [userMessage('Do it.')] }, { [idHeader]: conversation })
+  const second = await completeChat(
+    { model: other, messages: [userMessage('Do it.')] },
+    { [idHeader]: conversation },
+  )
   expect([second.status, ((await second.json()) as Completion).error?.type]).toEqual([
     409,
     'invalid_request_error',
@@ -260,13 +285,20 @@ test('a conversation that runs already is 409, and one that was paused too', asy
   await parseCompletion(first)
   const slow = completeChat({ model: id, messages: [userMessage('Slowly.')] }, { [idHeader]: conversation })
   const status = async () =>
-    (await api.requestJson<{ execution_status: string }>(`/api/conversations/${conversation}`)).body.execution_status
+    (await api.requestJson<{ execution_status: string }>(`/api/conversations/${conversation}`)).body
+      .execution_status
   while ((await status()) !== 'running') await sleep(10)
-  const busy = await completeChat({ model: id, messages: [userMessage('And?')] }, { [idHeader]: conversation })
+  const busy = await completeChat(
+    { model: id, messages: [userMessage('And?')] },
+    { [idHeader]: conversation },
+  )
   expect(busy.status).toBe(409)
   await api.sendJson('POST', `/api/conversations/${conversation}/pause`, {})
   expect((await slow).status).toBe(409)
-  const after = await completeChat({ model: id, messages: [userMessage('Go on.')] }, { [idHeader]: conversation })
+  const after = await completeChat(
+    { model: id, messages: [userMessage('Go on.')] },
+    { [idHeader]: conversation },
+  )
   expect(completionText(await parseCompletion(after))).toMatch(/^(After\.|The script is over\.)$/)
 })
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openAgentServer, type TestServer } from '../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent, toJsonLines, messageLine } from '../support/agent-server-api.ts'
+import { AgentServerApi, type ApiEvent, messageLine, toJsonLines } from '../support/agent-server-api.ts'
 
 const project = join(tmpdir(), 'slipway-conformance-project')
 let server: TestServer
@@ -144,9 +144,9 @@ test('search pages through all of them, newest first unless asked otherwise', as
 
 test('patch changes title and tags, and tags replace the whole map', async () => {
   const id = (await create()).body.id
-  expect(await api.sendJson('PATCH', `/api/conversations/${id}`, { title: 'A title', tags: { a: 'b' } })).toEqual(
-    { status: 200, body: { success: true } },
-  )
+  expect(
+    await api.sendJson('PATCH', `/api/conversations/${id}`, { title: 'A title', tags: { a: 'b' } }),
+  ).toEqual({ status: 200, body: { success: true } })
   expect((await api.requestJson<Info>(`/api/conversations/${id}`)).body).toMatchObject({
     title: 'A title',
     tags: { a: 'b' },
@@ -176,7 +176,10 @@ test('a message becomes a MessageEvent of the user with a timestamp above all ot
   expect(
     await api.sendJson('POST', path, { role: 'user', content: [{ type: 'text', text: 'hi' }], sender: 'me' }),
   ).toEqual({ status: 200, body: { success: true } })
-  await api.sendJson('POST', path, { content: 'plain text', extended_content: [{ type: 'text', text: 'more' }] })
+  await api.sendJson('POST', path, {
+    content: 'plain text',
+    extended_content: [{ type: 'text', text: 'more' }],
+  })
   const [, first, second] = await api.searchAll(id)
   expect(first).toMatchObject({
     kind: 'MessageEvent',
@@ -270,7 +273,9 @@ test('a run is 409, because there is no agent', async () => {
       headers: { 'content-type': 'application/json' },
     }),
   ).toMatchObject({ status: 409 })
-  expect((await api.requestJson(`/api/conversations/${randomUUID()}/run`, { method: 'POST' })).status).toBe(404)
+  expect((await api.requestJson(`/api/conversations/${randomUUID()}/run`, { method: 'POST' })).status).toBe(
+    404,
+  )
 })
 
 test('health and server_info answer what clients look for', async () => {

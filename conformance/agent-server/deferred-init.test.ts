@@ -129,7 +129,10 @@ test('the settings take effect: variables of tools, origins, secrets that are hi
   await using it = await openDeferredServer()
   await it.init(settings)
   const command = 'echo $GREETING $MY_TOKEN; env'
-  const { body } = await it.call('POST', '/api/bash/execute_bash_command', { ...sessionKeyHeader, body: { command } })
+  const { body } = await it.call('POST', '/api/bash/execute_bash_command', {
+    ...sessionKeyHeader,
+    body: { command },
+  })
   expect(body.stdout).toContain('hello there <secret-hidden>')
   expect(body.stdout).not.toMatch(/session-key|secret key of|init-key|token-that/)
   for (const origin of ['https://pages.example', 'https://agent.example']) {

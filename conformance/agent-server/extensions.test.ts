@@ -4,7 +4,13 @@ import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { eventLabel, AgentDriver, finishStep, type ConversationInfo, scriptedModel } from '../support/agent-driver.ts'
+import {
+  AgentDriver,
+  type ConversationInfo,
+  eventLabel,
+  finishStep,
+  scriptedModel,
+} from '../support/agent-driver.ts'
 import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi, type ApiEvent } from '../support/agent-server-api.ts'
 import { findLeaks, plantSecret } from '../support/canaries.ts'
@@ -44,14 +50,19 @@ async function createMarketplace(path: string): Promise<void> {
       { name: 'far', source: { source: 'url', url: 'https://127.0.0.1:1/far.git' } },
     ],
   })
-  await writeFixture(`${path}/plugins/weather/.claude-plugin/plugin.json`, { name: 'weather', version: '3.0.0' })
+  await writeFixture(`${path}/plugins/weather/.claude-plugin/plugin.json`, {
+    name: 'weather',
+    version: '3.0.0',
+  })
   await writeFixture(`${path}/plugins/weather/skills/forecast/SKILL.md`, skillText('forecast'))
   await writeFixture(
     `${path}/plugins/weather/commands/rain.md`,
     '---\ndescription: Whether it rains\n---\nLook outside.\n',
   )
   await writeFixture(`${path}/plugins/weather/.mcp.json`, {
-    mcpServers: { clouds: { command: 'true', env: { CLOUD_TOKEN: plantSecret('plugin-server') }, disabled: true } },
+    mcpServers: {
+      clouds: { command: 'true', env: { CLOUD_TOKEN: plantSecret('plugin-server') }, disabled: true },
+    },
   })
   await writeFixture(`${path}/plugins/broken/README.md`, 'x')
   await writeFixture(`${path}/skills/lonely/SKILL.md`, skillText('lonely'))
@@ -83,7 +94,9 @@ beforeAll(async () => {
   await createMarketplace('market')
   await writeFixture('public/skills/shared/SKILL.md', skillText('shared'))
   await writeFixture('public/skills/extra/SKILL.md', skillText('extra'))
-  await writeFixture('public/marketplaces/default.json', { plugins: [{ name: 'shared', source: './skills/shared' }] })
+  await writeFixture('public/marketplaces/default.json', {
+    plugins: [{ name: 'shared', source: './skills/shared' }],
+  })
   git('public', 'init', '-q')
   git('public', 'add', '-A')
   git('public', 'commit', '-q', '-m', 'x')
@@ -108,7 +121,8 @@ async function get<T>(path: string, status = 200): Promise<T> {
 }
 
 async function send<T>(method: string, path: string, body?: unknown): Promise<{ status: number; body: T }> {
-  const answer = body === undefined ? await api.requestJson<T>(path, { method }) : await api.sendJson(method, path, body)
+  const answer =
+    body === undefined ? await api.requestJson<T>(path, { method }) : await api.sendJson(method, path, body)
   return answer as { status: number; body: T }
 }
 
@@ -127,7 +141,9 @@ test('skills of all sources are counted and listed, and those that cannot be rea
   await writeFixture('project/.agents/skills/shared/SKILL.md', skillText('shared'))
   const body = {
     project_dir: fixturePath('project'),
-    registered_marketplaces: [{ name: 'given', source: fixturePath('market'), auto_load: ['lonely', 'weather'] }],
+    registered_marketplaces: [
+      { name: 'given', source: fixturePath('market'), auto_load: ['lonely', 'weather'] },
+    ],
     org_configs: [
       { repository: 'o/r', provider: 'github', org_repo_url: `file://${fixturePath('org')}`, org_name: 'o' },
       { org_repo_url: `https://x:${plantSecret('org-token')}@127.0.0.1:1/o.git`, org_name: 'gone' },
@@ -164,7 +180,9 @@ test('skills of all sources are counted and listed, and those that cannot be rea
     marketplace_path: 'marketplaces/default.json',
     project_dir: 'workspace/project',
   }
-  expect(names((await send<{ skills: NamedItem[] }>('POST', '/api/skills', few)).body.skills)).toEqual(['shared'])
+  expect(names((await send<{ skills: NamedItem[] }>('POST', '/api/skills', few)).body.skills)).toEqual([
+    'shared',
+  ])
   expect((await send('POST', '/api/skills', { registered_marketplaces: [{ name: 'x' }] })).status).toBe(422)
   expect(findLeaks(JSON.stringify(all.body) + server.output())).toEqual([])
 })
@@ -181,7 +199,9 @@ test('sync fetches what has changed, and says what cannot be fetched', async () 
     status: 'success',
     message: expect.stringContaining('the public collection has 3 skills'),
   })
-  expect(names((await send<{ skills: NamedItem[] }>('POST', '/api/skills')).body.skills)).toContain('brand-new')
+  expect(names((await send<{ skills: NamedItem[] }>('POST', '/api/skills')).body.skills)).toContain(
+    'brand-new',
+  )
 })
 
 test('a skill of the catalogue is installed by its source, told to agents, disabled and uninstalled', async () => {
@@ -290,7 +310,11 @@ test('an installed plugin is in every new conversation until it is disabled', as
     },
     { name: 'broken', installed: false, skills: null, files: null },
     { name: 'far', source: 'https://127.0.0.1:1/far.git', repo_path: null },
-    { name: 'weather', source: fixturePath('market/plugins/weather'), path: fixturePath('market/plugins/weather') },
+    {
+      name: 'weather',
+      source: fixturePath('market/plugins/weather'),
+      path: fixturePath('market/plugins/weather'),
+    },
     { name: 'broken' },
     { name: 'far' },
   ])
@@ -336,7 +360,9 @@ test('plugins in folders of the user and of a project are listed', async () => {
     description: 'of the project',
   })
   await writeFixture('project/.agents/plugins/bad/plugin.json', '{')
-  const { body } = await send<{ plugins: NamedItem[] }>('POST', '/api/plugins', { project_dir: fixturePath('project') })
+  const { body } = await send<{ plugins: NamedItem[] }>('POST', '/api/plugins', {
+    project_dir: fixturePath('project'),
+  })
   expect(body.plugins).toEqual([
     {
       name: 'both',
@@ -356,8 +382,12 @@ test('plugins in folders of the user and of a project are listed', async () => {
     },
   ])
   expect(
-    (await send<{ plugins: NamedItem[] }>('POST', '/api/plugins', { load_user: false, project_dir: 'not/there' }))
-      .body.plugins,
+    (
+      await send<{ plugins: NamedItem[] }>('POST', '/api/plugins', {
+        load_user: false,
+        project_dir: 'not/there',
+      })
+    ).body.plugins,
   ).toEqual([])
   expect((await send('POST', '/api/plugins', { project_dir: 'a\0b' })).status).toBe(422)
   expect(await get('/api/canvas-extensions/installed')).toEqual({ canvas_extensions: [] })
@@ -423,7 +453,10 @@ test('a plugin of a marketplace that the request registered is found by its name
 test('public skills are there for the agents that ask for them, those of the marketplace file alone where one is named', async () => {
   const promptWith = async (agent_context: object) => {
     const initial_message = { content: 'Begin.' }
-    const { id } = await driver.create({ llm: scriptedModel([finishStep()]), agent_context }, { initial_message })
+    const { id } = await driver.create(
+      { llm: scriptedModel([finishStep()]), agent_context },
+      { initial_message },
+    )
     return dynamicContext(await driver.waitUntilIdle(id))
   }
   expect(await promptWith({ load_public_skills: true })).toMatch(/extra: About extra.*shared: About shared/s)
@@ -461,13 +494,15 @@ test('plugins of the request are pinned to what they were at the first step', as
 
 test('a plugin that cannot be fetched is an error of the conversation, and its password is nowhere', async () => {
   const source = `https://user:${plantSecret('plugin-password')}@127.0.0.1:1/x.git`
-  const { id } = await driver.createScripted([finishStep()], { plugins: [{ source, token: plantSecret('plugin-token') }] })
+  const { id } = await driver.createScripted([finishStep()], {
+    plugins: [{ source, token: plantSecret('plugin-token') }],
+  })
   const events = await driver.waitUntilIdle(id)
   expect(events.map(eventLabel)).toContain('ConversationErrorEvent:PluginError')
   expect(findLeaks(JSON.stringify([events, await driver.getInfo(id)]))).toEqual([])
-  expect((await driver.tryCreate({ llm: scriptedModel([]) }, { plugins: [{ source: 'ext::sh -c id' }] })).status).toBe(
-    422,
-  )
+  expect(
+    (await driver.tryCreate({ llm: scriptedModel([]) }, { plugins: [{ source: 'ext::sh -c id' }] })).status,
+  ).toBe(422)
   await server.stop()
   expect(findLeaks(server.output())).toEqual([])
   const files = await readdir(fixturePath('data'), { recursive: true, withFileTypes: true })
@@ -487,7 +522,10 @@ test('without a collection there is nothing to sync, and the server says how to 
       body: { status: 'error', message: expect.stringContaining('SLIPWAY_SKILLS_SOURCE') },
     })
     expect(await other.requestJson('/api/skills/marketplace')).toEqual({ status: 200, body: { skills: [] } })
-    expect(await other.requestJson('/api/plugins/marketplace')).toEqual({ status: 200, body: { plugins: [] } })
+    expect(await other.requestJson('/api/plugins/marketplace')).toEqual({
+      status: 200,
+      body: { plugins: [] },
+    })
   } finally {
     await plain.stop()
   }
@@ -502,7 +540,9 @@ test('settings that name no source stop the server with their place and without 
     ['SLIPWAY_MARKETPLACES', `[{"name": "x", "source": "http://u:${plantSecret('setting')}@h.test/x"}]`],
     ['SLIPWAY_MARKETPLACES', '[{"name": "x", "source": "/x"}, {"name": "x", "source": "/y"}]'],
   ] as const) {
-    const started: unknown = await startAgentServer(fixturePath('bad'), { [name]: value }).catch((error: unknown) => error)
+    const started: unknown = await startAgentServer(fixturePath('bad'), { [name]: value }).catch(
+      (error: unknown) => error,
+    )
     expect(String(started)).toContain(name)
     expect(findLeaks(String(started))).toEqual([])
   }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
-import { MockProvider, type ScriptedReply, providers, errorReply } from '../support/mock-provider.ts'
+import { errorReply, MockProvider, providers, type ScriptedReply } from '../support/mock-provider.ts'
 
 const key = `cnry+/=&<${randomBytes(9).toString('base64')}`
 let data: string
@@ -133,7 +133,9 @@ test('other secrets of the settings are hidden too: headers, users in addresses,
 })
 
 test('a limit of rate and a timeout do not make it invalid', async () => {
-  expect(await validateWithReply(errorReply(429, { error: { message: 'slow down' } }, { 'retry-after': '1' }))).toEqual(validResult)
+  expect(
+    await validateWithReply(errorReply(429, { error: { message: 'slow down' } }, { 'retry-after': '1' })),
+  ).toEqual(validResult)
   expect(mockProvider.requests).toHaveLength(1)
   expect(await validateWithReply(() => undefined, { timeout: 0.2 })).toEqual(validResult)
   expect(mockProvider.requests).toHaveLength(1)
@@ -158,7 +160,9 @@ test('a provider that is not there, or speaks something else, is told as such', 
 
 test('fallbacks are not asked: it is this model that is tried', async () => {
   const fallback = mockProvider.llm('compatible', { model: 'openai-compatible/other' })
-  const { valid } = await validateWithReply(errorReply(401, {}), { fallback_strategy: { fallback_llms: [fallback] } })
+  const { valid } = await validateWithReply(errorReply(401, {}), {
+    fallback_strategy: { fallback_llms: [fallback] },
+  })
   expect(valid).toBe(false)
   expect(mockProvider.requests).toHaveLength(1)
 })

@@ -2,10 +2,10 @@ import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/pro
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { eventLabel, type SocketClient, AgentDriver, scriptedModel } from '../support/agent-driver.ts'
+import { AgentDriver, eventLabel, type SocketClient, scriptedModel } from '../support/agent-driver.ts'
 import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
-import { findLeaks, plantSecret, plantedSecrets } from '../support/canaries.ts'
+import { findLeaks, plantedSecrets, plantSecret } from '../support/canaries.ts'
 import { MockProvider, type ScriptedReply } from '../support/mock-provider.ts'
 
 let data: string
@@ -78,7 +78,9 @@ const echoingReply: ScriptedReply = (response, { headers, body }) => {
   response.end(JSON.stringify({ error: { message, type: 'authentication_error' } }))
 }
 
-const terminalReply = (command: string): ScriptedReply => ({ calls: [{ name: 'terminal', arguments: { command } }] })
+const terminalReply = (command: string): ScriptedReply => ({
+  calls: [{ name: 'terminal', arguments: { command } }],
+})
 
 /** An MCP server over its standard streams that gives away what it knows. */
 const mcpServer = `
@@ -151,7 +153,12 @@ async function runConversationsWithSecrets(): Promise<string[]> {
         { name: 'grep' },
       ],
       condenser: { kind: 'LLMSummarizingCondenser', llm: modelWithSecrets('condenser'), max_size: 100 },
-      critic: { kind: 'APIBasedCritic', server_url: mockProvider.url, api_key: plantSecret('critic'), model_name: 'm' },
+      critic: {
+        kind: 'APIBasedCritic',
+        server_url: mockProvider.url,
+        api_key: plantSecret('critic'),
+        model_name: 'm',
+      },
       mcp_config: {
         leaky: {
           command: process.execPath,
@@ -217,12 +224,22 @@ async function runConversationsWithSecrets(): Promise<string[]> {
   })
   mockProvider.replies = [terminalReply('echo "$LATER"'), echoingReply]
   await driver.post(id, 'switch_llm', {
-    llm: modelWithSecrets('switched', { fallback_strategy: { fallback_llms: [modelWithSecrets('fallback')] } }),
+    llm: modelWithSecrets('switched', {
+      fallback_strategy: { fallback_llms: [modelWithSecrets('fallback')] },
+    }),
   })
   await driver.sendMessage(id, `And ${plantSecret('later')}.`)
-  expect((await driver.waitUntilIdle(id)).map(eventLabel).at(-1)).toBe('ConversationErrorEvent:LLMAuthenticationError')
-  await api.sendJson('POST', '/api/profiles/canary', { llm: modelWithSecrets('profile'), include_secrets: true })
-  await api.sendJson('POST', '/api/profiles/plain', { llm: modelWithSecrets('profile-plain'), include_secrets: false })
+  expect((await driver.waitUntilIdle(id)).map(eventLabel).at(-1)).toBe(
+    'ConversationErrorEvent:LLMAuthenticationError',
+  )
+  await api.sendJson('POST', '/api/profiles/canary', {
+    llm: modelWithSecrets('profile'),
+    include_secrets: true,
+  })
+  await api.sendJson('POST', '/api/profiles/plain', {
+    llm: modelWithSecrets('profile-plain'),
+    include_secrets: false,
+  })
   await driver.post(id, 'switch_profile', { profile_name: 'canary' })
   await driver.sendMessage(id, 'Once more.')
   await driver.waitUntilIdle(id)
@@ -281,8 +298,14 @@ async function sendRejectedRequests(): Promise<void> {
   const workspace = { working_dir: directory }
   const bodies: readonly (readonly [string, unknown])[] = [
     ['/api/conversations', { agent: { llm: { ...llm, model: '' } }, workspace }],
-    ['/api/conversations', { agent: { llm: { ...llm, num_retries: plantSecret('refused-number') } }, workspace }],
-    ['/api/conversations', { agent: { llm, mcp_config: { a: { env: plantSecret('refused-env') } } }, workspace }],
+    [
+      '/api/conversations',
+      { agent: { llm: { ...llm, num_retries: plantSecret('refused-number') } }, workspace },
+    ],
+    [
+      '/api/conversations',
+      { agent: { llm, mcp_config: { a: { env: plantSecret('refused-env') } } }, workspace },
+    ],
     [
       '/api/conversations',
       { agent: { llm, mcp_config: { a: { env: { X: [plantSecret('refused-env')] } } } }, workspace },
@@ -351,7 +374,8 @@ test('no secret is found anywhere: in no file, answer, frame or log', { timeout:
   for (const id of ids) {
     for (const rest of ['', '/events/search', '/export?meta=true', '/agent_final_response'])
       await api.fetch(`/api/conversations/${id}${rest}`)
-    for (const event of await driver.getEvents(id)) await api.fetch(`/api/conversations/${id}/events/${event.id}`)
+    for (const event of await driver.getEvents(id))
+      await api.fetch(`/api/conversations/${id}/events/${event.id}`)
     const client = driver.openSocket(`/sockets/events/${id}?resend_mode=all`)
     clients.push(client)
     await client.waitUntil((events) => events.some(({ key }) => key === 'full_state'))

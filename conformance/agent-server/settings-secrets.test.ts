@@ -40,7 +40,13 @@ async function startRecordedServer(data: string, secretKey: string) {
 
 const firstSecretKey = plantSecret('secret-key')
 
-const requestJson = async (api: AgentServerApi, method: string, path: string, body?: unknown, expose?: string) => {
+const requestJson = async (
+  api: AgentServerApi,
+  method: string,
+  path: string,
+  body?: unknown,
+  expose?: string,
+) => {
   const headers = { 'content-type': 'application/json', ...(expose && { 'x-expose-secrets': expose }) }
   const response = await api.fetch(path, {
     method,
@@ -156,7 +162,10 @@ test('with another key nothing of it is shown, changed or lost', async () => {
   {
     await using first = await startRecordedServer(data, firstSecretKey)
     await requestJson(first.api, 'PATCH', '/api/settings', diff)
-    await requestJson(first.api, 'PUT', '/api/settings/secrets', { name: 'A', value: plantSecret('kept-secret') })
+    await requestJson(first.api, 'PUT', '/api/settings/secrets', {
+      name: 'A',
+      value: plantSecret('kept-secret'),
+    })
   }
   {
     await using other = await startRecordedServer(data, 'another key altogether')
@@ -166,7 +175,9 @@ test('with another key nothing of it is shown, changed or lost', async () => {
     expect((await requestJson(api, 'PATCH', '/api/settings', body)).status).toBe(409)
     expect((await requestJson(api, 'POST', '/api/settings/mcp/a', { command: 'x' })).status).toBe(409)
     expect((await requestJson(api, 'GET', '/api/settings/secrets')).status).toBe(409)
-    expect((await requestJson(api, 'PUT', '/api/settings/secrets', { name: 'B', value: 'x' })).status).toBe(409)
+    expect((await requestJson(api, 'PUT', '/api/settings/secrets', { name: 'B', value: 'x' })).status).toBe(
+      409,
+    )
     expect((await requestJson(api, 'DELETE', '/api/settings/secrets/A')).status).toBe(409)
     expect((await requestJson(api, 'GET', '/api/settings/secrets/A')).status).toBe(409)
   }

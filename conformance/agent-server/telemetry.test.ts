@@ -51,7 +51,11 @@ async function createDirectory() {
 }
 
 /** A conversation that runs a command and finishes; answers its id. */
-async function runConversation(api: AgentServerApi, directory: string, headers: Record<string, string> = {}): Promise<string> {
+async function runConversation(
+  api: AgentServerApi,
+  directory: string,
+  headers: Record<string, string> = {},
+): Promise<string> {
   const llm = { ...scriptedModel([bashStep('echo hello'), finishStep()]), api_key: modelKey }
   const { status, body } = await api.requestJson<{ id: string }>('/api/conversations', {
     method: 'POST',
@@ -70,7 +74,11 @@ async function runConversation(api: AgentServerApi, directory: string, headers: 
 }
 
 function createApi(url: string): AgentServerApi {
-  return new AgentServerApi({ url, headers: { 'x-session-api-key': key }, [Symbol.asyncDispose]: async () => {} })
+  return new AgentServerApi({
+    url,
+    headers: { 'x-session-api-key': key },
+    [Symbol.asyncDispose]: async () => {},
+  })
 }
 
 test('a run is seen in the metrics, in traces and in the audit, and nothing of what was said', async () => {

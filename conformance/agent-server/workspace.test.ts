@@ -60,7 +60,9 @@ async function waitForOutput(commandId: string): Promise<Output[]> {
   for (;;) {
     const query = { kind__eq: 'BashOutput', command_id__eq: commandId, limit: '100' }
     const last = outputs.at(-1)
-    const { items } = await searchBashEvents(last === undefined ? query : { ...query, order__gt: String(last.order) })
+    const { items } = await searchBashEvents(
+      last === undefined ? query : { ...query, order__gt: String(last.order) },
+    )
     outputs.push(...items)
     if (outputs.at(-1)?.exit_code != null) return outputs
     await sleep(50)
@@ -113,7 +115,9 @@ describe('commands', () => {
 
   test('time over is -1, and nothing of the command goes on', async () => {
     const file = `${directory}/ticks`
-    const output = await runCommand(`(while :; do echo x >> ${file}; sleep 0.05; done) & wait`, { timeout: 1 })
+    const output = await runCommand(`(while :; do echo x >> ${file}; sleep 0.05; done) & wait`, {
+      timeout: 1,
+    })
     expect(output.exit_code).toBe(-1)
     const count = async () => (await runCommand(`wc -l < ${file}`)).stdout
     const before = await count()
@@ -129,10 +133,15 @@ describe('commands', () => {
   test('an event is found by its id in every spelling, several with null for the missing', async () => {
     const { id, command_id } = await runCommand('echo x')
     const dashed = id.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-').toUpperCase()
-    expect((await api.requestJson(`/api/bash/bash_events/${dashed}`)).body).toMatchObject({ id, stdout: 'x\n' })
+    expect((await api.requestJson(`/api/bash/bash_events/${dashed}`)).body).toMatchObject({
+      id,
+      stdout: 'x\n',
+    })
     expect((await api.requestJson(`/api/bash/bash_events/${randomUUID()}`)).status).toBe(404)
     expect((await api.requestJson('/api/bash/bash_events/x')).status).toBe(422)
-    const many = await api.requestJson(`/api/bash/bash_events/?ids=${id}&ids=${randomUUID()}&ids=${command_id}`)
+    const many = await api.requestJson(
+      `/api/bash/bash_events/?ids=${id}&ids=${randomUUID()}&ids=${command_id}`,
+    )
     expect(many.body).toMatchObject([{ id }, null, { id: command_id }])
     expect(
       await getWithBody('/api/bash/bash_events/', JSON.stringify([command_id, 'nothing'])),
@@ -207,7 +216,9 @@ describe('commands', () => {
 
   test('to clear forgets what is over', async () => {
     const { command_id } = await runCommand('true')
-    const { body } = await api.requestJson<{ cleared_count: number }>('/api/bash/bash_events', { method: 'DELETE' })
+    const { body } = await api.requestJson<{ cleared_count: number }>('/api/bash/bash_events', {
+      method: 'DELETE',
+    })
     expect(body.cleared_count).toBeGreaterThanOrEqual(2)
     expect((await searchBashEvents({ command_id__eq: command_id })).items).toEqual([])
   })
@@ -268,7 +279,8 @@ describe('files', () => {
       (await runCommand(`ls -A '${directory}/broken' 2>/dev/null | wc -l`)).stdout.trim() === '1'
     while (!(await isThere())) await sleep(20)
     call.destroy()
-    const isGone = async () => (await runCommand(`[ -e '${directory}/broken' ] || echo gone`)).stdout === 'gone\n'
+    const isGone = async () =>
+      (await runCommand(`[ -e '${directory}/broken' ] || echo gone`)).stdout === 'gone\n'
     while (!(await isGone())) await sleep(20)
   })
 
@@ -312,7 +324,10 @@ describe('files', () => {
       const path = `${directory}/made by/${route.length}`
       const query = `${route}?${new URLSearchParams({ path })}`
       for (let n = 0; n < 2; n++)
-        expect(await api.requestJson(query, { method: 'POST' })).toEqual({ status: 200, body: { success: true } })
+        expect(await api.requestJson(query, { method: 'POST' })).toEqual({
+          status: 200,
+          body: { success: true },
+        })
       const json = { 'content-type': 'application/json' }
       expect((await api.requestJson(query, { method: 'POST', headers: json })).status).toBe(200)
       expect((await api.sendJson('POST', route, { path: `${path}/b` })).status).toBe(200)
@@ -331,7 +346,9 @@ describe('files', () => {
   )
 
   test('directories are found from home on, in pages', async () => {
-    const { body: home } = await api.requestJson<{ home: string; locations: { path: string }[] }>('/api/file/home')
+    const { body: home } = await api.requestJson<{ home: string; locations: { path: string }[] }>(
+      '/api/file/home',
+    )
     expect(home.home.startsWith('/')).toBe(true)
     expect(home.locations.map(({ path }) => path)).toContain('/')
     for (const name of ['b', 'A', '.c', 'a'])

@@ -5,7 +5,12 @@ import { stripVTControlCharacters } from 'node:util'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { findChromium } from '../support/browser-user.ts'
-import { runProgram, type Installation, installPackages, startInstalledServer } from '../support/npm-packages.ts'
+import {
+  type Installation,
+  installPackages,
+  runProgram,
+  startInstalledServer,
+} from '../support/npm-packages.ts'
 
 /**
  * The packages that `npm run release` makes, installed by npm into an empty folder and run from there. `SLIPWAY_INSTALLED=1`
@@ -37,31 +42,47 @@ afterAll(async () => {
   if (typeof installation !== 'string') await installation[Symbol.asyncDispose]()
 }, 60_000)
 
-packageTest('the command says its version, and its help names the servers', async ({ directory, command }) => {
-  const { version } = JSON.parse(await readFile(join(root, 'packages/cli/package.json'), 'utf8'))
-  const linked = join(directory, 'node_modules/.bin/slipway')
-  expect(await runProgram(process.execPath, [linked, '--version'], { cwd: directory })).toEqual({
-    code: 0,
-    output: `${version}\n`,
-  })
-  const { output } = await runProgram(process.execPath, [command, '--help'], { cwd: directory })
-  for (const name of ['serve', 'sandbox-server', 'run', 'demo']) expect(output).toContain(name)
-})
+packageTest(
+  'the command says its version, and its help names the servers',
+  async ({ directory, command }) => {
+    const { version } = JSON.parse(await readFile(join(root, 'packages/cli/package.json'), 'utf8'))
+    const linked = join(directory, 'node_modules/.bin/slipway')
+    expect(await runProgram(process.execPath, [linked, '--version'], { cwd: directory })).toEqual({
+      code: 0,
+      output: `${version}\n`,
+    })
+    const { output } = await runProgram(process.execPath, [command, '--help'], { cwd: directory })
+    for (const name of ['serve', 'sandbox-server', 'run', 'demo']) expect(output).toContain(name)
+  },
+)
 
-packageTest('the packages hold no TypeScript but declarations, and nothing of tests', async ({ directory }) => {
-  const { output } = await runProgram(
-    'find',
-    ['node_modules/slipway', 'node_modules/@slipway', '-type', 'f', '-name', '*.ts', '!', '-name', '*.d.ts'],
-    { cwd: directory },
-  )
-  expect(output).toBe('')
-  const { output: tests } = await runProgram(
-    'grep',
-    ['-rlE', "from 'vitest'|fast-check", 'node_modules/slipway', '--include=*.js'],
-    { cwd: directory },
-  )
-  expect(tests).toBe('')
-})
+packageTest(
+  'the packages hold no TypeScript but declarations, and nothing of tests',
+  async ({ directory }) => {
+    const { output } = await runProgram(
+      'find',
+      [
+        'node_modules/slipway',
+        'node_modules/@slipway',
+        '-type',
+        'f',
+        '-name',
+        '*.ts',
+        '!',
+        '-name',
+        '*.d.ts',
+      ],
+      { cwd: directory },
+    )
+    expect(output).toBe('')
+    const { output: tests } = await runProgram(
+      'grep',
+      ['-rlE', "from 'vitest'|fast-check", 'node_modules/slipway', '--include=*.js'],
+      { cwd: directory },
+    )
+    expect(tests).toBe('')
+  },
+)
 
 packageTest('the demo runs to its end', async ({ directory, command }) => {
   const { code, output } = await runProgram(process.execPath, [command, 'demo', '--fast'], { cwd: directory })
@@ -73,9 +94,13 @@ test.skipIf(skipReason !== undefined || !isThorough)(
   { timeout: 300_000 },
   async () => {
     if (typeof installation === 'string') return
-    const { code, output } = await runProgram(process.execPath, [installation.command, 'demo-sandbox', '--fast'], {
-      cwd: installation.directory,
-    })
+    const { code, output } = await runProgram(
+      process.execPath,
+      [installation.command, 'demo-sandbox', '--fast'],
+      {
+        cwd: installation.directory,
+      },
+    )
     expect([code, output]).toEqual([0, expect.stringContaining('That was it')])
   },
 )
@@ -156,7 +181,9 @@ const expectedKinds = [
 
 packageTest('the client works in Node', async ({ directory }) => {
   const script = `import { Client, follow } from '@slipway/client'\n${clientScript(String(server?.url), directory)}\nconsole.log(JSON.stringify({ kinds, response }))`
-  const { output } = await runProgram(process.execPath, ['--input-type=module', '-e', script], { cwd: directory })
+  const { output } = await runProgram(process.execPath, ['--input-type=module', '-e', script], {
+    cwd: directory,
+  })
   expect(JSON.parse(output)).toEqual({ kinds: expectedKinds, response: 'From the packaged client.' })
 })
 
@@ -177,7 +204,10 @@ packageTest('the client is one file that a browser loads and works with', async 
     const page = await chrome.newPage()
     await page.goto(`http://127.0.0.1:${port}/`)
     const script = `(async () => { const { Client, follow } = await import('/client.js')\n${clientScript(String(server?.url), directory)}\nreturn { kinds, response } })()`
-    expect(await page.evaluate(script)).toEqual({ kinds: expectedKinds, response: 'From the packaged client.' })
+    expect(await page.evaluate(script)).toEqual({
+      kinds: expectedKinds,
+      response: 'From the packaged client.',
+    })
   } finally {
     await chrome.close()
     pages.close()

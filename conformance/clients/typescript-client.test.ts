@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { AgentBase, Event, RemoteConversation } from '@openhands/typescript-client'
 import { beforeAll, expect, test } from 'vitest'
 import { bashStep, finishStep } from '../support/agent-driver.ts'
-import { sessionKey, unknownId, openWireServer, makeRepositoryCommand } from '../wire/wire-server.ts'
+import { makeRepositoryCommand, openWireServer, sessionKey, unknownId } from '../wire/wire-server.ts'
 
 /**
  * The published client, unmodified, against the server: what its own integration tests demand, restated. It looks for
@@ -82,7 +82,10 @@ test('the server is alive, healthy, ready, and of a version that no feature refu
 })
 
 test('a conversation runs, its events arrive live and once, and its state follows', async () => {
-  const { conversation, events, errors } = await openConversation([bashStep('echo from-the-shell'), finishStep('All done.')])
+  const { conversation, events, errors } = await openConversation([
+    bashStep('echo from-the-shell'),
+    finishStep('All done.'),
+  ])
   await conversation.sendMessage('Begin.')
   await conversation.run()
   await waitFor(() => events.some((event) => 'value' in event && event.value === 'finished'))
@@ -138,7 +141,11 @@ test('events are counted, searched with filters, and fetched by id', async () =>
 })
 
 test('what waits for confirmation is accepted or rejected', async () => {
-  const { conversation, events } = await openConversation([bashStep('touch yes'), bashStep('touch no'), finishStep()])
+  const { conversation, events } = await openConversation([
+    bashStep('touch yes'),
+    bashStep('touch no'),
+    finishStep(),
+  ])
   await conversation.setConfirmationPolicy({ kind: 'AlwaysConfirm' })
   // Its cache of the state shows the old one for two seconds.
   await conversation.state.refresh()
@@ -166,7 +173,10 @@ test('conversations are listed, counted, fetched together, renamed, tagged and d
   const id = made.id
   expect(await manager.countConversations()).toBeGreaterThanOrEqual(1)
   expect((await manager.getAllConversations()).map((each) => each.id)).toContain(id)
-  expect((await manager.getConversations([id, unknownId])).map((each) => each?.id ?? null)).toEqual([id, null])
+  expect((await manager.getConversations([id, unknownId])).map((each) => each?.id ?? null)).toEqual([
+    id,
+    null,
+  ])
   await manager.updateConversation(id, { title: 'Renamed', tags: { a: 'b' } })
   expect(await manager.getConversation(id)).toMatchObject({ title: 'Renamed', tags: { a: 'b' } })
   await made.setTitle('Again')
@@ -210,7 +220,9 @@ test('questions, secrets, analyzers, condensing, goals and interrupts', async ()
   }
   // One of the two becomes the title.
   const side = [1, 2].map(() => ({ side: true, text: 'Because.' }))
-  const { conversation } = await openConversation([bashStep('echo "[$TS_SECRET]"'), finishStep(), ...side], { condenser })
+  const { conversation } = await openConversation([bashStep('echo "[$TS_SECRET]"'), finishStep(), ...side], {
+    condenser,
+  })
   await conversation.updateSecrets({ TS_SECRET: 'secret-ts-canary', MADE: () => 'made-ts-canary' })
   await conversation.setSecurityAnalyzer({ kind: 'LLMSecurityAnalyzer' })
   await conversation.sendMessage('Begin.')

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
-import { findChromium, BrowserUser } from '../support/browser-user.ts'
+import { BrowserUser, findChromium } from '../support/browser-user.ts'
 import { MockProvider, type ScriptedReply } from '../support/mock-provider.ts'
 import { findWebClient, webPackage } from '../support/web-client-package.ts'
 
@@ -80,17 +80,21 @@ afterAll(async () => {
 let failedStep: string | undefined
 /** The tests go on from one another, like a person's day: after one that fails the others are not tried. */
 const userStep = (promise: string, work: () => Promise<void>) =>
-  test.skipIf(skipReasons.length > 0)(`${name}: ${promise}${skipSuffix}`, { timeout: 180_000 }, async (context) => {
-    context.skip(failedStep !== undefined && failedStep !== promise, `after: ${failedStep}`)
-    failedStep = promise
-    try {
-      await work()
-    } catch (error) {
-      await user.screenshot('failed')
-      throw new Error(`The server refused: ${user.errorResponses.join(', ')}`, { cause: error })
-    }
-    failedStep = undefined
-  })
+  test.skipIf(skipReasons.length > 0)(
+    `${name}: ${promise}${skipSuffix}`,
+    { timeout: 180_000 },
+    async (context) => {
+      context.skip(failedStep !== undefined && failedStep !== promise, `after: ${failedStep}`)
+      failedStep = promise
+      try {
+        await work()
+      } catch (error) {
+        await user.screenshot('failed')
+        throw new Error(`The server refused: ${user.errorResponses.join(', ')}`, { cause: error })
+      }
+      failedStep = undefined
+    },
+  )
 
 userStep('the first page asks for the key, refuses a wrong one, and lets the right one in', async () => {
   await user.visit()
@@ -133,7 +137,9 @@ userStep('the first message starts a conversation in which tool calls appear', a
   await user.waitForText('All done: made.txt is there.')
   await user.waitForText('A title of the model')
   await user.screenshot('3-conversation')
-  expect(mockProvider.requests.every(({ headers }) => headers.authorization === `Bearer ${modelKey}`)).toBe(true)
+  expect(mockProvider.requests.every(({ headers }) => headers.authorization === `Bearer ${modelKey}`)).toBe(
+    true,
+  )
 })
 
 userStep('a reload shows the history, and a further message goes over the socket', async () => {
@@ -188,9 +194,12 @@ userStep('a conversation is found again in the list, and gone after it was delet
   await expect.poll(() => cards.count(), { timeout: 60_000 }).toBe(1)
 })
 
-userStep('the page threw nothing, the server failed at nothing, and no key is in what it printed', async () => {
-  expect(user.errors).toEqual([])
-  expect(user.errorResponses.filter((line) => /^5(?!03 \w+ \/api\/automation\/)/.test(line))).toEqual([])
-  expect(server.output()).not.toContain(modelKey)
-  expect(server.output()).not.toContain(sessionKey)
-})
+userStep(
+  'the page threw nothing, the server failed at nothing, and no key is in what it printed',
+  async () => {
+    expect(user.errors).toEqual([])
+    expect(user.errorResponses.filter((line) => /^5(?!03 \w+ \/api\/automation\/)/.test(line))).toEqual([])
+    expect(server.output()).not.toContain(modelKey)
+    expect(server.output()).not.toContain(sessionKey)
+  },
+)

@@ -1,15 +1,15 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { bashStep as command, scriptedModel } from '../support/agent-driver.ts'
-import { runInSandbox, fetchInSandbox, readSandboxRows } from '../support/sandbox-server/crash-rounds.ts'
+import { fetchInSandbox, readSandboxRows, runInSandbox } from '../support/sandbox-server/crash-rounds.ts'
 import { EngineSandboxServer, type TestEngine, testEngine } from '../support/sandbox-server/engine-server.ts'
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   type AppConversation,
-  waitFor,
   createUser,
   type ListPage,
   type User,
+  waitFor,
 } from '../support/sandbox-server/user.ts'
 
 /** Conversations in containers, from outside: on each engine what they promise on any backend, and what only containers can show. */
@@ -44,7 +44,10 @@ function defineEngineTests(name: string, engine: TestEngine): void {
   test('a conversation goes on over pauses, and over the end of the server at any time', limit, async () => {
     const context = await openContext()
     const { engineServer, server, user } = context
-    const { id, sandbox_id } = await timed('a start', createConversation(context, [tickingCommand, { text: 'It counts.' }, ...textSteps]))
+    const { id, sandbox_id } = await timed(
+      'a start',
+      createConversation(context, [tickingCommand, { text: 'It counts.' }, ...textSteps]),
+    )
     const sandbox = await user.waitForSandbox(sandbox_id, 'RUNNING')
     expect(sandbox.isolation).toMatchObject({ kind: 'container' })
     await user.waitForMessage(id, 'It counts.')
@@ -67,7 +70,10 @@ function defineEngineTests(name: string, engine: TestEngine): void {
     const to = Date.now()
     await timed('a resume', user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/resume`))
     const again = await user.waitForSandbox(sandbox_id, 'RUNNING')
-    expect(again).toMatchObject({ session_api_key: sandbox.session_api_key, exposed_urls: sandbox.exposed_urls })
+    expect(again).toMatchObject({
+      session_api_key: sandbox.session_api_key,
+      exposed_urls: sandbox.exposed_urls,
+    })
     const after = await waitForTicks(again, before.length + 3)
     expect(after.slice(0, before.length)).toEqual(before)
     expect(after.filter(({ atMs }) => atMs > from && atMs < to)).toEqual([])
@@ -76,7 +82,10 @@ function defineEngineTests(name: string, engine: TestEngine): void {
 
     // What happens while there is no server comes home later.
     await server.stop('SIGKILL')
-    await postInSandbox(again, `/api/conversations/${id}/events`, { content: 'Nobody hears this.', run: true })
+    await postInSandbox(again, `/api/conversations/${id}/events`, {
+      content: 'Nobody hears this.',
+      run: true,
+    })
     await waitFor('it is answered', async () => {
       const { execution_status } = await getInSandbox<AppConversation>(again, `/api/conversations/${id}`)
       return execution_status === 'idle' || execution_status === 'finished' ? true : undefined
@@ -181,11 +190,15 @@ function defineEngineTests(name: string, engine: TestEngine): void {
       const { engineServer, user } = context
       const warm = await waitFor('one is warm', async () => {
         const [found] = await engineServer.containers()
-        const isReady = found !== undefined && readSandboxRows(engineServer.server.data)[0]?.status === 'RUNNING'
+        const isReady =
+          found !== undefined && readSandboxRows(engineServer.server.data)[0]?.status === 'RUNNING'
         return isReady ? found : undefined
       })
       expect(await user.get<ListPage<unknown>>('/api/v1/sandboxes/search')).toMatchObject({ items: [] })
-      const { id, sandbox_id } = await timed('a start from the pool', createConversation(context, textSteps, 'From the pool.'))
+      const { id, sandbox_id } = await timed(
+        'a start from the pool',
+        createConversation(context, textSteps, 'From the pool.'),
+      )
       expect((await engineServer.container(sandbox_id)).Id).toBe(warm.Id)
       await user.waitForMessage(id, 'Answer 0.')
       await waitUntilIngested(context, id, await user.waitForSandbox(sandbox_id, 'RUNNING'))
@@ -226,7 +239,11 @@ const tickingCommand = command(
 const textSteps = Array.from({ length: 9 }, (_, n) => ({ text: `Answer ${n}.` }))
 
 /** A conversation whose model plays a script, in a sandbox of its own. */
-async function createConversation({ user }: TestContext, script: readonly object[], text?: string): Promise<AppConversation> {
+async function createConversation(
+  { user }: TestContext,
+  script: readonly object[],
+  text?: string,
+): Promise<AppConversation> {
   await user.setModel(scriptedModel(script))
   const isSaid = text !== undefined || script !== textSteps
   const request = isSaid ? { initial_message: { content: text ?? 'Begin.' } } : {}

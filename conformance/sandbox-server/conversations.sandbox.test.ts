@@ -6,14 +6,14 @@ import { findProcesses } from '../support/sandbox-server/process-resources.ts'
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   type AppConversation,
-  waitFor,
   createUser,
-  openSandboxServer,
   type ListPage,
+  openSandboxServer,
   type SandboxServerFixture,
   type StartTask,
   textModel,
   type User,
+  waitFor,
 } from '../support/sandbox-server/user.ts'
 
 /** Conversations in sandboxes, from outside: what their routes promise. */
@@ -128,7 +128,9 @@ describe('a start', () => {
     expect(new Set(tasks.map(({ id }) => id)).size).toBe(1)
     const last = (await ann.startConversation(request)).at(-1)
     expect(last?.status).toBe('READY')
-    const { items } = await ann.get<ListPage<AppConversation>>(`${base}/search?sandbox_id__eq=${sharedSandbox.id}`)
+    const { items } = await ann.get<ListPage<AppConversation>>(
+      `${base}/search?sandbox_id__eq=${sharedSandbox.id}`,
+    )
     expect(items.map(({ id }) => id)).toEqual([last?.app_conversation_id])
   }, 60_000)
 
@@ -258,7 +260,10 @@ describe('a message', () => {
     })
     expect(zip.headers.get('content-disposition')).toContain(`conversation_${id}.zip`)
     expect(Buffer.from(await zip.arrayBuffer()).toString('latin1', 0, 2)).toBe('PK')
-    const again = await ann.createConversation({ conversation_id: id, initial_message: { content: 'Once more.' } })
+    const again = await ann.createConversation({
+      conversation_id: id,
+      initial_message: { content: 'Once more.' },
+    })
     expect(again).toMatchObject({ id, sandbox_status: 'RUNNING' })
     expect(again.sandbox_id).not.toBe(sandbox_id)
     await ann.waitForMessage(id, 'Once more.')
@@ -383,14 +388,19 @@ describe('a conversation', () => {
   }, 60_000)
 
   test('goes on with the model of a profile', async () => {
-    const { id } = await ann.createConversation({ sandbox_id: sharedSandbox.id, initial_message: { content: 'Begin.' } })
+    const { id } = await ann.createConversation({
+      sandbox_id: sharedSandbox.id,
+      initial_message: { content: 'Begin.' },
+    })
     const llm = {
       model: 'scripted/other',
       script: [1, 2, 3].map(() => ({ text: 'The other one speaks.' })),
       api_key: 'sk-of-profile',
     }
     await ann.requestOrThrow('POST', '/api/v1/settings/profiles/other', { llm })
-    expect(await ann.requestOrThrow('POST', `${base}/${id}/switch_profile`, { profile_name: 'other' })).toEqual({
+    expect(
+      await ann.requestOrThrow('POST', `${base}/${id}/switch_profile`, { profile_name: 'other' }),
+    ).toEqual({
       success: true,
     })
     expect(await ann.sendMessage(id, 'Who speaks?')).toMatchObject({ status: 200 })
@@ -410,7 +420,11 @@ describe('a conversation', () => {
   test('that is deleted while it is being started never comes back', async () => {
     for (const waitMs of [0, 20, 100, 300]) {
       const conversation_id = randomUUID()
-      const request = { conversation_id, sandbox_id: sharedSandbox.id, initial_message: { content: 'Begin.' } }
+      const request = {
+        conversation_id,
+        sandbox_id: sharedSandbox.id,
+        initial_message: { content: 'Begin.' },
+      }
       const other = await ann.createConversation({ sandbox_id: sharedSandbox.id })
       const task = await ann.requestOrThrow<StartTask>('POST', base, request)
       await sleep(waitMs)
@@ -494,7 +508,11 @@ async function getAgentConversation<T>(id: string): Promise<{ status: number; bo
   return { status: response.status, body: (await response.json()) as T }
 }
 
-async function fetchInSandbox(path: string, sandbox: SandboxInfo | undefined, method = 'GET'): Promise<Response> {
+async function fetchInSandbox(
+  path: string,
+  sandbox: SandboxInfo | undefined,
+  method = 'GET',
+): Promise<Response> {
   const url = sandbox?.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url
   return await fetch(`${url}${path}`, {
     method,
@@ -507,7 +525,10 @@ async function runInSharedSandbox(command: string): Promise<void> {
   const url = sharedSandbox.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url
   const response = await fetch(`${url}/api/bash/execute_bash_command`, {
     method: 'POST',
-    headers: { 'x-session-api-key': String(sharedSandbox.session_api_key), 'content-type': 'application/json' },
+    headers: {
+      'x-session-api-key': String(sharedSandbox.session_api_key),
+      'content-type': 'application/json',
+    },
     body: JSON.stringify({ command }),
   })
   const ran = (await response.json()) as { exit_code: number; stderr: string }

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest'
-import { testEngine, killContainers } from '../support/sandbox-server/container-engine.ts'
-import { expectConsistent, crashAtEveryStep, ClientState, beforeAndAfter, writeMarkerFile } from '../support/sandbox-server/crash-rounds.ts'
+import { killContainers, testEngine } from '../support/sandbox-server/container-engine.ts'
+import {
+  beforeAndAfter,
+  ClientState,
+  crashAtEveryStep,
+  expectConsistent,
+  writeMarkerFile,
+} from '../support/sandbox-server/crash-rounds.ts'
 import { lifecycleScenario } from '../support/sandbox-server/crash-scenarios.ts'
 import { readControlPlaneId } from '../support/sandbox-server/process-resources.ts'
 import { SandboxServer } from '../support/sandbox-server/server.ts'

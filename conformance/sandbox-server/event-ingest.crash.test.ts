@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
-import { toJsonLines, messageLine } from '../support/agent-server-api.ts'
-import { FaultProxy, type Fault } from '../support/fault-proxy.ts'
-import { retryUntil, fetchInSandbox } from '../support/sandbox-server/crash-rounds.ts'
+import { messageLine, toJsonLines } from '../support/agent-server-api.ts'
+import { type Fault, FaultProxy } from '../support/fault-proxy.ts'
+import { fetchInSandbox, retryUntil } from '../support/sandbox-server/crash-rounds.ts'
 import { findProcesses } from '../support/sandbox-server/process-resources.ts'
 import { freePort, type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 
@@ -51,7 +51,11 @@ async function createConversation(sandbox: SandboxInfo, script?: readonly unknow
 }
 
 /** Writes messages into a conversation until the work is over; answers how many. */
-async function writeMessagesDuring(sandbox: SandboxInfo, ids: readonly string[], work: () => Promise<void>): Promise<number> {
+async function writeMessagesDuring(
+  sandbox: SandboxInfo,
+  ids: readonly string[],
+  work: () => Promise<void>,
+): Promise<number> {
   let isOver = false
   let count = 0
   const write = async (id: string) => {
@@ -75,20 +79,29 @@ async function exportFromSandbox(sandbox: SandboxInfo, id: string): Promise<stri
 }
 
 /** Waits until the logs of both sides are the same, byte for byte. */
-async function waitForEqualLogs(server: SandboxServer, sandbox: SandboxInfo, ids: readonly string[]): Promise<void> {
+async function waitForEqualLogs(
+  server: SandboxServer,
+  sandbox: SandboxInfo,
+  ids: readonly string[],
+): Promise<void> {
   for (const id of ids) {
     await retryUntil(
       server,
       async () => {
         const count = async (path: string, fetch: (path: string) => Promise<Response>) =>
           Number(await (await fetch(path)).text())
-        const there = await count(`/api/conversations/${id}/events/count`, (path) => fetchInSandbox(sandbox, path))
+        const there = await count(`/api/conversations/${id}/events/count`, (path) =>
+          fetchInSandbox(sandbox, path),
+        )
         const here = await count(`/api/v1/conversation/${id}/events/count`, (path) => server.fetch(path))
         expect(here).toBe(there)
       },
       240_000,
     )
-    const { status, body } = await server.requestJson<string>('GET', `/api/v1/conversation/${id}/events/export`)
+    const { status, body } = await server.requestJson<string>(
+      'GET',
+      `/api/v1/conversation/${id}/events/export`,
+    )
     expect(status).toBe(200)
     const there = await exportFromSandbox(sandbox, id)
     // Not `toBe`: a difference of megabytes takes minutes to be shown.
@@ -98,7 +111,10 @@ async function waitForEqualLogs(server: SandboxServer, sandbox: SandboxInfo, ids
 }
 
 /** Bytes of memory of the agent server of a sandbox: now, and the most that there were. */
-async function agentServerMemory(server: SandboxServer, sandbox: SandboxInfo): Promise<{ now: number; most: number }> {
+async function agentServerMemory(
+  server: SandboxServer,
+  sandbox: SandboxInfo,
+): Promise<{ now: number; most: number }> {
   const processes = await findProcesses(join(server.data, 'sandboxes', sandbox.id))
   const agent = processes.find(({ command }) => command.startsWith(process.execPath))
   const status = await readFile(`/proc/${agent?.pid}/status`, 'utf8')
@@ -112,7 +128,10 @@ test(
     await using server = await SandboxServer.open()
     const box = await server.startRunningSandbox()
     const runs = [
-      await createConversation(box, [...Array.from({ length: 8 }, (_, n) => bashStep(`sleep 0.3; echo ${n}`)), finishStep()]),
+      await createConversation(box, [
+        ...Array.from({ length: 8 }, (_, n) => bashStep(`sleep 0.3; echo ${n}`)),
+        finishStep(),
+      ]),
       await createConversation(box),
       await createConversation(box),
     ]
@@ -161,7 +180,10 @@ test(
     way.nextFault = () => (turn++ % 2 === 0 ? (weathers[(turn >> 1) % weathers.length] ?? 'clear') : 'clear')
     await server.moveTo(port)
     const runs = [
-      await createConversation(box, [...Array.from({ length: 6 }, (_, n) => bashStep(`sleep 0.2; echo ${n}`)), finishStep()]),
+      await createConversation(box, [
+        ...Array.from({ length: 6 }, (_, n) => bashStep(`sleep 0.2; echo ${n}`)),
+        finishStep(),
+      ]),
       await createConversation(box),
     ]
     const logs: string[] = []
@@ -218,7 +240,10 @@ test(
     await fetchInSandbox(box, `/api/conversations/${removed}`, { method: 'DELETE' })
     await server.start()
     await waitForEqualLogs(server, box, [id])
-    const { body } = await server.requestJson<{ items: { id: string }[] }>('GET', '/api/v1/app-conversations/search')
+    const { body } = await server.requestJson<{ items: { id: string }[] }>(
+      'GET',
+      '/api/v1/app-conversations/search',
+    )
     expect(body.items).toMatchObject([
       {
         id: id.replaceAll('-', ''),
@@ -240,14 +265,25 @@ test(
   'the key of another sandbox writes nothing into a conversation, whoever owns it',
   async () => {
     await using server = await SandboxServer.open()
-    const { body: user } = await server.requestJson<{ id: string }>('POST', '/api/admin/users', { name: 'Ann' })
-    const { body: made } = await server.requestJson<{ key: string }>('POST', `/api/admin/users/${user.id}/keys`, {
-      name: 'of Ann',
+    const { body: user } = await server.requestJson<{ id: string }>('POST', '/api/admin/users', {
+      name: 'Ann',
     })
+    const { body: made } = await server.requestJson<{ key: string }>(
+      'POST',
+      `/api/admin/users/${user.id}/keys`,
+      {
+        name: 'of Ann',
+      },
+    )
     const box = await server.startRunningSandbox()
     const own = await server.startRunningSandbox()
     const asAnn = { headers: { authorization: `Bearer ${made.key}` } }
-    const { body: started } = await server.requestJson<SandboxInfo>('POST', '/api/v1/sandboxes', undefined, asAnn)
+    const { body: started } = await server.requestJson<SandboxInfo>(
+      'POST',
+      '/api/v1/sandboxes',
+      undefined,
+      asAnn,
+    )
     let foreign: SandboxInfo | undefined
     await retryUntil(server, async () => {
       const { body } = await server.requestJson<SandboxInfo[]>(
@@ -284,13 +320,16 @@ test(
         { id, title: 'forged' },
         { id, execution_status: 'deleting' },
       ]) {
-        expect((await server.requestJson('POST', '/api/v1/webhooks/conversations', info, { headers })).status).toBe(
-          401,
-        )
+        expect(
+          (await server.requestJson('POST', '/api/v1/webhooks/conversations', info, { headers })).status,
+        ).toBe(401)
       }
     }
     expect((await server.requestJson('GET', `/api/v1/conversation/${id}/events/export`)).body).toBe(text)
-    const { body } = await server.requestJson<{ title: string }[]>('GET', `/api/v1/app-conversations?ids=${id}`)
+    const { body } = await server.requestJson<{ title: string }[]>(
+      'GET',
+      `/api/v1/app-conversations?ids=${id}`,
+    )
     expect(body[0]?.title).not.toBe('forged')
     // Neither does one whose sandbox is gone, and nobody else sees the history.
     await server.requestJson('DELETE', `/api/v1/sandboxes/${box.id}`)

@@ -5,15 +5,15 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { bashStep as command, scriptedModel } from '../support/agent-driver.ts'
-import { runInSandbox, fetchInSandbox } from '../support/sandbox-server/crash-rounds.ts'
+import { fetchInSandbox, runInSandbox } from '../support/sandbox-server/crash-rounds.ts'
 import type { SandboxServer } from '../support/sandbox-server/server.ts'
 import {
-  waitFor,
   createUser,
-  openSandboxServer,
   type ListPage,
+  openSandboxServer,
   type SandboxServerFixture,
   type User,
+  waitFor,
 } from '../support/sandbox-server/user.ts'
 
 /** Sandboxes without a network, from outside: all that goes in and out goes through two Unix sockets. */
@@ -187,7 +187,10 @@ test(
   async (context) => {
     await requireBubblewrap(context)
     for (let round = 0; round < 2; round++) {
-      const { id } = await user.requestOrThrow<{ id: string }>('POST', '/api/v1/sandboxes?sandbox_spec_id=evil')
+      const { id } = await user.requestOrThrow<{ id: string }>(
+        'POST',
+        '/api/v1/sandboxes?sandbox_spec_id=evil',
+      )
       const box = await user.waitForSandbox(id, 'RUNNING')
       for (let n = 0; n < 50; n++) {
         const response = await fetchInSandbox(box, '/api/conversations/count')

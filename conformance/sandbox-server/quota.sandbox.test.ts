@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   administrator,
-  waitFor,
   createUser,
+  createUserKey,
   openSandboxServer,
   type SandboxServerFixture,
   type StartTask,
   textModel,
   type User,
-  createUserKey,
+  waitFor,
 } from '../support/sandbox-server/user.ts'
 
 /** Conversations of a day, and saved models: what is counted, and what is given back. */
@@ -52,9 +52,13 @@ test(
     const sandbox_id = (await user.startRunningSandbox()).id
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, n) =>
-        user.requestJson<{ detail: Record<string, unknown> }>('POST', n % 2 === 0 ? base : `${base}/stream-start`, {
-          sandbox_id,
-        }),
+        user.requestJson<{ detail: Record<string, unknown> }>(
+          'POST',
+          n % 2 === 0 ? base : `${base}/stream-start`,
+          {
+            sandbox_id,
+          },
+        ),
       ),
     )
     expect(answers.map((one) => one.status).toSorted()).toEqual([200, 200, 429, 429, 429, 429, 429, 429])
@@ -104,7 +108,9 @@ test('a start that fails gives its slot back, one that is refused takes none', l
 })
 
 test('the limit of a user goes before that of the organisation, and that before the server’s', async () => {
-  const { id: org } = await admin.requestOrThrow<{ id: string }>('POST', '/api/admin/organizations', { name: 'An org' })
+  const { id: org } = await admin.requestOrThrow<{ id: string }>('POST', '/api/admin/organizations', {
+    name: 'An org',
+  })
   const user = await createUserWithModel({ org_id: org })
   const orgQuota = `/api/admin/quota/orgs/${org}/quota`
   const userQuota = `/api/admin/quota/users/${user.id}/quota`

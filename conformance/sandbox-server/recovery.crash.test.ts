@@ -2,15 +2,19 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import {
-  expectConsistent,
-  runInSandbox,
-  crashAtEveryStep,
-  ClientState,
   beforeAndAfter,
+  ClientState,
+  crashAtEveryStep,
+  expectConsistent,
   runCrashRound,
+  runInSandbox,
   writeMarkerFile,
 } from '../support/sandbox-server/crash-rounds.ts'
-import { conversationScenario, lifecycleScenario, warmPoolScenario } from '../support/sandbox-server/crash-scenarios.ts'
+import {
+  conversationScenario,
+  lifecycleScenario,
+  warmPoolScenario,
+} from '../support/sandbox-server/crash-scenarios.ts'
 import { findProcesses } from '../support/sandbox-server/process-resources.ts'
 import { type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 

@@ -23,7 +23,10 @@ beforeAll(async () => {
   fixture = await openSandboxServer()
   user = await createUser(fixture.server)
   await user.setModel(textModel)
-  await user.requestOrThrow('POST', '/api/v1/settings', { git_user_name: 'Ann Ö', git_user_email: 'ann@example.org' })
+  await user.requestOrThrow('POST', '/api/v1/settings', {
+    git_user_name: 'Ann Ö',
+    git_user_email: 'ann@example.org',
+  })
 }, 60_000)
 afterAll(async () => {
   await fixture?.[Symbol.asyncDispose]()
@@ -72,13 +75,17 @@ test('a branch is cloned when one is chosen', longTimeout, async () => {
   const conversation = await user.createConversation({ selected_repository, selected_branch: 'feature/x-1' })
   expect(conversation.selected_branch).toBe('feature/x-1')
   expect(await readWorkspaceFile(conversation, 'BRANCH')).toBe('feature/x-1')
-  const unknown = (await user.startConversation({ selected_repository, selected_branch: 'no-such-branch' })).at(-1)
+  const unknown = (
+    await user.startConversation({ selected_repository, selected_branch: 'no-such-branch' })
+  ).at(-1)
   expect(unknown).toMatchObject({ status: 'ERROR' })
   expect(unknown?.detail).toContain('no-such-branch')
 })
 
 test('a setup script that fails is told of and does not stop the start', longTimeout, async () => {
-  await openHost.addRepository('team/failing', { '.openhands/setup.sh': 'echo "no such compiler: ö" >&2; exit 3' })
+  await openHost.addRepository('team/failing', {
+    '.openhands/setup.sh': 'echo "no such compiler: ö" >&2; exit 3',
+  })
   const last = (await user.startConversation({ selected_repository: `${openHost.url}/team/failing` })).at(-1)
   expect(last?.status).toBe('READY')
   expect(last?.detail).toMatch(/setup\.sh.*exit code 3.*no such compiler: ö/s)
@@ -112,7 +119,9 @@ test(
       git_provider: 'gitlab',
       secrets: { DEPLOY: 'deploy-value-123' },
     }
-    const providers = (one: string) => ({ provider_tokens: { gitlab: { token: one, host: privateHost.url } } })
+    const providers = (one: string) => ({
+      provider_tokens: { gitlab: { token: one, host: privateHost.url } },
+    })
     const other = 'ghp-a-wrong-token-of-nobody-98765'
     await user.requestOrThrow('POST', '/api/v1/secrets/git-providers', providers(other))
     const refused = await user.startConversation(request)

@@ -17,7 +17,9 @@ test.each([
   longTimeout,
   async (_, strips) => {
     await using front = await openReverseProxy('/some/where', { strips })
-    await using place = await openSandboxServer({ env: { SLIPWAY_PUBLIC_URL: front.url, SLIPWAY_EXPOSE: 'relay' } })
+    await using place = await openSandboxServer({
+      env: { SLIPWAY_PUBLIC_URL: front.url, SLIPWAY_EXPOSE: 'relay' },
+    })
     front.target = place.server.url
     const user = await createUser(place.server)
     await user.setModel(textModel)

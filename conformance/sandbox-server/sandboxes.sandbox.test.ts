@@ -3,12 +3,12 @@ import document from '../../openapi/sandbox-server.json' with { type: 'json' }
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   administrator,
-  waitFor,
   createUser,
-  openSandboxServer,
   type ListPage,
+  openSandboxServer,
   type SandboxServerFixture,
   type User,
+  waitFor,
 } from '../support/sandbox-server/user.ts'
 
 /** Sandboxes and their specs, from outside: what their routes promise. */
@@ -36,18 +36,30 @@ const routes = Object.entries(document.paths).flatMap(([path, item]) =>
 )
 const publicPaths = ['/alive', '/health', '/ready', '/server_info', '/api/v1/web-client/config']
 
-test('without a key, or with a wrong one, every route answers 401 but those of health', longTimeout, async () => {
-  expect(routes.length).toBeGreaterThan(60)
-  for (const { method, path } of routes) {
-    const filled = path.replaceAll(/\{\w+\}/g, '00000000000000000000000000000000')
-    for (const headers of [{}, { authorization: 'Bearer sk-slipway-wrong' }, { 'x-session-api-key': 'x' }]) {
-      const response = await fetch(`${server.url}${filled}`, { method, headers })
-      const body = await response.text()
-      expect([method, path, response.status]).toEqual([method, path, publicPaths.includes(path) ? 200 : 401])
-      if (response.status === 401) expect(Object.keys(JSON.parse(body))).toEqual(['detail'])
+test(
+  'without a key, or with a wrong one, every route answers 401 but those of health',
+  longTimeout,
+  async () => {
+    expect(routes.length).toBeGreaterThan(60)
+    for (const { method, path } of routes) {
+      const filled = path.replaceAll(/\{\w+\}/g, '00000000000000000000000000000000')
+      for (const headers of [
+        {},
+        { authorization: 'Bearer sk-slipway-wrong' },
+        { 'x-session-api-key': 'x' },
+      ]) {
+        const response = await fetch(`${server.url}${filled}`, { method, headers })
+        const body = await response.text()
+        expect([method, path, response.status]).toEqual([
+          method,
+          path,
+          publicPaths.includes(path) ? 200 : 401,
+        ])
+        if (response.status === 401) expect(Object.keys(JSON.parse(body))).toEqual(['detail'])
+      }
     }
-  }
-})
+  },
+)
 
 test('what anybody may ask tells of no user, no key and no sandbox', async () => {
   const sandbox = await user.startRunningSandbox()
@@ -88,7 +100,10 @@ describe('lists', () => {
     }
     expect((await caller.requestJson('GET', `${path}?page_id=`)).status).toBe(200)
     // A page that nobody gave out is refused or empty.
-    const { status, body } = await caller.requestJson<ListPage<unknown>>('GET', `${path}?page_id=%F0%9F%98%80`)
+    const { status, body } = await caller.requestJson<ListPage<unknown>>(
+      'GET',
+      `${path}?page_id=%F0%9F%98%80`,
+    )
     expect([200, 422]).toContain(status)
     if (status === 200) expect(body.items).toEqual([])
   })
@@ -168,10 +183,12 @@ describe('the life of a sandbox', () => {
       expect((await user.getSandbox(info.id))?.status).toBe('RUNNING')
     }
     for (let round = 0; round < 2; round++) {
-      for (let n = 0; n < 2; n++) expect(await user.requestOrThrow('POST', `${path}/pause`)).toEqual({ success: true })
+      for (let n = 0; n < 2; n++)
+        expect(await user.requestOrThrow('POST', `${path}/pause`)).toEqual({ success: true })
       const paused = await user.getSandbox(info.id)
       expect(paused).toMatchObject({ status: 'PAUSED', session_api_key: null, exposed_urls: null })
-      for (let n = 0; n < 2; n++) expect(await user.requestOrThrow('POST', `${path}/resume`)).toEqual({ success: true })
+      for (let n = 0; n < 2; n++)
+        expect(await user.requestOrThrow('POST', `${path}/resume`)).toEqual({ success: true })
       const again = await user.waitForSandbox(info.id, 'RUNNING')
       expect(again).toEqual(running)
       expect(await agentServerStatus(again)).toBe(200)
@@ -190,21 +207,25 @@ describe('the life of a sandbox', () => {
     await server.waitUntilGone(info.id)
   }, 120_000)
 
-  test('verbs at the same moment end in the state of the last one that was asked for', longTimeout, async () => {
-    const { id } = await user.startRunningSandbox()
-    const path = `/api/v1/sandboxes/${id}`
-    const verbs = Array.from({ length: 12 }, (_, n) => (n % 2 === 0 ? 'pause' : 'resume'))
-    const answers = await Promise.all(verbs.map((verb) => user.requestJson('POST', `${path}/${verb}`)))
-    for (const { status } of answers) expect([200, 409]).toContain(status)
-    await user.requestOrThrow('POST', `${path}/resume`)
-    await user.waitForSandbox(id, 'RUNNING')
-    await user.requestOrThrow('POST', `${path}/pause`)
-    expect((await user.getSandbox(id))?.status).toBe('PAUSED')
-    const ends = await Promise.all([1, 2, 3].map(() => user.requestJson('DELETE', path)))
-    expect(ends.map(({ status }) => status)).toContain(200)
-    for (const { status } of ends) expect([200, 404]).toContain(status)
-    await server.waitUntilGone(id)
-  })
+  test(
+    'verbs at the same moment end in the state of the last one that was asked for',
+    longTimeout,
+    async () => {
+      const { id } = await user.startRunningSandbox()
+      const path = `/api/v1/sandboxes/${id}`
+      const verbs = Array.from({ length: 12 }, (_, n) => (n % 2 === 0 ? 'pause' : 'resume'))
+      const answers = await Promise.all(verbs.map((verb) => user.requestJson('POST', `${path}/${verb}`)))
+      for (const { status } of answers) expect([200, 409]).toContain(status)
+      await user.requestOrThrow('POST', `${path}/resume`)
+      await user.waitForSandbox(id, 'RUNNING')
+      await user.requestOrThrow('POST', `${path}/pause`)
+      expect((await user.getSandbox(id))?.status).toBe('PAUSED')
+      const ends = await Promise.all([1, 2, 3].map(() => user.requestJson('DELETE', path)))
+      expect(ends.map(({ status }) => status)).toContain(200)
+      for (const { status } of ends) expect([200, 404]).toContain(status)
+      await server.waitUntilGone(id)
+    },
+  )
 
   test('an unknown spec is refused, a body is not read, and an Idempotency-Key makes one sandbox of many requests', async () => {
     const unknown = await user.requestJson('POST', '/api/v1/sandboxes?sandbox_spec_id=unknown')
@@ -213,7 +234,9 @@ describe('the life of a sandbox', () => {
     const headers = { 'idempotency-key': 'once' }
     const path = '/api/v1/sandboxes?sandbox_spec_id=failing'
     const made = await Promise.all(
-      [1, 2, 3, 4].map(() => user.requestJson<SandboxInfo>('POST', path, { sandbox_spec_id: 'unknown' }, headers)),
+      [1, 2, 3, 4].map(() =>
+        user.requestJson<SandboxInfo>('POST', path, { sandbox_spec_id: 'unknown' }, headers),
+      ),
     )
     const [one] = made
     expect(new Set(made.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
@@ -242,7 +265,11 @@ describe('the life of a sandbox', () => {
 test('secrets are looked up with the session key of a running sandbox of their owner, and with no other', async () => {
   const ann = await createUser(server)
   const [mine, other] = [await ann.startRunningSandbox(), await user.startRunningSandbox()]
-  await ann.requestOrThrow('POST', '/api/v1/secrets', { name: 'NPM', value: 'npm-value-é\n', description: 'For npm' })
+  await ann.requestOrThrow('POST', '/api/v1/secrets', {
+    name: 'NPM',
+    value: 'npm-value-é\n',
+    description: 'For npm',
+  })
   const providers = { provider_tokens: { github: { token: 'ghp-of-ann' } } }
   await ann.requestOrThrow('POST', '/api/v1/secrets/git-providers', providers)
   const ask = async (id: string, name: string, headers: Record<string, string>) => {
@@ -274,26 +301,32 @@ test('secrets are looked up with the session key of a running sandbox of their o
   expect(server.output()).not.toContain('npm-value')
 }, 120_000)
 
-test('as many sandboxes run as may: one more is refused, a paused one counts no more', longTimeout, async () => {
-  await using small = await openSandboxServer({ env: { SLIPWAY_MAX_SANDBOXES: '1' } })
-  const ann = await createUser(small.server)
-  const first = await ann.startRunningSandbox()
-  const refused = await ann.requestJson('POST', '/api/v1/sandboxes')
-  expect(refused.status).toBe(429)
-  expect((await ann.listAll('/api/v1/sandboxes/search', 100)).length).toBe(1)
-  const bea = await createUser(small.server)
-  const theirs = await bea.startRunningSandbox()
-  await ann.requestOrThrow('POST', `/api/v1/sandboxes/${first.id}/pause`)
-  const second = await ann.startRunningSandbox()
-  expect((await ann.requestJson('POST', `/api/v1/sandboxes/${first.id}/resume`)).status).toBe(429)
-  await ann.requestOrThrow('DELETE', `/api/v1/sandboxes/${second.id}`)
-  // What is being removed may count until it has gone.
-  await waitFor('there is room again', async () =>
-    (await ann.requestJson('POST', `/api/v1/sandboxes/${first.id}/resume`)).status === 200 ? true : undefined,
-  )
-  await ann.waitForSandbox(first.id, 'RUNNING')
-  expect((await bea.getSandbox(theirs.id))?.status).toBe('RUNNING')
-})
+test(
+  'as many sandboxes run as may: one more is refused, a paused one counts no more',
+  longTimeout,
+  async () => {
+    await using small = await openSandboxServer({ env: { SLIPWAY_MAX_SANDBOXES: '1' } })
+    const ann = await createUser(small.server)
+    const first = await ann.startRunningSandbox()
+    const refused = await ann.requestJson('POST', '/api/v1/sandboxes')
+    expect(refused.status).toBe(429)
+    expect((await ann.listAll('/api/v1/sandboxes/search', 100)).length).toBe(1)
+    const bea = await createUser(small.server)
+    const theirs = await bea.startRunningSandbox()
+    await ann.requestOrThrow('POST', `/api/v1/sandboxes/${first.id}/pause`)
+    const second = await ann.startRunningSandbox()
+    expect((await ann.requestJson('POST', `/api/v1/sandboxes/${first.id}/resume`)).status).toBe(429)
+    await ann.requestOrThrow('DELETE', `/api/v1/sandboxes/${second.id}`)
+    // What is being removed may count until it has gone.
+    await waitFor('there is room again', async () =>
+      (await ann.requestJson('POST', `/api/v1/sandboxes/${first.id}/resume`)).status === 200
+        ? true
+        : undefined,
+    )
+    await ann.waitForSandbox(first.id, 'RUNNING')
+    expect((await bea.getSandbox(theirs.id))?.status).toBe('RUNNING')
+  },
+)
 
 async function agentServerStatus(sandbox: SandboxInfo): Promise<number> {
   const url = sandbox.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url

@@ -4,16 +4,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { findLeaks, ProcessListScanner, plantSecret, plantedSecrets } from '../support/canaries.ts'
+import { findLeaks, ProcessListScanner, plantedSecrets, plantSecret } from '../support/canaries.ts'
 import { MockProvider, type ScriptedReply } from '../support/mock-provider.ts'
 import { SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   administrator,
-  waitFor,
   createUser,
+  createUserKey,
   type ListPage,
   type User,
-  createUserKey,
+  waitFor,
 } from '../support/sandbox-server/user.ts'
 import { StaticGitHost } from '../support/static-git-host.ts'
 
@@ -130,7 +130,9 @@ const echoingReply: ScriptedReply = (response, { headers, body }) => {
   response.end(JSON.stringify({ error: { message, type: 'authentication_error' } }))
 }
 
-const terminalReply = (command: string): ScriptedReply => ({ calls: [{ name: 'terminal', arguments: { command } }] })
+const terminalReply = (command: string): ScriptedReply => ({
+  calls: [{ name: 'terminal', arguments: { command } }],
+})
 const multiline = () => `-----BEGIN KEY-----\n${plantSecret('line-two')}\n-----END KEY-----`
 
 /** Everything that a user may store. */
@@ -140,7 +142,10 @@ async function storeSecrets(): Promise<void> {
     git_user_name: 'Ann',
     search_api_key: plantSecret('search-key'),
     sandbox_api_key: plantSecret('sandbox-key'),
-    my_service: { password: plantSecret('settings-password'), headers: { 'x-any': plantSecret('settings-any-header') } },
+    my_service: {
+      password: plantSecret('settings-password'),
+      headers: { 'x-any': plantSecret('settings-any-header') },
+    },
     agent_settings_diff: {
       llm: modelWithSecrets('settings'),
       critic: { kind: 'APIBasedCritic', server_url: mockProvider.url, api_key: plantSecret('critic') },
@@ -177,8 +182,14 @@ async function storeSecrets(): Promise<void> {
       github: { token: plantSecret('github') },
     },
   })
-  plantedSecrets.set('second-key', (await ann.requestOrThrow<{ key: string }>('POST', '/api/keys', { name: 'two' })).key)
-  plantedSecrets.set('bound-key', (await createUserKey(server, ann.id, { name: 'three', scopes: ['read'] })).key)
+  plantedSecrets.set(
+    'second-key',
+    (await ann.requestOrThrow<{ key: string }>('POST', '/api/keys', { name: 'two' })).key,
+  )
+  plantedSecrets.set(
+    'bound-key',
+    (await createUserKey(server, ann.id, { name: 'three', scopes: ['read'] })).key,
+  )
 }
 
 /** A start with secrets in all of its members. */
@@ -194,7 +205,12 @@ function startRequest(more: object = {}): object {
       },
     },
     processors: [{ kind: 'Any', api_key: plantSecret('processor') }],
-    plugins: [{ source: `https://user:${plantSecret('plugin-password')}@plugins.test/x`, token: plantSecret('plugin') }],
+    plugins: [
+      {
+        source: `https://user:${plantSecret('plugin-password')}@plugins.test/x`,
+        token: plantSecret('plugin'),
+      },
+    ],
     initial_message: { content: 'A message is no secret.' },
     ...more,
   }
@@ -243,13 +259,21 @@ async function startWithRepositories(sandbox: string): Promise<string> {
     ['gitlab', 'gitlab'],
     ['forgejo', 'forgejo'],
   ] as const) {
-    const startBody = startRequest({ sandbox_id: sandbox, git_provider: provider, selected_repository: 'no/access' })
+    const startBody = startRequest({
+      sandbox_id: sandbox,
+      git_provider: provider,
+      selected_repository: 'no/access',
+    })
     const last = (await ann.startConversation(startBody)).at(-1)
     expect(last).toMatchObject({ status: 'ERROR' })
     expect(last?.detail).toMatch(/could not be cloned/)
     expect(git.logins.join()).toContain(plantSecret(place))
   }
-  const startBody = startRequest({ sandbox_id: sandbox, git_provider: 'gitlab', selected_repository: 'good/repo' })
+  const startBody = startRequest({
+    sandbox_id: sandbox,
+    git_provider: 'gitlab',
+    selected_repository: 'good/repo',
+  })
   const last = (await ann.startConversation({ ...startBody, plugins: [] })).at(-1)
   expect(last).toMatchObject({ status: 'READY' })
   // The script was run and printed much.
@@ -263,7 +287,10 @@ const base = '/api/v1/app-conversations'
 async function sendRejectedRequests(): Promise<void> {
   const llm = modelWithSecrets('refused')
   const bodies: readonly (readonly [string, unknown])[] = [
-    ['/api/v1/settings', { agent_settings_diff: { llm: { ...llm, num_retries: plantSecret('refused-number') } } }],
+    [
+      '/api/v1/settings',
+      { agent_settings_diff: { llm: { ...llm, num_retries: plantSecret('refused-number') } } },
+    ],
     ['/api/v1/settings', { agent_settings_diff: plantSecret('refused-settings') }],
     [
       '/api/v1/settings',
@@ -272,7 +299,10 @@ async function sendRejectedRequests(): Promise<void> {
     ['/api/v1/settings/profiles/p', { llm: { ...llm, model: '' } }],
     ['/api/v1/settings/profiles/p', { llm: { ...llm, api_key: [plantSecret('refused-list')] } }],
     ['/api/v1/secrets', { name: 'A', value: [plantSecret('refused-value')] }],
-    ['/api/v1/secrets', { name: `no name ${plantSecret('refused-name')}`, value: plantSecret('refused-value') }],
+    [
+      '/api/v1/secrets',
+      { name: `no name ${plantSecret('refused-name')}`, value: plantSecret('refused-value') },
+    ],
     ['/api/v1/secrets', plantSecret('refused-secret')],
     ['/api/v1/secrets/git-providers', { provider_tokens: { github: plantSecret('refused-token') } }],
     ['/api/v1/secrets/git-providers', { provider_tokens: { cvs: { token: plantSecret('refused-token') } } }],
@@ -283,14 +313,29 @@ async function sendRejectedRequests(): Promise<void> {
     ['/api/keys', { expires_at: plantSecret('refused-time') }],
     ['/api/keys', { scopes: [plantSecret('refused-scope')] }],
     [base, startRequest({ secrets: [plantSecret('refused-secrets')] })],
-    [base, startRequest({ secrets: { A: { kind: plantSecret('refused-kind'), value: plantSecret('refused-value') } } })],
-    [base, startRequest({ secrets: { A: { value: [plantSecret('refused-list')] } } })],
-    [base, startRequest({ secrets: { SLIPWAY_X: plantSecret('refused-value') } })],
-    [base, startRequest({ selected_repository: `https://user:${plantSecret('repository-password')}@git.test/a/b` })],
-    [base, startRequest({ selected_repository: `https://${plantSecret('repository-user')}@git.test/a/b.git` })],
     [
       base,
-      startRequest({ selected_repository: `https://git.test/a/b?access_token=${plantSecret('repository-query')}` }),
+      startRequest({
+        secrets: { A: { kind: plantSecret('refused-kind'), value: plantSecret('refused-value') } },
+      }),
+    ],
+    [base, startRequest({ secrets: { A: { value: [plantSecret('refused-list')] } } })],
+    [base, startRequest({ secrets: { SLIPWAY_X: plantSecret('refused-value') } })],
+    [
+      base,
+      startRequest({
+        selected_repository: `https://user:${plantSecret('repository-password')}@git.test/a/b`,
+      }),
+    ],
+    [
+      base,
+      startRequest({ selected_repository: `https://${plantSecret('repository-user')}@git.test/a/b.git` }),
+    ],
+    [
+      base,
+      startRequest({
+        selected_repository: `https://git.test/a/b?access_token=${plantSecret('repository-query')}`,
+      }),
     ],
     [base, startRequest({ llm_profile: 'nobody', selected_branch: `${plantSecret('refused-branch')}..` })],
     [`${base}/${randomUUID()}/send-message`, { content: { token: plantSecret('refused-message') } }],
@@ -405,7 +450,9 @@ async function expectEntitledAccess(sandbox: string): Promise<void> {
   expect(await fetchText(`${secrets}/FIRST`)).toBe(plantSecret('user-secret'))
   expect(await fetchText(`${secrets}/gitlab_token`)).toBe(plantSecret('gitlab'))
   const me = '/api/v1/users/me?expose_secrets=true'
-  expect(await fetchText(me, { authorization: `Bearer ${ann.key}` })).toContain(plantSecret('settings-api-key'))
+  expect(await fetchText(me, { authorization: `Bearer ${ann.key}` })).toContain(
+    plantSecret('settings-api-key'),
+  )
   const stranger = await createUser(server)
   plantedSecrets.set('stranger-key', stranger.key)
   expect((await stranger.requestJson('GET', me, undefined, headers)).status).toBe(403)
@@ -427,7 +474,9 @@ test('no secret is found anywhere: in no answer, log, file, task, event or list 
   )
   const crashed = await ann.waitForSandbox(crashing, 'ERROR')
   expect(crashed.status_detail).toContain('COLOUR=blue')
-  const start = (await ann.startConversation(startRequest({ sandbox_spec_id: 'crashing', plugins: [] }))).at(-1)
+  const start = (await ann.startConversation(startRequest({ sandbox_spec_id: 'crashing', plugins: [] }))).at(
+    -1,
+  )
   expect(start).toMatchObject({ status: 'ERROR' })
   expect(start?.detail).toContain('COLOUR=blue')
   await sendRejectedRequests()
@@ -472,6 +521,7 @@ test('the search finds a secret in each form that it looks for', () => {
   const value = plantSecret('sanity')
   const text = Buffer.from(`abc ${value} def`)
   const forms = [0, 1, 2].map((shift) => text.subarray(shift).toString('base64'))
-  for (const form of [String(text), ...forms, text.toString('hex')]) expect(findLeaks(form)).toEqual(['sanity'])
+  for (const form of [String(text), ...forms, text.toString('hex')])
+    expect(findLeaks(form)).toEqual(['sanity'])
   plantedSecrets.delete('sanity')
 })

@@ -5,15 +5,15 @@ import type { SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   type AppConversation,
   administrator,
-  waitFor,
   createUser,
-  openSandboxServer,
+  createUserKey,
   type ListPage,
+  openSandboxServer,
   type SandboxServerFixture,
   type StartTask,
   textModel,
   type User,
-  createUserKey,
+  waitFor,
 } from '../support/sandbox-server/user.ts'
 
 /**
@@ -112,7 +112,9 @@ afterAll(async () => {
 /** One of everything. */
 async function createResources(user: User): Promise<OwnedResources> {
   await user.setModel(textModel)
-  const task = (await user.startConversation({ title: 'Mine', initial_message: { content: 'Of mine.' } })).at(-1)
+  const task = (await user.startConversation({ title: 'Mine', initial_message: { content: 'Of mine.' } })).at(
+    -1,
+  )
   expect(task?.status).toBe('READY')
   const conversation = String(task?.app_conversation_id)
   await waitFor('the run is over', async () => {
@@ -124,9 +126,13 @@ async function createResources(user: User): Promise<OwnedResources> {
   await user.requestOrThrow('POST', '/api/v1/secrets', { name: 'MINE', value: 'value-of-mine' })
   await user.requestOrThrow('POST', '/api/v1/settings/profiles/mine', { llm: textModel })
   const [key] = await user.get<{ id: string }[]>('/api/keys')
-  const { id: org } = await administrator(server).requestOrThrow<{ id: string }>('POST', '/api/admin/organizations', {
-    name: 'An organisation',
-  })
+  const { id: org } = await administrator(server).requestOrThrow<{ id: string }>(
+    'POST',
+    '/api/admin/organizations',
+    {
+      name: 'An organisation',
+    },
+  )
   return {
     sandbox: String(task?.sandbox_id),
     conversation,
@@ -173,7 +179,9 @@ const identifyingOperations = operations.filter(
   ({ method, path, tag, query }) =>
     !publicPaths.includes(path) &&
     !sandboxTags.includes(tag) &&
-    (path.includes('{') || `${method} ${path}` in identifyingQueries || query.some((name) => !harmlessQueryNames.test(name))),
+    (path.includes('{') ||
+      `${method} ${path}` in identifyingQueries ||
+      query.some((name) => !harmlessQueryNames.test(name))),
 )
 
 /** An answer without the ids that it was asked with. */
@@ -236,11 +244,15 @@ test('what a start names must be the caller’s own', async () => {
     (await bea.startConversation({ sandbox_id: unknownResources().sandbox })).at(-1),
   ]
   expect(foreign?.status).toBe('ERROR')
-  expect(foreign?.detail?.replace(annsResources.sandbox, '*')).toBe(missing?.detail?.replace(unknownResources().sandbox, '*'))
+  expect(foreign?.detail?.replace(annsResources.sandbox, '*')).toBe(
+    missing?.detail?.replace(unknownResources().sandbox, '*'),
+  )
   for (const path of [base, `${base}/stream-start`]) {
     const child = await bea.requestJson('POST', path, { parent_conversation_id: annsResources.conversation })
     expect(child.status).toBe(422)
-    expect(await bea.requestJson('POST', path, { conversation_id: annsResources.conversation })).toMatchObject({
+    expect(
+      await bea.requestJson('POST', path, { conversation_id: annsResources.conversation }),
+    ).toMatchObject({
       status: 409,
     })
   }
@@ -250,9 +262,16 @@ test('what a start names must be the caller’s own', async () => {
 describe('lists', () => {
   test('show nothing of others', async () => {
     for (const { path, tag } of operations.filter(({ method }) => method === 'GET')) {
-      if (path.includes('{') || tag === 'admin' || `GET ${path}` in identifyingQueries || publicPaths.includes(path)) continue
+      if (
+        path.includes('{') ||
+        tag === 'admin' ||
+        `GET ${path}` in identifyingQueries ||
+        publicPaths.includes(path)
+      )
+        continue
       const text = JSON.stringify((await bea.requestJson('GET', path)).body)
-      for (const id of Object.values(annsResources)) if (id.length > 10) expect([path, text]).not.toEqual([path, id])
+      for (const id of Object.values(annsResources))
+        if (id.length > 10) expect([path, text]).not.toEqual([path, id])
       for (const id of [annsResources.sandbox, annsResources.conversation, annsResources.task, ann.id])
         expect([path, text.includes(id)]).toEqual([path, false])
     }
@@ -279,7 +298,9 @@ test('a session key of one sandbox writes nothing into the conversations of anot
   }
   // Keys of people are none of sandboxes, and the other way round.
   const asPerson = { authorization: `Bearer ${session_api_key}` }
-  expect((await server.requestJson('GET', '/api/v1/users/me', undefined, { headers: asPerson })).status).toBe(401)
+  expect((await server.requestJson('GET', '/api/v1/users/me', undefined, { headers: asPerson })).status).toBe(
+    401,
+  )
   for (const key of [ann.key, server.key, 'x'])
     expect(
       (
@@ -294,7 +315,8 @@ test('a session key of one sandbox writes nothing into the conversations of anot
   expect((await ann.requestJson('GET', secrets)).status).toBe(401)
   const own = String((await ann.getSandbox(annsResources.sandbox))?.session_api_key)
   expect(
-    (await ann.requestJson('GET', secrets, undefined, { 'x-session-api-key': String(session_api_key) })).status,
+    (await ann.requestJson('GET', secrets, undefined, { 'x-session-api-key': String(session_api_key) }))
+      .status,
   ).toBe(403)
   expect((await ann.requestJson('GET', secrets, undefined, { 'x-session-api-key': own })).status).toBe(200)
   expect(await readAllResources(ann)).toEqual(before)

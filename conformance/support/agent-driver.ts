@@ -76,7 +76,10 @@ export class AgentDriver {
 
   /** A conversation that plays a script from its first message on. */
   async createScripted(script: readonly unknown[], more: object = {}): Promise<ConversationInfo> {
-    return await this.create({ llm: scriptedModel(script) }, { initial_message: { content: 'Begin.' }, ...more })
+    return await this.create(
+      { llm: scriptedModel(script) },
+      { initial_message: { content: 'Begin.' }, ...more },
+    )
   }
 
   async getInfo(id: string): Promise<ConversationInfo> {
@@ -156,7 +159,10 @@ export function collectTexts(value: unknown): string {
 }
 
 /** What every log keeps: ids once, and of each call exactly one action and, when nothing waits, exactly one result. */
-export function findLogIssues(events: readonly ApiEvent[], options: { readonly mayWait?: boolean } = {}): string[] {
+export function findLogIssues(
+  events: readonly ApiEvent[],
+  options: { readonly mayWait?: boolean } = {},
+): string[] {
   const issues: string[] = []
   const ids = new Set(events.map(({ id }) => id))
   if (ids.size !== events.length) issues.push('an id stands twice')

@@ -80,8 +80,9 @@ export class AgentServerApi {
   }
 
   async count(id: string, query: Readonly<Record<string, string>> = {}): Promise<number> {
-    return (await this.requestJson<number>(`/api/conversations/${id}/events/count?${new URLSearchParams(query)}`))
-      .body
+    return (
+      await this.requestJson<number>(`/api/conversations/${id}/events/count?${new URLSearchParams(query)}`)
+    ).body
   }
 }
 

@@ -11,7 +11,11 @@ import { promisify } from 'node:util'
 export interface GitHost extends AsyncDisposable {
   readonly url: string
   /** Makes a repository with one commit of these files on each branch. Executable: what ends in `.sh`. */
-  addRepository(name: string, files: Readonly<Record<string, string>>, branches?: readonly string[]): Promise<void>
+  addRepository(
+    name: string,
+    files: Readonly<Record<string, string>>,
+    branches?: readonly string[],
+  ): Promise<void>
   /** Lines `METHOD path user:password` of every request. */
   readonly requests: readonly string[]
 }
@@ -73,7 +77,12 @@ async function createRepository(
 }
 
 /** One request by git's own program for web servers. */
-function serveGitRequest(root: string, raw: IncomingMessage, res: ServerResponse, children: Set<ChildProcess>): void {
+function serveGitRequest(
+  root: string,
+  raw: IncomingMessage,
+  res: ServerResponse,
+  children: Set<ChildProcess>,
+): void {
   const url = new URL(String(raw.url), 'http://x')
   const child = spawn('git', ['http-backend'], {
     stdio: ['pipe', 'pipe', 'ignore'],

@@ -45,7 +45,8 @@ export class MockProvider implements AsyncDisposable {
     this.#server = createServer(async (request, response) => {
       let text = ''
       for await (const chunk of request) text += chunk
-      if (request.method !== 'POST') return response.writeHead(this.bodyForGet === '' ? 404 : 200).end(this.bodyForGet)
+      if (request.method !== 'POST')
+        return response.writeHead(this.bodyForGet === '' ? 404 : 200).end(this.bodyForGet)
       const received = { path: request.url ?? '', headers: request.headers, body: JSON.parse(text || '{}') }
       this.requests.push(received)
       const reply = received.body.tools === undefined ? this.replyWithoutTools : this.#nextReply()
@@ -80,7 +81,12 @@ export class MockProvider implements AsyncDisposable {
   }
 
   /** Answers in the interface that was used; `cut`: only so many chunks of it, and then the line is dead. */
-  sendReply(response: ServerResponse, { path }: ProviderRequest, reply: ModelReply, maxChunks = Number.POSITIVE_INFINITY): void {
+  sendReply(
+    response: ServerResponse,
+    { path }: ProviderRequest,
+    reply: ModelReply,
+    maxChunks = Number.POSITIVE_INFINITY,
+  ): void {
     const n = String(++this.#count).padStart(16, '0')
     const chunks = replyChunks(path, reply, n)
     response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -104,7 +110,11 @@ export class MockProvider implements AsyncDisposable {
 }
 
 /** A refusal as JSON. */
-export function errorReply(status: number, body: unknown, headers: Record<string, string> = {}): ScriptedReply {
+export function errorReply(
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): ScriptedReply {
   return (response) => {
     response.writeHead(status, { 'content-type': 'application/json', ...headers })
     response.end(typeof body === 'string' ? body : JSON.stringify(body))
@@ -142,7 +152,10 @@ function chatChunks({ text = '', reasoning = '', calls = [] }: ModelReply, n: st
     ...splitInHalf(text).map((content) => chunk({ content })),
     ...calls.flatMap(({ name, arguments: args }, index) => {
       const first = { index, id: `call_${n}_${index}`, type: 'function', function: { name, arguments: '' } }
-      const rest = splitInHalf(argumentsText(args)).map((piece) => ({ index, function: { arguments: piece } }))
+      const rest = splitInHalf(argumentsText(args)).map((piece) => ({
+        index,
+        function: { arguments: piece },
+      }))
       return [first, ...rest].map((one) => chunk({ tool_calls: [one] }))
     }),
     chunk({}, calls.length > 0 ? 'tool_calls' : 'stop'),
@@ -229,7 +242,10 @@ function anthropicChunks({ text = '', calls = [] }: ModelReply, n: string): obje
         ]),
     ...calls.map(({ name, arguments: args }, index) => ({
       block: { type: 'tool_use', id: `toolu_${n}_${index}`, name, input: {} },
-      deltas: splitInHalf(argumentsText(args)).map((partial_json) => ({ type: 'input_json_delta', partial_json })),
+      deltas: splitInHalf(argumentsText(args)).map((partial_json) => ({
+        type: 'input_json_delta',
+        partial_json,
+      })),
     })),
   ]
   const stop_reason = calls.length > 0 ? 'tool_use' : 'end_turn'

@@ -22,7 +22,9 @@ export async function openReverseProxy(
   const targetUrl = (raw: IncomingMessage) => {
     requests.push(`${raw.method} ${raw.url}`)
     const upstreamSocket = raw.url?.startsWith(`${path}/`) ? raw.url.slice(path.length) : undefined
-    return upstreamSocket === undefined ? undefined : new URL(options.strips ? upstreamSocket : String(raw.url), proxy.target)
+    return upstreamSocket === undefined
+      ? undefined
+      : new URL(options.strips ? upstreamSocket : String(raw.url), proxy.target)
   }
   const server = createServer((raw, res) => {
     const url = targetUrl(raw)

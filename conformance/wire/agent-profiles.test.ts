@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
 import { type ConversationInfo, scriptedModel } from '../support/agent-driver.ts'
-import { unknownId, openWireServer, wireCase } from './wire-server.ts'
+import { openWireServer, unknownId, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 const url = (name: string, rest = '') => `/api/agent-profiles/${name}${rest}`
@@ -18,7 +18,8 @@ interface Profiles {
   readonly active_agent_profile_id: string | null
 }
 const listProfiles = () => wire.requestOrThrow<Profiles>('GET', '/api/agent-profiles')
-const getProfile = async (name: string) => (await wire.requestOrThrow<{ profile: Profile }>('GET', url(name))).profile
+const getProfile = async (name: string) =>
+  (await wire.requestOrThrow<{ profile: Profile }>('GET', url(name))).profile
 const body = { agent_kind: 'openhands', llm_profile_ref: 'none-such' }
 
 async function saveProfile(more: object = {}): Promise<string> {
@@ -73,15 +74,21 @@ wireCase('DELETE /api/agent-profiles/{name}', 'is done once and again', async ()
     expect(await wire.requestOrThrow('DELETE', url(name))).toEqual({ name, message: expect.any(String) })
 })
 
-wireCase('POST /api/agent-profiles/{name}/rename', 'moves it with its id; 404 unknown, 409 taken', async () => {
-  const [name, other, next] = [await saveProfile(), await saveProfile(), uniqueName()]
-  const { id } = await getProfile(name)
-  expect(await wire.requestStatus('POST', url(name, '/rename'), { body: { new_name: other } })).toBe(409)
-  await wire.requestOrThrow('POST', url(name, '/rename'), { body: { new_name: next } })
-  expect((await getProfile(next)).id).toBe(id)
-  expect(await wire.requestStatus('POST', url(name, '/rename'), { body: { new_name: uniqueName() } })).toBe(404)
-  for (const each of [next, other]) await wire.requestOrThrow('DELETE', url(each))
-})
+wireCase(
+  'POST /api/agent-profiles/{name}/rename',
+  'moves it with its id; 404 unknown, 409 taken',
+  async () => {
+    const [name, other, next] = [await saveProfile(), await saveProfile(), uniqueName()]
+    const { id } = await getProfile(name)
+    expect(await wire.requestStatus('POST', url(name, '/rename'), { body: { new_name: other } })).toBe(409)
+    await wire.requestOrThrow('POST', url(name, '/rename'), { body: { new_name: next } })
+    expect((await getProfile(next)).id).toBe(id)
+    expect(await wire.requestStatus('POST', url(name, '/rename'), { body: { new_name: uniqueName() } })).toBe(
+      404,
+    )
+    for (const each of [next, other]) await wire.requestOrThrow('DELETE', url(each))
+  },
+)
 
 wireCase('POST /api/agent-profiles/{id}/activate', 'is by uuid; unknown is 404', async () => {
   const before = (await listProfiles()).active_agent_profile_id

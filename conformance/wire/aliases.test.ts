@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import { finishStep } from '../support/agent-driver.ts'
-import { unknownId, openWireServer, wireCase, makeRepositoryCommand } from './wire-server.ts'
+import { makeRepositoryCommand, openWireServer, unknownId, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 const bytes = Uint8Array.from({ length: 2_000 }, (_, n) => (n * 31) % 256)
@@ -19,11 +19,17 @@ wireCase(
     const { id } = await wire.createFinished([finishStep(), { side: true, text: 'What was done here' }])
     const path = `/api/conversations/${id}/generate_title`
     for (const body of [{ max_length: 20 }, { max_length: 50, llm: null }, undefined]) {
-      const { title } = await wire.requestOrThrow<{ title: string }>('POST', path, body === undefined ? {} : { body })
+      const { title } = await wire.requestOrThrow<{ title: string }>(
+        'POST',
+        path,
+        body === undefined ? {} : { body },
+      )
       expect(title.length).toBeGreaterThan(0)
       expect(title.length).toBeLessThanOrEqual(body?.max_length ?? 50)
     }
-    expect(await wire.requestStatus('POST', `/api/conversations/${unknownId}/generate_title`, { body: {} })).toBe(404)
+    expect(
+      await wire.requestStatus('POST', `/api/conversations/${unknownId}/generate_title`, { body: {} }),
+    ).toBe(404)
   },
 )
 
@@ -51,10 +57,10 @@ wireCase('POST /api/file/upload/{path}', 'stores the file, in each spelling', as
   for (const [n, spelling] of spellings(`${wire.directory}/up ü/file`).entries()) {
     const body = new FormData()
     body.append('file', new Blob([bytes]), 'any')
-    expect([spelling, await wire.requestStatus('POST', `/api/file/upload/${spelling}${n}`, { body })]).toEqual([
+    expect([
       spelling,
-      200,
-    ])
+      await wire.requestStatus('POST', `/api/file/upload/${spelling}${n}`, { body }),
+    ]).toEqual([spelling, 200])
     expect(await wire.runCommand(`wc -c < '${wire.directory}/up ü/file${n}'`)).toBe('2000\n')
   }
 })
@@ -67,5 +73,7 @@ wireCase('GET /api/file/download/{path}', 'answers the bytes, in each spelling',
     expect([spelling, response.status]).toEqual([spelling, 200])
     expect(Buffer.from(await response.arrayBuffer()).equals(bytes)).toBe(true)
   }
-  expect(await wire.requestStatus('GET', `/api/file/download/${encodeURIComponent(`${path}.none`)}`)).toBe(404)
+  expect(await wire.requestStatus('GET', `/api/file/download/${encodeURIComponent(`${path}.none`)}`)).toBe(
+    404,
+  )
 })

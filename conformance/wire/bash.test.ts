@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { unknownId, openWireServer, wireCase } from './wire-server.ts'
+import { openWireServer, unknownId, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 
@@ -18,7 +18,8 @@ interface BashPage {
   readonly next_page_id: string | null
 }
 
-const startCommand = (body: object) => wire.requestOrThrow<BashEvent>('POST', '/api/bash/start_bash_command', { body })
+const startCommand = (body: object) =>
+  wire.requestOrThrow<BashEvent>('POST', '/api/bash/start_bash_command', { body })
 const searchEvents = (query: Record<string, string>) =>
   wire.requestOrThrow<BashPage>('GET', '/api/bash/bash_events/search', { query })
 
@@ -28,7 +29,12 @@ async function waitForOutput(id: string): Promise<BashEvent[]> {
   for (;;) {
     const order = found.at(-1)?.order
     const more = order === undefined ? {} : { order__gt: String(order) }
-    const { items } = await searchEvents({ kind__eq: 'BashOutput', command_id__eq: id, limit: '100', ...more })
+    const { items } = await searchEvents({
+      kind__eq: 'BashOutput',
+      command_id__eq: id,
+      limit: '100',
+      ...more,
+    })
     found.push(...items)
     if (found.at(-1)?.exit_code != null) return found
     await sleep(50)
@@ -36,7 +42,11 @@ async function waitForOutput(id: string): Promise<BashEvent[]> {
 }
 
 wireCase('POST /api/bash/start_bash_command', 'answers at once, and its output comes by order', async () => {
-  const command = await startCommand({ command: 'echo out; echo err >&2; exit 7', cwd: wire.directory, timeout: 20 })
+  const command = await startCommand({
+    command: 'echo out; echo err >&2; exit 7',
+    cwd: wire.directory,
+    timeout: 20,
+  })
   expect(command).toMatchObject({
     id: expect.any(String),
     kind: 'BashCommand',
@@ -74,7 +84,9 @@ wireCase(
       expect(item).toHaveProperty('stderr', null)
     }
     const last = String(items.at(-1)?.order)
-    expect((await searchEvents({ command_id__eq: id, kind__eq: 'BashOutput', order__gt: last })).items).toEqual([])
+    expect(
+      (await searchEvents({ command_id__eq: id, kind__eq: 'BashOutput', order__gt: last })).items,
+    ).toEqual([])
     const newest = await searchEvents({ kind__eq: 'BashCommand', sort_order: 'TIMESTAMP_DESC', limit: '1' })
     expect(newest.items).toMatchObject([{ id, kind: 'BashCommand' }])
     for (const limit of ['0', '101'])
@@ -122,7 +134,10 @@ wireCase('GET /api/bash/bash_events/', 'answers several ids of a body, null for 
 
 wireCase('DELETE /api/bash/bash_events', 'clears what is done, and says how much that was', async () => {
   await wire.runCommand('true')
-  const { cleared_count } = await wire.requestOrThrow<{ cleared_count: number }>('DELETE', '/api/bash/bash_events')
+  const { cleared_count } = await wire.requestOrThrow<{ cleared_count: number }>(
+    'DELETE',
+    '/api/bash/bash_events',
+  )
   expect(cleared_count).toBeGreaterThanOrEqual(2)
   expect(await wire.requestOrThrow('DELETE', '/api/bash/bash_events')).toEqual({ cleared_count: 0 })
 })

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { unknownId, openWireServer, wireCase } from './wire-server.ts'
+import { openWireServer, unknownId, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 const url = '/api/llm/provider-connections'
@@ -63,7 +63,9 @@ wireCase(
   'changes a part; 404 unknown, 422 empty or null',
   async () => {
     const { id } = await createConnection()
-    expect(await wire.requestOrThrow('PATCH', `${url}/${id}`, { body: { display_name: 'New' } })).toMatchObject({
+    expect(
+      await wire.requestOrThrow('PATCH', `${url}/${id}`, { body: { display_name: 'New' } }),
+    ).toMatchObject({
       id,
       display_name: 'New',
       provider: 'openai',

@@ -1,8 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { bashStep, eventLabel, toolCall, toolCallsStep, finishStep, type ConversationInfo, scriptedModel, collectTexts } from '../support/agent-driver.ts'
-import { type Json, unknownId, openWireServer, wireCase } from './wire-server.ts'
+import {
+  bashStep,
+  type ConversationInfo,
+  collectTexts,
+  eventLabel,
+  finishStep,
+  scriptedModel,
+  toolCall,
+  toolCallsStep,
+} from '../support/agent-driver.ts'
+import { type Json, openWireServer, unknownId, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 const path = (id: string, verb = '') => `/api/conversations/${id}${verb}`
@@ -20,7 +29,9 @@ wireCase(
   'makes one with 201, and answers a known id with 200 and the same',
   async () => {
     const conversation_id = randomUUID()
-    const made = await wire.request<ConversationInfo>('POST', '/api/conversations', { body: request({ conversation_id }) })
+    const made = await wire.request<ConversationInfo>('POST', '/api/conversations', {
+      body: request({ conversation_id }),
+    })
     expect(made).toMatchObject({
       status: 201,
       body: {
@@ -43,7 +54,9 @@ wireCase(
       body: { conversation_id: conversation_id.replaceAll('-', ''), ...request() },
     })
     expect([again.status, again.body.id]).toEqual([200, conversation_id])
-    expect((await wire.request<ConversationInfo>('POST', '/api/conversations', { body: request() })).body.id).toMatch(uuid)
+    expect(
+      (await wire.request<ConversationInfo>('POST', '/api/conversations', { body: request() })).body.id,
+    ).toMatch(uuid)
   },
 )
 
@@ -97,20 +110,24 @@ wireCase(
   },
 )
 
-wireCase('POST /api/conversations', 'sends the first message and runs it, whatever its run says', async () => {
-  for (const run of [undefined, true, false]) {
-    const message = {
-      role: 'user',
-      content: [{ type: 'text', text: 'Go.' }],
-      ...(run === undefined ? {} : { run }),
+wireCase(
+  'POST /api/conversations',
+  'sends the first message and runs it, whatever its run says',
+  async () => {
+    for (const run of [undefined, true, false]) {
+      const message = {
+        role: 'user',
+        content: [{ type: 'text', text: 'Go.' }],
+        ...(run === undefined ? {} : { run }),
+      }
+      const made = await wire.requestOrThrow<ConversationInfo>('POST', '/api/conversations', {
+        body: request({ initial_message: message }),
+      })
+      await wire.driver.waitUntilIdle(made.id)
+      expect((await getInfo(made.id)).execution_status).toBe('finished')
     }
-    const made = await wire.requestOrThrow<ConversationInfo>('POST', '/api/conversations', {
-      body: request({ initial_message: message }),
-    })
-    await wire.driver.waitUntilIdle(made.id)
-    expect((await getInfo(made.id)).execution_status).toBe('finished')
-  }
-})
+  },
+)
 
 wireCase('POST /api/conversations', 'refuses what it cannot be, with 4xx and the place', async () => {
   const bad: readonly [object, number][] = [
@@ -153,9 +170,13 @@ wireCase('POST /api/conversations', 'takes all that the page sends, which is a l
   await wire.requestOrThrow('PATCH', '/api/settings', {
     body: { agent_settings_diff: { llm: { api_key: 'page-canary' } } },
   })
-  const sealed = await wire.requestOrThrow<{ agent_settings: { llm: { api_key: string } } }>('GET', '/api/settings', {
-    headers: { 'x-expose-secrets': 'encrypted' },
-  })
+  const sealed = await wire.requestOrThrow<{ agent_settings: { llm: { api_key: string } } }>(
+    'GET',
+    '/api/settings',
+    {
+      headers: { 'x-expose-secrets': 'encrypted' },
+    },
+  )
   const skills = Array.from({ length: 40 }, (_, n) => ({
     name: `skill-${n}`,
     content: 'x'.repeat(4_000),
@@ -217,7 +238,9 @@ wireCase('POST /api/conversations', 'takes all that the page sends, which is a l
   expect(events.map(({ kind, tool_name }) => `${kind} ${tool_name}`)).toContain('ObservationEvent open_tab')
   expect(JSON.stringify([events, now])).not.toContain('page-canary')
   await wire.requestOrThrow('DELETE', `/api/settings/secrets/${secret}`)
-  await wire.requestOrThrow('PATCH', '/api/settings', { body: { agent_settings_diff: { llm: { api_key: null } } } })
+  await wire.requestOrThrow('PATCH', '/api/settings', {
+    body: { agent_settings_diff: { llm: { api_key: null } } },
+  })
 })
 
 wireCase(
@@ -337,23 +360,37 @@ wireCase('GET /api/conversations/search', 'walks all in pages, each once, in eac
   }
 })
 
-wireCase('GET /api/conversations/search', 'filters by status, and refuses limits beyond 1 to 100', async () => {
-  const idle = await wire.createIdle()
-  const done = await wire.createFinished()
-  const page = await wire.requestOrThrow<{ items: ConversationInfo[] }>('GET', '/api/conversations/search', {
-    query: { status: 'finished' },
-  })
-  const ids = page.items.map(({ id }) => id)
-  expect([ids.includes(done.id), ids.includes(idle.id)]).toEqual([true, false])
-  for (const limit of ['0', '101', '-1', 'x', ''])
-    expect(await wire.requestStatus('GET', '/api/conversations/search', { query: { limit } })).toBe(422)
-  expect(await wire.requestStatus('GET', '/api/conversations/search', { query: { status: 'asleep' } })).toBe(422)
-})
+wireCase(
+  'GET /api/conversations/search',
+  'filters by status, and refuses limits beyond 1 to 100',
+  async () => {
+    const idle = await wire.createIdle()
+    const done = await wire.createFinished()
+    const page = await wire.requestOrThrow<{ items: ConversationInfo[] }>(
+      'GET',
+      '/api/conversations/search',
+      {
+        query: { status: 'finished' },
+      },
+    )
+    const ids = page.items.map(({ id }) => id)
+    expect([ids.includes(done.id), ids.includes(idle.id)]).toEqual([true, false])
+    for (const limit of ['0', '101', '-1', 'x', ''])
+      expect(await wire.requestStatus('GET', '/api/conversations/search', { query: { limit } })).toBe(422)
+    expect(
+      await wire.requestStatus('GET', '/api/conversations/search', { query: { status: 'asleep' } }),
+    ).toBe(422)
+  },
+)
 
 wireCase('GET /api/conversations/count', 'is a bare number, of all or of one status', async () => {
-  const before = await wire.requestOrThrow<number>('GET', '/api/conversations/count', { query: { status: 'finished' } })
+  const before = await wire.requestOrThrow<number>('GET', '/api/conversations/count', {
+    query: { status: 'finished' },
+  })
   await wire.createFinished()
-  const after = await wire.requestOrThrow<number>('GET', '/api/conversations/count', { query: { status: 'finished' } })
+  const after = await wire.requestOrThrow<number>('GET', '/api/conversations/count', {
+    query: { status: 'finished' },
+  })
   expect(after).toBe(before + 1)
   expect(await wire.requestOrThrow<number>('GET', '/api/conversations/count')).toBeGreaterThanOrEqual(after)
 })
@@ -391,19 +428,28 @@ wireCase('DELETE /api/conversations/{id}', 'also ends one that runs', async () =
   expect(await wire.requestStatus('GET', path(id))).toBe(404)
 })
 
-wireCase('POST /api/conversations/{id}/run', 'answers at once, 409 while it runs, 404 for nobody', async () => {
-  const { id } = await wire.createIdle([{ ...finishStep(), delay_ms: 1_500 }])
-  await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: [{ type: 'text', text: 'Go.' }] } })
-  expect(await wire.request('POST', path(id, '/run'))).toMatchObject({ status: 200, body: { success: true } })
-  const second = await wire.request('POST', path(id, '/run'), { body: {} })
-  expect(second).toMatchObject({
-    status: 409,
-    body: { detail: 'Conversation already running. Wait for completion or pause first.' },
-  })
-  await wire.driver.waitUntilIdle(id)
-  expect((await getInfo(id)).execution_status).toBe('finished')
-  expect(await wire.requestStatus('POST', path(unknownId, '/run'))).toBe(404)
-})
+wireCase(
+  'POST /api/conversations/{id}/run',
+  'answers at once, 409 while it runs, 404 for nobody',
+  async () => {
+    const { id } = await wire.createIdle([{ ...finishStep(), delay_ms: 1_500 }])
+    await wire.requestOrThrow('POST', path(id, '/events'), {
+      body: { content: [{ type: 'text', text: 'Go.' }] },
+    })
+    expect(await wire.request('POST', path(id, '/run'))).toMatchObject({
+      status: 200,
+      body: { success: true },
+    })
+    const second = await wire.request('POST', path(id, '/run'), { body: {} })
+    expect(second).toMatchObject({
+      status: 409,
+      body: { detail: 'Conversation already running. Wait for completion or pause first.' },
+    })
+    await wire.driver.waitUntilIdle(id)
+    expect((await getInfo(id)).execution_status).toBe('finished')
+    expect(await wire.requestStatus('POST', path(unknownId, '/run'))).toBe(404)
+  },
+)
 
 wireCase(
   'POST /api/conversations/{id}/pause',
@@ -411,7 +457,10 @@ wireCase(
   async () => {
     const { id } = await wire.driver.createScripted([bashStep('sleep 1'), finishStep()])
     await wire.driver.waitForEvent(id, (event) => event.kind === 'ActionEvent')
-    expect(await wire.request('POST', path(id, '/pause'))).toMatchObject({ status: 200, body: { success: true } })
+    expect(await wire.request('POST', path(id, '/pause'))).toMatchObject({
+      status: 200,
+      body: { success: true },
+    })
     expect((await wire.driver.waitUntilIdle(id)).map(eventLabel)).toContain('PauseEvent')
     expect((await getInfo(id)).execution_status).toBe('paused')
     await wire.requestOrThrow('POST', path(id, '/run'))
@@ -428,7 +477,10 @@ wireCase(
   'POST /api/conversations/{id}/interrupt',
   'ends a tool and a waiting model, and answers every call',
   async () => {
-    const { id } = await wire.driver.createScripted([bashStep('sleep 300'), { ...finishStep(), delay_ms: 300_000 }])
+    const { id } = await wire.driver.createScripted([
+      bashStep('sleep 300'),
+      { ...finishStep(), delay_ms: 300_000 },
+    ])
     await wire.driver.waitForEvent(id, (event) => event.kind === 'ActionEvent')
     expect(await wire.requestStatus('POST', path(id, '/interrupt'), { body: {} })).toBe(200)
     const events = await wire.driver.waitUntilIdle(id)
@@ -451,14 +503,19 @@ wireCase(
   'ends also the step that a pause or the end of a goal lets go on',
   async () => {
     for (const verb of ['/pause', '/goal/stop']) {
-      const { id } = await wire.createIdle([{ ...finishStep('Never.'), delay_ms: 300_000 }, finishStep('Next.')])
+      const { id } = await wire.createIdle([
+        { ...finishStep('Never.'), delay_ms: 300_000 },
+        finishStep('Next.'),
+      ])
       await wire.requestOrThrow('POST', path(id, '/goal'), { body: { objective: 'All', max_iterations: 1 } })
       await sleep(500)
       await wire.requestOrThrow('POST', path(id, verb), { body: {} })
       expect(await wire.requestStatus('POST', path(id, '/interrupt'))).toBe(200)
       await wire.requestOrThrow('POST', path(id, '/run'))
       await wire.driver.waitUntilIdle(id)
-      expect(await wire.requestOrThrow('GET', path(id, '/agent_final_response'))).toEqual({ response: 'Next.' })
+      expect(await wire.requestOrThrow('GET', path(id, '/agent_final_response'))).toEqual({
+        response: 'Next.',
+      })
     }
   },
 )
@@ -467,13 +524,18 @@ wireCase(
   'POST /api/conversations/{id}/secrets',
   'reach commands that name them, are masked and not echoed',
   async () => {
-    const { id } = await wire.createIdle([bashStep('echo "[$WIRE_A|$WIRE_B|$WIRE_C]" | tee secrets.txt'), finishStep()])
+    const { id } = await wire.createIdle([
+      bashStep('echo "[$WIRE_A|$WIRE_B|$WIRE_C]" | tee secrets.txt'),
+      finishStep(),
+    ])
     const secrets = {
       WIRE_A: 'alpha-canary',
       WIRE_B: { kind: 'StaticSecret', value: 'beta-canary' },
       WIRE_C: { value: 'gamma-canary' },
     }
-    expect(await wire.requestOrThrow('POST', path(id, '/secrets'), { body: { secrets } })).toEqual({ success: true })
+    expect(await wire.requestOrThrow('POST', path(id, '/secrets'), { body: { secrets } })).toEqual({
+      success: true,
+    })
     await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
     const events = await wire.driver.waitUntilIdle(id)
     const file = await wire.request('GET', '/api/file/download', {
@@ -486,20 +548,28 @@ wireCase(
   },
 )
 
-wireCase('POST /api/conversations/{id}/confirmation_policy', 'is in force from the next call on', async () => {
-  const { id } = await wire.createIdle([bashStep('true'), finishStep()])
-  const policy = { kind: 'AlwaysConfirm' }
-  expect(await wire.requestOrThrow('POST', path(id, '/confirmation_policy'), { body: { policy } })).toEqual({
-    success: true,
-  })
-  expect((await getInfo(id)).confirmation_policy).toEqual(policy)
-  await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
-  await wire.driver.waitUntilIdle(id)
-  expect((await getInfo(id)).execution_status).toBe('waiting_for_confirmation')
-  for (const body of [{}, { policy: { kind: 'X' } }, { policy: null }])
-    expect(await wire.requestStatus('POST', path(id, '/confirmation_policy'), { body })).toBe(422)
-  expect(await wire.requestStatus('POST', path(unknownId, '/confirmation_policy'), { body: { policy } })).toBe(404)
-})
+wireCase(
+  'POST /api/conversations/{id}/confirmation_policy',
+  'is in force from the next call on',
+  async () => {
+    const { id } = await wire.createIdle([bashStep('true'), finishStep()])
+    const policy = { kind: 'AlwaysConfirm' }
+    expect(await wire.requestOrThrow('POST', path(id, '/confirmation_policy'), { body: { policy } })).toEqual(
+      {
+        success: true,
+      },
+    )
+    expect((await getInfo(id)).confirmation_policy).toEqual(policy)
+    await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
+    await wire.driver.waitUntilIdle(id)
+    expect((await getInfo(id)).execution_status).toBe('waiting_for_confirmation')
+    for (const body of [{}, { policy: { kind: 'X' } }, { policy: null }])
+      expect(await wire.requestStatus('POST', path(id, '/confirmation_policy'), { body })).toBe(422)
+    expect(
+      await wire.requestStatus('POST', path(unknownId, '/confirmation_policy'), { body: { policy } }),
+    ).toBe(404)
+  },
+)
 
 wireCase(
   'POST /api/conversations/{id}/security_analyzer',
@@ -529,7 +599,9 @@ wireCase(
     })
     expect(response).toBe('Forty-two.')
     expect(await wire.driver.getEvents(id)).toEqual(before)
-    expect(await wire.requestStatus('POST', path(unknownId, '/ask_agent'), { body: { question: 'x' } })).toBe(404)
+    expect(await wire.requestStatus('POST', path(unknownId, '/ask_agent'), { body: { question: 'x' } })).toBe(
+      404,
+    )
     expect(await wire.requestStatus('POST', path(id, '/ask_agent'), { body: {} })).toBe(422)
   },
 )
@@ -557,17 +629,21 @@ wireCase(
   },
 )
 
-wireCase('GET /api/conversations/{id}/agent_final_response', 'is empty before any, then the last', async () => {
-  const { id } = await wire.createIdle([{ text: 'First.' }, finishStep('Second.')])
-  const response = () => wire.requestOrThrow('GET', path(id, '/agent_final_response'))
-  expect(await response()).toEqual({ response: '' })
-  for (const text of ['First.', 'Second.']) {
-    await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
-    await wire.driver.waitUntilIdle(id)
-    expect(await response()).toEqual({ response: text })
-  }
-  expect(await wire.requestStatus('GET', path(unknownId, '/agent_final_response'))).toBe(404)
-})
+wireCase(
+  'GET /api/conversations/{id}/agent_final_response',
+  'is empty before any, then the last',
+  async () => {
+    const { id } = await wire.createIdle([{ text: 'First.' }, finishStep('Second.')])
+    const response = () => wire.requestOrThrow('GET', path(id, '/agent_final_response'))
+    expect(await response()).toEqual({ response: '' })
+    for (const text of ['First.', 'Second.']) {
+      await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
+      await wire.driver.waitUntilIdle(id)
+      expect(await response()).toEqual({ response: text })
+    }
+    expect(await wire.requestStatus('GET', path(unknownId, '/agent_final_response'))).toBe(404)
+  },
+)
 
 wireCase(
   'POST /api/conversations/{id}/fork',
@@ -622,7 +698,9 @@ wireCase(
     const first = await say('a')
     const target = String(first.findLast(({ kind }) => kind === 'MessageEvent')?.id)
     const second = await say('b')
-    const moved = await wire.request<ConversationInfo>('POST', path(id, '/navigate'), { body: { event_id: target } })
+    const moved = await wire.request<ConversationInfo>('POST', path(id, '/navigate'), {
+      body: { event_id: target },
+    })
     expect(moved).toMatchObject({ status: 200, body: { id, leaf_event_id: target } })
     expect((await getInfo(id)).leaf_event_id).toBe(target)
     const third = await say('c')
@@ -632,13 +710,21 @@ wireCase(
   },
 )
 
-wireCase('POST /api/conversations/{id}/navigate', 'takes null for the beginning; unknown is 404', async () => {
-  const { id } = await wire.createFinished()
-  const start = await wire.requestOrThrow<ConversationInfo>('POST', path(id, '/navigate'), { body: { event_id: null } })
-  expect(start.leaf_event_id).toBeNull()
-  expect(await wire.requestStatus('POST', path(id, '/navigate'), { body: { event_id: 'none' } })).toBe(404)
-  expect(await wire.requestStatus('POST', path(unknownId, '/navigate'), { body: { event_id: null } })).toBe(404)
-})
+wireCase(
+  'POST /api/conversations/{id}/navigate',
+  'takes null for the beginning; unknown is 404',
+  async () => {
+    const { id } = await wire.createFinished()
+    const start = await wire.requestOrThrow<ConversationInfo>('POST', path(id, '/navigate'), {
+      body: { event_id: null },
+    })
+    expect(start.leaf_event_id).toBeNull()
+    expect(await wire.requestStatus('POST', path(id, '/navigate'), { body: { event_id: 'none' } })).toBe(404)
+    expect(await wire.requestStatus('POST', path(unknownId, '/navigate'), { body: { event_id: null } })).toBe(
+      404,
+    )
+  },
+)
 
 wireCase(
   'POST /api/conversations/{id}/load_plugin',
@@ -649,9 +735,9 @@ wireCase(
       expect([400, 404]).toContain(
         await wire.requestStatus('POST', path(id, '/load_plugin'), { body: { plugin_ref } }),
       )
-    expect(await wire.requestStatus('POST', path(unknownId, '/load_plugin'), { body: { plugin_ref: 'a@b' } })).toBe(
-      404,
-    )
+    expect(
+      await wire.requestStatus('POST', path(unknownId, '/load_plugin'), { body: { plugin_ref: 'a@b' } }),
+    ).toBe(404)
     expect(await wire.requestStatus('POST', path(id, '/load_plugin'), { body: {} })).toBe(422)
   },
 )
@@ -661,10 +747,14 @@ wireCase(
   'goes on with the model of a profile; unknown is 404',
   async () => {
     const name = `wire-${randomUUID().slice(0, 8)}`
-    const llm = scriptedModel([{ text: 'zero' }, { text: 'From the profile.' }], { model: 'scripted/profile' })
+    const llm = scriptedModel([{ text: 'zero' }, { text: 'From the profile.' }], {
+      model: 'scripted/profile',
+    })
     await wire.requestOrThrow('POST', `/api/profiles/${name}`, { body: { llm } })
     const { id } = await wire.createFinished([{ text: 'From the start.' }])
-    expect(await wire.requestStatus('POST', path(id, '/switch_profile'), { body: { profile_name: name } })).toBe(200)
+    expect(
+      await wire.requestStatus('POST', path(id, '/switch_profile'), { body: { profile_name: name } }),
+    ).toBe(200)
     expect(await getInfo(id)).toMatchObject({ agent: { llm: { model: 'scripted/profile' } } })
     await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'And now?', run: true } })
     expect(collectTexts(await wire.driver.waitUntilIdle(id))).toContain('From the profile.')
@@ -706,9 +796,16 @@ wireCase('POST /api/conversations/{id}/goal', 'runs again until the judge says i
     side: true,
     text: JSON.stringify({ score, complete, missing: complete ? '' : 'more of it' }),
   })
-  const { id } = await wire.createIdle([finishStep('Half.'), finishStep('Whole.'), judge(0.5, false), judge(1, true)])
+  const { id } = await wire.createIdle([
+    finishStep('Half.'),
+    finishStep('Whole.'),
+    judge(0.5, false),
+    judge(1, true),
+  ])
   expect(
-    await wire.requestStatus('POST', path(id, '/goal'), { body: { objective: 'All of it', max_iterations: 5 } }),
+    await wire.requestStatus('POST', path(id, '/goal'), {
+      body: { objective: 'All of it', max_iterations: 5 },
+    }),
   ).toBe(200)
   const status = (event: Json) =>
     event.key === 'goal' && typeof event.value === 'object' && event.value !== null && 'status' in event.value

@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
-import { bashStep, eventLabel, toolCall, toolCallsStep, finishStep } from '../support/agent-driver.ts'
+import { bashStep, eventLabel, finishStep, toolCall, toolCallsStep } from '../support/agent-driver.ts'
 import type { ApiEvent, EventPage } from '../support/agent-server-api.ts'
-import { unknownId, openWireServer, wireCase } from './wire-server.ts'
+import { openWireServer, unknownId, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 const path = (id: string, rest = '') => `/api/conversations/${id}/events${rest}`
@@ -112,18 +112,27 @@ wireCase('GET /api/conversations/{id}/events/search', 'has no null members, and 
   }
 })
 
-wireCase('GET /api/conversations/{id}/events/count', 'is a bare number with the filters of search', async () => {
-  const id = await createWithMessages()
-  const count = (query: Record<string, string> = {}) =>
-    wire.requestOrThrow<number>('GET', path(id, '/count'), { query })
-  expect(await count()).toBe((await searchAll(id, {})).length)
-  for (const query of [{ kind: 'MessageEvent' }, { source: 'user' }, { body: 'ODD' }, { kind: 'PauseEvent' }])
-    expect([query, await count(query)]).toEqual([query, (await searchAll(id, query)).length])
-  const { body, type } = await wire.request('GET', path(id, '/count'))
-  expect([typeof body, type.startsWith('application/json')]).toEqual(['number', true])
-  expect(await wire.requestStatus('GET', path(unknownId, '/count'))).toBe(404)
-  expect(await wire.requestStatus('GET', path(id, '/count'), { query: { timestamp__lt: 'x' } })).toBe(422)
-})
+wireCase(
+  'GET /api/conversations/{id}/events/count',
+  'is a bare number with the filters of search',
+  async () => {
+    const id = await createWithMessages()
+    const count = (query: Record<string, string> = {}) =>
+      wire.requestOrThrow<number>('GET', path(id, '/count'), { query })
+    expect(await count()).toBe((await searchAll(id, {})).length)
+    for (const query of [
+      { kind: 'MessageEvent' },
+      { source: 'user' },
+      { body: 'ODD' },
+      { kind: 'PauseEvent' },
+    ])
+      expect([query, await count(query)]).toEqual([query, (await searchAll(id, query)).length])
+    const { body, type } = await wire.request('GET', path(id, '/count'))
+    expect([typeof body, type.startsWith('application/json')]).toEqual(['number', true])
+    expect(await wire.requestStatus('GET', path(unknownId, '/count'))).toBe(404)
+    expect(await wire.requestStatus('GET', path(id, '/count'), { query: { timestamp__lt: 'x' } })).toBe(422)
+  },
+)
 
 wireCase(
   'GET /api/conversations/{id}/events/{event_id}',
@@ -162,7 +171,11 @@ wireCase('POST /api/conversations/{id}/events', 'stores a message, and runs only
   const { id } = await wire.createIdle()
   expect(await wire.requestOrThrow('POST', path(id), messageRequest('Wait.'))).toEqual({ success: true })
   expect((await wire.driver.getInfo(id)).execution_status).toBe('idle')
-  await wire.requestOrThrow('POST', path(id), messageRequest('Now.', { run: true, sender: 'ann', unknown: 1 }))
+  await wire.requestOrThrow(
+    'POST',
+    path(id),
+    messageRequest('Now.', { run: true, sender: 'ann', unknown: 1 }),
+  )
   const events = await wire.driver.waitUntilIdle(id)
   expect((await wire.driver.getInfo(id)).execution_status).toBe('finished')
   expect(events.filter(({ source, kind }) => kind === 'MessageEvent' && source === 'user')).toMatchObject([
@@ -192,7 +205,8 @@ wireCase(
       { content: 5 },
       [],
     ]
-    for (const body of bad) expect([body, await wire.requestStatus('POST', path(id), { body })]).toEqual([body, 422])
+    for (const body of bad)
+      expect([body, await wire.requestStatus('POST', path(id), { body })]).toEqual([body, 422])
     expect(await wire.requestStatus('POST', path(unknownId), messageRequest('x'))).toBe(404)
   },
 )
@@ -208,10 +222,13 @@ wireCase(
   'POST /api/conversations/{id}/events/respond_to_confirmation',
   'accepted: the action is done and the run goes on',
   async () => {
-    const id = await createWaitingForConfirmation([bashStep(`touch '${wire.directory}/accepted'`), finishStep()])
-    expect(await wire.requestOrThrow('POST', path(id, '/respond_to_confirmation'), { body: { accept: true } })).toEqual(
-      { success: true },
-    )
+    const id = await createWaitingForConfirmation([
+      bashStep(`touch '${wire.directory}/accepted'`),
+      finishStep(),
+    ])
+    expect(
+      await wire.requestOrThrow('POST', path(id, '/respond_to_confirmation'), { body: { accept: true } }),
+    ).toEqual({ success: true })
     await wire.driver.waitUntilIdle(id)
     expect(await wire.runCommand(`ls '${wire.directory}'`)).toContain('accepted')
   },
@@ -222,28 +239,37 @@ wireCase(
   'rejected: every action is answered, nothing is done, idle',
   async () => {
     const script = [
-      toolCallsStep(toolCall('terminal', { command: 'touch no1' }), toolCall('terminal', { command: 'touch no2' })),
+      toolCallsStep(
+        toolCall('terminal', { command: 'touch no1' }),
+        toolCall('terminal', { command: 'touch no2' }),
+      ),
       finishStep(),
     ]
     const id = await createWaitingForConfirmation(script)
     await wire.requestOrThrow('POST', path(id, '/respond_to_confirmation'), {
       body: { accept: false, reason: 'Too risky' },
     })
-    const rejections = (await wire.driver.getEvents(id)).filter(({ kind }) => kind === 'UserRejectObservation')
+    const rejections = (await wire.driver.getEvents(id)).filter(
+      ({ kind }) => kind === 'UserRejectObservation',
+    )
     expect(rejections).toMatchObject([
       { rejection_reason: 'Too risky', rejection_source: 'user', action_id: expect.any(String) },
       { rejection_reason: 'Too risky', tool_name: 'terminal', tool_call_id: expect.any(String) },
     ])
     expect((await wire.driver.getInfo(id)).execution_status).toBe('idle')
     expect(await wire.runCommand(`ls '${wire.directory}'`)).not.toContain('no1')
-    const again = await wire.requestStatus('POST', path(id, '/respond_to_confirmation'), { body: { accept: false } })
+    const again = await wire.requestStatus('POST', path(id, '/respond_to_confirmation'), {
+      body: { accept: false },
+    })
     expect(again).toBe(200)
-    expect((await wire.driver.getEvents(id)).filter(({ kind }) => kind === 'UserRejectObservation')).toHaveLength(
-      2,
-    )
+    expect(
+      (await wire.driver.getEvents(id)).filter(({ kind }) => kind === 'UserRejectObservation'),
+    ).toHaveLength(2)
     expect(await wire.requestStatus('POST', path(id, '/respond_to_confirmation'), { body: {} })).toBe(422)
     expect(
-      await wire.requestStatus('POST', path(unknownId, '/respond_to_confirmation'), { body: { accept: true } }),
+      await wire.requestStatus('POST', path(unknownId, '/respond_to_confirmation'), {
+        body: { accept: true },
+      }),
     ).toBe(404)
   },
 )

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import { finishStep, scriptedModel } from '../support/agent-driver.ts'
-import { unknownId, openWireServer, wireCase } from './wire-server.ts'
+import { openWireServer, unknownId, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 
@@ -76,7 +76,9 @@ wireCase(
         '.\n./a\n./a/b\n./c\n',
       )
       await wire.upload(`${wire.directory}/file${n}`, 'x')
-      expect(await wire.requestStatus('POST', mount, { query: { path: `${wire.directory}/file${n}` } })).toBe(400)
+      expect(await wire.requestStatus('POST', mount, { query: { path: `${wire.directory}/file${n}` } })).toBe(
+        400,
+      )
       expect(await wire.requestStatus('POST', mount, { query: { path: 'relative' } })).toBe(400)
     }
   },

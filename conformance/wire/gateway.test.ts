@@ -53,7 +53,11 @@ wireCase(
 
 wireCase('POST /v1/chat/completions', 'streams chunks and ends with DONE', async () => {
   const name = await createModel([{ text: 'Word by word.' }])
-  const { status, type, body } = await completeChat({ model: name, messages: userMessages('Speak.'), stream: true })
+  const { status, type, body } = await completeChat({
+    model: name,
+    messages: userMessages('Speak.'),
+    stream: true,
+  })
   expect([status, type.startsWith('text/event-stream')]).toEqual([200, true])
   const lines = String(body)
     .split('\n\n')
@@ -64,6 +68,8 @@ wireCase('POST /v1/chat/completions', 'streams chunks and ends with DONE', async
 })
 
 wireCase('POST /v1/chat/completions', 'refuses unknown models and what is no request', async () => {
-  expect(await completeChat({ model: 'openhands_none-such', messages: userMessages('x') })).toMatchObject({ status: 404 })
+  expect(await completeChat({ model: 'openhands_none-such', messages: userMessages('x') })).toMatchObject({
+    status: 404,
+  })
   expect([400, 422]).toContain((await completeChat({ model: 'x' })).status)
 })

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { openWireServer, wireCase, makeRepositoryCommand } from './wire-server.ts'
+import { makeRepositoryCommand, openWireServer, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 let number = 0
@@ -14,7 +14,9 @@ async function createRepository(more = 'true'): Promise<string> {
 const commitCommand = (message: string) =>
   `git add -A && git -c user.name=t -c user.email=t@localhost -c commit.gpgsign=false commit -qm '${message}'`
 const getChanges = (path: string, query: Record<string, string> = {}) =>
-  wire.requestOrThrow<{ status: string; path: string }[]>('GET', '/api/git/changes', { query: { path, ...query } })
+  wire.requestOrThrow<{ status: string; path: string }[]>('GET', '/api/git/changes', {
+    query: { path, ...query },
+  })
 const getDiff = (path: string, query: Record<string, string> = {}) =>
   wire.requestOrThrow('GET', '/api/git/diff', { query: { path, ...query } })
 
@@ -42,7 +44,9 @@ wireCase(
     await wire.runCommand(`mkdir -p '${plain}'`)
     expect(await getChanges(plain)).toEqual([])
     expect(
-      await wire.requestStatus('GET', '/api/git/changes', { query: { path: await createRepository(), ref: 'no-such' } }),
+      await wire.requestStatus('GET', '/api/git/changes', {
+        query: { path: await createRepository(), ref: 'no-such' },
+      }),
     ).toBe(400)
     const unborn = `${wire.directory}/unborn`
     await wire.runCommand(`git init -q '${unborn}' && echo x > '${unborn}/first.txt'`)
@@ -55,27 +59,38 @@ wireCase('GET /api/git/diff', 'answers both sides: changed, new, deleted', async
   const path = await createRepository(`printf 'two\\n' >> tracked.txt && echo n > new.txt`)
   for (const query of [{}, { ref: 'HEAD' }])
     expect(await getDiff(`${path}/tracked.txt`, query)).toEqual({ modified: 'one\ntwo\n', original: 'one\n' })
-  const fresh = await wire.requestOrThrow<{ modified: string; original: string | null }>('GET', '/api/git/diff', {
-    query: { path: `${path}/new.txt` },
-  })
+  const fresh = await wire.requestOrThrow<{ modified: string; original: string | null }>(
+    'GET',
+    '/api/git/diff',
+    {
+      query: { path: `${path}/new.txt` },
+    },
+  )
   expect([fresh.modified, fresh.original ?? '']).toEqual(['n\n', ''])
 })
 
-wireCase('GET /api/git/diff', 'is null on both sides without a repository, 400 where it cannot be', async () => {
-  const plain = `${wire.directory}/no repository`
-  await wire.runCommand(`mkdir -p '${plain}' && echo x > '${plain}/file.txt'`)
-  expect(await getDiff(`${plain}/file.txt`)).toEqual({ modified: null, original: null })
-  const path = await createRepository()
-  const bad = [
-    { path: `${path}/missing.txt` },
-    { path: `${path}/tracked.txt`, ref: 'HEAD', commit: 'abcd' },
-    { path: `${path}/tracked.txt`, commit: 'x' },
-  ]
-  for (const query of bad) expect([400, 422]).toContain(await wire.requestStatus('GET', '/api/git/diff', { query }))
-})
+wireCase(
+  'GET /api/git/diff',
+  'is null on both sides without a repository, 400 where it cannot be',
+  async () => {
+    const plain = `${wire.directory}/no repository`
+    await wire.runCommand(`mkdir -p '${plain}' && echo x > '${plain}/file.txt'`)
+    expect(await getDiff(`${plain}/file.txt`)).toEqual({ modified: null, original: null })
+    const path = await createRepository()
+    const bad = [
+      { path: `${path}/missing.txt` },
+      { path: `${path}/tracked.txt`, ref: 'HEAD', commit: 'abcd' },
+      { path: `${path}/tracked.txt`, commit: 'x' },
+    ]
+    for (const query of bad)
+      expect([400, 422]).toContain(await wire.requestStatus('GET', '/api/git/diff', { query }))
+  },
+)
 
 wireCase('GET /api/git/commits', 'lists the newest first, with their number bounded', async () => {
-  const path = await createRepository(`echo 2 > b && ${commitCommand('second')} && echo 3 > c && ${commitCommand('third')}`)
+  const path = await createRepository(
+    `echo 2 > b && ${commitCommand('second')} && echo 3 > c && ${commitCommand('third')}`,
+  )
   const { commits, has_more } = await wire.requestOrThrow<{
     commits: { sha: string; subject: string }[]
     has_more: boolean
@@ -99,6 +114,8 @@ wireCase('GET /api/git/commits/{sha}/changes', 'are those of one commit', async 
     { status: 'ADDED', path: 'b' },
     { status: 'DELETED', path: 'tracked.txt' },
   ])
-  const none = await wire.requestStatus('GET', `/api/git/commits/${'0'.repeat(40)}/changes`, { query: { path } })
+  const none = await wire.requestStatus('GET', `/api/git/commits/${'0'.repeat(40)}/changes`, {
+    query: { path },
+  })
   expect([400, 404]).toContain(none)
 })

@@ -1,19 +1,28 @@
 import { expect, test } from 'vitest'
-import { sessionKey, unknownId, openWireServer, wireCase, wireCaseWithKey } from './wire-server.ts'
+import { openWireServer, sessionKey, unknownId, wireCase, wireCaseWithKey } from './wire-server.ts'
 
 const wire = openWireServer()
 const anonymous = { isAnonymous: true }
 
 wireCase('GET /alive', 'says ok without a key', async () => {
-  expect(await wire.request('GET', '/alive', anonymous)).toMatchObject({ status: 200, body: { status: 'ok' } })
+  expect(await wire.request('GET', '/alive', anonymous)).toMatchObject({
+    status: 200,
+    body: { status: 'ok' },
+  })
 })
 
 wireCase('GET /health', 'says ok without a key', async () => {
-  expect(await wire.request('GET', '/health', anonymous)).toMatchObject({ status: 200, body: { status: 'ok' } })
+  expect(await wire.request('GET', '/health', anonymous)).toMatchObject({
+    status: 200,
+    body: { status: 'ok' },
+  })
 })
 
 wireCase('GET /ready', 'says ready without a key', async () => {
-  expect(await wire.request('GET', '/ready', anonymous)).toMatchObject({ status: 200, body: { status: 'ready' } })
+  expect(await wire.request('GET', '/ready', anonymous)).toMatchObject({
+    status: 200,
+    body: { status: 'ready' },
+  })
 })
 
 wireCase('GET /server_info', 'names a version that the clients take, and what it can', async () => {
@@ -73,7 +82,12 @@ wireCase(
 )
 
 wireCaseWithKey('ALL authentication', 'is asked for on all of /api, and told in one form', async () => {
-  const paths = ['/api/conversations/search', `/api/conversations/${unknownId}`, '/api/settings', '/api/tools/']
+  const paths = [
+    '/api/conversations/search',
+    `/api/conversations/${unknownId}`,
+    '/api/settings',
+    '/api/tools/',
+  ]
   for (const path of paths)
     for (const headers of [{}, { 'x-session-api-key': 'wrong' }, { 'x-session-api-key': '' }]) {
       const { status, body } = await wire.request('GET', path, { ...anonymous, headers })
@@ -84,35 +98,39 @@ wireCaseWithKey('ALL authentication', 'is asked for on all of /api, and told in 
   expect(await wire.requestStatus('GET', '/api/conversations/count')).toBe(200)
 })
 
-wireCase('ALL CORS', 'lets pages of loopback in, without a key before the request and on errors', async () => {
-  for (const origin of ['http://localhost:3001', 'http://127.0.0.1:8080']) {
-    const asked = {
-      origin,
-      'access-control-request-method': 'PATCH',
-      'access-control-request-headers': 'x-session-api-key,content-type,x-expose-secrets',
+wireCase(
+  'ALL CORS',
+  'lets pages of loopback in, without a key before the request and on errors',
+  async () => {
+    for (const origin of ['http://localhost:3001', 'http://127.0.0.1:8080']) {
+      const asked = {
+        origin,
+        'access-control-request-method': 'PATCH',
+        'access-control-request-headers': 'x-session-api-key,content-type,x-expose-secrets',
+      }
+      const preflight = await wire.request('OPTIONS', '/api/settings', { ...anonymous, headers: asked })
+      expect(preflight.status).toBeLessThan(300)
+      expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
+      for (const name of ['x-session-api-key', 'content-type', 'x-expose-secrets'])
+        expect(preflight.headers.get('access-control-allow-headers')?.toLowerCase()).toContain(name)
+      for (const method of ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'])
+        expect(preflight.headers.get('access-control-allow-methods')).toContain(method)
+      for (const path of [`/api/conversations/${unknownId}`, '/api/conversations/search?limit=0']) {
+        const { status, headers } = await wire.request('GET', path, { headers: { origin } })
+        expect(status).toBeGreaterThanOrEqual(400)
+        expect(headers.get('access-control-allow-origin')).toBe(origin)
+      }
+      if (sessionKey !== undefined) {
+        const refused = await wire.request('GET', '/api/settings', { ...anonymous, headers: { origin } })
+        expect([refused.status, refused.headers.get('access-control-allow-origin')]).toEqual([401, origin])
+      }
     }
-    const preflight = await wire.request('OPTIONS', '/api/settings', { ...anonymous, headers: asked })
-    expect(preflight.status).toBeLessThan(300)
-    expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
-    for (const name of ['x-session-api-key', 'content-type', 'x-expose-secrets'])
-      expect(preflight.headers.get('access-control-allow-headers')?.toLowerCase()).toContain(name)
-    for (const method of ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'])
-      expect(preflight.headers.get('access-control-allow-methods')).toContain(method)
-    for (const path of [`/api/conversations/${unknownId}`, '/api/conversations/search?limit=0']) {
-      const { status, headers } = await wire.request('GET', path, { headers: { origin } })
-      expect(status).toBeGreaterThanOrEqual(400)
-      expect(headers.get('access-control-allow-origin')).toBe(origin)
-    }
-    if (sessionKey !== undefined) {
-      const refused = await wire.request('GET', '/api/settings', { ...anonymous, headers: { origin } })
-      expect([refused.status, refused.headers.get('access-control-allow-origin')]).toEqual([401, origin])
-    }
-  }
-  const stranger = await wire.request('GET', '/api/conversations/count', {
-    headers: { origin: 'http://elsewhere.example' },
-  })
-  expect(stranger.headers.get('access-control-allow-origin')).toBeNull()
-})
+    const stranger = await wire.request('GET', '/api/conversations/count', {
+      headers: { origin: 'http://elsewhere.example' },
+    })
+    expect(stranger.headers.get('access-control-allow-origin')).toBeNull()
+  },
+)
 
 wireCase('ALL errors', 'have a detail; what fails validation has its place', async () => {
   const unknown = await wire.request('GET', `/api/conversations/${unknownId}/events/search`)

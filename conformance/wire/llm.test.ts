@@ -2,7 +2,8 @@ import { expect } from 'vitest'
 import { openWireServer, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
-const listModels = (query = {}) => wire.requestOrThrow<{ models: string[] }>('GET', '/api/llm/models', { query })
+const listModels = (query = {}) =>
+  wire.requestOrThrow<{ models: string[] }>('GET', '/api/llm/models', { query })
 
 wireCase('GET /api/llm/providers', 'lists sorted names, each once', async () => {
   const { providers } = await wire.requestOrThrow<{ providers: string[] }>('GET', '/api/llm/providers')
@@ -21,7 +22,10 @@ wireCase('GET /api/llm/models', 'lists sorted names, of all providers or of one'
 })
 
 wireCase('GET /api/llm/models/verified', 'lists models by provider', async () => {
-  const { models } = await wire.requestOrThrow<{ models: Record<string, string[]> }>('GET', '/api/llm/models/verified')
+  const { models } = await wire.requestOrThrow<{ models: Record<string, string[]> }>(
+    'GET',
+    '/api/llm/models/verified',
+  )
   for (const names of Object.values(models)) expect(names).toEqual(names.map(() => expect.any(String)))
   expect(Object.keys(models)).toContain('anthropic')
 })

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { unknownId, openWireServer, wireCase } from './wire-server.ts'
+import { openWireServer, unknownId, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 
@@ -35,27 +35,31 @@ wireCase('POST /api/mcp/test', 'connects to a program, lists its tools and calls
   expect(body).not.toHaveProperty('error')
 })
 
-wireCase('POST /api/mcp/test', 'answers 200 with what went wrong, and 422 for what is no request', async () => {
-  const failing = [
-    { type: 'stdio', command: '/nothing/there', args: [], env: { TOKEN: 'mcp-canary' } },
-    { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { authorization: 'mcp-canary' } },
-  ]
-  for (const server of failing) {
-    const { status, body } = await wire.request('POST', '/api/mcp/test', { body: { server, timeout: 5 } })
-    expect([status, body]).toEqual([200, expect.objectContaining({ ok: false, error: expect.any(String) })])
-    expect(body).toMatchObject({ error_kind: expect.stringMatching(/^(timeout|connection|unknown)$/) })
-    expect(JSON.stringify(body)).not.toContain('mcp-canary')
-  }
-  const server = failing[0]
-  for (const body of [
-    {},
-    { server: 5 },
-    { server, timeout: 0 },
-    { server, timeout: 121 },
-    { server, name: '' },
-  ])
-    expect([body, await wire.requestStatus('POST', '/api/mcp/test', { body })]).toEqual([body, 422])
-})
+wireCase(
+  'POST /api/mcp/test',
+  'answers 200 with what went wrong, and 422 for what is no request',
+  async () => {
+    const failing = [
+      { type: 'stdio', command: '/nothing/there', args: [], env: { TOKEN: 'mcp-canary' } },
+      { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { authorization: 'mcp-canary' } },
+    ]
+    for (const server of failing) {
+      const { status, body } = await wire.request('POST', '/api/mcp/test', { body: { server, timeout: 5 } })
+      expect([status, body]).toEqual([200, expect.objectContaining({ ok: false, error: expect.any(String) })])
+      expect(body).toMatchObject({ error_kind: expect.stringMatching(/^(timeout|connection|unknown)$/) })
+      expect(JSON.stringify(body)).not.toContain('mcp-canary')
+    }
+    const server = failing[0]
+    for (const body of [
+      {},
+      { server: 5 },
+      { server, timeout: 0 },
+      { server, timeout: 121 },
+      { server, name: '' },
+    ])
+      expect([body, await wire.requestStatus('POST', '/api/mcp/test', { body })]).toEqual([body, 422])
+  },
+)
 
 wireCase('POST /api/mcp/oauth/start', 'answers 200 with a job or with what went wrong', async () => {
   const server = { type: 'http', url: 'http://127.0.0.1:9/mcp' }

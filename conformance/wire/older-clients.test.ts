@@ -1,14 +1,21 @@
 import { expect } from 'vitest'
-import { bashStep, SocketClient, finishStep, type ConversationInfo, scriptedModel } from '../support/agent-driver.ts'
+import {
+  bashStep,
+  type ConversationInfo,
+  finishStep,
+  SocketClient,
+  scriptedModel,
+} from '../support/agent-driver.ts'
 import type { ApiEvent } from '../support/agent-server-api.ts'
-import { sessionKey, openWireServer, wireCase, makeRepositoryCommand } from './wire-server.ts'
+import { makeRepositoryCommand, openWireServer, sessionKey, wireCase } from './wire-server.ts'
 
 /** Clients of other ages: a third-party one, the page and the app server of 2025, automation. */
 const wire = openWireServer()
 const path = (id: string, rest = '') => `/api/conversations/${id}${rest}`
 const openSocket = (id: string, query: string, headers: Record<string, string> = {}) =>
   new SocketClient(`${wire.url.replace(/^http/, 'ws')}/sockets/events/${id}?${query}`, headers)
-const appendKey = (query: string) => (sessionKey === undefined ? query : `${query}&session_api_key=${sessionKey}`)
+const appendKey = (query: string) =>
+  sessionKey === undefined ? query : `${query}&session_api_key=${sessionKey}`
 const isEventShaped = ({ id, timestamp, source }: ApiEvent) =>
   typeof id === 'string' &&
   typeof timestamp === 'string' &&
@@ -82,25 +89,33 @@ wireCase('ALL A.3 third-party client', 'asks for commands from a page id that it
   const moment = output.timestamp.replaceAll(/\D/g, '').slice(0, 14)
   const page_id = `${moment}_BashOutput_${hex(output.command_id)}_${hex(output.id)}`
   const query = { command_id__eq: output.command_id, kind__eq: 'BashOutput', page_id }
-  const { items } = await wire.requestOrThrow<{ items: { id: string }[] }>('GET', '/api/bash/bash_events/search', {
-    query,
-  })
+  const { items } = await wire.requestOrThrow<{ items: { id: string }[] }>(
+    'GET',
+    '/api/bash/bash_events/search',
+    {
+      query,
+    },
+  )
   // From there or after it, never from the start of everything.
   expect(items.every(({ id }) => id === output.id)).toBe(true)
 })
 
-wireCase('ALL A.4 old GUI and app server', 'reads the whole history over a socket with resend_all', async () => {
-  const { id } = await wire.createFinished([bashStep('true'), finishStep()])
-  const history = await wire.driver.getEvents(id)
-  await using client = openSocket(id, appendKey('resend_all=true'))
-  const events = await client.waitUntil(({ length }) => length > history.length)
-  expect(events.filter((event) => !isEventShaped(event))).toEqual([])
-  const statuses = events.flatMap(({ key, value }) => {
-    if (key === 'full_state') return [(value as ConversationInfo).execution_status]
-    return key === 'execution_status' ? [value] : []
-  })
-  expect(statuses).toContain('finished')
-})
+wireCase(
+  'ALL A.4 old GUI and app server',
+  'reads the whole history over a socket with resend_all',
+  async () => {
+    const { id } = await wire.createFinished([bashStep('true'), finishStep()])
+    const history = await wire.driver.getEvents(id)
+    await using client = openSocket(id, appendKey('resend_all=true'))
+    const events = await client.waitUntil(({ length }) => length > history.length)
+    expect(events.filter((event) => !isEventShaped(event))).toEqual([])
+    const statuses = events.flatMap(({ key, value }) => {
+      if (key === 'full_state') return [(value as ConversationInfo).execution_status]
+      return key === 'execution_status' ? [value] : []
+    })
+    expect(statuses).toContain('finished')
+  },
+)
 
 wireCase('ALL A.4 old GUI and app server', 'uploads, changes and differences by encoded path', async () => {
   const repository = `${wire.directory}/old`
@@ -108,29 +123,37 @@ wireCase('ALL A.4 old GUI and app server', 'uploads, changes and differences by 
   const body = new FormData()
   body.append('file', new Blob(['x']), 'any')
   expect(
-    await wire.requestStatus('POST', `/api/file/upload/${encodeURIComponent(`${repository}/new.txt`)}`, { body }),
+    await wire.requestStatus('POST', `/api/file/upload/${encodeURIComponent(`${repository}/new.txt`)}`, {
+      body,
+    }),
   ).toBe(200)
   expect(await wire.requestOrThrow('GET', `/api/git/changes/${encodeURIComponent(repository)}`)).toEqual([
     { status: 'ADDED', path: 'new.txt' },
     { status: 'UPDATED', path: 'tracked.txt' },
   ])
-  const diff = await wire.requestOrThrow('GET', `/api/git/diff/${encodeURIComponent(`${repository}/tracked.txt`)}`)
+  const diff = await wire.requestOrThrow(
+    'GET',
+    `/api/git/diff/${encodeURIComponent(`${repository}/tracked.txt`)}`,
+  )
   expect(diff).toEqual({ modified: 'one\ntwo\n', original: 'one\n' })
 })
 
 wireCase('ALL A.4 old GUI and app server', 'creates, lists by id, names, titles and deletes', async () => {
   const { id } = await wire.createIdle()
-  expect(await wire.requestOrThrow('GET', '/api/conversations', { query: { ids: id } })).toMatchObject([{ id }])
+  expect(await wire.requestOrThrow('GET', '/api/conversations', { query: { ids: id } })).toMatchObject([
+    { id },
+  ])
   expect(await wire.requestStatus('PATCH', path(id), { body: { title: 'Old' } })).toBe(200)
-  expect(await wire.requestOrThrow('POST', path(id, '/generate_title'), { body: { max_length: 50 } })).toHaveProperty(
-    'title',
-  )
+  expect(
+    await wire.requestOrThrow('POST', path(id, '/generate_title'), { body: { max_length: 50 } }),
+  ).toHaveProperty('title')
   expect(await wire.requestStatus('GET', '/alive', { isAnonymous: true })).toBe(200)
   expect(await wire.requestStatus('DELETE', path(id))).toBe(200)
 })
 
 wireCase('ALL A.5 automation', 'starts work by REST alone and reads what came of it', async () => {
-  for (const probe of ['/server_info', '/ready', '/health']) expect(await wire.requestStatus('GET', probe)).toBe(200)
+  for (const probe of ['/server_info', '/ready', '/health'])
+    expect(await wire.requestStatus('GET', probe)).toBe(200)
   await wire.upload(`${wire.directory}/task.txt`, 'do it')
   const { id } = await wire.createFinished([bashStep('cat task.txt'), finishStep('Read.')])
   expect(await wire.requestOrThrow('GET', path(id, '/agent_final_response'))).toEqual({ response: 'Read.' })

@@ -44,7 +44,9 @@ wireCase('POST /api/plugins', 'lists the plugins of a project with their skills 
     },
   ])
   const body = { load_user: true, load_project: true, project_dir: `${wire.directory}/nothing` }
-  expect(await wire.requestOrThrow('POST', '/api/plugins', { body })).toMatchObject({ plugins: expect.any(Array) })
+  expect(await wire.requestOrThrow('POST', '/api/plugins', { body })).toMatchObject({
+    plugins: expect.any(Array),
+  })
   expect(await wire.requestStatus('POST', '/api/plugins', { body: { load_user: 'perhaps' } })).toBe(422)
 })
 
@@ -56,9 +58,9 @@ wireCase(
     const done = await wire.requestOrThrow('POST', '/api/plugins/install', { body: { source } })
     expect(done).toMatchObject({ name, version: '1.2.3', enabled: true, install_path: expect.any(String) })
     expect(await wire.requestStatus('POST', '/api/plugins/install', { body: { source } })).toBe(409)
-    expect(await wire.requestStatus('POST', '/api/plugins/install', { body: { source, force: true } })).toBeLessThan(
-      300,
-    )
+    expect(
+      await wire.requestStatus('POST', '/api/plugins/install', { body: { source, force: true } }),
+    ).toBeLessThan(300)
     await wire.requestOrThrow('DELETE', `/api/plugins/installed/${name}`)
     expect(
       await wire.requestStatus('POST', '/api/plugins/install', { body: { source: `${wire.directory}/no` } }),
@@ -109,7 +111,9 @@ wireCase('POST /api/plugins/installed/{name}/refresh', 'fetches it again, or is 
 })
 
 wireCase('GET /api/plugins/marketplace', 'is a list', async () => {
-  expect(await wire.requestOrThrow('GET', '/api/plugins/marketplace')).toMatchObject({ plugins: expect.any(Array) })
+  expect(await wire.requestOrThrow('GET', '/api/plugins/marketplace')).toMatchObject({
+    plugins: expect.any(Array),
+  })
 })
 
 wireCase('GET /api/canvas-extensions/installed', 'is a list', async () => {

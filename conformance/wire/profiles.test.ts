@@ -73,10 +73,10 @@ wireCase(
     expect(await wire.requestOrThrow('GET', url(name))).toMatchObject({ api_key_set: true })
     await wire.requestOrThrow('DELETE', url(name))
     for (const bad of ['-x', '.x', 'x y', 'ä', 'x'.repeat(65)])
-      expect([bad, await wire.requestStatus('POST', url(encodeURIComponent(bad)), { body: { llm } })]).toEqual([
+      expect([
         bad,
-        422,
-      ])
+        await wire.requestStatus('POST', url(encodeURIComponent(bad)), { body: { llm } }),
+      ]).toEqual([bad, 422])
     const refused = await wire.request('POST', url(uniqueName()), { body: { llm: { ...llm, model: 5 } } })
     expect(refused.status).toBe(422)
     expect(JSON.stringify(refused.body)).not.toContain('profile-canary')
@@ -101,7 +101,9 @@ wireCase(
       error: { type: 'LLMServiceUnavailableError', message: expect.any(String) },
     })
     expect(JSON.stringify(failing)).not.toContain('profile-canary')
-    const malformed = await wire.request('POST', url(name, '/validate'), { body: { llm: { ...llm, model: 5 } } })
+    const malformed = await wire.request('POST', url(name, '/validate'), {
+      body: { llm: { ...llm, model: 5 } },
+    })
     expect([malformed.status, JSON.stringify(malformed.body).includes('profile-canary')]).toEqual([
       422,
       false,
@@ -147,7 +149,9 @@ wireCase(
       profile: { llm_profile_ref: next },
     })
     expect(await wire.requestStatus('GET', url(name))).toBe(404)
-    expect(await wire.requestStatus('POST', url(name, '/rename'), { body: { new_name: uniqueName() } })).toBe(404)
+    expect(await wire.requestStatus('POST', url(name, '/rename'), { body: { new_name: uniqueName() } })).toBe(
+      404,
+    )
     expect(await wire.requestStatus('POST', url(next, '/rename'), { body: { new_name: 'x y' } })).toBe(422)
     await wire.requestOrThrow('DELETE', `/api/agent-profiles/${agent}`)
     for (const each of [next, other]) await wire.requestOrThrow('DELETE', url(each))
@@ -162,7 +166,9 @@ wireCase('POST /api/profiles/{name}/activate', 'makes the settings use its model
   const body = await wire.requestOrThrow('POST', url(name, '/activate'), { body: {} })
   expect(body).toEqual({ name, message: expect.any(String), llm_applied: true })
   expect((await listProfiles()).active_profile).toBe(name)
-  const settings = await wire.requestOrThrow('GET', '/api/settings', { headers: { 'x-expose-secrets': 'plaintext' } })
+  const settings = await wire.requestOrThrow('GET', '/api/settings', {
+    headers: { 'x-expose-secrets': 'plaintext' },
+  })
   expect(settings).toMatchObject({
     active_profile: name,
     agent_settings: { llm: { model: 'openai/activated', api_key: 'profile-canary' } },

@@ -2,9 +2,15 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { event as closedEvent } from '@slipway/protocol'
 import { expect } from 'vitest'
-import { bashStep, SocketClient, finishStep, type ConversationInfo, scriptedModel } from '../support/agent-driver.ts'
+import {
+  bashStep,
+  type ConversationInfo,
+  finishStep,
+  SocketClient,
+  scriptedModel,
+} from '../support/agent-driver.ts'
 import type { ApiEvent, EventPage } from '../support/agent-server-api.ts'
-import { sessionKey, unknownId, openWireServer, wireCase } from './wire-server.ts'
+import { openWireServer, sessionKey, unknownId, wireCase } from './wire-server.ts'
 
 /**
  * The remote conversation and the remote workspace of the Python SDK, call by call in its order. It validates every event
@@ -82,12 +88,16 @@ const findSchemaIssues = (events: readonly ApiEvent[]) =>
   })
 const isUpdate = (event: ApiEvent) => event.kind === 'ConversationStateUpdateEvent'
 const isFinalState = (event: ApiEvent) =>
-  isUpdate(event) && event.key === 'full_state' && (event.value as ConversationInfo).execution_status !== 'running'
+  isUpdate(event) &&
+  event.key === 'full_state' &&
+  (event.value as ConversationInfo).execution_status !== 'running'
 
 /** Its socket: opened without a key, which comes as the first frame; ready with the first state update of any key. */
 async function connect(id: string): Promise<SocketClient> {
   const client = new SocketClient(`${wire.url.replace(/^http/, 'ws')}/sockets/events/${id}`, {})
-  client.socket.on('open', () => client.socket.send(JSON.stringify({ type: 'auth', session_api_key: sessionKey })))
+  client.socket.on('open', () =>
+    client.socket.send(JSON.stringify({ type: 'auth', session_api_key: sessionKey })),
+  )
   await client.waitUntil((events) => events.some(isUpdate))
   return client
 }
@@ -163,7 +173,12 @@ wireCase(
   'ALL A.1 run',
   'ends with a snapshot that is not running, after which the history is whole',
   async () => {
-    const { id } = await create([bashStep('echo one'), finishStep('One.'), bashStep('echo two'), finishStep('Two.')])
+    const { id } = await create([
+      bashStep('echo one'),
+      finishStep('One.'),
+      bashStep('echo two'),
+      finishStep('Two.'),
+    ])
     await using client = await connect(id)
     for (const answer of ['One.', 'Two.']) {
       const seen = client.frames.length
@@ -178,7 +193,9 @@ wireCase(
       const known = new Set(events.map((event) => event.id))
       const live = client.events().filter((event) => known.has(event.id))
       expect(live.map((event) => event.id)).toEqual(events.map((event) => event.id))
-      expect(await wire.requestOrThrow('GET', path(id, '/agent_final_response'))).toEqual({ response: answer })
+      expect(await wire.requestOrThrow('GET', path(id, '/agent_final_response'))).toEqual({
+        response: answer,
+      })
     }
   },
 )
@@ -225,7 +242,12 @@ wireCase(
   'ALL A.1 others',
   'secrets, policies, rejection, pause, questions, condensing, fork, navigation, deletion',
   async () => {
-    const condenser = { kind: 'LLMSummarizingCondenser', max_size: 240, keep_first: 2, llm: scriptedModel([]) }
+    const condenser = {
+      kind: 'LLMSummarizingCondenser',
+      max_size: 240,
+      keep_first: 2,
+      llm: scriptedModel([]),
+    }
     // One of the two becomes the title.
     const side = { side: true, text: 'An answer.' }
     const script = [bashStep('true'), finishStep('Done.'), side, side]
@@ -244,7 +266,9 @@ wireCase(
     await post('/events', { role: 'user', content: [{ type: 'text', text: 'Go.' }], run: false })
     await post('/run')
     await wire.driver.waitUntilIdle(id)
-    expect((await wire.requestOrThrow<ConversationInfo>('GET', path(id))).execution_status).toBe('waiting_for_confirmation')
+    expect((await wire.requestOrThrow<ConversationInfo>('GET', path(id))).execution_status).toBe(
+      'waiting_for_confirmation',
+    )
     expect(await post('/run')).toBe(200)
     for (
       let waited = 0;
@@ -256,7 +280,9 @@ wireCase(
     expect(await post('/events/respond_to_confirmation', { accept: false, reason: 'No.' })).toBe(200)
     expect(await post('/pause')).toBe(200)
     expect(await post('/interrupt')).toBe(200)
-    expect(await wire.requestOrThrow('POST', path(id, '/ask_agent'), { body: { question: 'What?' } })).toEqual({
+    expect(
+      await wire.requestOrThrow('POST', path(id, '/ask_agent'), { body: { question: 'What?' } }),
+    ).toEqual({
       response: 'An answer.',
     })
     const root = (await fetchHistory(id)).find(({ kind }) => kind === 'MessageEvent')?.id
@@ -316,7 +342,9 @@ wireCase(
       agent_settings: { llm: expect.any(Object) },
     })
     expect(await wire.requestStatus('GET', `/api/profiles/none-${randomUUID()}`, plain)).toBe(404)
-    expect(await wire.requestOrThrow('GET', '/api/settings/secrets')).toMatchObject({ secrets: expect.any(Array) })
+    expect(await wire.requestOrThrow('GET', '/api/settings/secrets')).toMatchObject({
+      secrets: expect.any(Array),
+    })
     const skills = {
       load_public: false,
       load_user: true,

@@ -247,7 +247,13 @@ const requirementTable = [
   ['older-clients', 'P0', 'ALL', 'A.5 automation', 'commands, files, final response, counts'],
 ] as const satisfies readonly (readonly [string, 'P0' | 'P1' | 'P2', string, string, string])[]
 
-type ToRequirementId<R> = R extends readonly [string, string, infer M extends string, infer P extends string, string]
+type ToRequirementId<R> = R extends readonly [
+  string,
+  string,
+  infer M extends string,
+  infer P extends string,
+  string,
+]
   ? `${M} ${P}`
   : never
 
@@ -263,11 +269,13 @@ export interface Requirement {
   readonly what: string
 }
 
-export const requirements: readonly Requirement[] = requirementTable.map(([section, priority, method, path, what]) => ({
-  id: `${method} ${path}`,
-  section,
-  priority,
-  method,
-  path,
-  what,
-}))
+export const requirements: readonly Requirement[] = requirementTable.map(
+  ([section, priority, method, path, what]) => ({
+    id: `${method} ${path}`,
+    section,
+    priority,
+    method,
+    path,
+    what,
+  }),
+)

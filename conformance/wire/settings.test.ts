@@ -45,18 +45,24 @@ wireCase('GET /api/settings', 'has the settings of agents and conversations, mas
   expect(JSON.stringify(settings)).not.toContain('settings-canary')
 })
 
-wireCase('GET /api/settings', 'exposes secrets when asked: sealed or plain; other values are 400', async () => {
-  await patchSettings({ agent_settings_diff: { llm: { model: 'openai/wire', api_key: 'settings-canary' } } })
-  expect((await getSettings('plaintext')).agent_settings.llm.api_key).toBe('settings-canary')
-  for (const mode of ['encrypted', 'true']) {
-    const sealed = await getSettings(mode)
-    expect(sealed.agent_settings.llm.api_key).toEqual(expect.stringMatching(/^.{20,}$/))
-    expect(JSON.stringify(sealed)).not.toContain('settings-canary')
-  }
-  expect(await wire.requestStatus('GET', '/api/settings', { headers: { 'x-expose-secrets': 'everything' } })).toBe(
-    400,
-  )
-})
+wireCase(
+  'GET /api/settings',
+  'exposes secrets when asked: sealed or plain; other values are 400',
+  async () => {
+    await patchSettings({
+      agent_settings_diff: { llm: { model: 'openai/wire', api_key: 'settings-canary' } },
+    })
+    expect((await getSettings('plaintext')).agent_settings.llm.api_key).toBe('settings-canary')
+    for (const mode of ['encrypted', 'true']) {
+      const sealed = await getSettings(mode)
+      expect(sealed.agent_settings.llm.api_key).toEqual(expect.stringMatching(/^.{20,}$/))
+      expect(JSON.stringify(sealed)).not.toContain('settings-canary')
+    }
+    expect(
+      await wire.requestStatus('GET', '/api/settings', { headers: { 'x-expose-secrets': 'everything' } }),
+    ).toBe(400)
+  },
+)
 
 wireCase('GET /api/settings', 'a sealed key that is sent back is the key', async () => {
   await patchSettings({ agent_settings_diff: { llm: { model: 'openai/wire', api_key: 'settings-canary' } } })
@@ -154,14 +160,18 @@ wireCase('POST /api/settings/mcp/{key}', 'adds a server with 201, masked; a take
   ])
   expect(JSON.stringify(done.body)).not.toContain('settings-canary')
   expect(await wire.requestStatus('POST', mcpPath(key), { body: server })).toBe(409)
-  expect(await wire.requestStatus('POST', mcpPath(uniqueSecretName()), { body: { command: 'true', unknown: 1 } })).toBe(422)
+  expect(
+    await wire.requestStatus('POST', mcpPath(uniqueSecretName()), { body: { command: 'true', unknown: 1 } }),
+  ).toBe(422)
   await wire.requestOrThrow('DELETE', mcpPath(key))
 })
 
 wireCase('PATCH /api/settings/mcp/{key}', 'changes a part; unknown is 404', async () => {
   const key = uniqueSecretName()
   await wire.requestOrThrow('POST', mcpPath(key), { body: server })
-  const { agent_settings } = await wire.requestOrThrow<Settings>('PATCH', mcpPath(key), { body: { enabled: false } })
+  const { agent_settings } = await wire.requestOrThrow<Settings>('PATCH', mcpPath(key), {
+    body: { enabled: false },
+  })
   expect(agent_settings.mcp_config).toMatchObject({ [key]: { command: 'true', enabled: false } })
   await wire.requestOrThrow('DELETE', mcpPath(key))
   expect(await wire.requestStatus('PATCH', mcpPath(key), { body: { enabled: true } })).toBe(404)
@@ -186,16 +196,20 @@ wireCase('GET /api/settings/secrets', 'lists names and descriptions, never value
   await wire.requestOrThrow('DELETE', `/api/settings/secrets/${name}`)
 })
 
-wireCase('GET /api/settings/secrets/{name}', 'is the raw value as text; 404 unknown, 422 no name', async () => {
-  const name = uniqueSecretName()
-  await putSecret({ name, value: '{"ä": 1}\n' })
-  const { status, type, body } = await wire.request('GET', `/api/settings/secrets/${name}`)
-  expect([status, body]).toEqual([200, '{"ä": 1}\n'])
-  expect(type).toMatch(/^text\/plain/)
-  await wire.requestOrThrow('DELETE', `/api/settings/secrets/${name}`)
-  expect(await wire.requestStatus('GET', `/api/settings/secrets/${name}`)).toBe(404)
-  expect(await wire.requestStatus('GET', '/api/settings/secrets/1-bad')).toBe(422)
-})
+wireCase(
+  'GET /api/settings/secrets/{name}',
+  'is the raw value as text; 404 unknown, 422 no name',
+  async () => {
+    const name = uniqueSecretName()
+    await putSecret({ name, value: '{"ä": 1}\n' })
+    const { status, type, body } = await wire.request('GET', `/api/settings/secrets/${name}`)
+    expect([status, body]).toEqual([200, '{"ä": 1}\n'])
+    expect(type).toMatch(/^text\/plain/)
+    await wire.requestOrThrow('DELETE', `/api/settings/secrets/${name}`)
+    expect(await wire.requestStatus('GET', `/api/settings/secrets/${name}`)).toBe(404)
+    expect(await wire.requestStatus('GET', '/api/settings/secrets/1-bad')).toBe(422)
+  },
+)
 
 wireCase(
   'GET /api/settings/secrets/{name}',
@@ -208,10 +222,15 @@ wireCase(
       `${wire.url}/api/settings/secrets/${name}`,
     ].entries()) {
       const file = `${wire.directory}/looked-up-${n}`
-      const { id } = await wire.createIdle([bashStep(`printf %s "$${name}" > '${file}'; echo "$${name}"`), finishStep()], {
-        secrets: { [name]: { kind: 'LookupSecret', url: address, headers: wire.headers } },
+      const { id } = await wire.createIdle(
+        [bashStep(`printf %s "$${name}" > '${file}'; echo "$${name}"`), finishStep()],
+        {
+          secrets: { [name]: { kind: 'LookupSecret', url: address, headers: wire.headers } },
+        },
+      )
+      await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, {
+        body: { content: 'Go.', run: true },
       })
-      await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, { body: { content: 'Go.', run: true } })
       const events = await wire.driver.waitUntilIdle(id)
       expect((await wire.request('GET', '/api/file/download', { query: { path: file } })).body).toBe(
         'looked-up-canary',

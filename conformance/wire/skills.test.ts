@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { type Json, openWireServer, wireCase, makeRepositoryCommand } from './wire-server.ts'
+import { type Json, makeRepositoryCommand, openWireServer, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 
@@ -94,10 +94,12 @@ wireCase(
       }),
     ])
     expect(await wire.requestStatus('POST', '/api/skills/install', { body: { source } })).toBe(409)
-    expect(await wire.requestStatus('POST', '/api/skills/install', { body: { source, force: true } })).toBeLessThan(
-      300,
-    )
-    const { skills } = await wire.requestOrThrow<Skills>('POST', '/api/skills', { body: { ...projectOnly, load_user: true } })
+    expect(
+      await wire.requestStatus('POST', '/api/skills/install', { body: { source, force: true } }),
+    ).toBeLessThan(300)
+    const { skills } = await wire.requestOrThrow<Skills>('POST', '/api/skills', {
+      body: { ...projectOnly, load_user: true },
+    })
     expect(skills.map(({ name }) => name)).toContain(name)
     await wire.requestOrThrow('DELETE', `/api/skills/installed/${name}`)
   },
@@ -108,7 +110,9 @@ wireCase(
   'is 400 for what cannot be fetched and 422 for what is no request',
   async () => {
     expect(
-      await wire.requestStatus('POST', '/api/skills/install', { body: { source: `${wire.directory}/nothing` } }),
+      await wire.requestStatus('POST', '/api/skills/install', {
+        body: { source: `${wire.directory}/nothing` },
+      }),
     ).toBe(400)
     for (const body of [{}, { source: 5 }])
       expect(await wire.requestStatus('POST', '/api/skills/install', { body })).toBe(422)
@@ -137,17 +141,23 @@ wireCase('GET /api/skills/installed/{name}', 'is one, or 404', async () => {
   expect(await wire.requestStatus('GET', `/api/skills/installed/${name}`)).toBe(404)
 })
 
-wireCase('PATCH /api/skills/installed/{name}', 'switches it off and on; what is off is not loaded', async () => {
-  const { name } = await installSkill()
-  const url = `/api/skills/installed/${name}`
-  for (const enabled of [false, true]) {
-    expect(await wire.requestOrThrow('PATCH', url, { body: { enabled } })).toEqual({ name, enabled })
-    const { skills } = await wire.requestOrThrow<Skills>('POST', '/api/skills', { body: { ...projectOnly, load_user: true } })
-    expect(skills.some((skill) => skill.name === name)).toBe(enabled)
-  }
-  await wire.requestOrThrow('DELETE', url)
-  expect(await wire.requestStatus('PATCH', url, { body: { enabled: true } })).toBe(404)
-})
+wireCase(
+  'PATCH /api/skills/installed/{name}',
+  'switches it off and on; what is off is not loaded',
+  async () => {
+    const { name } = await installSkill()
+    const url = `/api/skills/installed/${name}`
+    for (const enabled of [false, true]) {
+      expect(await wire.requestOrThrow('PATCH', url, { body: { enabled } })).toEqual({ name, enabled })
+      const { skills } = await wire.requestOrThrow<Skills>('POST', '/api/skills', {
+        body: { ...projectOnly, load_user: true },
+      })
+      expect(skills.some((skill) => skill.name === name)).toBe(enabled)
+    }
+    await wire.requestOrThrow('DELETE', url)
+    expect(await wire.requestStatus('PATCH', url, { body: { enabled: true } })).toBe(404)
+  },
+)
 
 wireCase('DELETE /api/skills/installed/{name}', 'removes it; what is not there is 404', async () => {
   const { name } = await installSkill()
@@ -156,17 +166,25 @@ wireCase('DELETE /api/skills/installed/{name}', 'removes it; what is not there i
   expect(await wire.requestStatus('DELETE', url)).toBe(404)
 })
 
-wireCase('POST /api/skills/installed/{name}/refresh', 'fetches it again; what is not there is 404', async () => {
-  const { name, source } = await installSkill()
-  await wire.upload(`${source}/SKILL.md`, skillText(name, 'Do it better.'))
-  const body = await wire.requestOrThrow<Json>('POST', `/api/skills/installed/${name}/refresh`)
-  expect(body).toMatchObject({ message: expect.any(String), skill: { name } })
-  const { skills } = await wire.requestOrThrow<Skills>('POST', '/api/skills', { body: { ...projectOnly, load_user: true } })
-  expect(skills.find((skill) => skill.name === name)?.content).toContain('Do it better.')
-  await wire.requestOrThrow('DELETE', `/api/skills/installed/${name}`)
-  expect(await wire.requestStatus('POST', `/api/skills/installed/${name}/refresh`)).toBe(404)
-})
+wireCase(
+  'POST /api/skills/installed/{name}/refresh',
+  'fetches it again; what is not there is 404',
+  async () => {
+    const { name, source } = await installSkill()
+    await wire.upload(`${source}/SKILL.md`, skillText(name, 'Do it better.'))
+    const body = await wire.requestOrThrow<Json>('POST', `/api/skills/installed/${name}/refresh`)
+    expect(body).toMatchObject({ message: expect.any(String), skill: { name } })
+    const { skills } = await wire.requestOrThrow<Skills>('POST', '/api/skills', {
+      body: { ...projectOnly, load_user: true },
+    })
+    expect(skills.find((skill) => skill.name === name)?.content).toContain('Do it better.')
+    await wire.requestOrThrow('DELETE', `/api/skills/installed/${name}`)
+    expect(await wire.requestStatus('POST', `/api/skills/installed/${name}/refresh`)).toBe(404)
+  },
+)
 
 wireCase('GET /api/skills/marketplace', 'is a list', async () => {
-  expect(await wire.requestOrThrow('GET', '/api/skills/marketplace')).toMatchObject({ skills: expect.any(Array) })
+  expect(await wire.requestOrThrow('GET', '/api/skills/marketplace')).toMatchObject({
+    skills: expect.any(Array),
+  })
 })

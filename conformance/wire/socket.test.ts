@@ -2,9 +2,16 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { WebSocket } from 'ws'
-import { bashStep, SocketClient, finishStep, type ConversationInfo, scriptedModel, parseServerSentEvents } from '../support/agent-driver.ts'
+import {
+  bashStep,
+  type ConversationInfo,
+  finishStep,
+  parseServerSentEvents,
+  SocketClient,
+  scriptedModel,
+} from '../support/agent-driver.ts'
 import type { ApiEvent } from '../support/agent-server-api.ts'
-import { sessionKey, unknownId, openWireServer, wireCase, wireCaseWithKey } from './wire-server.ts'
+import { openWireServer, sessionKey, unknownId, wireCase, wireCaseWithKey } from './wire-server.ts'
 
 const wire = openWireServer()
 const socketUrl = (path: string) => `${wire.url.replace(/^http/, 'ws')}${path}`
@@ -17,7 +24,11 @@ const isSnapshot = (event: ApiEvent) =>
 const messageFrame = (text: string) => JSON.stringify({ role: 'user', content: [{ type: 'text', text }] })
 
 /** How a socket ends that is opened so: the status of a refused upgrade, or the close code. */
-function connectionResult(url: string, headers: Record<string, string> = {}, first?: string): Promise<number> {
+function connectionResult(
+  url: string,
+  headers: Record<string, string> = {},
+  first?: string,
+): Promise<number> {
   return new Promise((done) => {
     const socket = new WebSocket(url, { headers })
     socket.on('unexpected-response', (_, response) => {
@@ -62,11 +73,16 @@ wireCase(
     const { id } = await wire.createIdle([bashStep('echo live'), finishStep()])
     await using client = openSocket(id)
     await client.waitUntil((events) => events.some(isSnapshot))
-    await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, { body: { content: 'Go.', run: true } })
+    await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, {
+      body: { content: 'Go.', run: true },
+    })
     await client.waitUntil((events) =>
       events.some(({ key, value }) => key === 'execution_status' && value === 'finished'),
     )
-    const { items } = await wire.requestOrThrow<{ items: ApiEvent[] }>('GET', `/api/conversations/${id}/events/search`)
+    const { items } = await wire.requestOrThrow<{ items: ApiEvent[] }>(
+      'GET',
+      `/api/conversations/${id}/events/search`,
+    )
     const ids = new Set(items.map(({ id }) => id))
     expect(client.events().filter((event) => ids.has(event.id))).toEqual(items)
     for (const event of client.events()) expect(event.kind).toMatch(/Event|Action|Observation|Condensation/)
@@ -103,7 +119,15 @@ wireCaseWithKey(
     const { id } = await wire.createIdle()
     expect([401, 403]).toContain(await connectionResult(eventSocketUrl(id, '?session_api_key=wrong')))
     expect([401, 403]).toContain(await connectionResult(eventSocketUrl(id), { 'x-session-api-key': 'wrong' }))
-    for (const frame of [authFrame('wrong'), '{', '[]', '{"type":"auth"}', '{"type":"x"}', messageFrame('hi'), 'null'])
+    for (const frame of [
+      authFrame('wrong'),
+      '{',
+      '[]',
+      '{"type":"auth"}',
+      '{"type":"x"}',
+      messageFrame('hi'),
+      'null',
+    ])
       expect([frame, await connectionResult(eventSocketUrl(id), {}, frame)]).toEqual([frame, 4001])
     expect(await wire.driver.getEvents(id)).toEqual([])
   },
@@ -271,12 +295,18 @@ wireCase('WS /sockets/events/{id} frames', 'stay below 1 MiB; REST has the whole
   await using client = openSocket(id)
   await client.waitUntil((events) => events.some(isSnapshot))
   const text = 'äö'.repeat(400_000)
-  await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, { body: { content: [{ type: 'text', text }] } })
+  await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, {
+    body: { content: [{ type: 'text', text }] },
+  })
   await client.waitUntil((events) => events.some(({ kind }) => kind === 'MessageEvent'))
   for (const frame of client.frames) expect(Buffer.byteLength(frame)).toBeLessThan(2 ** 20)
-  const { items } = await wire.requestOrThrow<{ items: ApiEvent[] }>('GET', `/api/conversations/${id}/events/search`, {
-    query: { kind: 'MessageEvent' },
-  })
+  const { items } = await wire.requestOrThrow<{ items: ApiEvent[] }>(
+    'GET',
+    `/api/conversations/${id}/events/search`,
+    {
+      query: { kind: 'MessageEvent' },
+    },
+  )
   expect(items).toMatchObject([{ llm_message: { content: [{ text }] } }])
 })
 
@@ -334,6 +364,8 @@ wireCase('WS /sockets/bash-events', 'resends what there is when asked to', async
   await wire.runCommand('echo before-the-socket')
   for (const query of ['?resend_mode=all', '?resend_all=true']) {
     await using client = new SocketClient(socketUrl(`/sockets/bash-events${query}`), wire.headers)
-    await client.waitUntil((events) => events.some(({ stdout }) => String(stdout).includes('before-the-socket')))
+    await client.waitUntil((events) =>
+      events.some(({ stdout }) => String(stdout).includes('before-the-socket')),
+    )
   }
 })

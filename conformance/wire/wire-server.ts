@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, test } from 'vitest'
-import { AgentDriver, finishStep, type ConversationInfo, scriptedModel } from '../support/agent-driver.ts'
+import { AgentDriver, type ConversationInfo, finishStep, scriptedModel } from '../support/agent-driver.ts'
 import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
 import type { RequirementId } from './requirements.ts'
@@ -14,7 +14,8 @@ import type { RequirementId } from './requirements.ts'
  * loopback of this machine or forwards to one, tools may write below the temporary folder, the scripted model is there, and
  * nobody else changes its settings meanwhile: run it with `--no-file-parallelism` then. It puts back what it changed.
  */
-export const sessionKey = process.env.SLIPWAY_URL === undefined ? 'wire-key-1' : process.env.SLIPWAY_SESSION_API_KEY
+export const sessionKey =
+  process.env.SLIPWAY_URL === undefined ? 'wire-key-1' : process.env.SLIPWAY_SESSION_API_KEY
 
 /** A case of a row. The name begins with the row, so that a report can be read row by row. */
 export function wireCase(requirement: RequirementId, promise: string, run: () => Promise<void>): void {
@@ -22,8 +23,14 @@ export function wireCase(requirement: RequirementId, promise: string, run: () =>
 }
 
 /** The same of a promise about keys: skipped where the server that somebody else started has none. */
-export function wireCaseWithKey(requirement: RequirementId, promise: string, run: (key: string) => Promise<void>): void {
-  test.skipIf(sessionKey === undefined)(`[${requirement}] ${promise}`, { timeout: 40_000 }, () => run(String(sessionKey)))
+export function wireCaseWithKey(
+  requirement: RequirementId,
+  promise: string,
+  run: (key: string) => Promise<void>,
+): void {
+  test.skipIf(sessionKey === undefined)(`[${requirement}] ${promise}`, { timeout: 40_000 }, () =>
+    run(String(sessionKey)),
+  )
 }
 
 export interface WireResponse<T = unknown> {
@@ -54,7 +61,11 @@ export class WireServer {
   }
 
   get driver(): AgentDriver {
-    return new AgentDriver({ api: new AgentServerApi(this.#server), server: this.#server, directory: this.directory })
+    return new AgentDriver({
+      api: new AgentServerApi(this.#server),
+      server: this.#server,
+      directory: this.directory,
+    })
   }
 
   get #server() {
@@ -83,7 +94,11 @@ export class WireServer {
   }
 
   /** As the published clients ask: a JSON content type also where there is no body; the answer read by its content type. */
-  async request<T = unknown>(method: string, path: string, options: RequestOptions = {}): Promise<WireResponse<T>> {
+  async request<T = unknown>(
+    method: string,
+    path: string,
+    options: RequestOptions = {},
+  ): Promise<WireResponse<T>> {
     const { body, query, headers, isAnonymous = false } = options
     const search =
       query === undefined ? '' : `?${typeof query === 'string' ? query : new URLSearchParams(query)}`
@@ -137,24 +152,30 @@ export class WireServer {
 
   /** What a command of the server's machine prints; throws when it fails. */
   async runCommand(command: string): Promise<string> {
-    const body = await this.requestOrThrow<{ exit_code: number; stdout: string | null; stderr: string | null }>(
-      'POST',
-      '/api/bash/execute_bash_command',
-      { body: { command, timeout: 50 } },
-    )
+    const body = await this.requestOrThrow<{
+      exit_code: number
+      stdout: string | null
+      stderr: string | null
+    }>('POST', '/api/bash/execute_bash_command', { body: { command, timeout: 50 } })
     if (body.exit_code !== 0) throw new Error(`${command}: ${body.exit_code} ${body.stderr}`)
     return body.stdout ?? ''
   }
 
   /** A conversation that has done a run of the script to its end. */
-  async createFinished(script: readonly unknown[] = [finishStep('Done.')], more: object = {}): Promise<ConversationInfo> {
+  async createFinished(
+    script: readonly unknown[] = [finishStep('Done.')],
+    more: object = {},
+  ): Promise<ConversationInfo> {
     const info = await this.driver.createScripted(script, more)
     await this.driver.waitUntilIdle(info.id)
     return info
   }
 
   /** A conversation that has not begun. */
-  async createIdle(script: readonly unknown[] = [finishStep('Done.')], more: object = {}): Promise<ConversationInfo> {
+  async createIdle(
+    script: readonly unknown[] = [finishStep('Done.')],
+    more: object = {},
+  ): Promise<ConversationInfo> {
     return await this.driver.create({ llm: scriptedModel(script) }, more)
   }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
 import { finishStep, scriptedModel } from '../support/agent-driver.ts'
-import { unknownId, openWireServer, wireCase, wireCaseWithKey } from './wire-server.ts'
+import { openWireServer, unknownId, wireCase, wireCaseWithKey } from './wire-server.ts'
 
 const wire = openWireServer()
 
@@ -11,7 +11,10 @@ async function createWithFiles(): Promise<{ id: string; path: string }> {
   await wire.upload(`${path}/index.html`, '<p>index</p>')
   await wire.upload(`${path}/a b/ü.txt`, 'text')
   await wire.upload(`${path}/data.json`, '{}')
-  const { id } = await wire.driver.create({ llm: scriptedModel([finishStep()]) }, { workspace: { working_dir: path } })
+  const { id } = await wire.driver.create(
+    { llm: scriptedModel([finishStep()]) },
+    { workspace: { working_dir: path } },
+  )
   return { id, path }
 }
 

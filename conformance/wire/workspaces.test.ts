@@ -55,7 +55,9 @@ wireCase(
 wireCase('POST /api/workspaces/parents', 'adds a folder of workspaces, once', async () => {
   const one = await createFolder()
   for (let times = 0; times < 2; times += 1) {
-    const body = await wire.requestOrThrow<Lists>('POST', '/api/workspaces/parents', { body: { parents: [one] } })
+    const body = await wire.requestOrThrow<Lists>('POST', '/api/workspaces/parents', {
+      body: { parents: [one] },
+    })
     expect(body.workspaceParents.filter(({ path }) => path === one.path)).toMatchObject([{ name: one.name }])
   }
   expect(await wire.requestStatus('POST', '/api/workspaces/parents', { body: {} })).toBe(422)
@@ -65,7 +67,11 @@ wireCase('POST /api/workspaces/parents', 'adds a folder of workspaces, once', as
 wireCase('DELETE /api/workspaces/parents', 'takes one off the list by its path; unknown is 404', async () => {
   const one = await createFolder()
   await wire.requestOrThrow('POST', '/api/workspaces/parents', { body: { parents: [one] } })
-  expect(await wire.requestStatus('DELETE', '/api/workspaces/parents', { query: { path: one.path } })).toBe(200)
+  expect(await wire.requestStatus('DELETE', '/api/workspaces/parents', { query: { path: one.path } })).toBe(
+    200,
+  )
   expect((await getWorkspaces()).workspaceParents.map(({ path }) => path)).not.toContain(one.path)
-  expect(await wire.requestStatus('DELETE', '/api/workspaces/parents', { query: { path: one.path } })).toBe(404)
+  expect(await wire.requestStatus('DELETE', '/api/workspaces/parents', { query: { path: one.path } })).toBe(
+    404,
+  )
 })

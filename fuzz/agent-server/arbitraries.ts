@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import {
+  malformedBody,
   type OpenApiDocument,
-  percentEncode,
   type Operation,
   oddText,
   queryArbitrary as parametersArbitrary,
   pathSegment,
-  malformedBody,
+  percentEncode,
 } from '../support/openapi-requests.ts'
 import { schemaValues } from '../support/schema-arbitraries.ts'
 
@@ -26,7 +26,12 @@ function confineToFuzzDirectory(path: string): string {
 
 const pathArbitrary = fc.oneof(
   oddText.map(confineToFuzzDirectory),
-  fc.constantFrom(fuzzDirectory, `${fuzzDirectory}/repository`, `${fuzzDirectory}/repository/tracked.txt`, 'workspace/project'),
+  fc.constantFrom(
+    fuzzDirectory,
+    `${fuzzDirectory}/repository`,
+    `${fuzzDirectory}/repository/tracked.txt`,
+    'workspace/project',
+  ),
 )
 /** Nobody listens there. */
 const unreachableUrl = fc.constantFrom(
@@ -101,7 +106,10 @@ const memberArbitraries: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
 }
 
 /** Bodies that the operation's schema describes, texts of other schemas, and what is no JSON. */
-export function bodyArbitrary(document: OpenApiDocument, operation: Operation): fc.Arbitrary<string | Buffer | undefined> {
+export function bodyArbitrary(
+  document: OpenApiDocument,
+  operation: Operation,
+): fc.Arbitrary<string | Buffer | undefined> {
   const schema = operation.requestBody?.content['application/json']?.schema
   if (schema === undefined) return malformedBody
   const described = schemaValues(document, schema, memberArbitraries).map((value) => JSON.stringify(value))
@@ -117,7 +125,8 @@ export function filledPath(path: string, known: (name: string) => readonly strin
       return pathSegment(all[n % all.length] ?? 'unknown')
     })
     const other = fc.oneof(fc.constantFrom('search', 'count'), fc.uuid(), oddText.map(pathSegment))
-    if (name !== 'path') return fc.oneof({ weight: 2, arbitrary: knownValue }, { weight: 1, arbitrary: other })
+    if (name !== 'path')
+      return fc.oneof({ weight: 2, arbitrary: knownValue }, { weight: 1, arbitrary: other })
     return fc.oneof(
       pathArbitrary.map((text) => pathSegment(text)),
       // Raw slashes, as some clients send them, also two at the beginning.
@@ -131,7 +140,9 @@ export function filledPath(path: string, known: (name: string) => readonly strin
 
 /** A query of the operation's parameters; what names a place stays in `place`. */
 export function queryArbitrary(operation: Operation): fc.Arbitrary<string> {
-  return parametersArbitrary(operation.parameters ?? [], (name, value) => (name === 'path' ? confineToFuzzDirectory(value) : value))
+  return parametersArbitrary(operation.parameters ?? [], (name, value) =>
+    name === 'path' ? confineToFuzzDirectory(value) : value,
+  )
 }
 
 const headerText = oddText.map((text) => text.replaceAll(/[^\t -~]/g, '').trim())

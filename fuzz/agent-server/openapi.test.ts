@@ -5,17 +5,17 @@ import { agentServerOpenApi } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startAgentServer } from '../../conformance/support/agent-server.ts'
-import { AgentServerApi, toJsonLines, messageLine } from '../../conformance/support/agent-server-api.ts'
+import { AgentServerApi, messageLine, toJsonLines } from '../../conformance/support/agent-server-api.ts'
 import {
-  type RawResponse,
-  sendRequest,
-  ResponseChecker,
   contentType,
-  type OpenApiDocument,
   listOperations,
+  type OpenApiDocument,
   pathSegment,
+  type RawResponse,
+  ResponseChecker,
+  sendRequest,
 } from '../support/openapi-requests.ts'
-import { bodyArbitrary, filledPath, headers, fuzzDirectory, queryArbitrary } from './arbitraries.ts'
+import { bodyArbitrary, filledPath, fuzzDirectory, headers, queryArbitrary } from './arbitraries.ts'
 import { type ValidRequest, validRequests } from './valid-requests.ts'
 
 /**
@@ -52,7 +52,10 @@ beforeAll(async () => {
   const conversations = [await api.import(log), await api.import(''), await createConversationWithMessage()]
   await sendOrThrow('POST', '/api/profiles/known', { llm: { model: 'scripted/fuzz', script: [] } })
   await sendOrThrow('PUT', '/api/settings/secrets', { name: 'KNOWN', value: 'x' })
-  await sendOrThrow('POST', '/api/agent-profiles/known', { agent_kind: 'openhands', llm_profile_ref: 'known' })
+  await sendOrThrow('POST', '/api/agent-profiles/known', {
+    agent_kind: 'openhands',
+    llm_profile_ref: 'known',
+  })
   await sendOrThrow('POST', '/api/settings/mcp/known', { command: 'true' })
   knownValues = {
     conversation_id: conversations,

@@ -5,13 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
-  eventLabel,
-  toolCall,
   AgentDriver,
+  type ConversationInfo,
+  eventLabel,
   findLogIssues,
   finishStep,
-  type ConversationInfo,
   scriptedModel,
+  toolCall,
 } from '../../conformance/support/agent-driver.ts'
 import { startAgentServer } from '../../conformance/support/agent-server.ts'
 import { AgentServerApi, type ApiEvent } from '../../conformance/support/agent-server-api.ts'
@@ -141,7 +141,10 @@ test('random agents and random users leave logs that keep their laws', {
   )
 })
 
-async function performUserAction(id: string, { verb, pick }: UserAction): Promise<{ status: number; body: unknown }> {
+async function performUserAction(
+  id: string,
+  { verb, pick }: UserAction,
+): Promise<{ status: number; body: unknown }> {
   switch (verb) {
     case 'say':
       return await driver.post(id, 'events', { content: `message ${pick}` })

@@ -108,7 +108,13 @@ function conversationRequests({ conversation, event, directory }: ExistingResour
   }
 }
 
-function workspaceRequests({ conversation, directory, repository, commit, bashEventId }: ExistingResources): ValidRequests {
+function workspaceRequests({
+  conversation,
+  directory,
+  repository,
+  commit,
+  bashEventId,
+}: ExistingResources): ValidRequests {
   const file = `${directory}/valid.txt`
   const tracked = `${repository}/tracked.txt`
   const params = { conversation_id: conversation }

@@ -10,14 +10,14 @@ import {
 } from '../../conformance/support/sandbox-server/user.ts'
 import document from '../../openapi/sandbox-server.json' with { type: 'json' }
 import {
-  sendRequest,
-  ResponseChecker,
   contentType,
-  oddText,
   listOperations,
-  queryArbitrary,
-  pathSegment,
   malformedBody,
+  oddText,
+  pathSegment,
+  queryArbitrary,
+  ResponseChecker,
+  sendRequest,
 } from '../support/openapi-requests.ts'
 import { schemaValues } from '../support/schema-arbitraries.ts'
 
@@ -97,7 +97,10 @@ const memberArbitraries: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
     ['conversation_id', 'parent_conversation_id'].map((name) => [name, knownValueOr(name, fc.uuid())]),
   ),
   ...Object.fromEntries(
-    ['sandbox_id', 'profile_name', 'llm_profile', 'org_id'].map((name) => [name, knownValueOr(name, oddText)]),
+    ['sandbox_id', 'profile_name', 'llm_profile', 'org_id'].map((name) => [
+      name,
+      knownValueOr(name, oddText),
+    ]),
   ),
   sandbox_spec_id: fc.constantFrom('failing', 'x', null),
   selected_repository: fc.constantFrom('file:///nothing/there', 'a b', '', '../x', null),
@@ -200,8 +203,12 @@ test('nothing that is relayed to a sandbox answers 500', { timeout: 120_000 }, a
 
 test('after all of it everything that was there is there, and the server has logged no mistake of its own', async () => {
   const admin = administrator(fixture.server)
-  expect((await admin.getConversation(String(knownValues.conversation_id?.[0])))?.id).toBe(knownValues.conversation_id?.[0])
+  expect((await admin.getConversation(String(knownValues.conversation_id?.[0])))?.id).toBe(
+    knownValues.conversation_id?.[0],
+  )
   expect((await admin.getSandbox(String(knownValues.sandbox_id?.[0])))?.id).toBe(knownValues.sandbox_id?.[0])
   expect(fixture.server.output()).not.toMatch(/"level":"error"/)
-  expect((await admin.requestJson('GET', `/api/v1/app-conversations/${randomUUID()}/download`)).status).toBe(404)
+  expect((await admin.requestJson('GET', `/api/v1/app-conversations/${randomUUID()}/download`)).status).toBe(
+    404,
+  )
 })

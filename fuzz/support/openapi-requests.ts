@@ -108,14 +108,20 @@ export function percentEncode(text: string): string {
   return text.isWellFormed() ? encodeURIComponent(text) : '%ED%A0%80'
 }
 
-const multipartBody = '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\ncontent\r\n--b--\r\n'
+const multipartBody =
+  '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\ncontent\r\n--b--\r\n'
 
 /** Bodies that are of no schema. */
 export const malformedBody = fc.oneof(
   fc.constant(undefined),
   fc.jsonValue().map((value) => JSON.stringify(value)),
   fc.string({ unit: 'binary', maxLength: 50 }),
-  fc.constantFrom(multipartBody, multipartBody.slice(0, -8), multipartBody.replace('name="file"', 'name="x"'), '--b--'),
+  fc.constantFrom(
+    multipartBody,
+    multipartBody.slice(0, -8),
+    multipartBody.replace('name="file"', 'name="x"'),
+    '--b--',
+  ),
   fc.uint8Array({ maxLength: 50 }).map((bytes) => Buffer.from(bytes)),
   fc.constantFrom(
     '{',

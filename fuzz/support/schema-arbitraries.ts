@@ -18,7 +18,8 @@ export function schemaValues(
   const arbitraryFor = (node: unknown, depth: number): fc.Arbitrary<unknown> => {
     const one = resolveReference(document, node)
     if (depth > maxDepth) return fc.jsonValue()
-    const plausible = schemaAlternatives(one) ?? plainValue(one, (inner) => arbitraryFor(inner, depth + 1), values)
+    const plausible =
+      schemaAlternatives(one) ?? plainValue(one, (inner) => arbitraryFor(inner, depth + 1), values)
     return plausible instanceof fc.Arbitrary
       ? fc.oneof({ weight: 30, arbitrary: plausible }, { weight: 1, arbitrary: fc.jsonValue() })
       : fc.oneof(...plausible.map((inner) => arbitraryFor(inner, depth)))
@@ -64,7 +65,9 @@ function plainValue(
     Object.fromEntries(members.map(([name, inner]) => [name, values[name] ?? arbitraryFor(inner)])),
     { requiredKeys: required.filter((name) => members.some(([member]) => member === name)) },
   )
-  const more = isObject(schema.additionalProperties) ? arbitraryFor(schema.additionalProperties) : fc.jsonValue()
+  const more = isObject(schema.additionalProperties)
+    ? arbitraryFor(schema.additionalProperties)
+    : fc.jsonValue()
   const others = fc.dictionary(fc.oneof(fc.string({ maxLength: 8 }), fc.constant('__proto__')), more, {
     maxKeys: 2,
   })

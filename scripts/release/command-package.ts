@@ -44,7 +44,11 @@ async function copyPackage(directory: string, name: string): Promise<void> {
     const target = join(directory, own, path.replace(/\.ts$/, '.js'))
     await mkdir(dirname(target), { recursive: true })
     if (!path.endsWith('.ts')) await cp(join(root, own, path), target)
-    else await writeFile(target, toJavaScript(await readFile(join(root, own, path), 'utf8'), posix.join(own, path)))
+    else
+      await writeFile(
+        target,
+        toJavaScript(await readFile(join(root, own, path), 'utf8'), posix.join(own, path)),
+      )
   }
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startAgentServer } from '../../support/agent-server.ts'
-import { AgentServerApi, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
+import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 /** How often the server is killed in the middle of its work. */
 const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)
@@ -22,7 +22,8 @@ const roundsPerDirectory = 20
 test(`nothing acknowledged is lost, doubled or torn over ${rounds} kills of a writing server`, {
   timeout: 60_000 + rounds * 10_000,
 }, async () => {
-  for (let left = rounds; left > 0; left -= roundsPerDirectory) await runCrashRounds(Math.min(left, roundsPerDirectory))
+  for (let left = rounds; left > 0; left -= roundsPerDirectory)
+    await runCrashRounds(Math.min(left, roundsPerDirectory))
 })
 
 async function runCrashRounds(count: number): Promise<void> {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
+import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 let server: TestServer
 let api: AgentServerApi
@@ -62,7 +62,9 @@ test('into a conversation that exists the events are appended, and the same impo
 })
 
 test('an event without id or timestamp gets them, strictly after its predecessor', async () => {
-  const id = await api.import(toJsonLines(pause, '{"kind":"PauseEvent"}', '{"kind":"PauseEvent","source":"user"}'))
+  const id = await api.import(
+    toJsonLines(pause, '{"kind":"PauseEvent"}', '{"kind":"PauseEvent","source":"user"}'),
+  )
   const [, second, third] = (await api.export(id)).toString().trimEnd().split('\n')
   expect(second).toMatch(
     /^\{"id":"[0-9a-f-]{36}","timestamp":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z","kind":"PauseEvent"\}$/,
@@ -155,7 +157,10 @@ test('an import keeps the last status of its log, but nothing runs in it', async
     value,
   })
   const statusOf = async (id: string) =>
-    ((await api.requestJson(`/api/conversations/${id}`)).body as { execution_status: string }).execution_status
-  expect(await statusOf(await api.import(toJsonLines(status('running'), status('finished'))))).toBe('finished')
+    ((await api.requestJson(`/api/conversations/${id}`)).body as { execution_status: string })
+      .execution_status
+  expect(await statusOf(await api.import(toJsonLines(status('running'), status('finished'))))).toBe(
+    'finished',
+  )
   expect(await statusOf(await api.import(toJsonLines(status('running'))))).toBe('paused')
 })

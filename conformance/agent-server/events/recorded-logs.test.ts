@@ -52,11 +52,14 @@ test.each(files.filter((file) => !/^(swe|tab)-/.test(file)))(
   '%s is refused by a strict import with a place, or taken whole',
   async (file) => {
     const bytes = readFileSync(join(String(folder), file))
-    const { status, body } = await api.requestJson<{ detail?: { loc: unknown[] }[] }>('/api/conversations/import', {
-      method: 'POST',
-      headers: { 'content-type': 'application/x-ndjson' },
-      body: bytes,
-    })
+    const { status, body } = await api.requestJson<{ detail?: { loc: unknown[] }[] }>(
+      '/api/conversations/import',
+      {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-ndjson' },
+        body: bytes,
+      },
+    )
     expect([201, 409, 422]).toContain(status)
     if (status === 422) expect(body.detail?.[0]?.loc.slice(0, 2)).toEqual(['body', expect.any(Number)])
   },
@@ -76,11 +79,18 @@ function buildFilters(events: readonly ApiEvent[]): Filter[] {
     { query: {}, keeps: () => true },
     ...kinds.map((kind) => ({ query: { kind }, keeps: (event: ApiEvent) => event.kind === kind })),
     ...sources.map((source) => ({ query: { source }, keeps: (event: ApiEvent) => event.source === source })),
-    { query: { timestamp__gte: middle }, keeps: (event) => toMicroseconds(event.timestamp) >= toMicroseconds(middle) },
-    { query: { timestamp__lt: middle }, keeps: (event) => toMicroseconds(event.timestamp) < toMicroseconds(middle) },
+    {
+      query: { timestamp__gte: middle },
+      keeps: (event) => toMicroseconds(event.timestamp) >= toMicroseconds(middle),
+    },
+    {
+      query: { timestamp__lt: middle },
+      keeps: (event) => toMicroseconds(event.timestamp) < toMicroseconds(middle),
+    },
     ...needles.map((body) => ({
       query: { body },
-      keeps: (event: ApiEvent) => searchableTexts(event).some((part) => part.toLowerCase().includes(body.toLowerCase())),
+      keeps: (event: ApiEvent) =>
+        searchableTexts(event).some((part) => part.toLowerCase().includes(body.toLowerCase())),
     })),
   ]
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startAgentServer } from '../../support/agent-server.ts'
-import { AgentServerApi, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
+import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 const queries = [
   {},

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
+import { AgentServerApi, type ApiEvent, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 let server: TestServer
 let api: AgentServerApi
@@ -72,7 +72,11 @@ test('without a limit a page has at most 100 items', async () => {
 test('an event id as page_id means "start at this event", in both orders and with filters', async () => {
   const id = await api.import(unorderedLog)
   expect(ids(await api.searchAll(id, { page_id: 'b' }))).toEqual(['b', 'e', 'd'])
-  expect(ids(await api.searchAll(id, { page_id: 'b', sort_order: 'TIMESTAMP_DESC' }))).toEqual(['b', 'a', 'c'])
+  expect(ids(await api.searchAll(id, { page_id: 'b', sort_order: 'TIMESTAMP_DESC' }))).toEqual([
+    'b',
+    'a',
+    'c',
+  ])
   expect(ids(await api.searchAll(id, { page_id: 'b', kind: 'PauseEvent' }))).toEqual(['e'])
 })
 
@@ -276,7 +280,9 @@ test.each([
 test('body combines with the other filters', async () => {
   const id = await api.import(texts)
   expect(ids(await api.searchAll(id, { body: 'e', source: 'user' }))).toEqual(['german', 'marks'])
-  expect(ids(await api.searchAll(id, { body: 'e', timestamp__gte: '2026-01-01T00:00:04Z' }))).toEqual(['marks'])
+  expect(ids(await api.searchAll(id, { body: 'e', timestamp__gte: '2026-01-01T00:00:04Z' }))).toEqual([
+    'marks',
+  ])
   expect(ids(await api.searchAll(id, { body: 'hello', kind: 'AgentErrorEvent' }))).toEqual([])
 })
 

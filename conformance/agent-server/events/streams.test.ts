@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
+import { AgentServerApi, type ApiEvent, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 let server: TestServer
 let api: AgentServerApi
@@ -239,9 +239,9 @@ test('server-sent events carry position and stored event, from after or Last-Eve
   const all = stored.map((data, index) => ({ id: String(index + 1), data }))
   expect(await readServerSentEvents(`${stream}?until=idle`)).toEqual(all)
   expect(await readServerSentEvents(`${stream}?until=idle&after=2`)).toEqual(all.slice(2))
-  expect(await readServerSentEvents(`${stream}?until=idle&after=0`, { headers: { 'last-event-id': '1' } })).toEqual(
-    all.slice(1),
-  )
+  expect(
+    await readServerSentEvents(`${stream}?until=idle&after=0`, { headers: { 'last-event-id': '1' } }),
+  ).toEqual(all.slice(1))
   expect(await readServerSentEvents(`${stream}?until=idle&after=3`)).toEqual([])
 })
 
@@ -282,7 +282,9 @@ test('every transport replays the export, wherever it starts and whoever appends
         const after = Math.min(start, before)
         const id = await api.import(
           toJsonLines(
-            ...Array.from({ length: before }, (_, i) => messageLine(`e${i}`, `2026-01-0${1 + (i % 9)}`, `${i}`)),
+            ...Array.from({ length: before }, (_, i) =>
+              messageLine(`e${i}`, `2026-01-0${1 + (i % 9)}`, `${i}`),
+            ),
           ),
         )
         await using client = new FrameClient(socketPath(id, `?after=${after}`))

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { startAgentServer } from '../../support/agent-server.ts'
-import { AgentServerApi, toJsonLines, messageLine } from '../../support/agent-server-api.ts'
+import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 const kills = 3
 const key = 'session-key-of-the-server'

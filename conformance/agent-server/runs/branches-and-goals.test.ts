@@ -3,7 +3,14 @@ import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { bashStep, eventLabel, AgentDriver, finishStep, type ConversationInfo, scriptedModel } from '../../support/agent-driver.ts'
+import {
+  AgentDriver,
+  bashStep,
+  type ConversationInfo,
+  eventLabel,
+  finishStep,
+  scriptedModel,
+} from '../../support/agent-driver.ts'
 import { openAgentServer, startAgentServer, type TestServer } from '../../support/agent-server.ts'
 import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
 
@@ -43,7 +50,9 @@ test('a conversation goes on from another event: everything stays, and what coun
   await using client = driver.openSocket(`/sockets/events/${id}`)
   await client.waitUntil((events) => events.length > 0)
   const info = await navigate(id, answer)
-  const told = await client.waitUntil((events) => events.filter((event) => event.key === 'full_state').length > 1)
+  const told = await client.waitUntil(
+    (events) => events.filter((event) => event.key === 'full_state').length > 1,
+  )
   expect(told.slice(1).map(({ key }) => key)).toEqual(['execution_status', 'leaf_event_id', 'full_state'])
   expect(told.at(-1)?.value).toMatchObject({ leaf_event_id: answer, head_is_empty: false })
   expect(info).toMatchObject({ leaf_event_id: answer, execution_status: 'idle' })
@@ -57,7 +66,9 @@ test('a conversation goes on from another event: everything stays, and what coun
   expect(body).toEqual({ response: 'First.' })
   const root = await navigate(id, null)
   expect(root).toMatchObject({ leaf_event_id: null, last_user_message_id: null })
-  expect((await api.requestJson(`/api/conversations/${id}/agent_final_response`)).body).toEqual({ response: '' })
+  expect((await api.requestJson(`/api/conversations/${id}/agent_final_response`)).body).toEqual({
+    response: '',
+  })
   await driver.sendMessage(id, 'Anew.')
   const anew = (await driver.waitUntilIdle(id)).slice(all.length)
   expect(anew.map(eventLabel)).toEqual(
@@ -89,7 +100,9 @@ test('what waits for confirmation is answered before the branch is left, and is 
     { llm: scriptedModel([bashStep('touch done-elsewhere'), { text: 'Seen.' }]) },
     { confirmation_policy: { kind: 'AlwaysConfirm' }, initial_message: { content: 'Begin.' } },
   )
-  const waiting = await driver.waitForEvent(id, (event) => eventLabel(event).endsWith('=waiting_for_confirmation'))
+  const waiting = await driver.waitForEvent(id, (event) =>
+    eventLabel(event).endsWith('=waiting_for_confirmation'),
+  )
   const action = waiting.find(({ kind }) => kind === 'ActionEvent')
   await navigate(id, waiting.find(({ kind }) => kind === 'MessageEvent')?.id ?? '')
   const left = (await driver.getEvents(id)).slice(waiting.length)
@@ -123,7 +136,11 @@ test('the end of a branch is known after a restart, before the conversation is l
   const data = await mkdtemp(join(tmpdir(), 'slipway-movement-data-'))
   try {
     const one = await startAgentServer(data)
-    const before = new AgentDriver({ api: new AgentServerApi(externalServer(one)), server: externalServer(one), directory })
+    const before = new AgentDriver({
+      api: new AgentServerApi(externalServer(one)),
+      server: externalServer(one),
+      directory,
+    })
     const { id } = await before.createScripted([{ text: 'First.' }])
     const events = await before.waitUntilIdle(id)
     const message = events.find(({ kind }) => kind === 'MessageEvent')?.id
@@ -273,7 +290,9 @@ test('a list of conversations, and their number, can be narrowed to tags', async
     ids.push((await create(undefined, { tags })).body.id)
   const list = async (...tag: string[]) => {
     const query = new URLSearchParams(tag.map((one) => ['tag', one]))
-    const { status, body } = await api.requestJson<{ items: ConversationInfo[] }>(`/api/conversations/search?${query}`)
+    const { status, body } = await api.requestJson<{ items: ConversationInfo[] }>(
+      `/api/conversations/search?${query}`,
+    )
     const { body: count } = await api.requestJson(`/api/conversations/count?${query}`)
     if (status === 200) expect(count).toBe(body.items.length)
     return status === 200 ? body.items.map(({ id }) => id).sort() : status
@@ -292,7 +311,11 @@ test('before a sandbox is frozen what runs is paused, and nothing of it is cut o
   const data = await mkdtemp(join(tmpdir(), 'slipway-movement-data-'))
   const other = await startAgentServer(data)
   try {
-    const driver = new AgentDriver({ api: new AgentServerApi(externalServer(other)), server: externalServer(other), directory })
+    const driver = new AgentDriver({
+      api: new AgentServerApi(externalServer(other)),
+      server: externalServer(other),
+      directory,
+    })
     const { id } = await driver.createScripted([bashStep('sleep 1; echo whole'), finishStep()])
     await driver.waitForEvent(id, ({ kind }) => kind === 'ActionEvent')
     const answer = await driver.api.fetch('/api/conversations/prepare-for-sandbox-pause', { method: 'POST' })
@@ -300,7 +323,11 @@ test('before a sandbox is frozen what runs is paused, and nothing of it is cut o
     // What is not durable now is gone.
     await other.stop('SIGKILL')
     const again = await startAgentServer(data)
-    const after = new AgentDriver({ api: new AgentServerApi(externalServer(again)), server: externalServer(again), directory })
+    const after = new AgentDriver({
+      api: new AgentServerApi(externalServer(again)),
+      server: externalServer(again),
+      directory,
+    })
     expect((await after.getInfo(id)).execution_status).toBe('paused')
     const [result] = (await after.getEvents(id)).filter(({ kind }) => kind === 'ObservationEvent')
     expect(JSON.stringify(result)).toContain('whole')
@@ -361,8 +388,14 @@ test('the skills of an agent are shown to those who ask for them, without secret
     { secrets, tags: { skilled: 'yes' } },
   )
   const shown = async (path: string): Promise<unknown[]> => {
-    const { body } = await api.requestJson<ConversationInfo | { items: ConversationInfo[] } | ConversationInfo[]>(path)
-    const [info] = Array.isArray(body) ? body : 'items' in body ? (body.items as ConversationInfo[]) : [body as ConversationInfo]
+    const { body } = await api.requestJson<
+      ConversationInfo | { items: ConversationInfo[] } | ConversationInfo[]
+    >(path)
+    const [info] = Array.isArray(body)
+      ? body
+      : 'items' in body
+        ? (body.items as ConversationInfo[])
+        : [body as ConversationInfo]
     return Object(info?.agent).agent_context.skills
   }
   for (const path of [`/${id}?`, '/search?tag=skilled&', `?ids=${id}&`]) {

@@ -105,7 +105,11 @@ test('an image that cannot be read is refused with its place, and no conversatio
   ])
   expect((await api.requestJson(`/api/conversations/${id}`)).status).toBe(404)
   const made = await create()
-  const sent = await api.sendJson('POST', `/api/conversations/${made.id}/events`, imageMessage(brokenImageUrl))
+  const sent = await api.sendJson(
+    'POST',
+    `/api/conversations/${made.id}/events`,
+    imageMessage(brokenImageUrl),
+  )
   expect([sent.status, sent.body]).toEqual([422, { detail: [{ loc: ['body', ...place], ...fault }] }])
   expect(await storedImages(made.id)).toEqual([])
 })

@@ -4,16 +4,16 @@ import type { ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { eventLabel, AgentDriver, findLogIssues, collectTexts } from '../../support/agent-driver.ts'
+import { AgentDriver, collectTexts, eventLabel, findLogIssues } from '../../support/agent-driver.ts'
 import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
 import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
 import {
+  errorReply,
   MockProvider,
-  type ScriptedReply,
+  type ModelReply,
   type Provider,
   providers,
-  errorReply,
-  type ModelReply,
+  type ScriptedReply,
 } from '../../support/mock-provider.ts'
 
 let server: TestServer
@@ -37,12 +37,19 @@ beforeEach(() => {
   mockProvider.replyWithoutTools = { text: 'Aside.' }
 })
 
-const terminalReply = (command: string): ModelReply => ({ calls: [{ name: 'terminal', arguments: { command } }] })
-const finishReply = (message = 'Done.'): ModelReply => ({ calls: [{ name: 'finish', arguments: { message } }] })
+const terminalReply = (command: string): ModelReply => ({
+  calls: [{ name: 'terminal', arguments: { command } }],
+})
+const finishReply = (message = 'Done.'): ModelReply => ({
+  calls: [{ name: 'finish', arguments: { message } }],
+})
 const allProviders = Object.keys(providers) as Provider[]
 
 /** Runs a conversation over plays and answers its events. */
-async function runReplies(replies: ScriptedReply[], options: { provider?: Provider; llm?: object; agent?: object } = {}) {
+async function runReplies(
+  replies: ScriptedReply[],
+  options: { provider?: Provider; llm?: object; agent?: object } = {},
+) {
   mockProvider.replies = replies
   const llm = mockProvider.llm(options.provider ?? 'compatible', options.llm)
   const { id } = await driver.create({ llm, ...options.agent }, { initial_message: { content: 'Begin.' } })
@@ -134,23 +141,32 @@ test.each(allProviders)('a provider that is busy for a moment is asked again (%s
   await expectNextMessageAnswered(id)
 })
 
-test.each(allProviders)('a provider that fails for good ends the run with its words (%s)', async (provider) => {
-  const { id, events } = await runReplies([errorReply(500, { error: { message: 'The lights are out.' } })], { provider })
-  expect(lastLabels(events)).toEqual([
-    'execution_status=error',
-    'ConversationErrorEvent:LLMServiceUnavailableError',
-  ])
-  expect(events.at(-1)?.detail).toContain('The lights are out.')
-  expect(mockProvider.requests).toHaveLength(3)
-  expect((await driver.getInfo(id)).execution_status).toBe('error')
-  await expectNextMessageAnswered(id)
-})
+test.each(allProviders)(
+  'a provider that fails for good ends the run with its words (%s)',
+  async (provider) => {
+    const { id, events } = await runReplies(
+      [errorReply(500, { error: { message: 'The lights are out.' } })],
+      { provider },
+    )
+    expect(lastLabels(events)).toEqual([
+      'execution_status=error',
+      'ConversationErrorEvent:LLMServiceUnavailableError',
+    ])
+    expect(events.at(-1)?.detail).toContain('The lights are out.')
+    expect(mockProvider.requests).toHaveLength(3)
+    expect((await driver.getInfo(id)).execution_status).toBe('error')
+    await expectNextMessageAnswered(id)
+  },
+)
 
 test('a key that is refused is told as such, without the key, and not tried again', async () => {
   const { id, events } = await runReplies([
     errorReply(401, { error: { message: 'Incorrect API key provided: sk-far' } }),
   ])
-  expect(lastLabels(events)).toEqual(['execution_status=error', 'ConversationErrorEvent:LLMAuthenticationError'])
+  expect(lastLabels(events)).toEqual([
+    'execution_status=error',
+    'ConversationErrorEvent:LLMAuthenticationError',
+  ])
   expect(JSON.stringify(events)).not.toContain('sk-far')
   expect(mockProvider.requests).toHaveLength(1)
   await expectNextMessageAnswered(id)
@@ -162,7 +178,12 @@ test.each(allProviders)(
     const cut =
       (chunks: number): ScriptedReply =>
       (response, asked) =>
-        mockProvider.sendReply(response, asked, { text: 'Half of a long answer', ...terminalReply('echo never') }, chunks)
+        mockProvider.sendReply(
+          response,
+          asked,
+          { text: 'Half of a long answer', ...terminalReply('echo never') },
+          chunks,
+        )
     const { id, events } = await runReplies([cut(3), cut(3), cut(3), cut(3)], { provider })
     expect(lastLabels(events)).toEqual([
       'execution_status=error',
@@ -223,9 +244,12 @@ test.each(['chat', 'compatible', 'anthropic', 'responses'] as const)(
   'arguments that do not parse are kept as they came and answered (%s)',
   async (provider) => {
     const broken = '{"command": "echo \u0001 unfinished'
-    const { id, events } = await runReplies([{ calls: [{ name: 'terminal', arguments: broken }] }, finishReply()], {
-      provider,
-    })
+    const { id, events } = await runReplies(
+      [{ calls: [{ name: 'terminal', arguments: broken }] }, finishReply()],
+      {
+        provider,
+      },
+    )
     expect(events.at(-1)).toMatchObject({ value: 'finished' })
     expect(findLogIssues(events)).toEqual([])
     expect(mockProvider.requests).toHaveLength(2)
@@ -240,7 +264,9 @@ test('an answer that does not come in time is given up, asked again, and told as
     response.write(': wait\n\n')
     asked.headers.x = 'held'
   }
-  const { id, events } = await runReplies([silent, stalled, silent], { llm: { timeout: 0.3, num_retries: 1 } })
+  const { id, events } = await runReplies([silent, stalled, silent], {
+    llm: { timeout: 0.3, num_retries: 1 },
+  })
   expect(lastLabels(events)).toEqual(['execution_status=error', 'ConversationErrorEvent:LLMTimeoutError'])
   expect(mockProvider.requests).toHaveLength(2)
   await expectNextMessageAnswered(id)
@@ -330,10 +356,13 @@ test.each(contextOverflowReplies)(
 
 test('a prompt that stays too long whatever is forgotten ends in an error instead of going round', async () => {
   const [, overflow] = contextOverflowReplies[0] ?? ['', {}]
-  const { id, events } = await runReplies([...Array.from({ length: 6 }, (_, n) => terminalReply(`echo ${n}`)), overflow], {
-    provider: 'chat',
-    agent: { condenser: { kind: 'LLMSummarizingCondenser', max_size: 200, keep_first: 2 } },
-  })
+  const { id, events } = await runReplies(
+    [...Array.from({ length: 6 }, (_, n) => terminalReply(`echo ${n}`)), overflow],
+    {
+      provider: 'chat',
+      agent: { condenser: { kind: 'LLMSummarizingCondenser', max_size: 200, keep_first: 2 } },
+    },
+  )
   expect(lastLabels(events)).toEqual([
     'execution_status=error',
     'ConversationErrorEvent:LLMContextWindowExceedError',
@@ -368,7 +397,10 @@ test('a conversation that is interrupted while the provider is silent lets go of
   )
   while (mockProvider.requests.length === 0) await new Promise((done) => setTimeout(done, 20))
   await driver.post(id, 'interrupt')
-  expect((await driver.waitUntilIdle(id)).map(eventLabel).slice(-2)).toEqual(['execution_status=paused', 'PauseEvent'])
+  expect((await driver.waitUntilIdle(id)).map(eventLabel).slice(-2)).toEqual([
+    'execution_status=paused',
+    'PauseEvent',
+  ])
   for (let tries = 0; tries < 200 && !closed; tries++) await new Promise((done) => setTimeout(done, 20))
   expect(closed).toBe(true)
   await expectNextMessageAnswered(id)

@@ -5,16 +5,16 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
-  bashStep,
-  eventLabel,
-  toolCall,
-  toolCallsStep,
   AgentDriver,
+  bashStep,
+  type ConversationInfo,
+  collectTexts,
+  eventLabel,
   findLogIssues,
   finishStep,
-  type ConversationInfo,
   scriptedModel,
-  collectTexts,
+  toolCall,
+  toolCallsStep,
 } from '../../support/agent-driver.ts'
 import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
 import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
@@ -40,7 +40,10 @@ const secondsSince = (from: number) => (performance.now() - from) / 1000
 
 test('pause lets the tool end, begins nothing further, and run goes on with the rest', async () => {
   const { id } = await driver.createScripted([
-    toolCallsStep(toolCall('terminal', { command: 'sleep 1; echo one' }), toolCall('terminal', { command: 'echo two' })),
+    toolCallsStep(
+      toolCall('terminal', { command: 'sleep 1; echo one' }),
+      toolCall('terminal', { command: 'echo two' }),
+    ),
     finishStep(),
   ])
   await driver.waitForEvent(id, hasLabel('ActionEvent:terminal'))
@@ -75,7 +78,10 @@ test('pause during a call of the model keeps its answer and does not act on it',
 })
 
 test('interrupt during a call of the model is at once, and nothing of the answer is kept', async () => {
-  const { id } = await driver.createScripted([{ ...finishStep('Never.'), delay_ms: 30_000 }, finishStep('Now.')])
+  const { id } = await driver.createScripted([
+    { ...finishStep('Never.'), delay_ms: 30_000 },
+    finishStep('Now.'),
+  ])
   await driver.waitForEvent(id, isRunning)
   const started = performance.now()
   expect((await driver.post(id, 'interrupt')).status).toBe(200)
@@ -89,7 +95,11 @@ test('interrupt during a call of the model is at once, and nothing of the answer
 })
 
 test('interrupt during a tool ends it soon, answers its call once, and the terminal works on', async () => {
-  const { id } = await driver.createScripted([bashStep('echo $$; sleep 60'), bashStep('echo back'), finishStep()])
+  const { id } = await driver.createScripted([
+    bashStep('echo $$; sleep 60'),
+    bashStep('echo back'),
+    finishStep(),
+  ])
   await driver.waitForEvent(id, hasLabel('ActionEvent:terminal'))
   await sleep(300)
   const started = performance.now()
@@ -124,14 +134,22 @@ test('pauses, interrupts, runs and messages from all sides at once leave a log w
   const events = await driver.waitUntilIdle(id)
   expect(findLogIssues(events)).toEqual([])
   expect((await driver.getInfo(id)).execution_status).toBe('paused')
-  await driver.post(id, 'switch_llm', { llm: scriptedModel(Array.from({ length: 4_900 }, () => finishStep())) })
+  await driver.post(id, 'switch_llm', {
+    llm: scriptedModel(Array.from({ length: 4_900 }, () => finishStep())),
+  })
   await driver.post(id, 'run')
   expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
 test('a confirmation is waited for as a whole; accepted it is done, and said twice it changes nothing', async () => {
   const { id } = await driver.createScripted(
-    [toolCallsStep(toolCall('terminal', { command: 'echo one' }), toolCall('terminal', { command: 'echo two' })), finishStep()],
+    [
+      toolCallsStep(
+        toolCall('terminal', { command: 'echo one' }),
+        toolCall('terminal', { command: 'echo two' }),
+      ),
+      finishStep(),
+    ],
     { confirmation_policy: { kind: 'AlwaysConfirm' } },
   )
   const waiting = await driver.waitUntilIdle(id)
@@ -329,7 +347,9 @@ test('switch_profile takes the model of a profile; one that is not there is not 
   await api.sendJson('POST', `/api/profiles/${name}`, { llm, include_secrets: true })
   expect((await driver.post(id, 'switch_profile', { profile_name: name })).status).toBe(200)
   await driver.sendMessage(id, 'More.')
-  expect(collectTexts((await driver.waitUntilIdle(id)).findLast(hasLabel('message:agent')))).toContain('By profile.')
+  expect(collectTexts((await driver.waitUntilIdle(id)).findLast(hasLabel('message:agent')))).toContain(
+    'By profile.',
+  )
   expect((await driver.getInfo(id)).agent).toMatchObject({ llm: { usage_id: `profile:${name}` } })
 })
 
@@ -355,9 +375,12 @@ test('maps of texts stay maps of texts where their secrets are hidden, and addre
 })
 
 test('a fork has the same events byte for byte, the settings, and a title; it goes on by itself', async () => {
-  const { id } = await driver.createScripted([bashStep('echo one'), finishStep('First.'), finishStep('Second.')], {
-    tags: { team: 'x' },
-  })
+  const { id } = await driver.createScripted(
+    [bashStep('echo one'), finishStep('First.'), finishStep('Second.')],
+    {
+      tags: { team: 'x' },
+    },
+  )
   const events = await driver.waitUntilIdle(id)
   const { status, body } = await driver.post(id, 'fork', { title: 'Branch' })
   const fork = body as ConversationInfo

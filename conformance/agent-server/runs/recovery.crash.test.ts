@@ -5,15 +5,15 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
-  bashStep,
-  eventLabel,
-  toolCall,
-  toolCallsStep,
   AgentDriver,
+  bashStep,
+  collectTexts,
+  eventLabel,
   findLogIssues,
   finishStep,
   scriptedModel,
-  collectTexts,
+  toolCall,
+  toolCallsStep,
 } from '../../support/agent-driver.ts'
 import { startAgentServer } from '../../support/agent-server.ts'
 import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
@@ -242,7 +242,10 @@ test(`over ${rounds} kills at random moments every call has one result, nothing 
 }, async () => {
   const script = Array.from({ length: 150 * (rounds + 1) }, (_, n) => ({
     ...(n % 5 === 4
-      ? toolCallsStep(toolCall('terminal', { command: `echo ${n}a` }), toolCall('think', { thought: `${n}b` }))
+      ? toolCallsStep(
+          toolCall('terminal', { command: `echo ${n}a` }),
+          toolCall('think', { thought: `${n}b` }),
+        )
       : bashStep(`echo ${n}`)),
     delay_ms: n % 3 === 0 ? 5 : 0,
   }))
@@ -260,7 +263,9 @@ test(`over ${rounds} kills at random moments every call has one result, nothing 
   }
   for (const id of ids) {
     await driver.post(id, 'interrupt')
-    await driver.post(id, 'switch_llm', { llm: scriptedModel(Array.from({ length: 300 }, () => finishStep())) })
+    await driver.post(id, 'switch_llm', {
+      llm: scriptedModel(Array.from({ length: 300 }, () => finishStep())),
+    })
     await driver.post(id, 'run')
     const events = await driver.waitUntilIdle(id)
     expect(events.at(-1)).toMatchObject({ value: 'finished' })

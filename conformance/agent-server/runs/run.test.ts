@@ -7,16 +7,16 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
-  bashStep,
-  eventLabel,
-  toolCall,
-  toolCallsStep,
   AgentDriver,
+  bashStep,
+  type ConversationInfo,
+  collectTexts,
+  eventLabel,
   findLogIssues,
   finishStep,
-  type ConversationInfo,
   scriptedModel,
-  collectTexts,
+  toolCall,
+  toolCallsStep,
 } from '../../support/agent-driver.ts'
 import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
 import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
@@ -118,7 +118,10 @@ test('two creates with one id at the same time make one conversation that is beg
   const conversation_id = randomUUID()
   const both = await Promise.all(
     [1, 2, 3].map(() =>
-      driver.tryCreate({ llm: scriptedModel([finishStep()]) }, { conversation_id, initial_message: { content: 'Go.' } }),
+      driver.tryCreate(
+        { llm: scriptedModel([finishStep()]) },
+        { conversation_id, initial_message: { content: 'Go.' } },
+      ),
     ),
   )
   expect(both.map(({ status }) => status).sort()).toEqual([200, 200, 201])
@@ -128,7 +131,9 @@ test('two creates with one id at the same time make one conversation that is beg
 
 test('agent_settings describe an agent: tools of their own, condenser, and no secret in the answer', async () => {
   const { status, body } = (await api.sendJson('POST', '/api/conversations', {
-    agent_settings: { llm: { ...scriptedModel([bashStep('echo hi'), finishStep()]), api_key: 'sk-of-settings-1' } },
+    agent_settings: {
+      llm: { ...scriptedModel([bashStep('echo hi'), finishStep()]), api_key: 'sk-of-settings-1' },
+    },
     workspace: { working_dir: directory },
     initial_message: { content: 'Begin.' },
     autotitle: false,
@@ -250,7 +255,9 @@ test('with worktree the agent works in a tree of its own, and the repository sta
   )
   const events = await driver.waitUntilIdle(id)
   expect(workspace.working_dir).not.toContain(repository)
-  expect(collectTexts(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain(workspace.working_dir)
+  expect(collectTexts(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain(
+    workspace.working_dir,
+  )
   expect(await readFile(join(repository, 'file'), 'utf8')).toBe('one\n')
   expect(await readFile(join(workspace.working_dir, 'file'), 'utf8')).toBe('two\n')
   expect(git(repository, 'worktree', 'list')).toContain(workspace.working_dir)
@@ -358,7 +365,12 @@ test('a message with run runs, one without waits; run beside a run is 409, run w
 })
 
 test('a message while it runs is answered by the same run', async () => {
-  const { id } = await driver.createScripted([{ ...bashStep('true'), delay_ms: 500 }, 'One.', 'Two.', 'Three.'])
+  const { id } = await driver.createScripted([
+    { ...bashStep('true'), delay_ms: 500 },
+    'One.',
+    'Two.',
+    'Three.',
+  ])
   await driver.sendMessage(id, 'And this?')
   const events = await driver.waitUntilIdle(id)
   const last = events.filter(({ kind }) => kind === 'MessageEvent').at(-1)
@@ -369,7 +381,9 @@ test('a message while it runs is answered by the same run', async () => {
 })
 
 test('messages from many at once are each stored once and all of them answered', async () => {
-  const { id } = await driver.create({ llm: scriptedModel(Array.from({ length: 60 }, (_, n) => `Answer ${n}.`)) })
+  const { id } = await driver.create({
+    llm: scriptedModel(Array.from({ length: 60 }, (_, n) => `Answer ${n}.`)),
+  })
   await Promise.all(Array.from({ length: 20 }, (_, n) => driver.sendMessage(id, `Message ${n}.`)))
   const events = await driver.waitUntilIdle(id)
   const said = events.filter((event) => eventLabel(event) === 'message:user').map(collectTexts)
@@ -403,7 +417,8 @@ test('what is asked of a conversation that is not there is not found', async () 
   const id = randomUUID()
   for (const [method, verb, body] of verbs) {
     const path = `/api/conversations/${id}${verb === '' ? '' : `/${verb}`}`
-    const answer = body === undefined ? await api.requestJson(path, { method }) : await api.sendJson(method, path, body)
+    const answer =
+      body === undefined ? await api.requestJson(path, { method }) : await api.sendJson(method, path, body)
     expect([verb, answer]).toEqual([verb, { status: 404, body: { detail: expect.stringContaining(id) } }])
   }
 })
@@ -450,8 +465,9 @@ test('the state after a pause and after an interrupt comes to the socket too', a
   const { id } = await driver.create({ llm: scriptedModel([{ ...finishStep(), delay_ms: 20_000 }]) })
   await using client = driver.openSocket(`/sockets/events/${id}`)
   const paused = (count: number) => (events: readonly ApiEvent[]) =>
-    events.filter(({ key, value }) => key === 'full_state' && (value as ConversationInfo).execution_status === 'paused')
-      .length >= count
+    events.filter(
+      ({ key, value }) => key === 'full_state' && (value as ConversationInfo).execution_status === 'paused',
+    ).length >= count
   await driver.post(id, 'pause')
   await client.waitUntil(paused(1))
   await driver.sendMessage(id, 'Begin.')
@@ -465,7 +481,9 @@ test('a message over the socket is run, whether it says so or not', async () => 
   await using client = driver.openSocket(`/sockets/events/${id}`)
   await client.waitUntil((events) => events.length > 0)
   client.socket.send('{"role":"user","content":[{"type":"text","text":"Begin."}]}')
-  await client.waitUntil((events) => events.some((event) => eventLabel(event) === 'execution_status=finished'))
+  await client.waitUntil((events) =>
+    events.some((event) => eventLabel(event) === 'execution_status=finished'),
+  )
 })
 
 const words = Array.from({ length: 40 }, (_, n) => `word${n}`).join(' ')
@@ -536,7 +554,10 @@ test('a run that has no more steps ends in an error with the number', async () =
 })
 
 test('an agent that goes in circles is stuck, and a new message sets it free', async () => {
-  const { id } = await driver.createScripted([...Array.from({ length: 4 }, () => bashStep('echo same')), finishStep()])
+  const { id } = await driver.createScripted([
+    ...Array.from({ length: 4 }, () => bashStep('echo same')),
+    finishStep(),
+  ])
   const events = await driver.waitUntilIdle(id)
   expect(events.at(-1)).toMatchObject({ value: 'stuck' })
   await driver.sendMessage(id, 'Stop that.')
@@ -549,7 +570,10 @@ test('fifty conversations at once are all finished, each with its own results', 
   const started = performance.now()
   const ids = await Promise.all(
     Array.from({ length: 50 }, async (_, n) => {
-      const { id } = await driver.createScripted([bashStep(`echo number-${n}-$((${n} * 2))`), finishStep(`${n}`)])
+      const { id } = await driver.createScripted([
+        bashStep(`echo number-${n}-$((${n} * 2))`),
+        finishStep(`${n}`),
+      ])
       return id
     }),
   )
@@ -557,7 +581,9 @@ test('fifty conversations at once are all finished, each with its own results', 
   for (const [n, events] of logs.entries()) {
     expect(events.at(-1)).toMatchObject({ value: 'finished' })
     expect(findLogIssues(events)).toEqual([])
-    expect(collectTexts(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain(`number-${n}-${n * 2}`)
+    expect(collectTexts(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain(
+      `number-${n}-${n * 2}`,
+    )
   }
   console.log(`fifty conversations: ${Math.round(performance.now() - started)} ms`)
 })
@@ -565,7 +591,11 @@ test('fifty conversations at once are all finished, each with its own results', 
 test('a tool of the client is told to the model, its call is answered at once, and the client sends what came of it', async () => {
   const parameters = { type: 'object', properties: { token: { type: 'string' } }, required: ['token'] }
   const client_tools = [{ name: 'show_panel', description: 'Shows a panel.', parameters }]
-  const script = [toolCallsStep(toolCall('show_panel', {})), toolCallsStep(toolCall('show_panel', { token: 'x' })), finishStep()]
+  const script = [
+    toolCallsStep(toolCall('show_panel', {})),
+    toolCallsStep(toolCall('show_panel', { token: 'x' })),
+    finishStep(),
+  ]
   const { id, client_tools: kept } = await driver.create(
     { llm: scriptedModel(script) },
     { client_tools, initial_message: { content: 'Begin.' } },
@@ -587,5 +617,8 @@ test('a conversation names those that work for it', async () => {
   const { id } = await driver.create({ llm: scriptedModel([]) })
   const child = await driver.create({ llm: scriptedModel([]) }, { parent_conversation_id: id })
   expect(await driver.getInfo(id)).toMatchObject({ sub_conversation_ids: [child.id] })
-  expect(await driver.getInfo(child.id)).toMatchObject({ parent_conversation_id: id, sub_conversation_ids: [] })
+  expect(await driver.getInfo(child.id)).toMatchObject({
+    parent_conversation_id: id,
+    sub_conversation_ids: [],
+  })
 })

@@ -6,16 +6,16 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
-  bashStep,
-  eventLabel,
-  toolCall,
-  toolCallsStep,
   AgentDriver,
+  bashStep,
+  type ConversationInfo,
+  collectTexts,
+  eventLabel,
   findLogIssues,
   finishStep,
-  type ConversationInfo,
   scriptedModel,
-  collectTexts,
+  toolCall,
+  toolCallsStep,
 } from '../../support/agent-driver.ts'
 import { startAgentServer } from '../../support/agent-server.ts'
 import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
@@ -64,7 +64,12 @@ async function createProfile(name: string, script: readonly unknown[], more: obj
   expect(status).toBe(201)
 }
 
-const agentDefinition = (name: string, more: object = {}) => ({ name, model: name, tools: ['terminal'], ...more })
+const agentDefinition = (name: string, more: object = {}) => ({
+  name,
+  model: name,
+  tools: ['terminal'],
+  ...more,
+})
 const taskStep = (subagent_type: string, more: object = {}) =>
   toolCallsStep(toolCall('task', { prompt: 'Do it.', subagent_type, ...more }))
 
@@ -174,7 +179,9 @@ test('a task is a conversation of its own, found from its parent; its events are
 
 test('a log with tasks is exported, taken back by who asks for what is newer, and by nobody else', async () => {
   await createProfile('helper', [finishStep('It is done.')])
-  const { id } = await createParent([taskStep('helper'), finishStep('Done.')], { agent_definitions: [agentDefinition('helper')] })
+  const { id } = await createParent([taskStep('helper'), finishStep('Done.')], {
+    agent_definitions: [agentDefinition('helper')],
+  })
   await driver.waitUntilIdle(id)
   const bytes = await api.export(id)
   const take = async (query: string) => {
@@ -207,7 +214,11 @@ test('agents come with plugins too, and many tasks of one answer keep their orde
     ...Array.from({ length: count }, () => toolCall('task', { prompt: 'x', subagent_type: 'plugged' })),
   )
   const { id } = await driver.create(
-    { llm: scriptedModel([many, finishStep('Done.')]), tools: [{ name: 'task_tool_set' }], tool_concurrency_limit: 8 },
+    {
+      llm: scriptedModel([many, finishStep('Done.')]),
+      tools: [{ name: 'task_tool_set' }],
+      tool_concurrency_limit: 8,
+    },
     { initial_message: { content: 'Begin.' }, plugins: [{ source: plugin }] },
   )
   const events = await driver.waitUntilIdle(id)
@@ -232,7 +243,10 @@ test('a child writes its events in the form that its parent was created with', a
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-slipway-wire': wire },
       body: JSON.stringify({
-        agent: { llm: scriptedModel([taskStep('helper'), finishStep('Done.')]), tools: [{ name: 'task_tool_set' }] },
+        agent: {
+          llm: scriptedModel([taskStep('helper'), finishStep('Done.')]),
+          tools: [{ name: 'task_tool_set' }],
+        },
         workspace: { working_dir: directory },
         agent_definitions: [agentDefinition('helper')],
         initial_message: { content: 'Begin.' },
@@ -261,7 +275,13 @@ test('a conversation that did not ask for the tool has nothing of it', async () 
 test('definitions of a request are checked, each fault with its place', async () => {
   const { status, body } = await driver.tryCreate(
     { llm: scriptedModel([]) },
-    { agent_definitions: [agentDefinition('good'), { ...agentDefinition('bad'), max_budget_per_run: -1 }, { tools: [] }] },
+    {
+      agent_definitions: [
+        agentDefinition('good'),
+        { ...agentDefinition('bad'), max_budget_per_run: -1 },
+        { tools: [] },
+      ],
+    },
   )
   expect(status).toBe(422)
   const places = (body.detail as { loc: unknown[] }[]).map(({ loc }) => loc.join('.'))
@@ -285,7 +305,11 @@ test('what a child is about to do is confirmed in the child', async () => {
 
 test('a server that is killed in mid-task answers the call, pauses both, and nothing is done twice', async () => {
   const name = `killed-${randomUUID()}`
-  await createProfile('worker', [bashStep(`echo x >> ${name}; sleep 300`), bashStep('true'), finishStep('It is done.')])
+  await createProfile('worker', [
+    bashStep(`echo x >> ${name}; sleep 300`),
+    bashStep('true'),
+    finishStep('It is done.'),
+  ])
   const script = [taskStep('worker'), taskStep('worker', { resume: 'task_00000001' }), finishStep('Done.')]
   const { id } = await createParent(script, { agent_definitions: [agentDefinition('worker')] })
   const child = await waitForChild(id)
@@ -307,7 +331,10 @@ test('a server that is killed in mid-task answers the call, pauses both, and not
 
 test('killed at any moment, a server finds parents and children whole, and their work goes on', async () => {
   for (const name of ['left', 'right'])
-    await createProfile(name, [...['1', '2', '3'].map((at) => bashStep(`echo ${at}; sleep 0.1`)), finishStep('It is done.')])
+    await createProfile(name, [
+      ...['1', '2', '3'].map((at) => bashStep(`echo ${at}; sleep 0.1`)),
+      finishStep('It is done.'),
+    ])
   const both = toolCallsStep(
     toolCall('task', { prompt: 'x', subagent_type: 'left' }),
     toolCall('task', { prompt: 'x', subagent_type: 'right' }),
@@ -319,7 +346,10 @@ test('killed at any moment, a server finds parents and children whole, and their
         tools: [{ name: 'task_tool_set' }],
         tool_concurrency_limit: 2,
       },
-      { initial_message: { content: 'Begin.' }, agent_definitions: [agentDefinition('left'), agentDefinition('right')] },
+      {
+        initial_message: { content: 'Begin.' },
+        agent_definitions: [agentDefinition('left'), agentDefinition('right')],
+      },
     )
     await sleep(afterMs)
     await restart('SIGKILL')
@@ -338,7 +368,9 @@ test('killed at any moment, a server finds parents and children whole, and their
 
 test('with a conversation its tasks are deleted, and nothing of them stays', async () => {
   await createProfile('helper', [finishStep('It is done.')])
-  const { id } = await createParent([taskStep('helper'), finishStep('Done.')], { agent_definitions: [agentDefinition('helper')] })
+  const { id } = await createParent([taskStep('helper'), finishStep('Done.')], {
+    agent_definitions: [agentDefinition('helper')],
+  })
   await driver.waitUntilIdle(id)
   const child = await waitForChild(id)
   expect((await api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(200)
@@ -364,8 +396,15 @@ test('secrets of definitions and of children are in no file, no log line and no 
       }),
       agentDefinition('other', {
         mcp_config: {
-          notes: { command: 'notes', args: ['--api-key', plantSecret('mcp-arg')], env: { A: plantSecret('mcp-env') } },
-          web: { url: 'https://host.invalid/', headers: { Authorization: `Bearer ${plantSecret('mcp-header')}` } },
+          notes: {
+            command: 'notes',
+            args: ['--api-key', plantSecret('mcp-arg')],
+            env: { A: plantSecret('mcp-env') },
+          },
+          web: {
+            url: 'https://host.invalid/',
+            headers: { Authorization: `Bearer ${plantSecret('mcp-header')}` },
+          },
         },
       }),
     ],
@@ -381,7 +420,11 @@ test('secrets of definitions and of children are in no file, no log line and no 
   expect(answers).toContain('it is ')
   const { status, body } = await driver.tryCreate(
     { llm: scriptedModel([]) },
-    { agent_definitions: [agentDefinition('x', { mcp_config: { a: { env: { A: plantSecret('refused') } } } })] },
+    {
+      agent_definitions: [
+        agentDefinition('x', { mcp_config: { a: { env: { A: plantSecret('refused') } } } }),
+      ],
+    },
   )
   expect(status).toBe(422)
   answers += JSON.stringify(body)

@@ -139,7 +139,11 @@ export function readSandboxRows(
 }
 
 /** A request to the agent server of a sandbox. */
-export async function fetchInSandbox(sandbox: SandboxInfo, path: string, init: RequestInit = {}): Promise<Response> {
+export async function fetchInSandbox(
+  sandbox: SandboxInfo,
+  path: string,
+  init: RequestInit = {},
+): Promise<Response> {
   const url = sandbox.exposed_urls?.find(({ name }) => name === 'AGENT_SERVER')?.url
   if (url === undefined || sandbox.session_api_key === null) throw new Error(`${sandbox.id} has no address`)
   return await fetch(`${url}${path}`, {
@@ -162,7 +166,9 @@ export async function runInSandbox(sandbox: SandboxInfo, command: string): Promi
 
 /** Whether its agent server answers; one that stands still does not, within a second. */
 export async function isResponsive(sandbox: SandboxInfo): Promise<boolean> {
-  return await fetchInSandbox(sandbox, '/api/conversations/count', { signal: AbortSignal.timeout(1_000) }).then(
+  return await fetchInSandbox(sandbox, '/api/conversations/count', {
+    signal: AbortSignal.timeout(1_000),
+  }).then(
     (response) => response.ok,
     () => false,
   )
@@ -186,7 +192,11 @@ export async function waitUntilSettled(server: SandboxServer, id: string): Promi
 }
 
 /** What a row says and what is there are the same: one agent server that answers, or one that stands still. */
-export async function expectConsistent(server: SandboxServer, sandbox: SandboxInfo, client: ClientState): Promise<void> {
+export async function expectConsistent(
+  server: SandboxServer,
+  sandbox: SandboxInfo,
+  client: ClientState,
+): Promise<void> {
   if (sandbox.status === 'RUNNING') {
     expect(await isResponsive(sandbox)).toBe(true)
     if (client.hasFile) expect(await runInSandbox(sandbox, 'cat kept.txt')).toBe(`${client.name}\n`)

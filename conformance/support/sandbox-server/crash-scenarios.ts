@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
 import {
+  type ClientState,
+  type CrashScenario,
   expectConsistent,
+  fetchInSandbox,
   isResponsive,
+  readSandboxRows,
   retryUntil,
   waitForNoStrays,
-  fetchInSandbox,
-  type ClientState,
-  readSandboxRows,
-  type CrashScenario,
   waitUntilSettled,
   writeMarkerFile,
 } from './crash-rounds.ts'
@@ -22,7 +22,9 @@ export const lifecycleScenario: CrashScenario = {
     client.sandbox = await server.waitForStatus(id, 'RUNNING')
     await writeMarkerFile(client.sandbox, client)
     for (const verb of ['pause', 'resume']) {
-      await client.request(verb, () => expectOk(server.requestJson('POST', `/api/v1/sandboxes/${id}/${verb}`)))
+      await client.request(verb, () =>
+        expectOk(server.requestJson('POST', `/api/v1/sandboxes/${id}/${verb}`)),
+      )
       await server.waitForStatus(id, verb === 'pause' ? 'PAUSED' : 'RUNNING')
     }
     await client.request('delete', () => expectOk(server.requestJson('DELETE', `/api/v1/sandboxes/${id}`)))
@@ -33,7 +35,8 @@ export const lifecycleScenario: CrashScenario = {
     const sandboxes = await server.listSandboxes()
     const minCount = client.isAcknowledged && client.lastRequest !== 'delete' ? 1 : 0
     // It may have been killed before anything was asked.
-    const isNone = client.lastRequest === 'nothing' || (client.isAcknowledged && client.lastRequest === 'delete')
+    const isNone =
+      client.lastRequest === 'nothing' || (client.isAcknowledged && client.lastRequest === 'delete')
     const maxCount = isNone ? 0 : 1
     const isOpen = isNone || client.lastRequest === 'create' || client.lastRequest === 'delete'
     expect(sandboxes.length).toBeGreaterThanOrEqual(isOpen ? minCount : 1)
@@ -44,7 +47,8 @@ export const lifecycleScenario: CrashScenario = {
       await expectConsistent(server, sandbox, client)
     }
     await waitForNoStrays(server)
-    if (client.lastRequest === 'delete') await server.requestJson('DELETE', `/api/v1/sandboxes/${client.sandbox?.id}`)
+    if (client.lastRequest === 'delete')
+      await server.requestJson('DELETE', `/api/v1/sandboxes/${client.sandbox?.id}`)
     else await repeatRequests(server, client)
     await server.waitUntilGone()
     expect(await server.listSandboxes()).toEqual([])
@@ -74,12 +78,15 @@ async function repeatRequests(server: SandboxServer, client: ClientState): Promi
 /** The same key answers the same sandbox. */
 async function createSandbox(server: SandboxServer, key: string): Promise<SandboxInfo> {
   const headers = { 'idempotency-key': key }
-  return (await expectOk(server.requestJson<SandboxInfo>('POST', '/api/v1/sandboxes', undefined, { headers }))).body
+  return (
+    await expectOk(server.requestJson<SandboxInfo>('POST', '/api/v1/sandboxes', undefined, { headers }))
+  ).body
 }
 
 async function expectOk<T>(request: Promise<JsonResponse<T>>): Promise<JsonResponse<T>> {
   const response = await request
-  if (response.status !== 200) throw new Error(`answered ${response.status}: ${JSON.stringify(response.body)}`)
+  if (response.status !== 200)
+    throw new Error(`answered ${response.status}: ${JSON.stringify(response.body)}`)
   return response
 }
 
@@ -148,7 +155,9 @@ export const conversationScenario: CrashScenario = {
     await waitUntilReady(server, task.id)
     client.sandbox = (await server.listSandboxes())[0]
     await waitUntilIngested(server, id)
-    await client.request('delete', () => expectOk(server.requestJson('DELETE', `/api/v1/app-conversations/${id}`)))
+    await client.request('delete', () =>
+      expectOk(server.requestJson('DELETE', `/api/v1/app-conversations/${id}`)),
+    )
     await server.waitUntilGone()
     await retryUntil(server, () => expect(readSandboxRows(server.data)).toEqual([]))
   },
@@ -185,7 +194,8 @@ async function startAgain(server: SandboxServer, id: string): Promise<void> {
 }
 
 async function conversationsToday(server: SandboxServer): Promise<number> {
-  return (await expectOk(server.requestJson<{ used_today: number }>('GET', '/api/quota/status'))).body.used_today
+  return (await expectOk(server.requestJson<{ used_today: number }>('GET', '/api/quota/status'))).body
+    .used_today
 }
 
 const conversationIds = new Map<string, string>()
@@ -199,7 +209,12 @@ function conversationId({ name }: ClientState): string {
 async function startConversation(server: SandboxServer, conversation_id: string): Promise<StartTask> {
   const initial_message = { content: [{ type: 'text', text: 'Begin.' }] }
   return (
-    await expectOk(server.requestJson<StartTask>('POST', '/api/v1/app-conversations', { conversation_id, initial_message }))
+    await expectOk(
+      server.requestJson<StartTask>('POST', '/api/v1/app-conversations', {
+        conversation_id,
+        initial_message,
+      }),
+    )
   ).body
 }
 
@@ -237,7 +252,8 @@ export async function waitUntilIngested(server: SandboxServer, id: string): Prom
     const [sandbox] = await server.listSandboxes()
     if (sandbox === undefined) throw new Error('there is no sandbox')
     const sourceLog = await (await fetchInSandbox(sandbox, `/api/conversations/${id}/export`)).text()
-    text = (await expectOk(server.requestJson<string>('GET', `/api/v1/conversation/${id}/events/export`))).body
+    text = (await expectOk(server.requestJson<string>('GET', `/api/v1/conversation/${id}/events/export`)))
+      .body
     expect(text).toBe(sourceLog)
     expect(text).toContain('"finished"')
   })

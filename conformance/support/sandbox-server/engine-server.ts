@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readControlPlaneId, markAllForDeletion } from './process-resources.ts'
+import { markAllForDeletion, readControlPlaneId } from './process-resources.ts'
 import type { SandboxServer } from './server.ts'
 import { openSandboxServer, type SandboxServerFixture } from './user.ts'
 
@@ -42,7 +42,10 @@ export class EngineSandboxServer implements AsyncDisposable {
     this.#controlPlaneId = controlPlane
   }
 
-  static async open(engine: TestEngine, env: Readonly<Record<string, string>> = {}): Promise<EngineSandboxServer> {
+  static async open(
+    engine: TestEngine,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<EngineSandboxServer> {
     const fixture = await openSandboxServer({
       env: {
         SLIPWAY_BACKEND: 'docker',
@@ -123,10 +126,9 @@ export class EngineSandboxServer implements AsyncDisposable {
 
   async #volumes(id?: string): Promise<readonly string[]> {
     const path = `/volumes?filters=${this.#filters(id)}`
-    const { Volumes } = await this.#requestOrThrow<{ readonly Volumes: readonly { readonly Name: string }[] | null }>(
-      'GET',
-      path,
-    )
+    const { Volumes } = await this.#requestOrThrow<{
+      readonly Volumes: readonly { readonly Name: string }[] | null
+    }>('GET', path)
     return (Volumes ?? []).map(({ Name }) => Name)
   }
 

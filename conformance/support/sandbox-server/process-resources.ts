@@ -91,7 +91,8 @@ async function refersTo(pid: number, folder: string): Promise<boolean> {
   const [command, environment, mounts] = await Promise.all(
     ['cmdline', 'environ', 'mountinfo'].map((name) => readText(`/proc/${pid}/${name}`)),
   )
-  const mentionsFolder = (text: string | undefined) => text?.includes(`${folder}/`) || text?.includes(`${folder}\0`)
+  const mentionsFolder = (text: string | undefined) =>
+    text?.includes(`${folder}/`) || text?.includes(`${folder}\0`)
   if (mentionsFolder(command) || mentionsFolder(environment)) return true
   // Its own view of the files shows where the folders that it sees come from.
   return (mounts ?? '').split('\n').some((line) => (line.split(' ')[3] ?? '').includes(`${folder}/`))

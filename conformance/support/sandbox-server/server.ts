@@ -5,8 +5,13 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { removeEngineResources, listEngineResources, type TestEngine } from './container-engine.ts'
-import { cleanUpProcesses, readControlPlaneId, listProcessResources, markAllForDeletion } from './process-resources.ts'
+import { listEngineResources, removeEngineResources, type TestEngine } from './container-engine.ts'
+import {
+  cleanUpProcesses,
+  listProcessResources,
+  markAllForDeletion,
+  readControlPlaneId,
+} from './process-resources.ts'
 
 const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.ts')
 /** The server is told this key, so that one that is killed at its first start has not told another to nobody. */
@@ -204,7 +209,10 @@ export class SandboxServer implements AsyncDisposable {
 
   /** Undefined when there is none of the administrator. */
   async getSandbox(id: string): Promise<SandboxInfo | undefined> {
-    const { status, body } = await this.requestJson<(SandboxInfo | null)[]>('GET', `/api/v1/sandboxes?id=${id}`)
+    const { status, body } = await this.requestJson<(SandboxInfo | null)[]>(
+      'GET',
+      `/api/v1/sandboxes?id=${id}`,
+    )
     if (status !== 200) throw new Error(`the sandbox answered ${status}: ${JSON.stringify(body)}`)
     return body[0] ?? undefined
   }
@@ -245,7 +253,10 @@ export class SandboxServer implements AsyncDisposable {
   async listResources(id = ''): Promise<string[]> {
     const { engine } = this.#options
     const controlPlane = readControlPlaneId(this.data)
-    const engineResources = engine === undefined || controlPlane === undefined ? [] : await listEngineResources(engine, controlPlane, id)
+    const engineResources =
+      engine === undefined || controlPlane === undefined
+        ? []
+        : await listEngineResources(engine, controlPlane, id)
     return [...(await listProcessResources(this.data, id)), ...engineResources]
   }
 

@@ -108,7 +108,10 @@ export class User {
     })
   }
 
-  async sendMessage(conversation: string, text: string): Promise<JsonResponse<{ readonly detail?: unknown }>> {
+  async sendMessage(
+    conversation: string,
+    text: string,
+  ): Promise<JsonResponse<{ readonly detail?: unknown }>> {
     const body = { content: [{ type: 'text', text }] }
     return await this.requestJson('POST', `/api/v1/app-conversations/${conversation}/send-message`, body)
   }
@@ -143,7 +146,11 @@ export function administrator(server: SandboxServer): User {
 
 /** Somebody new. `about`: more members of the user. */
 export async function createUser(server: SandboxServer, fields: object = {}): Promise<User> {
-  const { id } = await administrator(server).requestOrThrow<{ id: string }>('POST', '/api/admin/users', fields)
+  const { id } = await administrator(server).requestOrThrow<{ id: string }>(
+    'POST',
+    '/api/admin/users',
+    fields,
+  )
   return await createUserKey(server, id)
 }
 

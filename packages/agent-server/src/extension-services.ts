@@ -56,21 +56,42 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     environment,
     describe: describePlugin,
   })
-  const marketplaces = new Marketplaces({ registrations: options.marketplaces, sourceCache: collectionCache, log })
+  const marketplaces = new Marketplaces({
+    registrations: options.marketplaces,
+    sourceCache: collectionCache,
+    log,
+  })
   const publicSkills = new PublicSkills({ source: options.skillsSource, sourceCache: collectionCache, log })
   const extensions = new ServerExtensions({ skills, plugins, marketplaces, publicSkills, sourceCache })
   const orgSkills = new OrgSkills({ directory: subdirectory('org-skills'), environment, log })
   const skillList = new SkillList({ home: homeDirectory, log, extensions, publicSkills, orgSkills })
   const pluginList = new PluginList({ homeDirectory, installed: plugins, marketplaces, log })
   const skillSync = new SkillSync({ publicSkills, marketplaces, log })
-  const userSkillsRequest = listSkillsRequest.parse({ load_public: false, load_org: false, load_project: false })
+  const userSkillsRequest = listSkillsRequest.parse({
+    load_public: false,
+    load_org: false,
+    load_project: false,
+  })
   return {
     extensions,
     /** The skills that every conversation of the user has. */
     userSkills: async (signal: AbortSignal) =>
       (await skillList.list({ ...userSkillsRequest, project: undefined }, signal)).skills,
-    handlers: ({ registry, touch }: { readonly registry: ConversationRegistry; readonly touch: () => void }) => ({
-      ...skillHandlers({ skills: skillList, installed: skills, publicSkills, pluginList: pluginList, skillSync, touch }),
+    handlers: ({
+      registry,
+      touch,
+    }: {
+      readonly registry: ConversationRegistry
+      readonly touch: () => void
+    }) => ({
+      ...skillHandlers({
+        skills: skillList,
+        installed: skills,
+        publicSkills,
+        pluginList: pluginList,
+        skillSync,
+        touch,
+      }),
       ...pluginHandlers({ plugins: pluginList, installed: plugins, marketplaces, registry, touch }),
     }),
     async [Symbol.asyncDispose]() {
@@ -81,7 +102,7 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
 
 async function describePlugin(directory: string, signal: AbortSignal): Promise<ExtensionDescription> {
   const plugin = await (await extensionReaders()).readPlugin(directory, signal)
-  if ('fault' in plugin) return plugin
+  if ('issue' in plugin) return plugin
   const { name, version, description } = plugin
   return { name, version, description }
 }

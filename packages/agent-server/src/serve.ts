@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { resolve } from 'node:path'
-import { createApp, isLoopback, listen, createLogger, openTelemetry } from '@slipway/http'
+import { createApp, createLogger, isLoopback, listen, openTelemetry } from '@slipway/http'
 import { agentServerOpenApi, agentServerRoutes } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
@@ -9,7 +9,7 @@ import { healthHandlers } from './handlers/server/health.ts'
 import { initHandlers } from './handlers/server/init.ts'
 import { DeferredInit } from './init/deferred-init.ts'
 import { WorkMetrics } from './metrics/work-metrics.ts'
-import { shrinkHeapWhenIdle, relaxHeapGrowth } from './server/heap.ts'
+import { relaxHeapGrowth, shrinkHeapWhenIdle } from './server/heap.ts'
 import { lazyHandlers, lazySocketRoute } from './server/lazy-handlers.ts'
 import { openWebClient } from './server/web-client.ts'
 import { openServices } from './services.ts'
@@ -43,7 +43,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   const workMetrics = new WorkMetrics(telemetry.traces)
   const webDirectory = options.web ?? config.webDirectory
   const isKeyNeeded = () => deferredInit.keys?.length !== 0
-  const webClient = webDirectory === undefined ? undefined : await openWebClient(resolve(webDirectory), isKeyNeeded)
+  const webClient =
+    webDirectory === undefined ? undefined : await openWebClient(resolve(webDirectory), isKeyNeeded)
   await using storage = await openStorage({ directory, log })
   let lastChange = Date.now()
   const touch = () => {
@@ -67,7 +68,10 @@ export async function serve(options: ServeOptions): Promise<void> {
     getInitState: () => deferredInit.state,
     webClient,
   })
-  const ownHandlers = { ...healthRoutes, ...initHandlers({ deferredInit, isDeferred: config.isDeferred, key: config.initKey }) }
+  const ownHandlers = {
+    ...healthRoutes,
+    ...initHandlers({ deferredInit, isDeferred: config.isDeferred, key: config.initKey }),
+  }
   const lazyNames = Object.keys(agentServerRoutes).filter((name) => !Object.hasOwn(ownHandlers, name))
   const server = createApp(
     agentServerRoutes,
@@ -82,7 +86,8 @@ export async function serve(options: ServeOptions): Promise<void> {
       log,
       ...telemetry,
       keys: () => deferredInit.keys,
-      pageCredential: (url, header) => (deferredInit.state === 'ready' ? deferredInit.services.pass(url, header) : undefined),
+      pageCredential: (url, header) =>
+        deferredInit.state === 'ready' ? deferredInit.services.pass(url, header) : undefined,
       ...(config.isDeferred ? { checkReady: (path: string) => deferredInit.assertReady(path) } : {}),
       allowedHosts: config.allowedHosts,
       allowedOrigins: () => deferredInit.allowedOrigins,

@@ -1,6 +1,6 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { type AppOptions, unixFetch, type SocketRoute } from '@slipway/http'
+import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import { Cipher, type SqliteStorage } from '@slipway/storage'
 import { BashService } from './bash/bash-service.ts'
@@ -59,7 +59,14 @@ export interface ServicesOptions {
 export type Services = Awaited<ReturnType<typeof openServices>>
 
 /** Everything that depends on keys and secrets. Nobody is answered before: what was running when the process died is paused. */
-export async function openServices({ config, directory: dataDirectory, storage, log, touch, workMetrics }: ServicesOptions) {
+export async function openServices({
+  config,
+  directory: dataDirectory,
+  storage,
+  log,
+  touch,
+  workMetrics,
+}: ServicesOptions) {
   await using resources = new AsyncDisposableStack()
   const now = () => Date.now() * 1000
   const { toolEnvironment: environment } = config
@@ -95,7 +102,8 @@ export async function openServices({ config, directory: dataDirectory, storage, 
     new Webhooks({
       storage,
       receivers: config.webhooks,
-      readInfo: async (record) => await infoReader.readInfo(record, { loaded: await registry.peek(record.id) }),
+      readInfo: async (record) =>
+        await infoReader.readInfo(record, { loaded: await registry.peek(record.id) }),
       sessionKey: config.sessionKeys[0],
       fetch: unixFetch,
       log,
@@ -197,7 +205,14 @@ export async function openServices({ config, directory: dataDirectory, storage, 
     bash: bashSocket({ bash, touch, now }),
   } satisfies Record<string, SocketRoute>
   const pass: AppOptions['pageCredential'] = (url, header) => tickets.authenticate(url, header)
-  const collectStateMetrics = () => readStateMetrics({ records: storage.conversations, registry, bash, webhooks })
+  const collectStateMetrics = () =>
+    readStateMetrics({ records: storage.conversations, registry, bash, webhooks })
   const disposables = resources.move()
-  return { handlers, sockets, pass, numbers: collectStateMetrics, [Symbol.asyncDispose]: () => disposables.disposeAsync() }
+  return {
+    handlers,
+    sockets,
+    pass,
+    numbers: collectStateMetrics,
+    [Symbol.asyncDispose]: () => disposables.disposeAsync(),
+  }
 }

@@ -6,7 +6,7 @@ import type { Catalogue } from './llm/catalogue/catalogue.ts'
 import type { OpenModel } from './llm/model.ts'
 import type { LoadedSkills } from './skills/collector.ts'
 import type { SkillAdditions } from './skills/load.ts'
-import type { McpProbeResult, McpProbeOptions } from './tools/mcp/probe.ts'
+import type { McpProbeOptions, McpProbeResult } from './tools/mcp/probe.ts'
 
 export type { FoundAgents } from './agents/find-agents.ts'
 export type { ChildConversation, ChildConversations, StoredTask } from './agents/tasks/child-conversations.ts'
@@ -16,20 +16,20 @@ export { finalResponse, findNewestMessage } from './conversation/events/final-re
 export { type TransientUpdate, TransientUpdates } from './conversation/events/transient-updates.ts'
 export { type LoadedHooks, loadHooks } from './conversation/hooks/config.ts'
 export type { ConversationDeps, ResolvedSettings } from './conversation/runtime/agent-runtime.ts'
-export type { RunMonitor, MonitoredWork, WorkOutcome } from './conversation/runtime/instrumentation.ts'
+export type { MonitoredWork, RunMonitor, WorkOutcome } from './conversation/runtime/instrumentation.ts'
 export { type Branch, readBranch } from './conversation/state/branch.ts'
 export { combineMetrics, UsageStats } from './conversation/state/usage-stats.ts'
-export type { ModelFailureCode, Model, OpenModel } from './llm/model.ts'
+export type { Model, ModelFailureCode, OpenModel } from './llm/model.ts'
 export type { CommonExtensions, ExtensionProvider } from './plugins/extensions.ts'
 export type { MarketplaceOffer } from './plugins/marketplace.ts'
 export type { Plugin } from './plugins/plugin.ts'
-export { parseSource, type Source, publicSource, subfolderSource } from './plugins/source.ts'
+export { parseSource, publicSource, type Source, subfolderSource } from './plugins/source.ts'
 export { Secrets } from './secrets/secrets.ts'
 export type { LoadedSkills as ListedSkills } from './skills/collector.ts'
 export type { SkillAdditions } from './skills/load.ts'
 export type { LoadedSkill, SkillOrigin } from './skills/skill.ts'
 export { raceAbort } from './tools/core/race-abort.ts'
-export { findTool, toolNames, availableToolNames } from './tools/registry.ts'
+export { availableToolNames, findTool, toolNames } from './tools/registry.ts'
 export { Workspace } from './workspace/workspace.ts'
 
 /** Opens a conversation (see `Conversation.open`). What runs agents is loaded with the first of them, not with the server. */
@@ -54,7 +54,7 @@ export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbe
  */
 export async function findAgents(from: {
   readonly project?: string | undefined
-  readonly home?: string | undefined
+  readonly homeDirectory?: string | undefined
   readonly isBuiltin?: boolean
 }): Promise<FoundAgents> {
   return await (await import('./agents/find-agents.ts')).findAgents(from)
@@ -87,7 +87,7 @@ export async function extensionReaders(): Promise<typeof import('./plugins/index
 export async function listSkills(
   from: {
     readonly project: string | undefined
-    readonly home: string | undefined
+    readonly homeDirectory: string | undefined
     readonly additions?: SkillAdditions | undefined
   },
   signal: AbortSignal,
@@ -95,9 +95,9 @@ export async function listSkills(
   const { loadSkills } = await import('./skills/load.ts')
   const context = agentContext.parse({
     load_project_skills: from.project !== undefined,
-    load_user_skills: from.home !== undefined,
+    load_user_skills: from.homeDirectory !== undefined,
   })
-  const { project: directory = '/', home: homeDirectory, additions } = from
+  const { project: directory = '/', homeDirectory, additions } = from
   return await loadSkills({ directory, homeDirectory, context, additions }, signal)
 }
-export { fitImages, detectImageType } from './images/fit-images.ts'
+export { detectImageType, fitImages } from './images/fit-images.ts'

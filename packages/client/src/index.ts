@@ -3,10 +3,10 @@ export { CallError, ConnectionError } from './calls/errors.ts'
 export type {
   CallInput,
   CallOutput,
+  RouteName,
   SandboxServerInput,
   SandboxServerOutput,
   SandboxServerRouteName,
-  RouteName,
 } from './calls/route-types.ts'
 export { SandboxServerClient, type SandboxServerClientOptions } from './calls/sandbox-server-client.ts'
-export { type FollowOptions, follow, type TransientUpdate, type PositionedEvent } from './events/follow.ts'
+export { type FollowOptions, follow, type PositionedEvent, type TransientUpdate } from './events/follow.ts'

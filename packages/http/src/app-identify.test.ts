@@ -1,4 +1,5 @@
-import { Problem, type Route, Secret } from '@slipway/protocol'
+import { Problem, type Route } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
-import { Problem, type Route, Secret } from '@slipway/protocol'
+import { Problem, type Route } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
@@ -50,7 +51,10 @@ async function* streamTexts(texts: readonly string[]): AsyncGenerator<string> {
 const id = '5f0c2b1e-9a77-4c0a-9d3b-0a8f6a1f0c11'
 const item = `/api/items/${id}`
 
-function open(own: Partial<Handlers<typeof routes>> = {}, options: Parameters<typeof TestServer.start>[2] = {}) {
+function open(
+  own: Partial<Handlers<typeof routes>> = {},
+  options: Parameters<typeof TestServer.start>[2] = {},
+) {
   return TestServer.start(routes, { ...handlers, ...own }, options)
 }
 

@@ -5,8 +5,8 @@ import {
   Guard,
   type GuardOptions,
   isPreflight,
-  type PageRequest,
   type PageCredential,
+  type PageRequest,
   preflightHeaders,
 } from './auth/guard.ts'
 import { BasePath } from './core/base-path.ts'
@@ -23,7 +23,12 @@ import { type ProxyRoute, ReverseProxy } from './proxy/reverse-proxy.ts'
 import { type SocketLimits, SocketServer } from './sockets/socket-server.ts'
 import { ApiDocs } from './static/api-docs.ts'
 import type { Site } from './static/site.ts'
-import { type RouteTraits, type ObservedRequest, RequestObserver, type ObserverOptions } from './telemetry/request-observer.ts'
+import {
+  type ObservedRequest,
+  type ObserverOptions,
+  RequestObserver,
+  type RouteTraits,
+} from './telemetry/request-observer.ts'
 
 export interface AppOptions extends GuardOptions, ConnectionLimits, SocketLimits, ObserverOptions {
   /** Served at `/openapi.json` and shown at `/docs`. */
@@ -44,7 +49,10 @@ export interface AppOptions extends GuardOptions, ConnectionLimits, SocketLimits
    * What a request to a route with `pages: 'pass'` shows instead of a key, seen in its address and headers; undefined when it shows
    * nothing, a Problem when that is not good. Never throws.
    */
-  pageCredential?(url: string, header: (name: string) => string | undefined): PageCredential | Problem | undefined
+  pageCredential?(
+    url: string,
+    header: (name: string) => string | undefined,
+  ): PageCredential | Problem | undefined
   /** `/openapi.json` and `/docs` need no caller. */
   readonly openDocs?: true
   readonly log: LogFunction
@@ -63,7 +71,8 @@ export interface AppOptions extends GuardOptions, ConnectionLimits, SocketLimits
 /** The server of a route table, with one function for each route. It does not listen yet: see `listen`. */
 export function createApp<T extends RouteTable>(routes: T, handlers: Handlers<T>, options: AppOptions): App {
   const instance = new App(options)
-  for (const [name, route] of Object.entries<Route>(routes)) instance.add(route, handlers[name] as RouteHandler)
+  for (const [name, route] of Object.entries<Route>(routes))
+    instance.add(route, handlers[name] as RouteHandler)
   return instance.complete()
 }
 
@@ -114,7 +123,12 @@ export class App {
       throw new Problem('bad_request', 'The address is not valid')
     })
     const { rewrite } = this.#basePath
-    this.#fastify = createHttpServer(options, toFastifyHandler(refuse), (raw, res) => this.#serveRecent(raw, res), rewrite)
+    this.#fastify = createHttpServer(
+      options,
+      toFastifyHandler(refuse),
+      (raw, res) => this.#serveRecent(raw, res),
+      rewrite,
+    )
     const produceUnknown: ReplyProducer = ({ raw }) =>
       this.#checkMethod(raw) ?? this.#serveSite(raw) ?? this.#replyNotFound(raw)
     this.#fastify.setNotFoundHandler(toFastifyHandler(this.#serve('', produceUnknown)))
@@ -224,14 +238,23 @@ export class App {
   }
 
   /** `asked` is the route that `identify` is told of. */
-  #addInternal(path: string, to: { readonly asked: Route; readonly isOpen: boolean }, answer: InternalHandler): void {
+  #addInternal(
+    path: string,
+    to: { readonly asked: Route; readonly isOpen: boolean },
+    answer: InternalHandler,
+  ): void {
     this.#add('GET', path, ({ raw }) => {
       const authorized = this.#authorize(raw, to.isOpen, to.asked)
       return authorized === undefined ? answer(raw.url ?? '') : authorized.then(() => answer(raw.url ?? ''))
     })
   }
 
-  #register(method: string[], path: string, produce: ReplyProducer, traits?: Parameters<RequestObserver['observeRoute']>[1]): void {
+  #register(
+    method: string[],
+    path: string,
+    produce: ReplyProducer,
+    traits?: Parameters<RequestObserver['observeRoute']>[1],
+  ): void {
     const url = path.replace(/\{\w+\*\}$/, '*').replaceAll(/\{(\w+)\}/g, ':$1')
     const rest = /\{(\w+)\*\}$/.exec(path)?.[1]
     const produceWithRest: ReplyProducer =
@@ -341,7 +364,8 @@ export class App {
   ): IncomingRequest | Promise<IncomingRequest> {
     const { maxUploadBytes = 4 * 1024 ** 3, idleMs = 60_000 } = this.#options
     const source = { raw, res, activeControllers: this.#activeControllers, idleMs, maxUploadBytes, caller }
-    const make = (bytes: Buffer) => new IncomingRequest(route, source, this.#inputs.parse(route, raw, params, bytes))
+    const make = (bytes: Buffer) =>
+      new IncomingRequest(route, source, this.#inputs.parse(route, raw, params, bytes))
     if (!hasBody || route.stream !== undefined || route.upload === true) return make(emptyBody)
     // A body that the route does not declare is read too, so that the connection can be used again.
     const { maxBodyBytes = 10 * 1024 * 1024, bodyTimeoutMs = 60_000 } = this.#options
@@ -349,7 +373,11 @@ export class App {
   }
 
   /** As long as nothing has to be waited for, a request is answered before the next one is looked at. */
-  #serve(route: string, produce: ReplyProducer, traits?: Parameters<RequestObserver['observeRoute']>[1]): RequestListener {
+  #serve(
+    route: string,
+    produce: ReplyProducer,
+    traits?: Parameters<RequestObserver['observeRoute']>[1],
+  ): RequestListener {
     const { lingerMs = 5_000, stallMs = 30_000 } = this.#options
     const observedRoute = this.#observer.observeRoute(route, traits)
     return (raw, res, params) => {
@@ -359,7 +387,13 @@ export class App {
       const headers = this.#guard.corsHeaders(raw.headers, page)
       const commonHeaders = requestId === undefined ? headers : { ...headers, 'x-request-id': requestId }
       const traceHeaders = span?.headers ?? noTraceHeaders
-      const exchange: AppExchange = Object.assign(observed, { page, commonHeaders, traceHeaders, lingerMs, stallMs })
+      const exchange: AppExchange = Object.assign(observed, {
+        page,
+        commonHeaders,
+        traceHeaders,
+        lingerMs,
+        stallMs,
+      })
       if (span === undefined) this.#answer(exchange, produce)
       else span.run(() => this.#answer(exchange, produce))
     }
@@ -413,7 +447,8 @@ export class App {
 
   #fail(exchange: AppExchange, error: unknown, headers: Readonly<Record<string, string>> = {}): void {
     const { res } = exchange
-    const isAborted = error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError')
+    const isAborted =
+      error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError')
     const isStop = isAborted && this.#isStopping && toErrorReply(error) === undefined
     const isDisconnected = isAborted && !isStop && res.destroyed
     const cause = isStop ? new Problem('unavailable', 'The server is stopping') : error

@@ -126,8 +126,8 @@ export {
   type AgentProfileDiagnostics,
   type AgentProfileSummary,
   agentProfile,
-  type StoredAgentProfile,
   type OpenHandsProfile,
+  type StoredAgentProfile,
 } from './agent-server/profiles/agent-profile.ts'
 export { agentProfileRoutes } from './agent-server/profiles/agent-profile-routes.ts'
 export { type ProfileSummary, profileName } from './agent-server/profiles/llm-profile.ts'
@@ -138,9 +138,9 @@ export {
   agentSettings,
   type ConversationSettings,
   conversationSettings,
-  type StoredSettings,
   type SecretItem,
   type SettingsSchema,
+  type StoredSettings,
   saveSecretRequest,
   secretName,
   storedSettings,
@@ -170,15 +170,15 @@ export {
 } from './agent-server/workspaces/list.ts'
 export { workspacesListRoutes } from './agent-server/workspaces/list-routes.ts'
 export { must, unreachable } from './core/assert.ts'
-export { listSetting, numberSetting, parseSettings, nonEmptyVariables } from './core/environment.ts'
+export { listSetting, nonEmptyVariables, numberSetting, parseSettings } from './core/environment.ts'
 export { formatInstant, type Instant, parseInstant } from './core/instant.ts'
 export { exceedsMaxDepth, maxDepth } from './core/json-depth.ts'
 export type { LogFunction } from './core/log-function.ts'
 export {
-  isRiskAtLeast,
   type CriticResult,
   compareRisk,
   type ImageContent,
+  isRiskAtLeast,
   type Message,
   type MessageToolCall,
   message,
@@ -192,15 +192,15 @@ export {
 } from './core/message.ts'
 export {
   CounterVec,
-  type MetricFamily,
-  metricFamily,
-  type MetricsCollector,
-  type MetricSample,
   durationBuckets,
-  HistogramVec,
   Histogram,
+  HistogramVec,
+  type MetricFamily,
+  type MetricSample,
+  type MetricsCollector,
+  metricFamily,
 } from './core/metrics.ts'
-export { type ValidationIssue, invalidInput, Problem, type ProblemCode } from './core/problem.ts'
+export { invalidInput, Problem, type ProblemCode, type ValidationIssue } from './core/problem.ts'
 export {
   type EventFilter,
   type EventSortOrder,
@@ -219,8 +219,8 @@ export type {
   RouteResponse,
   RouteTable,
 } from './core/route.ts'
-export { type Telemetry, parseTelemetry, telemetrySettings } from './core/telemetry.ts'
-export { validationIssues, type Schema, parseOrThrow } from './core/validation-issues.ts'
+export { parseTelemetry, type Telemetry, telemetrySettings } from './core/telemetry.ts'
+export { parseOrThrow, type Schema, validationIssues } from './core/validation-issues.ts'
 export {
   defaultSource,
   type Event,
@@ -239,9 +239,7 @@ export {
   positionedEvent,
 } from './events/socket.ts'
 export { messageTexts } from './message-texts.ts'
-export { agentServerOpenApi, sandboxServerOpenApi, type OpenApi, buildOpenApi } from './openapi/openapi.ts'
-export { isSecretName, redact, redactText, findSecretTexts } from './redaction/redact.ts'
-export { Secret } from './redaction/secret.ts'
+export { agentServerOpenApi, buildOpenApi, type OpenApi, sandboxServerOpenApi } from './openapi/openapi.ts'
 export { type Scope, type UserSettings, userSettings } from './sandbox-server/account.ts'
 export {
   type AppConversation,
@@ -263,7 +261,7 @@ export {
 } from './sandbox-server/sandbox.ts'
 export { sandboxRoutes } from './sandbox-server/sandbox-routes.ts'
 export { webhookRoutes } from './sandbox-server/webhook-routes.ts'
-export { actionParameters, schemaParameters, parseAction, parseArguments } from './tools/action-parameters.ts'
+export { actionParameters, parseAction, parseArguments, schemaParameters } from './tools/action-parameters.ts'
 export {
   type Action,
   action,
@@ -273,5 +271,5 @@ export {
   toolDefinition,
   toolDefinitions,
 } from './tools/registry.ts'
-export { type TaskAction, type TaskObservation, taskTool, taskAction } from './tools/task.ts'
+export { type TaskAction, type TaskObservation, taskAction, taskTool } from './tools/task.ts'
 export { type BuiltInTool, toolName } from './tools/tool.ts'

@@ -1,6 +1,13 @@
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
-import { createApp, listen, createLogger, openTelemetry, unixFetch as plainReach, tracedFetch } from '@slipway/http'
+import {
+  createApp,
+  createLogger,
+  listen,
+  openTelemetry,
+  unixFetch as plainReach,
+  tracedFetch,
+} from '@slipway/http'
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { Cipher, openControlPlaneStore, openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
@@ -9,7 +16,7 @@ import { Quota } from './accounts/quota.ts'
 import { SealedDocuments } from './accounts/sealed-documents.ts'
 import { KeyedMutex } from './async/keyed-mutex.ts'
 import { bootstrapKey } from './auth/api-keys.ts'
-import { auditCaller, Authenticator } from './auth/authenticator.ts'
+import { Authenticator, auditCaller } from './auth/authenticator.ts'
 import type { Backend } from './backends/backend.ts'
 import { type Config, readConfig } from './config/config.ts'
 import { AgentCalls } from './conversations/agent-calls.ts'
@@ -109,7 +116,12 @@ export async function serve(options: ServeOptions): Promise<void> {
   })
   const documents = new SealedDocuments(controlPlane.documents, cipher)
   const accounts = new Accounts({ documents, model: config.model, maxProfiles: config.maxProfiles })
-  const quota = new Quota({ users: controlPlane.users, rows: controlPlane.quota, limit: config.dailyLimit, now })
+  const quota = new Quota({
+    users: controlPlane.users,
+    rows: controlPlane.quota,
+    limit: config.dailyLimit,
+    now,
+  })
   const authenticator = new Authenticator({ users: controlPlane.users, sandboxes, keys: config.keys, now })
   const removedConversations = new RemovedConversations(controlPlane.documents)
   const conversationMutex = new KeyedMutex()
@@ -175,7 +187,12 @@ export async function serve(options: ServeOptions): Promise<void> {
   const httpApp = createApp(sandboxServerRoutes, handlers, {
     openapi: sandboxServerOpenApi,
     openDocs: true,
-    proxyRoutes: [sandboxProxyRoute({ sandboxes, authenticateCaller: (header) => authenticator.authenticateCaller(header) })],
+    proxyRoutes: [
+      sandboxProxyRoute({
+        sandboxes,
+        authenticateCaller: (header) => authenticator.authenticateCaller(header),
+      }),
+    ],
     identify,
     ...telemetry,
     auditCaller,

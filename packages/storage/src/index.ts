@@ -3,13 +3,13 @@ export type {
   AppConversationFilter,
   AppConversationRow,
   AppConversationRows,
-  DocumentStore,
   ControlPlaneStore,
+  DesiredState,
+  DocumentStore,
   OrgRow,
   PageQuery,
   PendingMessageRow,
   PendingMessageRows,
-  UserRows,
   QuotaRows,
   RowPage,
   RowSort,
@@ -19,23 +19,23 @@ export type {
   StartTaskRow,
   StartTaskRows,
   UserRow,
-  DesiredState,
+  UserRows,
 } from './control-plane/control-plane-store.ts'
 export type {
   ConversationQuery,
   ConversationRecord,
-  ConversationSort,
   ConversationRecords,
+  ConversationSort,
+  SealedState,
   Snapshot,
   TagFilter,
-  SealedState,
 } from './conversations/conversation-records.ts'
 export { exportEvents, gzipStream } from './conversations/export.ts'
 export type { ImportSession } from './conversations/import-session.ts'
 export type { Storage } from './conversations/storage.ts'
 export { zipConversation } from './conversations/zip.ts'
 export { Cipher } from './crypto/cipher.ts'
-export type { PendingDelivery, Deliveries } from './deliveries/deliveries.ts'
+export type { Deliveries, PendingDelivery } from './deliveries/deliveries.ts'
 export {
   type AppendOptions,
   type EventDraft,
@@ -48,7 +48,15 @@ export {
   type StoredEvent,
 } from './event-log/event-log.ts'
 export { eventListBytes, pageBytes } from './event-log/page-bytes.ts'
-export { eventIssues, parseEventLine, toReceivedEvent, readExecutionStatus } from './event-log/received-event.ts'
+export {
+  eventIssues,
+  parseEventLine,
+  readExecutionStatus,
+  toReceivedEvent,
+} from './event-log/received-event.ts'
 export { errorCode, syncDirectory, writeFileAtomic } from './fs/write-file-atomic.ts'
-export { type ControlPlaneStoreOptions, openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'
+export {
+  type ControlPlaneStoreOptions,
+  openControlPlaneStore,
+} from './sqlite/control-plane/control-plane-store.ts'
 export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'

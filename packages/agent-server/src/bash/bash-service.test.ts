@@ -20,7 +20,8 @@ async function openService(more: Partial<BashServiceOptions> & { readonly path?:
     retentionMs: undefined,
     ...more,
   })
-  const run = (command: string, timeout = 60, cwd?: string) => bash.execute({ command, timeout, cwd }, neverAborted)
+  const run = (command: string, timeout = 60, cwd?: string) =>
+    bash.execute({ command, timeout, cwd }, neverAborted)
   const search = async (query: object = {}) => {
     const defaults = { sort_order: 'TIMESTAMP', limit: 100, page_id: undefined } as const
     return JSON.parse((await bash.events.search({ ...defaults, ...query })).toString())

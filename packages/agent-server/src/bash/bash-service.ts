@@ -48,7 +48,9 @@ export class BashService implements AsyncDisposable {
       const ids = await bash.events.getRecoveredIds()
       if (ids.size > 0) await Workspace.killOrphans(ids)
     }
-    killLeftovers().catch((error) => options.log('error', 'kept commands cannot be read', { error: String(error) }))
+    killLeftovers().catch((error) =>
+      options.log('error', 'kept commands cannot be read', { error: String(error) }),
+    )
     return bash
   }
 
@@ -121,7 +123,11 @@ export class BashService implements AsyncDisposable {
     }
   }
 
-  async #runProcess(recorder: OutputRecorder, name: string, request: ExecuteBashRequest): Promise<CommandOutcome> {
+  async #runProcess(
+    recorder: OutputRecorder,
+    name: string,
+    request: ExecuteBashRequest,
+  ): Promise<CommandOutcome> {
     const { command, cwd, timeout } = request
     const directory = resolve(this.#workspace.directory, cwd ?? '')
     if (!(await isDirectory(directory))) return failedOutcome(`There is no directory ${directory}.`)
@@ -139,7 +145,9 @@ export class BashService implements AsyncDisposable {
       if (this.#stop.signal.aborted) return failedOutcome('The server was stopped while this command ran.')
       return { exitCode: result.exitCode ?? -signalNumber(result.signal), notice: undefined }
     } catch (error) {
-      return failedOutcome(`The command could not be started: ${error instanceof Error ? error.message : error}`)
+      return failedOutcome(
+        `The command could not be started: ${error instanceof Error ? error.message : error}`,
+      )
     }
   }
 }

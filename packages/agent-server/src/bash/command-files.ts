@@ -2,7 +2,7 @@ import { type FileHandle, mkdir, open, readdir, readFile, rm, truncate } from 'n
 import { join } from 'node:path'
 import { type Instant, type LogFunction, parseInstant } from '@slipway/protocol'
 import { errorCode } from '@slipway/storage'
-import { instantDigits, type BashEventKey } from './page-id.ts'
+import { type BashEventKey, instantDigits } from './page-id.ts'
 
 /** One kept event: its line is `size` bytes from `offset` of its command's file, without the line's end. */
 export interface BashEventEntry extends BashEventKey {
@@ -61,7 +61,10 @@ export async function readLines(entries: readonly BashEventEntry[]): Promise<(Bu
 
 /** A JSON array of lines, null for the missing. */
 export function toJsonArray(lines: readonly (Buffer | undefined)[]): Buffer {
-  const parts = lines.flatMap((line, index) => [Buffer.from(index === 0 ? '' : ','), line ?? Buffer.from('null')])
+  const parts = lines.flatMap((line, index) => [
+    Buffer.from(index === 0 ? '' : ','),
+    line ?? Buffer.from('null'),
+  ])
   return Buffer.concat([Buffer.from('['), ...parts, Buffer.from(']')])
 }
 

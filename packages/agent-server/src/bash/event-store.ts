@@ -11,7 +11,14 @@ import {
 } from '@slipway/protocol'
 import { errorCode } from '@slipway/storage'
 import { Signal } from '../streams/event-frames.ts'
-import { type BashEventEntry, type CommandFile, toJsonArray, loadCommandFiles, createCommandFile, readLines } from './command-files.ts'
+import {
+  type BashEventEntry,
+  type CommandFile,
+  createCommandFile,
+  loadCommandFiles,
+  readLines,
+  toJsonArray,
+} from './command-files.ts'
 import { BashEventIndex } from './event-index.ts'
 import { encodePageId } from './page-id.ts'
 
@@ -143,7 +150,8 @@ export class BashEventStore implements AsyncDisposable {
     )
     const last = chunks.at(-1)
     if (last === undefined || chunks.length < outputs.length) return undefined
-    const joinStream = (name: 'stdout' | 'stderr') => chunks.map((chunk) => chunk[name] ?? '').join('') || null
+    const joinStream = (name: 'stdout' | 'stderr') =>
+      chunks.map((chunk) => chunk[name] ?? '').join('') || null
     return { ...last, stdout: joinStream('stdout'), stderr: joinStream('stderr'), kind: last.kind }
   }
 
@@ -189,7 +197,8 @@ export class BashEventStore implements AsyncDisposable {
 
   async #prepareRead(): Promise<void> {
     await this.#ensureLoaded()
-    if (this.#listExpired().length > 0) await this.#runExclusive(async () => await this.#remove(this.#listExpired()))
+    if (this.#listExpired().length > 0)
+      await this.#runExclusive(async () => await this.#remove(this.#listExpired()))
   }
 
   async #ensureLoaded(): Promise<void> {
@@ -215,7 +224,11 @@ export class BashEventStore implements AsyncDisposable {
     await this.#trim()
   }
 
-  async #createFile(id: string, instant: number, line: Buffer): Promise<{ command: CommandFile; file: FileHandle }> {
+  async #createFile(
+    id: string,
+    instant: number,
+    line: Buffer,
+  ): Promise<{ command: CommandFile; file: FileHandle }> {
     try {
       return await createCommandFile(this.#options.directory, { id, instant, line })
     } catch (error) {

@@ -23,7 +23,8 @@ export function bashSocket({ bash, touch, now }: BashSocketOptions): SocketRoute
       const all = query?.resend_mode === 'all' || query?.resend_all === true
       socket.onMessage(async (text) => {
         const error = await startCommand(bash, text, touch)
-        if (error !== undefined) await socket.send([createFrame(Buffer.from(JSON.stringify(errorEvent(error, now()))))])
+        if (error !== undefined)
+          await socket.send([createFrame(Buffer.from(JSON.stringify(errorEvent(error, now()))))])
       })
       for await (const lines of bash.events.tail({ all, signal: socket.signal })) {
         await socket.send(lines.map((line) => createFrame(line)))
@@ -38,7 +39,11 @@ function parseQuery(request: SocketRequest) {
 }
 
 /** Starts what a frame says; a Problem when that cannot be. */
-async function startCommand(bash: BashService, text: string, touch: () => void): Promise<Problem | undefined> {
+async function startCommand(
+  bash: BashService,
+  text: string,
+  touch: () => void,
+): Promise<Problem | undefined> {
   try {
     const request = executeBashRequest.safeParse(parseJson(text))
     if (!request.success) throw invalidInput(['frame'], 'The frame is not a command: {"command":"..."}')

@@ -99,7 +99,9 @@ test('keys are also read by the names that other servers know, when their own na
   expect(keys({ ...others, SLIPWAY_SESSION_API_KEY: 'x, y' })).toEqual(['x', 'y'])
   expect(keys({ ...others, SLIPWAY_SESSION_API_KEY: '', OH_SESSION_API_KEYS_0: '' })).toEqual(['e'])
   const config = readConfig({ OH_SECRET_KEY: 'of sixteen characters', SLIPWAY_DEFERRED_INIT: '1' })
-  expect([config.secretKey?.reveal(), config.initKey?.reveal()]).toEqual(Array(2).fill('of sixteen characters'))
+  expect([config.secretKey?.reveal(), config.initKey?.reveal()]).toEqual(
+    Array(2).fill('of sixteen characters'),
+  )
   expect(config.isDeferred).toBe(true)
   expect(() => readConfig({ OH_SECRET_KEY: 'short' })).toThrow('OH_SECRET_KEY')
 })

@@ -1,19 +1,19 @@
 import {
   listSetting,
   type MarketplaceRegistration,
+  nonEmptyVariables,
   numberSetting,
   parseSettings,
-  Secret,
-  nonEmptyVariables,
-  type Telemetry,
   parseTelemetry,
+  type Telemetry,
   telemetrySettings,
   type WebhookSpec,
   type WireVersion,
   wireVersion as wires,
 } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import * as z from 'zod'
-import { parseMarketplaces, findSourceSecrets, parseSkillsSource } from './marketplaces.ts'
+import { findSourceSecrets, parseMarketplaces, parseSkillsSource } from './marketplaces.ts'
 import { findWebhookSecrets, readWebhooks } from './webhooks.ts'
 
 /** Every setting of the agent server that comes from the environment; nobody else reads it. */
@@ -101,7 +101,17 @@ const environmentSchema = z.object({
 })
 
 /** What tools get of the environment without being asked for; `LC_*` besides. */
-const defaultToolVariables = new Set(['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'TZ', 'TERM', 'TMPDIR'])
+const defaultToolVariables = new Set([
+  'PATH',
+  'HOME',
+  'USER',
+  'LOGNAME',
+  'SHELL',
+  'LANG',
+  'TZ',
+  'TERM',
+  'TMPDIR',
+])
 const secretNamePattern = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i
 const serverVariablePattern =
   /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$|OTEL_EXPORTER_OTLP_(TRACES_)?HEADERS$)/i
@@ -167,7 +177,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const skillsSource = parseSkillsSource(values.SLIPWAY_SKILLS_SOURCE)
   const marketplaces = parseMarketplaces(values.SLIPWAY_MARKETPLACES)
   const sourceSecrets = findSourceSecrets({ skillsSource, marketplaces })
-  const namedSecrets = [...findSecretValues(env), ...webhooks.flatMap(findWebhookSecrets), ...traceHeaders, ...sourceSecrets]
+  const namedSecrets = [
+    ...findSecretValues(env),
+    ...webhooks.flatMap(findWebhookSecrets),
+    ...traceHeaders,
+    ...sourceSecrets,
+  ]
   return {
     sessionKeys: keys,
     allowedHosts: values.SLIPWAY_ALLOWED_HOSTS,
@@ -209,7 +224,10 @@ function readSessionKeys(env: Readonly<Record<string, string | undefined>>): Sec
 }
 
 /** `NAME_0`, `NAME_1`, ... up to the first that is missing; undefined when there is none. */
-function readNumberedVariables(env: Readonly<Record<string, string | undefined>>, name: string): string[] | undefined {
+function readNumberedVariables(
+  env: Readonly<Record<string, string | undefined>>,
+  name: string,
+): string[] | undefined {
   const texts: string[] = []
   for (let text = env[`${name}_0`]; text !== undefined; text = env[`${name}_${texts.length}`])
     texts.push(text)
@@ -233,7 +251,8 @@ function buildToolEnvironment(
   names: readonly string[],
 ): Record<string, string> {
   const forbidden = names.find((name) => serverVariablePattern.test(name))
-  if (forbidden !== undefined) throw new Error(`SLIPWAY_TOOL_ENVIRONMENT: ${forbidden} is a setting of the server`)
+  if (forbidden !== undefined)
+    throw new Error(`SLIPWAY_TOOL_ENVIRONMENT: ${forbidden} is a setting of the server`)
   const isDefault = (name: string) =>
     (defaultToolVariables.has(name) || name.startsWith('LC_')) && !secretNamePattern.test(name)
   const entries = Object.entries(env).flatMap(([name, value]) =>

@@ -1,11 +1,6 @@
 import { parseSource } from '@slipway/agent'
-import {
-  validationIssues,
-  type MarketplaceRegistration,
-  marketplaceRegistration,
-  Secret,
-  findSecretTexts,
-} from '@slipway/protocol'
+import { type MarketplaceRegistration, marketplaceRegistration, validationIssues } from '@slipway/protocol'
+import { findSecretTexts, Secret } from '@slipway/shared/redaction'
 
 const variableName = 'SLIPWAY_MARKETPLACES'
 const minSecretLength = 8
@@ -41,7 +36,9 @@ export function parseSkillsSource(source: string | undefined): string | undefine
 
 /** What in the addresses of sources is a secret. */
 export function findSourceSecrets(value: unknown): Secret[] {
-  const texts = findSecretTexts(value).filter(({ text, isNamed }) => isNamed && text.length >= minSecretLength)
+  const texts = findSecretTexts(value).filter(
+    ({ text, isNamed }) => isNamed && text.length >= minSecretLength,
+  )
   return texts.map(({ text }) => new Secret(text))
 }
 

@@ -1,4 +1,5 @@
-import { validationIssues, Secret, findSecretTexts, type WebhookSpec, webhookSpec } from '@slipway/protocol'
+import { validationIssues, type WebhookSpec, webhookSpec } from '@slipway/protocol'
+import { findSecretTexts, Secret } from '@slipway/shared/redaction'
 
 type Environment = Readonly<Record<string, string | undefined>>
 

@@ -1,8 +1,8 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { readBranch, type Conversation, combineMetrics, findNewestMessage, UsageStats } from '@slipway/agent'
+import { type Conversation, combineMetrics, findNewestMessage, readBranch, UsageStats } from '@slipway/agent'
 import { formatInstant, Problem } from '@slipway/protocol'
-import type { ConversationRecord, EventLog, PagedEvent, ConversationRecords, Storage } from '@slipway/storage'
+import type { ConversationRecord, ConversationRecords, EventLog, PagedEvent, Storage } from '@slipway/storage'
 import { type StoredRequest, withoutNulls } from './stored-request.ts'
 
 /** The agent of a conversation that has none: clients fail on null. */
@@ -114,7 +114,10 @@ function eventId(event: PagedEvent | undefined): string | null {
 }
 
 /** The record of an id in dashed lower case; a Problem `not_found` when there is none. */
-export async function getConversationRecord(records: ConversationRecords, id: string): Promise<ConversationRecord> {
+export async function getConversationRecord(
+  records: ConversationRecords,
+  id: string,
+): Promise<ConversationRecord> {
   const [record] = await records.get([id])
   if (record === undefined) throw conversationNotFound(id)
   return record

@@ -7,7 +7,7 @@ import type { ConversationRecord, Storage } from '@slipway/storage'
 import { shrinkImages } from './message-images.ts'
 import type { ConversationRegistry } from './registry.ts'
 import { deriveEventId } from './send-message.ts'
-import { type StartSettingsDeps, resolveStartSettings } from './start-settings.ts'
+import { resolveStartSettings, type StartSettingsDeps } from './start-settings.ts'
 import type { StoredRequest } from './stored-request.ts'
 
 const gitTimeoutMs = 30_000
@@ -39,7 +39,11 @@ export async function createConversation(
   if (existing !== undefined) return { record: await sendInitialMessage(deps, existing), created: false }
   if (parent_conversation_id !== undefined) await assertParentExists(storage, parent_conversation_id, id)
   const resolved = await resolveStartSettings(deps, request)
-  const settings = await prepareWorkspace(deps, id, await shrinkInitialMessage(registry, id, resolved.settings))
+  const settings = await prepareWorkspace(
+    deps,
+    id,
+    await shrinkInitialMessage(registry, id, resolved.settings),
+  )
   const { record, created } = await storage.conversations.create({
     id,
     tags,
@@ -69,7 +73,11 @@ async function sendInitialMessage(
 }
 
 /** Before anything is made, so that an image that cannot be read leaves nothing behind. */
-async function shrinkInitialMessage(registry: ConversationRegistry, id: string, settings: ResolvedSettings): Promise<ResolvedSettings> {
+async function shrinkInitialMessage(
+  registry: ConversationRegistry,
+  id: string,
+  settings: ResolvedSettings,
+): Promise<ResolvedSettings> {
   const { initial_message } = settings
   if (initial_message === undefined) return settings
   const options = { directory: registry.conversationDirectory(id), loc: ['body', 'initial_message'] }
@@ -82,7 +90,11 @@ async function assertParentExists(storage: Storage, parent: string, id: string):
   throw invalidInput(['body', 'parent_conversation_id'], 'There is no such conversation to be the parent')
 }
 
-async function prepareWorkspace(deps: CreateConversationDeps, id: string, settings: ResolvedSettings): Promise<ResolvedSettings> {
+async function prepareWorkspace(
+  deps: CreateConversationDeps,
+  id: string,
+  settings: ResolvedSettings,
+): Promise<ResolvedSettings> {
   const { working_dir } = settings.workspace
   try {
     await mkdir(working_dir, { recursive: true })

@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto'
-import { readBranch, closeOpenCalls } from '@slipway/agent'
+import { closeOpenCalls, readBranch } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import {
   type ConversationRecord,
   type ImportSession,
   type ReceivedEvent,
-  toReceivedEvent,
   type Storage,
   type StoredEvent,
+  toReceivedEvent,
 } from '@slipway/storage'
 import { getConversationRecord } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
-import { type StoredRequest, readWireVersion } from './stored-request.ts'
+import { readWireVersion, type StoredRequest } from './stored-request.ts'
 
 const batchSize = 500
 
@@ -96,5 +96,9 @@ async function copyEvents(
 }
 
 function toImportEvent({ bytes, instant }: StoredEvent): ReceivedEvent {
-  return toReceivedEvent(bytes, JSON.parse(bytes.toString()), { keep: true, lastInstant: instant, now: instant })
+  return toReceivedEvent(bytes, JSON.parse(bytes.toString()), {
+    keep: true,
+    lastInstant: instant,
+    now: instant,
+  })
 }

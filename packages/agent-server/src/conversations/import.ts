@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import { type ValidationIssue, validationIssues, importMeta, Problem } from '@slipway/protocol'
+import { importMeta, Problem, type ValidationIssue, validationIssues } from '@slipway/protocol'
 import {
   eventIssues,
   type ImportSession,
   parseEventLine,
   type ReceivedEvent,
-  toReceivedEvent,
-  type Storage,
   readExecutionStatus,
+  type Storage,
+  toReceivedEvent,
 } from '@slipway/storage'
 import { type Line, LineTooLongError, splitLines } from './split-lines.ts'
 
@@ -33,7 +33,8 @@ export async function importEvents(
 ): Promise<ImportResult> {
   const run = new ImportRun(storage, options)
   try {
-    for await (const batch of splitLines(stream, maxLineBytes)) for (const line of batch) await run.addLine(line)
+    for await (const batch of splitLines(stream, maxLineBytes))
+      for (const line of batch) await run.addLine(line)
     return await run.finish()
   } catch (error) {
     await run.abort()

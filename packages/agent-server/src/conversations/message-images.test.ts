@@ -81,7 +81,10 @@ test('an image that would have to be smaller and cannot be read is refused with 
     [`data:image/svg+xml;base64,${'PHN2'.repeat(400_000)}`, 'The image is not PNG, JPEG, GIF or WebP'],
   ] as const
   for (const [url, msg] of bad) {
-    const message = createMessage({ type: 'text', text: 'x' }, imageBlock('https://images.example/', good, url))
+    const message = createMessage(
+      { type: 'text', text: 'x' },
+      imageBlock('https://images.example/', good, url),
+    )
     await expect(shrinkImages(message, options)).rejects.toMatchObject({
       code: 'invalid',
       faults: [{ loc: ['body', 'content', 1, 'image_urls', 2], msg }],

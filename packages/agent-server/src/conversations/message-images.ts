@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fitImages, detectImageType } from '@slipway/agent'
+import { detectImageType, fitImages } from '@slipway/agent'
 import { invalidInput, Problem, type SendMessageRequest } from '@slipway/protocol'
 import { errorCode, syncDirectory } from '@slipway/storage'
 
@@ -31,7 +31,7 @@ export async function shrinkImages<M extends { readonly content: MessageContent 
   if (fitted.every(({ kind }) => kind === 'same')) return message
   const results = images.map((original, index) => ({ ...original, fitted: fitted[index] }))
   for (const { block, at, fitted } of results) {
-    if (fitted?.kind === 'fault')
+    if (fitted?.kind === 'failure')
       throw invalidInput([...options.loc, 'content', block, 'image_urls', at], fitted.failure)
   }
   const content = structuredClone(message.content)

@@ -1,30 +1,30 @@
 import { join } from 'node:path'
 import {
   type Conversation,
-  type ExtensionProvider,
-  TransientUpdates,
+  type ConversationDeps,
   type ConversationStore,
+  type ExtensionProvider,
   loadOpenModel,
   openConversation,
-  type ConversationDeps,
   type ResolvedSettings,
   type RunMonitor,
+  TransientUpdates,
 } from '@slipway/agent'
 import { type Llm, type LogFunction, Problem } from '@slipway/protocol'
 import type { Cipher, ConversationRecord, EventLog, Storage } from '@slipway/storage'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
-import { type ServerSecrets, parseSecretPath } from '../secrets/server-secrets.ts'
-import { getConversationRecord, conversationNotFound } from './conversation-info.ts'
+import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.ts'
+import { conversationNotFound, getConversationRecord } from './conversation-info.ts'
 import { Semaphore } from './semaphore.ts'
 import {
+  type ConversationOrigin,
+  parseSettings,
+  parseStoredRequest,
+  redactedSkills,
   type StoredRequest,
   toStoredRequest,
-  type ConversationOrigin,
-  parseStoredRequest,
-  parseSettings,
-  redactedSkills,
 } from './stored-request.ts'
-import { TaskConversations, readTask } from './task-conversations.ts'
+import { readTask, TaskConversations } from './task-conversations.ts'
 
 /** Resting conversations are looked for at least this often. */
 const maxSweepIntervalMs = 30_000
@@ -109,7 +109,10 @@ export class ConversationRegistry implements AsyncDisposable {
       childConversations: this.tasks,
       ...(options.extensions === undefined ? {} : { extensions: options.extensions }),
     }
-    this.#sweepTimer = setInterval(() => void this.#closeIdle(), Math.min(maxSweepIntervalMs, options.idleMs)).unref()
+    this.#sweepTimer = setInterval(
+      () => void this.#closeIdle(),
+      Math.min(maxSweepIntervalMs, options.idleMs),
+    ).unref()
   }
 
   /** How many are loaded. */
@@ -182,7 +185,9 @@ export class ConversationRegistry implements AsyncDisposable {
     return record.request === null ? [] : redactedSkills(await this.getSettings(record))
   }
 
-  async #readSettings(record: ConversationRecord): Promise<{ settings: ResolvedSettings; isComplete: boolean }> {
+  async #readSettings(
+    record: ConversationRecord,
+  ): Promise<{ settings: ResolvedSettings; isComplete: boolean }> {
     const sealedState = await this.#options.storage.conversations.getSealedState(record.id)
     const sealed = sealedState?.sealed ?? null
     const text = sealed === null ? undefined : this.#options.cipher.open(sealed)
@@ -235,7 +240,8 @@ export class ConversationRegistry implements AsyncDisposable {
         page_id = page.next_page_id ?? undefined
       } while (page_id !== undefined)
       for (const record of records) {
-        const hasDeadline = this.#options.confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
+        const hasDeadline =
+          this.#options.confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
         if (status !== 'running' && !hasDeadline) continue
         await this.load(record).catch((error: unknown) => {
           const reason = error instanceof Error ? error.message : String(error)
@@ -284,7 +290,14 @@ export class ConversationRegistry implements AsyncDisposable {
     }
     const deps = { ...this.#deps, openModel: await loadOpenModel(), ...this.#runSlotFor(record) }
     const wire = origin.wire ?? 'seed'
-    return await openConversation({ id, settings, deps, store, wire, transientUpdates: this.transientUpdates(id) })
+    return await openConversation({
+      id,
+      settings,
+      deps,
+      store,
+      wire,
+      transientUpdates: this.transientUpdates(id),
+    })
   }
 
   /**
@@ -308,11 +321,15 @@ export class ConversationRegistry implements AsyncDisposable {
       if (conversation.isBusy || conversation.transientUpdates.hasListeners) continue
       await this.close(id)
     }
-    for (const [id, updates] of this.#transientUpdates) if (!updates.hasListeners && !this.#loaded.has(id)) this.#transientUpdates.delete(id)
+    for (const [id, updates] of this.#transientUpdates)
+      if (!updates.hasListeners && !this.#loaded.has(id)) this.#transientUpdates.delete(id)
   }
 }
 
-async function readServerSecret(secrets: Pick<ServerSecrets, 'getValue'>, url: string): Promise<string | undefined> {
+async function readServerSecret(
+  secrets: Pick<ServerSecrets, 'getValue'>,
+  url: string,
+): Promise<string | undefined> {
   const name = parseSecretPath(url)
   return name === undefined ? undefined : await secrets.getValue(name)
 }

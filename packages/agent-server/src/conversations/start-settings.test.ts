@@ -11,7 +11,7 @@ import { LlmProfiles } from '../profiles/llm-profiles.ts'
 import { exposeSecrets, redactedText } from '../secrets/expose-secrets.ts'
 import { sealText } from '../secrets/sealed-text.ts'
 import { ServerSecrets } from '../secrets/server-secrets.ts'
-import { toAgentSettingsJson, ServerSettings } from '../settings/server-settings.ts'
+import { ServerSettings, toAgentSettingsJson } from '../settings/server-settings.ts'
 import { openCreateDeps, openRegistry, temporaryDirectory } from '../testing/fixtures.ts'
 import { createConversation } from './create.ts'
 import { forkConversation } from './fork.ts'
@@ -72,7 +72,10 @@ test('a request as the web client makes it of sealed settings runs, with the sec
     active_agent_profile_id: undefined,
   })
   const { agent_settings } = await settings.read()
-  const sealed = exposeSecrets(toAgentSettingsJson(agent_settings), 'encrypted', { cipher, placeholder: redactedText })
+  const sealed = exposeSecrets(toAgentSettingsJson(agent_settings), 'encrypted', {
+    cipher,
+    placeholder: redactedText,
+  })
   expect(JSON.stringify(sealed)).not.toContain('canary')
   const { record, kept, info } = await server.create({
     conversation_id: randomUUID(),
@@ -149,7 +152,11 @@ test('sealed secrets are opened without being announced, wherever they stand', a
       llm,
       condenser: { kind: 'LLMSummarizingCondenser', llm: { ...llm, usage_id: 'c' } },
       mcp_config: {
-        a: { command: 'x', env: { K: seal('canary-3'), L: redactedText }, args: ['--token', seal('canary-4')] },
+        a: {
+          command: 'x',
+          env: { K: seal('canary-3'), L: redactedText },
+          args: ['--token', seal('canary-4')],
+        },
       },
       agent_context: { secrets: { S: { value: seal('canary-5') } } },
       critic: { kind: 'APIBasedCritic', server_url: 'https://x.example', api_key: seal('canary-6') },
@@ -240,7 +247,10 @@ test('the profile of an agent is followed, and remembered with its revision', as
   const launched = { agent_profile_id: randomUUID(), revision: 3 }
   await profiles.save('p', llm.parse(scripted({ text: 'Done.' })))
   const agentProfiles = {
-    resolve: async () => ({ agentSettings: { llm: await profiles.resolve('p'), tools: [] }, profileReference: launched }),
+    resolve: async () => ({
+      agentSettings: { llm: await profiles.resolve('p'), tools: [] },
+      profileReference: launched,
+    }),
   }
   const request = startConversationRequest.parse({
     agent_profile_id: launched.agent_profile_id,
@@ -338,7 +348,9 @@ test('settings that went out sealed come back as they were', async () => {
       await settings.modify((kept) => ({ ...kept, agent_settings: JSON.parse(JSON.stringify(diff)) }))
       const before = toAgentSettingsJson((await settings.read()).agent_settings)
       for (const exposure of ['encrypted', 'masked', 'plaintext'] as const) {
-        const sent = JSON.parse(JSON.stringify(exposeSecrets(before, exposure, { cipher, placeholder: redactedText })))
+        const sent = JSON.parse(
+          JSON.stringify(exposeSecrets(before, exposure, { cipher, placeholder: redactedText })),
+        )
         await settings.update({ ...nothing, agent_settings_diff: sent })
         expect(toAgentSettingsJson((await settings.read()).agent_settings)).toEqual(before)
       }
@@ -363,5 +375,7 @@ test('the key file itself opens what it sealed after a restart', async () => {
     agent_settings_diff: { llm: { api_key: 'canary' } },
   })
   const again = await Cipher.open({ directory, secretKey: undefined })
-  expect((await new ServerSettings({ directory, cipher: again }).getAgentSettings()).llm.api_key).toBe('canary')
+  expect((await new ServerSettings({ directory, cipher: again }).getAgentSettings()).llm.api_key).toBe(
+    'canary',
+  )
 })

@@ -2,16 +2,16 @@ import type { ResolvedSettings } from '@slipway/agent'
 import {
   type Agent,
   type Condenser,
+  parseOrThrow,
   type StartConversationRequest,
   type SummarizingCondenser,
   startConversationRequest,
-  parseOrThrow,
 } from '@slipway/protocol'
 import type { AgentProfiles } from '../profiles/agent-profiles.ts'
 import { type ResolveLlmDeps, resolveModel, resolveSecretSources } from '../profiles/resolve-llm.ts'
 import { openSealedTexts } from '../secrets/sealed-text.ts'
 import { restoreRedacted } from '../settings/merge-patch.ts'
-import { type ConversationOrigin, buildStartSettings } from './stored-request.ts'
+import { buildStartSettings, type ConversationOrigin } from './stored-request.ts'
 
 /** What is needed to follow a request's references. */
 export interface StartSettingsDeps extends ResolveLlmDeps {
@@ -32,15 +32,23 @@ export async function resolveStartSettings(
   const { cipher, agentProfiles } = deps
   const { agent_profile_id, secrets, ...rest } = unsealRequest(deps, request)
   const launch = agent_profile_id === undefined ? undefined : await agentProfiles.resolve(agent_profile_id)
-  const secretSources = secrets === undefined ? undefined : resolveSecretSources(cipher, secrets, ['body', 'secrets'])
-  const resolvedRequest = { ...rest, secrets: secretSources, ...(launch && { agent_settings: launch.agentSettings }) }
+  const secretSources =
+    secrets === undefined ? undefined : resolveSecretSources(cipher, secrets, ['body', 'secrets'])
+  const resolvedRequest = {
+    ...rest,
+    secrets: secretSources,
+    ...(launch && { agent_settings: launch.agentSettings }),
+  }
   const { settings, place } = buildStartSettings(resolvedRequest)
   const agent = await resolveAgent(deps, settings.agent, ['body', place])
   const origin = launch === undefined ? {} : { launched_agent_profile: launch.profileReference }
   return { settings: { ...settings, agent }, origin }
 }
 
-function unsealRequest({ cipher }: StartSettingsDeps, request: StartConversationRequest): StartConversationRequest {
+function unsealRequest(
+  { cipher }: StartSettingsDeps,
+  request: StartConversationRequest,
+): StartConversationRequest {
   const members = membersWithSecrets.map(
     (name) => [name, openSealedTexts(cipher, request[name], ['body', name])] as const,
   )
@@ -71,10 +79,13 @@ async function resolveCondenser(
   condenser: Condenser | undefined,
   path: JsonPath,
 ): Promise<Condenser | undefined> {
-  if (condenser?.kind === 'LLMSummarizingCondenser') return await resolveSummarizingCondenser(deps, condenser, path)
+  if (condenser?.kind === 'LLMSummarizingCondenser')
+    return await resolveSummarizingCondenser(deps, condenser, path)
   if (condenser?.kind !== 'PipelineCondenser') return condenser
   const condensers = condenser.condensers.map(async (one, index) =>
-    one.kind === 'NoOpCondenser' ? one : await resolveSummarizingCondenser(deps, one, [...path, 'condensers', index]),
+    one.kind === 'NoOpCondenser'
+      ? one
+      : await resolveSummarizingCondenser(deps, one, [...path, 'condensers', index]),
   )
   return { ...condenser, condensers: await Promise.all(condensers) }
 }

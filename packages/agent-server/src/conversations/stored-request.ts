@@ -4,13 +4,13 @@ import {
   type Agent,
   agent as agentSchema,
   invalidInput,
+  parseOrThrow,
   type SecretSource,
   type StartConversationRequest,
-  findSecretTexts,
   startConversationRequest,
-  parseOrThrow,
   type WireVersion,
 } from '@slipway/protocol'
+import { findSecretTexts } from '@slipway/shared/redaction'
 import { redactSecrets } from '../secrets/expose-secrets.ts'
 
 /** Where a conversation and its agent come from. */
@@ -29,7 +29,9 @@ export interface ConversationOrigin {
  * What a create request says, as far as it is kept in clear: of secrets only their names and descriptions. It is read for each
  * conversation of a list, so what no list shows is not in it.
  */
-export type StoredRequest = Partial<Omit<ResolvedSettings, 'secrets' | 'initial_message' | 'agent_definitions'>> &
+export type StoredRequest = Partial<
+  Omit<ResolvedSettings, 'secrets' | 'initial_message' | 'agent_definitions'>
+> &
   ConversationOrigin & {
     readonly secret_sources?: Readonly<Record<string, Record<string, unknown>>>
     readonly has_initial_message?: boolean
@@ -68,7 +70,10 @@ function assertAgentUsable(agent: Agent, place: string): void {
   for (const [index, { name }] of agent.tools.entries()) {
     if (findTool(name) !== undefined) continue
     const toolList = toolNames().join(', ')
-    throw invalidInput(['body', place, 'tools', index, 'name'], `Unknown tool '${name}'. Known tools: ${toolList}`)
+    throw invalidInput(
+      ['body', place, 'tools', index, 'name'],
+      `Unknown tool '${name}'. Known tools: ${toolList}`,
+    )
   }
   for (const [index, name] of agent.include_default_tools.entries()) {
     if (findTool(name) !== undefined) continue
@@ -104,7 +109,9 @@ function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
 /** What delegates to agents of its own is there where the server has it. */
 function defaultToolSpecs(hasSubAgents: boolean): readonly { readonly name: string }[] {
   const names =
-    hasSubAgents && findTool(subAgentToolSet) !== undefined ? [...defaultTools, subAgentToolSet] : defaultTools
+    hasSubAgents && findTool(subAgentToolSet) !== undefined
+      ? [...defaultTools, subAgentToolSet]
+      : defaultTools
   return names.map((name) => ({ name }))
 }
 
@@ -138,7 +145,8 @@ function criticFromSettings(value: unknown): unknown {
 export function toStoredRequest(settings: ResolvedSettings, origin: ConversationOrigin = {}): StoredRequest {
   const { initial_message, agent_definitions: _, agent, ...rest } = settings
   const { agent_context: context } = agent
-  const agentWithoutSkills = context === undefined ? agent : { ...agent, agent_context: { ...context, skills: [] } }
+  const agentWithoutSkills =
+    context === undefined ? agent : { ...agent, agent_context: { ...context, skills: [] } }
   const stored = redactSettings({ ...rest, agent: agentWithoutSkills } as ResolvedSettings, settings, origin) // what is left out is optional
   return initial_message === undefined ? stored : { ...stored, has_initial_message: true }
 }
@@ -149,12 +157,21 @@ export function redactedSkills(settings: ResolvedSettings): unknown {
 }
 
 /** `settings`, or a part of them, without what is a secret of the `whole`. */
-function redactSettings(settings: ResolvedSettings, whole: ResolvedSettings, origin: ConversationOrigin): StoredRequest {
+function redactSettings(
+  settings: ResolvedSettings,
+  whole: ResolvedSettings,
+  origin: ConversationOrigin,
+): StoredRequest {
   const { secrets = {}, client_tools, ...rest } = settings
   // What these answer has the shape of what they were given, with null for what they hide.
   const redacted = redactValues(redactSecrets(rest, null), secretValuePattern(whole)) as StoredRequest
   // A schema describes values and holds none: a parameter that is called `token` is no secret.
-  return { ...redactContextSecrets(redacted, settings), client_tools, secret_sources: redactSecretSources(secrets), ...origin }
+  return {
+    ...redactContextSecrets(redacted, settings),
+    client_tools,
+    secret_sources: redactSecretSources(secrets),
+    ...origin,
+  }
 }
 
 /** The secrets of the agent's context are shown like those of the conversation. */
@@ -174,7 +191,9 @@ const contractWordMembers = ['kind', 'type', 'role', 'name', 'model', 'usage_id'
 function secretValuePattern({ secrets = {}, ...rest }: ResolvedSettings): RegExp | undefined {
   const sources = [...Object.values(secrets), ...Object.values(rest.agent.agent_context?.secrets ?? {})]
   const staticValues = sources.map((source) => (source.kind === 'StaticSecret' ? source.value : undefined))
-  const foundValues = findSecretTexts(rest).flatMap(({ text, isNamed }) => (isNamed || /\d/.test(text) ? [text] : []))
+  const foundValues = findSecretTexts(rest).flatMap(({ text, isNamed }) =>
+    isNamed || /\d/.test(text) ? [text] : [],
+  )
   const all = [...new Set([...staticValues, ...foundValues])].filter((value) => value !== undefined)
   const values = all.filter((value) => value.length >= minSecretLength).sort((a, b) => b.length - a.length)
   return values.length === 0 ? undefined : new RegExp(values.map(RegExp.escape).join('|'), 'g')
@@ -189,7 +208,9 @@ function redactValues(value: unknown, values: RegExp | undefined): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
       name,
-      typeof member === 'string' && contractWordMembers.includes(name) ? member : redactValues(member, values),
+      typeof member === 'string' && contractWordMembers.includes(name)
+        ? member
+        : redactValues(member, values),
     ]),
   )
 }

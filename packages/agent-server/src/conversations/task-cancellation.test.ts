@@ -4,7 +4,15 @@ import { join } from 'node:path'
 import type { Conversation } from '@slipway/agent'
 import { beforeEach, expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/fixtures.ts'
-import { terminalCall, agentDefinition, finishCall, TaskFixture, taskCalls, contentText, waitUntil } from '../testing/task-fixture.ts'
+import {
+  agentDefinition,
+  contentText,
+  finishCall,
+  TaskFixture,
+  taskCalls,
+  terminalCall,
+  waitUntil,
+} from '../testing/task-fixture.ts'
 
 let scene: TaskFixture
 let directory: ReturnType<typeof temporaryDirectory>
@@ -18,9 +26,11 @@ beforeEach(async () => {
 })
 
 const helper = { agent_definitions: [agentDefinition('helper')] }
-const giveTask = (prompt: string, more: object = {}) => taskCalls({ prompt, subagent_type: 'helper', ...more })
+const giveTask = (prompt: string, more: object = {}) =>
+  taskCalls({ prompt, subagent_type: 'helper', ...more })
 const workspacePath = (name: string) => join(scene.workspace, name)
-const waitForConfirmation = (child: Conversation) => waitUntil(() => child.state.status === 'waiting_for_confirmation')
+const waitForConfirmation = (child: Conversation) =>
+  waitUntil(() => child.state.status === 'waiting_for_confirmation')
 const accept = { accept: true, reason: '' }
 const alwaysConfirm = { kind: 'AlwaysConfirm', deadline_seconds: undefined } as const
 
@@ -222,7 +232,11 @@ test('a child that is just being deleted keeps nobody from pausing its parent or
 })
 
 test('a task that is gone on with asks as its giver asks now', async () => {
-  await scene.saveScriptedModel('helper', [finishCall('One.'), terminalCall('touch by-child'), finishCall('Two.')])
+  await scene.saveScriptedModel('helper', [
+    finishCall('One.'),
+    terminalCall('touch by-child'),
+    finishCall('Two.'),
+  ])
   const script = [
     giveTask('Do it.'),
     finishCall('Done.'),
@@ -245,7 +259,10 @@ test('a task that is gone on with asks as its giver asks now', async () => {
   expect(existsSync(workspacePath('by-child'))).toBe(false)
   await child.resolveConfirmation(accept)
   await parent.waitUntilIdle()
-  expect((await scene.readTaskResults(parent.id)).map(({ status }) => status)).toEqual(['completed', 'completed'])
+  expect((await scene.readTaskResults(parent.id)).map(({ status }) => status)).toEqual([
+    'completed',
+    'completed',
+  ])
 })
 
 test('hooks that watch over the tools of the parent watch over those of the child, and its own besides', async () => {
@@ -254,24 +271,37 @@ test('hooks that watch over the tools of the parent watch over those of the chil
   })
   await scene.saveScriptedModel('helper', [terminalCall('touch by-child'), finishCall('It is done.')])
   await mkdir(workspacePath('.openhands'), { recursive: true })
-  await writeFile(workspacePath('.openhands/hooks.json'), JSON.stringify({ ...deny('terminal', 'of-the-project') }))
+  await writeFile(
+    workspacePath('.openhands/hooks.json'),
+    JSON.stringify({ ...deny('terminal', 'of-the-project') }),
+  )
   for (const [more, reason] of [
     [{}, 'of-the-project'],
     [{ hook_config: deny('terminal', 'of-the-request') }, 'of-the-request'],
   ] as const) {
-    const parent = await scene.runConversation([giveTask('Do it.'), finishCall('Done.')], { ...helper, ...more })
+    const parent = await scene.runConversation([giveTask('Do it.'), finishCall('Done.')], {
+      ...helper,
+      ...more,
+    })
     const child = await scene.waitForChild(parent.id)
     expect(JSON.stringify(await scene.readEvents(child.id))).toContain(reason)
   }
   const own = { agent_definitions: [agentDefinition('helper', { hooks: deny('terminal', 'of-the-agent') })] }
-  const parent = await scene.runConversation([giveTask('Do it.'), finishCall('Done.')], { ...own, hook_config: {} })
+  const parent = await scene.runConversation([giveTask('Do it.'), finishCall('Done.')], {
+    ...own,
+    hook_config: {},
+  })
   const child = await scene.waitForChild(parent.id)
   expect(JSON.stringify(await scene.readEvents(child.id))).toContain('of-the-agent')
   expect(existsSync(workspacePath('by-child'))).toBe(false)
 })
 
 test('a task that somebody else runs is not given something to do beside it', async () => {
-  await scene.saveScriptedModel('helper', [finishCall('One.'), terminalCall('touch begun; sleep 300'), finishCall('Two.')])
+  await scene.saveScriptedModel('helper', [
+    finishCall('One.'),
+    terminalCall('touch begun; sleep 300'),
+    finishCall('Two.'),
+  ])
   const script = [
     giveTask('Do it.'),
     finishCall('Done.'),

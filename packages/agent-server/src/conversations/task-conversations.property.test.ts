@@ -4,7 +4,7 @@ import { Problem } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/fixtures.ts'
-import { terminalCall, agentDefinition, finishCall, TaskFixture, taskCalls } from '../testing/task-fixture.ts'
+import { agentDefinition, finishCall, TaskFixture, taskCalls, terminalCall } from '../testing/task-fixture.ts'
 
 type Verb = 'run' | 'pause' | 'interrupt' | 'ask' | 'trust' | 'accept' | 'reject' | 'restart'
 interface Step {

@@ -1,7 +1,15 @@
 import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/fixtures.ts'
-import { terminalCall, agentDefinition, finishCall, TaskFixture, taskCalls, contentText, waitUntil } from '../testing/task-fixture.ts'
+import {
+  agentDefinition,
+  contentText,
+  finishCall,
+  TaskFixture,
+  taskCalls,
+  terminalCall,
+  waitUntil,
+} from '../testing/task-fixture.ts'
 import { ConversationInfoReader } from './conversation-info.ts'
 import { forkConversation } from './fork.ts'
 import { removeConversation } from './remove.ts'
@@ -18,11 +26,18 @@ beforeEach(async () => {
 })
 
 const helper = { agent_definitions: [agentDefinition('helper')] }
-const giveTask = (prompt: string, more: object = {}) => taskCalls({ prompt, subagent_type: 'helper', ...more })
+const giveTask = (prompt: string, more: object = {}) =>
+  taskCalls({ prompt, subagent_type: 'helper', ...more })
 
 test('a task is done by a conversation of its own, in the same workspace, and its last word is the result', async () => {
-  await scene.saveScriptedModel('helper', [terminalCall('echo made > by-helper; pwd'), finishCall('It is made.')])
-  const parent = await scene.runConversation([giveTask('Make a file.', { description: 'Make it' }), finishCall('Done.')], helper)
+  await scene.saveScriptedModel('helper', [
+    terminalCall('echo made > by-helper; pwd'),
+    finishCall('It is made.'),
+  ])
+  const parent = await scene.runConversation(
+    [giveTask('Make a file.', { description: 'Make it' }), finishCall('Done.')],
+    helper,
+  )
   expect(parent.state.status).toBe('finished')
   const [result] = await scene.readTaskResults(parent.id)
   expect(result).toEqual({
@@ -115,7 +130,9 @@ test('the model is told of the agents only when it has the tool, those that cann
     'The agent stranger names tools that this server does not have: nonesuch',
   )
   for (const agent of [{ tools: [] }, { filter_tools_regex: '^x' }]) {
-    const untold = await promptOf((await scene.runConversation([finishCall('Done.')], { ...given, agent })).id)
+    const untold = await promptOf(
+      (await scene.runConversation([finishCall('Done.')], { ...given, agent })).id,
+    )
     expect(untold).not.toContain('helper')
     expect(untold).not.toContain('TaskTool')
   }
@@ -159,7 +176,9 @@ test.each([
   [agentDefinition('helper'), Array.from({ length: 6 }, () => terminalCall('echo same')), 'went in circles'],
 ])('an agent that fails or reaches a limit is an error with its reason', async (agent, script, reason) => {
   await scene.saveScriptedModel('helper', script)
-  const parent = await scene.runConversation([giveTask('Do it.'), finishCall('Done.')], { agent_definitions: [agent] })
+  const parent = await scene.runConversation([giveTask('Do it.'), finishCall('Done.')], {
+    agent_definitions: [agent],
+  })
   const [result] = await scene.readTaskResults(parent.id)
   expect(result).toMatchObject({ is_error: true, status: 'error', task_id: 'task_00000001' })
   expect(contentText(result?.content)).toContain(reason)
@@ -168,7 +187,10 @@ test.each([
 
 test('max_turns of the call bounds the steps of a task, though models are not told of it', async () => {
   await scene.saveScriptedModel('helper', [terminalCall('true'), terminalCall('true'), finishCall('Late.')])
-  const parent = await scene.runConversation([giveTask('Do it.', { max_turns: 1 }), finishCall('Done.')], helper)
+  const parent = await scene.runConversation(
+    [giveTask('Do it.', { max_turns: 1 }), finishCall('Done.')],
+    helper,
+  )
   const [result] = await scene.readTaskResults(parent.id)
   expect(contentText(result?.content)).toContain('MaxIterationsReached')
 })
@@ -207,7 +229,10 @@ test('tasks of one answer are done beside each other as far as the agent may, ea
   await scene.saveScriptedModel('left', [meet('l', 'r'), finishCall('Left.')])
   await scene.saveScriptedModel('right', [meet('r', 'l'), finishCall('Right.')])
   const parent = await scene.runConversation(
-    [taskCalls({ prompt: 'x', subagent_type: 'left' }, { prompt: 'x', subagent_type: 'right' }), finishCall('Done.')],
+    [
+      taskCalls({ prompt: 'x', subagent_type: 'left' }, { prompt: 'x', subagent_type: 'right' }),
+      finishCall('Done.'),
+    ],
     {
       agent: { tool_concurrency_limit: 2 },
       agent_definitions: [agentDefinition('left'), agentDefinition('right')],
@@ -228,17 +253,29 @@ test('where only one run is allowed at a time, a task does not wait for the run 
 })
 
 test('an agent gives tasks of its own only when it was given the tool, and not for ever deeper', async () => {
-  await scene.saveScriptedModel('plain', [taskCalls({ prompt: 'x', subagent_type: 'plain' }), finishCall('Alone.')])
-  const flat = await scene.runConversation([taskCalls({ prompt: 'x', subagent_type: 'plain' }), finishCall('Done.')], {
-    agent_definitions: [agentDefinition('plain')],
-  })
+  await scene.saveScriptedModel('plain', [
+    taskCalls({ prompt: 'x', subagent_type: 'plain' }),
+    finishCall('Alone.'),
+  ])
+  const flat = await scene.runConversation(
+    [taskCalls({ prompt: 'x', subagent_type: 'plain' }), finishCall('Done.')],
+    {
+      agent_definitions: [agentDefinition('plain')],
+    },
+  )
   const child = await scene.waitForChild(flat.id)
   expect(await scene.listChildren(child.id)).toEqual([])
   expect(JSON.stringify(await scene.readEvents(child.id))).toContain("Tool 'task' not found")
-  await scene.saveScriptedModel('deep', [taskCalls({ prompt: 'x', subagent_type: 'deep' }), finishCall('Deeper.')])
-  const deep = await scene.runConversation([taskCalls({ prompt: 'x', subagent_type: 'deep' }), finishCall('Done.')], {
-    agent_definitions: [agentDefinition('deep', { tools: ['task_tool_set'] })],
-  })
+  await scene.saveScriptedModel('deep', [
+    taskCalls({ prompt: 'x', subagent_type: 'deep' }),
+    finishCall('Deeper.'),
+  ])
+  const deep = await scene.runConversation(
+    [taskCalls({ prompt: 'x', subagent_type: 'deep' }), finishCall('Done.')],
+    {
+      agent_definitions: [agentDefinition('deep', { tools: ['task_tool_set'] })],
+    },
+  )
   let depth = 0
   for (let id: string | undefined = deep.id; id !== undefined; depth++) [id] = await scene.listChildren(id)
   expect(depth).toBe(5)
@@ -247,12 +284,18 @@ test('an agent gives tasks of its own only when it was given the tool, and not f
 
 test('a restart goes on counting, and a task from before can be gone on with', async () => {
   await scene.saveScriptedModel('helper', [finishCall('One.'), finishCall('Two.')])
-  const { id } = await scene.runConversation([giveTask('Begin.'), finishCall('Done.'), giveTask('Other.'), finishCall('Done.')], helper)
+  const { id } = await scene.runConversation(
+    [giveTask('Begin.'), finishCall('Done.'), giveTask('Other.'), finishCall('Done.')],
+    helper,
+  )
   await scene.restart()
   const again = await scene.registry.get(id)
   await again.send({ ...message('More.'), run: true })
   await again.waitUntilIdle()
-  expect((await scene.readTaskResults(id)).map(({ task_id }) => task_id)).toEqual(['task_00000001', 'task_00000002'])
+  expect((await scene.readTaskResults(id)).map(({ task_id }) => task_id)).toEqual([
+    'task_00000001',
+    'task_00000002',
+  ])
 })
 
 test('a number is not given twice, when the task was deleted or its result was copied here', async () => {
@@ -278,11 +321,17 @@ test('a number is not given twice, when the task was deleted or its result was c
 })
 
 test('with a conversation go its tasks and theirs; who only names it as parent stays', async () => {
-  await scene.saveScriptedModel('deep', [taskCalls({ prompt: 'x', subagent_type: 'helper' }), finishCall('Deeper.')])
+  await scene.saveScriptedModel('deep', [
+    taskCalls({ prompt: 'x', subagent_type: 'helper' }),
+    finishCall('Deeper.'),
+  ])
   await scene.saveScriptedModel('helper', [finishCall('Done.')])
-  const parent = await scene.runConversation([taskCalls({ prompt: 'x', subagent_type: 'deep' }), finishCall('Done.')], {
-    agent_definitions: [agentDefinition('deep', { tools: ['task_tool_set'] }), agentDefinition('helper')],
-  })
+  const parent = await scene.runConversation(
+    [taskCalls({ prompt: 'x', subagent_type: 'deep' }), finishCall('Done.')],
+    {
+      agent_definitions: [agentDefinition('deep', { tools: ['task_tool_set'] }), agentDefinition('helper')],
+    },
+  )
   const [task = ''] = await scene.listChildren(parent.id)
   const [below = ''] = await scene.listChildren(task)
   const friend = await scene.runConversation([finishCall('Done.')], { parent_conversation_id: parent.id })

@@ -1,10 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import type { ChildConversation, ChildConversations, Conversation, StoredTask, ResolvedSettings } from '@slipway/agent'
+import type {
+  ChildConversation,
+  ChildConversations,
+  Conversation,
+  ResolvedSettings,
+  StoredTask,
+} from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import { conversationNotFound } from './conversation-info.ts'
-import type { StoredRequest, ConversationOrigin } from './stored-request.ts'
+import type { ConversationOrigin, StoredRequest } from './stored-request.ts'
 
 /** Tasks of tasks of tasks: deeper than this nobody means it. */
 const maxDepth = 4
@@ -20,7 +26,10 @@ export interface TaskOrigin extends StoredTask {
 
 /** Who opens conversations, and seals what is kept of them. */
 interface ConversationOpener {
-  seal(settings: ResolvedSettings, origin: ConversationOrigin): { readonly request: string; readonly sealed: Buffer }
+  seal(
+    settings: ResolvedSettings,
+    origin: ConversationOrigin,
+  ): { readonly request: string; readonly sealed: Buffer }
   get(id: string): Promise<Conversation>
 }
 
@@ -81,7 +90,9 @@ export class TaskConversations implements ChildConversations {
   async lastTaskNumber(parent: string): Promise<number> {
     const [record] = await this.#storage.conversations.get([parent])
     const taskIds = (await this.list(parent)).map(({ id }) => id)
-    const numbers = [...taskIds, ...listUsedTaskIds(record), ...(await this.#listCopiedTaskIds(record))].map(taskNumber)
+    const numbers = [...taskIds, ...listUsedTaskIds(record), ...(await this.#listCopiedTaskIds(record))].map(
+      taskNumber,
+    )
     return Math.max(0, ...numbers)
   }
 

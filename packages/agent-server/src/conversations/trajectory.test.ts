@@ -69,9 +69,9 @@ test('a zip has what is known of the conversation, and each event as it is store
   ])
   expect([...files.values()].slice(0, 3)).toEqual(lines)
   expect(JSON.parse(files.get('meta.json') ?? '')).toEqual({ id, title: 'T' })
-  expect([...extractZip(await collectChunks(zipTrajectory({ ...options, head: 0 })), directory.path).keys()]).toEqual([
-    'meta.json',
-  ])
+  expect([
+    ...extractZip(await collectChunks(zipTrajectory({ ...options, head: 0 })), directory.path).keys(),
+  ]).toEqual(['meta.json'])
 })
 
 test('a long log is read while it is sent, and leaving early lets go', { timeout: 60_000 }, async () => {

@@ -47,7 +47,9 @@ function redactValue(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
       name,
-      secretMember.test(name) && typeof member === 'string' && member !== '' ? redactedText : redactValue(member),
+      secretMember.test(name) && typeof member === 'string' && member !== ''
+        ? redactedText
+        : redactValue(member),
     ]),
   )
 }

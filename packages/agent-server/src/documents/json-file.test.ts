@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Secret } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { Cipher } from '@slipway/storage'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { JsonFile } from './json-file.ts'
@@ -43,7 +43,9 @@ test('changes happen one after another, and one that fails leaves the value as i
   )
   await expect(failed).rejects.toThrow('no')
   await Promise.all(added)
-  expect([...(await openNumbers().read())].sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, i) => i))
+  expect([...(await openNumbers().read())].sort((a, b) => a - b)).toEqual(
+    Array.from({ length: 20 }, (_, i) => i),
+  )
 })
 
 test('a sealed file shows nothing, and with another key it is refused and stays as it is', async () => {

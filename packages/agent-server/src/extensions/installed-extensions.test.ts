@@ -35,7 +35,10 @@ function writeFileAt(path: string, text: string): void {
 
 const text = (name: string, more = '') =>
   `---\nname: ${name}\ndescription: About ${name}.\n${more}---\nDo it.\n`
-const installRequest = (source: string, more: { ref?: string; repo_path?: string; force?: boolean } = {}) => ({
+const installRequest = (
+  source: string,
+  more: { ref?: string; repo_path?: string; force?: boolean } = {},
+) => ({
   source,
   ref: more.ref,
   repo_path: more.repo_path,
@@ -166,7 +169,9 @@ test.each([
 test('a skill without a name is called as its folder', async () => {
   const { sources, open } = createDirectories()
   writeFileAt(join(sources, 'no-name/SKILL.md'), '---\ndescription: x\n---\nDo it.\n')
-  expect(await open().install(installRequest(join(sources, 'no-name')), never)).toMatchObject({ name: 'no-name' })
+  expect(await open().install(installRequest(join(sources, 'no-name')), never)).toMatchObject({
+    name: 'no-name',
+  })
 })
 
 test('credentials of an address are in no file and in no error', async () => {
@@ -185,7 +190,9 @@ test('an index that is damaged is said so and never written over', async () => {
   writeFileAt(join(data, 'installed.json'), '{"broken')
   writeFileAt(join(sources, 'a/SKILL.md'), text('a'))
   await expect(open().list()).rejects.toMatchObject({ code: 'conflict' })
-  await expect(open().install(installRequest(join(sources, 'a')), never)).rejects.toMatchObject({ code: 'conflict' })
+  await expect(open().install(installRequest(join(sources, 'a')), never)).rejects.toMatchObject({
+    code: 'conflict',
+  })
   expect(readFileSync(join(data, 'installed.json'), 'utf8')).toBe('{"broken')
 })
 

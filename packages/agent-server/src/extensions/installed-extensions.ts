@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { extensionReaders, parseSource, type Source, publicSource } from '@slipway/agent'
+import { extensionReaders, parseSource, publicSource, type Source } from '@slipway/agent'
 import {
   type ExtensionSource,
   type InstalledSkill,
@@ -32,7 +32,7 @@ interface InstalledRow {
 /** What a folder says of itself; a fault is a sentence that begins with a verb. */
 export type ExtensionDescription =
   | { readonly name: string; readonly version: string; readonly description: string }
-  | { readonly fault: string }
+  | { readonly issue: string }
 
 interface InstalledExtensionsOptions {
   readonly directory: string
@@ -55,7 +55,11 @@ export class InstalledExtensions {
 
   constructor(options: InstalledExtensionsOptions) {
     this.#options = options
-    this.#index = new JsonFile({ path: join(options.directory, 'installed.json'), empty: [], parse: parseRows })
+    this.#index = new JsonFile({
+      path: join(options.directory, 'installed.json'),
+      empty: [],
+      parse: parseRows,
+    })
   }
 
   /** In order of name. */
@@ -133,9 +137,9 @@ export class InstalledExtensions {
     let mustKeepTree = false
     try {
       const fetched = await fetchSource(source, { into, environment }, signal)
-      if ('fault' in fetched) throw new Problem('bad_request', `The source ${fetched.fault}`)
+      if ('issue' in fetched) throw new Problem('bad_request', `The source ${fetched.issue}`)
       const found = await this.#options.describe(into, signal)
-      if ('fault' in found) throw invalidInput(['body', 'source'], `The ${kind} ${found.fault}`)
+      if ('issue' in found) throw invalidInput(['body', 'source'], `The ${kind} ${found.issue}`)
       await moveToName(into, found.name)
       const row = { ...this.#toRow(request, found), resolved_ref: fetched.commit ?? null, tree }
       // Unless the index was surely not written, what it may name stays.
@@ -195,7 +199,8 @@ export class InstalledExtensions {
       if (errorCode(error) === 'ENOENT') return []
       throw error
     })
-    for (const name of names) if (treeNamePattern.test(name) && !currentTrees.has(name)) await this.#removeTree(name)
+    for (const name of names)
+      if (treeNamePattern.test(name) && !currentTrees.has(name)) await this.#removeTree(name)
   }
 }
 

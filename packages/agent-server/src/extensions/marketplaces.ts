@@ -1,6 +1,17 @@
 import { join } from 'node:path'
-import { extensionReaders, type MarketplaceOffer, parseSource, publicSource, subfolderSource } from '@slipway/agent'
-import { type ExtensionSource, type LogFunction, type MarketplaceRegistration, Problem } from '@slipway/protocol'
+import {
+  extensionReaders,
+  type MarketplaceOffer,
+  parseSource,
+  publicSource,
+  subfolderSource,
+} from '@slipway/agent'
+import {
+  type ExtensionSource,
+  type LogFunction,
+  type MarketplaceRegistration,
+  Problem,
+} from '@slipway/protocol'
 import type { SourceCache } from './source-cache.ts'
 
 /** Files of a marketplace that are older are fetched again when somebody asks. */
@@ -42,20 +53,22 @@ export class Marketplaces {
     registration: MarketplaceRegistration,
     signal: AbortSignal,
     forceRefresh = false,
-  ): Promise<OpenMarketplace | { readonly fault: string }> {
+  ): Promise<OpenMarketplace | { readonly issue: string }> {
     const source = parseSource(registration)
-    if ('issue' in source) return { fault: `has a bad ${source.member}: ${source.issue}` }
+    if ('issue' in source) return { issue: `has a bad ${source.member}: ${source.issue}` }
     const { sourceCache } = this.#options
-    const files = forceRefresh ? await sourceCache.refresh(source, signal) : await sourceCache.get(source, refreshAfterMs, signal)
-    if ('fault' in files) return files
+    const files = forceRefresh
+      ? await sourceCache.refresh(source, signal)
+      : await sourceCache.get(source, refreshAfterMs, signal)
+    if ('issue' in files) return files
     const { readMarketplace } = await extensionReaders()
     const { directory, commit } = files
     const read = await readMarketplace(directory)
-    if ('fault' in read) return read
-    for (const fault of read.faults)
+    if ('issue' in read) return read
+    for (const issue of read.issues)
       this.#options.log('warn', 'an entry of a marketplace was passed over', {
         name: registration.name,
-        fault,
+        fault: issue,
       })
     return { registration, directory, commit, offers: read.offers }
   }
@@ -67,10 +80,10 @@ export class Marketplaces {
   ): Promise<OpenMarketplace[]> {
     const results = await Promise.all(registrations.map((one) => this.open(one, signal)))
     return results.flatMap((one, index) => {
-      if (!('fault' in one)) return [one]
+      if (!('issue' in one)) return [one]
       this.#options.log('warn', 'a marketplace was passed over', {
         name: registrations[index]?.name,
-        reason: one.fault,
+        reason: one.issue,
       })
       return []
     })
@@ -87,18 +100,22 @@ export class Marketplaces {
   ): Promise<ExtensionSource> {
     const separator = reference.lastIndexOf('@')
     const [name, marketplace] =
-      separator === -1 ? [reference, undefined] : [reference.slice(0, separator), reference.slice(separator + 1)]
+      separator === -1
+        ? [reference, undefined]
+        : [reference.slice(0, separator), reference.slice(separator + 1)]
     if (name === '' || marketplace === '')
       throw new Problem('bad_request', 'The reference is not of the form name@marketplace')
-    const candidates = this.listRegistrations(others).filter((one) => marketplace === undefined || one.name === marketplace)
+    const candidates = this.listRegistrations(others).filter(
+      (one) => marketplace === undefined || one.name === marketplace,
+    )
     if (marketplace !== undefined && candidates.length === 0)
       throw new Problem('not_found', 'No marketplace of this name is registered')
     const found: ExtensionSource[] = []
     for (const registration of candidates) {
       const opened = await this.open(registration, signal)
-      if ('fault' in opened) {
+      if ('issue' in opened) {
         if (marketplace === undefined) continue
-        throw new Problem('bad_request', `The marketplace ${marketplace} ${opened.fault}`)
+        throw new Problem('bad_request', `The marketplace ${marketplace} ${opened.issue}`)
       }
       const offer = opened.offers.find((one) => one.name === name && one.isPlugin)
       if (offer !== undefined) found.push(offerSource(opened, offer))

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { extensionReaders, type LoadedSkill, parseSource } from '@slipway/agent'
-import { type LogFunction, type OrgConfig, redactText } from '@slipway/protocol'
+import type { LogFunction, OrgConfig } from '@slipway/protocol'
+import { redactText } from '@slipway/shared/redaction'
 
 interface OrgSkillsOptions {
   /** Where repositories are while they are read. */
@@ -39,7 +40,7 @@ export class OrgSkills {
     const into = join(directory, randomUUID())
     try {
       const fetched = await fetchSource(source, { into, environment }, signal)
-      if ('fault' in fetched) return this.#logSkipped(org_name, fetched.fault)
+      if ('issue' in fetched) return this.#logSkipped(org_name, fetched.issue)
       const { skills } = await loadCollection(into, 'organisation', signal)
       // There is no file any more by which the model could read it.
       return skills.map((skill) => ({ ...skill, file: undefined, resources: undefined }))

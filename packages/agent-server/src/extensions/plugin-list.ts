@@ -10,7 +10,12 @@ import type {
   PluginInfo,
 } from '@slipway/protocol'
 import type { InstalledExtensions } from './installed-extensions.ts'
-import { type Marketplaces, type OpenMarketplace, publicOfferSource, offerInstallSource } from './marketplaces.ts'
+import {
+  type Marketplaces,
+  type OpenMarketplace,
+  offerInstallSource,
+  publicOfferSource,
+} from './marketplaces.ts'
 
 const pluginDirectories = ['.agents/plugins', '.openhands/plugins']
 const maxFolders = 200
@@ -49,7 +54,7 @@ export class PluginList {
   async withContents(installed: InstalledSkill, signal: AbortSignal): Promise<InstalledPlugin> {
     const { readPlugin } = await extensionReaders()
     const plugin = await readPlugin(installed.install_path, signal)
-    if ('fault' in plugin) return { ...installed, skills: null, files: null }
+    if ('issue' in plugin) return { ...installed, skills: null, files: null }
     const { skills, files } = toPluginInfo(plugin)
     return { ...installed, skills, files }
   }
@@ -91,13 +96,17 @@ export class PluginList {
   }
 
   /** Of a plugin that lies in the marketplace itself. */
-  async #readContents({ directory, commit }: OpenMarketplace, folder: string | undefined, signal: AbortSignal) {
+  async #readContents(
+    { directory, commit }: OpenMarketplace,
+    folder: string | undefined,
+    signal: AbortSignal,
+  ) {
     const none = { path: null, skills: null, files: null }
     if (folder === undefined) return none
     const { readPlugin } = await extensionReaders()
     const path = join(directory, folder)
     const plugin = await readPlugin(path, signal)
-    if ('fault' in plugin) return none
+    if ('issue' in plugin) return none
     const { skills, files } = toPluginInfo(plugin)
     return { path: commit === undefined ? path : null, skills, files }
   }
@@ -109,8 +118,8 @@ export class PluginList {
       const folders = await readdir(join(base, directory), { withFileTypes: true }).catch(() => [])
       for (const { name } of folders.filter((entry) => entry.isDirectory()).slice(0, maxFolders)) {
         const plugin = await readPlugin(join(base, directory, name), signal)
-        if ('fault' in plugin)
-          this.#options.log('warn', 'a plugin was passed over', { folder: name, fault: plugin.fault })
+        if ('issue' in plugin)
+          this.#options.log('warn', 'a plugin was passed over', { folder: name, fault: plugin.issue })
         else plugins.push(plugin)
       }
     }

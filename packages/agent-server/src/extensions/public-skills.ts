@@ -1,5 +1,11 @@
 import { dirname, join, relative } from 'node:path'
-import { extensionReaders, type LoadedSkill, parseSource, publicSource, subfolderSource } from '@slipway/agent'
+import {
+  extensionReaders,
+  type LoadedSkill,
+  parseSource,
+  publicSource,
+  subfolderSource,
+} from '@slipway/agent'
 import type { ExtensionSource, LogFunction, MarketplaceSkill } from '@slipway/protocol'
 import type { SourceCache } from './source-cache.ts'
 
@@ -33,8 +39,8 @@ export class PublicSkills {
     if (marketplacePath === undefined) return skills
     const { readMarketplace } = await extensionReaders()
     const marketplace = await readMarketplace(files.directory, marketplacePath)
-    if ('fault' in marketplace) {
-      this.#logIssues([`the collection ${marketplace.fault}`])
+    if ('issue' in marketplace) {
+      this.#logIssues([`the collection ${marketplace.issue}`])
       return skills
     }
     const names = new Set(marketplace.offers.map(({ name }) => name))
@@ -42,7 +48,10 @@ export class PublicSkills {
   }
 
   /** With what an installation names each by. */
-  async listMarketplaceSkills(isInstalled: (name: string) => boolean, signal: AbortSignal): Promise<MarketplaceSkill[]> {
+  async listMarketplaceSkills(
+    isInstalled: (name: string) => boolean,
+    signal: AbortSignal,
+  ): Promise<MarketplaceSkill[]> {
     const { source } = this.#options
     const files = await this.#fetchFiles(refreshAfterMs, signal)
     if (files === undefined || source === undefined) return []
@@ -51,19 +60,20 @@ export class PublicSkills {
     return skills.flatMap(({ name, description = null, file, isAgentSkill }) => {
       if (file === undefined || !isAgentSkill) return []
       const folder = relative(files.directory, dirname(file))
-      const installSource = files.commit === undefined ? join(files.directory, folder) : subfolderSource(sourceName, folder)
+      const installSource =
+        files.commit === undefined ? join(files.directory, folder) : subfolderSource(sourceName, folder)
       return [{ name, description, source: installSource, installed: isInstalled(name) }]
     })
   }
 
   /** Fetches it again. A fault is a sentence that begins with a verb. */
-  async sync(signal: AbortSignal): Promise<{ readonly count: number } | { readonly fault: string }> {
+  async sync(signal: AbortSignal): Promise<{ readonly count: number } | { readonly issue: string }> {
     const { source, sourceCache } = this.#options
-    if (source === undefined) return { fault: 'is not configured' }
+    if (source === undefined) return { issue: 'is not configured' }
     const read = parseSource(toExtensionSource(source))
-    if ('issue' in read) return { fault: `has a bad source: ${read.issue}` }
+    if ('issue' in read) return { issue: `has a bad source: ${read.issue}` }
     const files = await sourceCache.refresh(read, signal)
-    if ('fault' in files) return files
+    if ('issue' in files) return files
     const { loadCollection } = await extensionReaders()
     return { count: (await loadCollection(files.directory, 'public', signal)).skills.length }
   }
@@ -81,15 +91,15 @@ export class PublicSkills {
     const read = parseSource(toExtensionSource(source))
     const files =
       'issue' in read
-        ? { fault: `has a bad source: ${read.issue}` }
+        ? { issue: `has a bad source: ${read.issue}` }
         : await sourceCache.get(read, maxAgeMs, signal)
-    if (!('fault' in files)) return files
-    this.#logIssues([`the collection ${files.fault}`])
+    if (!('issue' in files)) return files
+    this.#logIssues([`the collection ${files.issue}`])
     return undefined
   }
 
   #logIssues(issues: readonly string[]): void {
-    for (const issue of issues) this.#options.log('warn', 'public skills were passed over', { fault: issue })
+    for (const issue of issues) this.#options.log('warn', 'public skills were passed over', { issue: issue })
   }
 }
 

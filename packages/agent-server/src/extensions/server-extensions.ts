@@ -54,7 +54,7 @@ export class ServerExtensions implements ExtensionProvider {
       installed: skills.skills,
       others: [...others, ...marketplace.skills],
       hasPublic,
-      issues: [...skills.faults, ...installed.faults, ...marketplace.faults],
+      issues: [...skills.issues, ...installed.issues, ...marketplace.issues],
     }
   }
 
@@ -67,46 +67,48 @@ export class ServerExtensions implements ExtensionProvider {
     const failure = (fault: string) => new PluginLoadError(`The plugin ${redactedSource.source} ${fault}`)
     const source = parseSource(requested)
     if ('issue' in source) throw failure(`has a bad ${source.member}: ${source.issue}`)
-    const files = await this.#options.sourceCache.get(source, maxPluginAgeMs, signal).catch((error: unknown) => {
-      signal.throwIfAborted()
-      return { fault: `cannot be kept (${error instanceof Problem ? error.message : errorCode(error)})` }
-    })
-    if ('fault' in files) throw failure(files.fault)
+    const files = await this.#options.sourceCache
+      .get(source, maxPluginAgeMs, signal)
+      .catch((error: unknown) => {
+        signal.throwIfAborted()
+        return { issue: `cannot be kept (${error instanceof Problem ? error.message : errorCode(error)})` }
+      })
+    if ('issue' in files) throw failure(files.issue)
     const plugin = await readPlugin(files.directory, signal)
-    if ('fault' in plugin) throw failure(plugin.fault)
+    if ('issue' in plugin) throw failure(plugin.issue)
     return { plugin, pinned: { ...redactedSource, ref: files.commit ?? requested.ref } }
   }
 
   /** Those that are enabled. */
   async loadInstalledSkills(): Promise<{
     readonly skills: readonly LoadedSkill[]
-    readonly faults: readonly string[]
+    readonly issues: readonly string[]
   }> {
     const { loadSkillFolder } = await extensionReaders()
-    const { enabled, faults } = await listEnabled(this.#options.skills)
+    const { enabled, issues } = await listEnabled(this.#options.skills)
     const loaded = await Promise.all(
       enabled.map(async ({ install_path }) => await loadSkillFolder(install_path, 'installed')),
     )
     return {
       skills: loaded.flatMap(({ skills }) => skills),
-      faults: [...faults, ...loaded.flatMap(({ issues }) => issues)],
+      issues: [...issues, ...loaded.flatMap(({ issues }) => issues)],
     }
   }
 
   /** Those that are enabled. */
   async loadInstalledPlugins(
     signal: AbortSignal,
-  ): Promise<{ readonly plugins: readonly Plugin[]; readonly faults: readonly string[] }> {
+  ): Promise<{ readonly plugins: readonly Plugin[]; readonly issues: readonly string[] }> {
     const { readPlugin } = await extensionReaders()
-    const { enabled, faults } = await listEnabled(this.#options.plugins)
+    const { enabled, issues } = await listEnabled(this.#options.plugins)
     const read = await Promise.all(
       enabled.map(async ({ name, install_path }) => ({ name, read: await readPlugin(install_path, signal) })),
     )
     return {
-      plugins: read.flatMap(({ read }) => ('fault' in read ? [] : [read])),
-      faults: [
-        ...faults,
-        ...read.flatMap(({ name, read }) => ('fault' in read ? [`plugin ${name}: ${read.fault}`] : [])),
+      plugins: read.flatMap(({ read }) => ('issue' in read ? [] : [read])),
+      issues: [
+        ...issues,
+        ...read.flatMap(({ name, read }) => ('issue' in read ? [`plugin ${name}: ${read.issue}`] : [])),
       ],
     }
   }
@@ -118,41 +120,43 @@ export class ServerExtensions implements ExtensionProvider {
   ): Promise<{
     readonly plugins: readonly Plugin[]
     readonly skills: readonly LoadedSkill[]
-    readonly faults: readonly string[]
+    readonly issues: readonly string[]
   }> {
     const { marketplaces } = this.#options
-    const registrations = marketplaces.listRegistrations(others).filter(({ auto_load }) => auto_load !== false)
+    const registrations = marketplaces
+      .listRegistrations(others)
+      .filter(({ auto_load }) => auto_load !== false)
     const plugins: Plugin[] = []
     const skills: LoadedSkill[] = []
-    const faults: string[] = []
+    const issues: string[] = []
     const { loadSkillFolder, PluginLoadError } = await extensionReaders()
     for (const marketplace of await marketplaces.openAll(registrations, signal)) {
       for (const offer of marketplace.offers.filter((one) => isAutoLoaded(marketplace.registration, one))) {
         if (!offer.isPlugin) {
           const loaded = await loadSkillFolder(join(marketplace.directory, offer.folder ?? ''), 'marketplace')
           skills.push(...loaded.skills)
-          faults.push(...loaded.issues)
+          issues.push(...loaded.issues)
           continue
         }
         await this.loadPlugin(offerSource(marketplace, offer), signal).then(
           ({ plugin }) => plugins.push(plugin),
           (error: unknown) => {
             if (!(error instanceof PluginLoadError)) throw error
-            faults.push(error.message)
+            issues.push(error.message)
           },
         )
       }
     }
-    return { plugins, skills, faults }
+    return { plugins, skills, issues }
   }
 }
 
 /** An index that cannot be read keeps nobody from a conversation. */
 async function listEnabled(installed: InstalledExtensions) {
   try {
-    return { enabled: (await installed.list()).filter((one) => one.enabled), faults: [] }
+    return { enabled: (await installed.list()).filter((one) => one.enabled), issues: [] }
   } catch (error) {
     const reason = error instanceof Problem ? error.message : String(errorCode(error))
-    return { enabled: [], faults: [`the list of what is installed: ${reason}`] }
+    return { enabled: [], issues: [`the list of what is installed: ${reason}`] }
   }
 }

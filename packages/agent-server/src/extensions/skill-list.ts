@@ -47,7 +47,10 @@ export class SkillList {
   ): Promise<{ readonly skills: SkillInfo[]; readonly sources: Record<string, number> }> {
     const homeDirectory = query.load_user ? this.#homeDirectory : undefined
     const additions = await this.#loadAdditions(query, signal)
-    const { skills, issues } = await listSkills({ project: query.project, home: homeDirectory, additions }, signal)
+    const { skills, issues } = await listSkills(
+      { project: query.project, homeDirectory: homeDirectory, additions },
+      signal,
+    )
     this.#logIssues(issues)
     const counts = Object.entries(originsBySource).map(([source, from]) => [
       source,
@@ -72,12 +75,17 @@ export class SkillList {
     const { load_org, load_public, load_user, org_config, org_configs, marketplace_path } = query
     const configs = load_org ? (org_configs ?? (org_config === undefined ? [] : [org_config])) : []
     const orgSkills = await this.#orgSkills.load(configs, signal)
-    const installed = load_user ? await this.#extensions.loadInstalledSkills() : { skills: [], faults: [] }
-    const plugins = load_user ? await this.#extensions.loadInstalledPlugins(signal) : { plugins: [], faults: [] }
-    const marketplace = await this.#extensions.loadMarketplaceExtensions(query.registered_marketplaces, signal)
+    const installed = load_user ? await this.#extensions.loadInstalledSkills() : { skills: [], issues: [] }
+    const plugins = load_user
+      ? await this.#extensions.loadInstalledPlugins(signal)
+      : { plugins: [], issues: [] }
+    const marketplace = await this.#extensions.loadMarketplaceExtensions(
+      query.registered_marketplaces,
+      signal,
+    )
     const others = load_public ? await this.#publicSkills.load(marketplace_path, signal) : []
     const fromMarket = [...marketplace.skills, ...marketplace.plugins.flatMap(({ skills }) => skills)]
-    this.#logIssues([...installed.faults, ...plugins.faults, ...marketplace.faults])
+    this.#logIssues([...installed.issues, ...plugins.issues, ...marketplace.issues])
     return {
       plugins: [],
       installed: [...orgSkills, ...installed.skills, ...plugins.plugins.flatMap(({ skills }) => skills)],

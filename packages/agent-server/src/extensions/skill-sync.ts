@@ -27,12 +27,12 @@ export class SkillSync {
     const done: string[] = []
     for (const registration of this.#marketplaces.listRegistrations()) {
       const opened = await this.#marketplaces.open(registration, signal, true)
-      if ('fault' in opened) failures.push(`The marketplace ${registration.name} ${opened.fault}`)
+      if ('issue' in opened) failures.push(`The marketplace ${registration.name} ${opened.issue}`)
       else done.push(`the marketplace ${registration.name} offers ${opened.offers.length}`)
     }
     if (this.#publicSkills.isConfigured) {
       const result = await this.#publicSkills.sync(signal)
-      if ('fault' in result) failures.push(`The public collection ${result.fault}`)
+      if ('issue' in result) failures.push(`The public collection ${result.issue}`)
       else done.push(`the public collection has ${result.count} skills`)
     } else if (done.length + failures.length === 0) failures.push(notConfiguredText)
     for (const failure of failures) this.#log('warn', 'a collection was not fetched', { fault: failure })

@@ -74,7 +74,7 @@ function sourceOf(source: string, ref?: string): Source {
 }
 
 async function readSkillText(files: Awaited<ReturnType<SourceCache['get']>>): Promise<string> {
-  if ('fault' in files) return files.fault
+  if ('issue' in files) return files.issue
   return await readFile(join(files.directory, 'file'), 'utf8')
 }
 
@@ -105,18 +105,18 @@ test('when they cannot be fetched again the old ones are there; a refresh says s
   await rm(at('repository'), { recursive: true })
   pass(10)
   expect(await readSkillText(await fetched.get(source(), 0, never))).toBe('one')
-  expect(await fetched.refresh(source(), never)).toMatchObject({ fault: expect.any(String) })
-  expect(await fetched.get(source('other'), 0, never)).toMatchObject({ fault: expect.any(String) })
+  expect(await fetched.refresh(source(), never)).toMatchObject({ issue: expect.any(String) })
+  expect(await fetched.get(source('other'), 0, never)).toMatchObject({ issue: expect.any(String) })
 })
 
 test('a source that failed is not tried again at once, but a refresh tries', async () => {
   const { open, source, pass, fetches, commit } = createDirectories()
   const fetched = open({ retryMs: 500 })
   for (let count = 0; count < 3; count++)
-    expect(await fetched.get(source(), 0, never)).toHaveProperty('fault')
+    expect(await fetched.get(source(), 0, never)).toHaveProperty('issue')
   expect(fetches()).toBe(1)
   commit('one')
-  expect(await fetched.get(source(), 0, never)).toHaveProperty('fault')
+  expect(await fetched.get(source(), 0, never)).toHaveProperty('issue')
   pass(500)
   expect(await readSkillText(await fetched.get(source(), 0, never))).toBe('one')
 })
@@ -163,6 +163,6 @@ test('a directory is used where it is', async () => {
   commit('one')
   const files = await open().get(sourceOf(at('repository')), 0, never)
   expect(files).toEqual({ directory: at('repository'), commit: undefined })
-  expect(await open().get(sourceOf(at('nothing')), 0, never)).toEqual({ fault: 'is no directory' })
+  expect(await open().get(sourceOf(at('nothing')), 0, never)).toEqual({ issue: 'is no directory' })
   expect(fetches()).toBe(0)
 })

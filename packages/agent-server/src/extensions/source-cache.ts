@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { extensionReaders, type Source, raceAbort } from '@slipway/agent'
+import { extensionReaders, raceAbort, type Source } from '@slipway/agent'
 import { type LogFunction, Problem } from '@slipway/protocol'
 import { errorCode } from '@slipway/storage'
 import { JsonFile } from '../documents/json-file.ts'
@@ -34,7 +34,7 @@ interface SourceCacheOptions {
 /** A directory with the files of a source. Nobody writes into it. */
 export type SourceFiles =
   | { readonly directory: string; readonly commit: string | undefined }
-  | { readonly fault: string }
+  | { readonly issue: string }
 
 type GitSource = Extract<Source, { kind: 'git' }>
 
@@ -46,7 +46,7 @@ export class SourceCache implements AsyncDisposable {
   readonly #options: SourceCacheOptions
   readonly #index: JsonFile<readonly CacheEntry[]>
   readonly #fetching = new Map<string, Promise<SourceFiles>>()
-  readonly #failed = new Map<string, { readonly at: number; readonly fault: string }>()
+  readonly #failed = new Map<string, { readonly at: number; readonly issue: string }>()
   readonly #closing = new AbortController()
   #cleanup: Promise<void> | undefined
 
@@ -64,10 +64,10 @@ export class SourceCache implements AsyncDisposable {
     const cached = await this.#findCached(source)
     if (cached !== undefined && this.#now() - cached.fetchedAt <= maxAgeMs) return cached
     const fetched = await raceAbort(this.#fetchOnce(source), signal)
-    if (!('fault' in fetched) || cached === undefined) return fetched
+    if (!('issue' in fetched) || cached === undefined) return fetched
     this.#options.log('warn', 'files could not be fetched again', {
       source: source.url,
-      reason: fetched.fault,
+      reason: fetched.issue,
     })
     return cached
   }
@@ -108,11 +108,11 @@ export class SourceCache implements AsyncDisposable {
     const name = cacheName(source)
     const failed = this.#failed.get(name)
     if (failed !== undefined && this.#now() - failed.at < this.#options.retryMs)
-      return Promise.resolve({ fault: failed.fault })
+      return Promise.resolve({ issue: failed.issue })
     const pending = this.#fetching.get(name)
     if (pending !== undefined) return pending
     const fetching = this.#fetch(source).then((files) => {
-      if ('fault' in files) this.#failed.set(name, { at: this.#now(), fault: files.fault })
+      if ('issue' in files) this.#failed.set(name, { at: this.#now(), issue: files.issue })
       else this.#failed.delete(name)
       return files
     })
@@ -129,7 +129,7 @@ export class SourceCache implements AsyncDisposable {
     const { fetchSource } = await extensionReaders()
     const into = join(directory, scratchDirectory, randomUUID())
     const fetched = await fetchSource(source, { into, environment }, this.#closing.signal)
-    if ('fault' in fetched) return fetched
+    if ('issue' in fetched) return fetched
     const { commit = '' } = fetched
     const key = cacheKey(source)
     const target = join(directory, key, commit)
@@ -178,9 +178,12 @@ function cacheKey({ url, folder = '' }: GitSource): string {
     .slice(0, 32)
 }
 
-async function localFiles({ path, folder = '' }: Extract<Source, { kind: 'directory' }>): Promise<SourceFiles> {
+async function localFiles({
+  path,
+  folder = '',
+}: Extract<Source, { kind: 'directory' }>): Promise<SourceFiles> {
   const directory = await realpath(join(path, folder)).catch(() => undefined)
-  if (directory === undefined || !(await isDirectory(directory))) return { fault: 'is no directory' }
+  if (directory === undefined || !(await isDirectory(directory))) return { issue: 'is no directory' }
   return { directory, commit: undefined }
 }
 
@@ -206,6 +209,9 @@ function isCacheEntry(value: unknown): value is CacheEntry {
   const { key, ref, commit, fetchedAt }: Record<string, unknown> = { ...value }
   const isText = [key, ref, commit].every((text) => typeof text === 'string')
   return (
-    isText && typeof fetchedAt === 'number' && fullCommitIdPattern.test(String(commit)) && /^\w+$/.test(String(key))
+    isText &&
+    typeof fetchedAt === 'number' &&
+    fullCommitIdPattern.test(String(commit)) &&
+    /^\w+$/.test(String(key))
   )
 }

@@ -1,5 +1,6 @@
 import { findAgents } from '@slipway/agent'
-import { type AgentDefinition, type LogFunction, redact, type SubAgentInfo } from '@slipway/protocol'
+import type { AgentDefinition, LogFunction, SubAgentInfo } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
 
 /** The agents that tasks can be given to. Files are what somebody else wrote: bad ones are passed over and logged. */
 export class SubAgentList {
@@ -18,7 +19,11 @@ export class SubAgentList {
     readonly isBuiltin: boolean
   }): Promise<SubAgentInfo[]> {
     const { project, isUser, isBuiltin } = query
-    const { agents, issues } = await findAgents({ project, home: isUser ? this.#homeDirectory : undefined, isBuiltin })
+    const { agents, issues } = await findAgents({
+      project,
+      homeDirectory: isUser ? this.#homeDirectory : undefined,
+      isBuiltin,
+    })
     for (const fault of issues) this.#log('warn', 'an agent was passed over', { fault })
     return agents.map(toSubAgentInfo)
   }

@@ -107,7 +107,9 @@ test('a directory without a repository comes as a tar file too, an empty one and
   it.write('-rf/x', 'x')
   const archive = await createTarArchive({ ...archiveOptions(it), path: join(it.root, '-rf') })
   expect(archive.headers).toEqual({})
-  expect(extractArchive(await saveArchive(archive, join(it.path, 'a')), join(it.path, 'out'))).toEqual({ x: 'x' })
+  expect(extractArchive(await saveArchive(archive, join(it.path, 'a')), join(it.path, 'out'))).toEqual({
+    x: 'x',
+  })
   mkdirSync(join(it.root, 'empty'))
   const empty = await createTarArchive({ ...archiveOptions(it), path: join(it.root, 'empty') })
   expect(extractArchive(await saveArchive(empty, join(it.path, 'b')), join(it.path, 'none'))).toEqual({})
@@ -168,7 +170,10 @@ test('what the server keeps for itself is in no archive of a directory around it
     const dataDirectory = join(it.root, name)
     const file = join(it.path, 'x')
     const out = join(it.path, name.replace('/', '-'))
-    const files = extractArchive(await saveArchive(await createTarArchive({ ...archiveOptions(it), dataDirectory }), file), out)
+    const files = extractArchive(
+      await saveArchive(await createTarArchive({ ...archiveOptions(it), dataDirectory }), file),
+      out,
+    )
     expect(Object.keys(files)).toContain(`${name}-beside/plain.txt`)
     expect(JSON.stringify(files)).not.toContain(secret)
     const patch = await createPatch({ ...archiveOptions(it), dataDirectory, baseRef: undefined })
@@ -176,7 +181,10 @@ test('what the server keeps for itself is in no archive of a directory around it
     expect(text).toContain('plain')
     expect(text).not.toContain(secret)
     const inside = extractArchive(
-      await saveArchive(await createTarArchive({ ...archiveOptions(it), path: dataDirectory, dataDirectory }), file),
+      await saveArchive(
+        await createTarArchive({ ...archiveOptions(it), path: dataDirectory, dataDirectory }),
+        file,
+      ),
       `${out}-inside`,
     )
     expect(Object.keys(inside)).toEqual(['log.db'])

@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import { realpath, stat } from 'node:fs/promises'
 import { basename, relative } from 'node:path'
 import { Workspace } from '@slipway/agent'
-import { invalidInput, Problem, redact } from '@slipway/protocol'
-import { resolveBase, plainDiffOptions } from '../git/git-reader.ts'
+import { invalidInput, Problem } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
+import { plainDiffOptions, resolveBase } from '../git/git-reader.ts'
 import { GitRepository } from '../git/repository.ts'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 
@@ -74,7 +75,9 @@ export async function createTarArchive(options: ArchiveOptions): Promise<Archive
  * What the working tree of a repository has that a commit has not, new files too, as a patch for `git apply`. Problems `bad_request`: no
  * repository, no such commit, or too much.
  */
-export async function createPatch(options: ArchiveOptions & { readonly baseRef: string | undefined }): Promise<Archive> {
+export async function createPatch(
+  options: ArchiveOptions & { readonly baseRef: string | undefined },
+): Promise<Archive> {
   const { path, env, signal, baseRef } = options
   if (baseRef?.startsWith('-')) throw new Problem('bad_request', 'The base ref names no commit')
   const directory = await resolveDirectory(path)
@@ -92,7 +95,17 @@ export async function createPatch(options: ArchiveOptions & { readonly baseRef: 
   ]
   // In a copy of the index, so that the repository stays as it is.
   await repository.runFields(['add', '--intent-to-add', '--', '.', ...excludes], { comparesFiles: true })
-  const diff = ['diff', '--binary', '--full-index', '--relative', ...plainDiffOptions, base, '--', '.', ...excludes]
+  const diff = [
+    'diff',
+    '--binary',
+    '--full-index',
+    '--relative',
+    ...plainDiffOptions,
+    base,
+    '--',
+    '.',
+    ...excludes,
+  ]
   const patch = await repository.runBytes(diff, maxPatchBytes + 1, { comparesFiles: true })
   if (patch === undefined) throw new Problem('bad_request', 'git failed: there is no patch')
   if (patch.length > maxPatchBytes)

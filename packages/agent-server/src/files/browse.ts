@@ -12,7 +12,9 @@ const maxFavorites = 50
 
 /** The directories of a home directory, some of them, and where a search may begin. */
 export async function listHomeLocations(homeDirectory: string, includeHidden: boolean) {
-  const favorites = await listSubdirectories(homeDirectory, { limit: maxFavorites, includeHidden }).catch(() => undefined)
+  const favorites = await listSubdirectories(homeDirectory, { limit: maxFavorites, includeHidden }).catch(
+    () => undefined,
+  )
   return {
     home: homeDirectory,
     favorites: (favorites?.items ?? []).map(({ name, path }) => ({ label: name, path })),

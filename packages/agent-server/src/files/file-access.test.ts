@@ -17,7 +17,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { listHomeLocations, listSubdirectories } from './browse.ts'
-import { contentDisposition, getFileSize, createDirectory, readFileBytes, saveFile } from './file-access.ts'
+import { contentDisposition, createDirectory, getFileSize, readFileBytes, saveFile } from './file-access.ts'
 
 function temporaryDirectory() {
   const path = mkdtempSync(join(tmpdir(), 'slipway-files-'))
@@ -207,6 +207,9 @@ test('a home directory without rights or not there has no favorites', async () =
   expect(await listHomeLocations(it.path, false)).toMatchObject({
     favorites: [{ label: 'src', path: it.at('src') }],
   })
-  expect(await listHomeLocations(it.at('missing'), false)).toMatchObject({ home: it.at('missing'), favorites: [] })
+  expect(await listHomeLocations(it.at('missing'), false)).toMatchObject({
+    home: it.at('missing'),
+    favorites: [],
+  })
   expect(existsSync(it.at('missing'))).toBe(false)
 })

@@ -30,7 +30,8 @@ export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Prom
       await rename(temporaryPath, target)
     } catch (error) {
       await rm(temporaryPath, { force: true }).catch(() => {})
-      if (firstCreatedDirectory !== undefined) await removeEmptyDirectories(dirname(target), firstCreatedDirectory)
+      if (firstCreatedDirectory !== undefined)
+        await removeEmptyDirectories(dirname(target), firstCreatedDirectory)
       throw error
     }
   } catch (error) {
@@ -135,7 +136,11 @@ async function statReplaceable(path: string): Promise<Stats | undefined> {
   }
 }
 
-async function writeTemporaryFile(path: string, bytes: AsyncIterable<Buffer>, existing: Stats | undefined): Promise<void> {
+async function writeTemporaryFile(
+  path: string,
+  bytes: AsyncIterable<Buffer>,
+  existing: Stats | undefined,
+): Promise<void> {
   await using file = await open(path, 'wx', existing === undefined ? 0o666 : existing.mode & 0o777)
   for await (const block of bytes) await file.writeFile(block)
   if (existing === undefined) return

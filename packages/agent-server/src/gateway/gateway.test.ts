@@ -42,7 +42,10 @@ test('a run that takes too long is a timeout, goes on, and until it rests the co
 })
 
 test('whoever waits is one at a time, and who has left is in nobody’s way', async () => {
-  await using at = await openGateway([{ text: 'One.' }, { text: 'Two.', delay_ms: 200 }, { text: 'Three.' }], 30_000)
+  await using at = await openGateway(
+    [{ text: 'One.' }, { text: 'Two.', delay_ms: 200 }, { text: 'Three.' }],
+    30_000,
+  )
   const first = await at.gateway.startTurn(request(), undefined, never)
   expect(await first.turn.complete()).toMatchObject({ text: 'One.' })
   const leave = new AbortController()

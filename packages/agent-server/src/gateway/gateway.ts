@@ -35,7 +35,12 @@ export class Gateway {
   async listModels() {
     const summaries = await this.#options.llmProfiles.list()
     const data = summaries.map(({ name }) => {
-      return { id: modelPrefix + name, object: 'model', created: this.#startedAt, owned_by: 'slipway' } as const
+      return {
+        id: modelPrefix + name,
+        object: 'model',
+        created: this.#startedAt,
+        owned_by: 'slipway',
+      } as const
     })
     return { object: 'list', data } as const
   }
@@ -56,7 +61,9 @@ export class Gateway {
     this.#inUse.add(id)
     try {
       const conversation =
-        conversationId === undefined ? await this.#createConversation(id, model, prompt.system) : await this.#continueConversation(conversationId, model)
+        conversationId === undefined
+          ? await this.#createConversation(id, model, prompt.system)
+          : await this.#continueConversation(conversationId, model)
       const message = conversationId === undefined ? prompt.messageWithHistory : prompt.message
       const { createDeps, timeoutMs = 120_000 } = this.#options
       const { log } = createDeps.storage

@@ -68,7 +68,9 @@ export class GatewayTurn {
     await withTimeout(this.#conversation.waitUntilIdle(), timeoutMs, signal)
     const { id, state } = this.#conversation
     if (state.status !== 'finished') throw await unfinishedProblem(log, id, state.status)
-    const [prompt, completion] = tokenCounts(this.#conversation).map((count, at) => count - (tokensBefore[at] ?? 0))
+    const [prompt, completion] = tokenCounts(this.#conversation).map(
+      (count, at) => count - (tokensBefore[at] ?? 0),
+    )
     const usage = { prompt_tokens: prompt ?? 0, completion_tokens: completion ?? 0 }
     return {
       text: await finalResponse(log, id, signal),

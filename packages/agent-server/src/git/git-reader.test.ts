@@ -60,7 +60,8 @@ function createRepository(name = '.') {
   }
 }
 
-const changesWith = (status: GitChange['status'], ...paths: string[]) => paths.map((path) => ({ status, path }))
+const changesWith = (status: GitChange['status'], ...paths: string[]) =>
+  paths.map((path) => ({ status, path }))
 const badRequest = { code: 'bad_request' }
 
 test('changed, new, deleted, renamed and ignored files, by path, with whatever names they have', async () => {
@@ -163,9 +164,14 @@ test('where there is no repository, nothing has changed; a file is no directory'
   writeFileSync(join(directory.path, 'file'), 'x')
   expect(await git.changes(directory.path, undefined, neverAborted)).toEqual([])
   expect(await git.changes(join(directory.path, 'missing'), 'HEAD', neverAborted)).toEqual([])
-  expect(await git.diff(join(directory.path, 'file'), {}, neverAborted)).toEqual({ modified: null, original: null })
+  expect(await git.diff(join(directory.path, 'file'), {}, neverAborted)).toEqual({
+    modified: null,
+    original: null,
+  })
   expect(await git.commits(directory.path, 5, neverAborted)).toEqual({ commits: [], has_more: false })
-  await expect(git.changes(join(directory.path, 'file'), undefined, neverAborted)).rejects.toMatchObject(badRequest)
+  await expect(git.changes(join(directory.path, 'file'), undefined, neverAborted)).rejects.toMatchObject(
+    badRequest,
+  )
   await expect(git.changes('a\0b', undefined, neverAborted)).rejects.toMatchObject(badRequest)
   await expect(git.commitChanges(directory.path, 'abcd', neverAborted)).rejects.toMatchObject(badRequest)
 })

@@ -2,8 +2,8 @@ import type { Dirent } from 'node:fs'
 import { lstat, readdir, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import { type GitChange, type GitCommit, type GitDiff, type GitStatus, Problem } from '@slipway/protocol'
-import { readWorkingFile, readCommittedFile } from './file-contents.ts'
-import { hasRepository, GitRepository } from './repository.ts'
+import { readCommittedFile, readWorkingFile } from './file-contents.ts'
+import { GitRepository, hasRepository } from './repository.ts'
 
 /** Of the directories right below one, so many are looked into. */
 const maxNested = 200
@@ -101,7 +101,15 @@ export class GitReader {
     await using repository = await this.#openRepository(path, signal)
     if (repository === undefined) throw commitNotFound()
     const range = await resolveCommitRange(repository, commit)
-    const args = ['diff-tree', '-r', '-z', '--no-commit-id', '--name-status', '--relative', ...plainDiffOptions]
+    const args = [
+      'diff-tree',
+      '-r',
+      '-z',
+      '--no-commit-id',
+      '--name-status',
+      '--relative',
+      ...plainDiffOptions,
+    ]
     return mergeByPath(parseChanges(await repository.runFields([...args, ...range])))
   }
 
@@ -149,7 +157,8 @@ export class GitReader {
       .map(({ name }) => name)
     const repositories: string[] = []
     for (const name of names.sort()) {
-      if (repositories.length < maxNested && (await hasRepository(join(directory, name)))) repositories.push(name)
+      if (repositories.length < maxNested && (await hasRepository(join(directory, name))))
+        repositories.push(name)
     }
     return repositories
   }

@@ -2,7 +2,8 @@ import { copyFile, lstat, mkdtemp, rm, stat, utimes } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Workspace } from '@slipway/agent'
-import { Problem, redact } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
 import { errorCode } from '@slipway/storage'
 
 type GitResult = Awaited<ReturnType<Workspace['run']>>
@@ -66,7 +67,11 @@ export class GitRepository implements AsyncDisposable {
       await unconfigured[Symbol.asyncDispose]()
       return undefined
     }
-    return new GitRepository(workspace, gitConfigEnvironment([...gitSettings, ...(await unconfigured.#disabledFilterSettings())]), signal)
+    return new GitRepository(
+      workspace,
+      gitConfigEnvironment([...gitSettings, ...(await unconfigured.#disabledFilterSettings())]),
+      signal,
+    )
   }
 
   /** What git prints, without the line feed at the end; undefined when it says no. */
@@ -76,7 +81,10 @@ export class GitRepository implements AsyncDisposable {
   }
 
   /** The fields of what git prints with `-z`. */
-  async runFields(args: readonly string[], options: { readonly comparesFiles?: boolean } = {}): Promise<string[]> {
+  async runFields(
+    args: readonly string[],
+    options: { readonly comparesFiles?: boolean } = {},
+  ): Promise<string[]> {
     const env = options.comparesFiles ? { GIT_INDEX_FILE: await this.#getIndexCopy() } : {}
     const exit = await this.#run(args, { env, maxBytes: maxListBytes })
     if (exit.exitCode !== 0) throw gitProblem(exit)

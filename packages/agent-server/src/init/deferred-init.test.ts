@@ -66,7 +66,9 @@ test('when nothing can be made of the settings everybody who gave them is told, 
 test('where other machines reach the server it does not open without a key', async () => {
   const { init, opening } = openDormant({ isExposed: true })
   await expect(init.initialize(nothing)).rejects.toMatchObject({ code: 'invalid' })
-  await expect(init.initialize({ ...nothing, session_api_keys: [] })).rejects.toMatchObject({ code: 'invalid' })
+  await expect(init.initialize({ ...nothing, session_api_keys: [] })).rejects.toMatchObject({
+    code: 'invalid',
+  })
   expect([init.state, opening.length]).toEqual(['dormant', 0])
 })
 

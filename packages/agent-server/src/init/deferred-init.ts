@@ -6,13 +6,20 @@ import {
   type LogFunction,
   must,
   Problem,
-  type Secret,
 } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 import type { Config } from '../config/config.ts'
 import { mergeInitRequest } from './merge-config.ts'
 
 /** What answers while the settings are not there. */
-const alwaysAvailable: ReadonlySet<string> = new Set(['', '/alive', '/health', '/ready', '/server_info', '/api/init'])
+const alwaysAvailable: ReadonlySet<string> = new Set([
+  '',
+  '/alive',
+  '/health',
+  '/ready',
+  '/server_info',
+  '/api/init',
+])
 
 interface DeferredInitOptions<P> {
   readonly config: Config
@@ -56,7 +63,9 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
   /** The session keys; undefined when they are still to come. */
   get keys(): readonly Secret[] | undefined {
     const { isDeferred, initKey } = this.#options.config
-    return isDeferred && this.#services === undefined && initKey !== undefined ? undefined : this.#config.sessionKeys
+    return isDeferred && this.#services === undefined && initKey !== undefined
+      ? undefined
+      : this.#config.sessionKeys
   }
 
   get allowedOrigins(): readonly string[] {

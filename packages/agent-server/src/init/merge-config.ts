@@ -1,4 +1,5 @@
-import { type InitRequest, Secret } from '@slipway/protocol'
+import type { InitRequest } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { type Config, findSecretValues } from '../config/config.ts'
 import { findWebhookSecrets } from '../config/webhooks.ts'
 

@@ -26,7 +26,12 @@ export async function readStateMetrics(sources: {
     gauge('runs_active', 'Runs that have their turn.', registry.runSlots.activeCount),
     gauge('runs_waiting', 'Runs that wait for a turn.', registry.runSlots.waitingCount),
     gauge('bash_commands_running', 'Commands of /api/bash that run.', bash.runningCount),
-    metricFamily('bash_commands_total', 'counter', 'Commands of /api/bash that ended.', bash.endedCommands.samples),
+    metricFamily(
+      'bash_commands_total',
+      'counter',
+      'Commands of /api/bash that ended.',
+      bash.endedCommands.samples,
+    ),
     metricFamily(
       'webhook_requests_total',
       'counter',

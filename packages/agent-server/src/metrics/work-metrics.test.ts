@@ -5,7 +5,8 @@ import { modelProvider, WorkMetrics } from './work-metrics.ts'
 test('whatever models are called, the providers are a closed set', () => {
   const seen = new Set<string>()
   fc.assert(fc.property(fc.string(), (model) => void seen.add(modelProvider(model))))
-  for (const name of ['x/y', '/y', 'anthropic', 'sk-secret/openai', 'openai /x']) seen.add(modelProvider(name))
+  for (const name of ['x/y', '/y', 'anthropic', 'sk-secret/openai', 'openai /x'])
+    seen.add(modelProvider(name))
   expect([...seen]).toEqual(['other'])
   expect(['openai/gpt', 'anthropic/claude', 'scripted/x'].map(modelProvider)).toEqual([
     'openai',

@@ -1,6 +1,6 @@
-import type { RunMonitor, MonitoredWork, WorkOutcome } from '@slipway/agent'
+import type { MonitoredWork, RunMonitor, WorkOutcome } from '@slipway/agent'
 import type { ActiveSpan, Traces } from '@slipway/http'
-import { CounterVec, type MetricFamily, metricFamily, durationBuckets, HistogramVec } from '@slipway/protocol'
+import { CounterVec, durationBuckets, HistogramVec, type MetricFamily, metricFamily } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 
 /** Models are told apart by provider; what users write into their settings is no label. */
@@ -102,7 +102,8 @@ export class WorkMetrics {
       this.#callSeconds.observe({ provider }, seconds)
       if (modelUsage === undefined) return
       this.#cost.increment({ provider }, modelUsage.cost)
-      for (const [kind, name] of tokenKinds) this.#tokens.increment({ provider, kind }, modelUsage.usage[name])
+      for (const [kind, name] of tokenKinds)
+        this.#tokens.increment({ provider, kind }, modelUsage.usage[name])
     }
   }
 
@@ -124,9 +125,24 @@ export class WorkMetrics {
       ),
       metricFamily('model_tokens_total', 'counter', 'Tokens by provider and kind.', this.#tokens.samples),
       metricFamily('model_cost_dollars_total', 'counter', 'Cost where prices are known.', this.#cost.samples),
-      metricFamily('tool_calls_total', 'counter', 'Tool calls by kind of tool and outcome.', this.#tools.samples),
-      metricFamily('tool_call_duration_seconds', 'histogram', 'Time of tool calls.', this.#toolSeconds.samples),
-      metricFamily('condensations_total', 'counter', 'Condensations by outcome.', this.#condensations.samples),
+      metricFamily(
+        'tool_calls_total',
+        'counter',
+        'Tool calls by kind of tool and outcome.',
+        this.#tools.samples,
+      ),
+      metricFamily(
+        'tool_call_duration_seconds',
+        'histogram',
+        'Time of tool calls.',
+        this.#toolSeconds.samples,
+      ),
+      metricFamily(
+        'condensations_total',
+        'counter',
+        'Condensations by outcome.',
+        this.#condensations.samples,
+      ),
     ]
   }
 }
@@ -148,7 +164,11 @@ function beginSpan(traces: Traces, work: MonitoredWork): ActiveSpan {
   return traces.startSpan(work.kind === 'tool' ? 'tool call' : work.kind, { attributes })
 }
 
-function endSpan(span: ActiveSpan, work: MonitoredWork, { outcome, isFailure, modelUsage }: WorkOutcome): void {
+function endSpan(
+  span: ActiveSpan,
+  work: MonitoredWork,
+  { outcome, isFailure, modelUsage }: WorkOutcome,
+): void {
   span.setAttributes({ 'slipway.outcome': outcome })
   if (work.kind === 'model' && modelUsage !== undefined) {
     span.setAttributes({

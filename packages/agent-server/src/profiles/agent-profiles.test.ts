@@ -102,7 +102,9 @@ test('there are no more than the limit, and one of them can be replaced', async 
   const saves = ['a', 'b', 'c'].map((name) => profiles.save(name, openHandsProfile('m')))
   const results = await Promise.allSettled(saves)
   expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'fulfilled', 'rejected'])
-  expect(results.find(({ status }) => status === 'rejected')).toMatchObject({ reason: problemWith('conflict') })
+  expect(results.find(({ status }) => status === 'rejected')).toMatchObject({
+    reason: problemWith('conflict'),
+  })
   await profiles.save('a', openHandsProfile('n'))
   expect(await profiles.list()).toHaveLength(2)
 })
@@ -247,7 +249,10 @@ test('no reference means all servers, an empty list none', async () => {
 test('what is missing is told by the diagnosis, and refused at the start of a conversation', async () => {
   using server = await openStores()
   const { profiles, models } = server
-  await profiles.save('a', openHandsProfile('gone', { mcp_server_refs: ['x', 'toString'], tools: [{ name: 'nothing' }] }))
+  await profiles.save(
+    'a',
+    openHandsProfile('gone', { mcp_server_refs: ['x', 'toString'], tools: [{ name: 'nothing' }] }),
+  )
   const { id = '' } = (await profiles.get('a')) ?? {}
   expect(await profiles.diagnose('a', never)).toMatchObject({
     valid: false,

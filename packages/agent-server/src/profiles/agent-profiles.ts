@@ -4,15 +4,19 @@ import {
   type AgentProfileDiagnostics,
   type AgentProfileSummary,
   agentProfile,
-  type StoredAgentProfile,
   type Llm,
   Problem,
+  type StoredAgentProfile,
 } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
 import { JsonFile } from '../documents/json-file.ts'
 import type { ServerSettings } from '../settings/server-settings.ts'
-import type { ProfileReferences, LlmProfiles } from './llm-profiles.ts'
-import { diagnoseAgentProfile, type ResolvedReferences, resolveAgentProfile } from './resolve-agent-profile.ts'
+import type { LlmProfiles, ProfileReferences } from './llm-profiles.ts'
+import {
+  diagnoseAgentProfile,
+  type ResolvedReferences,
+  resolveAgentProfile,
+} from './resolve-agent-profile.ts'
 
 interface AgentProfilesOptions {
   readonly path: string
@@ -118,7 +122,8 @@ export class AgentProfiles implements ProfileReferences {
   /** Follows an LLM profile that has another name from now on. Who is meant stays the same, so revisions do too. */
   async renameReferences(model: string, newModel: string): Promise<void> {
     await this.#file.update((profiles) => {
-      if (model === newModel || !profiles.some((profile) => llmProfileName(profile) === model)) return profiles
+      if (model === newModel || !profiles.some((profile) => llmProfileName(profile) === model))
+        return profiles
       return profiles.map((profile) =>
         profile.agent_kind === 'openhands' && profile.llm_profile_ref === model
           ? { ...profile, llm_profile_ref: newModel }
@@ -142,7 +147,10 @@ export class AgentProfiles implements ProfileReferences {
       throw new Problem('invalid', errors.join(' '), undefined, {
         dangling_mcp_server_refs: danglingMcpServers,
       })
-    return { agentSettings: settings, profileReference: { agent_profile_id: profile.id, revision: profile.revision } }
+    return {
+      agentSettings: settings,
+      profileReference: { agent_profile_id: profile.id, revision: profile.revision },
+    }
   }
 
   /** What `resolve` would give, told without secrets; a Problem `not_found` for an unknown name. */
@@ -153,7 +161,10 @@ export class AgentProfiles implements ProfileReferences {
     return diagnoseAgentProfile(profile, await this.#resolveReferences(profile, skills))
   }
 
-  async #resolveReferences(profile: StoredAgentProfile, skills: readonly string[]): Promise<ResolvedReferences> {
+  async #resolveReferences(
+    profile: StoredAgentProfile,
+    skills: readonly string[],
+  ): Promise<ResolvedReferences> {
     const { llmProfiles, settings } = this.#options
     const name = llmProfileName(profile)
     const llm = name === undefined ? undefined : await readLlm(() => llmProfiles.resolve(name))
@@ -163,7 +174,9 @@ export class AgentProfiles implements ProfileReferences {
   async #readOrSeed(): Promise<readonly StoredAgentProfile[]> {
     const profiles = await this.#file.read()
     if (profiles.length > 0) return profiles
-    const defaultProfile = createDefaultProfile((await this.#options.llmProfiles.getActiveName()) ?? 'default')
+    const defaultProfile = createDefaultProfile(
+      (await this.#options.llmProfiles.getActiveName()) ?? 'default',
+    )
     const current = await this.#file.update((profiles) => (profiles.length > 0 ? profiles : [defaultProfile]))
     if (current.includes(defaultProfile)) await this.#updateActiveId((id) => id ?? defaultProfile.id)
     return current

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { ServerSettings } from '../settings/server-settings.ts'
 import { temporaryDirectory } from '../testing/fixtures.ts'
 import { SettingsActiveProfile } from './active-profile.ts'
-import { type ProfileReferences, LlmProfiles } from './llm-profiles.ts'
+import { LlmProfiles, type ProfileReferences } from './llm-profiles.ts'
 
 type Connect = NonNullable<ConstructorParameters<typeof LlmProfiles>[0]['findConnection']>
 
@@ -17,7 +17,13 @@ async function openProfiles(max?: number) {
   const path = join(directory.path, 'profiles')
   const open = (more: { readonly connection?: Connect; readonly references?: ProfileReferences } = {}) => {
     const active = new SettingsActiveProfile(new ServerSettings({ directory: directory.path, cipher }))
-    return new LlmProfiles({ directory: path, cipher, active, ...more, ...(max === undefined ? {} : { max }) })
+    return new LlmProfiles({
+      directory: path,
+      cipher,
+      active,
+      ...more,
+      ...(max === undefined ? {} : { max }),
+    })
   }
   return { path, open, profiles: open(), [Symbol.dispose]: () => directory[Symbol.dispose]() }
 }

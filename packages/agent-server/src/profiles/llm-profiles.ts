@@ -1,6 +1,14 @@
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { invalidInput, type Llm, llm, must, Problem, type ProfileSummary, profileName } from '@slipway/protocol'
+import {
+  invalidInput,
+  type Llm,
+  llm,
+  must,
+  Problem,
+  type ProfileSummary,
+  profileName,
+} from '@slipway/protocol'
 import { type Cipher, errorCode, syncDirectory, writeFileAtomic } from '@slipway/storage'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
 
@@ -202,7 +210,9 @@ export class LlmProfiles {
   async #listNames(): Promise<string[]> {
     try {
       const files = await readdir(this.#directory)
-      const names = files.filter((file) => file.endsWith(fileSuffix)).map((file) => file.slice(0, -fileSuffix.length))
+      const names = files
+        .filter((file) => file.endsWith(fileSuffix))
+        .map((file) => file.slice(0, -fileSuffix.length))
       return names.filter(isProfileName).sort()
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return []

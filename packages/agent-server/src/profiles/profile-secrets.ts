@@ -1,4 +1,5 @@
-import { type Llm, llm, redact } from '@slipway/protocol'
+import { type Llm, llm } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
 
 /**
  * A profile's model as it may be shown: null where a secret stands, stars where an address carries a user and a password.
@@ -35,8 +36,13 @@ function replaceSecrets(value: unknown, redacted: unknown, replace: (value: unkn
   if (typeof value !== 'object' || value === null) return value
   if ('$sealed' in value) return replace(value)
   const replaceMember = (name: string | number, member: unknown) =>
-    replaceSecrets(member, typeof redacted === 'object' && redacted !== null ? Reflect.get(redacted, name) : null, replace)
-  if (Array.isArray(value)) return value.map((item, i) => replaceMember(i, item)).filter((item) => item !== undefined)
+    replaceSecrets(
+      member,
+      typeof redacted === 'object' && redacted !== null ? Reflect.get(redacted, name) : null,
+      replace,
+    )
+  if (Array.isArray(value))
+    return value.map((item, i) => replaceMember(i, item)).filter((item) => item !== undefined)
   const members = Object.entries(value).map(([name, member]) => [name, replaceMember(name, member)] as const)
   return Object.fromEntries(members.filter(([, member]) => member !== undefined))
 }

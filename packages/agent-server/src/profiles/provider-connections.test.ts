@@ -13,7 +13,12 @@ import { isConnectionUsed, ProviderConnections } from './provider-connections.ts
 
 const path = '/api/llm/provider-connections'
 const canary = 'sk-canary-4711-4711'
-const newConnection = { display_name: 'Mine', provider: 'openai', api_key: canary, base_url: 'https://x.example/v1' }
+const newConnection = {
+  display_name: 'Mine',
+  provider: 'openai',
+  api_key: canary,
+  base_url: 'https://x.example/v1',
+}
 
 /** The routes with the profiles and the settings that may name connections. */
 async function openServer(max?: number) {

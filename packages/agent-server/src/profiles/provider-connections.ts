@@ -7,8 +7,8 @@ import {
   type ProviderConnection,
   type ProviderConnectionChange,
   providerConnection,
-  redact,
 } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
 import type { Cipher } from '@slipway/storage'
 import { JsonFile } from '../documents/json-file.ts'
 import { openSealedTexts } from '../secrets/sealed-text.ts'
@@ -40,7 +40,12 @@ export class ProviderConnections {
   constructor(options: ProviderConnectionsOptions) {
     this.#options = options
     this.#max = options.max ?? 64
-    this.#file = new JsonFile({ path: options.path, empty: [], parse: parseConnections, cipher: options.cipher })
+    this.#file = new JsonFile({
+      path: options.path,
+      empty: [],
+      parse: parseConnections,
+      cipher: options.cipher,
+    })
   }
 
   /** The oldest first. */
@@ -72,7 +77,8 @@ export class ProviderConnections {
 
   /** Members that are not given stay. Problems: `not_found`, `invalid` for a key that is none. */
   async update(id: string, change: ProviderConnectionChange): Promise<ProviderConnection> {
-    const resolvedChange = change.api_key === undefined ? change : { ...change, api_key: this.#parseKey(change.api_key) }
+    const resolvedChange =
+      change.api_key === undefined ? change : { ...change, api_key: this.#parseKey(change.api_key) }
     const all = await this.#file.update((all) => {
       if (!all.some((one) => one.id === id)) throw connectionNotFound(id)
       return all.map((one) =>
@@ -116,7 +122,10 @@ export class ProviderConnections {
 /** Whether an LLM profile that can be read, or the model of the settings, names a connection. */
 export async function isConnectionUsed(
   id: string,
-  by: { readonly profiles: Pick<LlmProfiles, 'list'>; readonly settings: Pick<ServerSettings, 'getAgentSettings'> },
+  by: {
+    readonly profiles: Pick<LlmProfiles, 'list'>
+    readonly settings: Pick<ServerSettings, 'getAgentSettings'>
+  },
 ): Promise<boolean> {
   if ((await by.profiles.list()).some((profile) => profile.provider_connection_id === id)) return true
   return (await by.settings.getAgentSettings()).llm.provider_connection_id === id

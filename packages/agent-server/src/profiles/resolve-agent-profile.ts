@@ -1,11 +1,6 @@
 import { findTool } from '@slipway/agent'
-import {
-  type AgentProfileDiagnostics,
-  type StoredAgentProfile,
-  type Llm,
-  type OpenHandsProfile,
-  redact,
-} from '@slipway/protocol'
+import type { AgentProfileDiagnostics, Llm, OpenHandsProfile, StoredAgentProfile } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
 
 type JsonObject = Record<string, unknown>
 
@@ -28,7 +23,10 @@ export interface ResolvedAgentProfile {
 }
 
 /** Follows the references of a profile. Where its MCP servers or its model are missing there are no settings. */
-export function resolveAgentProfile(profile: StoredAgentProfile, references: ResolvedReferences): ResolvedAgentProfile {
+export function resolveAgentProfile(
+  profile: StoredAgentProfile,
+  references: ResolvedReferences,
+): ResolvedAgentProfile {
   const configured = toObject(references.settings.mcp_config)
   const serverNames = profile.mcp_server_refs ?? Object.keys(configured)
   const mcpServers = [...new Set(serverNames)].filter((name) => Object.hasOwn(configured, name))
@@ -45,7 +43,10 @@ export function resolveAgentProfile(profile: StoredAgentProfile, references: Res
 }
 
 /** The same, as it is told to a client: without secrets. */
-export function diagnoseAgentProfile(profile: StoredAgentProfile, references: ResolvedReferences): AgentProfileDiagnostics {
+export function diagnoseAgentProfile(
+  profile: StoredAgentProfile,
+  references: ResolvedReferences,
+): AgentProfileDiagnostics {
   const { settings, mcpServers, danglingMcpServers, errors } = resolveAgentProfile(profile, references)
   const isOpenHands = profile.agent_kind === 'openhands'
   const disabled = isOpenHands ? profile.disabled_skills : []

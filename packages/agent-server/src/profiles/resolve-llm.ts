@@ -16,7 +16,11 @@ export interface ResolveLlmDeps {
  * A model of a request, ready to be asked: sealed secrets opened, with the key and the address of the connection that it names.
  * Problems `invalid` with the place of what was sealed with another key, and of a connection that is not there.
  */
-export async function resolveModel({ cipher, llmProfiles }: ResolveLlmDeps, model: Llm, path: JsonPath): Promise<Llm> {
+export async function resolveModel(
+  { cipher, llmProfiles }: ResolveLlmDeps,
+  model: Llm,
+  path: JsonPath,
+): Promise<Llm> {
   const connected = await llmProfiles.applyConnection(parseWithSealedTexts(cipher, llm, model, path))
   if (connected !== undefined) return connected
   throw invalidInput([...path, 'provider_connection_id'], 'There is no such provider connection')
@@ -33,8 +37,10 @@ export function resolveSecretSources(
 ): Record<string, SecretSource> {
   const resolved = Object.entries(sources).map(([name, sealed]) => {
     const source = parseWithSealedTexts(cipher, secretSource, sealed, [...path, name])
-    const isKnown = source.kind !== 'LookupSecret' || URL.canParse(source.url) || isServerSecretPath(source.url)
-    if (!isKnown) throw invalidInput([...path, name, 'url'], 'Without a host it is /api/settings/secrets/NAME')
+    const isKnown =
+      source.kind !== 'LookupSecret' || URL.canParse(source.url) || isServerSecretPath(source.url)
+    if (!isKnown)
+      throw invalidInput([...path, name, 'url'], 'Without a host it is /api/settings/secrets/NAME')
     return [name, source] as const
   })
   return Object.fromEntries(resolved)

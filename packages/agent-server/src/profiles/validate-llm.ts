@@ -1,5 +1,6 @@
-import { type ModelFailureCode, loadOpenModel, type OpenModel } from '@slipway/agent'
-import { type Llm, type Message, redactText } from '@slipway/protocol'
+import { loadOpenModel, type ModelFailureCode, type OpenModel } from '@slipway/agent'
+import type { Llm, Message } from '@slipway/protocol'
+import { redactText } from '@slipway/shared/redaction'
 
 export interface LlmValidation {
   readonly valid: boolean
@@ -29,7 +30,12 @@ export async function validateLlm(
 ): Promise<LlmValidation> {
   const createModel = options.openModel ?? (await loadOpenModel())
   const limit = AbortSignal.any([signal, AbortSignal.timeout(options.limitMs ?? limitMs)])
-  const client = createModel({ ...model, num_retries: 0, log_completions: false, fallback_strategy: undefined })
+  const client = createModel({
+    ...model,
+    num_retries: 0,
+    log_completions: false,
+    fallback_strategy: undefined,
+  })
   const request = async (maxOutputTokens: number) =>
     await client.generate({ messages: [pingMessage], tools: [], maxOutputTokens }, limit)
   const first = await request(minTokens)

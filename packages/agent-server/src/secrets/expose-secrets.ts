@@ -1,4 +1,5 @@
-import { Problem, redact } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
 import type { Cipher } from '@slipway/storage'
 import { isSealedText, sealText } from './sealed-text.ts'
 
@@ -17,7 +18,8 @@ const exposureByHeader: Readonly<Record<string, Exposure>> = {
 /** What the header `X-Expose-Secrets` asks for; a Problem `bad_request` when that is nothing that is known. */
 export function parseExposure(header: string | undefined): Exposure {
   const value = header?.trim().toLowerCase() ?? ''
-  const exposure = value === '' ? 'masked' : Object.hasOwn(exposureByHeader, value) ? exposureByHeader[value] : undefined
+  const exposure =
+    value === '' ? 'masked' : Object.hasOwn(exposureByHeader, value) ? exposureByHeader[value] : undefined
   if (exposure !== undefined) return exposure
   throw new Problem('bad_request', 'X-Expose-Secrets is one of encrypted, plaintext and true')
 }
@@ -45,13 +47,19 @@ export function redactSecrets(value: JsonObject, placeholder: string | null): Re
 const descriptiveAuthMembers = ['strategy', 'type', 'header_name', 'client_auth_method', 'scopes']
 
 function restoreDescriptiveMembers(redacted: unknown, value: unknown, name: string): unknown {
-  if (Array.isArray(value)) return value.map((item, at) => restoreDescriptiveMembers(getMember(redacted, at), item, ''))
+  if (Array.isArray(value))
+    return value.map((item, at) => restoreDescriptiveMembers(getMember(redacted, at), item, ''))
   if (typeof value !== 'object' || value === null) return redacted
   const isSource = name === 'secrets'
   const members = Object.entries(value).map(([member, inner]) => {
     const redactedMember = getMember(redacted, member)
     if (name === 'auth' && descriptiveAuthMembers.includes(member)) return [member, inner]
-    return [member, isSource ? redactSecretSource(redactedMember, inner) : restoreDescriptiveMembers(redactedMember, inner, member)]
+    return [
+      member,
+      isSource
+        ? redactSecretSource(redactedMember, inner)
+        : restoreDescriptiveMembers(redactedMember, inner, member),
+    ]
   })
   return Object.fromEntries(members)
 }
@@ -61,7 +69,10 @@ function redactSecretSource(redacted: unknown, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || !('kind' in value)) return redacted
   const { kind, description, url } = { description: undefined, url: undefined, ...value }
   const descriptiveMembers = Object.entries({ kind, description, ...(redact({ url }, null) as object) })
-  return { ...Object(redacted), ...Object.fromEntries(descriptiveMembers.filter(([, word]) => word !== undefined)) }
+  return {
+    ...Object(redacted),
+    ...Object.fromEntries(descriptiveMembers.filter(([, word]) => word !== undefined)),
+  }
 }
 
 function getMember(value: unknown, name: string | number): unknown {
@@ -73,9 +84,13 @@ function sealRedacted(value: unknown, redacted: unknown, cipher: Cipher): unknow
   if (typeof value === 'string')
     return value === redacted && !isSealedText(value) ? value : sealText(cipher, value)
   if (typeof value === 'number') return value === redacted ? value : sealText(cipher, value)
-  if (Array.isArray(value)) return value.map((item, at) => sealRedacted(item, getMember(redacted, at), cipher))
+  if (Array.isArray(value))
+    return value.map((item, at) => sealRedacted(item, getMember(redacted, at), cipher))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, sealRedacted(member, getMember(redacted, name), cipher)]),
+    Object.entries(value).map(([name, member]) => [
+      name,
+      sealRedacted(member, getMember(redacted, name), cipher),
+    ]),
   )
 }

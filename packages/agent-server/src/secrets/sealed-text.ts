@@ -1,4 +1,4 @@
-import { invalidInput, type Schema, parseOrThrow } from '@slipway/protocol'
+import { invalidInput, parseOrThrow, type Schema } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
 
 const sealedPrefix = 'slipway-sealed-'

@@ -22,11 +22,18 @@ export async function addMcpServer(settings: ServerSettings, name: string, serve
 }
 
 /** Merges a patch into one; a Problem `not_found` when there is none of the name. */
-export async function patchMcpServer(settings: ServerSettings, name: string, patch: JsonObject): Promise<void> {
+export async function patchMcpServer(
+  settings: ServerSettings,
+  name: string,
+  patch: JsonObject,
+): Promise<void> {
   await updateServers(settings, (servers) => {
     const server = getServer(servers, name)
     const restoredPatch = restoreRedacted(patch, redactSecrets(server, redactedText), server)
-    return { ...servers, [name]: parseServer(mergePatch(withoutOtherTransport(server, patch), restoredPatch)) }
+    return {
+      ...servers,
+      [name]: parseServer(mergePatch(withoutOtherTransport(server, patch), restoredPatch)),
+    }
   })
 }
 
@@ -38,7 +45,10 @@ export async function removeMcpServer(settings: ServerSettings, name: string): P
   })
 }
 
-async function updateServers(settings: ServerSettings, update: (servers: McpServers) => McpServers): Promise<void> {
+async function updateServers(
+  settings: ServerSettings,
+  update: (servers: McpServers) => McpServers,
+): Promise<void> {
   await settings.modify((current) => {
     const { mcp_config } = agentSettings.parse(current.agent_settings)
     return { ...current, agent_settings: { ...current.agent_settings, mcp_config: update(mcp_config) } }
@@ -52,7 +62,10 @@ function getServer(servers: McpServers, name: string): McpServer {
 }
 
 /** Without what leads to a process where the patch brings an address, and the other way round. */
-function withoutOtherTransport({ command, args, env, cwd, url, headers, auth, ...rest }: McpServer, patch: JsonObject): JsonObject {
+function withoutOtherTransport(
+  { command, args, env, cwd, url, headers, auth, ...rest }: McpServer,
+  patch: JsonObject,
+): JsonObject {
   if (typeof patch.url === 'string' && command !== undefined) return rest
   if (typeof patch.command === 'string' && url !== undefined) return rest
   return { ...rest, command, args, env, cwd, url, headers, auth }

@@ -85,8 +85,16 @@ function isMap(value: unknown): value is Record<string, unknown> {
 test('what stands in a patch as it was shown is what it was shown for; other masks are left out', () => {
   const current = { key: 'k', list: ['--token', 't'], url: 'https://u:p@h', plain: redactedText }
   const shown = { key: redactedText, list: ['--token', '****'], url: 'https://****@h', plain: redactedText }
-  expect(restoreRedacted(shown, shown, current)).toEqual({ key: 'k', list: ['--token', 't'], url: 'https://u:p@h' })
-  const edited = { key: 'other', list: ['-v', '****'], more: { key: redactedText, none: null, x: '<redacted>' } }
+  expect(restoreRedacted(shown, shown, current)).toEqual({
+    key: 'k',
+    list: ['--token', 't'],
+    url: 'https://u:p@h',
+  })
+  const edited = {
+    key: 'other',
+    list: ['-v', '****'],
+    more: { key: redactedText, none: null, x: '<redacted>' },
+  }
   expect(restoreRedacted(edited, shown, current)).toEqual({
     key: 'other',
     list: ['-v', 't'],

@@ -26,7 +26,8 @@ export function restoreRedacted(patch: unknown, redacted: unknown, current: unkn
       .filter((item) => item !== undefined)
   if (!isObject(patch)) return patch
   const members = Object.entries(patch).map(
-    ([name, member]) => [name, restoreRedacted(member, getMember(redacted, name), getMember(current, name))] as const,
+    ([name, member]) =>
+      [name, restoreRedacted(member, getMember(redacted, name), getMember(current, name))] as const,
   )
   return Object.fromEntries(members.filter(([, member]) => member !== undefined))
 }

@@ -5,7 +5,7 @@ import { exposeSecrets, redactedText } from '../secrets/expose-secrets.ts'
 import { sealText } from '../secrets/sealed-text.ts'
 import { temporaryDirectory } from '../testing/fixtures.ts'
 import { addMcpServer, patchMcpServer } from './mcp-servers.ts'
-import { toAgentSettingsJson, toConversationSettingsJson, ServerSettings } from './server-settings.ts'
+import { ServerSettings, toAgentSettingsJson, toConversationSettingsJson } from './server-settings.ts'
 
 const nothing = {
   agent_settings_diff: undefined,
@@ -124,10 +124,15 @@ test('whatever a diff says is taken or refused as not valid, and what is kept ca
       expect(await settings.read()).toBe(before)
     }
     const kept = await open().read()
-    expect(toAgentSettingsJson(kept.agent_settings)).toEqual(toAgentSettingsJson((await settings.read()).agent_settings))
+    expect(toAgentSettingsJson(kept.agent_settings)).toEqual(
+      toAgentSettingsJson((await settings.read()).agent_settings),
+    )
     for (const exposure of ['masked', 'encrypted', 'plaintext'] as const) {
       exposeSecrets(toAgentSettingsJson(kept.agent_settings), exposure, { cipher, placeholder: redactedText })
-      exposeSecrets(toConversationSettingsJson(kept.conversation_settings), exposure, { cipher, placeholder: redactedText })
+      exposeSecrets(toConversationSettingsJson(kept.conversation_settings), exposure, {
+        cipher,
+        placeholder: redactedText,
+      })
     }
     expect(Reflect.get({}, 'model')).toBeUndefined()
   })

@@ -4,13 +4,13 @@ import {
   agentSettings,
   type ConversationSettings,
   conversationSettings,
-  type StoredSettings,
   type Llm,
   llm,
   Problem,
+  parseOrThrow,
+  type StoredSettings,
   storedSettings,
   type UpdateSettingsRequest,
-  parseOrThrow,
 } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
 import { JsonFile } from '../documents/json-file.ts'

@@ -1,4 +1,4 @@
-import { type Frame, createFrame } from '@slipway/http'
+import { createFrame, type Frame } from '@slipway/http'
 import type { PagedEvent } from '@slipway/storage'
 import { shrinkEvent } from './shrink-event.ts'
 

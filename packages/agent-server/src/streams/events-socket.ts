@@ -1,12 +1,18 @@
-import { type Frame, createFrame, type Socket, type SocketRequest, type SocketRoute } from '@slipway/http'
-import { conversationId, eventsSocketQuery, invalidInput, Problem, sendMessageRequest } from '@slipway/protocol'
+import { createFrame, type Frame, type Socket, type SocketRequest, type SocketRoute } from '@slipway/http'
+import {
+  conversationId,
+  eventsSocketQuery,
+  invalidInput,
+  Problem,
+  sendMessageRequest,
+} from '@slipway/protocol'
 import type { ConversationRecord, PagedEvent, Storage } from '@slipway/storage'
 import type { ConversationInfoReader } from '../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../conversations/registry.ts'
 import { sendMessage } from '../conversations/send-message.ts'
 import { readWireVersion } from '../conversations/stored-request.ts'
 import { plainFrame, plainFrames, positionedFrames } from './event-frames.ts'
-import { transientEvent, stateUpdateEvent, TransientBuffer } from './transient-buffer.ts'
+import { stateUpdateEvent, TransientBuffer, transientEvent } from './transient-buffer.ts'
 
 /** Codes of ours: the caller's position lies beyond the end of the log; the conversation is not there. */
 const positionBeyondEndCode = 4416
@@ -44,7 +50,11 @@ function parseRequest(request: SocketRequest) {
   return id.success && query.success ? { id: id.data, ...query.data } : undefined
 }
 
-async function serveSocket(options: EventsSocketOptions, socket: Socket, request: EventsSocketRequest): Promise<void> {
+async function serveSocket(
+  options: EventsSocketOptions,
+  socket: Socket,
+  request: EventsSocketRequest,
+): Promise<void> {
   const [record] = await options.storage.conversations.get([request.id])
   if (record === undefined) return socket.close(conversationNotFoundCode, 'Conversation not found')
   if (request.after !== undefined && request.after > record.head) {
@@ -63,7 +73,8 @@ async function serveSocket(options: EventsSocketOptions, socket: Socket, request
     // Clients take the first snapshot for the sign that they are heard; an answer must not come before it.
     await firstSnapshot
     const errorEvent = await handleMessage(options, record, text)
-    if (errorEvent !== undefined) await socket.send([isResumable ? transientFrame(errorEvent) : plainFrame(errorEvent)])
+    if (errorEvent !== undefined)
+      await socket.send([isResumable ? transientFrame(errorEvent) : plainFrame(errorEvent)])
   })
   const reportedStatus = await firstSnapshot
   const sentPosition = request.after ?? (resendMode(request) === 'all' ? 0 : record.head)
@@ -125,7 +136,11 @@ async function* eventsSince(
 }
 
 /** Takes a frame of the client, a message that is run; answers an error event (a hint, not stored) when it cannot be taken. */
-async function handleMessage(options: EventsSocketOptions, record: ConversationRecord, text: string): Promise<object | undefined> {
+async function handleMessage(
+  options: EventsSocketOptions,
+  record: ConversationRecord,
+  text: string,
+): Promise<object | undefined> {
   try {
     const message = sendMessageRequest.safeParse(parseJson(text))
     if (!message.success)

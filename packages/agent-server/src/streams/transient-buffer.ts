@@ -45,8 +45,12 @@ export class TransientBuffer {
     return stateUpdateEvent('stats', stats.value, this.#now())
   }
 
-  #appendDelta(delta: { readonly content?: string; readonly reasoning_content?: string }, position: number): void {
-    if (this.#pendingDelta?.position !== position) this.#pendingDelta = { position, content: '', reasoning_content: '' }
+  #appendDelta(
+    delta: { readonly content?: string; readonly reasoning_content?: string },
+    position: number,
+  ): void {
+    if (this.#pendingDelta?.position !== position)
+      this.#pendingDelta = { position, content: '', reasoning_content: '' }
     const { content = '', reasoning_content = '' } = delta
     const pending = this.#pendingDelta
     const size = pending.content.length + pending.reasoning_content.length

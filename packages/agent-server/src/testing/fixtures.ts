@@ -42,7 +42,11 @@ export async function openRegistry(
 }
 
 /** What creates conversations of these agents. */
-export async function openCreateDeps(storage: Storage, registry: ConversationRegistry, directory: string): Promise<CreateConversationDeps> {
+export async function openCreateDeps(
+  storage: Storage,
+  registry: ConversationRegistry,
+  directory: string,
+): Promise<CreateConversationDeps> {
   const cipher = await Cipher.open({ directory, secretKey: undefined })
   const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher })
   const agentProfiles = new AgentProfiles({

@@ -47,7 +47,13 @@ export class TaskFixture implements AsyncDisposable {
     await mkdir(join(directory, 'work'), { recursive: true })
     const cipher = await Cipher.open({ directory, secretKey: undefined })
     const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher })
-    return new TaskFixture({ directory, storage: await openStorage({ directory }), profiles, cipher, options })
+    return new TaskFixture({
+      directory,
+      storage: await openStorage({ directory }),
+      profiles,
+      cipher,
+      options,
+    })
   }
 
   #open(cipher: Cipher): ConversationRegistry {

@@ -25,7 +25,10 @@ export async function openTestServer<T extends RouteTable>(
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const output: string[] = []
   const log = (...line: unknown[]) => void output.push(JSON.stringify(line))
-  const server = createApp(routes, handlers({ directory: directory.path, cipher }), { openapi: agentServerOpenApi, log })
+  const server = createApp(routes, handlers({ directory: directory.path, cipher }), {
+    openapi: agentServerOpenApi,
+    log,
+  })
   const listening = await listen(server, { host: '127.0.0.1', port: 0 })
   const callRaw = async (method: string, path: string, body?: string) => {
     const content = body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } }
@@ -39,7 +42,8 @@ export async function openTestServer<T extends RouteTable>(
     directory: directory.path,
     cipher,
     callRaw,
-    call: (method, path, body) => callRaw(method, path, body === undefined ? undefined : JSON.stringify(body)),
+    call: (method, path, body) =>
+      callRaw(method, path, body === undefined ? undefined : JSON.stringify(body)),
     collectOutput: async () => [...output, ...(await readFiles(directory.path))].join('\n'),
     async [Symbol.asyncDispose]() {
       await listening.close()

@@ -33,7 +33,10 @@ test('when all fail one after the other, one at a time asks, those first that ha
   const rests = new Backoff(times)
   for (const one of ['a', 'b', 'c']) rests.recordFailure(one, failure, 0)
   expect(rests.listQueries(noConversations, 4, 0)).toEqual([])
-  expect(rests.listQueries(noConversations, 4, 1_000)[0]).toEqual({ limit: 1, except: new Set(['a', 'b', 'c']) })
+  expect(rests.listQueries(noConversations, 4, 1_000)[0]).toEqual({
+    limit: 1,
+    except: new Set(['a', 'b', 'c']),
+  })
   expect(rests.listQueries(new Set(['d']), 4, 1_000)).toEqual([])
   rests.recordSuccess('d')
   expect(rests.listQueries(noConversations, 4, 1_000)).toEqual([{ limit: 4, except: new Set() }])
@@ -68,7 +71,8 @@ test('whatever fails and succeeds: there is a choice now, or a moment within a m
         else rests.recordFailure(one, of, nowMs)
         // Nobody is kept for ever: by stepping to the moments that are named, everybody is free within a minute.
         let [atMs, steps] = [nowMs, 0]
-        const isFree = (who: string) => rests.listQueries(noConversations, 4, atMs).some(({ except }) => !except.has(who))
+        const isFree = (who: string) =>
+          rests.listQueries(noConversations, 4, atMs).some(({ except }) => !except.has(who))
         while (!['a', 'b', 'c', 'd', 'e', 'new'].every(isFree)) {
           const next = rests.nextChangeMs(atMs)
           expect(next).toBeGreaterThan(atMs)

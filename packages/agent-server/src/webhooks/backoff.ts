@@ -87,7 +87,10 @@ export class Backoff {
 
   recordFailure(conversation: string, failure: DeliveryFailure, nowMs: number): void {
     const { isUnreachable, isGone, retryAfterMs = 0 } = failure
-    const failures = Math.max((this.#entries.get(conversation)?.failures ?? 0) + 1, isGone ? goneFailureCount : 1)
+    const failures = Math.max(
+      (this.#entries.get(conversation)?.failures ?? 0) + 1,
+      isGone ? goneFailureCount : 1,
+    )
     this.#entries.set(conversation, {
       failures,
       untilMs: nowMs + this.#waitMs(failures, retryAfterMs),

@@ -1,9 +1,9 @@
 import { type LogFunction, Problem } from '@slipway/protocol'
 import {
-  type PendingDelivery,
   type ConversationRecord,
   type EventLog,
   eventListBytes,
+  type PendingDelivery,
   type Storage,
   type StoredEvent,
 } from '@slipway/storage'
@@ -19,7 +19,12 @@ const maxCursorMoves = 2
 
 type FailedOutcome = Extract<PostOutcome, { kind: 'refused' | 'unreachable' }>
 
-const conflictOutcome: FailedOutcome = { kind: 'refused', status: 409, isGone: false, retryAfterMs: undefined }
+const conflictOutcome: FailedOutcome = {
+  kind: 'refused',
+  status: 409,
+  isGone: false,
+  retryAfterMs: undefined,
+}
 
 /** What became of a turn. There may be more to tell by now. */
 export interface DeliveryResult {
@@ -75,7 +80,15 @@ export class WebhookDelivery {
     if (record === undefined) return { wasAccepted: false, failure: undefined }
     const { position, updated_at: reportedAt } = pending
     const { maxEvents } = this.#options
-    const turn: DeliveryTurn = { record, signal, reportedAt, position, maxEvents, cursorMoves: 0, wasAccepted: false }
+    const turn: DeliveryTurn = {
+      record,
+      signal,
+      reportedAt,
+      position,
+      maxEvents,
+      cursorMoves: 0,
+      wasAccepted: false,
+    }
     // First of all the receiver must know what the events belong to; later it has the events before it hears of their result.
     const isNew = reportedAt === null && position === 0
     const failure =
@@ -160,7 +173,10 @@ export class WebhookDelivery {
     return overflowIndex < 0 ? events : events.slice(0, Math.max(1, overflowIndex))
   }
 
-  async #postEvents({ record, position, signal }: DeliveryTurn, events: readonly StoredEvent[]): Promise<PostOutcome> {
+  async #postEvents(
+    { record, position, signal }: DeliveryTurn,
+    events: readonly StoredEvent[],
+  ): Promise<PostOutcome> {
     const path = `events/${record.id.replaceAll('-', '')}`
     return await this.#post(path, eventListBytes(events), signal, { 'x-slipway-after': String(position) })
   }

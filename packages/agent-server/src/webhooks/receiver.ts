@@ -1,5 +1,5 @@
 import type { LogFunction } from '@slipway/protocol'
-import type { PendingDelivery, Deliveries } from '@slipway/storage'
+import type { Deliveries, PendingDelivery } from '@slipway/storage'
 import { Backoff, type BackoffTimes } from './backoff.ts'
 import type { DeliveryResult, WebhookDelivery } from './delivery.ts'
 

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unixFetch } from '@slipway/http'
-import { type LogFunction, Secret, type WebhookSpec, webhookSpec } from '@slipway/protocol'
+import { type LogFunction, type WebhookSpec, webhookSpec } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { exportEvents, openStorage, type SqliteStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { ConversationInfoReader } from '../conversations/conversation-info.ts'
@@ -404,7 +405,8 @@ test('what happened while nobody sent is told of after the next start: removals,
   from.start({ base_url: far.url })
   const [gone, again] = [await from.create(), await from.create()]
   for (const id of [gone, again]) await from.append(id, 4)
-  for (const id of [gone, again]) await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  for (const id of [gone, again])
+    await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
   await from.stop()
   for (const id of [gone, again]) await from.storage.conversations.remove(id)
   await from.create(again)

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { CounterVec, type LogFunction, type Secret, type WebhookSpec } from '@slipway/protocol'
+import { CounterVec, type LogFunction, type WebhookSpec } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import { WebhookDelivery } from './delivery.ts'
 import { WebhookReceiver } from './receiver.ts'
@@ -83,7 +84,9 @@ export class Webhooks implements AsyncDisposable {
     const { storage, readInfo, sessionKey, log } = this.#options
     const fetch = this.#countRequests(this.#options.fetch)
     const { now = () => performance.now(), random = Math.random } = this.#options
-    const ownHeaders = Object.entries(spec.headers).map(([name, value]) => [name.toLowerCase(), value] as const)
+    const ownHeaders = Object.entries(spec.headers).map(
+      ([name, value]) => [name.toLowerCase(), value] as const,
+    )
     const { address, headers } = splitCredentials(spec.base_url)
     const delivery = new WebhookDelivery({
       receiver,

@@ -1,6 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { PageCredential } from '@slipway/http'
-import { Problem, type Secret } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 
 export const cookieName = 'oh_workspace_session_key'
 
@@ -54,7 +55,8 @@ export class WorkspaceTickets {
   constructor(options: WorkspaceTicketsOptions) {
     this.#options = options
     const { sessionKeys } = options
-    this.#keyNames = sessionKeys.length === 0 ? [''] : sessionKeys.map((key) => this.#deriveKeyName(key.reveal()))
+    this.#keyNames =
+      sessionKeys.length === 0 ? [''] : sessionKeys.map((key) => this.#deriveKeyName(key.reveal()))
   }
 
   /** The value of a browser's cookie, for whoever has shown this session key on a page of this origin. */
@@ -77,7 +79,11 @@ export class WorkspaceTickets {
   }
 
   /** What a page that somebody has opened may load by itself. A ticket goes on being what it is. */
-  createPageToken(presented: PresentedToken | undefined, providedKey: string | undefined, conversation: string): string {
+  createPageToken(
+    presented: PresentedToken | undefined,
+    providedKey: string | undefined,
+    conversation: string,
+  ): string {
     if (presented !== undefined && presented.token.grant.use !== 'session') return presented.text
     const until = (Math.floor(this.#nowSeconds() / 3_600) + pageHours) * 3_600
     const key = presented?.token.key ?? this.#keyName(providedKey)
@@ -102,7 +108,10 @@ export class WorkspaceTickets {
   }
 
   /** The same for the server that admits requests; it leaves it to the handler whether the file is one that the token opens. */
-  authenticate(url: string, header: (name: string) => string | undefined): PageCredential | Problem | undefined {
+  authenticate(
+    url: string,
+    header: (name: string) => string | undefined,
+  ): PageCredential | Problem | undefined {
     const presented = this.findToken(url, header)
     if (presented === undefined || presented instanceof Problem) return presented
     const { grant } = presented.token
@@ -138,7 +147,12 @@ export class WorkspaceTickets {
     const [payload = '', signature = '', ...rest] = text.split('.')
     const providedSignature = Buffer.from(signature, 'base64url')
     const expectedSignature = this.#signature(payload)
-    if (rest.length > 0 || providedSignature.length !== expectedSignature.length || !timingSafeEqual(providedSignature, expectedSignature)) return undefined
+    if (
+      rest.length > 0 ||
+      providedSignature.length !== expectedSignature.length ||
+      !timingSafeEqual(providedSignature, expectedSignature)
+    )
+      return undefined
     // What has been signed here is one.
     const token: SignedToken = JSON.parse(Buffer.from(payload, 'base64url').toString())
     const isAlive = token.until > this.#nowSeconds() && this.#keyNames.includes(token.key)
@@ -160,7 +174,8 @@ export const ticketSegment = /^\/*~([\w-]{40,}\.[\w-]{40,})(?:\/|$)/
 /** The ticket of an address: its parameter, or a step of its path. */
 function findTicket(url: string): string | undefined {
   const queryStart = url.indexOf('?')
-  const parameter = queryStart < 0 ? null : new URLSearchParams(url.slice(queryStart + 1)).getAll('ticket').at(-1)
+  const parameter =
+    queryStart < 0 ? null : new URLSearchParams(url.slice(queryStart + 1)).getAll('ticket').at(-1)
   if (parameter) return parameter
   const path = decodeOrEmpty(queryStart < 0 ? url : url.slice(0, queryStart))
   return ticketSegment.exec(/\/workspace(\/.*)$/s.exec(path)?.[1] ?? '')?.[1]

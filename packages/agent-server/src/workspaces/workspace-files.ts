@@ -1,6 +1,6 @@
 import { realpath } from 'node:fs/promises'
 import { join, sep } from 'node:path'
-import { resolveWithin, contentTypeForPath, type ResolvedPath, type ResolvedFile } from '@slipway/http'
+import { contentTypeForPath, type ResolvedFile, type ResolvedPath, resolveWithin } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import type { ConversationRecord } from '@slipway/storage'
 import type { StoredRequest } from '../conversations/stored-request.ts'
@@ -46,7 +46,8 @@ export class WorkspaceFiles {
     const found = isDirectory ? await resolveWithin(root, names.join('/')) : target
     if (found.kind === 'outside') throw outsideProblem()
     const name = names.join('/')
-    if (grant !== undefined && grant.use !== 'session') await assertGranted(root, { grant, record, name, found })
+    if (grant !== undefined && grant.use !== 'session')
+      await assertGranted(root, { grant, record, name, found })
     if (found.kind === 'refused') throw new Problem('forbidden', 'Permission denied')
     if (found.kind !== 'file' || (await this.#isServerData(found.path)))
       throw new Problem('not_found', 'There is no such file in the workspace')
@@ -62,7 +63,9 @@ export class WorkspaceFiles {
   }
 
   async #isServerData(path: string): Promise<boolean> {
-    const [dataDirectory, worktrees] = await Promise.all([this.#dataDirectory, this.#worktrees].map(realpathOrSame))
+    const [dataDirectory, worktrees] = await Promise.all(
+      [this.#dataDirectory, this.#worktrees].map(realpathOrSame),
+    )
     return isInside(path, dataDirectory) && !isInside(path, worktrees)
   }
 }

@@ -115,7 +115,7 @@ test.each([
   ['condenser: { kind: Other }', 'condenser'],
 ])('a bad member is named, and makes no agent: %s', async (line, place) => {
   const read = await parse(`---\n${line}\n---\nPrompt.`)
-  expect(read).toHaveProperty('fault', expect.stringContaining(`has a bad member ${place}`))
+  expect(read).toHaveProperty('issue', expect.stringContaining(`has a bad member ${place}`))
 })
 
 test('no text makes the reader throw', async () => {
@@ -126,7 +126,7 @@ test('no text makes the reader throw', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(line, { maxLength: 6 }), async (lines) => {
       const read = await parse(['---', ...lines, '---', 'P'].join('\n'))
-      expect('agent' in read ? typeof read.agent.name : typeof read.fault).toBe('string')
+      expect('agent' in read ? typeof read.agent.name : typeof read.issue).toBe('string')
     }),
   )
 })
@@ -142,7 +142,12 @@ test('of one name that of the project counts, then that of the user, then that o
   const plugin = join(directory, 'plugin')
   await put(join(plugin, 'agents/c.md'), agent('of-the-plugin'))
   await put(join(plugin, 'agents/d.md'), agent('of-the-plugin'))
-  const { agents, issues } = await findAgents({ project, home: homeDirectory, plugins: [plugin], isBuiltin: true })
+  const { agents, issues } = await findAgents({
+    project,
+    home: homeDirectory,
+    plugins: [plugin],
+    isBuiltin: true,
+  })
   expect(agents.map(({ name, model, level }) => `${name} ${model} ${level}`)).toEqual([
     'a project-agents project',
     'b project-openhands project',

@@ -29,7 +29,10 @@ export async function readAgentDefinitions(
   options: { readonly level: AgentLevel; readonly within?: string } = { level: 'plugin' },
 ): Promise<FoundAgents> {
   const { level, within } = options
-  const [folder, root] = await Promise.all([realPathOrUndefined(directory), realPathOrUndefined(within ?? directory)])
+  const [folder, root] = await Promise.all([
+    realPathOrUndefined(directory),
+    realPathOrUndefined(within ?? directory),
+  ])
   if (folder === undefined || root === undefined) return { agents: [], issues: [] }
   if (!isWithin(folder, root)) return { agents: [], issues: [`${directory}: leads out of the workspace`] }
   const { files, others, isTruncated } = await listFolder(folder, maxEntries)
@@ -55,10 +58,15 @@ export async function findAgents(from: {
   const { project, home: homeDirectory, plugins = [], isBuiltin = false } = from
   for (const agentDirectory of project === undefined ? [] : agentDirectories)
     found.addAll(
-      await readAgentDefinitions(join(project ?? '', agentDirectory), { level: 'project', within: project ?? '' }),
+      await readAgentDefinitions(join(project ?? '', agentDirectory), {
+        level: 'project',
+        within: project ?? '',
+      }),
     )
   for (const agentDirectory of homeDirectory === undefined ? [] : agentDirectories)
-    found.addAll(await readAgentDefinitions(join(homeDirectory ?? '', agentDirectory), { level: 'user', within: '/' }))
+    found.addAll(
+      await readAgentDefinitions(join(homeDirectory ?? '', agentDirectory), { level: 'user', within: '/' }),
+    )
   for (const plugin of plugins)
     found.addAll(await readAgentDefinitions(join(plugin, 'agents'), { level: 'plugin', within: plugin }))
   if (isBuiltin) found.addAll({ agents: await builtinAgents(), issues: [] })
@@ -75,7 +83,7 @@ export function builtinAgents(): Promise<readonly AgentDefinition[]> {
         level: 'builtin',
         within: '/',
       })
-      if (read === undefined || 'fault' in read)
+      if (read === undefined || 'issue' in read)
         throw new Error(`the agent ${name} of this server cannot be read`)
       return { ...read.agent, source: undefined }
     }),
@@ -94,7 +102,7 @@ class AgentCollector implements FoundAgents {
 
   add(read: Awaited<ReturnType<typeof readAgent>>): void {
     if (read === undefined) return
-    if ('fault' in read) this.issues.push(read.fault)
+    if ('issue' in read) this.issues.push(read.issue)
     else this.#add(read.agent)
   }
 
@@ -113,18 +121,18 @@ class AgentCollector implements FoundAgents {
 async function readAgent(
   path: string,
   { level, within }: { readonly level: AgentLevel; readonly within: string },
-): Promise<{ readonly agent: AgentDefinition } | { readonly fault: string } | undefined> {
+): Promise<{ readonly agent: AgentDefinition } | { readonly issue: string } | undefined> {
   const file = await readSmallFile(path, { maxBytes, within })
   if (file === undefined) return undefined
-  if ('fault' in file) return { fault: `${path}: ${file.fault}` }
-  if (file.isTruncated) return { fault: `${path}: is larger than 256 KiB` }
+  if ('issue' in file) return { issue: `${path}: ${file.issue}` }
+  if (file.isTruncated) return { issue: `${path}: is larger than 256 KiB` }
   const parsed = await parseAgent({
     text: file.text,
     name: basename(path, extname(path)),
     level,
     source: path,
   })
-  return 'fault' in parsed ? { fault: `${path}: ${parsed.fault}` } : parsed
+  return 'issue' in parsed ? { issue: `${path}: ${parsed.issue}` } : parsed
 }
 
 function isAgentFile(name: string): boolean {

@@ -39,21 +39,23 @@ const example = /<example>([\s\S]*?)<\/example>/g
  */
 export async function parseAgent(
   from: AgentFile,
-): Promise<{ readonly agent: AgentDefinition } | { readonly fault: string }> {
+): Promise<{ readonly agent: AgentDefinition } | { readonly issue: string }> {
   const matter = await parseFrontMatter(normalizeText(from.text))
-  if ('fault' in matter) return matter
+  if ('issue' in matter) return matter
   const value = { ...candidate(matter.members, from), system_prompt: matter.body.trim() }
   const result = agentDefinition.safeParse(value)
   if (result.success) return { agent: result.data }
   const [first] = validationIssues(result.error, [], value)
-  return { fault: `has a bad member ${first?.loc.join('.')}: ${first?.msg}` }
+  return { issue: `has a bad member ${first?.loc.join('.')}: ${first?.msg}` }
 }
 
 function candidate(
   frontMatter: Readonly<Record<string, unknown>>,
   { name, level, source }: AgentFile,
 ): Record<string, unknown> {
-  const entries = Object.entries(frontMatter).map(([key, value]) => [key.replaceAll('-', '_'), value] as const)
+  const entries = Object.entries(frontMatter).map(
+    ([key, value]) => [key.replaceAll('-', '_'), value] as const,
+  )
   const own = Object.fromEntries(entries.filter(([key]) => members.has(key)))
   const others = entries.filter(
     ([key]) => !members.has(key) && key !== 'metadata' && !mcpConfigAliases.includes(key),
@@ -67,7 +69,8 @@ function candidate(
     source,
     tools: parseList(own.tools),
     skills: parseList(own.skills),
-    when_to_use_examples: typeof examples === 'string' ? [examples] : (examples ?? extractExamples(description)),
+    when_to_use_examples:
+      typeof examples === 'string' ? [examples] : (examples ?? extractExamples(description)),
     mcp_config: own.mcp_config ?? servers,
     metadata: { ...Object.fromEntries(others), ...objectOrEmpty(frontMatter.metadata) },
   }

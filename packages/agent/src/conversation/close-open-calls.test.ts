@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { closeOpenCalls } from './close-open-calls.ts'
 import { statusUpdate, userMessage } from './events/event-drafts.ts'
-import { FakeModel, ConversationFixtures } from './testing/fixtures.ts'
+import { ConversationFixtures, FakeModel } from './testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 

@@ -8,7 +8,11 @@ import { endGoalEvents } from './loop/goal.ts'
 const forkedText = 'The call was not done here: the conversation was forked before it had a result.'
 
 /** Brings a log that was cut off anywhere to rest: each action without a result is answered, and the status is idle. */
-export async function closeOpenCalls(log: EventLog, conversation: string, wire: WireVersion = 'seed'): Promise<void> {
+export async function closeOpenCalls(
+  log: EventLog,
+  conversation: string,
+  wire: WireVersion = 'seed',
+): Promise<void> {
   const writer = await ConversationWriter.open(conversation, log, { format: eventFormatter(wire) })
   await writer.write((now) => ({
     events: [

@@ -7,12 +7,12 @@ import {
   type GoalState,
   type Llm,
   Problem,
-  redact,
   type SecretSource,
   type SecurityAnalyzer,
   type SendMessageRequest,
   type WireVersion,
 } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
 import type { EventDraft } from '@slipway/storage'
 import type { TaskHost } from '../agents/tasks/open-task-runner.ts'
 import { addPluginsToAgent } from '../plugins/agent-with-plugins.ts'
@@ -20,22 +20,35 @@ import { loadPluginOrProblem } from '../plugins/extensions.ts'
 import { Secrets } from '../secrets/secrets.ts'
 import { ConfirmationDeadline } from './confirm/deadline.ts'
 import type { ConversationStore } from './conversation-store.ts'
-import { agentErrorEvent, rejectionEvent, stateUpdate, statusUpdate, textMessage } from './events/event-drafts.ts'
+import {
+  agentErrorEvent,
+  rejectionEvent,
+  stateUpdate,
+  statusUpdate,
+  textMessage,
+} from './events/event-drafts.ts'
 import { eventFormatter } from './events/event-format.ts'
 import { redactEvent } from './events/redact-event.ts'
 import { type TransientUpdate, TransientUpdates } from './events/transient-updates.ts'
 import { ConversationWriter } from './events/writer.ts'
 import { AgentLoop } from './loop/agent-loop.ts'
-import { endGoalEvents, goalUpdateEvent, newGoal, goalReminder } from './loop/goal.ts'
-import { navigateEvents, interruptEvent, closeAbandonedActions, pauseEvent, resolveNavigateTarget, stopEvents } from './navigate.ts'
+import { endGoalEvents, goalReminder, goalUpdateEvent, newGoal } from './loop/goal.ts'
+import {
+  closeAbandonedActions,
+  interruptEvent,
+  navigateEvents,
+  pauseEvent,
+  resolveNavigateTarget,
+  stopEvents,
+} from './navigate.ts'
 import { AgentRuntime, type ConversationDeps, type ResolvedSettings } from './runtime/agent-runtime.ts'
-import { type WorkOutcome, instrument } from './runtime/instrumentation.ts'
+import { instrument, type WorkOutcome } from './runtime/instrumentation.ts'
 import { Checkpoints } from './state/checkpoints.ts'
-import type { PendingAction, ConversationState } from './state/state.ts'
+import type { ConversationState, PendingAction } from './state/state.ts'
 import { transition } from './state/status.ts'
 import { UsageStats } from './state/usage-stats.ts'
 import { generateTitle } from './title.ts'
-import { userMessageEvent, assertSameMessage, messageText } from './user-message.ts'
+import { assertSameMessage, messageText, userMessageEvent } from './user-message.ts'
 
 const restartedText =
   'The call was interrupted by a restart before it had a result. It may have been done in part.'
@@ -147,8 +160,20 @@ export class Conversation implements AsyncDisposable {
       format: eventFormatter(wire),
       checkpoints: () => checkpoints.all,
     })
-    const conversation = new Conversation({ id, settings, rim: deps, keeping: store, pen: writer, secrets, hints: transientUpdates, wire, saved: checkpoints })
-    await writer.write((now) => ({ events: now.status === 'running' ? stopEvents(now, restartedText) : endGoalEvents(now) }))
+    const conversation = new Conversation({
+      id,
+      settings,
+      rim: deps,
+      keeping: store,
+      pen: writer,
+      secrets,
+      hints: transientUpdates,
+      wire,
+      saved: checkpoints,
+    })
+    await writer.write((now) => ({
+      events: now.status === 'running' ? stopEvents(now, restartedText) : endGoalEvents(now),
+    }))
     conversation.#scheduleDeadline()
     return conversation
   }
@@ -214,11 +239,16 @@ export class Conversation implements AsyncDisposable {
     await runtime?.loadMissingPlugins(this.#closing.signal).catch(() => undefined)
     const id = requestedId ?? randomUUID()
     const text = messageText(message)
-    const stored = async () => (requestedId === undefined ? [] : await this.#deps.log.get(this.id, [requestedId]))
+    const stored = async () =>
+      requestedId === undefined ? [] : await this.#deps.log.get(this.id, [requestedId])
     const [before] = await stored()
     const verdict =
       before === undefined
-        ? await runtime?.runHooks('user_prompt_submit', { message: text, message_id: id }, this.#closing.signal)
+        ? await runtime?.runHooks(
+            'user_prompt_submit',
+            { message: text, message_id: id },
+            this.#closing.signal,
+          )
         : undefined
     let isNew = true
     await this.#writer.write(async (now) => {
@@ -264,7 +294,9 @@ export class Conversation implements AsyncDisposable {
     if (this.state.status === 'running' && this.#activity === undefined) return this.#start()
     await this.#writer.write((now) => {
       const status = transition(now.status, 'run')
-      return status === undefined ? undefined : { events: [...closeAbandonedActions(now), statusUpdate(status)] }
+      return status === undefined
+        ? undefined
+        : { events: [...closeAbandonedActions(now), statusUpdate(status)] }
     })
     if (this.state.status === 'running') this.#start()
     else this.#publish({ kind: 'rest' })
@@ -305,7 +337,8 @@ export class Conversation implements AsyncDisposable {
     if (this.state.status !== 'running')
       await Promise.race([this.waitUntilIdle(), sleep(stopMs, undefined, { ref: false })])
     await this.#writer.write(async (now) => {
-      const value = eventId === null ? null : await resolveNavigateTarget(this.#deps.log, { id: this.id, eventId, now })
+      const value =
+        eventId === null ? null : await resolveNavigateTarget(this.#deps.log, { id: this.id, eventId, now })
       if (now.status === 'running' || this.#activity !== undefined)
         throw new Problem('conflict', 'The conversation is running. Pause it, then go elsewhere.')
       return { events: navigateEvents(now, value) }
@@ -435,7 +468,10 @@ export class Conversation implements AsyncDisposable {
         (now) => ({ ...now, plugins: [...extensions.pinnedWith(loaded)] }),
         (now) => {
           this.#assertIdle(now)
-          const displayedAgent = addPluginsToAgent(this.#settings.agent, [loaded.plugin, ...extensions.plugins])
+          const displayedAgent = addPluginsToAgent(this.#settings.agent, [
+            loaded.plugin,
+            ...extensions.plugins,
+          ])
           return [stateUpdate('agent', redact(displayedAgent, '**********'))]
         },
         async () => {
@@ -524,7 +560,8 @@ export class Conversation implements AsyncDisposable {
         const limit = AbortSignal.timeout(stopMs)
         // One that takes longer is killed with the rest.
         const hookVerdict = await runtime.runHooks('session_end', {}, limit).catch(() => undefined)
-        if (hookVerdict !== undefined && !options.isDeleted) await this.#writeHookEvents(hookVerdict).catch(() => undefined)
+        if (hookVerdict !== undefined && !options.isDeleted)
+          await this.#writeHookEvents(hookVerdict).catch(() => undefined)
       }
       await runtime.close()
     }
@@ -569,7 +606,9 @@ export class Conversation implements AsyncDisposable {
       try {
         const loop = () => this.#agentLoop.run(() => this.#nextStepSignal())
         await instrument(this.#deps.monitor, { kind: 'run' }, loop, () => runOutcome(this.state.status))
-        await this.#writer.write((now) => ({ events: isRunUnfinished(now) ? [] : endGoalEvents(now) }), { isPatient: true })
+        await this.#writer.write((now) => ({ events: isRunUnfinished(now) ? [] : endGoalEvents(now) }), {
+          isPatient: true,
+        })
       } finally {
         this.#isRunActive = false
         release?.()
@@ -676,14 +715,19 @@ export class Conversation implements AsyncDisposable {
       await this.#secrets.resolveAll()
     }
     if (!this.state.hasSystemPrompt) {
-      await this.#writer.write((now) => ({ events: this.#systemPromptEvents(now, runtime) }), { isPatient: true })
+      await this.#writer.write((now) => ({ events: this.#systemPromptEvents(now, runtime) }), {
+        isPatient: true,
+      })
     }
     return runtime
   }
 
   /** Keeps which files its plugins are, and writes the prompt anew when one came after it. */
   async #savePlugins(runtime: AgentRuntime): Promise<void> {
-    const isUnchanged = isDeepStrictEqual(runtime.extensions.pinned?.map(pluginIdentity), this.#settings.plugins?.map(pluginIdentity))
+    const isUnchanged = isDeepStrictEqual(
+      runtime.extensions.pinned?.map(pluginIdentity),
+      this.#settings.plugins?.map(pluginIdentity),
+    )
     if (isUnchanged || (this.#settings.plugins ?? []).length === 0) return
     const mustAnnounce = (now: ConversationState) =>
       now.hasSystemPrompt && !runtime.needsConnect && this.#settings.plugins?.some((one) => one.is_untold)
@@ -783,9 +827,12 @@ function isRunUnfinished({ status }: ConversationState): boolean {
   return status === 'running' || status === 'waiting_for_confirmation'
 }
 
-function collectSecrets(settings: ResolvedSettings, { redactedValues = [], resolveServerSecret: own }: ConversationDeps): Secrets {
+function collectSecrets(
+  settings: ResolvedSettings,
+  { redactedValues = [], resolveServerSecret: own }: ConversationDeps,
+): Secrets {
   const sources = { ...settings.agent.agent_context?.secrets, ...settings.secrets }
-  const secrets = new Secrets(sources, own === undefined ? {} : { own })
+  const secrets = new Secrets(sources, own === undefined ? {} : { resolveServerSecret: own })
   secrets.addValuesFrom(settings.agent)
   secrets.addValuesFrom(settings.agent_definitions)
   for (const value of redactedValues) secrets.addValue(value)

@@ -1,6 +1,12 @@
 import type { EventDraft } from '@slipway/storage'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createLatch, type TestConversation, FakeModel, ConversationFixtures, contentText } from './testing/fixtures.ts'
+import {
+  ConversationFixtures,
+  contentText,
+  createLatch,
+  FakeModel,
+  type TestConversation,
+} from './testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 

@@ -1,6 +1,6 @@
 import { llm as llmSchema, must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createLatch, FakeModel, ConversationFixtures, contentText, waitUntil } from './testing/fixtures.ts'
+import { ConversationFixtures, contentText, createLatch, FakeModel, waitUntil } from './testing/fixtures.ts'
 import { generateTitle } from './title.ts'
 
 let fixtures: ConversationFixtures

@@ -1,5 +1,5 @@
 import type { Message } from '@slipway/protocol'
-import type { ModelReply, Model } from '../llm/model.ts'
+import type { Model, ModelReply } from '../llm/model.ts'
 import { textMessage } from './events/event-drafts.ts'
 
 const promptLength = 1000

@@ -20,7 +20,10 @@ export function userMessageEvent(
   },
 ): EventDraft {
   const { id, skills, activated: activatedSkills, agentContext, added } = options
-  const { names, content } = skills?.activate(messageText(message), activatedSkills) ?? { names: [], content: [] }
+  const { names, content } = skills?.activate(messageText(message), activatedSkills) ?? {
+    names: [],
+    content: [],
+  }
   return {
     id,
     kind: 'MessageEvent',
@@ -42,7 +45,10 @@ export function assertSameMessage(stored: LogEvent, draft: EventDraft, secrets: 
   if (stored.kind === 'MessageEvent') {
     const comparable = (llm_message: unknown, sender: unknown) =>
       redactEvent({ kind: 'MessageEvent', source: 'user', llm_message, sender: sender ?? null }, secrets)
-    const [one, other] = [comparable(stored.llm_message, stored.sender), comparable(draft.llm_message, draft.sender)]
+    const [one, other] = [
+      comparable(stored.llm_message, stored.sender),
+      comparable(draft.llm_message, draft.sender),
+    ]
     if (isDeepStrictEqual(one, other)) return
   }
   throw new Problem('conflict', 'The idempotency key was used with another message.')

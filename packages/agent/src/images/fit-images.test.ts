@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import sharp from 'sharp'
 import { expect, test } from 'vitest'
-import { fitImages, detectImageType, shrinkImage } from './fit-images.ts'
+import { detectImageType, fitImages, shrinkImage } from './fit-images.ts'
 
 /** Noise, which nothing compresses. */
 function noiseImage(width: number, height: number, channels: 3 | 4 = 3) {
@@ -27,7 +27,7 @@ test('an image of any format that models take becomes small enough, and what sho
   }
   for (const [name, bytes] of Object.entries(sources)) {
     const shrunk = await shrinkImage(bytes, 60_000)
-    if (shrunk.kind === 'fault') throw new Error(`${name}: ${shrunk.failure}`)
+    if (shrunk.kind === 'failure') throw new Error(`${name}: ${shrunk.failure}`)
     expect(shrunk.bytes.length).toBeLessThanOrEqual(60_000)
     const { format, hasAlpha, width = 0, height = 0 } = await sharp(shrunk.bytes).metadata()
     expect([name, format, hasAlpha]).toEqual([name, shrunk.type, shrunk.type === 'webp'])
@@ -42,7 +42,7 @@ test('an image of any format that models take becomes small enough, and what sho
 test('an image that was taken on its side stands up', async () => {
   const bytes = await noiseImage(600, 300).jpeg({ quality: 100 }).withMetadata({ orientation: 6 }).toBuffer()
   const shrunk = await shrinkImage(bytes, 20_000)
-  if (shrunk.kind === 'fault') throw new Error(shrunk.failure)
+  if (shrunk.kind === 'failure') throw new Error(shrunk.failure)
   const { width = 0, height = 0 } = await sharp(shrunk.bytes).metadata()
   expect(height).toBeGreaterThan(width)
 })
@@ -51,7 +51,7 @@ test('what is no image, is broken, or has too many pixels is a fault', async () 
   const png = await noiseImage(400, 400).png().toBuffer()
   const fault = async (bytes: Buffer, maxBytes = 1_000) => {
     const shrunk = await shrinkImage(bytes, maxBytes)
-    return shrunk.kind === 'fault' ? shrunk.failure : 'none'
+    return shrunk.kind === 'failure' ? shrunk.failure : 'none'
   }
   expect(await fault(Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'))).toMatch(/not PNG/)
   expect(await fault(Buffer.alloc(0))).toMatch(/not PNG/)
@@ -87,7 +87,7 @@ test('of several images the largest are made smaller until all fit, and the othe
   const room = 700_000
   const fitted = await fitImages([larger, small, large, small], room)
   expect(fitted.map(({ kind }) => kind)).toEqual(['shrunk', 'same', 'shrunk', 'same'])
-  const urls = fitted.map((one) => (one.kind === 'fault' ? '' : one.url))
+  const urls = fitted.map((one) => (one.kind === 'failure' ? '' : one.url))
   expect(urls.reduce((sum, { length }) => sum + length, 0)).toBeLessThanOrEqual(room)
   expect([urls[1], urls[3]]).toEqual([small, small])
   expect(fitted[0]).toMatchObject({ original: Buffer.from(larger.slice(larger.indexOf(',') + 1), 'base64') })

@@ -21,7 +21,7 @@ export function detectImageType(bytes: Buffer): ImageType | undefined {
 export type ShrinkResult =
   | { readonly kind: 'image'; readonly type: ImageType; readonly bytes: Buffer }
   /** For people. */
-  | { readonly kind: 'fault'; readonly failure: string }
+  | { readonly kind: 'failure'; readonly failure: string }
 
 let lastShrink: Promise<unknown> = Promise.resolve()
 
@@ -38,7 +38,7 @@ export async function shrinkImage(bytes: Buffer, maxBytes: number): Promise<Shri
 
 async function shrink(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
   if (detectImageType(bytes) === undefined)
-    return { kind: 'fault', failure: 'The image is not PNG, JPEG, GIF or WebP' }
+    return { kind: 'failure', failure: 'The image is not PNG, JPEG, GIF or WebP' }
   try {
     const { default: sharp } = await import('sharp')
     sharp.cache(false)
@@ -56,11 +56,11 @@ async function shrink(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
       const factor = Math.min(0.8, 0.95 * Math.sqrt(maxBytes / encoded.data.length))
       edge = Math.floor(Math.max(encoded.info.width, encoded.info.height) * factor)
     }
-    return { kind: 'fault', failure: 'The image cannot be made small enough' }
+    return { kind: 'failure', failure: 'The image cannot be made small enough' }
   } catch (error) {
     const exceedsPixelLimit = error instanceof Error && /pixel limit/i.test(error.message)
     return {
-      kind: 'fault',
+      kind: 'failure',
       failure: exceedsPixelLimit ? 'The image has more than 100 million pixels' : 'The image is broken',
     }
   }
@@ -70,7 +70,7 @@ async function shrink(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
 export type FitResult =
   | { readonly kind: 'same'; readonly url: string }
   | { readonly kind: 'shrunk'; readonly url: string; readonly original: Buffer }
-  | { readonly kind: 'fault'; readonly failure: string }
+  | { readonly kind: 'failure'; readonly failure: string }
 
 /**
  * Data URLs that have at most `maxChars` characters together, in the same order: the largest are made smaller, each as little as needed,
@@ -85,7 +85,7 @@ export async function fitImages(urls: readonly string[], maxChars: number): Prom
     const share = Math.floor(remainingChars / remaining--)
     const result = url.length <= share ? ({ kind: 'same', url } as const) : await shrinkUrl(url, share)
     fitted[index] = result
-    if (result.kind !== 'fault') remainingChars -= result.url.length
+    if (result.kind !== 'failure') remainingChars -= result.url.length
   }
   return fitted
 }
@@ -93,11 +93,11 @@ export async function fitImages(urls: readonly string[], maxChars: number): Prom
 async function shrinkUrl(url: string, maxChars: number): Promise<FitResult> {
   const comma = url.indexOf(',')
   const isBase64 = comma > 0 && /;\s*base64\s*$/i.test(url.slice(0, comma))
-  if (!isBase64) return { kind: 'fault', failure: 'The image is no data URL in base64' }
+  if (!isBase64) return { kind: 'failure', failure: 'The image is no data URL in base64' }
   const original = Buffer.from(url.slice(comma + 1), 'base64')
   const headChars = 'data:image/webp;base64,'.length
   const shrunk = await shrinkImage(original, Math.floor((maxChars - headChars) / 4) * 3)
-  if (shrunk.kind === 'fault') return shrunk
+  if (shrunk.kind === 'failure') return shrunk
   const { type, bytes } = shrunk
   return { kind: 'shrunk', url: `data:image/${type};base64,${bytes.toString('base64')}`, original }
 }

@@ -159,7 +159,10 @@ test.each([
 
 test('Gemini names its wait in the body', () => {
   const body = google('busy', 'RESOURCE_EXHAUSTED', [{ '@type': 'RetryInfo', retryDelay: '17.5s' }])
-  expect(classifyFailure(refused(429, body))).toMatchObject({ code: 'LLMRateLimitError', retryAfterMs: 17_500 })
+  expect(classifyFailure(refused(429, body))).toMatchObject({
+    code: 'LLMRateLimitError',
+    retryAfterMs: 17_500,
+  })
 })
 
 test('what OpenRouter was told by the provider behind it is part of the detail', () => {

@@ -195,7 +195,9 @@ const rules: readonly Rule[] = [
 ]
 
 function isOverflow(facts: ErrorFacts): boolean {
-  return hasCode(facts, 'context_length_exceeded', 'context_window_exceeded') || mentions(facts, phrases.overflow)
+  return (
+    hasCode(facts, 'context_length_exceeded', 'context_window_exceeded') || mentions(facts, phrases.overflow)
+  )
 }
 
 function isStatus({ status }: ErrorFacts, ...statuses: readonly number[]): boolean {

@@ -6,7 +6,9 @@ test('an unknown provider without an address is refused with what is missing', (
   expect(resolveRoute(llm.parse({ model: 'nobody/knows' }))).toEqual({
     fault: expect.stringContaining('base_url'),
   })
-  expect(resolveRoute(llm.parse({ model: 'azure/d' }))).toEqual({ fault: expect.stringContaining('base_url') })
+  expect(resolveRoute(llm.parse({ model: 'azure/d' }))).toEqual({
+    fault: expect.stringContaining('base_url'),
+  })
 })
 
 test('names of the object prototype are no providers', () => {

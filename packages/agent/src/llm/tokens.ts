@@ -16,7 +16,9 @@ export function countTokens(messages: readonly Message[]): number {
 function messageTokens(message: Message): number {
   const counted = known.get(message)
   if (counted !== undefined) return counted
-  const tokens = Math.ceil(perMessage + contentTokens(message) + callTokens(message) + reasoningTokens(message))
+  const tokens = Math.ceil(
+    perMessage + contentTokens(message) + callTokens(message) + reasoningTokens(message),
+  )
   known.set(message, tokens)
   return tokens
 }

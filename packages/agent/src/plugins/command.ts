@@ -9,11 +9,11 @@ export async function parseCommand(from: {
   readonly name: string
   readonly plugin: string
   readonly file: string
-}): Promise<{ readonly skill: LoadedSkill } | { readonly fault: string }> {
+}): Promise<{ readonly skill: LoadedSkill } | { readonly issue: string }> {
   const { name, plugin, file } = from
-  if (!validName.test(name)) return { fault: 'has a name that no command can have' }
+  if (!validName.test(name)) return { issue: 'has a name that no command can have' }
   const matter = await parseFrontMatter(from.text)
-  if ('fault' in matter) return matter
+  if ('issue' in matter) return matter
   const { description } = matter.members
   const argumentHint = matter.members['argument-hint']
   return {
@@ -25,7 +25,9 @@ export async function parseCommand(from: {
       commands: [`/${name}`],
       paths: [],
       inputs:
-        typeof argumentHint === 'string' ? [{ name: 'arguments', description: toSingleLine(argumentHint, maxDescription) }] : [],
+        typeof argumentHint === 'string'
+          ? [{ name: 'arguments', description: toSingleLine(argumentHint, maxDescription) }]
+          : [],
       allowedTools: [],
       isAgentSkill: false,
       isModelInvocable: false,

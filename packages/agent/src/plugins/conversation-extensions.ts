@@ -1,13 +1,13 @@
 import type { AgentContext, ExtensionSource, HookConfig, McpServer } from '@slipway/protocol'
 import type { SkillAdditions } from '../skills/load.ts'
 import {
-  type LoadedExtensions,
   type ExtensionProvider,
+  effectivePlugins,
+  type LoadedExtensions,
   mergeHooks,
+  mergeServers,
   noExtensions,
   PluginLoadError,
-  effectivePlugins,
-  mergeServers,
   skillAdditions,
 } from './extensions.ts'
 import type { Plugin } from './plugin.ts'
@@ -26,21 +26,21 @@ export class ConversationExtensions {
   #loaded: readonly LoadedPlugin[] = []
   #loading: Promise<void> | undefined
 
-  private constructor(port: ExtensionProvider | undefined, sources: readonly ExtensionSource[]) {
-    this.#provider = port
+  private constructor(provider: ExtensionProvider | undefined, sources: readonly ExtensionSource[]) {
+    this.#provider = provider
     this.#missing = sources
   }
 
   /** A plugin that fails waits for `complete`. Rejects only when aborted. */
   static async open(
     from: {
-      readonly port: ExtensionProvider | undefined
+      readonly provider: ExtensionProvider | undefined
       readonly sources: readonly ExtensionSource[]
       readonly context: AgentContext | undefined
     },
     signal: AbortSignal,
   ): Promise<ConversationExtensions> {
-    const { port: provider, sources, context } = from
+    const { provider, sources, context } = from
     const extensions = new ConversationExtensions(provider, sources)
     if (provider !== undefined) extensions.#common = await provider.loadCommon(context, signal)
     await extensions.loadMissing(signal).catch((error: unknown) => {

@@ -16,7 +16,7 @@ export class PluginLoadError extends Error {
 
   constructor(message: string) {
     super(message)
-    this.name = 'PluginFailure'
+    this.name = 'PluginLoadError'
   }
 }
 
@@ -65,7 +65,13 @@ export interface LoadedExtensions {
   readonly common: CommonExtensions
 }
 
-const noCommonExtensions: CommonExtensions = { plugins: [], installed: [], others: [], hasPublic: false, issues: [] }
+const noCommonExtensions: CommonExtensions = {
+  plugins: [],
+  installed: [],
+  others: [],
+  hasPublic: false,
+  issues: [],
+}
 
 /** What was brought before anything was asked for. */
 export const noExtensions: LoadedExtensions = { own: [], common: noCommonExtensions }
@@ -89,7 +95,10 @@ export function skillAdditions(brought: LoadedExtensions): SkillAdditions {
 }
 
 /** The conversation's own hooks and then those of its plugins. */
-export function mergeHooks(ownHooks: HookConfig | undefined, plugins: readonly Plugin[]): HookConfig | undefined {
+export function mergeHooks(
+  ownHooks: HookConfig | undefined,
+  plugins: readonly Plugin[],
+): HookConfig | undefined {
   const configs = [ownHooks, ...plugins.map(({ hooks }) => hooks)].filter((config) => config !== undefined)
   const [first, ...others] = configs
   if (first === undefined || others.length === 0) return first

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { fetchSource } from './fetch-source.ts'
-import { treeLimits, FileTreeWriter, InvalidTreeError } from './file-tree.ts'
+import { FileTreeWriter, InvalidTreeError, treeLimits } from './file-tree.ts'
 import { parseSource } from './source.ts'
 
 const neverAborted = new AbortController().signal
@@ -74,7 +74,11 @@ function writeBlob(directory: string, text: string): string {
     .trim()
 }
 
-async function fetchTestSource(source: string, more: { ref?: string; repo_path?: string } = {}, signal = neverAborted) {
+async function fetchTestSource(
+  source: string,
+  more: { ref?: string; repo_path?: string } = {},
+  signal = neverAborted,
+) {
   const read = parseSource({ source, ref: more.ref, repo_path: more.repo_path })
   if ('issue' in read) throw new Error(read.issue)
   const into = join(base, 'fetched', 'tree')
@@ -83,7 +87,7 @@ async function fetchTestSource(source: string, more: { ref?: string; repo_path?:
 
 async function expectIssue(source: string, issue: RegExp, more: { ref?: string; repo_path?: string } = {}) {
   const { into, result } = await fetchTestSource(source, more)
-  expect(result).toEqual({ fault: expect.stringMatching(issue) })
+  expect(result).toEqual({ issue: expect.stringMatching(issue) })
   expect(existsSync(into)).toBe(false)
   expect(await readdir(dirname(into)).catch(() => [])).toEqual([])
 }
@@ -206,7 +210,7 @@ test.each([['..'], ['.'], ['.git'], ['.GIT'], ['.git '], ['a/b'], ['a\\b'], ['a\
     const { into, result } = await fetchTestSource(`file://${directory}`)
     // A slash in a name makes an ordinary path of it, which stays inside.
     if (name === 'a/b' && 'commit' in result) return expect(await readdir(into)).toEqual(['a'])
-    expect(result).toEqual({ fault: expect.any(String) })
+    expect(result).toEqual({ issue: expect.any(String) })
     expect(existsSync(into)).toBe(false)
     expect(await readdir(base)).not.toContain('x')
   },
@@ -307,15 +311,15 @@ test('a fetch that is aborted ends, rejects and leaves nothing', async () => {
   const port = typeof address === 'object' ? address?.port : 0
   const abort = new AbortController()
   server.once('connection', () => abort.abort())
-  await expect(fetchTestSource(`https://user:s3cret-value@127.0.0.1:${port}/x`, {}, abort.signal)).rejects.toThrow(
-    /abort/i,
-  )
+  await expect(
+    fetchTestSource(`https://user:s3cret-value@127.0.0.1:${port}/x`, {}, abort.signal),
+  ).rejects.toThrow(/abort/i)
   expect(await readdir(join(base, 'fetched'))).toEqual([])
 })
 
 test('credentials are in no fault, and no file of the fetch', async () => {
   const { result } = await fetchTestSource('https://user:s3cret-value@127.0.0.1:1/x')
-  expect(result).toEqual({ fault: expect.stringMatching(/cannot be fetched/) })
+  expect(result).toEqual({ issue: expect.stringMatching(/cannot be fetched/) })
   expect(JSON.stringify(result)).not.toContain('s3cret')
 })
 

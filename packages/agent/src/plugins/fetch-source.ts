@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { Problem, redactText } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol'
+import { redactText } from '@slipway/shared/redaction'
 import { errorCode } from '../skills/small-file.ts'
 import { type ProcessResult, Workspace } from '../workspace/workspace.ts'
-import { copyDirectory, forEachConcurrent, FileTreeWriter, InvalidTreeError } from './file-tree.ts'
+import { copyDirectory, FileTreeWriter, forEachConcurrent, InvalidTreeError } from './file-tree.ts'
 import type { Source } from './source.ts'
 
 const timeoutMs = 120_000
@@ -45,7 +46,7 @@ export interface FetchSourceOptions {
 }
 
 /** What was fetched: a commit, where it came from git. */
-export type FetchResult = { readonly commit: string | undefined } | { readonly fault: string }
+export type FetchResult = { readonly commit: string | undefined } | { readonly issue: string }
 
 /**
  * Fetches a source into a directory. What is wrong with it is a fault, a sentence without credentials that begins with a verb;
@@ -65,22 +66,30 @@ export async function fetchSource(
   } catch (error) {
     await rm(into, { recursive: true, force: true })
     signal.throwIfAborted()
-    if (error instanceof InvalidTreeError) return { fault: error.message }
+    if (error instanceof InvalidTreeError) return { issue: error.message }
     const code = errorCode(error)
     if (code === 'ENOSPC' || code === 'EDQUOT') throw new Problem('storage_full', 'The disk is full')
     if (code === 'unknown') throw error
-    return { fault: `cannot be copied (${code})` }
+    return { issue: `cannot be copied (${code})` }
   }
 }
 
 type GitSource = Extract<Source, { kind: 'git' }>
 
-async function fetchGit(source: GitSource, options: FetchSourceOptions, signal: AbortSignal): Promise<string> {
+async function fetchGit(
+  source: GitSource,
+  options: FetchSourceOptions,
+  signal: AbortSignal,
+): Promise<string> {
   const { into, environment } = options
   const directory = join(dirname(into), `.${basename(into)}-${randomUUID()}.git`)
   await mkdir(directory, { recursive: true, mode: 0o700 })
   try {
-    const env = { ...environment, ...gitEnvironment, ...configEnvironment([...gitConfig, ...credentialConfig(source)]) }
+    const env = {
+      ...environment,
+      ...gitEnvironment,
+      ...configEnvironment([...gitConfig, ...credentialConfig(source)]),
+    }
     await using workspace = await Workspace.open({ directory, env })
     const git = new GitRunner(workspace, signal)
     const commit = await receiveCommit(git, source)
@@ -120,7 +129,8 @@ async function receiveCommit(git: GitRunner, { url, ref = 'HEAD' }: GitSource): 
   await git.run(['init', '--quiet', '--bare', '--template='])
   const flags = ['--quiet', '--depth=1', '--no-tags', '--no-recurse-submodules']
   const fetchResult = await git.run(['fetch', ...flags, '--', url, ref])
-  if (fetchResult.exitCode !== 0) throw new InvalidTreeError(`cannot be fetched: ${gitFailureReason(fetchResult)}`)
+  if (fetchResult.exitCode !== 0)
+    throw new InvalidTreeError(`cannot be fetched: ${gitFailureReason(fetchResult)}`)
   const { exitCode, stdout } = await git.run(['rev-parse', '--verify', '--quiet', 'FETCH_HEAD^{commit}'])
   if (exitCode !== 0) throw new InvalidTreeError('names no commit')
   return stdout.toString().trim()
@@ -211,7 +221,11 @@ async function writeBatch(
     if (mode === '120000') writer.link(path, content.toString())
     else files.push({ path, content, isExecutable: mode === '100755' })
   }
-  await forEachConcurrent(files, ({ path, content, isExecutable }) => writer.file(path, content, isExecutable), signal)
+  await forEachConcurrent(
+    files,
+    ({ path, content, isExecutable }) => writer.file(path, content, isExecutable),
+    signal,
+  )
 }
 
 /** Credentials go into the environment of git alone: a command line can be read by everybody on the machine. */

@@ -14,7 +14,7 @@ const concurrency = 16
 export class InvalidTreeError extends Error {
   constructor(message: string) {
     super(message)
-    this.name = 'TreeRefused'
+    this.name = 'InvalidTreeError'
   }
 }
 
@@ -44,7 +44,8 @@ export class FileTreeWriter {
   reserve(path: string, sizeBytes: number): void {
     assertPath(path)
     this.#bytes += sizeBytes
-    if (sizeBytes > treeLimits.fileBytes) throw new InvalidTreeError(`holds a file that is too large: ${displayedPath(path)}`)
+    if (sizeBytes > treeLimits.fileBytes)
+      throw new InvalidTreeError(`holds a file that is too large: ${displayedPath(path)}`)
     if (this.#bytes > treeLimits.bytes) throw new InvalidTreeError('is too large')
     if (++this.#files > treeLimits.files) throw new InvalidTreeError('has too many files')
   }
@@ -158,7 +159,11 @@ async function relativeTarget(root: string, path: string): Promise<string> {
     : target
 }
 
-async function copyFile(tree: FileTreeWriter, root: string, { path, sizeBytes }: ExpectedFile): Promise<void> {
+async function copyFile(
+  tree: FileTreeWriter,
+  root: string,
+  { path, sizeBytes }: ExpectedFile,
+): Promise<void> {
   await using file = await open(
     join(root, path),
     constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW,

@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import {
-  validationIssues,
   type HookConfig,
   hookConfig,
   hookEvents,
   type McpServer,
   mcpServer,
+  validationIssues,
 } from '@slipway/protocol'
 import { readJson } from './read-json.ts'
 
@@ -61,7 +61,7 @@ async function readPart(parts: PluginContext, manifestValue: unknown, defaultPat
   const path = typeof manifestValue === 'string' ? manifestValue : defaultPath
   const read = await readJson(join(parts.root, path), parts.root)
   if (read !== undefined && 'value' in read) return read.value
-  if (read !== undefined) parts.issues.push(`${path}: ${read.fault}`)
+  if (read !== undefined) parts.issues.push(`${path}: ${read.issue}`)
   else if (typeof manifestValue === 'string') parts.issues.push(`${path.slice(0, 200)}: is not there`)
   return undefined
 }
@@ -97,7 +97,9 @@ function substituteRoot(value: unknown, root: string): unknown {
   if (typeof value === 'string') return value.replace(/\$\{(?:CLAUDE|OPENHANDS)_PLUGIN_ROOT\}/g, () => root)
   if (Array.isArray(value)) return value.map((item) => substituteRoot(item, root))
   if (!isRecord(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, substituteRoot(member, root)]))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name, substituteRoot(member, root)]),
+  )
 }
 
 function snakeCase(name: string): string {

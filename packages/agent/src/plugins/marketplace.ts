@@ -2,10 +2,10 @@ import { lstat, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   type ExtensionSource,
-  validationIssues,
   type MarketplaceEntry,
   marketplaceEntry,
   marketplaceManifest,
+  validationIssues,
 } from '@slipway/protocol'
 import { ellipsize, toSingleLine } from '../skills/skill.ts'
 import { isWithin } from '../skills/small-file.ts'
@@ -34,16 +34,17 @@ export async function readMarketplace(
   directory: string,
   path?: string,
 ): Promise<
-  { readonly offers: readonly MarketplaceOffer[]; readonly faults: readonly string[] } | { readonly fault: string }
+  | { readonly offers: readonly MarketplaceOffer[]; readonly issues: readonly string[] }
+  | { readonly issue: string }
 > {
   const root = await realpath(directory).catch(() => undefined)
-  if (root === undefined) return { fault: 'is not there' }
+  if (root === undefined) return { issue: 'is not there' }
   const file = await readFirstJson(root, path === undefined ? manifestPaths : [path])
   if (file === undefined)
-    return { fault: path === undefined ? 'has no marketplace.json' : `has no ${ellipsize(path, 200)}` }
-  if ('fault' in file) return file
+    return { issue: path === undefined ? 'has no marketplace.json' : `has no ${ellipsize(path, 200)}` }
+  if ('issue' in file) return file
   const manifest = marketplaceManifest.safeParse(file.value)
-  if (!manifest.success) return { fault: `${file.name}: ${firstIssue(manifest.error, file.value)}` }
+  if (!manifest.success) return { issue: `${file.name}: ${firstIssue(manifest.error, file.value)}` }
   const { plugins, skills, metadata } = manifest.data
   const issues: string[] = []
   const offers = new Map<string, MarketplaceOffer>()
@@ -54,7 +55,7 @@ export async function readMarketplace(
     if (offer === undefined) issues.push(`entry ${index + 1}: has no name, or no source that is understood`)
     else if (!offers.has(offer.name)) offers.set(offer.name, offer)
   }
-  return { offers: [...offers.values()], faults: issues }
+  return { offers: [...offers.values()], issues: issues }
 }
 
 async function parseOffer(

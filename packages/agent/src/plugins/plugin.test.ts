@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { hookConfig } from '@slipway/protocol'
 import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { mergeHooks, effectivePlugins, mergeServers, skillAdditions } from './extensions.ts'
+import { effectivePlugins, mergeHooks, mergeServers, skillAdditions } from './extensions.ts'
 import { readMarketplace } from './marketplace.ts'
 import { type Plugin, readPlugin } from './plugin.ts'
 
@@ -28,7 +28,7 @@ async function writeFixture(path: string, content: unknown): Promise<void> {
 
 async function read(directory = root): Promise<Plugin> {
   const plugin = await readPlugin(directory, neverAborted)
-  if ('fault' in plugin) throw new Error(plugin.fault)
+  if ('issue' in plugin) throw new Error(plugin.issue)
   return plugin
 }
 
@@ -73,7 +73,7 @@ test('a plugin is its manifest, skills, commands, hooks and MCP servers', async 
     version: '2.1.0',
     description: 'Tells the weather',
     directory: root,
-    faults: [],
+    issues: [],
   })
   expect(plugin.files).toEqual([
     '.claude-plugin/plugin.json',
@@ -138,13 +138,16 @@ test.each([
   [' '.repeat(1024 * 1024 + 1), /larger/],
 ])('a folder with the manifest %.20j is no plugin', async (text, fault) => {
   if (text !== undefined) await writeFixture('plugin.json', text)
-  expect(await readPlugin(root, neverAborted)).toEqual({ fault: expect.stringMatching(fault) })
-  expect(await readPlugin(join(root, 'nothing'), neverAborted)).toEqual({ fault: 'is not there' })
+  expect(await readPlugin(root, neverAborted)).toEqual({ issue: expect.stringMatching(fault) })
+  expect(await readPlugin(join(root, 'nothing'), neverAborted)).toEqual({ issue: 'is not there' })
 })
 
 test('a part that is bad is left out and told, and the others are there', async () => {
   await writeFixture('plugin.json', { name: 'p', commands: ['more', '../out', 5] })
-  await writeFixture('hooks/hooks.json', { Stop: [{ hooks: [{ command: 'x' }] }], Notification: [{ hooks: [] }] })
+  await writeFixture('hooks/hooks.json', {
+    Stop: [{ hooks: [{ command: 'x' }] }],
+    Notification: [{ hooks: [] }],
+  })
   await writeFixture('.mcp.json', {
     good: { command: 'x' },
     bad: { command: 'x', url: 'y' },
@@ -180,7 +183,9 @@ test('nothing outside of the folder is read', async () => {
   expect(plugin).toMatchObject({ skills: [], hooks: undefined, servers: {} })
   await mkdir(join(root, 'q'))
   await symlink('../secret/plugin.json', join(root, 'q/plugin.json'))
-  expect(await readPlugin(join(root, 'q'), neverAborted)).toEqual({ fault: expect.stringMatching(/leads out/) })
+  expect(await readPlugin(join(root, 'q'), neverAborted)).toEqual({
+    issue: expect.stringMatching(/leads out/),
+  })
 })
 
 const createPlugin = (name: string, more: Partial<Plugin> = {}): Plugin => ({
@@ -200,7 +205,10 @@ const noExtensions = { plugins: [], installed: [], others: [], hasPublic: false,
 test('of two plugins of one name the conversation’s own and the later one counts', () => {
   const [old, young] = [createPlugin('a', { version: '1' }), createPlugin('a', { version: '2' })]
   const server = createPlugin('a', { version: '3' })
-  const brought = { own: [old, createPlugin('b'), young], common: { ...noExtensions, plugins: [server, createPlugin('c')] } }
+  const brought = {
+    own: [old, createPlugin('b'), young],
+    common: { ...noExtensions, plugins: [server, createPlugin('c')] },
+  }
   expect(effectivePlugins(brought).map(({ name, version }) => name + version)).toEqual(['b1', 'a2', 'c1'])
   expect(skillAdditions(brought)).toMatchObject({ plugins: [], installed: [] })
 })
@@ -208,7 +216,10 @@ test('of two plugins of one name the conversation’s own and the later one coun
 test('the conversation’s own hooks and servers go before those of plugins', () => {
   const hooks = (command: string) => hookConfig.parse({ stop: [{ hooks: [{ command }] }] })
   const plugins = [
-    createPlugin('a', { hooks: hooks('a'), servers: { x: { command: 'a' } as never, y: { command: 'a' } as never } }),
+    createPlugin('a', {
+      hooks: hooks('a'),
+      servers: { x: { command: 'a' } as never, y: { command: 'a' } as never },
+    }),
     createPlugin('b', { hooks: hooks('b'), servers: { y: { command: 'b' } as never } }),
   ]
   const merged = mergeHooks(hooks('own'), plugins)
@@ -241,7 +252,7 @@ test('a marketplace offers plugins and skills, in its own tree and elsewhere', a
   for (const name of ['one', 'two']) await writeFixture(`plugins/${name}/plugin.json`, { name })
   for (const name of ['skill', 'other']) await writeFixture(`skills/${name}/SKILL.md`, skill(name))
   const found = await readMarketplace(root)
-  if ('fault' in found) throw new Error(found.fault)
+  if ('issue' in found) throw new Error(found.issue)
   expect(found.offers).toEqual([
     { name: 'one', description: 'First', isPlugin: true, folder: 'plugins/one', source: undefined },
     { name: 'two', description: undefined, isPlugin: true, folder: 'plugins/two', source: undefined },
@@ -262,10 +273,10 @@ test('a marketplace offers plugins and skills, in its own tree and elsewhere', a
     },
     { name: 'other', description: undefined, isPlugin: false, folder: 'skills/other', source: undefined },
   ])
-  expect(found.faults).toHaveLength(4)
-  expect(await readMarketplace(root, 'other.json')).toEqual({ fault: 'has no other.json' })
-  expect(await readMarketplace(root, '../../../etc/passwd')).toHaveProperty('fault')
-  expect(await readMarketplace(join(root, 'plugins'))).toEqual({ fault: 'has no marketplace.json' })
+  expect(found.issues).toHaveLength(4)
+  expect(await readMarketplace(root, 'other.json')).toEqual({ issue: 'has no other.json' })
+  expect(await readMarketplace(root, '../../../etc/passwd')).toHaveProperty('issue')
+  expect(await readMarketplace(join(root, 'plugins'))).toEqual({ issue: 'has no marketplace.json' })
 })
 
 test('no manifest, hooks, servers or marketplace make reading throw', async () => {
@@ -289,7 +300,7 @@ test('no manifest, hooks, servers or marketplace make reading throw', async () =
       await writeFixture('hooks/hooks.json', JSON.stringify(hooks))
       await writeFixture('.mcp.json', JSON.stringify(servers))
       const plugin = await readPlugin(root, neverAborted)
-      if (!('fault' in plugin)) expect(plugin.name).toMatch(/^[a-z0-9-]+$/)
+      if (!('issue' in plugin)) expect(plugin.name).toMatch(/^[a-z0-9-]+$/)
       expect(await readMarketplace(root)).toBeDefined()
     }),
     { numRuns: 100 },

@@ -1,9 +1,9 @@
 import { realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { validationIssues, type HookConfig, type McpServer, pluginManifest } from '@slipway/protocol'
+import { type HookConfig, type McpServer, pluginManifest, validationIssues } from '@slipway/protocol'
 import { SkillCollector } from '../skills/collector.ts'
 import { loadSkillsBelow, readSkillText } from '../skills/directories.ts'
-import { normalizeText, type LoadedSkill, toSingleLine } from '../skills/skill.ts'
+import { type LoadedSkill, normalizeText, toSingleLine } from '../skills/skill.ts'
 import { isWithin } from '../skills/small-file.ts'
 import { listFolder } from '../skills/walk.ts'
 import { parseCommand } from './command.ts'
@@ -44,14 +44,14 @@ export interface Plugin {
 export async function readPlugin(
   directory: string,
   signal: AbortSignal,
-): Promise<Plugin | { readonly fault: string }> {
+): Promise<Plugin | { readonly issue: string }> {
   const root = await realpath(directory).catch(() => undefined)
-  if (root === undefined) return { fault: 'is not there' }
+  if (root === undefined) return { issue: 'is not there' }
   const file = await readFirstJson(root, manifestPaths)
-  if (file === undefined) return { fault: 'has no plugin.json' }
-  if ('fault' in file) return file
+  if (file === undefined) return { issue: 'has no plugin.json' }
+  if ('issue' in file) return file
   const manifest = pluginManifest.safeParse(file.value)
-  if (!manifest.success) return { fault: `${file.name}: ${firstIssue(manifest.error, file.value)}` }
+  if (!manifest.success) return { issue: `${file.name}: ${firstIssue(manifest.error, file.value)}` }
   const { name, version, description } = manifest.data
   const parts: PluginContext = { root, name, members: manifest.data, issues: [] }
   const skills = await readSkills(parts, signal)
@@ -109,7 +109,7 @@ async function addCommands(parts: PluginContext, folder: string, collector: Skil
       plugin: name,
       name: basename(file, file.slice(-3)),
     })
-    if ('fault' in read) collector.addIssue(`${folder}/${file}: ${read.fault}`)
+    if ('issue' in read) collector.addIssue(`${folder}/${file}: ${read.issue}`)
     else collector.add(read.skill)
   }
 }

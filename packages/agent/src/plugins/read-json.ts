@@ -10,15 +10,15 @@ const maxBytes = 1024 * 1024
 export async function readJson(
   path: string,
   within: string,
-): Promise<{ readonly value: unknown } | { readonly fault: string } | undefined> {
+): Promise<{ readonly value: unknown } | { readonly issue: string } | undefined> {
   const file = await readSmallFile(path, { maxBytes, within })
-  if (file === undefined || 'fault' in file) return file
-  if (file.isTruncated) return { fault: 'is larger than 1 MiB' }
-  if (exceedsMaxDepth(Buffer.from(file.text))) return { fault: 'nests too deep' }
+  if (file === undefined || 'issue' in file) return file
+  if (file.isTruncated) return { issue: 'is larger than 1 MiB' }
+  if (exceedsMaxDepth(Buffer.from(file.text))) return { issue: 'nests too deep' }
   try {
     return { value: JSON.parse(file.text) }
   } catch {
-    return { fault: 'is not JSON' }
+    return { issue: 'is not JSON' }
   }
 }
 
@@ -26,11 +26,11 @@ export async function readJson(
 export async function readFirstJson(
   directory: string,
   names: readonly string[],
-): Promise<{ readonly name: string; readonly value: unknown } | { readonly fault: string } | undefined> {
+): Promise<{ readonly name: string; readonly value: unknown } | { readonly issue: string } | undefined> {
   for (const name of names) {
     const read = await readJson(`${directory}/${name}`, directory)
     if (read === undefined) continue
-    return 'fault' in read ? { fault: `${name}: ${read.fault}` } : { name, value: read.value }
+    return 'issue' in read ? { issue: `${name}: ${read.issue}` } : { name, value: read.value }
   }
   return undefined
 }

@@ -7,7 +7,8 @@ const createSource = (source: string, more: { ref?: string; repo_path?: string }
   ref: more.ref,
   repo_path: more.repo_path,
 })
-const parseTestSource = (source: string, more?: { ref?: string; repo_path?: string }) => parseSource(createSource(source, more))
+const parseTestSource = (source: string, more?: { ref?: string; repo_path?: string }) =>
+  parseSource(createSource(source, more))
 
 test.each([
   ['github:o/r', 'https://github.com/o/r.git', undefined, undefined],
@@ -26,7 +27,11 @@ test.each([
 })
 
 test('an absolute directory is one, and with a ref it is a repository', () => {
-  expect(parseTestSource('/srv/x/../skill')).toEqual({ kind: 'directory', path: '/srv/skill', folder: undefined })
+  expect(parseTestSource('/srv/x/../skill')).toEqual({
+    kind: 'directory',
+    path: '/srv/skill',
+    folder: undefined,
+  })
   expect(parseTestSource('/srv/skill', { repo_path: './a//b/' })).toMatchObject({ folder: 'a/b' })
   expect(parseTestSource('/srv/a b', { ref: 'main' })).toMatchObject({
     kind: 'git',
@@ -36,7 +41,10 @@ test('an absolute directory is one, and with a ref it is a repository', () => {
 })
 
 test('the folder of the source and repo_path join, and the member ref goes before one in the source', () => {
-  expect(parseTestSource('github:o/r/a@v1', { repo_path: 'b', ref: 'v2' })).toMatchObject({ folder: 'a/b', ref: 'v2' })
+  expect(parseTestSource('github:o/r/a@v1', { repo_path: 'b', ref: 'v2' })).toMatchObject({
+    folder: 'a/b',
+    ref: 'v2',
+  })
 })
 
 test.each([
@@ -73,7 +81,7 @@ test.each([
   ['C:\\x', 'source'],
   ['', 'source'],
 ])('%j is refused', (source, member) => {
-  expect(parseTestSource(source)).toMatchObject({ member, fault: expect.stringMatching(/^[A-Z]/) })
+  expect(parseTestSource(source)).toMatchObject({ member, issue: expect.stringMatching(/^[A-Z]/) })
 })
 
 test.each(['-x', '--upload-pack=id', 'a..b', 'a@{1}', 'a b', 'a:b', 'a\nb', '+a:b', '.x'])(
@@ -92,8 +100,13 @@ test.each(['..', 'a/../b', '/abs', '.git', 'a/.GIT/hooks', 'a\\b', 'a\0', '.git 
 
 test('credentials of an address are for git alone', () => {
   const source = 'https://me:s3cr%40t-value@git.test/o/r.git'
-  expect(parseTestSource(source)).toMatchObject({ url: 'https://git.test/o/r.git', credentials: 'me:s3cr@t-value' })
-  expect(publicSource({ ...createSource(source), token: 's3cret' })).toEqual(createSource('https://git.test/o/r.git'))
+  expect(parseTestSource(source)).toMatchObject({
+    url: 'https://git.test/o/r.git',
+    credentials: 'me:s3cr@t-value',
+  })
+  expect(publicSource({ ...createSource(source), token: 's3cret' })).toEqual(
+    createSource('https://git.test/o/r.git'),
+  )
   expect(publicSource(createSource('https://tokenvalue@git.test/x#a/b@v1'))).toEqual(
     createSource('https://git.test/x#a/b@v1'),
   )

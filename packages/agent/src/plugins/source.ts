@@ -1,5 +1,6 @@
 import { isAbsolute, normalize } from 'node:path'
-import { type ExtensionSource, redactText } from '@slipway/protocol'
+import type { ExtensionSource } from '@slipway/protocol'
+import { redactText } from '@slipway/shared/redaction'
 
 /** Where something is fetched from, understood. */
 export type Source =
@@ -37,7 +38,7 @@ export function parseSource(input: ExtensionSource): Source | SourceIssue {
   if (badCharacters.test(text)) return { member: 'source', issue: 'It holds characters that no source has' }
   const location = parseLocation(text)
   if (location === undefined) return { member: 'source', issue: acceptedForms }
-  if ('fault' in location) return { member: 'source', issue: location.fault }
+  if ('issue' in location) return { member: 'source', issue: location.issue }
   const [inner, outer] = [normalizeFolder(location.folder), normalizeFolder(repo_path)]
   if (inner === null) return { member: 'source', issue: 'Its folder leads out of the repository' }
   if (outer === null) return { member: 'repo_path', issue: 'It leads out of the repository' }
@@ -58,15 +59,17 @@ export function publicSource(input: ExtensionSource): ExtensionSource {
 
 function publicText(text: string): string {
   const location = parseLocation(text)
-  if (location === undefined || 'fault' in location) return redactText(text)
+  if (location === undefined || 'issue' in location) return redactText(text)
   return /^https:\/\/[^/?#]*@/i.test(text) ? location.url + sourceFragment(location) : text
 }
 
 /** A source that names a folder of another one by itself. */
 export function subfolderSource(input: ExtensionSource, folder: string): string {
   const location = parseLocation(input.source.trim())
-  if (location === undefined || 'fault' in location) return input.source
-  const parts = [location.folder, input.repo_path, folder].map((part) => part?.replace(/^\/+|\/+$/g, '') ?? '')
+  if (location === undefined || 'issue' in location) return input.source
+  const parts = [location.folder, input.repo_path, folder].map(
+    (part) => part?.replace(/^\/+|\/+$/g, '') ?? '',
+  )
   const below = parts.filter((part) => part !== '').join('/')
   return location.url + sourceFragment({ folder: below, ref: input.ref ?? location.ref })
 }
@@ -82,12 +85,12 @@ interface SourceLocation {
   readonly credentials?: string | undefined
   readonly ref?: string | undefined
   readonly folder?: string | undefined
-  readonly fault?: never
+  readonly issue?: never
 }
 
 type ParsedLocation =
   | SourceLocation
-  | { readonly url?: never; readonly credentials?: never; readonly folder?: never; readonly fault: string }
+  | { readonly url?: never; readonly credentials?: never; readonly folder?: never; readonly issue: string }
 
 function parseLocation(text: string): ParsedLocation | undefined {
   if (isAbsolute(text)) return { url: normalize(text) }
@@ -102,16 +105,18 @@ function parseLocation(text: string): ParsedLocation | undefined {
   // Written in other ways it would be the same address, and nobody would find the credentials in it.
   const url = /^[a-z]+:\/\/[^/\s]|^file:\/\/\//i.test(address) ? URL.parse(address) : null
   const location = url === null || /\s/.test(address) ? undefined : parseUrl(url, urlFolder)
-  return location === undefined || 'fault' in location || urlRef === undefined ? location : { ...location, ref: urlRef }
+  return location === undefined || 'issue' in location || urlRef === undefined
+    ? location
+    : { ...location, ref: urlRef }
 }
 
 function parseUrl(url: URL, folder: string | undefined): ParsedLocation | undefined {
   if (!['https:', 'ssh:', 'file:'].includes(url.protocol)) return undefined
-  if (url.search !== '') return { fault: 'Its address has a query' }
-  if (url.protocol === 'file:' && url.host !== '') return { fault: 'Its address names a host' }
+  if (url.search !== '') return { issue: 'Its address has a query' }
+  if (url.protocol === 'file:' && url.host !== '') return { issue: 'Its address names a host' }
   if (url.protocol !== 'file:' && !isSafeName(url.hostname.replace(/^\[/, ''))) return undefined
   if (url.protocol === 'ssh:') {
-    if (url.password !== '') return { fault: 'An ssh address has no password' }
+    if (url.password !== '') return { issue: 'An ssh address has no password' }
     return url.username.startsWith('-') ? undefined : { url: url.href, folder }
   }
   const { username, password } = url
@@ -139,7 +144,11 @@ function isSafeName(text: string): boolean {
 function normalizeFolder(path: string | undefined): string | undefined | null {
   if (path === undefined) return undefined
   const parts = path.split('/').filter((part) => part !== '' && part !== '.')
-  if (badCharacters.test(path) || path.startsWith('/') || parts.some((part) => part === '..' || isGitFolder(part)))
+  if (
+    badCharacters.test(path) ||
+    path.startsWith('/') ||
+    parts.some((part) => part === '..' || isGitFolder(part))
+  )
     return null
   return parts.length === 0 ? undefined : parts.join('/')
 }

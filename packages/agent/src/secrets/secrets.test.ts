@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { secretSource } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { secretPlaceholder, Secrets } from './secrets.ts'
+import { Secrets, secretPlaceholder } from './secrets.ts'
 
 const createSecrets = (values: Readonly<Record<string, string>>) =>
   new Secrets(
@@ -12,7 +12,9 @@ const createSecrets = (values: Readonly<Record<string, string>>) =>
 
 test('each value is hidden wherever it stands, the longest first', () => {
   const secrets = createSecrets({ A: 'hunter22', B: 'hunter22-and-more', C: 'x(y)*z' })
-  expect(secrets.redact('a hunter22 b hunter22-and-more c x(y)*z')).toBe(`a ${secretPlaceholder} b ${secretPlaceholder} c ${secretPlaceholder}`)
+  expect(secrets.redact('a hunter22 b hunter22-and-more c x(y)*z')).toBe(
+    `a ${secretPlaceholder} b ${secretPlaceholder} c ${secretPlaceholder}`,
+  )
   expect(secrets.redact('nothing here')).toBe('nothing here')
 })
 
@@ -27,7 +29,9 @@ test('a value is hidden also as it stands in JSON text, and in JSON text in JSON
   const twice = JSON.stringify({ arguments: once })
   for (const text of [key, once, twice]) expect(secrets.redact(text)).toContain(secretPlaceholder)
   expect(JSON.parse(secrets.redact(once))).toEqual({ command: `echo '${secretPlaceholder}'` })
-  expect(JSON.parse(JSON.parse(secrets.redact(twice)).arguments)).toEqual({ command: `echo '${secretPlaceholder}'` })
+  expect(JSON.parse(JSON.parse(secrets.redact(twice)).arguments)).toEqual({
+    command: `echo '${secretPlaceholder}'`,
+  })
 })
 
 test('a value with blanks around it, as files have a last line end, is hidden without them too', () => {
@@ -171,7 +175,7 @@ test('a secret of the server itself is asked for each time, and every value that
   const secrets = new Secrets(
     { OWN: secretSource.parse({ url }), OTHER: secretSource.parse({ url: 'https://127.0.0.1:1/' }) },
     {
-      own: async (path) => {
+      resolveServerSecret: async (path) => {
         asked.push(path)
         return values[0]
       },
@@ -192,6 +196,6 @@ test('a secret of the server itself is asked for each time, and every value that
 test('a secret of a server that has none, or cannot read them, has no value', async () => {
   const source = secretSource.parse({ url: '/api/settings/secrets/OWN' })
   expect(await new Secrets({ OWN: source }).findMentioned('OWN')).toEqual({})
-  const own = () => Promise.reject(new Error('they were sealed with another key'))
-  expect(await new Secrets({ OWN: source }, { own }).findMentioned('OWN')).toEqual({})
+  const resolveServerSecret = () => Promise.reject(new Error('they were sealed with another key'))
+  expect(await new Secrets({ OWN: source }, { resolveServerSecret }).findMentioned('OWN')).toEqual({})
 })

@@ -1,4 +1,5 @@
-import { type SecretSource, findSecretTexts } from '@slipway/protocol'
+import type { SecretSource } from '@slipway/protocol'
+import { findSecretTexts } from '@slipway/shared/redaction'
 
 /** What stands where a secret's value stood. */
 export const secretPlaceholder = '<secret-hidden>'
@@ -32,11 +33,11 @@ export class Secrets {
       readonly fetch?: typeof fetch
       readonly now?: () => number
       /** The value of a secret of the server itself, by its address without a host. */
-      readonly own?: (url: string) => Promise<string | undefined>
+      readonly resolveServerSecret?: (url: string) => Promise<string | undefined>
     } = {},
   ) {
     this.#fetch = options.fetch ?? fetch
-    this.#resolveServerSecret = options.own ?? (async () => undefined)
+    this.#resolveServerSecret = options.resolveServerSecret ?? (async () => undefined)
     this.#now = options.now ?? Date.now
     this.add(sources)
   }
@@ -50,7 +51,8 @@ export class Secrets {
       this.#values.delete(name)
       this.#failedAt.delete(name)
       if (source.kind === 'StaticSecret' && source.value !== undefined) this.#setValue(name, source.value)
-      if (source.kind === 'LookupSecret') for (const value of Object.values(source.headers)) this.addValue(value)
+      if (source.kind === 'LookupSecret')
+        for (const value of Object.values(source.headers)) this.addValue(value)
     }
   }
 
@@ -89,7 +91,10 @@ export class Secrets {
   async expand(value: unknown): Promise<unknown> {
     if (typeof value === 'string') {
       const values = value.includes('$') ? await this.findMentioned(value) : {}
-      return value.replace(/\$(?:\{(\w+)\}|(\w+))/g, (whole, braced, unbraced) => values[braced ?? unbraced] ?? whole)
+      return value.replace(
+        /\$(?:\{(\w+)\}|(\w+))/g,
+        (whole, braced, unbraced) => values[braced ?? unbraced] ?? whole,
+      )
     }
     if (Array.isArray(value)) return await Promise.all(value.map((item) => this.expand(item)))
     if (typeof value !== 'object' || value === null) return value

@@ -8,7 +8,8 @@ const userPath =
 /** Directories whose loss as a whole is a catastrophe. */
 const wholeDirectory =
   /^(?:\/|~[\w-]*|\.|\.\.|\*|\/(?:home|Users)\/[^/]+|\/(?:home|opt|root|run|srv|var|Users|Applications|mnt|media)|(?:\.\.\/)+\.\.)$/
-const diskDevice = /^\/dev\/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper\/|md\d|dm-|loop\d|mem$|kmem$|port$|ram\d)/
+const diskDevice =
+  /^\/dev\/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper\/|md\d|dm-|loop\d|mem$|kmem$|port$|ram\d)/
 const secretPath =
   /(?:^|\/)(?:\.ssh(?:$|\/(?!known_hosts|config$|[^/]*\.pub$))|\.(?:aws|azure|gnupg)(?:$|\/)|\.kube\/config|\.docker\/config\.json|\.config\/(?:gcloud|gh)\/|\.netrc|\.pgpass|\.git-credentials|\.npmrc$|\.pypirc|\.vault-token|\.env(?:\.(?!example|sample|template)[\w.-]+)?$|id_(?:rsa|dsa|ecdsa|ed25519)$|[^/]+\.pem$)|^\/etc\/(?:g?shadow|sudoers|ssl\/private)|^\/proc\/[^/]+\/environ$/
 
@@ -29,7 +30,9 @@ function resolveDots(path: string): string {
 /** Whether deleting it with all that is below is a catastrophe: the root, a home, a directory of the system, all that is here. */
 export function isCatastrophicTarget(path: string): boolean {
   const resolvedPath = resolveDots(normalizePath(path))
-  const parent = normalizePath(resolvedPath.replace(/\/(?:\*|\.\[!\.\]\*|\.\*|\{,\.\}\*)$/, '/').replace(/^\.\/$/, '.'))
+  const parent = normalizePath(
+    resolvedPath.replace(/\/(?:\*|\.\[!\.\]\*|\.\*|\{,\.\}\*)$/, '/').replace(/^\.\/$/, '.'),
+  )
   return wholeDirectory.test(resolvedPath) || wholeDirectory.test(parent) || isSystemPath(parent)
 }
 

@@ -1,7 +1,14 @@
 import { compareRisk, type SecurityRisk } from '@slipway/protocol'
 import { isOutsideDirectory, isSecretFile, isSystemPath } from './paths.ts'
-import { interpreterPrograms, isCatastrophe, isDecoder, isNetwork, writesRawDisk, programRisk } from './rules.ts'
-import { type ShellCall, parseScript, type ShellScript } from './script.ts'
+import {
+  interpreterPrograms,
+  isCatastrophe,
+  isDecoder,
+  isNetwork,
+  programRisk,
+  writesRawDisk,
+} from './rules.ts'
+import { parseScript, type ShellCall, type ShellScript } from './script.ts'
 import { unknownText } from './words.ts'
 import { hasScriptFile } from './wrappers.ts'
 
@@ -28,7 +35,9 @@ export async function patternRisk(command: string): Promise<SecurityRisk> {
  */
 export async function railRisk(command: string): Promise<SecurityRisk> {
   return await assess(command, ({ calls, isForkBomb }) => {
-    const isCatastrophic = calls.some((call) => executesOutputOf(call, isNetwork) || writesRawDisk(call) || isCatastrophe(call))
+    const isCatastrophic = calls.some(
+      (call) => executesOutputOf(call, isNetwork) || writesRawDisk(call) || isCatastrophe(call),
+    )
     return isCatastrophic || isForkBomb || runsDownload(calls) ? 'HIGH' : 'LOW'
   })
 }
@@ -52,7 +61,8 @@ function maxRisk(a: SecurityRisk, b: SecurityRisk): SecurityRisk {
 
 function callRisk(call: ShellCall): SecurityRisk {
   if (isCatastrophe(call) || writesRawDisk(call)) return 'HIGH'
-  if (executesOutputOf(call, isNetwork) || executesOutputOf(call, isDecoder) || leaksSecrets(call)) return 'HIGH'
+  if (executesOutputOf(call, isNetwork) || executesOutputOf(call, isDecoder) || leaksSecrets(call))
+    return 'HIGH'
   if ([...call.writes, ...call.reads].some((path) => /^\/dev\/(?:tcp|udp)\//.test(path))) return 'HIGH'
   if ([...call.assignments.keys()].some((name) => hijackVariables.test(name))) return 'HIGH'
   return [nameRisk(call), fileRisk(call), programRisk(call)].reduce(maxRisk)
@@ -92,17 +102,20 @@ function someCall(calls: readonly ShellCall[], test: CallPredicate): boolean {
 function executesOutputOf(call: ShellCall, isSource: CallPredicate): boolean {
   const { name, args, substitutions, upstream, input } = call
   if (name.includes(unknownText)) return someCall(substitutions, isSource)
-  if (/^(?:eval|source|\.)$/.test(name)) return someCall(substitutions, isSource) || someCall(upstream, isSource)
+  if (/^(?:eval|source|\.)$/.test(name))
+    return someCall(substitutions, isSource) || someCall(upstream, isSource)
   if (!interpreterPrograms.test(name)) return false
   const hasUnknownInput =
-    args.some((arg) => arg.includes(unknownText) || arg.includes('{}')) || (input?.includes(unknownText) ?? false)
+    args.some((arg) => arg.includes(unknownText) || arg.includes('{}')) ||
+    (input?.includes(unknownText) ?? false)
   if (
     hasUnknownInput &&
     (isUnknownProgram(call) || input !== undefined) &&
     (someCall(substitutions, isSource) || someCall(upstream, isSource))
   )
     return true
-  const readsStandardInput = input === undefined && !hasScriptFile(args) && !args.some((arg) => /^-[a-z]*[ce]$/.test(arg))
+  const readsStandardInput =
+    input === undefined && !hasScriptFile(args) && !args.some((arg) => /^-[a-z]*[ce]$/.test(arg))
   return readsStandardInput && someCall(upstream, isSource)
 }
 
@@ -152,7 +165,9 @@ function leaksSecrets(call: ShellCall): boolean {
   if (!isNetwork(call)) return false
   const options = /^(?:curl|wget)$/.test(call.name) ? keyOptions.web : keyOptions.others
   const uploadArgs = call.args.filter((_, at) => !options.test(call.args[at - 1] ?? ''))
-  const namesSecret = [...uploadArgs, ...call.reads].flatMap((arg) => [arg, ...arg.split(/[@=:,]/)]).some(isSecretFile)
+  const namesSecret = [...uploadArgs, ...call.reads]
+    .flatMap((arg) => [arg, ...arg.split(/[@=:,]/)])
+    .some(isSecretFile)
   return namesSecret || someCall(call.upstream, readsSecret) || someCall(call.substitutions, readsSecret)
 }
 

@@ -1,5 +1,5 @@
 import type { SecurityRisk } from '@slipway/protocol'
-import { isDiskDevice, isOutsideDirectory, isSystemPath, mayBeRoot, isCatastrophicTarget } from './paths.ts'
+import { isCatastrophicTarget, isDiskDevice, isOutsideDirectory, isSystemPath, mayBeRoot } from './paths.ts'
 import type { ShellCall } from './script.ts'
 
 type Rule = (call: ShellCall) => SecurityRisk
@@ -75,13 +75,15 @@ export function isCatastrophe(call: ShellCall): boolean {
       args.includes('--no-preserve-root') ||
       (isRecursive(args) && targets.some((path) => isCatastrophicTarget(path) || mayBeRoot(path)))
     )
-  if (name === 'find') return isDeletingFind(call) && isCatastrophicTarget(findRoot(args)) && !/^\.?$/.test(findRoot(args))
+  if (name === 'find')
+    return isDeletingFind(call) && isCatastrophicTarget(findRoot(args)) && !/^\.?$/.test(findRoot(args))
   if (name === 'mv')
     return (
       targets.slice(0, -1).some((path) => isCatastrophicTarget(path) && path !== '*' && path !== '.') ||
       targets.at(-1) === '/dev/null'
     )
-  if (name === 'rsync') return args.some((arg) => arg.startsWith('--del')) && isCatastrophicTarget(targets.at(-1) ?? '')
+  if (name === 'rsync')
+    return args.some((arg) => arg.startsWith('--del')) && isCatastrophicTarget(targets.at(-1) ?? '')
   return false
 }
 
@@ -149,11 +151,13 @@ const gitRisk: Rule = ({ args }) => {
   )
     return 'HIGH'
   if (command === 'remote' && /^remote(?: -v| --verbose| show| get-url.*)?$/.test(commandLine)) return 'LOW'
-  if (remoteGitCommands.test(command) || destructiveGit.some((pattern) => pattern.test(commandLine))) return 'MEDIUM'
+  if (remoteGitCommands.test(command) || destructiveGit.some((pattern) => pattern.test(commandLine)))
+    return 'MEDIUM'
   return 'LOW'
 }
 
-const packageManagerRisk: Rule = ({ args }) => (args.some((arg) => installSubcommands.test(arg)) ? 'MEDIUM' : 'LOW')
+const packageManagerRisk: Rule = ({ args }) =>
+  args.some((arg) => installSubcommands.test(arg)) ? 'MEDIUM' : 'LOW'
 
 const killRisk: Rule = ({ args }) => {
   if (args.length === 1 && /^(?:-l|-L|--list|-0)$/.test(args[0] ?? '')) return 'LOW'
@@ -171,7 +175,9 @@ const chmodRisk: Rule = ({ args }) => {
 }
 
 const chownRisk: Rule = ({ args }) =>
-  args.some((arg) => isSystemPath(arg) || (isRecursive(args) && isCatastrophicTarget(arg) && arg !== '.')) ? 'HIGH' : 'MEDIUM'
+  args.some((arg) => isSystemPath(arg) || (isRecursive(args) && isCatastrophicTarget(arg) && arg !== '.'))
+    ? 'HIGH'
+    : 'MEDIUM'
 
 const dockerRisk: Rule = ({ args }) => {
   const commandLine = args.join(' ')
@@ -215,7 +221,9 @@ const serviceRisk: Rule = ({ args }) => {
     )
   )
     return 'HIGH'
-  return /^(?:--user )?(?:status|is-active|is-enabled|list-\S+|show|cat)\b/.test(commandLine) ? 'LOW' : 'MEDIUM'
+  return /^(?:--user )?(?:status|is-active|is-enabled|list-\S+|show|cat)\b/.test(commandLine)
+    ? 'LOW'
+    : 'MEDIUM'
 }
 
 /** Listens for a shell, or gives one. */
@@ -263,19 +271,28 @@ const firewallRisk: Rule = ({ args }) => {
 
 /** By name; a name with a version behind it is looked up without. */
 const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
-  ...rulesFor('rm shred srm', (call) => (isCatastrophe(call) || call.args.some(isSystemPath) ? 'HIGH' : 'MEDIUM')),
+  ...rulesFor('rm shred srm', (call) =>
+    isCatastrophe(call) || call.args.some(isSystemPath) ? 'HIGH' : 'MEDIUM',
+  ),
   ...rulesFor('rmdir unlink truncate trash', ({ args }) => (args.some(isSystemPath) ? 'HIGH' : 'MEDIUM')),
   ...rulesFor('find fd', (call) => (isCatastrophe(call) ? 'HIGH' : isDeletingFind(call) ? 'MEDIUM' : 'LOW')),
-  ...rulesFor('mv', (call) => (isCatastrophe(call) || call.args.some(isSystemPath) ? 'HIGH' : fileWriterRisk(call))),
+  ...rulesFor('mv', (call) =>
+    isCatastrophe(call) || call.args.some(isSystemPath) ? 'HIGH' : fileWriterRisk(call),
+  ),
   ...rulesFor('cp ln install tee mkdir touch patch', fileWriterRisk),
   ...rulesFor('sed', (call) =>
     call.args.some((arg) => /^-\w*i|^--in-place/.test(arg)) ? fileWriterRisk(call) : 'LOW',
   ),
   ...rulesFor('dd', (call) =>
-    fileWriterRisk({ ...call, args: call.args.filter((arg) => arg.startsWith('of=')).map((arg) => arg.slice(3)) }),
+    fileWriterRisk({
+      ...call,
+      args: call.args.filter((arg) => arg.startsWith('of=')).map((arg) => arg.slice(3)),
+    }),
   ),
   ...rulesFor('tar unzip 7z cpio', ({ args }) =>
-    args.some((arg) => isSystemPath(arg) || /^-\w*P$|--to-command|checkpoint-action/.test(arg)) ? 'HIGH' : 'LOW',
+    args.some((arg) => isSystemPath(arg) || /^-\w*P$|--to-command|checkpoint-action/.test(arg))
+      ? 'HIGH'
+      : 'LOW',
   ),
   ...rulesFor('chmod', chmodRisk),
   ...rulesFor('chown chgrp setfacl chattr', chownRisk),
@@ -320,8 +337,12 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
     high,
   ),
   ...rulesFor('iptables ip6tables nft ufw firewall-cmd', firewallRisk),
-  ...rulesFor('sysctl', ({ args }) => (args.some((arg) => arg.includes('=') || arg === '-w') ? 'HIGH' : 'LOW')),
-  ...rulesFor('crontab', ({ args }) => (args.includes('-r') ? 'HIGH' : args.includes('-l') ? 'LOW' : 'MEDIUM')),
+  ...rulesFor('sysctl', ({ args }) =>
+    args.some((arg) => arg.includes('=') || arg === '-w') ? 'HIGH' : 'LOW',
+  ),
+  ...rulesFor('crontab', ({ args }) =>
+    args.includes('-r') ? 'HIGH' : args.includes('-l') ? 'LOW' : 'MEDIUM',
+  ),
   ...rulesFor('at batch mount umount swapoff losetup ip ifconfig route hostnamectl timedatectl', medium),
   ...rulesFor('awk gawk mawk nawk', awkRisk),
   ...rulesFor('history', ({ args }) => (args.some((arg) => /^-\w*[cw]/.test(arg)) ? 'MEDIUM' : 'LOW')),

@@ -1,5 +1,5 @@
 import type { CommandExpansionPart, Redirection, SyntaxNode } from 'unbash'
-import { expandWord, expandToText, type VariableScope, unknownText } from './words.ts'
+import { expandToText, expandWord, unknownText, type VariableScope } from './words.ts'
 import { hasScriptFile, remoteCommand, wrappedPrograms } from './wrappers.ts'
 
 /** A program as a shell text would start it, with what surrounds it. */
@@ -104,7 +104,9 @@ class ScriptReader {
     return this.#readChildren(node)
   }
 
-  #readSubstitution(node: Extract<SyntaxNode, { type: 'CommandExpansion' | 'ProcessSubstitution' }>): ShellCall[] {
+  #readSubstitution(
+    node: Extract<SyntaxNode, { type: 'CommandExpansion' | 'ProcessSubstitution' }>,
+  ): ShellCall[] {
     if (this.#depth >= maxDepth || node.script === undefined) return this.#markTooDeep()
     if (node.script.errors !== undefined) this.#hasErrors = true
     this.#depth++
@@ -144,7 +146,10 @@ class ScriptReader {
   #readRedirected(node: Extract<SyntaxNode, { type: 'Redirected' }>): ShellCall[] {
     const files = this.#redirectedFiles(node.redirects)
     const inner = node.redirects.flatMap((redirect) => this.#readChildren(redirect))
-    const body = this.#readNode(node.command).map((inner) => ({ ...inner, writes: [...inner.writes, ...files.writes] }))
+    const body = this.#readNode(node.command).map((inner) => ({
+      ...inner,
+      writes: [...inner.writes, ...files.writes],
+    }))
     return [...inner, ...body, ...(files.writes.length > 0 ? [createCall({ name: ':', ...files })] : [])]
   }
 
@@ -153,7 +158,10 @@ class ScriptReader {
     const assigned = new Map<string, string>()
     for (const part of [...node.prefix, ...node.suffix]) {
       if (part.type !== 'Assignment') continue
-      assigned.set(part.name, part.value.type === 'Word' ? expandToText(part.value, this.#scope) : unknownText)
+      assigned.set(
+        part.name,
+        part.value.type === 'Word' ? expandToText(part.value, this.#scope) : unknownText,
+      )
     }
     const words = [...(node.name === undefined ? [] : [node.name]), ...node.args].flatMap((word) =>
       word.type === 'Word' ? expandWord(word, this.#scope) : [`${word.name}=${assigned.get(word.name)}`],
@@ -164,7 +172,14 @@ class ScriptReader {
       for (const [name, value] of assigned)
         this.#variables.set(name, value.length > maxValue ? unknownText : value)
     const [program = ':', ...args] = words
-    const programCall = createCall({ name: baseName(program), args, assignments: assigned, ...files, substitutions, upstream: this.#upstream })
+    const programCall = createCall({
+      name: baseName(program),
+      args,
+      assignments: assigned,
+      ...files,
+      substitutions,
+      upstream: this.#upstream,
+    })
     return [...substitutions, programCall, ...this.#unwrap(programCall)]
   }
 
@@ -209,12 +224,24 @@ class ScriptReader {
   #nestedCalls(outer: ShellCall): ShellCall[] {
     const context = { upstream: outer.upstream, inner: outer.substitutions }
     const found: ShellCall[] = this.#nestedTexts(outer).flatMap((text) =>
-      this.#parseText(text).map((nested) => ({ ...nested, upstream: [...context.upstream, ...nested.upstream] })),
+      this.#parseText(text).map((nested) => ({
+        ...nested,
+        upstream: [...context.upstream, ...nested.upstream],
+      })),
     )
     const upstreamCall: ShellCall | undefined = outer.upstream.at(-1)
-    const input = outer.name !== 'xargs' ? [] : upstreamCall === undefined ? [unknownText] : echoOutput(upstreamCall).split(/\s+/)
+    const input =
+      outer.name !== 'xargs'
+        ? []
+        : upstreamCall === undefined
+          ? [unknownText]
+          : echoOutput(upstreamCall).split(/\s+/)
     for (const [program, ...args] of wrappedPrograms(outer.name, outer.args)) {
-      const nested = createCall({ ...context, name: baseName(program ?? unknownText), args: [...args, ...input] })
+      const nested = createCall({
+        ...context,
+        name: baseName(program ?? unknownText),
+        args: [...args, ...input],
+      })
       found.push(nested)
       pushAll(found, this.#unwrap(nested))
     }

@@ -1,7 +1,7 @@
 import { extensionName } from '@slipway/protocol'
 import { loadSkillFolder } from './directories.ts'
 import { parseFrontMatter } from './front-matter.ts'
-import { normalizeText, maxDescription, toSingleLine } from './skill.ts'
+import { maxDescription, normalizeText, toSingleLine } from './skill.ts'
 import { readSmallFile } from './small-file.ts'
 
 const maxFileBytes = 256 * 1024
@@ -11,20 +11,21 @@ export async function describeSkill(
   directory: string,
 ): Promise<
   | { readonly name: string; readonly version: string; readonly description: string }
-  | { readonly fault: string }
+  | { readonly issue: string }
 > {
   const { skills, issues } = await loadSkillFolder(directory, 'installed')
   const [skill] = skills
-  if (skill?.file === undefined) return { fault: `cannot be read: ${issues.join('; ')}` }
+  if (skill?.file === undefined) return { issue: `cannot be read: ${issues.join('; ')}` }
   const { name, description = '', file } = skill
-  if (!extensionName.safeParse(name).success) return { fault: 'has a name that nothing can be installed by' }
+  if (!extensionName.safeParse(name).success) return { issue: 'has a name that nothing can be installed by' }
   return { name, description: toSingleLine(description, maxDescription), version: await readVersion(file) }
 }
 
 async function readVersion(file: string): Promise<string> {
   const read = await readSmallFile(file, { maxBytes: maxFileBytes })
-  const matter = read === undefined || 'fault' in read ? undefined : await parseFrontMatter(normalizeText(read.text))
-  const { version, metadata } = matter === undefined || 'fault' in matter ? {} : matter.members
+  const matter =
+    read === undefined || 'issue' in read ? undefined : await parseFrontMatter(normalizeText(read.text))
+  const { version, metadata } = matter === undefined || 'issue' in matter ? {} : matter.members
   const metadataVersion =
     typeof metadata === 'object' && metadata !== null && 'version' in metadata ? metadata.version : undefined
   const value = version ?? metadataVersion

@@ -1,10 +1,10 @@
 import { realpath } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
-import { SkillCollector, type LoadedSkills } from './collector.ts'
+import { type LoadedSkills, SkillCollector } from './collector.ts'
 import { parseSkill } from './parse.ts'
 import type { SkillOrigin } from './skill.ts'
 import { readSmallFile } from './small-file.ts'
-import { type SkillRoot, findResources, listFolder, type SkillFile, SkillWalker } from './walk.ts'
+import { findResources, listFolder, type SkillFile, type SkillRoot, SkillWalker } from './walk.ts'
 
 const maxFileBytes = 256 * 1024
 
@@ -29,7 +29,12 @@ export async function loadCollection(
   if (root === undefined) return collector.result()
   const base: SkillRoot = { directory: root, origin, within: root }
   const allowsNested = (place: string) => place.endsWith('microagents')
-  await loadFromDirectories(base, { places: collectionDirectories, isOld: allowsNested }, collector, signal)
+  await loadFromDirectories(
+    base,
+    { places: collectionDirectories, allowsNested: allowsNested },
+    collector,
+    signal,
+  )
   if (collector.result().skills.length > 0) return collector.result()
   const { folders } = await listFolder(root, maxFolders)
   for (const folder of folders.sort()) {
@@ -55,7 +60,7 @@ export async function loadSkillsBelow(
   collector: SkillCollector,
   signal: AbortSignal,
 ): Promise<void> {
-  await loadFromDirectories(base, { places: [folder], isOld: () => false }, collector, signal)
+  await loadFromDirectories(base, { places: [folder], allowsNested: () => false }, collector, signal)
 }
 
 /** Whether there is a `SKILL.md`. */
@@ -63,24 +68,37 @@ async function loadSkillMd(base: SkillRoot, folder: string, collector: SkillColl
   const { files } = await listFolder(folder, maxFolders)
   const file = files.find((name) => name.toLowerCase() === 'skill.md')
   if (file === undefined) return false
-  await loadSkillFile(base, { path: join(folder, file), name: basename(folder), isAgentSkill: true }, collector)
+  await loadSkillFile(
+    base,
+    { path: join(folder, file), name: basename(folder), isAgentSkill: true },
+    collector,
+  )
   return true
 }
 
 /** The skills of a workspace or a home directory. */
-export async function loadSkillDirectories(base: SkillRoot, collector: SkillCollector, signal: AbortSignal): Promise<void> {
-  await loadFromDirectories(base, { places: skillDirectories, isOld: (place) => place === legacyDirectory }, collector, signal)
+export async function loadSkillDirectories(
+  base: SkillRoot,
+  collector: SkillCollector,
+  signal: AbortSignal,
+): Promise<void> {
+  await loadFromDirectories(
+    base,
+    { places: skillDirectories, allowsNested: (place) => place === legacyDirectory },
+    collector,
+    signal,
+  )
 }
 
 async function loadFromDirectories(
   base: SkillRoot,
-  from: { readonly places: readonly string[]; readonly isOld: (directory: string) => boolean },
+  from: { readonly places: readonly string[]; readonly allowsNested: (directory: string) => boolean },
   collector: SkillCollector,
   signal: AbortSignal,
 ): Promise<void> {
   const walk = new SkillWalker(base, collector, signal)
   for (const directory of from.places) {
-    for await (const file of walk.skillFiles(join(base.directory, directory), from.isOld(directory))) {
+    for await (const file of walk.skillFiles(join(base.directory, directory), from.allowsNested(directory))) {
       if (collector.isFull) return
       await loadSkillFile(base, file, collector)
     }
@@ -95,8 +113,8 @@ async function loadSkillFile(base: SkillRoot, from: SkillFile, collector: SkillC
   if (text === undefined) return
   const resources = isAgentSkill ? await findResources(dirname(path)) : undefined
   const parsed = await parseSkill({ text, name, isAgentSkill, origin, source, file: path, resources })
-  if ('fault' in parsed) {
-    collector.addIssue(`${source}: ${parsed.fault}`)
+  if ('issue' in parsed) {
+    collector.addIssue(`${source}: ${parsed.issue}`)
     return
   }
   if (parsed.warning !== undefined) collector.addIssue(`${source}: ${parsed.warning}`)
@@ -104,12 +122,16 @@ async function loadSkillFile(base: SkillRoot, from: SkillFile, collector: SkillC
 }
 
 /** The text of a skill's file, cut where it is too large; undefined when there is none. */
-export async function readSkillText(base: SkillRoot, path: string, collector: SkillCollector): Promise<string | undefined> {
+export async function readSkillText(
+  base: SkillRoot,
+  path: string,
+  collector: SkillCollector,
+): Promise<string | undefined> {
   const source = relative(base.directory, path)
   const file = await readSmallFile(path, { maxBytes: maxFileBytes, within: base.within })
   if (file === undefined) return undefined
-  if ('fault' in file) {
-    collector.addIssue(`${source}: ${file.fault}`)
+  if ('issue' in file) {
+    collector.addIssue(`${source}: ${file.issue}`)
     return undefined
   }
   if (!file.isTruncated) return file.text

@@ -8,15 +8,15 @@ export interface FrontMatter {
 }
 
 /** Splits a text into its YAML front matter and the rest. Never throws: what is wrong is a sentence that begins with a verb. */
-export async function parseFrontMatter(text: string): Promise<FrontMatter | { readonly fault: string }> {
+export async function parseFrontMatter(text: string): Promise<FrontMatter | { readonly issue: string }> {
   const lines = text.split('\n', 2)
   if (lines.length < 2 || lines[0]?.trimEnd() !== '---') return { members: {}, body: text }
   const start = text.indexOf('\n')
   const end = closingLine(text, start)
-  if (end === undefined) return { fault: 'has front matter that is not closed by a line of three dashes' }
-  if (end - start > maxLength) return { fault: `has front matter of more than ${maxLength} characters` }
+  if (end === undefined) return { issue: 'has front matter that is not closed by a line of three dashes' }
+  if (end - start > maxLength) return { issue: `has front matter of more than ${maxLength} characters` }
   const members = await readMembers(text.slice(start + 1, end + 1))
-  if ('fault' in members) return members
+  if ('issue' in members) return members
   const next = text.indexOf('\n', end + 1)
   return { members: members.value, body: next === -1 ? '' : text.slice(next + 1) }
 }
@@ -30,16 +30,16 @@ function closingLine(text: string, start: number): number | undefined {
   return undefined
 }
 
-type Members = { readonly value: Readonly<Record<string, unknown>> } | { readonly fault: string }
+type Members = { readonly value: Readonly<Record<string, unknown>> } | { readonly issue: string }
 
 async function readMembers(yaml: string): Promise<Members> {
   const parsed = await parseYaml(yaml)
-  if (!('fault' in parsed)) return parsed
+  if (!('issue' in parsed)) return parsed
   // Descriptions with an unquoted colon are common, and their meaning is plain.
   const requoted = await parseYaml(
     yaml.replace(/^(name|description|license|compatibility): +([^'"|>&*!{[\s].*)$/gm, quoteValue),
   )
-  return 'fault' in requoted ? parsed : requoted
+  return 'issue' in requoted ? parsed : requoted
 }
 
 function quoteValue(_line: string, name: string, value: string): string {
@@ -52,15 +52,15 @@ async function parseYaml(yaml: string): Promise<Members> {
     const document = parseDocument(yaml, { logLevel: 'silent', uniqueKeys: false })
     const [error] = document.errors
     if (error !== undefined)
-      return { fault: `has front matter that is not YAML: ${firstLine(error.message)}` }
+      return { issue: `has front matter that is not YAML: ${firstLine(error.message)}` }
     // An alias is never needed here, and is what a small text grows large by.
     const value: unknown = document.toJS({ maxAliasCount: 0 })
     if (value === null || value === undefined) return { value: {} }
     if (typeof value === 'object' && !Array.isArray(value)) return { value: { ...value } }
-    return { fault: 'has front matter that is no mapping of names to values' }
+    return { issue: 'has front matter that is no mapping of names to values' }
   } catch {
     // The library throws for aliases, and runs out of stack where a text nests too deep.
-    return { fault: 'has front matter with aliases, or nested too deep' }
+    return { issue: 'has front matter with aliases, or nested too deep' }
   }
 }
 

@@ -27,7 +27,9 @@ async function write(path: string, text: string | Buffer): Promise<void> {
   await writeFile(path, text)
 }
 
-async function loadTestSkills(context: Record<string, unknown> = { load_project_skills: true }): Promise<LoadedSkills> {
+async function loadTestSkills(
+  context: Record<string, unknown> = { load_project_skills: true },
+): Promise<LoadedSkills> {
   const { agent_context } = agent.parse({ llm: { model: 'scripted/x' }, agent_context: context })
   return await loadSkills({ directory, homeDirectory, context: agent_context }, neverAborted)
 }
@@ -142,16 +144,19 @@ test('the skill of the request goes before that of the project, and that before 
 test('only what the context asks for is loaded', async () => {
   await write(join(directory, 'AGENTS.md'), 'x')
   await write(join(homeDirectory, '.agents/skills/a/SKILL.md'), 'x')
-  expect(await loadTestSkills({})).toEqual({ skills: [], faults: [] })
+  expect(await loadTestSkills({})).toEqual({ skills: [], issues: [] })
   expect((await loadTestSkills({ load_user_skills: true })).skills.map(({ name }) => name)).toEqual(['a'])
-  expect(await loadSkills({ directory, homeDirectory, context: undefined }, neverAborted)).toEqual({ skills: [], faults: [] })
+  expect(await loadSkills({ directory, homeDirectory, context: undefined }, neverAborted)).toEqual({
+    skills: [],
+    issues: [],
+  })
   const [fault] = (await loadTestSkills({ load_public_skills: true })).issues
   expect(fault).toContain('load_public_skills')
 })
 
 test('a workspace that is not there has no skills', async () => {
   directory = join(directory, 'missing')
-  expect(await loadTestSkills()).toEqual({ skills: [], faults: [] })
+  expect(await loadTestSkills()).toEqual({ skills: [], issues: [] })
 })
 
 test.each([
@@ -199,8 +204,14 @@ test('front matter that is not closed is a fault, and a member called __proto__ 
 })
 
 test('a description with an unquoted colon is understood, and a long one is cut', async () => {
-  await write(join(directory, '.agents/skills/a/SKILL.md'), withFrontMatter('name: a\ndescription: Use when: always'))
-  await write(join(directory, '.agents/skills/b/SKILL.md'), withFrontMatter(`description: ${'😀'.repeat(2_000)}`))
+  await write(
+    join(directory, '.agents/skills/a/SKILL.md'),
+    withFrontMatter('name: a\ndescription: Use when: always'),
+  )
+  await write(
+    join(directory, '.agents/skills/b/SKILL.md'),
+    withFrontMatter(`description: ${'😀'.repeat(2_000)}`),
+  )
   await write(join(directory, '.agents/skills/c/SKILL.md'), '# Title\n\nSays what it is.\n')
   const [a, b, c] = (await loadTestSkills()).skills.map(({ description }) => description ?? '')
   expect(a).toBe('Use when: always')
@@ -336,8 +347,8 @@ test('whatever a file says, it is a skill within bounds or a fault', async () =>
     fc.asyncProperty(fc.oneof(text, fc.string()), fc.boolean(), async (text, isAgentSkill) => {
       const from = { name: 'a', origin: 'project', source: 's', file: '/s', resources: undefined } as const
       const parsed = await parseSkill({ ...from, text, isAgentSkill })
-      if ('fault' in parsed) {
-        expect(parsed.fault).toMatch(/^has [^\n]+$/)
+      if ('issue' in parsed) {
+        expect(parsed.issue).toMatch(/^has [^\n]+$/)
         return
       }
       const { name, description, content, keywords } = parsed.skill

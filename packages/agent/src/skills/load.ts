@@ -1,10 +1,10 @@
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AgentContext, agentContext } from '@slipway/protocol'
-import { SkillCollector, type LoadedSkills } from './collector.ts'
+import { type LoadedSkills, SkillCollector } from './collector.ts'
 import { loadSkillDirectories, readSkillText } from './directories.ts'
-import { normalizeText, type LoadedSkill, skillFromRequest } from './skill.ts'
-import { type SkillRoot, listFolder } from './walk.ts'
+import { type LoadedSkill, normalizeText, skillFromRequest } from './skill.ts'
+import { listFolder, type SkillRoot } from './walk.ts'
 
 const maxRootEntries = 50_000
 
@@ -56,14 +56,22 @@ export async function loadSkills(options: LoadSkillsOptions, signal: AbortSignal
   if (context.load_project_skills) await loadProjectSkills(directory, collector, signal)
   for (const skill of additions?.installed ?? []) collector.add(skill)
   if (context.load_user_skills && homeDirectory !== undefined)
-    await loadSkillDirectories({ directory: homeDirectory, origin: 'user', within: undefined }, collector, signal)
+    await loadSkillDirectories(
+      { directory: homeDirectory, origin: 'user', within: undefined },
+      collector,
+      signal,
+    )
   for (const skill of additions?.others ?? []) collector.add(skill)
   if (context.load_public_skills && additions?.hasPublic !== true)
     collector.addIssue('load_public_skills: this server has no catalogue of public skills; none were loaded')
   return collector.result()
 }
 
-async function loadProjectSkills(directory: string, collector: SkillCollector, signal: AbortSignal): Promise<void> {
+async function loadProjectSkills(
+  directory: string,
+  collector: SkillCollector,
+  signal: AbortSignal,
+): Promise<void> {
   const root = await realpath(directory).catch(() => undefined)
   if (root === undefined) return
   const base: SkillRoot = { directory: root, origin: 'project', within: root }

@@ -1,14 +1,14 @@
 import { parseFrontMatter } from './front-matter.ts'
 import {
   boundedTriggers,
-  normalizeText,
-  parseInputs,
   type LoadedSkill,
   maxDescription,
-  toSingleLine,
+  normalizeText,
+  parseInputs,
   type SkillOrigin,
   type SkillResources,
   sortTriggers,
+  toSingleLine,
 } from './skill.ts'
 
 const maxName = 64
@@ -30,18 +30,18 @@ export interface SkillSource {
 /** `warning`: the skill is good, but something about it is not as its writer will think. */
 export type ParsedSkill =
   | { readonly skill: LoadedSkill; readonly warning?: string }
-  | { readonly fault: string }
+  | { readonly issue: string }
 
 /** Reads a skill from the text of its file. Never throws: what is wrong is a sentence that begins with a verb. */
 export async function parseSkill(from: SkillSource): Promise<ParsedSkill> {
   const matter = await parseFrontMatter(normalizeText(from.text))
-  if ('fault' in matter) return matter
+  if ('issue' in matter) return matter
   const { members, body } = matter
   const name = members.name ?? from.name
-  const fault = nameIssue(name, from.isAgentSkill)
-  if (typeof name !== 'string' || fault !== undefined) return { fault: fault ?? '' }
+  const issue = nameIssue(name, from.isAgentSkill)
+  if (typeof name !== 'string' || issue !== undefined) return { issue: issue ?? '' }
   const fields = readFields(members, name)
-  if ('fault' in fields) return fields
+  if ('issue' in fields) return fields
   const description = fields.description ?? (from.isAgentSkill ? firstSentence(body) : undefined)
   const { isAgentSkill, origin, source, file, resources } = from
   const skill: LoadedSkill = {
@@ -75,19 +75,20 @@ type FrontMatterFields = Pick<
 function readFields(
   members: Readonly<Record<string, unknown>>,
   name: string,
-): FrontMatterFields | { readonly fault: string } {
+): FrontMatterFields | { readonly issue: string } {
   const { description = null, triggers, paths } = members
   if (description !== null && typeof description !== 'string')
-    return { fault: 'has a description that is no text' }
+    return { issue: 'has a description that is no text' }
   const words = stringList(triggers)
-  if (words === undefined) return { fault: 'has triggers that are no list of texts' }
+  if (words === undefined) return { issue: 'has triggers that are no list of texts' }
   const patterns = stringList(paths)
-  if (patterns === undefined) return { fault: 'has paths that are no list of texts' }
+  if (patterns === undefined) return { issue: 'has paths that are no list of texts' }
   const inputs = parseInputs(members.inputs)
-  if (inputs === undefined) return { fault: 'has inputs that are no list of names and descriptions' }
-  const isInvocationDisabled = members['disable-model-invocation'] ?? members.disable_model_invocation ?? false
+  if (inputs === undefined) return { issue: 'has inputs that are no list of names and descriptions' }
+  const isInvocationDisabled =
+    members['disable-model-invocation'] ?? members.disable_model_invocation ?? false
   if (typeof isInvocationDisabled !== 'boolean')
-    return { fault: 'has a disable-model-invocation that is not true or false' }
+    return { issue: 'has a disable-model-invocation that is not true or false' }
   return {
     description: description ?? undefined,
     // What takes inputs is started by hand.

@@ -28,7 +28,8 @@ export function keywordPattern(keyword: string): TextMatcher {
 
 /** Whether no word goes on over either end of a part of a text. */
 function isWholeWord(text: string, start: number, end: number): boolean {
-  const isInsideWord = (at: number) => wordCharacter.test(characterBefore(text, at)) && wordCharacter.test(characterAt(text, at))
+  const isInsideWord = (at: number) =>
+    wordCharacter.test(characterBefore(text, at)) && wordCharacter.test(characterAt(text, at))
   return !isInsideWord(start) && !isInsideWord(end)
 }
 
@@ -116,7 +117,8 @@ function characterMatcher(part: string): (character: string) => boolean {
     character !== '/' &&
     isNegated !==
       ranges.some(
-        ([one, from = one, to = one]) => codePoint(from) <= codePoint(character) && codePoint(character) <= codePoint(to),
+        ([one, from = one, to = one]) =>
+          codePoint(from) <= codePoint(character) && codePoint(character) <= codePoint(to),
       )
 }
 

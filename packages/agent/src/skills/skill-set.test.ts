@@ -40,7 +40,10 @@ test('a skill without trigger is told from the beginning, every other is listed'
 })
 
 test('a keyword of a message tells a skill once', () => {
-  const skills = new SkillSet([keywordSkill('git', 'commit', 'push'), keywordSkill('npm', 'install')], '/project')
+  const skills = new SkillSet(
+    [keywordSkill('git', 'commit', 'push'), keywordSkill('npm', 'install')],
+    '/project',
+  )
   const { names, content } = skills.activate('please Push and install it', noNames)
   expect(names).toEqual(['git', 'npm'])
   expect(content).toHaveLength(2)
@@ -93,7 +96,10 @@ test('a rule for paths is told for a file of the workspace that it is about, onc
 })
 
 test('of two skills of one name the first counts', () => {
-  const skills = new SkillSet([keywordSkill('a', 'x'), requestSkill({ name: 'a', content: 'second' })], '/project')
+  const skills = new SkillSet(
+    [keywordSkill('a', 'x'), requestSkill({ name: 'a', content: 'second' })],
+    '/project',
+  )
   expect(skills.names).toEqual(['a'])
   expect(skills.read('a')).toBe('content of a')
 })

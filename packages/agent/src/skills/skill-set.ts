@@ -55,9 +55,9 @@ export class SkillSet {
     for (const skill of skills) if (!byName.has(skill.name)) byName.set(skill.name, skill)
     this.#skills = byName
     this.#directory = directory
-    const kept = [...byName.values()]
-    this.#triggers = kept.flatMap(createTriggers).slice(0, maxTriggers)
-    this.#globs = collectGlobs(kept)
+    const unique = [...byName.values()]
+    this.#triggers = unique.flatMap(createTriggers).slice(0, maxTriggers)
+    this.#globs = collectGlobs(unique)
   }
 
   get names(): readonly string[] {
@@ -176,7 +176,9 @@ function activationText(skill: LoadedSkill, reason: string): string {
   ]
   if (inputs.length > 0) {
     const list = inputs.map((input) => `- ${input.name}: ${input.description}`)
-    paragraphs.push(`It needs the following; ask the user for what the message does not say:\n${list.join('\n')}`)
+    paragraphs.push(
+      `It needs the following; ask the user for what the message does not say:\n${list.join('\n')}`,
+    )
   }
   if (allowedTools.length > 0)
     paragraphs.push(`It is meant to be followed with these tools: ${allowedTools.join(', ')}`)

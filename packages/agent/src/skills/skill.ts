@@ -67,7 +67,8 @@ export function skillFromRequest(skill: Skill): LoadedSkill {
   return {
     name: skill.name,
     content: normalizeText(skill.content),
-    description: skill.description === undefined ? undefined : toSingleLine(skill.description, maxDescription),
+    description:
+      skill.description === undefined ? undefined : toSingleLine(skill.description, maxDescription),
     ...sortTriggers(
       trigger?.type === 'keyword' ? trigger.keywords : [],
       trigger?.type === 'task' ? trigger.triggers : [],
@@ -115,7 +116,10 @@ export function parseInputs(value: unknown): SkillInput[] | undefined {
     const { name } = item
     const description = ('description' in item ? item.description : undefined) ?? ''
     if (typeof name !== 'string' || typeof description !== 'string') return undefined
-    inputs.push({ name: toSingleLine(name, maxTriggerLength), description: toSingleLine(description, maxDescription) })
+    inputs.push({
+      name: toSingleLine(name, maxTriggerLength),
+      description: toSingleLine(description, maxDescription),
+    })
   }
   return inputs
 }
@@ -136,5 +140,7 @@ export function toSingleLine(text: string, max: number): string {
 export function ellipsize(text: string, max: number): string {
   if (text.length <= max) return text
   const characters = [...text.slice(0, 2 * max)]
-  return characters.length <= max && text.length <= 2 * max ? text : `${characters.slice(0, max - 1).join('')}…`
+  return characters.length <= max && text.length <= 2 * max
+    ? text
+    : `${characters.slice(0, max - 1).join('')}…`
 }

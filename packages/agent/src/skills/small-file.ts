@@ -23,17 +23,17 @@ export interface SmallFileOptions {
 export async function readSmallFile(
   path: string,
   options: SmallFileOptions,
-): Promise<SmallFile | { readonly fault: string } | undefined> {
+): Promise<SmallFile | { readonly issue: string } | undefined> {
   const { maxBytes, within } = options
   try {
     const real = await realpath(path)
-    if (within !== undefined && !isWithin(real, within)) return { fault: 'leads out of the workspace' }
+    if (within !== undefined && !isWithin(real, within)) return { issue: 'leads out of the workspace' }
     await using file = await open(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
-    if (!(await file.stat()).isFile()) return { fault: 'is not a file' }
+    if (!(await file.stat()).isFile()) return { issue: 'is not a file' }
     const bytes = await readAtMost(file, maxBytes + 1)
     const isTruncated = bytes.length > maxBytes
     const content = bytes.subarray(0, maxBytes)
-    if (content.includes(0)) return { fault: 'is a binary file' }
+    if (content.includes(0)) return { issue: 'is a binary file' }
     return {
       text: new TextDecoder('utf-8', { fatal: true }).decode(content, { stream: isTruncated }),
       isTruncated,
@@ -41,9 +41,9 @@ export async function readSmallFile(
     }
   } catch (error) {
     if (error instanceof TypeError && errorCode(error) === 'ERR_ENCODING_INVALID_ENCODED_DATA')
-      return { fault: 'is not UTF-8 text' }
+      return { issue: 'is not UTF-8 text' }
     const code = errorCode(error)
-    return code === 'ENOENT' || code === 'ENOTDIR' ? undefined : { fault: `cannot be read (${code})` }
+    return code === 'ENOENT' || code === 'ENOTDIR' ? undefined : { issue: `cannot be read (${code})` }
   }
 }
 

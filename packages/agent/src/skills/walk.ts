@@ -33,9 +33,9 @@ export class SkillWalker {
   readonly #visited = new Set<string>()
   #remainingEntries = maxAllEntries
 
-  constructor(base: SkillRoot, found: SkillCollector, signal: AbortSignal) {
+  constructor(base: SkillRoot, collector: SkillCollector, signal: AbortSignal) {
     this.#root = base
-    this.#collector = found
+    this.#collector = collector
     this.#signal = signal
   }
 
@@ -73,11 +73,16 @@ export class SkillWalker {
   }
 
   async #listNames(folder: string): Promise<string[]> {
-    const { files, folders, others, isTruncated } = await listFolder(folder, Math.min(maxEntries, this.#remainingEntries))
+    const { files, folders, others, isTruncated } = await listFolder(
+      folder,
+      Math.min(maxEntries, this.#remainingEntries),
+    )
     const names = [...files, ...folders, ...others].sort()
     this.#remainingEntries -= names.length
     if (isTruncated)
-      this.#collector.addIssue(`${relative(this.#root.directory, folder)}: has too many entries; not all were read`)
+      this.#collector.addIssue(
+        `${relative(this.#root.directory, folder)}: has too many entries; not all were read`,
+      )
     return names
   }
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { Problem, toolDefinition, toolDefinitions, toolName } from '@slipway/protocol'
 import { beforeEach, expect, test } from 'vitest'
 import type { Tool } from './core/tool.ts'
-import { findTool, openTools, registry, toolNames, availableToolNames } from './registry.ts'
+import { availableToolNames, findTool, openTools, registry, toolNames } from './registry.ts'
 import { ToolFixtures } from './testing/fixtures.ts'
 
 let fixtures: ToolFixtures
@@ -110,8 +110,10 @@ test('finish repeats its message and think says that it was heard', async () => 
   const tools = await openTools({ specs: [], defaults, context: fixtures.context })
   const [finish, think] = [tools.get('finish'), tools.get('think')]
   if (finish === undefined || think === undefined) throw new Error('a default is missing')
-  expect(await fixtures.run(finish, 'FinishObservation', { message: 'Done.' })).toMatchObject({ told: 'Done.' })
-  expect((await fixtures.run(think, 'ThinkObservation', { thought: 't' })).told).toBe(
+  expect(await fixtures.run(finish, 'FinishObservation', { message: 'Done.' })).toMatchObject({
+    outputText: 'Done.',
+  })
+  expect((await fixtures.run(think, 'ThinkObservation', { thought: 't' })).outputText).toBe(
     'Your thought has been logged.',
   )
   for (const tool of [finish, think]) expect(tool.resources({ kind: 'ThinkAction', thought: '' })).toEqual([])

@@ -1,5 +1,5 @@
 import { invalidInput, type ToolSpec, toolDefinitions, toolName } from '@slipway/protocol'
-import type { ToolFactory, Tool, ToolContext } from './core/tool.ts'
+import type { Tool, ToolContext, ToolFactory } from './core/tool.ts'
 
 // Modules are loaded by the first conversation that has such a tool, not with the server: some bring large libraries along.
 const openBrowser: ToolFactory = async (context, params) =>
@@ -107,7 +107,10 @@ class ToolOpener {
       const resolvedName = registryName(name)
       const open = isBrowserTool(resolvedName) ? openBrowser : registry.get(resolvedName)
       if (open === undefined)
-        throw invalidInput([location, index, 'name'], `There is no such tool. Available: ${toolNames().join(', ')}`)
+        throw invalidInput(
+          [location, index, 'name'],
+          `There is no such tool. Available: ${toolNames().join(', ')}`,
+        )
       const family = this.#families.get(open) ?? (await open(this.#context, params))
       this.#families.set(open, family)
       tools.push(...family.filter((tool) => resolvedName.endsWith('_tool_set') || tool.name === resolvedName))

@@ -19,19 +19,20 @@ export async function foregroundProcessGroup(leader: number): Promise<number | u
 }
 
 /** Numbers of the system calls by which a program waits for one file: reading it, or a selection of file 0 alone. */
-const blockingSyscalls: Readonly<Record<string, { readonly read: number; readonly select: readonly number[] }>> =
-  {
-    x64: { read: 0, select: [23, 270] },
-    arm64: { read: 63, select: [72] },
-  }
+const blockingSyscalls: Readonly<
+  Record<string, { readonly read: number; readonly select: readonly number[] }>
+> = {
+  x64: { read: 0, select: [23, 270] },
+  arm64: { read: 63, select: [72] },
+}
 
 /**
  * Whether what runs in the foreground of a session waits for somebody to type. True is sure at that moment; false says
  * nothing: there may be no such facts in /proc, and programs wait in many ways.
  */
 export async function isAwaitingInput(leader: number): Promise<boolean> {
-  const group = await foregroundProcessGroup(leader)
-  const pids = group === undefined ? [] : [group]
+  const processGroup = await foregroundProcessGroup(leader)
+  const pids = processGroup === undefined ? [] : [processGroup]
   for (const pid of pids) {
     if (await isReadingTerminal(pid)) return true
     const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1').catch(() => '')

@@ -47,7 +47,10 @@ test('both streams are handed on, and the ending says how it was', async () => {
   })
   expect(texts).toEqual({ stdout: 'a\n', stderr: 'b\n' })
   expect(await it.follow('kill -TERM $$')).toMatchObject({ exitCode: null, signal: 'SIGTERM' })
-  const missing = it.workspace.runStreaming('no-such-program-at-all', [], { name: 'x', onOutput: () => undefined })
+  const missing = it.workspace.runStreaming('no-such-program-at-all', [], {
+    name: 'x',
+    onOutput: () => undefined,
+  })
   await expect(missing).rejects.toThrow('ENOENT')
 })
 

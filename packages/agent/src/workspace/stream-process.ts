@@ -99,10 +99,10 @@ class ProcessOutput {
   /** Promises of the taker that are open. */
   #pendingCount = 0
 
-  constructor({ stdout, stderr }: StartedProcess, take: StreamProcessOptions['onOutput']) {
+  constructor({ stdout, stderr }: StartedProcess, onOutput: StreamProcessOptions['onOutput']) {
     // Without a free file descriptor the process has no streams, whatever its type says.
     this.#streams = [stdout, stderr].filter((stream) => stream != null)
-    this.#onOutput = take
+    this.#onOutput = onOutput
     stdout?.on('data', (bytes: Buffer) => this.#handleData('stdout', bytes))
     stderr?.on('data', (bytes: Buffer) => this.#handleData('stderr', bytes))
   }

@@ -162,7 +162,7 @@ test('a program sees the workspace and its variables, and nothing of the server'
     env: { MORE: '1' },
   })
   expect(exit.stdout.toString().split('\n')).toEqual([directory, '1', 'MORE', 'PATH', 'PWD', ''])
-  expect(exit).toMatchObject({ exitCode: 0, isCut: false, isTimedOut: false })
+  expect(exit).toMatchObject({ exitCode: 0, isTruncated: false, isTimedOut: false })
 })
 
 test.each([
@@ -197,7 +197,7 @@ test('each stream is kept up to its limit and read to its end', async () => {
   const exit = await workspace.run('sh', ['-c', 'head -c 3000000 /dev/zero; echo done >&2'], {
     maxBytes: 1000,
   })
-  expect(exit).toMatchObject({ exitCode: 0, isCut: true })
+  expect(exit).toMatchObject({ exitCode: 0, isTruncated: true })
   expect(exit.stdout.length).toBe(1000)
   expect(exit.stderr.toString()).toBe('done\n')
 })
@@ -206,7 +206,8 @@ test('a limit of time kills the whole group', async () => {
   const script = 'sleep 1000 & echo $!; echo $$; wait'
   const exit = await workspace.run('sh', ['-c', script], { timeoutMs: 500 })
   expect(exit).toMatchObject({ exitCode: null, isTimedOut: true })
-  for (const pid of exit.stdout.toString().trim().split('\n')) expect(await waitUntilGone(Number(pid))).toBe(true)
+  for (const pid of exit.stdout.toString().trim().split('\n'))
+    expect(await waitUntilGone(Number(pid))).toBe(true)
 })
 
 test('a limit of more than a timer takes is no limit of nothing', async () => {

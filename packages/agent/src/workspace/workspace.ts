@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { readlink, realpath } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import type { IPty } from '@lydell/node-pty'
-import { killProcessGroup, killByEnvironment, killSession } from './processes.ts'
-import { type ExitStatus, type StreamProcessOptions, streamProcess, maxTimerMs } from './stream-process.ts'
+import { killByEnvironment, killProcessGroup, killSession } from './processes.ts'
+import { type ExitStatus, maxTimerMs, type StreamProcessOptions, streamProcess } from './stream-process.ts'
 
 export type { IPty as Pty } from '@lydell/node-pty'
 export { killProcessGroup } from './processes.ts'
@@ -13,7 +13,7 @@ export { killProcessGroup } from './processes.ts'
 export class PathNotAllowedError extends Error {
   constructor(message: string) {
     super(message)
-    this.name = 'PathRefused'
+    this.name = 'PathNotAllowedError'
   }
 }
 
@@ -232,7 +232,8 @@ export class Workspace implements AsyncDisposable {
   static async killOrphans(names: ReadonlySet<string>): Promise<void> {
     const namePattern = /(?:^|\0)SLIPWAY_COMMAND=[^/\0]*\/([^\0]*)/
     await killByEnvironment((environment) => {
-      const name = environment.includes(commandEnvPrefix) && namePattern.exec(environment.toString('latin1'))?.[1]
+      const name =
+        environment.includes(commandEnvPrefix) && namePattern.exec(environment.toString('latin1'))?.[1]
       return typeof name === 'string' && names.has(name)
     })
   }

@@ -1,9 +1,9 @@
 import { Problem } from '@slipway/protocol'
 import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
 import { getAppConversation, remoteEvents } from '../conversation/remote-events.ts'
-import { type StartRequest, followStartTask } from '../conversation/start-tasks.ts'
+import { followStartTask, type StartRequest } from '../conversation/start-tasks.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
-import { printNote, paint, print } from '../output/terminal.ts'
+import { paint, print, printNote } from '../output/terminal.ts'
 import { TranscriptRenderer } from '../output/transcript.ts'
 import { exitCodes } from './follow-run.ts'
 import { positionedLine } from './tail.ts'
@@ -55,7 +55,11 @@ export async function sendAppCommand(
 }
 
 /** Shows the steps of a conversation until nothing runs in it any more. Ctrl-C ends the showing alone. */
-async function followAppConversation(context: SandboxServerContext, id: string, options: { readonly after: number }) {
+async function followAppConversation(
+  context: SandboxServerContext,
+  id: string,
+  options: { readonly after: number },
+) {
   const { client, isJson, signal } = context
   const { sandbox_id, conversation_url } = await getAppConversation(client, id, signal)
   const [sandbox] = await client.call('getSandboxes', { query: { id: [sandbox_id] }, signal })

@@ -2,7 +2,7 @@ import type { CallInput } from '@slipway/client'
 import type { ConversationInfo } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
-import { printNote, print, table } from '../output/terminal.ts'
+import { print, printNote, table } from '../output/terminal.ts'
 import { parseRawPage } from '../parsing/raw-page.ts'
 
 export type ConversationsQuery = NonNullable<CallInput<'searchConversations'>['query']>

@@ -1,11 +1,19 @@
-import { follow, type TransientUpdate, type PositionedEvent } from '@slipway/client'
+import { follow, type PositionedEvent, type TransientUpdate } from '@slipway/client'
 import type { ConversationInfo, ExecutionStatus } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
-import { promptForConfirmation, isInteractive, type ConfirmationAnswer } from '../conversation/confirmation-prompt.ts'
-import { formatPendingAction, type PendingAction, listPendingActions } from '../conversation/pending-actions.ts'
+import {
+  type ConfirmationAnswer,
+  isInteractive,
+  promptForConfirmation,
+} from '../conversation/confirmation-prompt.ts'
+import {
+  formatPendingAction,
+  listPendingActions,
+  type PendingAction,
+} from '../conversation/pending-actions.ts'
 import { asObject, asString } from '../output/action-text.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
-import { printNote, print } from '../output/terminal.ts'
+import { print, printNote } from '../output/terminal.ts'
 import { TranscriptRenderer } from '../output/transcript.ts'
 import { positionedLine } from './tail.ts'
 
@@ -54,7 +62,11 @@ export async function followRun(
 export async function* printRun(
   { client, isJson, signal }: CommandContext,
   id: string,
-  options: { readonly after: number; readonly directory?: string; readonly onHint?: (hint: TransientUpdate) => void },
+  options: {
+    readonly after: number
+    readonly directory?: string
+    readonly onHint?: (hint: TransientUpdate) => void
+  },
 ): AsyncGenerator<PositionedEvent> {
   const { after, directory = process.cwd() } = options
   const steps = new TranscriptRenderer({ columns: process.stdout.columns || 100, directory })
@@ -69,7 +81,11 @@ export async function* printRun(
   }
 }
 
-async function answerConfirmation({ client, signal }: CommandContext, id: string, isYes: boolean): Promise<ConfirmationAnswer> {
+async function answerConfirmation(
+  { client, signal }: CommandContext,
+  id: string,
+  isYes: boolean,
+): Promise<ConfirmationAnswer> {
   const actions = await listPendingActions(client, id, signal)
   if (isYes) {
     printNote(`Accepted: ${formatActions(actions)}`)
@@ -100,7 +116,11 @@ async function reportEnd(context: CommandContext, info: ConversationInfo, error:
 }
 
 /** Says how it stands and how to go on. */
-async function reportStatus({ isJson }: CommandContext, info: ConversationInfo, code: number): Promise<number> {
+async function reportStatus(
+  { isJson }: CommandContext,
+  info: ConversationInfo,
+  code: number,
+): Promise<number> {
   const { id, execution_status } = info
   if (isJson) await print(`${JSON.stringify({ conversation_id: id, execution_status })}\n`)
   else printNote(usageLine(info))

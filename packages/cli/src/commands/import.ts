@@ -7,7 +7,7 @@ import { type ImportMeta, Problem } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
 import { Progress } from '../output/progress.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
-import { printNote, print } from '../output/terminal.ts'
+import { print, printNote } from '../output/terminal.ts'
 import { toReadableStream } from '../parsing/to-readable-stream.ts'
 
 type MetaFlags = { readonly [M in keyof ImportMeta]?: ImportMeta[M] }
@@ -33,7 +33,9 @@ export async function importCommand(
       }
     } catch (error) {
       readError =
-        error instanceof Problem ? error : new Problem('bad_request', `Cannot read ${file}: ${errorReason(error)}`)
+        error instanceof Problem
+          ? error
+          : new Problem('bad_request', `Cannot read ${file}: ${errorReason(error)}`)
       throw error
     }
   }

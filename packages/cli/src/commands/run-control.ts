@@ -1,7 +1,7 @@
 import type { CommandContext } from '../context/command-context.ts'
 import { formatPendingAction, listPendingActions } from '../conversation/pending-actions.ts'
 import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
-import { printNote, print } from '../output/terminal.ts'
+import { print, printNote } from '../output/terminal.ts'
 import { exitCodes, followRun } from './follow-run.ts'
 
 /** Lets the run end after the step that is under way, or interrupts that too. */
@@ -36,14 +36,17 @@ export async function confirmCommand(
   const params = { conversation_id: id }
   const info = await client.call('getConversation', { params, signal })
   if (info.execution_status !== 'waiting_for_confirmation') {
-    printNote(`Nothing waits for an answer: the conversation is ${info.execution_status.replaceAll('_', ' ')}.`)
+    printNote(
+      `Nothing waits for an answer: the conversation is ${info.execution_status.replaceAll('_', ' ')}.`,
+    )
     return exitCodes.failed
   }
   const after = await client.call('countEvents', { params, signal })
   const actions = await listPendingActions(client, id, signal)
   const body = { accept: !isReject, ...(reason === undefined ? {} : { reason }) }
   await client.call('respondToConfirmation', { params, body, signal })
-  for (const action of actions) printNote(`${isReject ? 'Rejected' : 'Accepted'}: ${formatPendingAction(action)}`)
+  for (const action of actions)
+    printNote(`${isReject ? 'Rejected' : 'Accepted'}: ${formatPendingAction(action)}`)
   if (isReject && isFollowing) await client.call('runConversation', { params, signal })
   if (isFollowing) return await followRun(context, id, { after, isYes: false })
   printNote(

@@ -2,9 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
-import { buildAgent, buildConfirmationSettings, buildLlm, type SelectedModel } from '../conversation/agent-request.ts'
+import {
+  buildAgent,
+  buildConfirmationSettings,
+  buildLlm,
+  type SelectedModel,
+} from '../conversation/agent-request.ts'
 import { asObject } from '../output/action-text.ts'
-import { printNote, print } from '../output/terminal.ts'
+import { print, printNote } from '../output/terminal.ts'
 import { followRun } from './follow-run.ts'
 
 export interface RunOptions {

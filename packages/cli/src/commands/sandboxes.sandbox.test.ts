@@ -195,7 +195,10 @@ test('what waits for an answer ends with code 3 and says how to give it', async 
 
 test('Ctrl-C ends the showing and not the agent', async () => {
   // It says something all the time: what is silent for long is let go by the terminal.
-  await setScript({ tool_calls: terminalCall('while [ ! -e go ]; do sleep 0.5; echo .; done') }, { text: 'Over.' })
+  await setScript(
+    { tool_calls: terminalCall('while [ ! -e go ]; do sleep 0.5; echo .; done') },
+    { text: 'Over.' },
+  )
   const child = spawnCli(['app', 'start', 'Wait', '--follow'])
   const err = text(must(child.stderr, 'stderr'))
   let printed = ''

@@ -3,7 +3,7 @@ import { Problem, type SandboxInfo } from '@slipway/protocol'
 import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
 import { listPages } from '../output/list-pages.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
-import { printNote, print, table } from '../output/terminal.ts'
+import { print, printNote, table } from '../output/terminal.ts'
 
 const pollMs = [100, 1_000] as const
 

@@ -1,7 +1,7 @@
 import type { CallInput } from '@slipway/client'
 import type { CommandContext } from '../context/command-context.ts'
 import { summarizeEvent } from '../output/event-line.ts'
-import { eventColumns, eventWidths, printNote, print, table } from '../output/terminal.ts'
+import { eventColumns, eventWidths, print, printNote, table } from '../output/terminal.ts'
 import { parseRawPage } from '../parsing/raw-page.ts'
 
 export type SearchQuery = NonNullable<CallInput<'searchEvents'>['query']>

@@ -1,4 +1,4 @@
-import { Secret } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 
 /** A model and how to reach it; each member may be missing. */
 export interface ModelConfig {

@@ -12,7 +12,10 @@ export function isInteractive(): boolean {
 }
 
 /** Asks on the terminal, on standard error, whether actions may be done. */
-export async function promptForConfirmation(actions: readonly PendingAction[], signal: AbortSignal): Promise<ConfirmationAnswer> {
+export async function promptForConfirmation(
+  actions: readonly PendingAction[],
+  signal: AbortSignal,
+): Promise<ConfirmationAnswer> {
   const { isCancel, select, text } = await import('@clack/prompts')
   const output = process.stderr
   const answer = await select({

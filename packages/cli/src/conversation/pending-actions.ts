@@ -1,6 +1,6 @@
 import type { Client } from '@slipway/client'
-import { actionText, type JsonObject, asObject, asString } from '../output/action-text.ts'
-import { truncate, sanitizeLine } from '../output/sanitize.ts'
+import { actionText, asObject, asString, type JsonObject } from '../output/action-text.ts'
+import { sanitizeLine, truncate } from '../output/sanitize.ts'
 
 /** An action that waits for an answer, safe to print. */
 export interface PendingAction {

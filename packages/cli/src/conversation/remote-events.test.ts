@@ -63,7 +63,10 @@ const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => to
 
 const status = (value: string) => ({ kind: 'ConversationStateUpdateEvent', key: 'execution_status', value })
 
-async function collectEvents(far: FakeSandboxServer, options: { after?: number; until?: 'idle'; count?: number } = {}) {
+async function collectEvents(
+  far: FakeSandboxServer,
+  options: { after?: number; until?: 'idle'; count?: number } = {},
+) {
   const stop = new AbortController()
   const found: [position: number, id: unknown][] = []
   const { count = Number.POSITIVE_INFINITY, ...rest } = options
@@ -81,7 +84,9 @@ test('however a log grows and its moments tie, each event comes once and in orde
     fc.asyncProperty(steps, growth, async (gaps, grows) => {
       const log = gaps.map((_, at) => event(at + 1, sum(gaps.slice(0, at + 1))))
       const far = new FakeSandboxServer(log, [...grows, 1])
-      expect(await collectEvents(far, { count: log.length })).toEqual(log.map((_, at) => [at + 1, `e${at + 1}`]))
+      expect(await collectEvents(far, { count: log.length })).toEqual(
+        log.map((_, at) => [at + 1, `e${at + 1}`]),
+      )
     }),
     { numRuns: 60 },
   )
@@ -99,7 +104,9 @@ test('until idle waits for what begins after the events that are passed over', a
     event(2, 2, status('running')),
     event(3, 3, status('finished')),
   ]
-  expect(await collectEvents(new FakeSandboxServer(log, [1, 0, 0, 0, 2]), { until: 'idle', after: 1 })).toEqual([
+  expect(
+    await collectEvents(new FakeSandboxServer(log, [1, 0, 0, 0, 2]), { until: 'idle', after: 1 }),
+  ).toEqual([
     [2, 'e2'],
     [3, 'e3'],
   ])
@@ -112,7 +119,9 @@ test('until idle ends when the sandbox does not run any more, with all that came
 })
 
 test('until idle ends in the end when nothing ever begins', async () => {
-  expect(await collectEvents(new FakeSandboxServer([], [0], { execution_status: 'idle' }), { until: 'idle' })).toEqual([])
+  expect(
+    await collectEvents(new FakeSandboxServer([], [0], { execution_status: 'idle' }), { until: 'idle' }),
+  ).toEqual([])
 })
 
 test('events whose moments cannot be read are given once too', async () => {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { SandboxServerClient, PositionedEvent } from '@slipway/client'
+import type { PositionedEvent, SandboxServerClient } from '@slipway/client'
 import { type AppConversation, type Event, Problem, parseInstant } from '@slipway/protocol'
 import { asObject, asString } from '../output/action-text.ts'
 import { parseRawPage } from '../parsing/raw-page.ts'

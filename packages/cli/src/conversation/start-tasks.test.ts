@@ -28,7 +28,8 @@ async function collectStatuses(
   const client = new SandboxServerClient({ url: `http://127.0.0.1:${port}` })
   const statusList: string[] = []
   try {
-    for await (const { status } of followStartTask(client, {}, AbortSignal.timeout(20_000))) statusList.push(status)
+    for await (const { status } of followStartTask(client, {}, AbortSignal.timeout(20_000)))
+      statusList.push(status)
     return statusList
   } finally {
     server.closeAllConnections()

@@ -116,7 +116,8 @@ test('encrypted content and signatures are never shown', () => {
     expect(summarizeEvent(event).summary).not.toContain('HIDDEN')
   }
   expect(
-    summarizeEvent({ kind: 'LLMCompletionLogEvent', filename: 'f', log_data: JSON.stringify(hidden) }).summary,
+    summarizeEvent({ kind: 'LLMCompletionLogEvent', filename: 'f', log_data: JSON.stringify(hidden) })
+      .summary,
   ).toBe('f (unknown)')
 })
 
@@ -149,7 +150,9 @@ test('an action of any shape has a line', () => {
   fc.assert(
     fc.property(shape, fc.constantFrom(...kinds), (members, kind) => {
       const action = { ...members, kind }
-      expect(summarizeEvent({ kind: 'ActionEvent', tool_name: 't', thought: [], action }).summary).toMatch(/^t:/)
+      expect(summarizeEvent({ kind: 'ActionEvent', tool_name: 't', thought: [], action }).summary).toMatch(
+        /^t:/,
+      )
     }),
   )
 })

@@ -1,6 +1,13 @@
 import { defaultSource, messageTexts } from '@slipway/protocol'
-import { actionText, toDisplayJson, type JsonObject, asObject, formatterMap, asString } from './action-text.ts'
-import { truncate, sanitizeLine } from './sanitize.ts'
+import {
+  actionText,
+  asObject,
+  asString,
+  formatterMap,
+  type JsonObject,
+  toDisplayJson,
+} from './action-text.ts'
+import { sanitizeLine, truncate } from './sanitize.ts'
 
 /** An event in one line for people, safe to print. */
 export interface EventLine {
@@ -21,7 +28,10 @@ export function summarizeEvent(event: unknown): EventLine {
     time: sanitizeLine(asString(members.timestamp)),
     kind: sanitizeLine(kind),
     source: sanitizeLine(asString(members.source) || (defaultSource(kind) ?? '')),
-    summary: truncate(sanitizeLine(truncate((eventFormatters.get(kind) ?? otherEventSummary)(members), 2000)), 500).trim(),
+    summary: truncate(
+      sanitizeLine(truncate((eventFormatters.get(kind) ?? otherEventSummary)(members), 2000)),
+      500,
+    ).trim(),
   }
 }
 
@@ -41,9 +51,11 @@ const eventFormatters = formatterMap({
       ? `status: ${statusText(asString(event.value))}`
       : `${asString(event.key)} = ${toDisplayJson(event.value)}`,
   SystemPromptEvent: (event) => `${contentText([event.system_prompt])} (${arrayLength(event.tools)} tools)`,
-  Condensation: (event) => `${arrayLength(event.forgotten_event_ids)} events forgotten: ${asString(event.summary)}`,
+  Condensation: (event) =>
+    `${arrayLength(event.forgotten_event_ids)} events forgotten: ${asString(event.summary)}`,
   CondensationSummaryEvent: (event) => asString(event.summary),
-  LLMCompletionLogEvent: (event) => `${asString(event.filename)} (${asString(event.model_name) || 'unknown'})`,
+  LLMCompletionLogEvent: (event) =>
+    `${asString(event.filename)} (${asString(event.model_name) || 'unknown'})`,
   TokenEvent: (event) =>
     `${arrayLength(event.prompt_token_ids)} prompt tokens, ${arrayLength(event.response_token_ids)} response tokens`,
   CondensationRequest: () => 'a condensation was asked for',

@@ -1,5 +1,5 @@
 import { parseRawPage } from '../parsing/raw-page.ts'
-import { printNote, print } from './terminal.ts'
+import { print, printNote } from './terminal.ts'
 
 /** Prints a list of the server page by page: its items as they came, one a line, or as a table. */
 export async function listPages(list: {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { displayWidth, truncate, truncateToWidth, sanitizeLine, sanitizeLines } from './sanitize.ts'
+import { displayWidth, sanitizeLine, sanitizeLines, truncate, truncateToWidth } from './sanitize.ts'
 
 test.each([
   ['\u001b[31mred\u001b[0m', '␛[31mred␛[0m'],

@@ -1,6 +1,7 @@
 /** C0 and DEL, C1, marks that turn the direction of writing, and separators of lines. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const unsafeCharacters = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
+const unsafeCharacters =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
 
 /**
  * A text that a terminal shows and does not obey, in one line: each run of white space is one blank, control

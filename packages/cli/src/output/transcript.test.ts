@@ -36,8 +36,12 @@ test('what was shown as it came is not shown again', () => {
 })
 
 test('what was missed is completed, and what came differently is shown in full', () => {
-  expect(render(new TranscriptRenderer({ columns: 40 }), piece('One '), answer('One two.'))).toBe('Agent\n  One two.\n')
-  expect(render(new TranscriptRenderer({ columns: 40 }), piece('One '), answer('Two.'))).toBe('Agent\n  One\n  Two.\n')
+  expect(render(new TranscriptRenderer({ columns: 40 }), piece('One '), answer('One two.'))).toBe(
+    'Agent\n  One two.\n',
+  )
+  expect(render(new TranscriptRenderer({ columns: 40 }), piece('One '), answer('Two.'))).toBe(
+    'Agent\n  One\n  Two.\n',
+  )
   expect(render(new TranscriptRenderer({ columns: 40 }), answer('Two.'))).toBe('Agent\n  Two.\n')
 })
 
@@ -87,9 +91,9 @@ test('a plan is shown with its tasks and not again with its result', () => {
     kind: 'ObservationEvent',
     observation: { kind: 'TaskTrackerObservation', content: content('x') },
   }
-  expect(render(new TranscriptRenderer({ columns: 60 }), { ...action(plan), tool_name: 'task_tracker' }, result)).toBe(
-    'Agent\n  ▸ task_tracker plan: 1 of 3 done\n    [x] Write\n    [~] Test\n    [ ] Tidy\n',
-  )
+  expect(
+    render(new TranscriptRenderer({ columns: 60 }), { ...action(plan), tool_name: 'task_tracker' }, result),
+  ).toBe('Agent\n  ▸ task_tracker plan: 1 of 3 done\n    [x] Write\n    [~] Test\n    [ ] Tidy\n')
 })
 
 test('of a long result the beginning and the end are shown, and how much is between', () => {
@@ -133,7 +137,8 @@ test('any JSON value is shown in lines that fit and hold no control character', 
       (events, columns) => {
         const steps = new TranscriptRenderer({ columns })
         const printed =
-          render(steps, ...events.map(([value, kind]) => ({ ...Object(value), kind }))) + steps.renderEvent({})
+          render(steps, ...events.map(([value, kind]) => ({ ...Object(value), kind }))) +
+          steps.renderEvent({})
         for (const line of printed.split('\n')) {
           expect(line).not.toMatch(/\p{Cc}/u)
           expect(displayWidth(line)).toBeLessThanOrEqual(columns)

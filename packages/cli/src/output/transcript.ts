@@ -1,7 +1,7 @@
 import type { TransientUpdate } from '@slipway/client'
-import { actionText, toDisplayJson, type JsonObject, asObject, asString } from './action-text.ts'
-import { summarizeEvent, statusText } from './event-line.ts'
-import { truncate, truncateToWidth, sanitizeLine, sanitizeLines } from './sanitize.ts'
+import { actionText, asObject, asString, type JsonObject, toDisplayJson } from './action-text.ts'
+import { statusText, summarizeEvent } from './event-line.ts'
+import { sanitizeLine, sanitizeLines, truncate, truncateToWidth } from './sanitize.ts'
 import { paint } from './terminal.ts'
 import { WordWrapper } from './word-wrapper.ts'
 
@@ -53,7 +53,10 @@ export class TranscriptRenderer {
         return this.#endStream() + this.#text('    ', summarizeEvent(event).summary, 'red')
       case 'ConversationErrorEvent':
         this.#streamedText = ''
-        return this.#endStream() + this.#text('', `✗ ${asString(members.code)}: ${asString(members.detail)}`, 'red')
+        return (
+          this.#endStream() +
+          this.#text('', `✗ ${asString(members.code)}: ${asString(members.detail)}`, 'red')
+        )
       case 'ConversationStateUpdateEvent':
         return this.#endStream() + this.#state(members)
       case 'SystemPromptEvent': {
@@ -72,7 +75,11 @@ export class TranscriptRenderer {
     const parts = contentTexts(message.content)
     if (members.source === 'agent') return this.#agentText(parts.join(''))
     const name = members.source === 'user' ? 'You' : 'Environment'
-    return this.#endStream() + this.#label(name) + this.#text('  ', truncate(parts.join('\n'), maxMessageCharacters))
+    return (
+      this.#endStream() +
+      this.#label(name) +
+      this.#text('  ', truncate(parts.join('\n'), maxMessageCharacters))
+    )
   }
 
   /** The whole of what the agent says, of which a part may have been shown. */
@@ -149,7 +156,9 @@ export class TranscriptRenderer {
     const isFailed = is_error === true
     // These say again what their action says.
     if (!isFailed && /^(Finish|Think|TaskTracker)Observation$/.test(asString(kind))) return ''
-    const lines = sanitizeLines(truncate(contentTexts(content).join('\n'), 50_000)).filter((line) => line.trim() !== '')
+    const lines = sanitizeLines(truncate(contentTexts(content).join('\n'), 50_000)).filter(
+      (line) => line.trim() !== '',
+    )
     return this.#lines(lines.length === 0 ? [`(${asString(kind)})`] : lines, isFailed ? 'red' : 'dim')
   }
 
@@ -168,7 +177,9 @@ export class TranscriptRenderer {
   #lines(lines: readonly string[], style: Style = 'dim'): string {
     const omitted = lines.length - headLines - tailLines
     const displayed =
-      omitted <= 1 ? lines : [...lines.slice(0, headLines), `… ${omitted} more lines`, ...lines.slice(-tailLines)]
+      omitted <= 1
+        ? lines
+        : [...lines.slice(0, headLines), `… ${omitted} more lines`, ...lines.slice(-tailLines)]
     return displayed.map((line) => this.#line(this.#relativePaths(line), style)).join('')
   }
 

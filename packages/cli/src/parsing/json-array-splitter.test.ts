@@ -33,9 +33,9 @@ test('however an array is cut into pieces, its members come out whole and in ord
 
 test('braces and quotes in texts are no ends', async () => {
   const members = [{ a: '}]{["\\"' }, { 'b}"': ['\\', '\\"'] }]
-  expect(await parseChunked(`[\n${members.map((member) => JSON.stringify(member)).join(',\n')}\n]\n`, [1])).toEqual(
-    members,
-  )
+  expect(
+    await parseChunked(`[\n${members.map((member) => JSON.stringify(member)).join(',\n')}\n]\n`, [1]),
+  ).toEqual(members)
 })
 
 test('a member is there as soon as its last byte is', async () => {

@@ -22,5 +22,8 @@ test('items come out as they were written, whatever is in them', () => {
 
 test('a name inside an item is not taken for the name of the page', () => {
   const item = '{"items":[1,2],"next_page_id":"x","a":"\\"]}\\\\"}'
-  expect(parseRawPage(`{"items":[${item}],"next_page_id":null}`)).toEqual({ items: [item], next_page_id: null })
+  expect(parseRawPage(`{"items":[${item}],"next_page_id":null}`)).toEqual({
+    items: [item],
+    next_page_id: null,
+  })
 })

@@ -27,7 +27,11 @@ export function listZipEntries(zip: Buffer): ZipEntry[] {
 
 /** Where its last record begins; a comment may follow it. */
 function findEndRecord(zip: Buffer): number {
-  for (let offset = zip.length - endBytes; offset >= 0 && offset >= zip.length - endBytes - 0xffff; offset--) {
+  for (
+    let offset = zip.length - endBytes;
+    offset >= 0 && offset >= zip.length - endBytes - 0xffff;
+    offset--
+  ) {
     if (zip.readUInt32LE(offset) === endSignature) return offset
   }
   throw new Error('this is no zip')

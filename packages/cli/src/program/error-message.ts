@@ -6,9 +6,12 @@ import { sanitizeLine } from '../output/sanitize.ts'
 export function errorMessage(error: unknown): string {
   if (error instanceof CallError) return [sanitizeLine(error.detail), ...advice(error.status)].join('\n')
   if (!(error instanceof Error)) return sanitizeLine(String(error))
-  const isInternal = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
+  const isInternal =
+    error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
   if (isInternal) return `${error.stack}`
-  return error instanceof ConnectionError || error instanceof Problem ? error.message : sanitizeLine(error.message)
+  return error instanceof ConnectionError || error instanceof Problem
+    ? error.message
+    : sanitizeLine(error.message)
 }
 
 function advice(status: number): string[] {

@@ -6,8 +6,8 @@ import type { CommandContext } from '../context/command-context.ts'
 import { type Config, readConfig } from '../context/config.ts'
 import { printNote } from '../output/terminal.ts'
 import { errorMessage } from './error-message.ts'
-import { pageSizeFlag, tagFlag, integerFlag } from './flags.ts'
-import { addRunControlCommands, addRunCommand } from './run-commands.ts'
+import { integerFlag, pageSizeFlag, tagFlag } from './flags.ts'
+import { addRunCommand, addRunControlCommands } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
 
 /** Runs the command line; answers the exit code: 0 done, 1 failed, 2 wrongly asked, 3 waits for an answer. */
@@ -22,7 +22,9 @@ export async function runCli(args: readonly string[]): Promise<number> {
     return outcome.code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    printNote(`slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error)}`)
+    printNote(
+      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error)}`,
+    )
     return 1
   }
 }

@@ -2,7 +2,7 @@ import { SandboxServerClient } from '@slipway/client'
 import type { Command } from 'commander'
 import type { Config } from '../context/config.ts'
 import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
-import { pageSizeFlag, integerFlag } from './flags.ts'
+import { integerFlag, pageSizeFlag } from './flags.ts'
 import { withAdvice } from './sandbox-server-advice.ts'
 
 interface SandboxCommandDeps {
@@ -16,11 +16,17 @@ interface SandboxCommandDeps {
 type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
 
 /** The sandbox server, its demo, and the commands that talk to one. */
-export function addSandboxServerCommands(slipway: Command, { config, outcome, signal }: SandboxCommandDeps): void {
+export function addSandboxServerCommands(
+  slipway: Command,
+  { config, outcome, signal }: SandboxCommandDeps,
+): void {
   const run: RunWithClient = async (work) => {
     const { url, json } = slipway.opts<{ url: string; json: boolean }>()
     const hasUrlFlag = slipway.getOptionValueSource('url') === 'cli'
-    const client = new SandboxServerClient({ url: hasUrlFlag ? url : config.sandboxUrl, apiKey: config.apiKey })
+    const client = new SandboxServerClient({
+      url: hasUrlFlag ? url : config.sandboxUrl,
+      apiKey: config.apiKey,
+    })
     const code = await withAdvice(() => work({ client, isJson: json, signal }))
     outcome.code = typeof code === 'number' ? code : 0
   }

@@ -1,5 +1,6 @@
-import { agentServerRoutes, type Route, Secret } from '@slipway/protocol'
-import { RouteCaller, buildQuery } from './route-caller.ts'
+import { agentServerRoutes, type Route } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
+import { buildQuery, RouteCaller } from './route-caller.ts'
 import type { CallInput, CallOutput, RouteName } from './route-types.ts'
 
 export interface ClientOptions {

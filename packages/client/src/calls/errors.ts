@@ -22,7 +22,7 @@ export class ConnectionError extends Error {
   /** `startedBy`: the command that starts such a server. */
   constructor(url: string, cause: unknown, startedBy: string) {
     super(`No answer from ${url}. Start a server with "${startedBy}", or check the address.`, { cause })
-    this.name = 'NoAnswerError'
+    this.name = 'ConnectionError'
   }
 }
 

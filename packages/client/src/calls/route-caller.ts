@@ -65,7 +65,10 @@ export class RouteCaller {
     const headers = new Headers(init.headers)
     const key = this.#options.keyHeader()
     if (key !== undefined) headers.set(...key)
-    const response = await this.mapNetworkErrors(this.#fetch(this.url + path, { ...init, headers }), init.signal)
+    const response = await this.mapNetworkErrors(
+      this.#fetch(this.url + path, { ...init, headers }),
+      init.signal,
+    )
     if (!response.ok) throw await readCallError(response)
     return response
   }

@@ -1,4 +1,4 @@
-import type { agentServerRoutes, sandboxServerRoutes, Route } from '@slipway/protocol'
+import type { agentServerRoutes, Route, sandboxServerRoutes } from '@slipway/protocol'
 
 type AgentServerRoutes = typeof agentServerRoutes
 type SandboxServerRoutes = typeof sandboxServerRoutes
@@ -27,7 +27,8 @@ export type RouteInput<R extends Route> = InputPart<R, 'params'> &
 type SuccessResponse<R extends Route> = R['responses'][Extract<keyof R['responses'], 200 | 201>]
 
 /** What a successful call answers. Routes without a JSON schema answer text. */
-export type RouteOutput<R extends Route> = SuccessResponse<R> extends { readonly schema: infer S } ? SchemaInput<S> : string
+export type RouteOutput<R extends Route> =
+  SuccessResponse<R> extends { readonly schema: infer S } ? SchemaInput<S> : string
 
 /** By the name of a route of the agent server. */
 export type CallInput<N extends RouteName> = RouteInput<AgentServerRoutes[N]>

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Problem, Secret } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { expect, test } from 'vitest'
 import { Client } from './agent-server-client.ts'
 import { CallError, ConnectionError } from './errors.ts'

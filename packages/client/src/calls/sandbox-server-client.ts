@@ -1,4 +1,5 @@
-import { sandboxServerRoutes, Secret } from '@slipway/protocol'
+import { sandboxServerRoutes } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { RouteCaller } from './route-caller.ts'
 import type { SandboxServerInput, SandboxServerOutput, SandboxServerRouteName } from './route-types.ts'
 
@@ -34,7 +35,10 @@ export class SandboxServerClient {
   }
 
   /** Calls a route and reads its answer: JSON as a value (as the server sent it, not checked again), the rest as text. */
-  async call<N extends SandboxServerRouteName>(name: N, input: SandboxServerInput<N>): Promise<SandboxServerOutput<N>> {
+  async call<N extends SandboxServerRouteName>(
+    name: N,
+    input: SandboxServerInput<N>,
+  ): Promise<SandboxServerOutput<N>> {
     return await this.#caller.call(sandboxServerRoutes[name], input)
   }
 

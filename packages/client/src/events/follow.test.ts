@@ -154,7 +154,8 @@ test('hints are told between the events, asked for only by who listens, and coun
   await withServer(speaking, async (client) => {
     const seen: unknown[] = []
     const onTransientUpdate = (hint: TransientUpdate) => seen.push('content' in hint && hint.content)
-    for await (const { position } of follow(client, id, { until: 'idle', onTransientUpdate })) seen.push(position)
+    for await (const { position } of follow(client, id, { until: 'idle', onTransientUpdate }))
+      seen.push(position)
     expect(seen).toEqual(['a', 1, 'b', 'c', 2])
     const items = await Array.fromAsync(follow(client, id, { until: 'idle' }))
     expect(items.map(({ position }) => position)).toEqual([1, 2])

@@ -46,7 +46,13 @@ export async function* follow(
   conversationId: string,
   options: FollowOptions = {},
 ): AsyncGenerator<PositionedEvent, void, undefined> {
-  const { signal, until, onTransientUpdate, silenceTimeoutMs = 35_000, retryDelayMs = jitteredBackoff } = options
+  const {
+    signal,
+    until,
+    onTransientUpdate,
+    silenceTimeoutMs = 35_000,
+    retryDelayMs = jitteredBackoff,
+  } = options
   let lastPosition = options.after ?? 0
   // A listener that throws is a fault of the caller, not of the connection.
   let listenerError: { readonly reason: unknown } | undefined

@@ -1,4 +1,5 @@
-import { type Route, Secret } from '@slipway/protocol'
+import type { Route } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import type { Handlers } from '../core/handler.ts'

@@ -1,6 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import { Problem, type Secret } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 
 export interface GuardOptions {
   /**
@@ -69,7 +70,10 @@ export class Guard {
   /** The last host that was let in; most requests name the same one. */
   #lastHost: string | undefined
 
-  constructor(options: GuardOptions, { asksCallers: identifiesCallers = false }: { readonly asksCallers?: boolean } = {}) {
+  constructor(
+    options: GuardOptions,
+    { asksCallers: identifiesCallers = false }: { readonly asksCallers?: boolean } = {},
+  ) {
     const { keys = noKeys, allowedHosts = [], allowedOrigins = [] } = options
     this.#options = options
     this.#keys = typeof keys === 'function' ? keys : () => keys
@@ -85,7 +89,8 @@ export class Guard {
 
   /** Throws what the gate throws. */
   checkReady(raw: IncomingMessage): void {
-    if (this.#options.checkReady !== undefined && !isPreflight(raw)) this.#options.checkReady(requestPath(raw))
+    if (this.#options.checkReady !== undefined && !isPreflight(raw))
+      this.#options.checkReady(requestPath(raw))
   }
 
   /**
@@ -116,7 +121,8 @@ export class Guard {
   /** As `admit`, without the key: an upgrade may offer it in other ways. Reading is as good as writing here. */
   authorizeUpgrade(headers: IncomingHttpHeaders): void {
     this.#checkHost(headers)
-    if (headers.origin !== undefined && !this.isAllowedOrigin(headers.origin, headers.host)) throw foreignPageProblem()
+    if (headers.origin !== undefined && !this.isAllowedOrigin(headers.origin, headers.host))
+      throw foreignPageProblem()
   }
 
   /** Headers that each answer to this request carries, refusals too: they let a page read it (CORS). */
@@ -192,7 +198,12 @@ export class Guard {
   #checkPage(method: string | undefined, headers: IncomingHttpHeaders, page?: PageRequest): void {
     const { origin } = headers
     const isReading = method === 'GET' || method === 'HEAD'
-    if (isReading && page?.credential !== undefined && !(page.credential instanceof Problem) && page.credential.isInAddress)
+    if (
+      isReading &&
+      page?.credential !== undefined &&
+      !(page.credential instanceof Problem) &&
+      page.credential.isInAddress
+    )
       return
     if (origin !== undefined) {
       if (this.#canReadReply(headers, page) || (isReading && this.hasKeys)) return

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { invalidInput, exceedsMaxDepth, maxDepth, Problem } from '@slipway/protocol'
+import { exceedsMaxDepth, invalidInput, maxDepth, Problem } from '@slipway/protocol'
 
 /** The client went away before its request was complete: nobody is there to be answered. */
 export class ClientDisconnected extends Error {}
@@ -82,7 +82,8 @@ function invalidJson(msg: string): Problem {
 export function readStream(raw: IncomingMessage, stream: string, idleMs: number): AsyncIterable<Buffer> {
   const type = mediaType(raw)
   const encoding = raw.headers['content-encoding'] ?? 'identity'
-  if (!matchesMediaType(type, stream)) throw new Problem('unsupported_media_type', `The body should be ${stream}`)
+  if (!matchesMediaType(type, stream))
+    throw new Problem('unsupported_media_type', `The body should be ${stream}`)
   if (encoding === 'gzip') return decompress(readChunks(raw, idleMs))
   if (encoding === 'identity') return readChunks(raw, idleMs)
   throw new Problem('unsupported_media_type', 'The content encoding should be gzip or identity')

@@ -28,7 +28,11 @@ export class IncomingRequest {
   readonly #source: RequestSource
   #controller: AbortController | undefined
 
-  constructor(route: Route, source: RequestSource, input: { params: unknown; query: unknown; body?: unknown }) {
+  constructor(
+    route: Route,
+    source: RequestSource,
+    input: { params: unknown; query: unknown; body?: unknown },
+  ) {
     this.#route = route
     this.#source = source
     this.params = input.params

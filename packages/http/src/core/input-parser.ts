@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { type ValidationIssue, validationIssues, Problem, type Route } from '@slipway/protocol'
+import { Problem, type Route, type ValidationIssue, validationIssues } from '@slipway/protocol'
 import { parseJson } from './body.ts'
 import { LruMap } from './lru-map.ts'
 
@@ -26,7 +26,9 @@ export class InputParser {
     bytes: Buffer,
   ): RequestAddress & { readonly body?: unknown } {
     const { body } = route
-    return body === undefined ? this.#parseAddress(route, raw, params) : parseAll(route, body, raw, params, bytes)
+    return body === undefined
+      ? this.#parseAddress(route, raw, params)
+      : parseAll(route, body, raw, params, bytes)
   }
 
   #parseAddress(route: Route, raw: IncomingMessage, params: unknown): RequestAddress {
@@ -73,7 +75,9 @@ function parseAddress(route: Route, url: string, params: unknown, issues: Valida
   const search = at < 0 ? '' : url.slice(at + 1)
   return {
     params: route.params && validate(route.params, params, 'path', issues),
-    query: route.query && validate(route.query, pickParameters(route.query, new URLSearchParams(search)), 'query', issues),
+    query:
+      route.query &&
+      validate(route.query, pickParameters(route.query, new URLSearchParams(search)), 'query', issues),
   }
 }
 

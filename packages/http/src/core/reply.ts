@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem, type ProblemCode } from '@slipway/protocol'
-import { hasUnreadBody, BodyTimeout } from './body.ts'
+import { BodyTimeout, hasUnreadBody } from './body.ts'
 import type { Reply } from './handler.ts'
 
 const statusByCode: Readonly<Record<ProblemCode, number>> = {
@@ -87,7 +87,10 @@ export function writeReply(exchange: Exchange, reply: WritableReply): void | Pro
   endResponse(exchange, hasBody && raw.method !== 'HEAD' ? bytes : undefined)
 }
 
-async function writeChunks(exchange: Exchange, reply: Extract<WritableReply, { chunks: unknown }>): Promise<void> {
+async function writeChunks(
+  exchange: Exchange,
+  reply: Extract<WritableReply, { chunks: unknown }>,
+): Promise<void> {
   const { raw, res } = exchange
   const type = { 'content-type': reply.contentType }
   res.setTimeout(exchange.stallMs, () => void (res.writableNeedDrain && res.destroy()))
@@ -102,7 +105,12 @@ async function writeChunks(exchange: Exchange, reply: Extract<WritableReply, { c
 }
 
 function writeHead({ raw, res, commonHeaders }: Exchange, reply: WritableReply, baseHeaders: Headers): void {
-  const headers: Headers = Object.assign(baseHeaders, { 'cache-control': 'no-store' }, commonHeaders, reply.headers)
+  const headers: Headers = Object.assign(
+    baseHeaders,
+    { 'cache-control': 'no-store' },
+    commonHeaders,
+    reply.headers,
+  )
   if (hasUnreadBody(raw)) headers.connection = 'close'
   res.writeHead(reply.status ?? 200, headers)
 }

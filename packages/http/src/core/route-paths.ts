@@ -41,8 +41,12 @@ export class RoutePaths {
   conflictingMethods(path: string): readonly string[] {
     const ownMethods = this.methodsOfPath(path)
     const example = splitPath(path)
-    const others = this.#sortedPaths().filter((known) => known.path !== path && matchesPattern(known.segments, example))
-    return [...new Set(others.flatMap(({ methods }) => methods))].filter((method) => !ownMethods.includes(method))
+    const others = this.#sortedPaths().filter(
+      (known) => known.path !== path && matchesPattern(known.segments, example),
+    )
+    return [...new Set(others.flatMap(({ methods }) => methods))].filter(
+      (method) => !ownMethods.includes(method),
+    )
   }
 
   #sortedPaths(): readonly KnownPath[] {

@@ -161,7 +161,11 @@ test.for([
   ['with its length told', { 'content-length': 0 }],
   ['in chunks', { 'transfer-encoding': 'chunked' }],
 ] as const)('a file above the limit, %s, is refused; one at the limit is not', async ([, framing]) => {
-  await using trial = await TestServer.start(routes, { upload: size }, { maxUploadBytes: 100_000, lingerMs: 300 })
+  await using trial = await TestServer.start(
+    routes,
+    { upload: size },
+    { maxUploadBytes: 100_000, lingerMs: 300 },
+  )
   for (const [length, status] of [
     [100_000, 200],
     [100_001, 413],

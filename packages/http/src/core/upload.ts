@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { BusboyFileStream, BusboyInstance } from '@fastify/busboy'
 import { invalidInput, Problem } from '@slipway/protocol'
-import { readChunks, ClientDisconnected, mediaType } from './body.ts'
+import { ClientDisconnected, mediaType, readChunks } from './body.ts'
 import type { Upload } from './handler.ts'
 
 export interface UploadLimits {
@@ -117,7 +117,8 @@ class UploadForm {
   async #readAll(raw: IncomingMessage): Promise<void> {
     const maxBytes = this.#limits.maxUploadBytes + formOverheadBytes
     try {
-      if (Number(raw.headers['content-length'] ?? 0) > maxBytes) throw fileTooLarge(this.#limits.maxUploadBytes)
+      if (Number(raw.headers['content-length'] ?? 0) > maxBytes)
+        throw fileTooLarge(this.#limits.maxUploadBytes)
       let sizeBytes = 0
       for await (const chunk of readChunks(raw, this.#limits.idleMs)) {
         sizeBytes += chunk.length

@@ -5,7 +5,8 @@ import { request } from 'node:http'
 import { connect, createServer, type Socket as NetSocket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Problem, type Route, Secret } from '@slipway/protocol'
+import { Problem, type Route } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
@@ -14,7 +15,7 @@ import type { Handlers, SocketRoute } from '../core/handler.ts'
 import { listen } from '../listen.ts'
 import { createFrame } from '../sockets/frame.ts'
 import { TestServer } from '../testing/test-server.ts'
-import type { ProxyRoute, ProxyRequest } from './reverse-proxy.ts'
+import type { ProxyRequest, ProxyRoute } from './reverse-proxy.ts'
 
 const plain = { tag: 'test', summary: 'test', responses: {} } as const
 const routes = {
@@ -118,11 +119,18 @@ interface ProxyFixture extends AsyncDisposable {
 
 const prefix = '/sandboxes/{sandbox_id}/{name}'
 
-async function createProxyFixture(near: Partial<AppOptions> = {}, target: Partial<AppOptions> = {}): Promise<ProxyFixture> {
+async function createProxyFixture(
+  near: Partial<AppOptions> = {},
+  target: Partial<AppOptions> = {},
+): Promise<ProxyFixture> {
   const upstream = new Upstream()
   const behind = await TestServer.start(routes, upstream.handlers(), { sockets: [echo], ...target })
   const requests: ProxyRequest[] = []
-  const proxy = await TestServer.start({}, {}, { proxyRoutes: [proxyTo(behind.listening.url, requests)], ...near })
+  const proxy = await TestServer.start(
+    {},
+    {},
+    { proxyRoutes: [proxyTo(behind.listening.url, requests)], ...near },
+  )
   return {
     proxy: proxy,
     target: behind,
@@ -136,7 +144,11 @@ async function createProxyFixture(near: Partial<AppOptions> = {}, target: Partia
 }
 
 /** A relay to one address; a sandbox named `none` is not there. */
-function proxyTo(url: string, requests: ProxyRequest[] = [], headers?: Record<string, string | undefined>): ProxyRoute {
+function proxyTo(
+  url: string,
+  requests: ProxyRequest[] = [],
+  headers?: Record<string, string | undefined>,
+): ProxyRoute {
   return {
     prefix,
     async target(request) {
@@ -158,7 +170,11 @@ async function proxyToBytes(serve: (socket: NetSocket) => void, options: Partial
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
-  const near = await TestServer.start({}, {}, { proxyRoutes: [proxyTo(`http://127.0.0.1:${port}`)], ...options })
+  const near = await TestServer.start(
+    {},
+    {},
+    { proxyRoutes: [proxyTo(`http://127.0.0.1:${port}`)], ...options },
+  )
   return {
     near,
     open,
@@ -548,7 +564,11 @@ test.for([
 
 test('a path in the address of the target is kept', async () => {
   await using target = await TestServer.start(routes, new Upstream().handlers())
-  await using near = await TestServer.start({}, {}, { proxyRoutes: [proxyTo(`${target.listening.url}/api/`)] })
+  await using near = await TestServer.start(
+    {},
+    {},
+    { proxyRoutes: [proxyTo(`${target.listening.url}/api/`)] },
+  )
   expect((await near.call(`${at}/items/1?q=2`)).text).toBe('{"id":"1","q":"2"}')
 })
 
@@ -724,7 +744,11 @@ function socketTo(near: TestServer, path = `${at}/sockets/1`, headers = {}): Web
   )
 }
 
-async function refusal(near: TestServer, path: string, headers = {}): Promise<{ status: number; text: string }> {
+async function refusal(
+  near: TestServer,
+  path: string,
+  headers = {},
+): Promise<{ status: number; text: string }> {
   const ws = socketTo(near, path, headers)
   const [, answer] = await once(ws, 'unexpected-response')
   const text = Buffer.concat(await answer.toArray()).toString()

@@ -10,9 +10,16 @@ import { writeRawError } from '../core/http-server.ts'
 import { type Exchange, endResponse, problemStatus } from '../core/reply.ts'
 import { reportError } from '../telemetry/report-error.ts'
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts'
-import { isHopByHop, type ForwardedRequest, buildForwardedRequest, type ProxyMatch, matchProxyPath, type ProxyRoute } from './proxy-path.ts'
+import {
+  buildForwardedRequest,
+  type ForwardedRequest,
+  isHopByHop,
+  matchProxyPath,
+  type ProxyMatch,
+  type ProxyRoute,
+} from './proxy-path.ts'
 
-export type { ProxyRoute, ProxyRequest, ProxyTarget } from './proxy-path.ts'
+export type { ProxyRequest, ProxyRoute, ProxyTarget } from './proxy-path.ts'
 
 interface ReverseProxyOptions {
   readonly log: LogFunction
@@ -62,7 +69,10 @@ export class ReverseProxy {
       const base = this.#basePath.prefixOf(raw)
       const request = await buildForwardedRequest(raw, match, { base, isUpgrade: false })
       this.#options.traffic.countProxied('request')
-      await this.#forwardRequest(exchange, { ...request, headers: { ...request.headers, ...exchange.traceHeaders } })
+      await this.#forwardRequest(exchange, {
+        ...request,
+        headers: { ...request.headers, ...exchange.traceHeaders },
+      })
       return undefined
     } catch (error) {
       // A preflight that is refused hides the refusal of the request itself, which the page could read.
@@ -142,7 +152,10 @@ export class ReverseProxy {
     const { statusCode = 0, statusMessage = '' } = answer
     try {
       const close = raw.complete ? [] : ['connection', 'close']
-      res.writeHead(statusCode, statusMessage, [...forwardableHeaders(answer, ['transfer-encoding']), ...close])
+      res.writeHead(statusCode, statusMessage, [
+        ...forwardableHeaders(answer, ['transfer-encoding']),
+        ...close,
+      ])
       // Sends the head at once, its bytes as they came (`flushHeaders` would write them as UTF-8).
       res.write(emptyBuffer)
     } catch (cause) {

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket as NetSocket } from 'node:net'
-import { Secret } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
@@ -57,7 +57,11 @@ function peer(trial: TestServer, path = '/sockets/c1/events', headers: Record<st
 }
 
 /** The status of a refused upgrade. */
-async function upgradeStatus(trial: TestServer, path: string, headers: Record<string, string> = {}): Promise<number> {
+async function upgradeStatus(
+  trial: TestServer,
+  path: string,
+  headers: Record<string, string> = {},
+): Promise<number> {
   const { ws } = peer(trial, path, headers)
   const [, { statusCode }] = await once(ws, 'unexpected-response')
   return statusCode
@@ -274,7 +278,10 @@ test.for([
   const error_id = /^Internal error \(error_id (\w{16})\)$/.exec(String((await closed)[1]))?.[1]
   expect((await closed)[0]).toBe(1011)
   expect(trial.logEntries).toHaveLength(1)
-  expect(trial.logEntries[0]?.members).toMatchObject({ error_id, error: expect.stringContaining('the reason') })
+  expect(trial.logEntries[0]?.members).toMatchObject({
+    error_id,
+    error: expect.stringContaining('the reason'),
+  })
 })
 
 test('the signal aborts when the peer leaves, and to send then does nothing', async () => {

@@ -32,7 +32,9 @@ export class ApiDocs {
 async function createSwaggerUi(document: object): Promise<FastifyInstance> {
   const { fastifySwaggerUi } = await import('@fastify/swagger-ui')
   const page = Fastify()
-  await page.register(Object.assign(async () => void page.decorate('swagger', () => document), swaggerPluginMeta))
+  await page.register(
+    Object.assign(async () => void page.decorate('swagger', () => document), swaggerPluginMeta),
+  )
   const css = [{ filename: 'plain.css', content: '.swagger-ui .topbar { display: none }' }]
   await page.register(fastifySwaggerUi, {
     routePrefix: '/docs',

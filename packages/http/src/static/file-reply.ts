@@ -79,7 +79,8 @@ function parseRange(range: string, size: number): { start: number; end: number }
 }
 
 async function detectContentType({ path }: ResolvedFile): Promise<string> {
-  for await (const sample of readRange(path, 0, sampleBytes, { isWhole: false })) return contentTypeForSample(sample)
+  for await (const sample of readRange(path, 0, sampleBytes, { isWhole: false }))
+    return contentTypeForSample(sample)
   return contentTypeForSample(Buffer.alloc(0))
 }
 

@@ -1,5 +1,5 @@
 import { PassThrough } from 'node:stream'
-import { Secret } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { expect, test } from 'vitest'
 import { createLogger, errorStack } from './logger.ts'
 

@@ -2,7 +2,8 @@ import type { LogFunction } from '@slipway/protocol'
 import { pino } from 'pino'
 
 /** Wider than what hides secrets elsewhere: a log may lose a harmless member, never show a secret. */
-const secretNamePattern = /authorization|cookie|credential|key|password|secret|session|token|encrypted_?content/i
+const secretNamePattern =
+  /authorization|cookie|credential|key|password|secret|session|token|encrypted_?content/i
 
 /**
  * A log that writes one JSON object a line: `{"level":"info","time":"2026-03-01T10:00:00.000Z","msg":"...", ...}`.

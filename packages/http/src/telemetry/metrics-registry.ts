@@ -1,4 +1,4 @@
-import { type MetricFamily, type MetricsCollector, type MetricSample, Histogram } from '@slipway/protocol'
+import { Histogram, type MetricFamily, type MetricSample, type MetricsCollector } from '@slipway/protocol'
 
 /**
  * The numbers of a server as text for Prometheus. Nothing is counted here: sources are asked when somebody asks. What the process

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { CounterVec, Problem, type Route, Secret, Histogram } from '@slipway/protocol'
+import { CounterVec, Histogram, Problem, type Route } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
@@ -49,7 +50,10 @@ const key = 'the-session-key'
 
 function open(options: Parameters<typeof TestServer.start>[2] = {}) {
   const registry = new MetricsRegistry()
-  return { from: registry, opened: TestServer.start(routes, handlers, { metrics: { registry, isOpen: false }, ...options }) }
+  return {
+    from: registry,
+    opened: TestServer.start(routes, handlers, { metrics: { registry, isOpen: false }, ...options }),
+  }
 }
 
 /** The lines of our own metrics by name and labels. */

@@ -1,8 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type LogFunction, Problem, type Route } from '@slipway/protocol'
 import type { Guard } from '../auth/guard.ts'
-import { toOpenaiError, type ErrorReply, toErrorReply } from '../core/reply.ts'
-import { type Audit, type AuditCaller, auditIds, createLogAudit, isAudited, keyFingerprint, getRequestId } from './audit.ts'
+import { type ErrorReply, toErrorReply, toOpenaiError } from '../core/reply.ts'
+import {
+  type Audit,
+  type AuditCaller,
+  auditIds,
+  createLogAudit,
+  getRequestId,
+  isAudited,
+  keyFingerprint,
+} from './audit.ts'
 import type { MetricsRegistry } from './metrics-registry.ts'
 import { reportError } from './report-error.ts'
 import type { ActiveSpan, Traces } from './traces.ts'
@@ -68,15 +76,42 @@ export class RequestObserver {
     return { route, traits: options.manner, traffic: this.traffic.route(options.isRefused ? '' : route) }
   }
 
-  begin(observedRoute: ObservedRoute, raw: IncomingMessage, res: ServerResponse, params: unknown): ObservedRequest {
+  begin(
+    observedRoute: ObservedRoute,
+    raw: IncomingMessage,
+    res: ServerResponse,
+    params: unknown,
+  ): ObservedRequest {
     this.traffic.inFlight++
-    const span = this.#options.traces?.startSpan(spanName(raw, observedRoute.route), { incomingHeaders: raw.headers })
+    const span = this.#options.traces?.startSpan(spanName(raw, observedRoute.route), {
+      incomingHeaders: raw.headers,
+    })
     const id = isAudited(observedRoute.traits, raw) ? getRequestId(raw) : undefined
     const startedAt = performance.now()
-    return { observedRoute, raw, res, params, startedAt, span, requestId: id, caller: undefined, isStream: false }
+    return {
+      observedRoute,
+      raw,
+      res,
+      params,
+      startedAt,
+      span,
+      requestId: id,
+      caller: undefined,
+      isStream: false,
+    }
   }
 
-  end({ observedRoute, raw, res, params, startedAt, span, requestId, caller, isStream }: ObservedRequest): void {
+  end({
+    observedRoute,
+    raw,
+    res,
+    params,
+    startedAt,
+    span,
+    requestId,
+    caller,
+    isStream,
+  }: ObservedRequest): void {
     const { method = '' } = raw
     const { statusCode: status } = res
     const duration_ms = performance.now() - startedAt

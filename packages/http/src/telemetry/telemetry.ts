@@ -22,7 +22,9 @@ export async function openTelemetry(
   about: { readonly service: string; readonly version: string; readonly log: LogFunction },
 ): Promise<OpenTelemetry> {
   const file = auditLog === undefined ? undefined : new AuditFile(auditLog, about.log)
-  const headers = Object.entries(traces?.headers ?? {}).map(([name, value]) => [name, value.reveal()] as const)
+  const headers = Object.entries(traces?.headers ?? {}).map(
+    ([name, value]) => [name, value.reveal()] as const,
+  )
   const tracesExporter = await openTraces(
     traces && {
       url: traces.url,

@@ -18,7 +18,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
-import type { Attributes, ActiveSpan, SpanOptions, Traces, TracesOptions } from './traces.ts'
+import type { ActiveSpan, Attributes, SpanOptions, Traces, TracesOptions } from './traces.ts'
 
 /** How long the end waits for a receiver that does not answer. */
 const closeMs = 3_000
@@ -39,9 +39,14 @@ export class OtlpTraces implements Traces {
     this.#tracer = this.#provider.getTracer('slipway')
   }
 
-  startSpan(name: string, { attributes = {}, incomingHeaders, isOutgoing = false }: SpanOptions = {}): ActiveSpan {
-    const kind = incomingHeaders !== undefined ? SpanKind.SERVER : isOutgoing ? SpanKind.CLIENT : SpanKind.INTERNAL
-    const parent = incomingHeaders === undefined ? currentSpan.getStore()?.context : remoteContext(incomingHeaders)
+  startSpan(
+    name: string,
+    { attributes = {}, incomingHeaders, isOutgoing = false }: SpanOptions = {},
+  ): ActiveSpan {
+    const kind =
+      incomingHeaders !== undefined ? SpanKind.SERVER : isOutgoing ? SpanKind.CLIENT : SpanKind.INTERNAL
+    const parent =
+      incomingHeaders === undefined ? currentSpan.getStore()?.context : remoteContext(incomingHeaders)
     return new OtlpSpan(this.#tracer.startSpan(name, { kind, attributes }, parent ?? ROOT_CONTEXT))
   }
 

@@ -1,4 +1,4 @@
-import { CounterVec, type MetricFamily, metricFamily, Histogram } from '@slipway/protocol'
+import { CounterVec, Histogram, type MetricFamily, metricFamily } from '@slipway/protocol'
 
 const durationBounds = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10]
 const methods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']

@@ -33,13 +33,26 @@ export class TestServer implements AsyncDisposable {
     this.auditEntries = auditEntries
   }
 
-  static async start<T extends RouteTable>(routes: T, handlers: Handlers<T>, options: Partial<AppOptions> = {}) {
+  static async start<T extends RouteTable>(
+    routes: T,
+    handlers: Handlers<T>,
+    options: Partial<AppOptions> = {},
+  ) {
     const logEntries: TestServer['logEntries'] = []
-    const log: AppOptions['log'] = (level, message, members) => void logEntries.push({ level, message, members })
+    const log: AppOptions['log'] = (level, message, members) =>
+      void logEntries.push({ level, message, members })
     const auditEntries: AuditEntry[] = []
-    const own = { openapi: { openapi: '3.1.0' }, log, audit: (entry: AuditEntry) => void auditEntries.push(entry) }
+    const own = {
+      openapi: { openapi: '3.1.0' },
+      log,
+      audit: (entry: AuditEntry) => void auditEntries.push(entry),
+    }
     const server = createApp(routes, handlers, { ...own, ...options })
-    return new TestServer(await listen(server, { host: '127.0.0.1', port: 0, stopMs: 300 }), logEntries, auditEntries)
+    return new TestServer(
+      await listen(server, { host: '127.0.0.1', port: 0, stopMs: 300 }),
+      logEntries,
+      auditEntries,
+    )
   }
 
   get port(): number {

@@ -210,7 +210,10 @@ export const agentServerRoutes = {
     summary: 'Run a conversation',
     description: 'Answers at once; the run goes on behind.',
     params: conversationParams,
-    responses: { ...successResponses, 409: { description: 'It is running already, or has no agent that could run.' } },
+    responses: {
+      ...successResponses,
+      409: { description: 'It is running already, or has no agent that could run.' },
+    },
   },
   pauseConversation: {
     method: 'POST',
@@ -323,7 +326,10 @@ export const agentServerRoutes = {
       'Sends the objective and runs. After each round a model judges whether it is reached; if not, the agent is told what is missing and goes on. A message of the user ends the pursuit.',
     params: conversationParams,
     body: startGoalRequest,
-    responses: { ...successResponses, 409: { description: 'It is running, pursues a goal already, or has no agent.' } },
+    responses: {
+      ...successResponses,
+      409: { description: 'It is running, pursues a goal already, or has no agent.' },
+    },
   },
   stopGoal: {
     method: 'POST',
@@ -471,7 +477,10 @@ export const agentServerRoutes = {
       'Answers when the message is durable. With an Idempotency-Key header a repeat is stored once.',
     params: conversationParams,
     body: sendMessageRequest,
-    responses: { ...successResponses, 409: { description: 'The idempotency key was used with another message.' } },
+    responses: {
+      ...successResponses,
+      409: { description: 'The idempotency key was used with another message.' },
+    },
   },
   respondToConfirmation: {
     method: 'POST',
@@ -515,7 +524,10 @@ export const agentServerRoutes = {
     description: 'One of the same name is replaced.',
     params: profileParams,
     body: saveProfileRequest,
-    responses: { 201: profileMutationResponse, 409: { description: 'There are as many profiles as there may be.' } },
+    responses: {
+      201: profileMutationResponse,
+      409: { description: 'There are as many profiles as there may be.' },
+    },
   },
   deleteProfile: {
     method: 'DELETE',

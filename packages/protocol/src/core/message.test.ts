@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isRiskAtLeast, compareRisk, message, type SecurityRisk, textContent } from './message.ts'
+import { compareRisk, isRiskAtLeast, message, type SecurityRisk, textContent } from './message.ts'
 import { validationIssues } from './validation-issues.ts'
 
 test('risks are ordered from unknown to high', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { CounterVec, HistogramVec, Histogram } from './metrics.ts'
+import { CounterVec, Histogram, HistogramVec } from './metrics.ts'
 
 test('a tally counts each value once, at the first bound that is not below it', () => {
   fc.assert(

@@ -16,7 +16,12 @@ export interface MetricSample {
 }
 
 /** A family of ours; its name is given without `slipway_`. */
-export function metricFamily(name: string, type: MetricFamily['type'], help: string, samples: MetricFamily['samples']): MetricFamily {
+export function metricFamily(
+  name: string,
+  type: MetricFamily['type'],
+  help: string,
+  samples: MetricFamily['samples'],
+): MetricFamily {
   return { name: `slipway_${name}`, help, type, samples }
 }
 
@@ -24,7 +29,9 @@ export function metricFamily(name: string, type: MetricFamily['type'], help: str
 export type MetricsCollector = () => readonly MetricFamily[] | Promise<readonly MetricFamily[]>
 
 /** Seconds, from what is quick to what is slow. */
-export const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+export const durationBuckets = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+]
 
 /** Values by size: how many were at most as large as each bound. */
 export class Histogram {

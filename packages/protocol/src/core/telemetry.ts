@@ -1,5 +1,5 @@
+import { Secret } from '@slipway/shared/redaction'
 import * as z from 'zod'
-import { Secret } from '../redaction/secret.ts'
 
 const httpUrl = z.url({ protocol: /^https?$/ }).optional()
 

@@ -1,5 +1,5 @@
 import type * as z from 'zod'
-import { type ValidationIssue, Problem } from './problem.ts'
+import { Problem, type ValidationIssue } from './problem.ts'
 
 type ZodIssue = z.core.$ZodIssue
 type Path = readonly (string | number)[]
@@ -25,7 +25,12 @@ export function validationIssues(error: z.core.$ZodError, prefix: Path, input: u
 }
 
 /** What a schema makes of a value; a Problem `invalid` with all faults when it refuses it. `place` goes in front of each `loc`. */
-export function parseOrThrow<T>(schema: Schema<T>, value: unknown, locPrefix: Path, detail = 'It is not valid'): T {
+export function parseOrThrow<T>(
+  schema: Schema<T>,
+  value: unknown,
+  locPrefix: Path,
+  detail = 'It is not valid',
+): T {
   const result = schema.safeParse(value)
   if (result.success) return result.data
   throw new Problem('invalid', detail, validationIssues(result.error, locPrefix, value))
@@ -69,7 +74,10 @@ function describeIssue(issue: Exclude<ZodIssue, { code: 'unrecognized_keys' }>):
     case 'invalid_type':
       return typeIssues[issue.expected] ?? ['type_error', `Input should be of type ${issue.expected}`]
     case 'invalid_value':
-      return [issue.values.length === 1 ? 'literal_error' : 'enum', `Input should be ${joinAlternatives(issue.values)}`]
+      return [
+        issue.values.length === 1 ? 'literal_error' : 'enum',
+        `Input should be ${joinAlternatives(issue.values)}`,
+      ]
     case 'invalid_union':
       return [
         'union_tag_invalid',

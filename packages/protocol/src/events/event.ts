@@ -95,7 +95,11 @@ export const messageEvent = eventSchema('MessageEvent', {
   critic_result: criticResult.nullish(),
 })
 
-export const agentErrorEvent = eventSchema('AgentErrorEvent', { source: fromAgent, ...toolCallMembers, error: z.string() })
+export const agentErrorEvent = eventSchema('AgentErrorEvent', {
+  source: fromAgent,
+  ...toolCallMembers,
+  error: z.string(),
+})
 
 export const observationEvent = eventSchema('ObservationEvent', {
   source: fromEnvironment,

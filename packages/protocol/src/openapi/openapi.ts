@@ -59,7 +59,11 @@ export function buildOpenApi(table: RouteTable, info: OpenApi['info']): OpenApi 
 type RenderSchema = (schema: z.ZodType) => Json
 
 /** Names the schemas of one route first, so that all are printed at once; then makes the operation of the prints. */
-function buildOperation(operationId: string, route: Route, schemas: SchemaCollector): (print: RenderSchema) => Json {
+function buildOperation(
+  operationId: string,
+  route: Route,
+  schemas: SchemaCollector,
+): (print: RenderSchema) => Json {
   const responses = allResponses(route)
   for (const schema of [
     route.params,
@@ -77,10 +81,7 @@ function buildOperation(operationId: string, route: Route, schemas: SchemaCollec
     ...buildParameters(route, print),
     ...buildRequestBody(route, print),
     responses: Object.fromEntries(
-      Object.entries(responses).map(([status, response]) => [
-        status,
-        buildResponse(status, response, print),
-      ]),
+      Object.entries(responses).map(([status, response]) => [status, buildResponse(status, response, print)]),
     ),
   })
 }
@@ -93,7 +94,11 @@ function buildParameters(route: Route, print: RenderSchema): Json {
   return parameters.length === 0 ? {} : { parameters }
 }
 
-function listParameters(location: 'path' | 'query', schema: z.ZodObject | undefined, print: RenderSchema): Json[] {
+function listParameters(
+  location: 'path' | 'query',
+  schema: z.ZodObject | undefined,
+  print: RenderSchema,
+): Json[] {
   if (schema === undefined) return []
   const { properties, required } = parameterSchemaParts.parse(print(schema))
   return Object.entries(properties).map(([name, { description, ...rest }]) => ({

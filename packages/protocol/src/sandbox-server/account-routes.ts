@@ -12,8 +12,8 @@ import {
   createSecretRequest,
   createUserRequest,
   currentApiKey,
-  gitProvidersRequest,
   currentUser,
+  gitProvidersRequest,
   messageResponse,
   newApiKey,
   organization,
@@ -25,11 +25,11 @@ import {
   saveUserProfileRequest,
   secretSummary,
   setQuotaRequest,
-  userSettingsResponse,
   user,
   userPage,
   userProfileSummary,
   userQuota,
+  userSettingsResponse,
   webClientConfig,
 } from './account.ts'
 import { pageQuery, sandboxId } from './sandbox.ts'
@@ -151,7 +151,10 @@ export const accountRoutes = {
     description: 'Without llm the model of the settings is saved. One of the same name is replaced.',
     params: profileParams,
     body: saveUserProfileRequest.prefault({}),
-    responses: { 201: profileMutationResponse, 409: { description: 'There are as many profiles as there may be.' } },
+    responses: {
+      201: profileMutationResponse,
+      409: { description: 'There are as many profiles as there may be.' },
+    },
   },
   deleteUserProfile: {
     method: 'DELETE',
@@ -341,7 +344,10 @@ export const accountRoutes = {
     summary: 'Remove a user and their keys',
     description: 'Refused while the user has sandboxes.',
     params: userParams,
-    responses: { ...successResponses, 409: { description: 'The user has sandboxes, or is the one who asks.' } },
+    responses: {
+      ...successResponses,
+      409: { description: 'The user has sandboxes, or is the one who asks.' },
+    },
   },
   createUserKey: {
     method: 'POST',

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { llm } from '../agent-server/llm/llm.ts'
-import { boundedText, dateTimeText, nullAsUndefined, withDefault, uuid } from '../core/schemas.ts'
+import { boundedText, dateTimeText, nullAsUndefined, uuid, withDefault } from '../core/schemas.ts'
 import { providerType } from './app-conversation.ts'
 
 const timestamp = z.string().meta({ format: 'date-time' })
@@ -207,7 +207,11 @@ export const secretSummary = z
   .meta({ id: 'SecretSummary' })
 
 export const createSecretRequest = z
-  .object({ name: secretName, description: nullAsUndefined(boundedText(0, 1000)), value: boundedText(1, 65_536) })
+  .object({
+    name: secretName,
+    description: nullAsUndefined(boundedText(0, 1000)),
+    value: boundedText(1, 65_536),
+  })
   .meta({ id: 'CreateSecretRequest' })
 
 export const renameSecretRequest = z

@@ -34,7 +34,10 @@ const startRefusals = {
 }
 const gitQuery = z.object({ path: z.string().min(1), ref: queryText })
 const textResponses = { 200: { description: 'The text; empty when it cannot be read.', schema: z.string() } }
-const agentServerResponses = (description: string) => ({ 200: { description, schema: z.unknown() }, ...sandboxRefusals })
+const agentServerResponses = (description: string) => ({
+  200: { description, schema: z.unknown() },
+  ...sandboxRefusals,
+})
 
 /** Conversations in sandboxes (spec 4.2). */
 export const appConversationRoutes = {
@@ -46,7 +49,10 @@ export const appConversationRoutes = {
     description:
       'Answers at once with a start task in WORKING; the rest goes on behind. Follow it by asking for the start task, or use stream-start.',
     body: appConversationStartRequest,
-    responses: { 200: { description: 'The start task.', schema: appConversationStartTask }, ...startRefusals },
+    responses: {
+      200: { description: 'The start task.', schema: appConversationStartTask },
+      ...startRefusals,
+    },
   },
   streamStartAppConversation: {
     method: 'POST',

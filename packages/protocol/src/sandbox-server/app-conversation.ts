@@ -4,7 +4,7 @@ import { executionStatus, tags } from '../agent-server/conversations/conversatio
 import { extensionSource } from '../agent-server/extensions/extension.ts'
 import { content } from '../core/message.ts'
 import { queryFlag, queryInstant, queryText } from '../core/query.ts'
-import { boundedText, nullAsUndefined, withDefault, uuid } from '../core/schemas.ts'
+import { boundedText, nullAsUndefined, uuid, withDefault } from '../core/schemas.ts'
 import { pageQuery, sandboxStatus } from './sandbox.ts'
 
 /** Ids of conversations and start tasks leave the control plane as 32 hex digits; dashes are taken too. */

@@ -66,7 +66,10 @@ export const sandboxRoutes = {
     description:
       'Answers when everything in it stands still. Its files stay, and with most backends its memory too.',
     params: sandboxParams,
-    responses: { ...successResponses, 409: { description: 'It cannot be paused: it is in ERROR or MISSING.' } },
+    responses: {
+      ...successResponses,
+      409: { description: 'It cannot be paused: it is in ERROR or MISSING.' },
+    },
   },
   resumeSandbox: {
     method: 'POST',

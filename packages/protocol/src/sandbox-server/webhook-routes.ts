@@ -10,7 +10,11 @@ const tag = 'history'
 const kindQuery = queryText.meta({ description: 'Keep only events of this kind.' })
 const filterQuery = eventFilter.extend({ kind__eq: kindQuery, source__eq: queryText })
 const searchQuery = eventSearchQuery.extend({ kind__eq: kindQuery, source__eq: queryText })
-const eventIds = z.array(z.string()).min(1).max(100).meta({ description: 'Ids of events, repeated; at most 100.' })
+const eventIds = z
+  .array(z.string())
+  .min(1)
+  .max(100)
+  .meta({ description: 'Ids of events, repeated; at most 100.' })
 const successResponses = { 200: { description: 'Stored, or stored before.', schema: success } }
 const pageResponses = { 200: { description: 'One page.', schema: eventPage } }
 const countResponses = { 200: { description: 'Their number.', schema: z.int() } }

@@ -49,7 +49,9 @@ export function parseArguments<S extends z.ZodObject>(
   args: Json,
 ): { readonly action: z.output<S> } | { readonly error: string } {
   const result = schema.safeParse({ ...args, kind })
-  return result.success ? { action: result.data } : { error: describeIssues(validationIssues(result.error, [], args)) }
+  return result.success
+    ? { action: result.data }
+    : { error: describeIssues(validationIssues(result.error, [], args)) }
 }
 
 function actionSchema(kind: ActionKind) {
@@ -60,7 +62,8 @@ function actionSchema(kind: ActionKind) {
 
 function describeIssues(issues: readonly ValidationIssue[]): string {
   const parts = issues.slice(0, maxIssues).map(({ loc, msg }) => {
-    const location = loc.length === 0 ? 'the arguments' : loc.map((step) => String(step).slice(0, 80)).join('.')
+    const location =
+      loc.length === 0 ? 'the arguments' : loc.map((step) => String(step).slice(0, 80)).join('.')
     return `${location}: ${msg}`
   })
   const more = issues.length > maxIssues ? `; and ${issues.length - maxIssues} more` : ''
@@ -75,7 +78,9 @@ function simplify(schema: Json, defs: Json): Record<string, unknown> {
   const merged: Record<string, unknown> = {
     ...(isObject(target) ? simplify(target, defs) : {}),
     ...(branches.length === 1 && isObject(branches[0]) ? simplify(branches[0], defs) : {}),
-    ...Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, simplifyMember(name, value, defs)])),
+    ...Object.fromEntries(
+      Object.entries(rest).map(([name, value]) => [name, simplifyMember(name, value, defs)]),
+    ),
     ...(maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? {} : { maximum }),
     ...(minimum === undefined || minimum === Number.MIN_SAFE_INTEGER ? {} : { minimum }),
   }

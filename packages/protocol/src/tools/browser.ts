@@ -1,5 +1,11 @@
 import * as z from 'zod'
-import { defineAction, type BuiltInTool, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
+import {
+  type BuiltInTool,
+  defineAction,
+  defineBuiltInTool,
+  defineObservation,
+  defineToolSchema,
+} from './tool.ts'
 
 const index = z.int().min(0).meta({ description: 'Number of the element in the state of the page.' })
 const tab_id = z.string().meta({ description: '4-character id from the list of tabs.' })
@@ -59,7 +65,11 @@ const readsPage: Traits = { ...readsBrowser, openWorld: true }
 const actsOnPage: Traits = { openWorld: true }
 const destroys: Traits = { destructive: true }
 
-function defineBrowserTool<K extends `Browser${string}`>(kind: K, traits: Traits, description: string): BuiltInTool<K> {
+function defineBrowserTool<K extends `Browser${string}`>(
+  kind: K,
+  traits: Traits,
+  description: string,
+): BuiltInTool<K> {
   const action_type = kind.replace(/Tool(Set)?$/, 'Action')
   return defineBuiltInTool(kind, { action_type, observation_type: 'BrowserObservation' }, traits, description)
 }
@@ -81,9 +91,17 @@ export const browserTools = {
     readsPage,
     'Shows address, title, tabs and the numbered elements of the page, on request with a screenshot.',
   ),
-  BrowserGetStorageTool: defineBrowserTool('BrowserGetStorageTool', readsBrowser, 'Reads cookies and local storage.'),
+  BrowserGetStorageTool: defineBrowserTool(
+    'BrowserGetStorageTool',
+    readsBrowser,
+    'Reads cookies and local storage.',
+  ),
   BrowserGoBackTool: defineBrowserTool('BrowserGoBackTool', actsOnPage, 'Goes back to the page before.'),
-  BrowserListTabsTool: defineBrowserTool('BrowserListTabsTool', readsBrowser, 'Lists the open tabs with their ids.'),
+  BrowserListTabsTool: defineBrowserTool(
+    'BrowserListTabsTool',
+    readsBrowser,
+    'Lists the open tabs with their ids.',
+  ),
   BrowserNavigateTool: defineBrowserTool(
     'BrowserNavigateTool',
     actsOnPage,
@@ -100,7 +118,11 @@ export const browserTools = {
     {},
     'Begins to record what happens in the browser.',
   ),
-  BrowserStopRecordingTool: defineBrowserTool('BrowserStopRecordingTool', {}, 'Ends the recording and saves it.'),
+  BrowserStopRecordingTool: defineBrowserTool(
+    'BrowserStopRecordingTool',
+    {},
+    'Ends the recording and saves it.',
+  ),
   BrowserSwitchTabTool: defineBrowserTool('BrowserSwitchTabTool', {}, 'Goes to a tab by its id.'),
   BrowserToolSet: defineBrowserTool(
     'BrowserToolSet',

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
+import { defineAction, defineBuiltInTool, defineObservation, defineToolSchema } from './tool.ts'
 
 const command = z.enum(['view', 'create', 'str_replace', 'insert', 'undo_edit'])
 

@@ -1,8 +1,11 @@
 import { editMembers, editResultMembers } from './file-editor.ts'
-import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
+import { defineAction, defineBuiltInTool, defineObservation, defineToolSchema } from './tool.ts'
 
 export const planningFileEditorAction = defineAction('PlanningFileEditorAction', editMembers)
-export const planningFileEditorObservation = defineObservation('PlanningFileEditorObservation', editResultMembers)
+export const planningFileEditorObservation = defineObservation(
+  'PlanningFileEditorObservation',
+  editResultMembers,
+)
 export const planningFileEditorTool = defineToolSchema('PlanningFileEditorTool', {})
 
 export const planningFileEditor = defineBuiltInTool(

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { defineAction, defineObservation, defineBuiltInTool, defineToolSchema } from './tool.ts'
+import { defineAction, defineBuiltInTool, defineObservation, defineToolSchema } from './tool.ts'
 
 const taskItem = z
   .object({
@@ -16,7 +16,10 @@ export const taskTrackerAction = defineAction('TaskTrackerAction', {
   command: command.default('view'),
   task_list: taskList,
 })
-export const taskTrackerObservation = defineObservation('TaskTrackerObservation', { command, task_list: taskList })
+export const taskTrackerObservation = defineObservation('TaskTrackerObservation', {
+  command,
+  task_list: taskList,
+})
 export const taskTrackerTool = defineToolSchema('TaskTrackerTool', {})
 
 export const taskTracker = defineBuiltInTool(

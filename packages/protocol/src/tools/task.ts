@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { defineAction, defineObservation, defineBuiltInTool } from './tool.ts'
+import { defineAction, defineBuiltInTool, defineObservation } from './tool.ts'
 
 /**
  * Work for an agent of its own (wire 4.4). These kinds lie outside of the specification's closed lists: they stand only in

@@ -1,13 +1,5 @@
-import {
-  invalidInput,
-  type Llm,
-  llm,
-  Problem,
-  redact,
-  Secret,
-  type UserSettings,
-  userSettings,
-} from '@slipway/protocol'
+import { invalidInput, type Llm, llm, Problem, type UserSettings, userSettings } from '@slipway/protocol'
+import { redact, Secret } from '@slipway/shared/redaction'
 import type { StartSecrets, StartSettings } from '../start/conversation-request.ts'
 import type { SealedDocuments } from './sealed-documents.ts'
 
@@ -93,7 +85,10 @@ export class Accounts {
     await this.#documents.update(owner, 'settings', (old) => {
       const updated: JsonObject = { ...(isRecord(old) ? old : {}), ...withoutReadOnlyMembers(members) }
       if (agent_settings_diff !== undefined) {
-        updated.agent_settings = restoreRedactedMembers(mergePatch(updated.agent_settings, agent_settings_diff), updated.agent_settings)
+        updated.agent_settings = restoreRedactedMembers(
+          mergePatch(updated.agent_settings, agent_settings_diff),
+          updated.agent_settings,
+        )
       }
       if (conversation_settings_diff !== undefined) {
         updated.conversation_settings = mergePatch(updated.conversation_settings, conversation_settings_diff)
@@ -148,7 +143,8 @@ export class Accounts {
   /** Its place and whether it is active stay. Problems: `not_found`, and `conflict` when the new name is taken. */
   async renameProfile(owner: string | null, name: string, newName: string): Promise<void> {
     await this.#updateProfiles(owner, ({ profiles, active }) => {
-      if (ownMember(profiles, name) === undefined) throw new Problem('not_found', `Profile not found: ${name}`)
+      if (ownMember(profiles, name) === undefined)
+        throw new Problem('not_found', `Profile not found: ${name}`)
       if (name !== newName && ownMember(profiles, newName) !== undefined) {
         throw new Problem('conflict', `There is a profile ${newName} already`)
       }
@@ -215,7 +211,11 @@ export class Accounts {
       if (changes === undefined) return undefined
       const updated = { ...parseProviders(old) }
       for (const [name, { token, host }] of Object.entries(changes)) {
-        updated[name] = { ...updated[name], ...(token ? { token } : {}), ...(host === undefined ? {} : { host }) }
+        updated[name] = {
+          ...updated[name],
+          ...(token ? { token } : {}),
+          ...(host === undefined ? {} : { host }),
+        }
       }
       return updated
     })
@@ -245,7 +245,10 @@ function isRedactedValue(value: unknown): boolean {
 function restoreRedactedMembers(next: unknown, previous: unknown): unknown {
   if (!isRecord(next) || !isRecord(next.llm)) return next
   const previousModel = isRecord(previous) && isRecord(previous.llm) ? previous.llm : {}
-  const members = Object.entries(next.llm).map(([name, value]) => [name, isRedactedValue(value) ? previousModel[name] : value])
+  const members = Object.entries(next.llm).map(([name, value]) => [
+    name,
+    isRedactedValue(value) ? previousModel[name] : value,
+  ])
   return {
     ...next,
     llm: Object.fromEntries(members.filter(([, value]) => value !== undefined && value !== null)),

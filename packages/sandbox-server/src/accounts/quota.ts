@@ -1,5 +1,5 @@
 import { formatInstant, type Instant, Problem } from '@slipway/protocol'
-import type { UserRows, QuotaRows, Scope } from '@slipway/storage'
+import type { QuotaRows, Scope, UserRows } from '@slipway/storage'
 
 const dayMicros = 86_400_000_000
 const unlimited = -1

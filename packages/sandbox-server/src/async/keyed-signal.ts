@@ -32,7 +32,10 @@ export class KeyedSignal {
     return [...this.#waiters.values()].reduce((sum, { size }) => sum + size, 0)
   }
 
-  #subscribe(key: string, signal: AbortSignal): { readonly notified: Promise<void>; readonly unsubscribe: () => void } {
+  #subscribe(
+    key: string,
+    signal: AbortSignal,
+  ): { readonly notified: Promise<void>; readonly unsubscribe: () => void } {
     const { promise, resolve } = Promise.withResolvers<void>()
     const wake = () => resolve()
     const waiting = this.#waiters.get(key) ?? new Set()

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { type Route, Secret } from '@slipway/protocol'
+import type { Route } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import type { ControlPlaneStore } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { openTestControlPlane } from '../testing/fixtures.ts'
 import { bootstrapKey, issueApiKey } from './api-keys.ts'
-import { auditCaller, Authenticator, defaultUserId, hashKey } from './authenticator.ts'
+import { Authenticator, auditCaller, defaultUserId, hashKey } from './authenticator.ts'
 
 const now = Date.UTC(2026, 0, 2) * 1000
 const noSandboxes = { findByKey: async () => undefined }
@@ -96,7 +97,9 @@ test.for([
   { cookie: 'api_key=k' },
 ])('without a key of ours nobody is let in: %o', async (given: Record<string, string>) => {
   await using trial = await openTestControlPlane()
-  await expect(createAuthenticator(trial.controlPlane, ['k']).authenticateCaller(headers(given))).rejects.toMatchObject({
+  await expect(
+    createAuthenticator(trial.controlPlane, ['k']).authenticateCaller(headers(given)),
+  ).rejects.toMatchObject({
     code: 'unauthorized',
   })
 })

@@ -1,7 +1,8 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { AuditCaller } from '@slipway/http'
-import { type Instant, Problem, type Route, type Scope, type Secret } from '@slipway/protocol'
-import type { ApiKeyRow, UserRows, SandboxRow } from '@slipway/storage'
+import { type Instant, Problem, type Route, type Scope } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
+import type { ApiKeyRow, SandboxRow, UserRows } from '@slipway/storage'
 
 /** Who is asking, and for whom: everything that a request may see or change is of this owner. */
 export interface Caller {

@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { expect, onTestFinished, test } from 'vitest'
-import type { Backend, SandboxConfig, ObservedSandbox } from './backend.ts'
+import type { Backend, ObservedSandbox, SandboxConfig } from './backend.ts'
 
 /** A backend to be tested, with what only its kind knows. */
 export interface BackendUnderTest {

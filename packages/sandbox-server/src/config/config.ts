@@ -3,16 +3,16 @@ import {
   type Llm,
   listSetting,
   llm,
+  nonEmptyVariables,
   numberSetting,
   parseSettings,
-  type SandboxSpec,
-  Secret,
-  sandboxSpec,
-  nonEmptyVariables,
-  type Telemetry,
   parseTelemetry,
+  type SandboxSpec,
+  sandboxSpec,
+  type Telemetry,
   telemetrySettings,
 } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import * as z from 'zod'
 
 const baseUrl = z
@@ -132,7 +132,12 @@ const aliases: Readonly<Record<string, string>> = {
 }
 
 /** Every setting as documentation shows it: what it means, its value when it is not set, and other names that it is read from. */
-export function documentedSettings(): { name: string; description: string; otherwise: string; aliases: string[] }[] {
+export function documentedSettings(): {
+  name: string
+  description: string
+  otherwise: string
+  aliases: string[]
+}[] {
   return Object.entries(environmentSchema.shape).map(([name, schema]) => {
     const value = schema.safeParse(undefined).data
     return {

@@ -4,7 +4,7 @@ import { CallError, type CallInput, ConnectionError } from '@slipway/client'
 import { type Llm, Problem, type SandboxStatus } from '@slipway/protocol'
 import type { AppConversationRow, ControlPlaneStore, SandboxRow } from '@slipway/storage'
 import type { KeyedMutex } from '../async/keyed-mutex.ts'
-import { downloadFile, shellQuote, execCommand } from '../sandboxes/sandbox-exec.ts'
+import { downloadFile, execCommand, shellQuote } from '../sandboxes/sandbox-exec.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { parseMetadata, visibleSandboxStatus } from './records/conversation-info.ts'
 
@@ -82,7 +82,9 @@ export class AgentCalls {
     const digest = createHash('sha1').update(JSON.stringify(profile.llm)).digest('hex').slice(0, 12)
     const llm = { ...profile.llm, usage_id: `profile:${profile.name}:${digest}` }
     const params = { conversation_id: row.id }
-    await mapAgentErrors(() => client.call('switchLlm', { params, body: { llm }, signal: withTimeout(signal, callTimeoutMs) }))
+    await mapAgentErrors(() =>
+      client.call('switchLlm', { params, body: { llm }, signal: withTimeout(signal, callTimeoutMs) }),
+    )
     await conversationMutex.runExclusive(row.id, async () => {
       const [now] = await controlPlane.conversations.get([row.id])
       if (now === undefined) return
@@ -113,7 +115,9 @@ export class AgentCalls {
     const names = ignoredDirectories.map((name) => `-name ${shellQuote(name)}`).join(' -o ')
     const command = `[ -d ${directory} ] || exit 44
 find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name $'*\\n*' ! -path $'*\\n*' -print 2>/dev/null | head -n ${maxFiles}`
-    const ran = await mapAgentErrors(() => execCommand(connection, command, { timeoutMs: callTimeoutMs, signal }))
+    const ran = await mapAgentErrors(() =>
+      execCommand(connection, command, { timeoutMs: callTimeoutMs, signal }),
+    )
     if (ran.exitCode === 44) throw new Problem('not_found', 'There is no such directory in the sandbox')
     if (ran.exitCode !== 0) throw new Problem('bad_gateway', 'The files could not be listed')
     return ran.stdout.split('\n').filter((line) => line !== '')
@@ -125,7 +129,9 @@ find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name
     signal: AbortSignal,
   ): Promise<unknown> {
     const { client } = await this.#getConnection(row)
-    return await mapAgentErrors(() => client.call('gitChanges', { query, signal: withTimeout(signal, callTimeoutMs) }))
+    return await mapAgentErrors(() =>
+      client.call('gitChanges', { query, signal: withTimeout(signal, callTimeoutMs) }),
+    )
   }
 
   async gitDiff(
@@ -134,7 +140,9 @@ find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name
     signal: AbortSignal,
   ): Promise<unknown> {
     const { client } = await this.#getConnection(row)
-    return await mapAgentErrors(() => client.call('gitDiff', { query, signal: withTimeout(signal, callTimeoutMs) }))
+    return await mapAgentErrors(() =>
+      client.call('gitDiff', { query, signal: withTimeout(signal, callTimeoutMs) }),
+    )
   }
 
   /** None while its sandbox does not run. */

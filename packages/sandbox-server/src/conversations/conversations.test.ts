@@ -27,7 +27,9 @@ async function createSandbox(stage: Stage, url = 'http://127.0.0.1:9'): Promise<
 }
 
 /** An agent server that takes every request and never answers. */
-async function openSilentServer(): Promise<AsyncDisposable & { readonly url: string; readonly requests: string[] }> {
+async function openSilentServer(): Promise<
+  AsyncDisposable & { readonly url: string; readonly requests: string[] }
+> {
   const requests: string[] = []
   const server = createServer((request) => void requests.push(`${request.method} ${request.url}`))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -47,7 +49,11 @@ test('agent servers that do not answer make statuses null and no error, and are 
   await using stage = await openTestServer()
   await using hanging = await openSilentServer()
   const [a, b] = [await createSandbox(stage, hanging.url), await createSandbox(stage)]
-  const ids = [await createConversation(stage, a), await createConversation(stage, a), await createConversation(stage, b)]
+  const ids = [
+    await createConversation(stage, a),
+    await createConversation(stage, a),
+    await createConversation(stage, b),
+  ]
   const { json } = await stage.call('GET', '/app-conversations/search')
   expect(json.items.map(({ id }: { id: string }) => id).sort()).toEqual(
     ids.map((id) => id.replaceAll('-', '')).sort(),
@@ -184,7 +190,9 @@ test('a deletion that breaks off anywhere is finished by another one', async () 
   }
 })
 
-test('the profile of a conversation is switched in its agent server', { timeout: slowTestTimeoutMs }, async () => {
+test('the profile of a conversation is switched in its agent server', {
+  timeout: slowTestTimeoutMs,
+}, async () => {
   await using stage = await openTestServer()
   const task = await stage.start()
   const id = task.app_conversation_id

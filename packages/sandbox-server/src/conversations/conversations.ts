@@ -21,12 +21,12 @@ import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { ConversationStarter } from '../start/conversation-starter.ts'
 import { checkRepository } from '../start/git-repository.ts'
 import type { PendingMessages } from './pending-messages.ts'
-import { toHexId, parseUuid } from './records/conversation-ids.ts'
+import { parseUuid, toHexId } from './records/conversation-ids.ts'
 import {
-  toAppConversation,
-  defaultTitle,
   type ConversationMetadata,
+  defaultTitle,
   parseMetadata,
+  toAppConversation,
   visibleSandboxStatus,
 } from './records/conversation-info.ts'
 import type { RemovedConversations } from './records/removed-conversations.ts'
@@ -100,7 +100,9 @@ export class Conversations {
     )
     const statuses = await Promise.all(
       [...sandboxesById].map(([id, { connection }]) =>
-        connection === undefined ? [] : fetchExecutionStatuses(connection.client, rows.filter(isInSandbox(id))),
+        connection === undefined
+          ? []
+          : fetchExecutionStatuses(connection.client, rows.filter(isInSandbox(id))),
       ),
     )
     const byId = new Map(statuses.flat())
@@ -190,7 +192,11 @@ export class Conversations {
 }
 
 /** Never rejects. */
-async function removeFromAgentServer({ client }: SandboxConnection, id: string, log: LogFunction): Promise<void> {
+async function removeFromAgentServer(
+  { client }: SandboxConnection,
+  id: string,
+  log: LogFunction,
+): Promise<void> {
   try {
     const params = { conversation_id: id }
     await client.call('deleteConversation', { params, signal: AbortSignal.timeout(deleteTimeoutMs) })

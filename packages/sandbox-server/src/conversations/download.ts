@@ -1,5 +1,5 @@
 import { Problem } from '@slipway/protocol'
-import { type EventLog, type ConversationRecords, zipConversation } from '@slipway/storage'
+import { type ConversationRecords, type EventLog, zipConversation } from '@slipway/storage'
 
 /**
  * Conversations as zip files (wire 3.10): `meta.json`, and `event_{number of six digits}_{id}.json` for each event. It is read

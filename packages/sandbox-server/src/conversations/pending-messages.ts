@@ -74,7 +74,8 @@ export class PendingMessages implements AsyncDisposable {
   /** The same for all conversations of a sandbox, when it runs (again). */
   deliverToSandbox(sandbox: string): void {
     this.#runInBackground({ sandbox }, async () => {
-      for (const { id } of await this.#deps.controlPlane.conversations.listBySandbox(sandbox)) this.deliver(id)
+      for (const { id } of await this.#deps.controlPlane.conversations.listBySandbox(sandbox))
+        this.deliver(id)
     })
   }
 

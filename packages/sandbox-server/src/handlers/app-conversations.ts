@@ -68,7 +68,11 @@ export function appConversationHandlers(deps: {
     async switchAppProfile(request) {
       const row = await getOwned(request)
       const { profile_name: name } = request.body
-      await calls.switchModel(row, { name, llm: await resolveProfile(accounts, row.owner, name) }, request.signal)
+      await calls.switchModel(
+        row,
+        { name, llm: await resolveProfile(accounts, row.owner, name) },
+        request.signal,
+      )
       return success
     },
     async readAppFile(request) {

@@ -1,12 +1,12 @@
 import type { Handlers, Reply } from '@slipway/http'
-import { type EventFilter, type webhookRoutes, Problem } from '@slipway/protocol'
+import { type EventFilter, Problem, type webhookRoutes } from '@slipway/protocol'
 import {
   type AppConversationRow,
   type ConversationRecord,
   type EventQuery,
+  eventListBytes,
   exportEvents,
   gzipStream,
-  eventListBytes,
   pageBytes,
   type Scope,
   type Storage,
@@ -51,7 +51,8 @@ export function eventHandlers(deps: {
 
   async function search(request: EventsRequest & { readonly query: EventQuery & Filters }): Promise<Reply> {
     const { params, query } = request
-    if ((await findConversation(getCaller(request), params.conversation_id)) === undefined) return { json: emptyPage }
+    if ((await findConversation(getCaller(request), params.conversation_id)) === undefined)
+      return { json: emptyPage }
     const page = await unlessDeleted(
       () => log.search(params.conversation_id, { ...query, ...toEventFilter(query) }),
       undefined,
@@ -80,7 +81,9 @@ export function eventHandlers(deps: {
       const { params, query } = request
       const isThere = (await findConversation(getCaller(request), params.conversation_id)) !== undefined
       const none = query.id.map(() => undefined)
-      const events = isThere ? await unlessDeleted(() => log.get(params.conversation_id, query.id), none) : none
+      const events = isThere
+        ? await unlessDeleted(() => log.get(params.conversation_id, query.id), none)
+        : none
       return { bytes: eventListBytes(events) }
     },
     async exportHomeEvents(request): Promise<Reply> {

@@ -2,7 +2,10 @@ import type { Handlers } from '@slipway/http'
 import type { sandboxServerRoutes } from '@slipway/protocol'
 import type { Backend } from '../backends/backend.ts'
 
-type Routes = Pick<typeof sandboxServerRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'webClientConfig'>
+type Routes = Pick<
+  typeof sandboxServerRoutes,
+  'alive' | 'health' | 'ready' | 'serverInfo' | 'webClientConfig'
+>
 
 /** What anybody may ask. */
 export function healthHandlers(deps: {

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { Handlers } from '@slipway/http'
-import { type sandboxServerRoutes, formatInstant, type Instant, Problem } from '@slipway/protocol'
-import type { ApiKeyRow, OrgRow, UserRows, SandboxRows, UserRow } from '@slipway/storage'
+import { formatInstant, type Instant, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import type { ApiKeyRow, OrgRow, SandboxRows, UserRow, UserRows } from '@slipway/storage'
 import type { Quota } from '../accounts/quota.ts'
-import { type KeyRequest, issueApiKey } from '../auth/api-keys.ts'
+import { issueApiKey, type KeyRequest } from '../auth/api-keys.ts'
 import { type Caller, getCaller } from '../auth/authenticator.ts'
 
 type Routes = Pick<

@@ -6,7 +6,7 @@ import { issueApiKey } from '../auth/api-keys.ts'
 import { Authenticator } from '../auth/authenticator.ts'
 import { sandboxProxyRoute } from '../network/sandbox-proxy.ts'
 import type { SandboxesOptions } from '../sandboxes/sandboxes.ts'
-import { eventually, createSpecs, createFixture } from '../sandboxes/testing/sandboxes-fixture.ts'
+import { createFixture, createSpecs, eventually } from '../sandboxes/testing/sandboxes-fixture.ts'
 import { sandboxHandlers } from './sandboxes.ts'
 
 const specs = [{ env: { API_TOKEN: 'canary-spec' } }, {}]
@@ -33,7 +33,9 @@ async function server(options: Partial<SandboxesOptions> = {}) {
   const web = createApp(only(sandboxServerRoutes, names), handlers, {
     openapi: {},
     identify: callers.authenticate.bind(callers),
-    proxyRoutes: [sandboxProxyRoute({ sandboxes, authenticateCaller: (header) => callers.authenticateCaller(header) })],
+    proxyRoutes: [
+      sandboxProxyRoute({ sandboxes, authenticateCaller: (header) => callers.authenticateCaller(header) }),
+    ],
     log: (level, message, members) =>
       level === 'error' && errors.push(`${message} ${JSON.stringify(members)}`),
   })

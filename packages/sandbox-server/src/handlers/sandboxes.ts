@@ -1,5 +1,5 @@
 import type { Handlers } from '@slipway/http'
-import { type sandboxServerRoutes, invalidInput } from '@slipway/protocol'
+import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
 import { getCaller } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { SandboxSpecs } from '../sandboxes/specs.ts'
@@ -36,7 +36,9 @@ export function sandboxHandlers(deps: {
       const own = rows.map((row) =>
         row?.owner === owner && (org === undefined || row.org === org) ? row : undefined,
       )
-      return { json: await Promise.all(own.map((row) => (row === undefined ? null : sandboxes.getInfo(row)))) }
+      return {
+        json: await Promise.all(own.map((row) => (row === undefined ? null : sandboxes.getInfo(row)))),
+      }
     },
     async startSandbox(request) {
       const row = await sandboxes.start(getCaller(request), {

@@ -1,5 +1,5 @@
 import type { Handlers } from '@slipway/http'
-import { type sandboxServerRoutes, Problem } from '@slipway/protocol'
+import { Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
 import { type Accounts, ownMember } from '../accounts/accounts.ts'
 import { getCaller, getCallingSandbox } from '../auth/authenticator.ts'

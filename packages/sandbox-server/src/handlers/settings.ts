@@ -1,6 +1,7 @@
 import type { Handlers } from '@slipway/http'
-import { type sandboxServerRoutes, type Llm, llm, Problem, redact } from '@slipway/protocol'
-import type { UserRows, SandboxRow } from '@slipway/storage'
+import { type Llm, llm, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
+import type { SandboxRow, UserRows } from '@slipway/storage'
 import { type Accounts, ownMember, redactSettings } from '../accounts/accounts.ts'
 import { getCaller } from '../auth/authenticator.ts'
 

@@ -1,5 +1,5 @@
 import type { Handlers } from '@slipway/http'
-import { type webhookRoutes, invalidInput } from '@slipway/protocol'
+import { invalidInput, type webhookRoutes } from '@slipway/protocol'
 import { getCallingSandbox } from '../auth/authenticator.ts'
 import type { PendingMessages } from '../conversations/pending-messages.ts'
 import type { EventIngest } from '../ingest/event-ingest.ts'
@@ -25,7 +25,10 @@ export function webhookHandlers(deps: {
     async receiveEvents(request) {
       const { params, stream } = request
       const after = parsePosition(request.header('x-slipway-after'))
-      const result = await ingest.receiveEvents(getCallingSandbox(request), params.conversation_id, { stream, after })
+      const result = await ingest.receiveEvents(getCallingSandbox(request), params.conversation_id, {
+        stream,
+        after,
+      })
       if (result.kind === 'stored') return success
       const detail = `The events before these are missing here: the log ends at position ${result.head}`
       return { status: 409, json: { detail, head: result.head } }

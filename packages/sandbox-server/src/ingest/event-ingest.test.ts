@@ -191,7 +191,10 @@ test('status and what was used follow from the events, and the title from the ag
   await using home = await openIngest()
   const id = randomUUID()
   const stats = (cost: number) => ({ usage_to_metrics: { agent: { accumulated_cost: cost } } })
-  await home.send(id, `[${stateUpdate(0, 'execution_status', 'running')},${stateUpdate(1, 'stats', stats(2))}]`)
+  await home.send(
+    id,
+    `[${stateUpdate(0, 'execution_status', 'running')},${stateUpdate(1, 'stats', stats(2))}]`,
+  )
   await home.send(id, `[${stateUpdate(2, 'execution_status', 'idle')},${stateUpdate(3, 'stats', stats(1))}]`)
   const [row] = await home.ledger.conversations.get([id])
   expect(row?.status).toBe('idle')

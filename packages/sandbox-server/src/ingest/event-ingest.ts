@@ -1,21 +1,32 @@
-import { type ValidationIssue, type Instant, invalidInput, type LogFunction, Problem, parseInstant } from '@slipway/protocol'
+import {
+  type Instant,
+  invalidInput,
+  type LogFunction,
+  Problem,
+  parseInstant,
+  type ValidationIssue,
+} from '@slipway/protocol'
 import {
   type AppConversationRow,
   type AppConversationRows,
   eventIssues,
   parseEventLine,
   type ReceivedEvent,
-  toReceivedEvent,
+  readExecutionStatus,
   type SandboxRow,
   type Storage,
   type StoredEvent,
-  readExecutionStatus,
+  toReceivedEvent,
 } from '@slipway/storage'
 import type { KeyedMutex } from '../async/keyed-mutex.ts'
 import { parseUuid } from '../conversations/records/conversation-ids.ts'
-import { defaultTitle, type ConversationMetadata, parseMetadata } from '../conversations/records/conversation-info.ts'
+import {
+  type ConversationMetadata,
+  defaultTitle,
+  parseMetadata,
+} from '../conversations/records/conversation-info.ts'
 import type { RemovedConversations } from '../conversations/records/removed-conversations.ts'
-import { maxMetrics, type UsageMetrics, parseStatsMetrics } from '../conversations/records/usage-metrics.ts'
+import { maxMetrics, parseStatsMetrics, type UsageMetrics } from '../conversations/records/usage-metrics.ts'
 import { applyConversationInfo } from './conversation-update.ts'
 import { JsonArraySplitter } from './json-array-splitter.ts'
 
@@ -81,7 +92,8 @@ export class EventIngest {
   ): Promise<IngestResult> {
     const { removedConversations, conversationMutex } = this.#deps
     // Before anything of the body is read.
-    if (!(await removedConversations.has(conversation, sandbox.id))) await this.#requireAccess(sandbox, conversation)
+    if (!(await removedConversations.has(conversation, sandbox.id)))
+      await this.#requireAccess(sandbox, conversation)
     const events = await this.#limitBodies(sandbox.id, () => readEvents(options.stream))
     return await conversationMutex.runExclusive(conversation, async () => {
       if (await removedConversations.has(conversation, sandbox.id)) {
@@ -226,7 +238,8 @@ export class EventIngest {
     )
     const members = JSON.stringify({ ...metadata, metrics } satisfies ConversationMetadata)
     const updated_at = now()
-    if (status === row.status && members === row.members && updated_at - row.updated_at < touchIntervalMicros) return
+    if (status === row.status && members === row.members && updated_at - row.updated_at < touchIntervalMicros)
+      return
     try {
       await conversations.update(row.id, { status, members, updated_at })
     } catch (error) {
@@ -308,6 +321,9 @@ function isSameEvent({ bytes, value }: IncomingEvent, stored: StoredEvent | unde
   return typeof value.id !== 'string' || typeof value.timestamp !== 'string' || bytes.equals(stored.bytes)
 }
 
-function lastDefined<T>(events: readonly IncomingEvent[], read: (event: IncomingEvent) => T | undefined): T | undefined {
+function lastDefined<T>(
+  events: readonly IncomingEvent[],
+  read: (event: IncomingEvent) => T | undefined,
+): T | undefined {
   return events.reduce<T | undefined>((last, event) => read(event) ?? last, undefined)
 }

@@ -21,15 +21,23 @@ const maxAnswerBytes = 64 * 1024
 export async function probeHealth(url: string, key: string | null, context: ProbeContext): Promise<Health> {
   const readyResponse = await fetchJson(`${url}/ready`, {}, context)
   if (typeof readyResponse === 'string') return pendingHealth(readyResponse)
-  if (readyResponse.status === 503 && readinessState(readyResponse.body) === 'dormant') return { kind: 'dormant' }
+  if (readyResponse.status === 503 && readinessState(readyResponse.body) === 'dormant')
+    return { kind: 'dormant' }
   // Some agent servers have no such route: the next question decides.
-  if (readyResponse.status !== 200 && readyResponse.status !== 404) return pendingHealth(`/ready answers ${readyResponse.status}`)
+  if (readyResponse.status !== 200 && readyResponse.status !== 404)
+    return pendingHealth(`/ready answers ${readyResponse.status}`)
   if (key === null) return pendingHealth('it does not wait for its settings')
-  const countResponse = await fetchJson(`${url}/api/conversations/count`, { headers: keyHeader(key) }, context)
+  const countResponse = await fetchJson(
+    `${url}/api/conversations/count`,
+    { headers: keyHeader(key) },
+    context,
+  )
   if (typeof countResponse === 'string') return pendingHealth(countResponse)
   if (countResponse.status === 200) return { kind: 'ready' }
   const isRefused = countResponse.status === 401 || countResponse.status === 403
-  return pendingHealth(isRefused ? 'it does not accept its session key' : `it answers ${countResponse.status}`)
+  return pendingHealth(
+    isRefused ? 'it does not accept its session key' : `it answers ${countResponse.status}`,
+  )
 }
 
 /** Gives its settings to one that waits for them. Undefined when it took them, else why not. */

@@ -7,7 +7,7 @@ import { unixFetch } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Backend } from '../backends/backend.ts'
-import { allowedHostNames, InternalListeners, hostSocketPath } from './internal-listeners.ts'
+import { allowedHostNames, hostSocketPath, InternalListeners } from './internal-listeners.ts'
 
 const key = 'sk-of-a-sandbox'
 const done = { json: { success: true } }
@@ -29,7 +29,10 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' ? (address?.port ?? 0) : 0
 }
 
-async function openListeners(network: Network, more: { readonly host?: string; readonly name?: string } = {}) {
+async function openListeners(
+  network: Network,
+  more: { readonly host?: string; readonly name?: string } = {},
+) {
   const { host = '127.0.0.1', name = 'docker' } = more
   const directory = await mkdtemp(join(tmpdir(), 'slipway-doors-'))
   const port = await freePort()

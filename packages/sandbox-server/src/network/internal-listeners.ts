@@ -1,7 +1,7 @@
 import { chmod, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AppOptions, createApp, type Handlers, type Listening, listen } from '@slipway/http'
-import { sandboxServerOpenApi, sandboxServerRoutes, type LogFunction } from '@slipway/protocol'
+import { type LogFunction, sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { auditCaller } from '../auth/authenticator.ts'
 import type { Backend } from '../backends/backend.ts'
 
@@ -20,7 +20,10 @@ export function hostSocketPath(socketDirectory: string): string {
  * The host names that requests may name: those that are given, and those by which sandboxes know this server. None when none is
  * given: then any is taken.
  */
-export function allowedHostNames(configured: readonly string[], backends: Iterable<Pick<Backend, 'hostUrl'>>): string[] {
+export function allowedHostNames(
+  configured: readonly string[],
+  backends: Iterable<Pick<Backend, 'hostUrl'>>,
+): string[] {
   if (configured.length === 0) return []
   const own = [...backends].map((backend) => backend.hostUrl(80, 'shared'))
   const names = own.flatMap((url) => (url === undefined ? [] : [new URL(url).hostname]))
@@ -131,6 +134,13 @@ export class InternalListeners implements AsyncDisposable {
 
   #app() {
     const { handlers, identify, log, telemetry: { audit, traces } = {} } = this.#options
-    return createApp(sandboxRoutes, handlers, { openapi: sandboxServerOpenApi, identify, auditCaller, audit, traces, log })
+    return createApp(sandboxRoutes, handlers, {
+      openapi: sandboxServerOpenApi,
+      identify,
+      auditCaller,
+      audit,
+      traces,
+      log,
+    })
   }
 }

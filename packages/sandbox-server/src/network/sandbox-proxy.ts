@@ -1,4 +1,4 @@
-import type { ProxyRoute, ProxyRequest } from '@slipway/http'
+import type { ProxyRequest, ProxyRoute } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import type { SandboxRow, Scope } from '@slipway/storage'
 import { hashKey } from '../auth/authenticator.ts'

@@ -1,7 +1,7 @@
-import { Secret } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { truncateStart, Redactor } from './redactor.ts'
+import { Redactor, truncateStart } from './redactor.ts'
 
 test('a secret is hidden as it is, in base64 and percent-encoded, the longest first', () => {
   const hidden = new Redactor()

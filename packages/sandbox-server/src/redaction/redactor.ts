@@ -1,4 +1,4 @@
-import { type Secret, findSecretTexts } from '@slipway/protocol'
+import { findSecretTexts, type Secret } from '@slipway/shared/redaction'
 import { encodedForms } from './secret-forms.ts'
 
 const redactedText = '**********'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CallError, type Client } from '@slipway/client'
-import type { Secret } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 
 /** What commands and files in a sandbox need of it. */
 export interface ExecTarget {

@@ -1,5 +1,6 @@
 import { Client } from '@slipway/client'
-import { formatInstant, must, type SandboxInfo, Secret } from '@slipway/protocol'
+import { formatInstant, must, type SandboxInfo } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import type { SandboxRow } from '@slipway/storage'
 import type { Backend, Isolation } from '../backends/backend.ts'
 import { decodeEndpoint } from '../network/endpoint.ts'

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { ProcessBackend } from '../backends/process/process-backend.ts'
 import { openTestControlPlane } from '../testing/fixtures.ts'
 import { Sandboxes, type SandboxesOptions } from './sandboxes.ts'
-import { ann, eventually, createSpecs } from './testing/sandboxes-fixture.ts'
+import { ann, createSpecs, eventually } from './testing/sandboxes-fixture.ts'
 
 const repository = realpathSync(resolve(import.meta.dirname, '../../../..'))
 const main = join(repository, 'packages/agent-server/src/main.ts')

@@ -1,7 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import type { Sandboxes } from './sandboxes.ts'
-import { ann, bob, eventually, startAndWait, createFixture } from './testing/sandboxes-fixture.ts'
+import { ann, bob, createFixture, eventually, startAndWait } from './testing/sandboxes-fixture.ts'
 
 const soon = () => AbortSignal.timeout(25_000)
 

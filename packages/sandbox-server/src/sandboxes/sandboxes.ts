@@ -7,14 +7,14 @@ import { Semaphore } from '../async/semaphore.ts'
 import { hashKey } from '../auth/authenticator.ts'
 import type { Backend } from '../backends/backend.ts'
 import type { Expose } from '../network/exposed-urls.ts'
-import { type ConcurrencyLimitOptions, ConcurrencyLimit } from './concurrency-limit.ts'
+import { ConcurrencyLimit, type ConcurrencyLimitOptions } from './concurrency-limit.ts'
 import { ActivityMonitor } from './lifetimes/activity-monitor.ts'
 import { fetchIdleSeconds } from './lifetimes/idle-time.ts'
 import { LastUseTracker } from './lifetimes/last-use.ts'
 import { type Lifetimes, resolveLifetimes } from './lifetimes/lifetimes.ts'
 import { restartEpoch } from './reconcile/plan.ts'
 import { Reconciler } from './reconcile/reconciler.ts'
-import { SandboxInfoReader, type SandboxConnection } from './sandbox-info.ts'
+import { type SandboxConnection, SandboxInfoReader } from './sandbox-info.ts'
 import type { ResolvedSpec, SandboxSpecs } from './specs.ts'
 import { newSandboxConfig, type SandboxEnvironment } from './state/sandbox-config.ts'
 import { isPooled, type OnStep, SandboxRepository, type StepMetrics } from './state/sandbox-repository.ts'
@@ -97,7 +97,16 @@ export class Sandboxes implements AsyncDisposable {
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: SandboxesOptions) {
-    const { controlPlane, cipher, backends, specs, log, startMs = 120_000, now = Date.now, fetch = unixFetch } = options
+    const {
+      controlPlane,
+      cipher,
+      backends,
+      specs,
+      log,
+      startMs = 120_000,
+      now = Date.now,
+      fetch = unixFetch,
+    } = options
     this.#options = options
     this.#fetch = fetch
     this.#now = now
@@ -389,7 +398,8 @@ export class Sandboxes implements AsyncDisposable {
   async #notifyRunning(): Promise<void> {
     const { onRunning, controlPlane } = this.#options
     if (onRunning === undefined) return
-    for await (const { id, status } of controlPlane.sandboxes.iterateAll()) if (status === 'RUNNING') onRunning(id)
+    for await (const { id, status } of controlPlane.sandboxes.iterateAll())
+      if (status === 'RUNNING') onRunning(id)
   }
 
   async #reconcileAll(): ReturnType<Reconciler['reconcileAll']> {
@@ -434,7 +444,8 @@ export class Sandboxes implements AsyncDisposable {
 
   async #isIdle(row: SandboxRow, seconds: number): Promise<boolean> {
     const connection = this.getConnection(row)
-    if (connection === undefined || this.#now() * 1000 - this.#lastUse.lastUse(row) < seconds * 1_000_000) return false
+    if (connection === undefined || this.#now() * 1000 - this.#lastUse.lastUse(row) < seconds * 1_000_000)
+      return false
     const context = { fetch: this.#fetch, signal: this.#stopping.signal }
     const idle = await fetchIdleSeconds(connection.url, connection.key.reveal(), context)
     return idle !== undefined && idle >= seconds

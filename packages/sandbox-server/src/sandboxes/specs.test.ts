@@ -45,7 +45,9 @@ test('the pages join into the list, and a page id of nothing is refused', () => 
     } while (page_id !== undefined)
     expect(walked).toEqual(ids)
   }
-  expect(() => specs.listPage({ limit: 1, page_id: 'x' })).toThrow(expect.objectContaining({ code: 'invalid' }))
+  expect(() => specs.listPage({ limit: 1, page_id: 'x' })).toThrow(
+    expect.objectContaining({ code: 'invalid' }),
+  )
 })
 
 test('specs that cannot be used are told when the server starts', () => {

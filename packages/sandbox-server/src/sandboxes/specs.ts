@@ -2,10 +2,10 @@ import {
   formatInstant,
   type Instant,
   invalidInput,
-  redact,
   type SandboxSpec,
   type SandboxSpecInfo,
 } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
 import type { PageQuery, RowPage } from '@slipway/storage'
 
 export type ResolvedSpec = SandboxSpec & { readonly backend: string }

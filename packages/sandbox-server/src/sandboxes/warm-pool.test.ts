@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest'
-import { ann, bob, eventually, startAndWait, createSpecs, createFixture } from './testing/sandboxes-fixture.ts'
+import {
+  ann,
+  bob,
+  createFixture,
+  createSpecs,
+  eventually,
+  startAndWait,
+} from './testing/sandboxes-fixture.ts'
 
 const soon = () => AbortSignal.timeout(25_000)
 

@@ -3,7 +3,7 @@ import type { Instant, LogFunction } from '@slipway/protocol'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
 import { KeyedMutex } from '../async/keyed-mutex.ts'
 import type { ResolvedSpec, SandboxSpecs } from './specs.ts'
-import { type SandboxEnvironment, specHash, pooledSandboxConfig } from './state/sandbox-config.ts'
+import { pooledSandboxConfig, type SandboxEnvironment, specHash } from './state/sandbox-config.ts'
 import type { SandboxRepository } from './state/sandbox-repository.ts'
 import type { SandboxSecretsCipher } from './state/sandbox-secrets.ts'
 

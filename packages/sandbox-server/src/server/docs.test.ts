@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
-import { must, HistogramVec } from '@slipway/protocol'
+import { HistogramVec, must } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { documentedSettings } from '../config/config.ts'
-import { statusTransitions } from '../sandboxes/reconcile/plan.ts'
+import { statusTransitions } from '../sandboxes/state/status-transitions.ts'
 import { StepMetrics } from '../sandboxes/state/sandbox-repository.ts'
 import { stateMetrics } from './state-metrics.ts'
 

@@ -14,10 +14,7 @@ export interface BackendDeps {
 }
 
 /** The backends that the specs name, the default one first. What they need is loaded now and not before. */
-export async function openBackends(
-  config: Config,
-  deps: BackendDeps,
-): Promise<ReadonlyMap<string, Backend>> {
+export async function openBackends(config: Config, deps: BackendDeps): Promise<ReadonlyMap<string, Backend>> {
   const names = new Set([config.backend, ...config.specs.map(({ backend }) => backend)])
   const opened = new Map<string, Backend>()
   for (const name of names) opened.set(name, await openBackend(name, config, deps))

@@ -1,5 +1,6 @@
 import type { CallInput } from '@slipway/client'
-import type { AppConversationStartRequest, Llm, Secret } from '@slipway/protocol'
+import type { AppConversationStartRequest, Llm } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 import { suggestedTaskMessage } from './suggested-task.ts'
 
 /** What a start needs of the settings of its owner. */
@@ -52,7 +53,10 @@ export function createConversationBody(start: {
     conversation_id: id,
     agent: agentConfig(start),
     workspace: { working_dir: workingDir, kind: 'LocalWorkspace' },
-    ...confirmationConfig(request.confirmation_mode ?? settings.confirmation_mode, settings.security_analyzer),
+    ...confirmationConfig(
+      request.confirmation_mode ?? settings.confirmation_mode,
+      settings.security_analyzer,
+    ),
     max_iterations: request.max_iterations ?? settings.max_iterations,
     secrets,
     ...(parent === undefined ? {} : { parent_conversation_id: parent }),
@@ -112,7 +116,8 @@ function confirmationConfig(
   isOn: boolean,
   analyzer: string | null,
 ): Pick<CreateConversationBody, 'confirmation_policy' | 'security_analyzer'> {
-  const analyzerKind = analyzer === null || !Object.hasOwn(analyzers, analyzer) ? undefined : analyzers[analyzer]
+  const analyzerKind =
+    analyzer === null || !Object.hasOwn(analyzers, analyzer) ? undefined : analyzers[analyzer]
   const security_analyzer = analyzerKind === undefined ? {} : { security_analyzer: { kind: analyzerKind } }
   if (!isOn) return { confirmation_policy: { kind: 'NeverConfirm' }, ...security_analyzer }
   return analyzerKind === undefined
@@ -132,7 +137,11 @@ const analyzers: Readonly<
 function initialMessage(request: AppConversationStartRequest): CreateConversationBody['initial_message'] {
   const { initial_message, suggested_task } = request
   if (suggested_task !== undefined)
-    return { role: 'user', content: [{ type: 'text', text: suggestedTaskMessage(suggested_task) }], run: true }
+    return {
+      role: 'user',
+      content: [{ type: 'text', text: suggestedTaskMessage(suggested_task) }],
+      run: true,
+    }
   if (initial_message === undefined || initial_message.content.length === 0) return undefined
   return { role: 'user', content: initial_message.content, run: true }
 }

@@ -1,21 +1,21 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import {
   type AppConversationStartRequest,
+  HistogramVec,
   invalidInput,
   type Llm,
   type LogFunction,
   Problem,
-  redact,
-  HistogramVec,
 } from '@slipway/protocol'
+import { redact } from '@slipway/shared/redaction'
 import type { AppConversationRow, Scope, StartTaskRow } from '@slipway/storage'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
 import { Redactor } from '../redaction/redactor.ts'
 import { conversationDeletedError, explainError, interruptedError, StartError } from './failures.ts'
 import { checkRepository } from './git-repository.ts'
 import { isFinished, StartProgress } from './progress.ts'
-import { type StartRunDeps, runStart, type StartJob } from './run.ts'
-import { type SandboxChoice, selectSandbox, hasOtherConversations } from './select-sandbox.ts'
+import { runStart, type StartJob, type StartRunDeps } from './run.ts'
+import { hasOtherConversations, type SandboxChoice, selectSandbox } from './select-sandbox.ts'
 
 export interface ConversationStarterDeps extends StartRunDeps {
   readonly quota: {
@@ -178,7 +178,8 @@ export class ConversationStarter implements AsyncDisposable {
   /** A sandbox that cannot be had because of the request is told to the caller at once, and is the end of the task too. */
   async #launch(admitted: AdmittedStart, start: ActiveStart): Promise<StartProgress> {
     const settings = await this.#orFail(start, () => this.#deps.accounts.settings(admitted.scope.owner))
-    const choice = settings && (await this.#orFail(start, () => this.#selectSandbox(admitted, start, settings)))
+    const choice =
+      settings && (await this.#orFail(start, () => this.#selectSandbox(admitted, start, settings)))
     if (settings === undefined || choice === undefined) {
       this.#active.delete(admitted.id)
       return start.progress
@@ -227,8 +228,12 @@ export class ConversationStarter implements AsyncDisposable {
       { owner: scope.owner },
       { conversation_id__eq: id, limit: 10, sort_order: 'CREATED_AT_DESC' },
     )
-    const previousSandboxes = previousTasks.items.flatMap(({ sandbox }) => (sandbox === null ? [] : [sandbox]))
-    const usable = (await sandboxes.find(previousSandboxes)).filter((row) => row !== undefined && row.status !== 'ERROR')
+    const previousSandboxes = previousTasks.items.flatMap(({ sandbox }) =>
+      sandbox === null ? [] : [sandbox],
+    )
+    const usable = (await sandboxes.find(previousSandboxes)).filter(
+      (row) => row !== undefined && row.status !== 'ERROR',
+    )
     const preferred = [existing?.sandbox, ...usable.map((row) => row?.id), parent?.sandbox]
     // One after another, so that each sees whom the one before has put where.
     return await conversationMutex.runExclusive(`choose:${scope.owner ?? ''}`, async () => {
@@ -282,7 +287,10 @@ export class ConversationStarter implements AsyncDisposable {
       log('error', 'a start failed', { error_id, task: progress.row.id, error: redactor.redact(text) })
     }
     try {
-      await this.#markFailed(progress, redactor.redact(explanation ?? `The server made a mistake (${error_id}).`))
+      await this.#markFailed(
+        progress,
+        redactor.redact(explanation ?? `The server made a mistake (${error_id}).`),
+      )
     } catch (failure) {
       log('error', 'the end of a start could not be written', {
         task: progress.row.id,

@@ -7,7 +7,9 @@ import { PrepareError } from './prepare-workspace.ts'
 export class StartError extends Error {}
 
 /** The start was ended on purpose: the conversation was deleted. */
-export const conversationDeletedError = new StartError('The conversation was deleted while it was being started.')
+export const conversationDeletedError = new StartError(
+  'The conversation was deleted while it was being started.',
+)
 
 /** The server stops, or has died: nobody goes on with the start. */
 export function interruptedError({ status }: Pick<StartTaskRow, 'status'>): StartError {

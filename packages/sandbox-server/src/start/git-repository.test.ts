@@ -1,4 +1,5 @@
-import { Problem, Secret } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { expect, test } from 'vitest'
 import { checkProviderHost, checkRepository, resolveRepository } from './git-repository.ts'
 

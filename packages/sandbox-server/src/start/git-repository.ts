@@ -1,4 +1,5 @@
-import { type AppConversationStartRequest, invalidInput, isSecretName, Secret } from '@slipway/protocol'
+import { type AppConversationStartRequest, invalidInput } from '@slipway/protocol'
+import { isSecretName, Secret } from '@slipway/shared/redaction'
 
 /** A repository that is to be cloned. */
 export interface Repository {

@@ -22,9 +22,14 @@ export function isGroupingStrategy(strategy: string): boolean {
 }
 
 /** The sandbox that a new conversation joins; undefined: it gets one of its own. Of equals the first. */
-export function chooseByStrategy<C extends Candidate>(strategy: string, candidates: readonly C[]): C | undefined {
+export function chooseByStrategy<C extends Candidate>(
+  strategy: string,
+  candidates: readonly C[],
+): C | undefined {
   const compare = isGroupingStrategy(strategy) ? strategies[strategy] : undefined
   if (compare === undefined) return undefined
-  const [best] = candidates.filter(({ conversations }) => conversations < maxConversationsPerSandbox).toSorted(compare)
+  const [best] = candidates
+    .filter(({ conversations }) => conversations < maxConversationsPerSandbox)
+    .toSorted(compare)
   return best
 }

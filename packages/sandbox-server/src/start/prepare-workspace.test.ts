@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { Secret } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { shellQuote } from '../sandboxes/sandbox-exec.ts'
@@ -138,7 +138,9 @@ test('a repository is cloned shallow onto a branch of its own, its script is run
   expect(git(theirs, 'branch', '--show-current').trim()).toBe('feature/é')
   const child = await stage.start({ parent_conversation_id: second.app_conversation_id, agent_type: 'plan' })
   expect(child).toMatchObject({ status: 'READY', sandbox_id: 'sb-1', detail: null })
-  const [row] = await stage.ledger.conversations.listChildren(toDashedUuid(String(second.app_conversation_id)))
+  const [row] = await stage.ledger.conversations.listChildren(
+    toDashedUuid(String(second.app_conversation_id)),
+  )
   expect(JSON.parse(String(row?.members))).toMatchObject({ projectDir: theirs, selected_branch: 'feature/é' })
 })
 
@@ -177,7 +179,9 @@ test('a script that takes too long is ended and told of', { timeout: slowTestTim
   expect(task.detail).toContain('took longer than 1 s: begun')
 })
 
-test('the token of a private repository is used, and is nowhere afterwards', { timeout: slowTestTimeoutMs }, async () => {
+test('the token of a private repository is used, and is nowhere afterwards', {
+  timeout: slowTestTimeoutMs,
+}, async () => {
   using directory = temporaryDirectory()
   const bare = makeRepository(directory.path, { 'README.md': 'private' })
   const token = 'ghp_canary/+Token%1'

@@ -1,7 +1,14 @@
 import { posix } from 'node:path'
-import type { Secret, StartTaskStatus } from '@slipway/protocol'
+import type { StartTaskStatus } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 import { truncateStart } from '../redaction/redactor.ts'
-import { type ExecTarget, shellQuote, type CommandResult, execCommand, uploadFile } from '../sandboxes/sandbox-exec.ts'
+import {
+  type CommandResult,
+  type ExecTarget,
+  execCommand,
+  shellQuote,
+  uploadFile,
+} from '../sandboxes/sandbox-exec.ts'
 import type { Repository } from './git-repository.ts'
 
 /** How long each step may take. */
@@ -82,7 +89,8 @@ command -v git >/dev/null || exit 0
 ${trustDirectory(directory)}
 [ -e .git ] || git init --quiet`
   const result = await runStep(target, command, options)
-  if (result.exitCode !== 0) throw new PrepareError(`The workspace could not be made: ${describeOutput(result)}`)
+  if (result.exitCode !== 0)
+    throw new PrepareError(`The workspace could not be made: ${describeOutput(result)}`)
 }
 
 type CloneOptions = PrepareOptions & { readonly repository: Repository; readonly projectDir: string }
@@ -103,9 +111,10 @@ async function cloneRepository(target: ExecTarget, options: CloneOptions): Promi
   } finally {
     // Also when the start was cancelled: then the command may still be waiting for the other side.
     const signal = AbortSignal.timeout(options.limits.stepMs)
-    await execCommand(target, `rm -rf -- ${shellQuote(directory)}`, { timeoutMs: options.limits.stepMs, signal }).catch(
-      () => options.onWarning(`The temporary directory ${directory} could not be removed`),
-    )
+    await execCommand(target, `rm -rf -- ${shellQuote(directory)}`, {
+      timeoutMs: options.limits.stepMs,
+      signal,
+    }).catch(() => options.onWarning(`The temporary directory ${directory} could not be removed`))
   }
 }
 
@@ -117,10 +126,15 @@ function credentialFile(url: string, login: { readonly user: string; readonly pa
 }
 
 /** A clone is made beside its place and then moved, so that what is there is whole. */
-async function runClone(target: ExecTarget, options: CloneOptions, loginPath: string | undefined): Promise<void> {
+async function runClone(
+  target: ExecTarget,
+  options: CloneOptions,
+  loginPath: string | undefined,
+): Promise<void> {
   const { projectDir, repository, branch, newBranch, isFullClone, limits, directory } = options
   const draft = `${projectDir}.slipway-clone`
-  const helper = loginPath === undefined ? '' : `-c ${shellQuote(`credential.helper=store --file=${loginPath}`)}`
+  const helper =
+    loginPath === undefined ? '' : `-c ${shellQuote(`credential.helper=store --file=${loginPath}`)}`
   const command = `command -v git >/dev/null || { echo 'git is not installed in the sandbox' >&2; exit 1; }
 ${loginPath === undefined ? '' : `trap ${shellQuote(`rm -rf -- ${shellQuote(posix.dirname(loginPath))}`)} EXIT`}
 mkdir -p -- ${shellQuote(directory)} && cd -- ${shellQuote(directory)} || exit 1
@@ -138,11 +152,17 @@ mv -- ${shellQuote(draft)} ${shellQuote(projectDir)}`
   const result = await execCommand(target, command, { timeoutMs: limits.cloneMs, signal: options.signal })
   if (result.exitCode === 0) return
   const reason = result.exitCode === -1 ? `it took longer than ${limits.cloneMs / 1000} s. ` : ''
-  throw new PrepareError(`The repository ${repository.url} could not be cloned: ${reason}${describeOutput(result)}`)
+  throw new PrepareError(
+    `The repository ${repository.url} could not be cloned: ${reason}${describeOutput(result)}`,
+  )
 }
 
 /** The script is sourced in the root of the project (it may set nothing for the agent, but finds its own files there). */
-async function runSetupScript(target: ExecTarget, projectDir: string, options: PrepareOptions): Promise<void> {
+async function runSetupScript(
+  target: ExecTarget,
+  projectDir: string,
+  options: PrepareOptions,
+): Promise<void> {
   const { limits, signal, onWarning } = options
   const command = `cd -- ${shellQuote(projectDir)} || exit 1
 [ -f .openhands/setup.sh ] || exit 0
@@ -162,7 +182,11 @@ const hookMarker = '# made from .openhands/pre-commit.sh'
  * Installs the project's script as the hook of commits; a hook that was there before runs first. The script is not made executable,
  * because that would be a change of the project.
  */
-async function installCommitHook(target: ExecTarget, projectDir: string, options: PrepareOptions): Promise<void> {
+async function installCommitHook(
+  target: ExecTarget,
+  projectDir: string,
+  options: PrepareOptions,
+): Promise<void> {
   const script = `#!/bin/sh
 ${hookMarker}
 own="$(dirname -- "$0")/pre-commit.local"
@@ -178,10 +202,15 @@ if [ -e "$hooks/pre-commit" ] && ! grep -Fq ${shellQuote(hookMarker)} "$hooks/pr
 fi
 printf '%s' ${shellQuote(script)} > "$hooks/pre-commit" && chmod +x "$hooks/pre-commit"`
   const result = await runStep(target, command, options)
-  if (result.exitCode !== 0) options.onWarning(`The git hook could not be installed: ${describeOutput(result)}`)
+  if (result.exitCode !== 0)
+    options.onWarning(`The git hook could not be installed: ${describeOutput(result)}`)
 }
 
-async function runStep(target: ExecTarget, command: string, { limits, signal }: PrepareOptions): Promise<CommandResult> {
+async function runStep(
+  target: ExecTarget,
+  command: string,
+  { limits, signal }: PrepareOptions,
+): Promise<CommandResult> {
   return await execCommand(target, command, { timeoutMs: limits.stepMs, signal })
 }
 

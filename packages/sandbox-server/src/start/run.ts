@@ -1,20 +1,25 @@
 import { posix } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConnectionError } from '@slipway/client'
-import { type AppConversationStartRequest, type Llm, must, type Secret } from '@slipway/protocol'
+import { type AppConversationStartRequest, type Llm, must } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 import type { AppConversationRow, ControlPlaneStore, Scope, Storage } from '@slipway/storage'
 import type { KeyedMutex } from '../async/keyed-mutex.ts'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
-import { defaultTitle, type ConversationMetadata, parseMetadata } from '../conversations/records/conversation-info.ts'
+import {
+  type ConversationMetadata,
+  defaultTitle,
+  parseMetadata,
+} from '../conversations/records/conversation-info.ts'
 import type { RemovedConversations } from '../conversations/records/removed-conversations.ts'
 import type { Redactor } from '../redaction/redactor.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import { createConversationBody, type StartSecrets, type StartSettings } from './conversation-request.ts'
 import { StartError } from './failures.ts'
-import { isUrl, type Repository, resolveRepository, defaultProvider } from './git-repository.ts'
+import { defaultProvider, isUrl, type Repository, resolveRepository } from './git-repository.ts'
 import { type PrepareTimeouts, prepareWorkspace } from './prepare-workspace.ts'
 import type { StartProgress } from './progress.ts'
-import { type SandboxChoice, waitUntilRunning, type StartSandboxes } from './select-sandbox.ts'
+import { type SandboxChoice, type StartSandboxes, waitUntilRunning } from './select-sandbox.ts'
 
 const createTimeoutMs = 120_000
 const lookupTimeoutMs = 10_000
@@ -78,7 +83,8 @@ export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void>
   for (const secret of connection.secrets()) redactor.add(secret)
   deps.sandboxes.touch(choice.row.id)
   const agent_url = connection.publicUrl
-  const isStarted = job.existing?.sandbox === choice.row.id && (await existsOnAgentServer(connection, id, signal))
+  const isStarted =
+    job.existing?.sandbox === choice.row.id && (await existsOnAgentServer(connection, id, signal))
   if (!isStarted) {
     const token = await findGitToken(deps, job)
     redactor.add(token?.token)
@@ -93,7 +99,11 @@ export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void>
   await progress.update({ status: 'READY', agent_url })
 }
 
-async function existsOnAgentServer({ client }: SandboxConnection, id: string, signal: AbortSignal): Promise<boolean> {
+async function existsOnAgentServer(
+  { client }: SandboxConnection,
+  id: string,
+  signal: AbortSignal,
+): Promise<boolean> {
   const within = AbortSignal.any([signal, AbortSignal.timeout(lookupTimeoutMs)])
   const [info] = await client.call('getConversations', { query: { ids: [id] }, signal: within })
   return info !== null && info !== undefined
@@ -154,7 +164,11 @@ function requireRepository(
 }
 
 /** Secrets of the account, and the token of the repository's provider, so that the agent can push. */
-async function collectSecrets(deps: StartRunDeps, job: StartJob, token: Secret | undefined): Promise<StartSecrets> {
+async function collectSecrets(
+  deps: StartRunDeps,
+  job: StartJob,
+  token: Secret | undefined,
+): Promise<StartSecrets> {
   const { request } = job
   const stored = await loadAccountSecrets(deps, job)
   const name = `${(request.git_provider ?? defaultProvider).toUpperCase()}_TOKEN`
@@ -164,7 +178,10 @@ async function collectSecrets(deps: StartRunDeps, job: StartJob, token: Secret |
 }
 
 /** Those of the account; from now on they are hidden in what the start says. */
-async function loadAccountSecrets({ accounts }: StartRunDeps, { scope, redactor }: StartJob): Promise<StartSecrets> {
+async function loadAccountSecrets(
+  { accounts }: StartRunDeps,
+  { scope, redactor }: StartJob,
+): Promise<StartSecrets> {
   const stored = await accounts.secrets(scope.owner)
   for (const { value } of Object.values(stored)) redactor.add(value)
   return stored

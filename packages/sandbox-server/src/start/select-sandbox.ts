@@ -91,7 +91,8 @@ export async function waitUntilRunning(
   const signal = AbortSignal.any([options.signal, timeout])
   let wasResumed = false
   try {
-    if (visibleSandboxStatus(choice) === 'ERROR' || visibleSandboxStatus(choice) === 'MISSING') throw sandboxError(choice)
+    if (visibleSandboxStatus(choice) === 'ERROR' || visibleSandboxStatus(choice) === 'MISSING')
+      throw sandboxError(choice)
     for (let row = choice; ; row = await sandboxes.waitSettled(row.id, signal)) {
       signal.throwIfAborted()
       const status = visibleSandboxStatus(row)

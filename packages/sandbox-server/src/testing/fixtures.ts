@@ -10,11 +10,18 @@ export function temporaryDirectory(): Disposable & { readonly path: string } {
 }
 
 /** A ledger of its own with its cipher, for one test. */
-export async function openTestControlPlane(
-  now?: () => number,
-): Promise<AsyncDisposable & { readonly controlPlane: ControlPlaneStore; readonly cipher: Cipher; readonly path: string }> {
+export async function openTestControlPlane(now?: () => number): Promise<
+  AsyncDisposable & {
+    readonly controlPlane: ControlPlaneStore
+    readonly cipher: Cipher
+    readonly path: string
+  }
+> {
   const directory = temporaryDirectory()
-  const controlPlane = await openControlPlaneStore({ directory: directory.path, ...(now === undefined ? {} : { now }) })
+  const controlPlane = await openControlPlaneStore({
+    directory: directory.path,
+    ...(now === undefined ? {} : { now }),
+  })
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   return {
     controlPlane,

@@ -9,14 +9,20 @@ import {
   type AppConversation,
   type AppConversationStartTask,
   appConversationRoutes,
-  webhookRoutes,
   invalidInput,
   type Llm,
   llm,
   Problem,
-  Secret,
+  webhookRoutes,
 } from '@slipway/protocol'
-import { type ControlPlaneStore, openControlPlaneStore, openStorage, type SandboxRow, type Scope } from '@slipway/storage'
+import { Secret } from '@slipway/shared/redaction'
+import {
+  type ControlPlaneStore,
+  openControlPlaneStore,
+  openStorage,
+  type SandboxRow,
+  type Scope,
+} from '@slipway/storage'
 import { KeyedMutex } from '../async/keyed-mutex.ts'
 import { AgentCalls } from '../conversations/agent-calls.ts'
 import { Conversations } from '../conversations/conversations.ts'
@@ -31,7 +37,7 @@ import { EventIngest } from '../ingest/event-ingest.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import type { StartSettings } from '../start/conversation-request.ts'
 import { ConversationStarter } from '../start/conversation-starter.ts'
-import { type PrepareTimeouts, defaultPrepareTimeouts } from '../start/prepare-workspace.ts'
+import { defaultPrepareTimeouts, type PrepareTimeouts } from '../start/prepare-workspace.ts'
 import { temporaryDirectory } from './fixtures.ts'
 
 const main = resolve(import.meta.dirname, '../../../agent-server/src/main.ts')
@@ -86,7 +92,13 @@ export class TestSandboxes implements AsyncDisposable {
       changed_at: now,
       used_at: now,
     }
-    const sandbox: TestSandbox = { row, process: undefined, url: '', key, directory: join(this.#directory, id) }
+    const sandbox: TestSandbox = {
+      row,
+      process: undefined,
+      url: '',
+      key,
+      directory: join(this.#directory, id),
+    }
     this.entries.set(id, sandbox)
     if (Object.keys(this.next).length > 0) sandbox.row = { ...row, ...this.next }
     else void this.#run(sandbox)
@@ -175,7 +187,8 @@ export class TestSandboxes implements AsyncDisposable {
 
   async #run(sandbox: TestSandbox): Promise<void> {
     const homeDirectory = join(sandbox.directory, 'home')
-    for (const path of [homeDirectory, join(sandbox.directory, 'project')]) mkdirSync(path, { recursive: true })
+    for (const path of [homeDirectory, join(sandbox.directory, 'project')])
+      mkdirSync(path, { recursive: true })
     const child = spawn(process.execPath, [main, '--port', '0', '--data', join(sandbox.directory, 'data')], {
       stdio: ['ignore', 'pipe', 'inherit'],
       env: {
@@ -281,7 +294,17 @@ export async function openTestServer(
   const conversationMutex = new KeyedMutex()
   const removedConversations = new RemovedConversations(controlPlane.documents)
   const now = () => Date.now() * 1000
-  const common = { controlPlane, storage, sandboxes, accounts, removedConversations, conversationMutex, log, now, fetch: unixFetch }
+  const common = {
+    controlPlane,
+    storage,
+    sandboxes,
+    accounts,
+    removedConversations,
+    conversationMutex,
+    log,
+    now,
+    fetch: unixFetch,
+  }
   const pendingMessages = new PendingMessages(common, conversationMutex)
   const starter = new ConversationStarter({
     ...common,

@@ -4,11 +4,11 @@ import type { SandboxRow } from './control-plane-store.ts'
 import { pageWalkContract } from './page-walk.contract.ts'
 import {
   conversationRow,
-  rowIds,
   keyRow,
   messageRow,
   type OpenStore,
   orgRow,
+  rowIds,
   sandboxRow,
   taskRow,
   userRow,
@@ -346,7 +346,10 @@ function usersContract(open: OpenStore): void {
     for (const org of ['o', 'p', 'o']) await people.addMember(org, 'alice')
     await people.addMember('o', 'bob')
     expect(rowIds(await people.listOrgsOfUser('alice'))).toEqual(['p', 'o'])
-    expect([await people.removeMember('o', 'alice'), await people.removeMember('o', 'alice')]).toEqual([true, false])
+    expect([await people.removeMember('o', 'alice'), await people.removeMember('o', 'alice')]).toEqual([
+      true,
+      false,
+    ])
     expect(rowIds(await people.listOrgsOfUser('alice'))).toEqual(['p'])
     expect(rowIds(await people.listOrgsOfUser('bob'))).toEqual(['o'])
     for (const [org, user] of [

@@ -1,8 +1,20 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { foldCase } from '../text/case-folding.ts'
-import type { AppConversationFilter, AppConversationRow, ControlPlaneStore, Scope } from './control-plane-store.ts'
-import { conversationRow, rowIds, type OpenStore, sandboxRow, taskRow, walkPages } from './testing/sample-rows.ts'
+import type {
+  AppConversationFilter,
+  AppConversationRow,
+  ControlPlaneStore,
+  Scope,
+} from './control-plane-store.ts'
+import {
+  conversationRow,
+  type OpenStore,
+  rowIds,
+  sandboxRow,
+  taskRow,
+  walkPages,
+} from './testing/sample-rows.ts'
 
 type Sort = Parameters<ControlPlaneStore['conversations']['search']>[1]['sort_order']
 

@@ -3,20 +3,20 @@ import { expect, test } from 'vitest'
 import type { ReceivedEvent, StoredEvent } from '../event-log/event-log.ts'
 import {
   conversation,
-  readAll,
   eventId,
   importEvents,
   type OpenStorage,
   otherConversation,
   positions,
+  readAll,
   receivedEvent,
 } from '../testing/fixtures.ts'
 import type {
   ConversationQuery,
   ConversationRecord,
   ConversationRecords,
-  TagFilter,
   SealedState,
+  TagFilter,
 } from './conversation-records.ts'
 import type { ImportSession } from './import-session.ts'
 import type { Storage } from './storage.ts'
@@ -48,7 +48,9 @@ export function recordsContract(open: OpenStorage): void {
     await log.append(id(4), [{ kind: 'PauseEvent', source: 'user' }])
     const byCreation = Array.from({ length: 10 }, (_, i) => id(i))
     expect(await walkPages(fixture.storage, { sort_order: 'CREATED_AT' })).toEqual(byCreation)
-    expect(await walkPages(fixture.storage, { sort_order: 'CREATED_AT_DESC' })).toEqual(byCreation.toReversed())
+    expect(await walkPages(fixture.storage, { sort_order: 'CREATED_AT_DESC' })).toEqual(
+      byCreation.toReversed(),
+    )
     const byUpdate = [...byCreation.filter((each) => each !== id(4)), id(4)]
     expect(await walkPages(fixture.storage, { sort_order: 'UPDATED_AT' })).toEqual(byUpdate)
     expect(await walkPages(fixture.storage, { sort_order: 'UPDATED_AT_DESC' })).toEqual(byUpdate.toReversed())
@@ -173,7 +175,10 @@ function sealedStateContract(open: OpenStorage): void {
     const storage = await fixture.reopen()
     expect(await storage.conversations.getSealedState(conversation)).toEqual({ sealed, snapshot: null })
     await storage.conversations.create({ id: otherConversation })
-    expect(await storage.conversations.getSealedState(otherConversation)).toEqual({ sealed: null, snapshot: null })
+    expect(await storage.conversations.getSealedState(otherConversation)).toEqual({
+      sealed: null,
+      snapshot: null,
+    })
     expect(await storage.conversations.getSealedState(id(1))).toBeUndefined()
   })
 
@@ -277,7 +282,10 @@ function importContract(open: OpenStorage): void {
     const before = await visibleState(storage)
     const session = await storage.startImport(conversation)
     expect([session.nextPosition, session.lastInstant]).toEqual([2, 100])
-    await session.add([receivedEvent('b', 50, { kind: 'MessageEvent', text: 'hello' }), receivedEvent('c', 60)])
+    await session.add([
+      receivedEvent('b', 50, { kind: 'MessageEvent', text: 'hello' }),
+      receivedEvent('c', 60),
+    ])
     expect([session.nextPosition, session.lastInstant]).toEqual([4, 60])
     expect(await visibleState(storage)).toEqual(before)
     expect(await log.get(conversation, ['b'])).toEqual([undefined])
@@ -366,10 +374,16 @@ function importContract(open: OpenStorage): void {
     const { storage } = fixture
     await importEvents(storage, [receivedEvent('a', 1), receivedEvent('b', 2)])
     const vault: SealedState = { sealed: Buffer.from('s'), snapshot: null }
-    await storage.conversations.create({ id: otherConversation, request: '{"x":1}', sealed: Buffer.from('s') })
+    await storage.conversations.create({
+      id: otherConversation,
+      request: '{"x":1}',
+      sealed: Buffer.from('s'),
+    })
     const session = await copyEvents(storage, conversation, 2, otherConversation)
     await session.publish({})
-    expect(await storage.conversations.get([otherConversation])).toMatchObject([{ request: '{"x":1}', head: 2 }])
+    expect(await storage.conversations.get([otherConversation])).toMatchObject([
+      { request: '{"x":1}', head: 2 },
+    ])
     expect(await storage.conversations.getSealedState(otherConversation)).toEqual(vault)
     expect((await readAll(storage, otherConversation)).map((event) => event.id)).toEqual(['a', 'b'])
   })

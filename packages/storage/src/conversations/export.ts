@@ -37,7 +37,10 @@ export function gzipStream(chunks: AsyncIterable<Buffer>): Readable {
   return gzip
 }
 
-async function writeChunks(chunks: AsyncIterable<Buffer>, gzip: ReturnType<typeof createGzip>): Promise<void> {
+async function writeChunks(
+  chunks: AsyncIterable<Buffer>,
+  gzip: ReturnType<typeof createGzip>,
+): Promise<void> {
   for await (const chunk of chunks) {
     if (gzip.destroyed) return
     if (!gzip.write(chunk)) await new Promise((resolve) => gzip.once('drain', resolve).once('close', resolve))

@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Secret } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'

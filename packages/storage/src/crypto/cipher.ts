@@ -1,7 +1,8 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { chmod, mkdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { LogFunction, Secret } from '@slipway/protocol'
+import type { LogFunction } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 import { errorCode, writeFileAtomic } from '../fs/write-file-atomic.ts'
 
 const version = 1

@@ -1,7 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Storage } from '../conversations/storage.ts'
-import { conversation, importEvents, type OpenStorage, otherConversation, receivedEvent } from '../testing/fixtures.ts'
+import {
+  conversation,
+  importEvents,
+  type OpenStorage,
+  otherConversation,
+  receivedEvent,
+} from '../testing/fixtures.ts'
 import type { PendingDelivery } from './deliveries.ts'
 
 const third = '2f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'

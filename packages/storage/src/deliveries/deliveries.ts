@@ -28,7 +28,11 @@ export interface Deliveries {
    * Imported ones too, and removed ones that were once handed out here, also after a restart. The one that waits longest
    * comes first; one that was just advanced comes after the others.
    */
-  listPending(receiver: string, limit: number, except?: ReadonlySet<string>): Promise<readonly PendingDelivery[]>
+  listPending(
+    receiver: string,
+    limit: number,
+    except?: ReadonlySet<string>,
+  ): Promise<readonly PendingDelivery[]>
   /**
    * The receiver has everything up to here. Durable when it resolves. Also backwards, when a receiver has lost some; beyond the
    * head it is the head. Of a conversation that was removed in the meantime the receiver is still to be told so.

@@ -4,12 +4,12 @@ import { expect, test } from 'vitest'
 import type { Storage } from '../conversations/storage.ts'
 import {
   conversation,
-  readAll,
   eventId,
   importEvents,
   type OpenStorage,
   otherConversation,
   positions,
+  readAll,
   receivedEvent,
 } from '../testing/fixtures.ts'
 import type { EventPage, EventQuery, PagedEvent, ReceivedEvent } from './event-log.ts'
@@ -84,7 +84,10 @@ function appendContract(open: OpenStorage): void {
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
     const [first] = await log.append(conversation, [{ ...draft(1), id: 'mine' }])
-    const [again, next] = await log.append(conversation, [{ ...draft(1), id: 'mine' }, receivedEvent('r', start)])
+    const [again, next] = await log.append(conversation, [
+      { ...draft(1), id: 'mine' },
+      receivedEvent('r', start),
+    ])
     const [twice] = await log.append(conversation, [receivedEvent('r', start)], { after: 0 })
     expect([again, twice]).toEqual([first, next])
     expect(await readAll(fixture.storage)).toHaveLength(2)
@@ -170,7 +173,10 @@ function appendContract(open: OpenStorage): void {
     ])
     const [stored] = await conversations.get([conversation])
     expect(stored).toMatchObject({ status: 'paused', stats: '1', request: 'r1', head: 2 })
-    expect(await conversations.getSealedState(conversation)).toEqual({ sealed: Buffer.alloc(0), snapshot: null })
+    expect(await conversations.getSealedState(conversation)).toEqual({
+      sealed: Buffer.alloc(0),
+      snapshot: null,
+    })
   })
 
   test('events that were all there already change no record', async () => {

@@ -37,7 +37,10 @@ export class PageCache {
     const entry = this.#entries.get(key)
     if (entry === undefined) return undefined
     const { pageVersion, isImmutable } = entry
-    if (pageVersion.version === current.version || (isImmutable && pageVersion.generation === current.generation)) {
+    if (
+      pageVersion.version === current.version ||
+      (isImmutable && pageVersion.generation === current.generation)
+    ) {
       this.#entries.delete(key)
       this.#entries.set(key, entry)
       return entry.page

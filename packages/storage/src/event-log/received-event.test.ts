@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { eventIssues, parseEventLine, toReceivedEvent, readExecutionStatus } from './received-event.ts'
+import { eventIssues, parseEventLine, readExecutionStatus, toReceivedEvent } from './received-event.ts'
 
 const options = { keep: false, lastInstant: undefined, now: 1_000_000 }
 
@@ -40,9 +40,9 @@ test('an event without source stands under the default of its kind', () => {
 })
 
 test('a kept timestamp that is no date-time sorts at the instant of its predecessor', () => {
-  expect(parseReceived('{"id":"a","kind":"X","timestamp":"yesterday"}', { keep: true, lastInstant: 77 }).instant).toBe(
-    77,
-  )
+  expect(
+    parseReceived('{"id":"a","kind":"X","timestamp":"yesterday"}', { keep: true, lastInstant: 77 }).instant,
+  ).toBe(77)
 })
 
 test.each([

@@ -2,12 +2,12 @@ import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import {
   defaultSource,
-  executionStatus,
-  type ValidationIssue,
-  formatInstant,
   exceedsMaxDepth,
+  executionStatus,
+  formatInstant,
   maxDepth,
   parseInstant,
+  type ValidationIssue,
   validateEvent,
 } from '@slipway/protocol'
 import type { ReceivedEvent } from './event-log.ts'

@@ -35,7 +35,9 @@ function withoutNulls(value: unknown, name: string): unknown {
   if (Array.isArray(value)) return value.map((item) => withoutNulls(item, name))
   if (typeof value !== 'object' || value === null || 'toJSON' in value) return value
   const parent: ParentObject = { kind: Reflect.get(value, 'kind'), isCritic: name === 'critic_result' }
-  return Object.fromEntries(Object.entries(value).flatMap(([inner, item]) => serializeMember(inner, item, parent)))
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([inner, item]) => serializeMember(inner, item, parent)),
+  )
 }
 
 function isNullRequired(name: string, parent: ParentObject): boolean {

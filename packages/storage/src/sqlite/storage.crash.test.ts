@@ -29,7 +29,8 @@ const roundsOfDirectory = 20
 test(`nothing that was acknowledged is lost when the process is killed, ${rounds} times`, {
   timeout: 60_000 + rounds * 5_000,
 }, async () => {
-  for (let left = rounds; left > 0; left -= roundsOfDirectory) await killRepeatedly(Math.min(left, roundsOfDirectory))
+  for (let left = rounds; left > 0; left -= roundsOfDirectory)
+    await killRepeatedly(Math.min(left, roundsOfDirectory))
 })
 
 async function killRepeatedly(times: number): Promise<void> {

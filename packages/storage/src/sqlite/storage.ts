@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { MetricFamily, Instant, LogFunction } from '@slipway/protocol'
+import type { Instant, LogFunction, MetricFamily } from '@slipway/protocol'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
 import type { ImportSession } from '../conversations/import-session.ts'
 import type { Storage } from '../conversations/storage.ts'
@@ -13,7 +13,7 @@ import { CommitQueue } from './database/commit-queue.ts'
 import { Database } from './database/database.ts'
 import { DirectoryLock } from './database/directory-lock.ts'
 import { SqliteDeliveries } from './deliveries/deliveries.ts'
-import { type StorageContext, SqliteEventLog } from './event-log/event-log.ts'
+import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
 import { EventRows } from './event-log/event-rows.ts'
 import { ImportLocks } from './event-log/import-locks.ts'
 import { KindSourceIndex } from './event-log/kind-source-index.ts'
@@ -52,7 +52,11 @@ export async function openStorage({
     const events = new EventRows(db, kindSources, now)
     const writer = new CommitQueue(db, 'log', [heads, kindSources])
     const text = new TextIndex({ logPath: path, indexPath: join(directory, 'index.db'), log })
-    const components = { liveTails: new LiveTails(), importLocks: new ImportLocks(), deliveries: new SqliteDeliveries(db, writer) }
+    const components = {
+      liveTails: new LiveTails(),
+      importLocks: new ImportLocks(),
+      deliveries: new SqliteDeliveries(db, writer),
+    }
     return new SqliteStorage({ db, writer, heads, events, kindSources, ...components, text, now, log }, lock)
   } catch (error) {
     lock[Symbol.dispose]()

@@ -8,7 +8,10 @@ export interface OpenedStorage extends AsyncDisposable {
   reopen(): Promise<Storage>
 }
 
-export type OpenStorage = (options?: { readonly now?: () => Instant; readonly log?: LogFunction }) => Promise<OpenedStorage>
+export type OpenStorage = (options?: {
+  readonly now?: () => Instant
+  readonly log?: LogFunction
+}) => Promise<OpenedStorage>
 
 export const conversation = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 export const otherConversation = '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'

@@ -94,7 +94,9 @@ export function conversationCommandHandlers(options: {
       return success
     },
     async askAgent({ params, body, signal }) {
-      return { json: { response: await (await getConversation(params)).askSideQuestion(body.question, signal) } }
+      return {
+        json: { response: await (await getConversation(params)).askSideQuestion(body.question, signal) },
+      }
     },
     async condenseConversation({ params }) {
       await (await getConversation(params)).condense()

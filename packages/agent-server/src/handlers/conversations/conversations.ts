@@ -1,6 +1,12 @@
 import { finalResponse } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
-import { type agentServerRoutes, invalidInput, Problem, type WireVersion, wireVersion as wires } from '@slipway/protocol'
+import {
+  type agentServerRoutes,
+  invalidInput,
+  Problem,
+  type WireVersion,
+  wireVersion as wires,
+} from '@slipway/protocol'
 import { type ConversationRecord, exportEvents, gzipStream } from '@slipway/storage'
 import { type ConversationInfoReader, conversationNotFound } from '../../conversations/conversation-info.ts'
 import { type CreateConversationDeps, createConversation } from '../../conversations/create.ts'
@@ -36,7 +42,10 @@ export function conversationHandlers(options: {
 }): Handlers<Routes> {
   const { createDeps, infoReader, touch, now } = options
   const { storage, registry } = createDeps
-  const readInfos = (records: readonly (ConversationRecord | undefined)[], includeSkills: boolean | undefined) =>
+  const readInfos = (
+    records: readonly (ConversationRecord | undefined)[],
+    includeSkills: boolean | undefined,
+  ) =>
     Promise.all(
       records.map(async (record) => {
         if (record === undefined) return null
@@ -67,7 +76,10 @@ export function conversationHandlers(options: {
       return { json: await storage.conversations.count({ status: query.status, tags: query.tag }) }
     },
     async getConversation({ params, query }) {
-      const [info] = await readInfos([await infoReader.getRecord(params.conversation_id)], query.include_skills)
+      const [info] = await readInfos(
+        [await infoReader.getRecord(params.conversation_id)],
+        query.include_skills,
+      )
       return { json: info }
     },
     async patchConversation({ params, body }) {

@@ -74,7 +74,13 @@ export function eventHandlers(options: {
       return {
         contentType: 'text/event-stream',
         headers: { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
-        chunks: streamEvents(storage, record.id, { after: resumeFrom.position, heartbeatMs, isDone, transientUpdates, signal }),
+        chunks: streamEvents(storage, record.id, {
+          after: resumeFrom.position,
+          heartbeatMs,
+          isDone,
+          transientUpdates,
+          signal,
+        }),
       }
     },
   }

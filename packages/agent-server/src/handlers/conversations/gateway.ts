@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { Handlers, Reply } from '@slipway/http'
-import { type ChatRequest, conversationId, type gatewayRoutes, invalidInput, Problem } from '@slipway/protocol'
+import {
+  type ChatRequest,
+  conversationId,
+  type gatewayRoutes,
+  invalidInput,
+  Problem,
+} from '@slipway/protocol'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { GatewayTurn, TurnUsage } from '../../gateway/turn.ts'
 
@@ -73,7 +79,12 @@ async function* completionChunks(
   turn: GatewayTurn,
   heartbeatMs: number,
 ): AsyncGenerator<string> {
-  const head = { id: `chatcmpl-${randomUUID()}`, object: 'chat.completion.chunk', created: nowSeconds(), model }
+  const head = {
+    id: `chatcmpl-${randomUUID()}`,
+    object: 'chat.completion.chunk',
+    created: nowSeconds(),
+    model,
+  }
   const line = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`
   const chunk = (delta: object, finish_reason: string | null) =>
     line({ ...head, choices: [{ index: 0, delta, finish_reason }] })

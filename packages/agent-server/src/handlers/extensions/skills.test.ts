@@ -28,7 +28,10 @@ async function openServer() {
     log: (...line) => void lines.push(line),
   })
   const handlers = extensions.handlers({ registry, touch: () => {} })
-  const web = createApp({ ...skillRoutes, ...pluginRoutes }, handlers, { openapi: agentServerOpenApi, log: () => {} })
+  const web = createApp({ ...skillRoutes, ...pluginRoutes }, handlers, {
+    openapi: agentServerOpenApi,
+    log: () => {},
+  })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
   return {
     home: homeDirectory,

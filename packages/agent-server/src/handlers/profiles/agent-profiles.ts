@@ -12,7 +12,9 @@ export function agentProfileHandlers(options: {
   return {
     async listAgentProfiles() {
       const list = await agentProfiles.list()
-      return { json: { profiles: list, active_agent_profile_id: (await agentProfiles.getActiveId()) ?? null } }
+      return {
+        json: { profiles: list, active_agent_profile_id: (await agentProfiles.getActiveId()) ?? null },
+      }
     },
     async getAgentProfile({ params: { name } }) {
       const profile = await agentProfiles.get(name)

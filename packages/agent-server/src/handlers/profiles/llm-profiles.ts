@@ -38,7 +38,10 @@ export function llmProfileHandlers(options: {
       const profile = await llmProfiles.get(name)
       if (profile === undefined) throw new Problem('not_found', `Profile not found: ${name}`)
       if (exposure === 'plaintext') log('info', 'secrets were read', { what: 'profile', name })
-      const config = exposeSecrets({ ...profile, api_key: profile.api_key ?? null }, exposure, { cipher, placeholder: null })
+      const config = exposeSecrets({ ...profile, api_key: profile.api_key ?? null }, exposure, {
+        cipher,
+        placeholder: null,
+      })
       return { json: { name, config, api_key_set: await llmProfiles.hasKey(profile) } }
     },
     async saveProfile({ params: { name }, body }) {
@@ -49,7 +52,9 @@ export function llmProfileHandlers(options: {
     },
     async deleteProfile({ params: { name } }) {
       touch()
-      const message = (await llmProfiles.remove(name)) ? 'The profile is deleted.' : 'There was no such profile.'
+      const message = (await llmProfiles.remove(name))
+        ? 'The profile is deleted.'
+        : 'There was no such profile.'
       return { json: { name, message } }
     },
     async renameProfile({ params: { name }, body: { new_name } }) {
@@ -64,7 +69,10 @@ export function llmProfileHandlers(options: {
     },
     async validateProfile({ body, signal }) {
       return {
-        json: await validateLlm(await resolveModel({ cipher, llmProfiles }, body.llm, ['body', 'llm']), signal),
+        json: await validateLlm(
+          await resolveModel({ cipher, llmProfiles }, body.llm, ['body', 'llm']),
+          signal,
+        ),
       }
     },
   }

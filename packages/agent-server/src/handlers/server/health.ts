@@ -8,7 +8,10 @@ const contractVersion = '1.44.0'
 
 type Routes = Pick<typeof agentServerRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'root'>
 
-const notReadyMessages = { dormant: 'The server waits for its settings.', initializing: 'The server is being opened.' }
+const notReadyMessages = {
+  dormant: 'The server waits for its settings.',
+  initializing: 'The server is being opened.',
+}
 
 /** `idleSince` answers the moment (ms) of the last request that changed something. */
 export function healthHandlers(options: {

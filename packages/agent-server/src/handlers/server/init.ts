@@ -1,6 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Handlers } from '@slipway/http'
-import { type initRoutes, Problem, type Secret } from '@slipway/protocol'
+import { type initRoutes, Problem } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 import type { DeferredInit } from '../../init/deferred-init.ts'
 
 /** Not found unless the server waits, or waited, for its settings; who has no key of it learns nothing else. */
@@ -13,7 +14,8 @@ export function initHandlers(options: {
   const { deferredInit, isDeferred, key } = options
   const authorize = (providedKey: string | undefined) => {
     if (!isDeferred) throw new Problem('not_found', 'Not Found')
-    if (key !== undefined && !isSameKey(key.reveal(), providedKey)) throw new Problem('unauthorized', 'Unauthorized')
+    if (key !== undefined && !isSameKey(key.reveal(), providedKey))
+      throw new Problem('unauthorized', 'Unauthorized')
   }
   return {
     getInit({ header }) {

@@ -17,7 +17,11 @@ import { type Exposure, exposeSecrets, parseExposure, redactedText } from '../..
 import { openSealedTexts, parseWithSealedTexts } from '../../secrets/sealed-text.ts'
 import type { ServerSecrets } from '../../secrets/server-secrets.ts'
 import { addMcpServer, patchMcpServer, removeMcpServer } from '../../settings/mcp-servers.ts'
-import { toAgentSettingsJson, toConversationSettingsJson, type ServerSettings } from '../../settings/server-settings.ts'
+import {
+  type ServerSettings,
+  toAgentSettingsJson,
+  toConversationSettingsJson,
+} from '../../settings/server-settings.ts'
 
 /** Answers hold no secret unless its header asks for it. */
 export function settingsHandlers(options: {
@@ -37,7 +41,11 @@ export function settingsHandlers(options: {
     const exposeOptions = { cipher, placeholder: redactedText }
     return {
       agent_settings: exposeSecrets(toAgentSettingsJson(stored.agent_settings), exposure, exposeOptions),
-      conversation_settings: exposeSecrets(toConversationSettingsJson(stored.conversation_settings), exposure, exposeOptions),
+      conversation_settings: exposeSecrets(
+        toConversationSettingsJson(stored.conversation_settings),
+        exposure,
+        exposeOptions,
+      ),
       llm_api_key_is_set: await llmProfiles.hasKey(agent.llm),
       active_profile: (await llmProfiles.getActiveName()) ?? null,
       active_agent_profile_id: stored.active_agent_profile_id ?? null,
@@ -72,7 +80,11 @@ export function settingsHandlers(options: {
     },
     async createMcpServer({ params, body }) {
       touch()
-      await addMcpServer(settings, params.settings_key, parseWithSealedTexts(cipher, mcpServer, body, ['body']))
+      await addMcpServer(
+        settings,
+        params.settings_key,
+        parseWithSealedTexts(cipher, mcpServer, body, ['body']),
+      )
       return { status: 201, json: await readSettings() }
     },
     async updateMcpServer({ params, body }) {

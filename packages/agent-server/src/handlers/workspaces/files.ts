@@ -5,7 +5,13 @@ import type { ConversationInfoReader } from '../../conversations/conversation-in
 import { zipTrajectory } from '../../conversations/trajectory.ts'
 import { type Archive, createPatch, createTarArchive } from '../../files/archive.ts'
 import { listHomeLocations, listSubdirectories } from '../../files/browse.ts'
-import { contentDisposition, getFileSize, createDirectory, readFileBytes, saveFile } from '../../files/file-access.ts'
+import {
+  contentDisposition,
+  createDirectory,
+  getFileSize,
+  readFileBytes,
+  saveFile,
+} from '../../files/file-access.ts'
 
 type UploadRequest = Pick<Request<typeof fileRoutes.uploadFile>, 'upload'>
 type CreateDirectoryRequest = Pick<Request<typeof fileRoutes.createDirectory>, 'query' | 'body'>
@@ -56,7 +62,14 @@ export function fileHandlers(options: {
     },
     async archiveDirectory({ query, signal }) {
       const { path, base_ref: baseRef, use_default_excludes: useDefaultExcludes, exclude = [] } = query
-      const archiveOptions = { path, dataDirectory: dataDirectory, useDefaultExcludes, exclude, env: environment, signal }
+      const archiveOptions = {
+        path,
+        dataDirectory: dataDirectory,
+        useDefaultExcludes,
+        exclude,
+        env: environment,
+        signal,
+      }
       return query.format === 'tar.gz'
         ? archiveReply(await createTarArchive(archiveOptions), 'application/gzip')
         : archiveReply(await createPatch({ ...archiveOptions, baseRef }), 'text/x-patch')

@@ -25,7 +25,10 @@ async function openServer() {
   git('add', '-A')
   git('commit', '-qm', 'first')
   writeFileSync(join(root, 'a b%2F?.txt'), 'two')
-  const web = createApp(gitRoutes, gitHandlers({ reader: new GitReader(env) }), { openapi: agentServerOpenApi, log: () => {} })
+  const web = createApp(gitRoutes, gitHandlers({ reader: new GitReader(env) }), {
+    openapi: agentServerOpenApi,
+    log: () => {},
+  })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
   return {
     root,

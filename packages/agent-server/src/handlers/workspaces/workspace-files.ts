@@ -1,8 +1,8 @@
 import { fileReply, type Handlers, isLoopback, type Reply, type Request } from '@slipway/http'
 import { Problem, type workspaceRoutes } from '@slipway/protocol'
 import type { ConversationInfoReader } from '../../conversations/conversation-info.ts'
-import { cookieName, sessionSeconds, type WorkspaceTickets, ticketSegment } from '../../workspaces/tickets.ts'
-import { type WorkspaceFile, pathSegments, type WorkspaceFiles } from '../../workspaces/workspace-files.ts'
+import { cookieName, sessionSeconds, ticketSegment, type WorkspaceTickets } from '../../workspaces/tickets.ts'
+import { pathSegments, type WorkspaceFile, type WorkspaceFiles } from '../../workspaces/workspace-files.ts'
 
 type FileRequest = Pick<Request<typeof workspaceRoutes.workspaceRoot>, 'params' | 'header' | 'url'>
 type GetHeader = FileRequest['header']

@@ -40,7 +40,10 @@ export interface ChildConversations {
     child: { readonly task: StoredTask; readonly title: string; readonly settings: ResolvedSettings },
   ): Promise<ChildConversation>
   /** That of a task; undefined when there is none, also when somebody has deleted it. */
-  find(parent: string, task: string): Promise<{ readonly task: StoredTask; readonly child: ChildConversation } | undefined>
+  find(
+    parent: string,
+    task: string,
+  ): Promise<{ readonly task: StoredTask; readonly child: ChildConversation } | undefined>
   /** All tasks that are there, in order. */
   list(parent: string): Promise<readonly StoredTask[]>
   /** The highest number that a task of this parent has had, as far as anything is left of it; 0 when there was none. */

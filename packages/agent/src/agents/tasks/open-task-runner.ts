@@ -10,7 +10,7 @@ import type { EventLog } from '@slipway/storage'
 import type { ResolvedSettings } from '../../conversation/state/resolved-settings.ts'
 import type { UsageStats } from '../../conversation/state/usage-stats.ts'
 import type { LoadedSkill } from '../../skills/skill.ts'
-import { findTool, availableToolNames } from '../../tools/registry.ts'
+import { availableToolNames, findTool } from '../../tools/registry.ts'
 import type { ChildConversations } from './child-conversations.ts'
 import { TaskRunner } from './task-runner.ts'
 

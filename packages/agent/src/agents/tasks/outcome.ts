@@ -14,7 +14,11 @@ const maxPolls = 100
  * Resolves when nothing is done in a child any more and it waits for nobody: the user answers in the child's own
  * conversation what is to be confirmed there. `deleting` when it is gone.
  */
-export async function waitForChild(child: ChildConversation, log: EventLog, signal: AbortSignal): Promise<ExecutionStatus> {
+export async function waitForChild(
+  child: ChildConversation,
+  log: EventLog,
+  signal: AbortSignal,
+): Promise<ExecutionStatus> {
   for (let polls = 0; ; ) {
     await child.waitUntilIdle()
     const { status, position } = child.state

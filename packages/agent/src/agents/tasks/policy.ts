@@ -1,7 +1,7 @@
 import {
   type AgentDefinition,
-  isRiskAtLeast,
   type ConfirmationPolicy,
+  isRiskAtLeast,
   type SecurityAnalyzer,
 } from '@slipway/protocol'
 
@@ -49,5 +49,8 @@ export function taskPolicy(
   if (mode === 'always_confirm') return { policy: stricterPolicy(policy, alwaysConfirm), analyzer }
   if (mode !== 'confirm_risky') return { policy, analyzer }
   const isFree = policy.kind === 'NeverConfirm' && analyzer === null
-  return { policy: stricterPolicy(policy, confirmRisky), analyzer: isFree ? { kind: 'LLMSecurityAnalyzer' } : analyzer }
+  return {
+    policy: stricterPolicy(policy, confirmRisky),
+    analyzer: isFree ? { kind: 'LLMSecurityAnalyzer' } : analyzer,
+  }
 }

@@ -49,7 +49,9 @@ function createParent(
     hooks: undefined,
     profile: async (name) => (name === 'strong' ? llm.parse({ model: 'strong', stream: true }) : undefined),
     skills: async (context) =>
-      held.filter(({ name, origin }) => !context.disabled_skills.includes(name) && isSkillIncluded(context, origin)),
+      held.filter(
+        ({ name, origin }) => !context.disabled_skills.includes(name) && isSkillIncluded(context, origin),
+      ),
     ...more,
   }
 }
@@ -61,7 +63,7 @@ function isSkillIncluded(context: AgentContext, origin: LoadedSkill['origin']): 
 
 async function settings(from: TaskParent, definition: object, maxTurns?: number): Promise<ResolvedSettings> {
   const made = await taskSettings(from, agentDefinition.parse({ name: 'a', ...definition }), maxTurns)
-  if ('fault' in made) throw new Error(made.fault)
+  if ('issue' in made) throw new Error(made.issue)
   return made.settings
 }
 
@@ -124,7 +126,10 @@ test('a task has the workspace, secrets and limits of its giver, and nothing tha
 })
 
 test('what it is started with can be kept and read again', async () => {
-  const made = await settings(createParent(), { tools: ['grep'], mcp_config: { notes: { command: 'notes' } } })
+  const made = await settings(createParent(), {
+    tools: ['grep'],
+    mcp_config: { notes: { command: 'notes' } },
+  })
   const again = startConversationRequest.safeParse(JSON.parse(JSON.stringify(made)))
   expect(again.error?.issues ?? []).toEqual([
     expect.objectContaining({ path: ['parent_conversation_id'] }), // the id of this test is no UUID
@@ -132,13 +137,17 @@ test('what it is started with can be kept and read again', async () => {
 })
 
 test('the model is that of the giver or of a profile, and nobody watches the pieces of its answers', async () => {
-  expect((await settings(createParent(), {})).agent.llm).toMatchObject({ model: 'own', stream: false, api_key: 'k' })
+  expect((await settings(createParent(), {})).agent.llm).toMatchObject({
+    model: 'own',
+    stream: false,
+    api_key: 'k',
+  })
   expect((await settings(createParent(), { model: 'strong' })).agent.llm).toMatchObject({
     model: 'strong',
     stream: false,
   })
   const lost = agentDefinition.parse({ name: 'a', model: 'gone' })
-  expect(await taskSettings(createParent(), lost, undefined)).toHaveProperty('fault')
+  expect(await taskSettings(createParent(), lost, undefined)).toHaveProperty('issue')
 })
 
 test('of all limits of steps the smallest counts, the definition before the giver', async () => {
@@ -152,7 +161,7 @@ test('of all limits of steps the smallest counts, the definition before the give
 test('tools that are not there are a fault that names them', async () => {
   const definition = agentDefinition.parse({ name: 'a', tools: ['grep', 'Bash', 'Read'] })
   expect(agentIssue(definition)).toBe('The agent a names tools that this server does not have: Bash, Read')
-  expect(await taskSettings(createParent(), definition, undefined)).toEqual({ fault: agentIssue(definition) })
+  expect(await taskSettings(createParent(), definition, undefined)).toEqual({ issue: agentIssue(definition) })
 })
 
 test('hooks that watch over tools come from both, the others from the definition alone', async () => {

@@ -47,14 +47,14 @@ export async function taskSettings(
   parent: TaskParent,
   definition: AgentDefinition,
   maxTurns: number | undefined,
-): Promise<{ readonly settings: ResolvedSettings } | { readonly fault: string }> {
+): Promise<{ readonly settings: ResolvedSettings } | { readonly issue: string }> {
   const { settings: own } = parent
-  const fault = agentIssue(definition)
-  if (fault !== undefined) return { fault }
+  const issue = agentIssue(definition)
+  if (issue !== undefined) return { issue }
   const llm = await taskModel(parent, definition.model)
   if (llm === undefined)
     return {
-      fault: `The agent ${definition.name} names an LLM profile that is not there: ${definition.model}`,
+      issue: `The agent ${definition.name} names an LLM profile that is not there: ${definition.model}`,
     }
   const { policy, analyzer } = taskPolicy(parent, definition.permission_mode)
   const steps = [definition.max_iteration_per_run ?? own.max_iterations, maxTurns ?? Number.POSITIVE_INFINITY]
@@ -119,7 +119,10 @@ function taskToolSpec(name: string, known: readonly ToolSpec[]): ToolSpec {
  * What is always told there is told here too, and the skills that the definition names. `disabled_skills` says so to whoever
  * loads them: all others that the same places hold.
  */
-async function taskContext(parent: TaskParent, { skills, system_prompt }: AgentDefinition): Promise<AgentContext> {
+async function taskContext(
+  parent: TaskParent,
+  { skills, system_prompt }: AgentDefinition,
+): Promise<AgentContext> {
   const own = parent.settings.agent.agent_context ?? agentContext.parse({})
   const namesSkills = skills.length > 0
   const context: AgentContext = {
@@ -136,7 +139,9 @@ async function taskContext(parent: TaskParent, { skills, system_prompt }: AgentD
     (isAlwaysOn(skill) && parentHasOrigin(skill, own) && !own.disabled_skills.includes(skill.name))
   const all = await parent.skills(context)
   // The child loads no plugins: what it is told of theirs is given to it.
-  const pluginSkills = all.filter((skill) => skill.origin === 'plugin' && skills.includes(skill.name)).map(toContextSkill)
+  const pluginSkills = all
+    .filter((skill) => skill.origin === 'plugin' && skills.includes(skill.name))
+    .map(toContextSkill)
   return {
     ...context,
     skills: [...own.skills, ...pluginSkills],
@@ -150,7 +155,10 @@ function toContextSkill({ name, content, description, source }: LoadedSkill): Sk
 }
 
 /** Whether whoever gives the task has a skill of this origin. */
-function parentHasOrigin({ origin }: LoadedSkill, { load_project_skills, load_user_skills }: AgentContext): boolean {
+function parentHasOrigin(
+  { origin }: LoadedSkill,
+  { load_project_skills, load_user_skills }: AgentContext,
+): boolean {
   if (origin === 'project') return load_project_skills
   return origin === 'user' ? load_user_skills : true
 }

@@ -2,11 +2,11 @@ import { type AgentDefinition, type LogFunction, Problem, type TaskAction } from
 import type { EventLog } from '@slipway/storage'
 import type { UsageStats } from '../../conversation/state/usage-stats.ts'
 import { toSingleLine } from '../../skills/skill.ts'
-import type { TaskResult, TaskExecutor } from '../../tools/core/task-executor.ts'
+import type { TaskExecutor, TaskResult } from '../../tools/core/task-executor.ts'
 import { textBlock } from '../../tools/core/tool.ts'
 import { findAgents } from '../find-agents.ts'
 import type { ChildConversation, ChildConversations, StoredTask } from './child-conversations.ts'
-import { isTaskDone, taskOutcome, waitForChild, stopChild } from './outcome.ts'
+import { isTaskDone, stopChild, taskOutcome, waitForChild } from './outcome.ts'
 import { taskPolicy } from './policy.ts'
 import { agentIssue, type TaskParent, taskSettings } from './settings.ts'
 
@@ -45,7 +45,7 @@ interface RunningTask {
   reason?: string
 }
 
-type StartedTask = RunningTask | { readonly fault: string }
+type StartedTask = RunningTask | { readonly issue: string }
 
 /**
  * The tasks that one conversation gives to other agents. Each is a conversation of its own, a child, which works beside its
@@ -74,7 +74,12 @@ export class TaskRunner implements TaskExecutor {
   /** Looks for the agents, also when it has looked before. */
   async load(): Promise<void> {
     const { definitions, directory, homeDirectory, plugins, logLine, parent, usableTools } = this.#options
-    const found = await findAgents({ project: directory, home: homeDirectory, plugins: plugins(), isBuiltin: true })
+    const found = await findAgents({
+      project: directory,
+      home: homeDirectory,
+      plugins: plugins(),
+      isBuiltin: true,
+    })
     const agents = new Map<string, AgentDefinition>()
     for (const agent of [...definitions, ...found.agents])
       if (!agents.has(agent.name)) agents.set(agent.name, agent)
@@ -82,7 +87,9 @@ export class TaskRunner implements TaskExecutor {
     const isBrowsing = (await usableTools()).includes('browser_tool_set')
     const needsBrowser = ({ tools }: AgentDefinition) => tools.some((tool) => /^browser_/i.test(tool))
     this.#agents = agents
-    this.#offeredAgents = all.filter((agent) => agentIssue(agent) === undefined && (isBrowsing || !needsBrowser(agent)))
+    this.#offeredAgents = all.filter(
+      (agent) => agentIssue(agent) === undefined && (isBrowsing || !needsBrowser(agent)),
+    )
     for (const fault of [...found.issues, ...all.map(agentIssue)])
       if (fault !== undefined) logLine('warn', 'an agent was passed over', { conversation: parent, fault })
   }
@@ -98,7 +105,7 @@ export class TaskRunner implements TaskExecutor {
     if (prompt.trim() === '') return failed('The prompt is empty. Say what is to be done.')
     const pauses = this.#pauseCount
     const work = await (resume ? this.#resume(resume) : this.#startTask(action, signal))
-    if ('fault' in work) return failed(work.fault)
+    if ('issue' in work) return failed(work.issue)
     const { task, child } = work
     if (this.#running.has(task.id) || child.state.status === 'running')
       return failed('The task is being worked on already. Wait for it.', task)
@@ -142,10 +149,10 @@ export class TaskRunner implements TaskExecutor {
     const definition = this.#agents.get(subagent_type)
     if (definition === undefined) {
       const names = this.#offeredAgents.map(({ name }) => name).join(', ')
-      return { fault: `There is no agent '${toSingleLine(subagent_type, 100)}'. Available: ${names}` }
+      return { issue: `There is no agent '${toSingleLine(subagent_type, 100)}'. Available: ${names}` }
     }
     const made = await taskSettings(await getParent(), definition, max_turns ?? undefined)
-    if ('fault' in made) return made
+    if ('issue' in made) return made
     const number = await this.#nextNumber()
     const task = { id: `task_${String(number).padStart(8, '0')}`, subagent: definition.name }
     const title = toSingleLine(redact(description || prompt), titleLength)
@@ -153,7 +160,7 @@ export class TaskRunner implements TaskExecutor {
     try {
       return { task, definition, child: await children.create(parent, { task, title, ...made }) }
     } catch (error) {
-      if (error instanceof Problem) return { fault: error.message }
+      if (error instanceof Problem) return { issue: error.message }
       throw error
     }
   }
@@ -164,7 +171,7 @@ export class TaskRunner implements TaskExecutor {
     if (found !== undefined) return { ...found, definition: this.#agents.get(found.task.subagent) }
     const known = (await children.list(parent)).map((task) => `${task.id} (${task.subagent})`)
     const list = known.length === 0 ? 'There are none yet.' : `There are: ${known.join(', ')}`
-    return { fault: `There is no task '${toSingleLine(id, 100)}'. ${list}` }
+    return { issue: `There is no task '${toSingleLine(id, 100)}'. ${list}` }
   }
 
   /** Tasks of one answer begin at the same moment: each has a number of its own all the same. */

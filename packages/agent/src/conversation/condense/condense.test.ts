@@ -1,13 +1,19 @@
 import { type Condenser, condenser, llm, type Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { ModelResult, Model, ModelRequest } from '../../llm/model.ts'
-import { actionEvent, arbitraryLog, messageEvent, observationEvent, arbitraryOwnLog } from '../testing/arbitraries.ts'
+import type { Model, ModelRequest, ModelResult } from '../../llm/model.ts'
+import {
+  actionEvent,
+  arbitraryLog,
+  arbitraryOwnLog,
+  messageEvent,
+  observationEvent,
+} from '../testing/arbitraries.ts'
 import { isUserMessage, isViewEvent } from '../view/log-event.ts'
 import { type LogEvent, View } from '../view/view.ts'
 import { groupUnits } from '../view/view-units.ts'
 import { type CondenseOptions, condense, condenseNeed, findSummarizingCondenser } from './condense.ts'
-import { fairShare, buildSummaryRequest } from './transcript.ts'
+import { buildSummaryRequest, fairShare } from './transcript.ts'
 
 type Summarizing = NonNullable<ReturnType<typeof findSummarizingCondenser>>
 
@@ -111,7 +117,9 @@ test('the first summarizing condenser of a pipeline is used', () => {
   expect(findSummarizingCondenser(undefined)).toBeUndefined()
   expect(findSummarizingCondenser(none)).toBeUndefined()
   expect(findSummarizingCondenser(first)).toBe(first)
-  expect(findSummarizingCondenser({ kind: 'PipelineCondenser', condensers: [none, second, first] })).toBe(second)
+  expect(findSummarizingCondenser({ kind: 'PipelineCondenser', condensers: [none, second, first] })).toBe(
+    second,
+  )
   expect(findSummarizingCondenser({ kind: 'PipelineCondenser', condensers: [none] })).toBeUndefined()
 })
 
@@ -245,7 +253,11 @@ test('a view under hard limits comes down to half of them', async () => {
       async (steps, chars) => {
         const view = viewOf(work(steps, chars))
         const limit = Math.floor(count(view.messages()) * 0.8)
-        const options = { view, condenser: settings({ max_size: 1_000, max_tokens: limit }), model: createFakeModel() }
+        const options = {
+          view,
+          condenser: settings({ max_size: 1_000, max_tokens: limit }),
+          model: createFakeModel(),
+        }
         expect(condenseNeed({ ...options, isRequested: false })).toBe('hard')
         const result = await condenseAgain({ ...options, isHard: true })
         if (result.kind !== 'condensation') throw new Error(result.kind)
@@ -320,7 +332,10 @@ test('one event for one summary must be worth it', async () => {
 test('a request that is too long is asked again with less in it, so many times and no more', async () => {
   const view = viewOf(work(60, 2_000))
   const condenserSettings = settings({ max_size: 60, hard_context_reset_max_retries: 3 })
-  const tolerant = createFakeModel({ window: 40_000, respond: (_, turn) => (turn < 3 ? overflow : textReply('Short.')) })
+  const tolerant = createFakeModel({
+    window: 40_000,
+    respond: (_, turn) => (turn < 3 ? overflow : textReply('Short.')),
+  })
   const done = await condenseAgain({ view, condenser: condenserSettings, model: tolerant, isHard: true })
   expect(done.kind).toBe('condensation')
   const sizes = tolerant.requests.map(({ messages }) => count(messages))
@@ -336,7 +351,12 @@ test('a request that is too long is asked again with less in it, so many times a
 test("the model's own failures are passed on, and an answer without a text is one", async () => {
   const view = viewOf(work(30))
   const ask = (answer: ModelResult) =>
-    condenseAgain({ view, condenser: settings(), model: createFakeModel({ respond: () => answer }), isHard: true })
+    condenseAgain({
+      view,
+      condenser: settings(),
+      model: createFakeModel({ respond: () => answer }),
+      isHard: true,
+    })
   const denied: ModelResult = { kind: 'failure', code: 'LLMAuthenticationError', detail: 'no such key' }
   expect(await ask(denied)).toMatchObject({
     code: 'LLMAuthenticationError',

@@ -1,6 +1,6 @@
 import type { Condenser, Message, SummarizingCondenser } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
-import type { ModelReply, Model } from '../../llm/model.ts'
+import type { Model, ModelReply } from '../../llm/model.ts'
 import { truncateMiddle } from '../view/content-blocks.ts'
 import { isUserMessage } from '../view/log-event.ts'
 import { Projection } from '../view/projection.ts'
@@ -98,7 +98,9 @@ function planCondensation(events: readonly ViewEvent[], options: CondenseOptions
   const target = {
     keepFirst: keep_first,
     maxEvents: Math.floor((isHard ? Math.min(events.length, max_size) : max_size) / 2),
-    maxTokens: isHard ? targetTokens(tokenLimit(condenser, reader), countViewTokens(view, reader)) : undefined,
+    maxTokens: isHard
+      ? targetTokens(tokenLimit(condenser, reader), countViewTokens(view, reader))
+      : undefined,
     // A summary takes the place of one event.
     minForgotten: Math.max(2, Math.ceil(minimum_progress * events.length)),
   }
@@ -129,7 +131,8 @@ async function summarize(
     if (answer.kind === 'answer') return condenseResult(plan, answer, model)
     if (answer.kind === 'aborted') return answer
     const isTooLong = answer.code === 'LLMContextWindowExceedError'
-    if (!isTooLong || attempt === retries) return condenseFailure(answer.code, `${summaryFailed} ${answer.detail}`)
+    if (!isTooLong || attempt === retries)
+      return condenseFailure(answer.code, `${summaryFailed} ${answer.detail}`)
   }
 }
 
@@ -143,7 +146,11 @@ function condenseResult(plan: CondensePlan, answer: ModelReply, model: Model): C
     return condenseFailure('LLMNoResponseError', `${summaryFailed} ${why}`, answers)
   }
   if (!isSmaller(plan, summary, model)) {
-    return condenseFailure('LLMContextWindowExceedError', 'The summary is no shorter than what it sums up.', answers)
+    return condenseFailure(
+      'LLMContextWindowExceedError',
+      'The summary is no shorter than what it sums up.',
+      answers,
+    )
   }
   const draft = {
     kind: 'Condensation',

@@ -1,5 +1,5 @@
 import { isUserMessage, type ViewEvent } from '../view/log-event.ts'
-import { type ViewUnit, groupUnits } from '../view/view-units.ts'
+import { groupUnits, type ViewUnit } from '../view/view-units.ts'
 
 /** What is to be forgotten, in the order of the view, and where its summary goes in the view without it. */
 export interface CondensePlan {
@@ -58,7 +58,9 @@ function viewLayout(events: readonly ViewEvent[]): ViewLayout {
     for (let index = Math.max(first, covered) + 1; index <= last; index++) boundaries[index] = false
     covered = Math.max(covered, last)
   }
-  const protectedIndexes = new Set(events.flatMap(({ kind }, index) => (kind === 'SystemPromptEvent' ? [index] : [])))
+  const protectedIndexes = new Set(
+    events.flatMap(({ kind }, index) => (kind === 'SystemPromptEvent' ? [index] : [])),
+  )
   protectedIndexes.add(events.findLastIndex(isUserMessage))
   for (const index of openBatchIndexes(events, units)) protectedIndexes.add(index)
   protectedIndexes.delete(-1)
@@ -116,7 +118,9 @@ function createPlan(
   layout: ViewLayout,
   { head, end }: { readonly head: number; readonly end: number },
 ): CondensePlan | undefined {
-  const forgotten = events.filter((_, index) => index >= head && index < end && !layout.protectedIndexes.has(index))
+  const forgotten = events.filter(
+    (_, index) => index >= head && index < end && !layout.protectedIndexes.has(index),
+  )
   if (forgotten.every(({ kind }) => kind === 'CondensationSummaryEvent')) return undefined
   return { forgotten, offset: head }
 }

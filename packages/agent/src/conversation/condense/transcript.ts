@@ -1,5 +1,5 @@
 import type { Message } from '@slipway/protocol'
-import { truncateMiddle, textBlock } from '../view/content-blocks.ts'
+import { textBlock, truncateMiddle } from '../view/content-blocks.ts'
 import type { ViewEvent } from '../view/log-event.ts'
 import { Projection } from '../view/projection.ts'
 import { groupUnits } from '../view/view-units.ts'
@@ -31,7 +31,8 @@ export function buildSummaryRequest(
   count: (messages: readonly Message[]) => number,
 ): Message[] {
   const entries = transcriptEntries(input.forgotten)
-  const latestEntries = input.latestUserMessage === undefined ? [] : transcriptEntries([input.latestUserMessage])
+  const latestEntries =
+    input.latestUserMessage === undefined ? [] : transcriptEntries([input.latestUserMessage])
   let chars = Math.max(minEntryChars, maxTokens * charsPerToken)
   for (let tries = 1; ; tries++) {
     const messages = summaryMessages(fit(entries, chars), fit(latestEntries, chars / 10))
@@ -94,7 +95,10 @@ export function fairShare(lengths: readonly number[], total: number): number {
   return Number.POSITIVE_INFINITY
 }
 
-function summaryMessages(entries: readonly TranscriptEntry[], latestEntries: readonly TranscriptEntry[]): Message[] {
+function summaryMessages(
+  entries: readonly TranscriptEntry[],
+  latestEntries: readonly TranscriptEntry[],
+): Message[] {
   const record = `The record, oldest first:\n\n${entries.map(formatEntry).join('\n\n')}`
   const orientation = `For orientation, the user's latest message. It stays in the agent's view, right after your summary; say what has been done about it:\n\n${latestEntries.map(formatEntry).join('\n\n')}`
   const parts = latestEntries.length === 0 ? [record] : [record, orientation]

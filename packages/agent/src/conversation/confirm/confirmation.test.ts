@@ -14,7 +14,7 @@ import type { Tool } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
 import { ToolFixtures as Workbench } from '../../tools/testing/fixtures.ts'
 import type { PendingAction } from '../state/state.ts'
-import { FakeModel, ConversationFixtures } from '../testing/fixtures.ts'
+import { ConversationFixtures, FakeModel } from '../testing/fixtures.ts'
 import { assess, requiresConfirmation } from './confirmation.ts'
 
 let fixtures: ConversationFixtures
@@ -98,8 +98,12 @@ test('nobody is asked about a single finish or think, but about a batch with one
 test('what cannot be done and what was approved needs nobody', () => {
   const always = confirmationPolicy.parse({ kind: 'AlwaysConfirm' })
   expect(ask(always, { ...pending('terminal', 'HIGH'), action: null })).toBe(false)
-  expect(requiresConfirmation(always, [pending('terminal', 'HIGH', 5)], { approvedBelow: 6, tools })).toBe(false)
-  expect(requiresConfirmation(always, [pending('terminal', 'HIGH', 5)], { approvedBelow: 5, tools })).toBe(true)
+  expect(requiresConfirmation(always, [pending('terminal', 'HIGH', 5)], { approvedBelow: 6, tools })).toBe(
+    false,
+  )
+  expect(requiresConfirmation(always, [pending('terminal', 'HIGH', 5)], { approvedBelow: 5, tools })).toBe(
+    true,
+  )
 })
 
 test('a batch is asked about exactly when one of its actions is, and a lower threshold never asks less', () => {
@@ -178,7 +182,10 @@ test('an action says its risk in its event, and a risky one waits with all of it
   })
   await life.sendAndWait('go')
   expect(life.status).toBe('waiting_for_confirmation')
-  expect((await life.eventsOfKind('ActionEvent')).map(({ security_risk }) => security_risk)).toEqual(['LOW', 'HIGH'])
+  expect((await life.eventsOfKind('ActionEvent')).map(({ security_risk }) => security_risk)).toEqual([
+    'LOW',
+    'HIGH',
+  ])
   expect(existsSync(join(life.workspace, 'x'))).toBe(false)
   await life.conversation.resolveConfirmation({ accept: true, reason: '' })
   await life.conversation.waitUntilIdle()

@@ -1,8 +1,8 @@
 import {
   type Action,
-  isRiskAtLeast,
   type ConfirmationPolicy,
   compareRisk,
+  isRiskAtLeast,
   type SecurityAnalyzer,
   type SecurityRisk,
 } from '@slipway/protocol'

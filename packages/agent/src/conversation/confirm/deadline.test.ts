@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type TestConversation, FakeModel, ConversationFixtures, waitUntil } from '../testing/fixtures.ts'
+import { ConversationFixtures, FakeModel, type TestConversation, waitUntil } from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 
@@ -9,7 +9,9 @@ beforeAll(async () => {
 })
 afterAll(() => fixtures[Symbol.asyncDispose]())
 
-async function conversationAwaitingConfirmation(deadline_seconds: number | undefined): Promise<TestConversation> {
+async function conversationAwaitingConfirmation(
+  deadline_seconds: number | undefined,
+): Promise<TestConversation> {
   const player = new FakeModel([{ calls: [['terminal', { command: 'touch x' }]] }])
   const life = await fixtures.create({
     model: player.open,

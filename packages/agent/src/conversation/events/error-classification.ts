@@ -85,6 +85,9 @@ export function classifyError(code: string, detail: string): ErrorClassification
 
 const unknown = createClassification('unknown', 'none')
 
-function createClassification(kind: ErrorClassification['kind'], user_action: ErrorClassification['user_action']): ErrorClassification {
+function createClassification(
+  kind: ErrorClassification['kind'],
+  user_action: ErrorClassification['user_action'],
+): ErrorClassification {
   return { kind, retryable: user_action === 'retry', user_action }
 }

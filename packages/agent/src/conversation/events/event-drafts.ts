@@ -27,7 +27,10 @@ export function userMessage(
   }
 }
 
-export function agentErrorEvent(call: Pick<PendingAction, 'tool_name' | 'tool_call_id'>, error: string): EventDraft {
+export function agentErrorEvent(
+  call: Pick<PendingAction, 'tool_name' | 'tool_call_id'>,
+  error: string,
+): EventDraft {
   const { tool_name, tool_call_id } = call
   return { kind: 'AgentErrorEvent', source: 'agent', tool_name, tool_call_id, error }
 }

@@ -1,6 +1,12 @@
 import { eventKinds, validateEvent } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createLatch, type TestConversation, FakeModel, ConversationFixtures, waitUntil } from '../testing/fixtures.ts'
+import {
+  ConversationFixtures,
+  createLatch,
+  FakeModel,
+  type TestConversation,
+  waitUntil,
+} from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 
@@ -75,11 +81,11 @@ test('a conversation of the closed wire has no newer member and no newer kind, w
 })
 
 test('a conversation of the current wire tells of hooks, interrupts, failures and of the event before each', async () => {
-  const events: Readonly<Record<string, unknown>>[] = (await (await runWholeConversation('current')).events()).map(
-    (event) => ({
-      ...event,
-    }),
-  )
+  const events: Readonly<Record<string, unknown>>[] = (
+    await (await runWholeConversation('current')).events()
+  ).map((event) => ({
+    ...event,
+  }))
   const of = (kind: string) => events.filter((event) => event.kind === kind)
   expect(of('InterruptEvent')).toMatchObject([{ source: 'user' }])
   expect(of('PauseEvent')).toEqual([])

@@ -64,7 +64,8 @@ interface RedactionContext {
 
 function redactMember(name: string, value: unknown, { draft, secrets }: RedactionContext): unknown {
   if (identifierMembers.has(name)) return value
-  if (name === 'tools' && Array.isArray(value)) return value.map((tool) => redactToolDefinition(tool, secrets))
+  if (name === 'tools' && Array.isArray(value))
+    return value.map((tool) => redactToolDefinition(tool, secrets))
   if (name !== 'value') return redactValue(value, name, secrets)
   if (plainStateKeys.includes(draft.key)) return value
   if (draft.key === 'goal') return redactGoal(value, secrets)
@@ -96,7 +97,8 @@ function redactValue(value: unknown, name: string, secrets: Secrets): unknown {
   if (freeFormMembers.has(name)) return secrets.redactJson(value)
   const isSealed = Reflect.get(value, 'type') === 'redacted_thinking'
   const entries = Object.entries(value).map(([inner, item]) => {
-    const isName = typeof item === 'string' && (nestedIdentifierMembers.has(inner) || (isSealed && inner === 'data'))
+    const isName =
+      typeof item === 'string' && (nestedIdentifierMembers.has(inner) || (isSealed && inner === 'data'))
     return [inner, isName ? item : redactValue(item, inner, secrets)]
   })
   return Object.fromEntries(entries)

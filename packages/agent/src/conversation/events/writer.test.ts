@@ -13,7 +13,11 @@ beforeAll(async () => {
 })
 afterAll(() => fixtures[Symbol.asyncDispose]())
 
-async function begin(): Promise<{ readonly id: string; readonly log: EventLog; readonly pen: ConversationWriter }> {
+async function begin(): Promise<{
+  readonly id: string
+  readonly log: EventLog
+  readonly pen: ConversationWriter
+}> {
   const id = crypto.randomUUID()
   await fixtures.storage.conversations.create({ id })
   const { log } = fixtures.storage

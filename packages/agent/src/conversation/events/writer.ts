@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { type ExecutionStatus, Problem } from '@slipway/protocol'
 import type { AppendOptions, EventDraft, EventLog, StoredEvent } from '@slipway/storage'
-import { isLeafUpdate, leafPosition, branchSegments, leafMoveTarget } from '../state/branch.ts'
+import { branchSegments, isLeafUpdate, leafMoveTarget, leafPosition } from '../state/branch.ts'
 import { type Checkpoint, restoreState } from '../state/checkpoints.ts'
 import { ConversationState } from '../state/state.ts'
 import type { LogEvent } from '../view/view.ts'
@@ -39,7 +39,11 @@ export class ConversationWriter {
   #state: ConversationState
   #lastWrite: Promise<unknown> = Promise.resolve()
 
-  private constructor(conversation: string, log: EventLog, options: ConversationWriterOptions & { readonly state: ConversationState }) {
+  private constructor(
+    conversation: string,
+    log: EventLog,
+    options: ConversationWriterOptions & { readonly state: ConversationState },
+  ) {
     this.conversation = conversation
     this.#log = log
     this.#state = options.state
@@ -49,10 +53,17 @@ export class ConversationWriter {
   }
 
   /** Folds the log to its end, from the saved state or from the start. */
-  static async open(conversation: string, log: EventLog, options: ConversationWriterOptions = {}): Promise<ConversationWriter> {
+  static async open(
+    conversation: string,
+    log: EventLog,
+    options: ConversationWriterOptions = {},
+  ): Promise<ConversationWriter> {
     const [newest] = options.checkpoints?.() ?? []
     const state = newest && (await restoreState(conversation, log, newest))
-    const writer = new ConversationWriter(conversation, log, { ...options, state: state ?? new ConversationState() })
+    const writer = new ConversationWriter(conversation, log, {
+      ...options,
+      state: state ?? new ConversationState(),
+    })
     await writer.#catchUp()
     return writer
   }
@@ -133,7 +144,8 @@ export class ConversationWriter {
       events.push(event)
       // An event that was there already (a repeat of an id) is not folded twice.
       if (position <= this.#state.position) continue
-      if (!isLeafUpdate(event) || !(await this.#applyLeafMove(event, position))) this.#state.apply(event, position)
+      if (!isLeafUpdate(event) || !(await this.#applyLeafMove(event, position)))
+        this.#state.apply(event, position)
     }
     return events
   }

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { validationIssues, type HookConfig, hookConfig, exceedsMaxDepth } from '@slipway/protocol'
+import { exceedsMaxDepth, type HookConfig, hookConfig, validationIssues } from '@slipway/protocol'
 import { readSmallFile } from '../../skills/small-file.ts'
 
 const maxBytes = 256 * 1024
@@ -17,27 +17,29 @@ export interface LoadedHooks {
  */
 export async function loadHooks(directory: string, homeDirectory?: string): Promise<LoadedHooks> {
   const issues: string[] = []
-  for (const path of [directory, ...(homeDirectory === undefined ? [] : [homeDirectory])].map((base) => join(base, file))) {
+  for (const path of [directory, ...(homeDirectory === undefined ? [] : [homeDirectory])].map((base) =>
+    join(base, file),
+  )) {
     const read = await readConfig(path)
     if (read === undefined) continue
     if ('config' in read) return { config: read.config, issues }
-    issues.push(`${path}: ${read.fault}`)
+    issues.push(`${path}: ${read.issue}`)
   }
   return { config: undefined, issues }
 }
 
 async function readConfig(
   path: string,
-): Promise<{ readonly config: HookConfig } | { readonly fault: string } | undefined> {
+): Promise<{ readonly config: HookConfig } | { readonly issue: string } | undefined> {
   const read = await readSmallFile(path, { maxBytes })
-  if (read === undefined || 'fault' in read) return read
-  if (read.isTruncated) return { fault: 'is larger than 256 KiB' }
+  if (read === undefined || 'issue' in read) return read
+  if (read.isTruncated) return { issue: 'is larger than 256 KiB' }
   const value = parseJson(read.text)
-  if (value === undefined) return { fault: 'is not JSON' }
+  if (value === undefined) return { issue: 'is not JSON' }
   const result = hookConfig.safeParse(value)
   if (result.success) return { config: result.data }
   const issues = validationIssues(result.error, [], value).slice(0, 5)
-  return { fault: issues.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ') }
+  return { issue: issues.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ') }
 }
 
 function parseJson(json: string): unknown {

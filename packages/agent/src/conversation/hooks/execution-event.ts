@@ -1,6 +1,6 @@
 import type { HookEvent } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
-import { hookEventNames, type HookResult, type HookDefinition, type HookPayload } from './protocol.ts'
+import { type HookDefinition, type HookPayload, type HookResult, hookEventNames } from './protocol.ts'
 
 /** Of what a hook has written, and of what it was told as JSON. */
 const maxCharacters = 50_000
@@ -13,7 +13,11 @@ export interface HookCall {
 }
 
 /** What a hook was told and what it said, as an event of newer clients (wire 3.3). Longer outputs are cut. */
-export function hookExecutionEvent({ event, payload, hook }: HookCall, hookInput: object, answer: HookResult): EventDraft {
+export function hookExecutionEvent(
+  { event, payload, hook }: HookCall,
+  hookInput: object,
+  answer: HookResult,
+): EventDraft {
   const { isBlocked, reason, additionalContext, failure, end } = answer
   return {
     kind: 'HookExecutionEvent',

@@ -143,7 +143,9 @@ test('a hook reads the event as JSON and has its environment', async () => {
 test('a hook that does not read a large event is not disturbed by it', async () => {
   const hooks = open({ post_tool_use: [{ hooks: [{ command: 'exit 0' }] }] })
   const tool_response = 'x'.repeat(4 * 1024 * 1024)
-  expect(await hooks.run('post_tool_use', { tool_name: 'terminal', tool_response }, neverAborted)).toEqual(emptyVerdict)
+  expect(await hooks.run('post_tool_use', { tool_name: 'terminal', tool_response }, neverAborted)).toEqual(
+    emptyVerdict,
+  )
 })
 
 test('a hook that floods its output is read to the end, and texts are bounded', async () => {
@@ -182,7 +184,10 @@ test('a matcher chooses tools, and events of no tool pass it over', async () => 
 test('a matcher that is no regular expression matches nothing and is reported', async () => {
   const hooks = open({ pre_tool_use: [{ matcher: '(', hooks: [{ command: 'exit 2' }] }] })
   const verdict = await hooks.run('pre_tool_use', { tool_name: '(' }, neverAborted)
-  expect(verdict).toEqual({ ...emptyVerdict, failures: ['The matcher ( of PreToolUse is no regular expression.'] })
+  expect(verdict).toEqual({
+    ...emptyVerdict,
+    failures: ['The matcher ( of PreToolUse is no regular expression.'],
+  })
 })
 
 test('a name without special characters matches itself and nothing else', () => {
@@ -250,7 +255,11 @@ test('a prompt hook shows the rule and the event to a model and does what it dec
       questions.push(system + prompt)
       return answer
     })
-    return await hooks.run('pre_tool_use', { tool_name: 'terminal', tool_input: { command: 'rm x' } }, neverAborted)
+    return await hooks.run(
+      'pre_tool_use',
+      { tool_name: 'terminal', tool_input: { command: 'rm x' } },
+      neverAborted,
+    )
   }
   expect(await run('{"decision": "deny", "reason": "it deletes"}')).toMatchObject({
     isBlocked: true,
@@ -289,7 +298,7 @@ test('whatever a model answers is a decision or a failure', () => {
 test('hooks are read from the project, then from the home directory', async () => {
   const [project, home] = [join(directory, 'project'), join(directory, 'home')]
   for (const base of [project, home]) await mkdir(join(base, '.openhands'), { recursive: true })
-  expect(await loadHooks(project, home)).toEqual({ config: undefined, faults: [] })
+  expect(await loadHooks(project, home)).toEqual({ config: undefined, issues: [] })
   const write = async (base: string, text: string) =>
     await writeFile(join(base, '.openhands/hooks.json'), text)
   await write(home, '{"hooks": {"Stop": [{"hooks": [{"command": "of home"}]}]}}')

@@ -3,11 +3,11 @@ import type { EventDraft } from '@slipway/storage'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { type HookCall, hookExecutionEvent } from './execution-event.ts'
 import {
-  hookEventNames,
   failedResult,
-  type HookResult,
   type HookDefinition,
   type HookPayload,
+  type HookResult,
+  hookEventNames,
   matchesTool,
   resultFromDecision,
   resultFromExit,
@@ -158,7 +158,9 @@ export class Hooks {
   /** Never rejects. */
   async #runHook(call: HookCall, signal: AbortSignal): Promise<HookResult> {
     try {
-      return await (call.hook.type === 'command' ? this.#runCommand(call, signal) : this.#runPrompt(call, signal))
+      return await (call.hook.type === 'command'
+        ? this.#runCommand(call, signal)
+        : this.#runPrompt(call, signal))
     } catch (error) {
       return failedResult(error instanceof Error ? `failed: ${error.message}` : 'failed')
     }

@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createLatch, FakeModel, ConversationFixtures, type FakeTurn, contentText, waitUntil } from '../testing/fixtures.ts'
+import {
+  ConversationFixtures,
+  contentText,
+  createLatch,
+  FakeModel,
+  type FakeTurn,
+  waitUntil,
+} from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 
@@ -128,7 +135,10 @@ test('a prompt that would be too long is condensed before it is sent: no questio
     }),
   )
   const tokens = (chars: number) => Math.ceil(chars / 4)
-  const player = new FakeModel(long, { sides: [{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }], tokens })
+  const player = new FakeModel(long, {
+    sides: [{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }],
+    tokens,
+  })
   const life = await fixtures.create({
     model: player.open,
     agent: { condenser: { kind: 'LLMSummarizingCondenser', max_tokens: 2_500 }, system_prompt: 'Work.' },

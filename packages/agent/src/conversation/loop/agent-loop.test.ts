@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ModelFailureCode } from '../../llm/model.ts'
 import { openModel } from '../../llm/models/open-model.ts'
-import { FakeModel, ConversationFixtures, type FakeTurn, contentText } from '../testing/fixtures.ts'
+import { ConversationFixtures, contentText, FakeModel, type FakeTurn } from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 
@@ -17,7 +17,10 @@ const agent = { tools: [{ name: 'terminal' }, { name: 'file_editor' }] }
 const again = (turn: FakeTurn, count = 40) => Array.from({ length: count }, () => turn)
 
 test('a run takes so many steps and no more: the status, then an error that names the number; the next run counts anew', async () => {
-  const thoughts = Array.from({ length: 5 }, (_, n): FakeTurn => ({ calls: [['think', { thought: `${n}` }]] }))
+  const thoughts = Array.from(
+    { length: 5 },
+    (_, n): FakeTurn => ({ calls: [['think', { thought: `${n}` }]] }),
+  )
   const player = new FakeModel(thoughts)
   const life = await fixtures.create({ model: player.open, request: { max_iterations: 3 } })
   await life.sendAndWait('go')
@@ -96,7 +99,9 @@ test('the same error three times brings one word of the environment, and once mo
   const nudges = (await life.eventsOfKind('MessageEvent')).filter(({ source }) => source === 'environment')
   expect(nudges).toHaveLength(1)
   expect(player.requests[3]?.messages.at(-1)?.role).toBe('user')
-  expect(contentText(player.requests[3]?.messages.at(-1)?.content)).toBe(contentText(nudges[0]?.llm_message.content))
+  expect(contentText(player.requests[3]?.messages.at(-1)?.content)).toBe(
+    contentText(nudges[0]?.llm_message.content),
+  )
 })
 
 test('answers without words or calls in a row are a loop', async () => {
@@ -139,7 +144,10 @@ test('a refusal of the provider is answered by a word as from the user, and thre
   const other = await fixtures.create({ model: never.open })
   await other.sendAndWait('go')
   expect(never.requests).toHaveLength(3)
-  expect((await other.eventSummary()).slice(-2)).toEqual(['execution_status: error', 'ConversationErrorEvent'])
+  expect((await other.eventSummary()).slice(-2)).toEqual([
+    'execution_status: error',
+    'ConversationErrorEvent',
+  ])
   expect((await other.eventsOfKind('ConversationErrorEvent'))[0]?.code).toBe('LLMContentPolicyViolationError')
 })
 

@@ -7,14 +7,19 @@ import { condense, condenseNeed, findSummarizingCondenser } from '../condense/co
 import { failureEvents, stateUpdate, statusUpdate, userMessage } from '../events/event-drafts.ts'
 import type { TransientUpdate } from '../events/transient-updates.ts'
 import type { ConversationWriter } from '../events/writer.ts'
-import { type AgentRuntime, McpFailure, type ConversationDeps, type ResolvedSettings } from '../runtime/agent-runtime.ts'
+import {
+  type AgentRuntime,
+  type ConversationDeps,
+  McpFailure,
+  type ResolvedSettings,
+} from '../runtime/agent-runtime.ts'
 import { instrument } from '../runtime/instrumentation.ts'
 import type { ConversationState } from '../state/state.ts'
 import type { UsageStats } from '../state/usage-stats.ts'
 import { executePendingActions } from './execute-actions.ts'
-import { goalRoundEvents, endGoalEvents, judgeGoal, judgeUsage } from './goal.ts'
-import { finalText, eventsFromModelTurn } from './model-turn.ts'
-import { type Step, nextStep } from './step.ts'
+import { endGoalEvents, goalRoundEvents, judgeGoal, judgeUsage } from './goal.ts'
+import { eventsFromModelTurn, finalText } from './model-turn.ts'
+import { nextStep, type Step } from './step.ts'
 
 const maxRefusals = 3
 const nudge =
@@ -91,7 +96,11 @@ export class AgentLoop {
         ),
       act: () =>
         executePendingActions(
-          { pen: this.#options.writer, equipment: runtime, limit: runtime.settings.agent.tool_concurrency_limit },
+          {
+            pen: this.#options.writer,
+            equipment: runtime,
+            limit: runtime.settings.agent.tool_concurrency_limit,
+          },
           signal,
         ),
       condense: () => this.condense(runtime, signal),
@@ -102,7 +111,8 @@ export class AgentLoop {
         this.#write((now) =>
           this.#nextStep(now, runtime) === 'nudge' ? [userMessage('environment', nudge)] : [],
         ),
-      limit: () => this.#write((now) => (this.#nextStep(now, runtime) === 'limit' ? this.#iterationLimitEvents() : [])),
+      limit: () =>
+        this.#write((now) => (this.#nextStep(now, runtime) === 'limit' ? this.#iterationLimitEvents() : [])),
       think: () => this.#callModel(runtime, signal),
     }
     await moves[this.#nextStep(this.#options.writer.state, runtime)]()
@@ -138,7 +148,10 @@ export class AgentLoop {
 
   #iterationLimitEvents() {
     const { max_iterations } = this.#options.settings
-    return failureEvents('MaxIterationsReached', `Agent reached maximum iterations limit (${max_iterations}).`)
+    return failureEvents(
+      'MaxIterationsReached',
+      `Agent reached maximum iterations limit (${max_iterations}).`,
+    )
   }
 
   /** Asks the model once and writes what its answer comes to. */
@@ -148,9 +161,11 @@ export class AgentLoop {
     const positionAtRequest = writer.state.position
     const isStreamRequested = runtime.model.llm.stream
     const [text, reasoningStream] = [secrets.stream(), secrets.stream()]
-    const emitText = (content: string) => content !== '' && this.#options.publish({ kind: 'delta', isStreamRequested, content })
+    const emitText = (content: string) =>
+      content !== '' && this.#options.publish({ kind: 'delta', isStreamRequested, content })
     const emitReasoning = (reasoning_content: string) =>
-      reasoning_content !== '' && this.#options.publish({ kind: 'delta', isStreamRequested, reasoning_content })
+      reasoning_content !== '' &&
+      this.#options.publish({ kind: 'delta', isStreamRequested, reasoning_content })
     const answer = await runtime.model.generate(
       {
         messages: writer.state.view.messages(runtime.model.llm.max_message_chars),
@@ -174,7 +189,10 @@ export class AgentLoop {
 
   async #writeReply(
     answer: ModelReply,
-    { equipment: runtime, seen: positionAtRequest }: { readonly equipment: AgentRuntime; readonly seen: number },
+    {
+      equipment: runtime,
+      seen: positionAtRequest,
+    }: { readonly equipment: AgentRuntime; readonly seen: number },
     signal: AbortSignal,
   ): Promise<void> {
     const { writer, analyzer, deps, stats, secrets } = this.#options
@@ -190,7 +208,10 @@ export class AgentLoop {
         // An answer that came after the interruption is dropped; what it has used is not.
         if (signal.aborted) return { events: [], record }
         const lateInputs = now.inputs.filter(({ position }) => position > positionAtRequest)
-        const events = [...judgedEvents, ...lateInputs.map(({ id }) => stateUpdate('last_user_message_id', id))]
+        const events = [
+          ...judgedEvents,
+          ...lateInputs.map(({ id }) => stateUpdate('last_user_message_id', id)),
+        ]
         return { events: [...events, ...this.#refusalEvents()], record }
       },
       { isPatient: true },
@@ -209,7 +230,10 @@ export class AgentLoop {
     const message = finalText(answer)
     if (evaluateWithCritic === undefined || (message === undefined && !isAll)) return events
     const allEvents = [...this.#options.writer.state.view.events, ...events]
-    const critic_result = await evaluateWithCritic({ events: allEvents, message: message ?? '', workspace }, signal)
+    const critic_result = await evaluateWithCritic(
+      { events: allEvents, message: message ?? '', workspace },
+      signal,
+    )
     return events.map((event) => (carriesCriticResult(event, isAll) ? { ...event, critic_result } : event))
   }
 
@@ -289,7 +313,9 @@ export class AgentLoop {
       }
       if (state.goal?.active) return await this.#judge(runtime, signal)
     }
-    await this.#write((now) => (isRunComplete(now) ? [statusUpdate(now.hasMessage ? 'finished' : 'idle')] : []))
+    await this.#write((now) =>
+      isRunComplete(now) ? [statusUpdate(now.hasMessage ? 'finished' : 'idle')] : [],
+    )
   }
 
   /** What a critic or a stop hook says that the agent is to go on with. */

@@ -10,7 +10,7 @@ import { statusUpdate } from '../events/event-drafts.ts'
 import { ConversationWriter } from '../events/writer.ts'
 import type { HookVerdict } from '../hooks/hooks.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
-import { createLatch, FakeModel, ConversationFixtures, contentText, waitUntil } from '../testing/fixtures.ts'
+import { ConversationFixtures, contentText, createLatch, FakeModel, waitUntil } from '../testing/fixtures.ts'
 import { executePendingActions } from './execute-actions.ts'
 
 let fixtures: ConversationFixtures
@@ -78,7 +78,9 @@ async function begin(
       JSON.parse(bytes.toString()),
     )
     return events.map(({ observation, error, rejection_reason, value }) =>
-      String(observation === undefined ? (error ?? rejection_reason ?? value) : contentText(observation.content)),
+      String(
+        observation === undefined ? (error ?? rejection_reason ?? value) : contentText(observation.content),
+      ),
     )
   }
   return { pen: writer, results }
@@ -262,7 +264,10 @@ test('with a limit of three the calls of an answer run beside each other, as far
   })
   await life.sendAndWait('go')
   expect(await life.eventsOfKind('UserRejectObservation')).toEqual([])
-  const [actions, results] = [await life.eventsOfKind('ActionEvent'), await life.eventsOfKind('ObservationEvent')]
+  const [actions, results] = [
+    await life.eventsOfKind('ActionEvent'),
+    await life.eventsOfKind('ObservationEvent'),
+  ]
   expect(results.map(({ action_id }) => action_id)).toEqual(actions.map(({ id }) => id))
   expect(contentText(results[3]?.observation.content)).toContain('one')
   expect(contentText(results[4]?.observation.content)).toContain('two')

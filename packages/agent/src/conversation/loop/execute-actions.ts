@@ -77,7 +77,11 @@ interface ActionResult {
 }
 
 /** One action with its hooks. Whatever happens, there is a result. */
-async function executeAction(runtime: AgentRuntime, call: PendingAction, signal: AbortSignal): Promise<ActionResult> {
+async function executeAction(
+  runtime: AgentRuntime,
+  call: PendingAction,
+  signal: AbortSignal,
+): Promise<ActionResult> {
   const tool = runtime.tools.get(call.tool_name)
   if (tool === undefined || call.action === null) {
     const names = [...runtime.tools.keys()].join(', ')
@@ -97,7 +101,11 @@ async function executeAction(runtime: AgentRuntime, call: PendingAction, signal:
     const after = await runtime.runHooks('post_tool_use', { ...about, tool_response: observation }, signal)
     hookEvents.push(...after.events)
     const content = [...observation.content, ...runtime.rulesForAction(call.action)]
-    return { draft: observationEvent(call, { ...observation, content }), hookEvents, mustStop: after.shouldStop }
+    return {
+      draft: observationEvent(call, { ...observation, content }),
+      hookEvents,
+      mustStop: after.shouldStop,
+    }
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error)
     return { draft: agentErrorEvent(call, `Error executing tool '${call.tool_name}': ${text}`), hookEvents }

@@ -1,6 +1,13 @@
 import type { GoalState } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createLatch, type TestConversation, FakeModel, ConversationFixtures, contentText, waitUntil } from '../testing/fixtures.ts'
+import {
+  ConversationFixtures,
+  contentText,
+  createLatch,
+  FakeModel,
+  type TestConversation,
+  waitUntil,
+} from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 
@@ -138,7 +145,9 @@ test.each([
 })
 
 test('a judge that cannot be asked interrupts the goal, and the run is over', async () => {
-  const life = await fixtures.create({ model: new FakeModel([], { sides: [{ failure: 'LLMTimeoutError' }] }).open })
+  const life = await fixtures.create({
+    model: new FakeModel([], { sides: [{ failure: 'LLMTimeoutError' }] }).open,
+  })
   await startAndWait(life)
   expect(life.status).toBe('finished')
   expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted' })
@@ -176,7 +185,11 @@ test('after the death of its process a goal is interrupted, and can be resumed',
   const late = life.conversation
   await life.open({ model: new FakeModel([{ text: 'Built.' }], { sides: [verdict(true)] }).open })
   expect(life.status).toBe('paused')
-  expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted', iteration: 1 })
+  expect((await goalHistory(life)).at(-1)).toMatchObject({
+    active: false,
+    status: 'interrupted',
+    iteration: 1,
+  })
   await life.conversation.resumeGoal()
   await life.conversation.waitUntilIdle()
   expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'complete' })

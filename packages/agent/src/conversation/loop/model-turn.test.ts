@@ -4,7 +4,7 @@ import type { ModelReply } from '../../llm/model.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
 import { ToolFixtures as Workbench } from '../../tools/testing/fixtures.ts'
-import { finalText, type ModelTurnOptions, eventsFromModelTurn } from './model-turn.ts'
+import { eventsFromModelTurn, finalText, type ModelTurnOptions } from './model-turn.ts'
 
 let workbench: Workbench
 let options: ModelTurnOptions
@@ -127,7 +127,10 @@ test('an action keeps its call as received, with the risk and the summary that t
 
 test('an action without a summary gets one line of its call, and one that is cut is cut after secrets are hidden', async () => {
   const call = async (args: string, redact = (text: string) => text) => {
-    const { events } = await eventsFromModelTurn(answer({}, [['a', 'terminal', args]]), { ...options, redact })
+    const { events } = await eventsFromModelTurn(answer({}, [['a', 'terminal', args]]), {
+      ...options,
+      redact,
+    })
     return String(events[0]?.summary)
   }
   expect(await call('{"command":\n"ls"}')).toBe('terminal: {"command": "ls"}')

@@ -35,7 +35,8 @@ export async function eventsFromModelTurn(answer: ModelReply, options: ModelTurn
   const { message } = answer
   const before = [...completionLogEvents(answer), ...tokenEvents(answer)]
   const calls = message.tool_calls ?? []
-  if (calls.length > 0) return { kind: 'calls', events: [...before, ...(await toolCallEvents(answer, options))] }
+  if (calls.length > 0)
+    return { kind: 'calls', events: [...before, ...(await toolCallEvents(answer, options))] }
   const messageEvent = agentMessageEvent(answer)
   if (answer.stop === 'refusal') {
     return { kind: 'refusal', events: [...before, messageEvent, userMessage('user', refusedReplyText)] }

@@ -3,7 +3,7 @@ import type { EventDraft } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { agentErrorEvent, statusUpdate, userMessage } from '../events/event-drafts.ts'
 import { ConversationState } from '../state/state.ts'
-import { type StepInput, type Step, nextStep } from './step.ts'
+import { nextStep, type Step, type StepInput } from './step.ts'
 
 const thresholds = { action_observation: 4, action_error: 3, monologue: 3, alternating_pattern: 6 }
 const stepInput: StepInput = {
@@ -63,7 +63,12 @@ test.each<[what: string, events: EventDraft[], more: Partial<StepInput>, move: S
     'act',
   ],
   ['a call has a result', [userText, action('a'), failed('a')], {}, 'think'],
-  ['a message came between a call and its result', [userText, action('a'), userText], { stepsLeft: 0 }, 'act'],
+  [
+    'a message came between a call and its result',
+    [userText, action('a'), userText],
+    { stepsLeft: 0 },
+    'act',
+  ],
   ['no step is left', [userText], { stepsLeft: 0 }, 'limit'],
   ['no step is left and none is needed', [userText, answer], { stepsLeft: 0 }, 'conclude'],
   ['the view is too long', [userText], { mustCondense: true }, 'condense'],

@@ -24,12 +24,12 @@ export function nextStep(state: ConversationState, input: StepInput): Step {
   const pending = state.openActions()
   if (pending.length > 0) {
     const { policy, tools } = input
-    return requiresConfirmation(policy, pending, { approvedBelow: state.approvedBelow, tools }) ? 'ask' : 'act'
+    return requiresConfirmation(policy, pending, { approvedBelow: state.approvedBelow, tools })
+      ? 'ask'
+      : 'act'
   }
-  if (!state.isAwaiting)
-    return state.isCondensationRequested && input.mustCondense ? 'condense' : 'conclude'
-  const verdict =
-    input.thresholds === undefined ? 'no' : state.stuckDetector.detect(input.thresholds)
+  if (!state.isAwaiting) return state.isCondensationRequested && input.mustCondense ? 'condense' : 'conclude'
+  const verdict = input.thresholds === undefined ? 'no' : state.stuckDetector.detect(input.thresholds)
   if (verdict !== 'no') return verdict
   if (input.stepsLeft <= 0) return 'limit'
   return input.mustCondense ? 'condense' : 'think'

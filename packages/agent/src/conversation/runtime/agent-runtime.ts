@@ -20,7 +20,7 @@ import type { ExtensionProvider } from '../../plugins/extensions.ts'
 import type { Secrets } from '../../secrets/secrets.ts'
 import { loadSkills } from '../../skills/load.ts'
 import { SkillSet } from '../../skills/skill-set.ts'
-import { isReadOnly, addCommonParameters } from '../../tools/calls/parse-call.ts'
+import { addCommonParameters, isReadOnly } from '../../tools/calls/parse-call.ts'
 import { createClientTool } from '../../tools/core/client-tool.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
@@ -29,8 +29,8 @@ import { textMessage } from '../events/event-drafts.ts'
 import { loadHooks } from '../hooks/config.ts'
 import { Hooks, type HookVerdict } from '../hooks/hooks.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
-import { type EvaluateWithCritic, createCritic } from './critic.ts'
-import { type RunMonitor, instrumentModel } from './instrumentation.ts'
+import { createCritic, type EvaluateWithCritic } from './critic.ts'
+import { instrumentModel, type RunMonitor } from './instrumentation.ts'
 import { systemPrompt } from './system-prompt.ts'
 
 export type { ResolvedSettings } from '../state/resolved-settings.ts'
@@ -124,7 +124,8 @@ export class AgentRuntime {
     this.#projectHooks = hookConfig
     this.#hooks = this.#openHooks()
     context.secrets.addValuesFrom(parts.extras.servers({}))
-    this.evaluateWithCritic = settings.agent.critic === undefined ? undefined : createCritic(settings.agent.critic, {})
+    this.evaluateWithCritic =
+      settings.agent.critic === undefined ? undefined : createCritic(settings.agent.critic, {})
   }
 
   /** Loads skills, hooks and tools; MCP servers wait for `connect`. Rejects when a tool is not known. */
@@ -147,7 +148,7 @@ export class AgentRuntime {
     const { agent } = settings
     const homeDirectory = deps.homeDirectory === undefined ? {} : { home: deps.homeDirectory }
     const extras = await ConversationExtensions.open(
-      { port: deps.extensions, sources: settings.plugins ?? [], context: agent.agent_context },
+      { provider: deps.extensions, sources: settings.plugins ?? [], context: agent.agent_context },
       signal,
     )
     const skillsOf = (context: AgentContext | undefined) =>
@@ -323,7 +324,10 @@ export class AgentRuntime {
 
   openModel(llm: Llm): Model {
     const { openModel, findProfile, monitor } = this.#deps
-    const options = { now: () => this.#deps.now() / 1000, ...(findProfile === undefined ? {} : { profile: findProfile }) }
+    const options = {
+      now: () => this.#deps.now() / 1000,
+      ...(findProfile === undefined ? {} : { profile: findProfile }),
+    }
     return instrumentModel(openModel(llm, options), monitor)
   }
 
@@ -345,7 +349,10 @@ export class AgentRuntime {
       signal,
     )
     this.#skills = new SkillSet(skills, workspace.directory)
-    await workspace.allowRead([...this.#skills.readablePaths, ...extensions.plugins.map(({ directory }) => directory)])
+    await workspace.allowRead([
+      ...this.#skills.readablePaths,
+      ...extensions.plugins.map(({ directory }) => directory),
+    ])
     this.#context.secrets.addValuesFrom(extensions.servers({}))
     const before = this.#hooks
     this.#hooks = this.#openHooks()
@@ -434,7 +441,10 @@ function renameTool(tool: Tool, name: string): Tool {
   }
 }
 
-async function openAgentTools(settings: ResolvedSettings, context: ToolContext): Promise<ReadonlyMap<string, Tool>> {
+async function openAgentTools(
+  settings: ResolvedSettings,
+  context: ToolContext,
+): Promise<ReadonlyMap<string, Tool>> {
   const { agent, client_tools = [] } = settings
   const filter = agent.filter_tools_regex
   return await openTools({

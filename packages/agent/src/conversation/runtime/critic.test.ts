@@ -149,7 +149,9 @@ test('a remote critic that answers with nonsense, an error or a redirection has 
   ]
   for (const answer of answers) {
     const url = await serve(answer)
-    expect(await createCritic(remote(url))({ events: [], message: '', workspace }, neverAborted)).toBe(undefined)
+    expect(await createCritic(remote(url))({ events: [], message: '', workspace }, neverAborted)).toBe(
+      undefined,
+    )
   }
 })
 

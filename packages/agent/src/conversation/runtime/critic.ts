@@ -21,10 +21,16 @@ export interface CriticInput {
 }
 
 /** Judges the work so far. Undefined when it cannot say; never rejects. */
-export type EvaluateWithCritic = (input: CriticInput, signal: AbortSignal) => Promise<CriticResult | undefined>
+export type EvaluateWithCritic = (
+  input: CriticInput,
+  signal: AbortSignal,
+) => Promise<CriticResult | undefined>
 
 /** A critic by its settings. */
-export function createCritic(critic: Critic, options: { readonly fetch?: typeof fetch } = {}): EvaluateWithCritic {
+export function createCritic(
+  critic: Critic,
+  options: { readonly fetch?: typeof fetch } = {},
+): EvaluateWithCritic {
   switch (critic.kind) {
     case 'PassCritic':
       return async () => criticScore(1)

@@ -1,5 +1,5 @@
 import type { Message, TokenUsage } from '@slipway/protocol'
-import type { ModelResult, Model, ModelRequest } from '../../llm/model.ts'
+import type { Model, ModelRequest, ModelResult } from '../../llm/model.ts'
 
 /** What a conversation does, as far as it may be told to whoever counts: no text, no id, nothing of a user. */
 export type MonitoredWork =

@@ -231,5 +231,7 @@ test('what is added to messages is the text of the context, or nothing', () => {
   expect(userMessageSuffix(undefined)).toEqual([])
   expect(userMessageSuffix(context(null))).toEqual([])
   expect(userMessageSuffix(context(' '))).toEqual([])
-  expect(userMessageSuffix(context('Be brief.'))).toEqual([{ cache_prompt: false, type: 'text', text: 'Be brief.' }])
+  expect(userMessageSuffix(context('Be brief.'))).toEqual([
+    { cache_prompt: false, type: 'text', text: 'Be brief.' },
+  ])
 })

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Agent, AgentContext, AgentDefinition, TextContent } from '@slipway/protocol'
 import { ellipsize, toSingleLine } from '../../skills/skill.ts'
-import type { SkillSummary, SkillSection, SkillSet } from '../../skills/skill-set.ts'
+import type { SkillSection, SkillSet, SkillSummary } from '../../skills/skill-set.ts'
 import { type Tool, textBlock } from '../../tools/core/tool.ts'
 
 /** Characters of all that is always told, and of the list of the other skills. */
@@ -103,7 +103,12 @@ function dynamicContext(options: SystemPromptOptions): string {
   return parts.filter((part) => part !== '').join('\n\n')
 }
 
-function environmentSection({ agent, workspaceDirectory, now, hasSecurityAnalyzer }: SystemPromptOptions): string {
+function environmentSection({
+  agent,
+  workspaceDirectory,
+  now,
+  hasSecurityAnalyzer,
+}: SystemPromptOptions): string {
   const lines = [
     `- The working directory is ${toSingleLine(workspaceDirectory, 4096)}. The task is about what is in it, unless the user says otherwise.`,
     `- The date is ${currentDate(agent.agent_context?.current_datetime, now)}.`,
@@ -129,7 +134,9 @@ function instructionsSection(sections: readonly SkillSection[]): string {
     const included = isCut ? ellipsize(section.text, room) : section.text
     room = Math.max(0, room - included.length)
     const rest = isCut ? '\n[The rest does not fit here; read the file when you need it.]' : ''
-    parts.push(`<instructions source="${toSingleLine(section.source, 200)}">\n${included}${rest}\n</instructions>`)
+    parts.push(
+      `<instructions source="${toSingleLine(section.source, 200)}">\n${included}${rest}\n</instructions>`,
+    )
   }
   if (parts.length === 0) return ''
   const intro =

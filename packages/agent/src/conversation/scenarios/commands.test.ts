@@ -5,7 +5,14 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openModel } from '../../llm/models/open-model.ts'
-import { createLatch, type TestConversation, FakeModel, ConversationFixtures, contentText, waitUntil } from '../testing/fixtures.ts'
+import {
+  ConversationFixtures,
+  contentText,
+  createLatch,
+  FakeModel,
+  type TestConversation,
+  waitUntil,
+} from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 
@@ -16,7 +23,8 @@ afterAll(() => fixtures[Symbol.asyncDispose]())
 
 const terminal = { tools: [{ name: 'terminal' }] }
 const conflict = { name: 'Problem', code: 'conflict' }
-const texts = (player: FakeModel, at: number) => player.requests[at]?.messages.map(({ content }) => contentText(content))
+const texts = (player: FakeModel, at: number) =>
+  player.requests[at]?.messages.map(({ content }) => contentText(content))
 
 /** The process that wrote its id into a file of the workspace is there. */
 async function pidIn(life: TestConversation, file: string): Promise<number> {
@@ -35,7 +43,9 @@ function isAlive(pid: number): boolean {
 }
 
 test('a message that comes while a tool runs is seen by the next step', async () => {
-  const player = new FakeModel([{ calls: [['terminal', { command: 'until [ -e go ]; do sleep 0.05; done' }]] }])
+  const player = new FakeModel([
+    { calls: [['terminal', { command: 'until [ -e go ]; do sleep 0.05; done' }]] },
+  ])
   const life = await fixtures.create({ model: player.open, agent: terminal })
   await life.send('first', { run: true })
   await waitUntil(async () => (await life.eventsOfKind('ActionEvent')).length === 1)
@@ -150,7 +160,9 @@ test('after a pause the result of the tool that runs is written, nothing is begu
 
 test('after a pause the answer that is on its way is kept and nothing of it is begun', async () => {
   const waiting = createLatch()
-  const player = new FakeModel([{ before: () => waiting.opened, calls: [['terminal', { command: 'touch x' }]] }])
+  const player = new FakeModel([
+    { before: () => waiting.opened, calls: [['terminal', { command: 'touch x' }]] },
+  ])
   const life = await fixtures.create({ model: player.open, agent: terminal })
   await life.send('go', { run: true })
   await waitUntil(() => player.requests.length === 1)
@@ -166,7 +178,9 @@ test('after a pause the answer that is on its way is kept and nothing of it is b
 
 test('a message rejects what a pause has left, so that it is not done before the model has read it', async () => {
   const waiting = createLatch()
-  const player = new FakeModel([{ before: () => waiting.opened, calls: [['terminal', { command: 'touch x' }]] }])
+  const player = new FakeModel([
+    { before: () => waiting.opened, calls: [['terminal', { command: 'touch x' }]] },
+  ])
   const life = await fixtures.create({ model: player.open, agent: terminal })
   await life.send('go', { run: true })
   await waitUntil(() => player.requests.length === 1)
@@ -227,7 +241,9 @@ test('an answer that comes from a model that does not heed the interrupt is drop
   waiting.open()
   await interrupted
   await life.conversation.waitUntilIdle()
-  const said = (await life.eventsOfKind('MessageEvent')).map(({ llm_message }) => contentText(llm_message.content))
+  const said = (await life.eventsOfKind('MessageEvent')).map(({ llm_message }) =>
+    contentText(llm_message.content),
+  )
   expect(said).toEqual(['go', 'The end.'])
   // It was paid for all the same.
   expect(life.conversation.stats.cost).toBe(0.5)

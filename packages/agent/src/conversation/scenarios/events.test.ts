@@ -3,7 +3,13 @@ import { join } from 'node:path'
 import { eventKinds, must, validateEvent } from '@slipway/protocol'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { openModel } from '../../llm/models/open-model.ts'
-import { createLatch, type TestConversation, FakeModel, ConversationFixtures, contentText } from '../testing/fixtures.ts'
+import {
+  ConversationFixtures,
+  contentText,
+  createLatch,
+  FakeModel,
+  type TestConversation,
+} from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 const lives: TestConversation[] = []
@@ -135,7 +141,9 @@ test('an answer without words or calls is a MessageEvent of the agent, and the e
   const [, empty, nudge] = await life.eventsOfKind('MessageEvent')
   expect(empty?.llm_message.content).toEqual([])
   expect(nudge?.llm_message.role).toBe('user')
-  expect(contentText(player.requests[1]?.messages.at(-1)?.content)).toBe(contentText(nudge?.llm_message.content))
+  expect(contentText(player.requests[1]?.messages.at(-1)?.content)).toBe(
+    contentText(nudge?.llm_message.content),
+  )
 })
 
 test('a run is told in order: the status, each call, its result, the finish, the status', async () => {
@@ -385,7 +393,11 @@ test('token ids and the log of a completion are events before the answer that th
   ])
   const life = await begin({ model: player.open })
   await life.sendAndWait('go')
-  expect((await life.eventSummary()).slice(3, 6)).toEqual(['LLMCompletionLogEvent', 'TokenEvent', 'ActionEvent'])
+  expect((await life.eventSummary()).slice(3, 6)).toEqual([
+    'LLMCompletionLogEvent',
+    'TokenEvent',
+    'ActionEvent',
+  ])
   expect((await life.eventsOfKind('LLMCompletionLogEvent'))[0]).toMatchObject({
     source: 'environment',
     filename: 'played-1.json',
@@ -399,7 +411,12 @@ test('token ids and the log of a completion are events before the answer that th
     response_token_ids: [3],
   })
   // Neither is shown to the model.
-  expect(player.requests[1]?.messages.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'tool'])
+  expect(player.requests[1]?.messages.map(({ role }) => role)).toEqual([
+    'system',
+    'user',
+    'assistant',
+    'tool',
+  ])
 })
 
 test('a model that logs its completions gives a log of each', async () => {

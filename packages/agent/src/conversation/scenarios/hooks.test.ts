@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { FakeModel, ConversationFixtures, contentText, waitUntil } from '../testing/fixtures.ts'
+import { ConversationFixtures, contentText, FakeModel, waitUntil } from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 
@@ -98,7 +98,9 @@ test('a hook on a message can block it: it is stored, and the run is over withou
 })
 
 test('a message that is blocked while a tool runs ends the run after that tool', async () => {
-  const player = new FakeModel([{ calls: [['terminal', { command: 'until [ -e go ]; do sleep 0.05; done' }]] }])
+  const player = new FakeModel([
+    { calls: [['terminal', { command: 'until [ -e go ]; do sleep 0.05; done' }]] },
+  ])
   const life = await fixtures.create({
     model: player.open,
     agent,

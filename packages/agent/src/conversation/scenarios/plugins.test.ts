@@ -5,7 +5,14 @@ import type { ExtensionSource } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type CommonExtensions, type ExtensionProvider, PluginLoadError } from '../../plugins/extensions.ts'
 import { readPlugin } from '../../plugins/plugin.ts'
-import { createLatch, type TestConversation, FakeModel, ConversationFixtures, contentText, waitUntil } from '../testing/fixtures.ts'
+import {
+  ConversationFixtures,
+  contentText,
+  createLatch,
+  FakeModel,
+  type TestConversation,
+  waitUntil,
+} from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 
@@ -17,7 +24,9 @@ afterAll(() => fixtures[Symbol.asyncDispose]())
 const none: CommonExtensions = { plugins: [], installed: [], others: [], hasPublic: false, issues: [] }
 
 /** Plugins of directories, found by their paths; `pinned` names a copy, as a fetched one. */
-function directories(common: Partial<CommonExtensions> = {}): ExtensionProvider & { readonly asked: string[] } {
+function directories(
+  common: Partial<CommonExtensions> = {},
+): ExtensionProvider & { readonly asked: string[] } {
   const requested: string[] = []
   return {
     asked: requested,
@@ -25,7 +34,7 @@ function directories(common: Partial<CommonExtensions> = {}): ExtensionProvider 
     async loadPlugin({ source }, signal) {
       requested.push(source)
       const plugin = await readPlugin(source, signal)
-      if ('fault' in plugin) throw new PluginLoadError(`The plugin ${plugin.fault}`)
+      if ('issue' in plugin) throw new PluginLoadError(`The plugin ${plugin.issue}`)
       return { plugin, pinned: { source: plugin.directory, ref: 'pinned', repo_path: undefined } }
     },
   }
@@ -116,7 +125,9 @@ test('what a plugin of the request brings is there from the first step: skills, 
   expect(contentText(message?.extended_content)).toContain(`Read ${directory}/note.txt.`)
   expect(contentText(message?.extended_content)).toContain('Go there.')
   expect(await readFile(join(life.workspace, 'hooked'), 'utf8')).toBe('The note.')
-  const results = (await life.eventsOfKind('ObservationEvent')).map(({ observation }) => contentText(observation.content))
+  const results = (await life.eventsOfKind('ObservationEvent')).map(({ observation }) =>
+    contentText(observation.content),
+  )
   expect(results[1]).toContain('said by alpha_tool with')
   expect(results[2]).toContain('The note.')
   expect(JSON.stringify(await life.events())).not.toContain('tok3n-of-the-plugin')
@@ -130,7 +141,11 @@ test('a plugin that cannot be loaded fails the run with its code and not the mes
   await cp(directory, away, { recursive: true })
   await rm(directory, { recursive: true })
   const extensions = directories()
-  const life = await fixtures.create({ agent, deps: { extensions }, request: { plugins: [source(directory)] } })
+  const life = await fixtures.create({
+    agent,
+    deps: { extensions },
+    request: { plugins: [source(directory)] },
+  })
   await life.sendAndWait('weather')
   expect(await life.eventsOfKind('MessageEvent')).toHaveLength(1)
   expect(await life.eventsOfKind('ConversationErrorEvent')).toMatchObject([
@@ -188,7 +203,9 @@ test('a plugin that comes later is a fact without secrets, and there with the ne
   expect(await promptOf(life)).toMatch(/delta-skill/)
   expect(await promptOf(life)).toMatch(/gamma-skill/)
   expect(life.settings.plugins?.[1]).not.toHaveProperty('is_untold')
-  const results = (await life.eventsOfKind('ObservationEvent')).map(({ observation }) => contentText(observation.content))
+  const results = (await life.eventsOfKind('ObservationEvent')).map(({ observation }) =>
+    contentText(observation.content),
+  )
   expect(results[0]).toContain('said by delta_tool')
   expect(results[1]).toContain('said by gamma_tool')
   expect(existsSync(join(life.workspace, 'hooked'))).toBe(true)
@@ -310,7 +327,7 @@ test('plugins and secrets that are given at once are all kept', async () => {
 test('what is installed on the server is there without being asked for, and can be disabled by name', async () => {
   const directory = await plugin('theta', { '.mcp.json': {} })
   const installed = await readPlugin(directory, new AbortController().signal)
-  if ('fault' in installed) throw new Error(installed.fault)
+  if ('issue' in installed) throw new Error(installed.issue)
   const [own] = installed.skills
   if (own === undefined) throw new Error('no skill')
   const skill = { ...own, name: 'of-the-server', description: 'Installed.', origin: 'installed' as const }
@@ -341,7 +358,7 @@ test('what is installed on the server is there without being asked for, and can 
 test('an installed plugin whose server does not start keeps nobody from running', async () => {
   const directory = await plugin('mu', { '.mcp.json': { mu: { command: '/nothing/here' } } })
   const installed = await readPlugin(directory, new AbortController().signal)
-  if ('fault' in installed) throw new Error(installed.fault)
+  if ('issue' in installed) throw new Error(installed.issue)
   const life = await fixtures.create({ agent, deps: { extensions: directories({ plugins: [installed] }) } })
   await life.sendAndWait('hello')
   expect(life.status).toBe('finished')

@@ -9,7 +9,7 @@ import {
   userMessage,
 } from '../events/event-drafts.ts'
 import { ConversationState } from '../state/state.ts'
-import { type TestConversation, FakeModel, ConversationFixtures, contentText } from '../testing/fixtures.ts'
+import { ConversationFixtures, contentText, FakeModel, type TestConversation } from '../testing/fixtures.ts'
 import type { LogEvent } from '../view/log-event.ts'
 
 let fixtures: ConversationFixtures
@@ -261,7 +261,9 @@ test('a model that is switched to while it runs is asked from the next step on',
 })
 
 test('a policy that was set counts in the fold alone, also without the sealed settings', async () => {
-  const life = await fixtures.create({ events: [stateUpdate('confirmation_policy', { kind: 'AlwaysConfirm' })] })
+  const life = await fixtures.create({
+    events: [stateUpdate('confirmation_policy', { kind: 'AlwaysConfirm' })],
+  })
   expect(life.conversation.policy.kind).toBe('AlwaysConfirm')
 })
 

@@ -2,9 +2,9 @@ import { createServer } from 'node:http'
 import { must, validateEvent } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { secretPlaceholder, Secrets } from '../../secrets/secrets.ts'
+import { Secrets, secretPlaceholder } from '../../secrets/secrets.ts'
 import { redactEvent } from '../events/redact-event.ts'
-import { FakeModel, ConversationFixtures, contentText, waitUntil } from '../testing/fixtures.ts'
+import { ConversationFixtures, contentText, FakeModel, waitUntil } from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 
@@ -31,7 +31,10 @@ test('a value is in no event, whoever writes it: the user, the model, a tool, it
       ],
       message: { reasoning_content: `Thinking of ${value}.` },
       answer: {
-        completionLog: { filename: 'a.json', data: JSON.stringify({ arguments: JSON.stringify({ key, value }) }) },
+        completionLog: {
+          filename: 'a.json',
+          data: JSON.stringify({ arguments: JSON.stringify({ key, value }) }),
+        },
         stop: 'tool_calls',
       },
     },
@@ -68,9 +71,13 @@ test('a value is in no event, whoever writes it: the user, the model, a tool, it
   const [first] = await life.eventsOfKind('ObservationEvent')
   expect(contentText(first?.observation.content)).toContain(`pass: ${secretPlaceholder}`)
   expect((await life.eventsOfKind('UserRejectObservation'))[0]?.rejection_reason).toBe(secretPlaceholder)
-  expect((await life.eventsOfKind('ConversationErrorEvent'))[0]?.detail).toBe(`The key ${secretPlaceholder} is wrong.`)
+  expect((await life.eventsOfKind('ConversationErrorEvent'))[0]?.detail).toBe(
+    `The key ${secretPlaceholder} is wrong.`,
+  )
   const [, second] = await life.eventsOfKind('ActionEvent')
-  expect(JSON.parse(must(second, 'an action').tool_call.arguments).command).toContain(`true '${secretPlaceholder}'`)
+  expect(JSON.parse(must(second, 'an action').tool_call.arguments).command).toContain(
+    `true '${secretPlaceholder}'`,
+  )
   // Nor is it told to a model again.
   expect(JSON.stringify(player.requests.slice(1).map(({ messages }) => messages))).not.toContain('hunter22')
 })
@@ -217,7 +224,10 @@ test('what events are found by stays as it is when ids hold the digits of a secr
           { type: 'thinking', signature: id },
           { type: 'redacted_thinking', data: id },
         ],
-        action: { kind: 'MCPToolAction', data: { id: secretPlaceholder, type: secretPlaceholder, key: [secretPlaceholder] } },
+        action: {
+          kind: 'MCPToolAction',
+          data: { id: secretPlaceholder, type: secretPlaceholder, key: [secretPlaceholder] },
+        },
       })
       expect(JSON.stringify(masked.thinking_blocks)).toContain(secretPlaceholder)
     }),

@@ -1,7 +1,7 @@
 import type { EventDraft } from '@slipway/storage'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ConversationFixtures } from '../testing/fixtures.ts'
-import { readBranch, leafPosition, readLeafMoves, branchSegments } from './branch.ts'
+import { branchSegments, leafPosition, readBranch, readLeafMoves } from './branch.ts'
 
 let fixtures: ConversationFixtures
 

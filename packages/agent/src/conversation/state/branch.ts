@@ -55,7 +55,10 @@ export function leafMoveTarget(
 const pageSize = 100
 
 /** All moves of a log, in order of position, from an index: the log is not read. */
-export async function readLeafMoves(log: Pick<EventLog, 'get' | 'search'>, conversation: string): Promise<LeafMove[]> {
+export async function readLeafMoves(
+  log: Pick<EventLog, 'get' | 'search'>,
+  conversation: string,
+): Promise<LeafMove[]> {
   const updates: { readonly position: number; readonly value: unknown }[] = []
   let page_id: string | undefined
   do {

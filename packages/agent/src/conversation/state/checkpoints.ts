@@ -1,6 +1,6 @@
 import type { EventLog, Snapshot } from '@slipway/storage'
 import type { LogEvent } from '../view/view.ts'
-import { type SavedState, ConversationState } from './state.ts'
+import { ConversationState, type SavedState } from './state.ts'
 
 /** The fold up to a position, as it was saved. */
 export interface Checkpoint {

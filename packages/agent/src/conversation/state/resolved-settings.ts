@@ -1,6 +1,9 @@
 import type { Agent, StartConversationRequest } from '@slipway/protocol'
 
 /** What a conversation was started with, its agent resolved, secrets in clear. */
-export type ResolvedSettings = Omit<StartConversationRequest, 'agent' | 'agent_settings' | 'agent_profile_id'> & {
+export type ResolvedSettings = Omit<
+  StartConversationRequest,
+  'agent' | 'agent_settings' | 'agent_profile_id'
+> & {
   readonly agent: Agent
 }

@@ -12,7 +12,7 @@ import {
   securityAnalyzer,
 } from '@slipway/protocol'
 import { type LogEvent, View } from '../view/view.ts'
-import { leafPosition, type LeafMove } from './branch.ts'
+import { type LeafMove, leafPosition } from './branch.ts'
 import { StuckDetector } from './stuck-detector.ts'
 
 /** An action that has no result yet. */

@@ -1,6 +1,6 @@
 import { executionStatus, Problem } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { transition, transitions, type Command } from './status.ts'
+import { type Command, transition, transitions } from './status.ts'
 
 const verbs: readonly Command[] = ['run', 'send', 'accept', 'reject', 'pause', 'interrupt']
 

@@ -145,7 +145,9 @@ test('calls of one answer are compared with their own results, in whatever order
 })
 
 test('a call that has no result yet is no part of a pattern', () => {
-  expect(verdictOf([...times(3, () => step('ls', 'a')), actionEvent({ id: 'open', command: 'ls' })])).toBe('no')
+  expect(verdictOf([...times(3, () => step('ls', 'a')), actionEvent({ id: 'open', command: 'ls' })])).toBe(
+    'no',
+  )
 })
 
 test('what is no action, result or message changes nothing, and a user message ends every pattern', () => {

@@ -87,7 +87,10 @@ function isResult(event: LogEvent): event is ResultEvent {
 }
 
 /** How many steps at the end are like the last one. */
-function runLength(steps: readonly ActionRecord[], isLike: (step: ActionRecord, last: ActionRecord) => boolean): number {
+function runLength(
+  steps: readonly ActionRecord[],
+  isLike: (step: ActionRecord, last: ActionRecord) => boolean,
+): number {
   const last = steps.at(-1)
   if (last === undefined) return 0
   const other = steps.findLastIndex((step) => !isLike(step, last))

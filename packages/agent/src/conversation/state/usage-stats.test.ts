@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ModelReply } from '../../llm/model.ts'
 import { openModel } from '../../llm/models/open-model.ts'
-import { FakeModel, ConversationFixtures, waitUntil } from '../testing/fixtures.ts'
+import { ConversationFixtures, FakeModel, waitUntil } from '../testing/fixtures.ts'
 import { combineMetrics, UsageStats } from './usage-stats.ts'
 
 let fixtures: ConversationFixtures
@@ -148,7 +148,9 @@ test('whatever is added, before or after it was saved, the sums are those of all
 })
 
 test('each answer of a conversation is counted in the write that stores it, and those who listen are told', async () => {
-  const life = await fixtures.create({ model: new FakeModel([{ calls: [['think', { thought: 'hm' }]] }]).open })
+  const life = await fixtures.create({
+    model: new FakeModel([{ calls: [['think', { thought: 'hm' }]] }]).open,
+  })
   await life.sendAndWait('go')
   const [record] = await fixtures.storage.conversations.get([life.id])
   expect(JSON.parse(record?.stats ?? '')).toEqual(JSON.parse(JSON.stringify(life.conversation.stats)))
@@ -168,7 +170,9 @@ test('a question beside the conversation leaves no event, is told the history, a
   const life = await fixtures.create({ model: player.open })
   await life.sendAndWait('build a ship')
   const before = await life.events()
-  expect(await life.conversation.askSideQuestion('What is this about?', neverAborted)).toBe('It is about ships.')
+  expect(await life.conversation.askSideQuestion('What is this about?', neverAborted)).toBe(
+    'It is about ships.',
+  )
   expect(await life.events()).toEqual(before)
   expect(player.sideRequests[0]?.toolChoice).toBe('none')
   expect(JSON.stringify(player.sideRequests[0]?.messages)).toContain('build a ship')

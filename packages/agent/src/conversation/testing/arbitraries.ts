@@ -75,7 +75,9 @@ const step: fc.Arbitrary<LogStep> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ step: fc.constant('late' as const), pick: fc.nat() }) },
 )
 
-export const arbitraryLog: fc.Arbitrary<LogEvent[]> = fc.array(step, { maxLength: 40, size: 'max' }).map(buildLog)
+export const arbitraryLog: fc.Arbitrary<LogEvent[]> = fc
+  .array(step, { maxLength: 40, size: 'max' })
+  .map(buildLog)
 
 /** Without the condensations of others: a log as the loop writes it, but for the damage. */
 export const arbitraryOwnLog: fc.Arbitrary<LogEvent[]> = fc

@@ -11,7 +11,14 @@ import {
   type WireVersion,
 } from '@slipway/protocol'
 import { type EventDraft, type EventLog, openStorage, type SqliteStorage } from '@slipway/storage'
-import type { ModelResult, ModelReply, ModelFailureCode, Model, ModelRequest, OpenModel } from '../../llm/model.ts'
+import type {
+  Model,
+  ModelFailureCode,
+  ModelReply,
+  ModelRequest,
+  ModelResult,
+  OpenModel,
+} from '../../llm/model.ts'
 import { Conversation } from '../conversation.ts'
 import type { ConversationStore } from '../conversation-store.ts'
 import type { TransientUpdate } from '../events/transient-updates.ts'
@@ -71,7 +78,9 @@ export class FakeModel {
   async #respond(llm: Llm, request: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
     const isAside = request.tools.length === 0 || request.toolChoice === 'none'
     ;(isAside ? this.sideRequests : this.requests).push(request)
-    const turn = (isAside ? this.#sideTurns : this.#turns).shift() ?? { text: isAside ? 'Aside.' : 'The end.' }
+    const turn = (isAside ? this.#sideTurns : this.#turns).shift() ?? {
+      text: isAside ? 'Aside.' : 'The end.',
+    }
     await turn.before?.(request, signal)
     if (signal.aborted) return { kind: 'aborted' }
     for (const delta of turn.deltas ?? []) request.onDelta?.(delta)
@@ -309,7 +318,10 @@ export class TestConversation {
   }
 }
 
-function createSettings({ agent = {}, request = {} }: TestConversationOptions, working_dir: string): ResolvedSettings {
+function createSettings(
+  { agent = {}, request = {} }: TestConversationOptions,
+  working_dir: string,
+): ResolvedSettings {
   const parsed = startConversationRequest.parse({
     agent: { llm: { model: 'played' }, ...agent },
     workspace: { working_dir },

@@ -40,7 +40,10 @@ export function resultBlocks(result: ResultEvent, max: number): ContentBlock[] {
 }
 
 function observationBlocks({ observation }: LogEventOf<'ObservationEvent'>, max: number): ContentBlock[] {
-  const blocks = [...withTerminalFrame(observation, observationContent(observation, max), max), ...screenshotBlocks(observation)]
+  const blocks = [
+    ...withTerminalFrame(observation, observationContent(observation, max), max),
+    ...screenshotBlocks(observation),
+  ]
   if (getMember(observation, 'is_error') !== true) return blocks
   return [textBlock('[An error occurred during execution.]'), ...blocks]
 }

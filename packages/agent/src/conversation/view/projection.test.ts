@@ -52,7 +52,12 @@ test('the calls of one answer are one message with the reasoning of the first, a
     messageEvent('u', 'user', 'Wait!'),
     observationEvent({ id: 'o', action_id: 'a', text: 'first' }),
   ])
-  expect(describeMessages(messages)).toEqual(['assistant: Two at once.', 'tool: first', 'tool: second', 'user: Wait!'])
+  expect(describeMessages(messages)).toEqual([
+    'assistant: Two at once.',
+    'tool: first',
+    'tool: second',
+    'user: Wait!',
+  ])
   const [answer, ...rest] = messages
   expect(answer?.thinking_blocks).toEqual([{ type: 'thinking', thinking: 'hm', signature: 'sig-a' }])
   expect(answer?.reasoning_content).toBeUndefined()
@@ -110,7 +115,10 @@ test('calls without a result and results without a call are left out; a thought 
       thinking_blocks: [],
     },
   ])
-  const half = [actionEvent({ id: 'a', response: 'r', thinks: true }), actionEvent({ id: 'b', response: 'r' })]
+  const half = [
+    actionEvent({ id: 'a', response: 'r', thinks: true }),
+    actionEvent({ id: 'b', response: 'r' }),
+  ]
   const [answer] = messagesOf([...half, observationEvent({ id: 'p', action_id: 'b' })])
   expect(answer?.tool_calls?.map(({ id }) => id)).toEqual(['bc'])
   expect(answer?.thinking_blocks).toHaveLength(1)
@@ -135,7 +143,8 @@ test('a result says whether it failed, that there was nothing, and who rejected 
       'tool: The action was rejected by a hook: User rejected the action',
     ],
   ]
-  for (const [result, text] of results) expect(describeMessages(messagesOf([actionEvent({ id: 'a' }), result]))[1]).toBe(text)
+  for (const [result, text] of results)
+    expect(describeMessages(messagesOf([actionEvent({ id: 'a' }), result]))[1]).toBe(text)
 })
 
 test('what a terminal says around its output is shown once', () => {
@@ -158,13 +167,24 @@ test('a screenshot is an image of its own type', () => {
     R0lGODlh: 'gif',
   })) {
     const seen = { content: [], is_error: false, screenshot_data: data, kind: 'BrowserObservation' as const }
-    const event = foreignEvent({ ...call, id: 'o', kind: 'ObservationEvent', action_id: 'a', observation: seen })
-    expect(describeMessages(messagesOf([actionEvent({ id: 'a' }), event]))[1]).toBe(`tool: data:image/${type};base64,${data}`)
+    const event = foreignEvent({
+      ...call,
+      id: 'o',
+      kind: 'ObservationEvent',
+      action_id: 'a',
+      observation: seen,
+    })
+    expect(describeMessages(messagesOf([actionEvent({ id: 'a' }), event]))[1]).toBe(
+      `tool: data:image/${type};base64,${data}`,
+    )
   }
 })
 
 test('a message has what the context adds; an empty one of a user says so, one of the agent is left out', () => {
-  const skilled = foreignEvent({ ...messageEvent('u', 'user', 'Hi'), extended_content: [{ text: 'A skill.' }] })
+  const skilled = foreignEvent({
+    ...messageEvent('u', 'user', 'Hi'),
+    extended_content: [{ text: 'A skill.' }],
+  })
   const log = [
     skilled,
     messageEvent('a', 'agent', ''),
@@ -188,7 +208,9 @@ test("an agent's message keeps its reasoning and no call", () => {
     thinking_blocks: [{ type: 'redacted_thinking', data: 'zzz' }],
     responses_reasoning_item: item,
   }
-  const [message] = messagesOf([foreignEvent({ id: 'm', kind: 'MessageEvent', source: 'agent', llm_message })])
+  const [message] = messagesOf([
+    foreignEvent({ id: 'm', kind: 'MessageEvent', source: 'agent', llm_message }),
+  ])
   expect(message).toEqual({
     role: 'assistant',
     content: [{ type: 'text', text: 'Done.', cache_prompt: false }],
@@ -211,7 +233,12 @@ test('a summary is told as what it is', () => {
 test('events of other shapes are read as far as they go', () => {
   const older = { id: 'ac', type: 'function', function: { name: 'terminal', arguments: '{"command":"pwd"}' } }
   const log = [
-    foreignEvent({ id: 'u', kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content: 'Hi' } }),
+    foreignEvent({
+      id: 'u',
+      kind: 'MessageEvent',
+      source: 'user',
+      llm_message: { role: 'user', content: 'Hi' },
+    }),
     foreignEvent({ id: 'v', kind: 'MessageEvent', source: 'agent' }),
     foreignEvent({ ...actionEvent({ id: 'a' }), thought: undefined, tool_call: older }),
     foreignEvent({

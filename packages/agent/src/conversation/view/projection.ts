@@ -1,7 +1,7 @@
 import type { Message, MessageToolCall } from '@slipway/protocol'
-import { type ContentBlock, toBlocks, getMember, resultBlocks, textBlock } from './content-blocks.ts'
+import { type ContentBlock, getMember, resultBlocks, textBlock, toBlocks } from './content-blocks.ts'
 import type { LogEventOf, ResultEvent, ViewEvent } from './log-event.ts'
-import { type Batch, type CallWithResult, type Single, type ViewUnit, groupUnits } from './view-units.ts'
+import { type Batch, type CallWithResult, groupUnits, type Single, type ViewUnit } from './view-units.ts'
 
 export const defaultMaxMessageChars = 30_000
 

@@ -79,7 +79,8 @@ function stream(response: ServerResponse): ServerResponse {
 
 const fine: ScriptedResponse = (response) =>
   stream(response).end(`${chunk({ content: 'Wet.' })}${chunk({}, 'stop')}data: [DONE]\n\n`)
-const empty: ScriptedResponse = (response) => stream(response).end(`${chunk({ content: '' })}${chunk({}, 'stop')}`)
+const empty: ScriptedResponse = (response) =>
+  stream(response).end(`${chunk({ content: '' })}${chunk({}, 'stop')}`)
 
 function status(code: number, body: unknown, headers: Record<string, string> = {}): ScriptedResponse {
   return (response) => {

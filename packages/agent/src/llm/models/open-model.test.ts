@@ -1,7 +1,7 @@
 import { LLMock } from '@copilotkit/aimock'
 import { llm, type Message } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { ModelReply, ModelDelta, Model, ModelTool } from '../model.ts'
+import type { Model, ModelDelta, ModelReply, ModelTool } from '../model.ts'
 import { openModel } from './open-model.ts'
 
 const mock = new LLMock({ port: 0, host: '127.0.0.1', latency: 0 })
@@ -47,7 +47,11 @@ function user(text: string): Message {
   return { role: 'user', content: [{ type: 'text', text, cache_prompt: false }], thinking_blocks: [] }
 }
 
-async function generateReply(model: Model, messages: readonly Message[], onDelta?: (delta: ModelDelta) => void) {
+async function generateReply(
+  model: Model,
+  messages: readonly Message[],
+  onDelta?: (delta: ModelDelta) => void,
+) {
   const answer = await model.generate(
     { messages, tools, ...(onDelta === undefined ? {} : { onDelta }) },
     new AbortController().signal,
@@ -60,7 +64,9 @@ test.each(models)('%s: a text comes in pieces and as a whole', async (_, setting
   const content = 'The sky over the harbour is grey, and the wind has turned to the west.'
   mock.onMessage('sky?', { content, usage })
   const deltas: ModelDelta[] = []
-  const { message, ...rest } = await generateReply(open(settings()), [user('sky?')], (delta) => deltas.push(delta))
+  const { message, ...rest } = await generateReply(open(settings()), [user('sky?')], (delta) =>
+    deltas.push(delta),
+  )
   expect(message.content).toEqual([{ type: 'text', text: content, cache_prompt: false }])
   expect(deltas.map((delta) => delta.content).join('')).toBe(content)
   expect(rest).toMatchObject({ stop: 'stop', usageId: 'default', model: settings().model })

@@ -1,9 +1,14 @@
 import { type Llm, llm as llmSchema, type Message } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
 import { llmSecrets } from '../credentials.ts'
-import { type ProviderFailure, classifyFailure, redactDetail } from '../failures.ts'
-import type { ModelResult, ModelFailure, Model, ModelRequest, OpenModel } from '../model.ts'
-import { type SourceResult, type ModelSource, type ModelEnvironment, sleepUntilAborted } from '../model-source.ts'
+import { classifyFailure, type ProviderFailure, redactDetail } from '../failures.ts'
+import type { Model, ModelFailure, ModelRequest, ModelResult, OpenModel } from '../model.ts'
+import {
+  type ModelEnvironment,
+  type ModelSource,
+  type SourceResult,
+  sleepUntilAborted,
+} from '../model-source.ts'
 import { resolveRoute } from '../route.ts'
 import { countTokens } from '../tokens.ts'
 import { RemoteModelSource } from './remote-model.ts'
@@ -60,11 +65,13 @@ class FallbackModel implements Model {
   /** Never rejects: what we did wrong ourselves is a failure of the model too, as far as a conversation is concerned. */
   async #generateOnce(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
     if (signal.aborted) return { kind: 'aborted' }
-    if ('code' in this.#source) return { kind: 'fault', failure: this.#source, hasBegun: false }
+    if ('code' in this.#source) return { kind: 'failure', failure: this.#source, hasBegun: false }
     try {
       return await this.#source.generate(request, signal)
     } catch (error) {
-      return signal.aborted ? { kind: 'aborted' } : { kind: 'fault', failure: classifyFailure(error), hasBegun: false }
+      return signal.aborted
+        ? { kind: 'aborted' }
+        : { kind: 'failure', failure: classifyFailure(error), hasBegun: false }
     }
   }
 
@@ -100,7 +107,10 @@ class FallbackModel implements Model {
   }
 
   /** Opened once; a profile that is not there is looked for again at the next failure. */
-  async #openFallback(index: number, name: string | Record<string, unknown>): Promise<FallbackModel | undefined> {
+  async #openFallback(
+    index: number,
+    name: string | Record<string, unknown>,
+  ): Promise<FallbackModel | undefined> {
     const known = this.#fallbacks.get(index)
     if (known !== undefined) return known
     const settings = await this.#resolveFallback(name)

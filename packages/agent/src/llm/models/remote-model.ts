@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import type { Llm, Message, TokenUsage } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
-import { type ModelFacts, loadModelFacts, noModelFacts } from '../catalogue/prices.ts'
+import { loadModelFacts, type ModelFacts, noModelFacts } from '../catalogue/prices.ts'
 import { attachCompletionLog } from '../completion-log.ts'
 import type { ProviderFailure } from '../failures.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
-import type { SourceResult, ModelSource, ModelEnvironment } from '../model-source.ts'
+import type { ModelEnvironment, ModelSource, SourceResult } from '../model-source.ts'
 import { callOptions } from '../request/call-options.ts'
-import { openProvider, type ActivityCallbacks } from '../request/open-provider.ts'
+import { type ActivityCallbacks, openProvider } from '../request/open-provider.ts'
 import type { SdkModel } from '../request/sdk-types.ts'
 import { assistantMessage } from '../response/assistant-message.ts'
-import { streamResponse, type StreamResult } from '../response/stream-response.ts'
+import { type StreamResult, streamResponse } from '../response/stream-response.ts'
 import type { ModelRoute } from '../route.ts'
 
 type CompletedStream = Extract<StreamResult, { kind: 'received' }>
@@ -45,11 +45,11 @@ export class RemoteModelSource implements ModelSource {
     const { fetch, sleep } = this.#environment
     this.#provider ??= openProvider({ llm: this.#llm, route: this.#route, fetch, touches: this.#activity })
     const model = await this.#provider
-    if ('code' in model) return { kind: 'fault', failure: model, hasBegun: false }
+    if ('code' in model) return { kind: 'failure', failure: model, hasBegun: false }
     let hadEmpty = false
     for (let attempt = 0; ; attempt += 1) {
       const result = await this.#attempt({ model, request, signal, hadEmpty })
-      if (result.kind !== 'fault') return result
+      if (result.kind !== 'failure') return result
       const { failure, hasBegun } = result
       if (!failure.isRetryable || hasBegun || attempt >= this.#llm.num_retries) return result
       hadEmpty ||= failure.code === 'LLMNoResponseError'
@@ -84,7 +84,11 @@ export class RemoteModelSource implements ModelSource {
     return { kind: 'answer', reply: this.#toReply(done, request, now() - started) }
   }
 
-  #toReply({ response: accumulated, stop }: CompletedStream, request: ModelRequest, latencyMs: number): ModelReply {
+  #toReply(
+    { response: accumulated, stop }: CompletedStream,
+    request: ModelRequest,
+    latencyMs: number,
+  ): ModelReply {
     const responseId = uniqueId(accumulated.responseId)
     const message = assistantMessage(accumulated, this.#route, usedCallIds(request.messages))
     const usage = this.#usage(accumulated, responseId)

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { llm, type Message } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import type { ModelResult, ModelDelta, Model, ModelTool } from '../model.ts'
+import type { Model, ModelDelta, ModelResult, ModelTool } from '../model.ts'
 import { openModel } from './open-model.ts'
 
 const tools: readonly ModelTool[] = [{ name: 'run', description: 'Runs', parameters: { type: 'object' } }]

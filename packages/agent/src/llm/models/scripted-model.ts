@@ -3,8 +3,13 @@ import type { Llm, Message, TokenUsage } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
 import { attachCompletionLog } from '../completion-log.ts'
 import type { ProviderFailure } from '../failures.ts'
-import type { ModelReply, ModelDelta, ModelFailureCode, ModelRequest } from '../model.ts'
-import { type SourceResult, type ModelSource, type ModelEnvironment, sleepUntilAborted } from '../model-source.ts'
+import type { ModelDelta, ModelFailureCode, ModelReply, ModelRequest } from '../model.ts'
+import {
+  type ModelEnvironment,
+  type ModelSource,
+  type SourceResult,
+  sleepUntilAborted,
+} from '../model-source.ts'
 import { countTokens } from '../tokens.ts'
 
 /**
@@ -76,7 +81,8 @@ export class ScriptedModelSource implements ModelSource {
     const { entry, index } = this.#nextEntry(request)
     await sleepUntilAborted(entry.delayMs, signal)
     if (signal.aborted) return { kind: 'aborted' }
-    if (entry.error !== undefined) return { kind: 'fault', failure: scriptedFailure(entry.error), hasBegun: false }
+    if (entry.error !== undefined)
+      return { kind: 'failure', failure: scriptedFailure(entry.error), hasBegun: false }
     await emitDeltas(entry, request.onDelta, signal)
     if (signal.aborted) return { kind: 'aborted' }
     return { kind: 'answer', reply: this.#toReply({ entry, index, request, started }) }
@@ -92,7 +98,12 @@ export class ScriptedModelSource implements ModelSource {
     return { entry: this.#turns[at] ?? scriptEndEntry, index: String(at) }
   }
 
-  #toReply(options: { entry: ScriptEntry; index: string; request: ModelRequest; started: number }): ModelReply {
+  #toReply(options: {
+    entry: ScriptEntry
+    index: string
+    request: ModelRequest
+    started: number
+  }): ModelReply {
     const { entry, index, request, started } = options
     const { now } = this.#environment
     // A number alone would come again when two answers of different openings stand at the same place.
@@ -132,7 +143,11 @@ export class ScriptedModelSource implements ModelSource {
   }
 }
 
-async function emitDeltas(entry: ScriptEntry, onDelta: ((delta: ModelDelta) => void) | undefined, signal: AbortSignal) {
+async function emitDeltas(
+  entry: ScriptEntry,
+  onDelta: ((delta: ModelDelta) => void) | undefined,
+  signal: AbortSignal,
+) {
   const deltas: ModelDelta[] = [
     ...words(entry.reasoning).map((reasoning_content) => ({ reasoning_content })),
     ...words(entry.text).map((content) => ({ content })),

@@ -3,7 +3,7 @@ import type { ModelRequest } from '../model.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
 import { toPrompt } from './prompt.ts'
 import { anthropicBlocks } from './provider-metadata.ts'
-import type { SdkCallOptions, ProviderOptions } from './sdk-types.ts'
+import type { ProviderOptions, SdkCallOptions } from './sdk-types.ts'
 
 type Effort = NonNullable<SdkCallOptions['reasoning']>
 const efforts: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
@@ -33,7 +33,9 @@ export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest):
       hasVision: llm.disable_vision !== true && llm.capability_overrides.supports_vision !== false,
       canCache: llm.caching_prompt && llm.capability_overrides.supports_prompt_cache !== false,
     }),
-    ...(request.tools.length > 0 ? { tools: toolOptions(request, route), ...toolChoice(request, route) } : {}),
+    ...(request.tools.length > 0
+      ? { tools: toolOptions(request, route), ...toolChoice(request, route) }
+      : {}),
     ...definedMembers({
       maxOutputTokens,
       temperature: llm.temperature,
@@ -103,7 +105,8 @@ interface ReasoningOptions {
 
 function reasoningOptions(llm: Llm, route: ModelRoute, messages: readonly Message[]): ReasoningOptions {
   const effort = llm.reasoning_effort
-  if (route.api === 'compatible') return effort === undefined ? {} : { providerMembers: { reasoningEffort: effort } }
+  if (route.api === 'compatible')
+    return effort === undefined ? {} : { providerMembers: { reasoningEffort: effort } }
   if (!canThink(llm, route)) return {}
   const level = toEffort(effort, route)
   const mostBudget = thinkingBudgets.find(([names]) => names.test(route.name))?.[1]
@@ -122,7 +125,9 @@ function canThink(llm: Llm, { api, provider, name }: ModelRoute): boolean {
   if (typeof override === 'boolean') return override
   const known = llm.model_canonical_name?.replace(/^.*\//, '') ?? name
   if (provider === 'azure') return !isOpenaiName(known) || !openaiWithoutReasoning.test(known)
-  return !(api === 'chat' || api === 'responses' ? openaiWithoutReasoning : modelsWithoutReasoning).test(known)
+  return !(api === 'chat' || api === 'responses' ? openaiWithoutReasoning : modelsWithoutReasoning).test(
+    known,
+  )
 }
 
 /** An effort that the library has a word for; it finds the nearest one that the model has. */
@@ -132,7 +137,11 @@ function toEffort(effort: string | undefined, { api }: ModelRoute): Effort | und
   return effort as Effort // it is one of the words of the list
 }
 
-function openaiThinking(effort: string | undefined, route: ModelRoute, level: Effort | undefined): ReasoningOptions {
+function openaiThinking(
+  effort: string | undefined,
+  route: ModelRoute,
+  level: Effort | undefined,
+): ReasoningOptions {
   // A deployment's name says nothing of the model, and a word of tomorrow is the provider's to know.
   if (route.provider === 'azure' || level === undefined) {
     return effort === undefined || effort === 'none' ? {} : { providerMembers: { reasoningEffort: effort } }

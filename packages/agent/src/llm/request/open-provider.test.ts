@@ -16,7 +16,10 @@ interface SentRequest {
 }
 
 /** What would be sent to a provider: nobody is there, each request is refused. */
-async function sendRequest(settings: Record<string, unknown>, request: Partial<ModelRequest> = {}): Promise<SentRequest> {
+async function sendRequest(
+  settings: Record<string, unknown>,
+  request: Partial<ModelRequest> = {},
+): Promise<SentRequest> {
   const requests: SentRequest[] = []
   const answerLocally: typeof fetch = async (input, init) => {
     const headers = new Headers(init?.headers)
@@ -107,7 +110,11 @@ test('Bedrock is asked with a signature of the credentials, which are not sent',
 })
 
 test('Azure is asked with its own header', async () => {
-  const { headers } = await sendRequest({ model: 'azure/d', base_url: 'https://me.openai.azure.com', api_key: key })
+  const { headers } = await sendRequest({
+    model: 'azure/d',
+    base_url: 'https://me.openai.azure.com',
+    api_key: key,
+  })
   expect(headers.get('api-key')).toBe(key)
 })
 
@@ -200,7 +207,10 @@ test('marks reach the providers that take them', async () => {
     system: [{ text: 'Be brief.', cache_control }],
     messages: [{ content: [{ text: 'Kiel?', cache_control }] }],
   })
-  const bedrock = await sendRequest({ model: 'bedrock/anthropic.claude-sonnet-4-6', api_key: key }, { messages })
+  const bedrock = await sendRequest(
+    { model: 'bedrock/anthropic.claude-sonnet-4-6', api_key: key },
+    { messages },
+  )
   const cachePoint = { type: 'default' }
   expect(bedrock.body).toMatchObject({
     system: [{ text: 'Be brief.' }, { cachePoint }],

@@ -125,7 +125,12 @@ function missingKeyFailure(members: string): ProviderFailure {
 }
 
 /** A redirect is an answer, not a way: keys go to nobody else. */
-function wrapFetch(options: { llm: Llm; route: ModelRoute; fetch: Fetch; touches: ActivityCallbacks }): Fetch {
+function wrapFetch(options: {
+  llm: Llm
+  route: ModelRoute
+  fetch: Fetch
+  touches: ActivityCallbacks
+}): Fetch {
   const { fetch, touches } = options
   const edit = createBodyEdit(options.llm, options.route)
   return async (input, init) => {

@@ -1,7 +1,7 @@
 import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { ProviderApi, ModelRoute } from '../route.ts'
+import type { ModelRoute, ProviderApi } from '../route.ts'
 import { toPrompt } from './prompt.ts'
 import { encodeProviderMetadata, googleThoughtBlock } from './provider-metadata.ts'
 import type { SdkPrompt } from './sdk-types.ts'

@@ -1,8 +1,8 @@
 import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipway/protocol'
-import type { ProviderApi, ModelRoute } from '../route.ts'
-import { type FilePart, imageParts, type ImageSupport, type UserPart } from './images.ts'
+import type { ModelRoute, ProviderApi } from '../route.ts'
+import { type FilePart, type ImageSupport, imageParts, type UserPart } from './images.ts'
 import { anthropicBlocks, decodeProviderMetadata, googleThoughts } from './provider-metadata.ts'
-import type { SdkPrompt, ProviderOptions, SdkMessage } from './sdk-types.ts'
+import type { ProviderOptions, SdkMessage, SdkPrompt } from './sdk-types.ts'
 
 type Content = TextContent | ImageContent
 type AssistantPart = Extract<SdkMessage, { role: 'assistant' }>['content'][number]
@@ -79,7 +79,8 @@ class PromptBuilder {
   #system(message: Message): void {
     const texts = message.content.filter((part) => part.type === 'text').filter(({ text }) => text !== '')
     if (['anthropic', 'bedrock'].includes(this.#route.api)) {
-      for (const part of texts) this.#prompt.push({ role: 'system', content: part.text, ...this.#cacheMark(part) })
+      for (const part of texts)
+        this.#prompt.push({ role: 'system', content: part.text, ...this.#cacheMark(part) })
       return
     }
     const text = texts.map((part) => part.text).join('\n\n')
@@ -199,7 +200,9 @@ class PromptBuilder {
     const { api } = this.#route
     const owner = api === 'responses' ? 'openai' : 'google'
     if (api !== 'responses' && api !== 'google' && api !== 'compatible') return {}
-    const found = decodeProviderMetadata(message, owner).find((one) => one.kind === kind && one.index === index)
+    const found = decodeProviderMetadata(message, owner).find(
+      (one) => one.kind === kind && one.index === index,
+    )
     if (found === undefined) return {}
     return owner === 'openai' ? { phase: found.value } : { thoughtSignature: found.value }
   }
@@ -243,7 +246,11 @@ class PromptBuilder {
 
   #output(message: Message): ResultPart['output'] {
     const parts = message.content.flatMap((part): UserPart[] =>
-      part.type === 'image' ? imageParts(part, this.#imageSupport) : part.text === '' ? [] : [text(part.text)],
+      part.type === 'image'
+        ? imageParts(part, this.#imageSupport)
+        : part.text === ''
+          ? []
+          : [text(part.text)],
     )
     const files = parts.filter((part) => part.type === 'file')
     const texts = parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
@@ -254,7 +261,10 @@ class PromptBuilder {
         value: parts.map((part) => (part.type === 'text' ? text(part.text) : file(part))),
       }
     }
-    this.#pendingImages.push(text(`Images of the result of the call ${message.tool_call_id ?? ''}:`), ...files)
+    this.#pendingImages.push(
+      text(`Images of the result of the call ${message.tool_call_id ?? ''}:`),
+      ...files,
+    )
     return { type: 'text', value: [...texts, '[Its images follow below.]'].join('\n') }
   }
 

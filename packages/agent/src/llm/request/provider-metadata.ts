@@ -24,7 +24,10 @@ export function encodeProviderMetadata({ owner, kind, index, value }: ProviderMe
 }
 
 /** What is carried by a message for an owner. */
-export function decodeProviderMetadata(message: Message, owner: ProviderMetadata['owner']): ProviderMetadata[] {
+export function decodeProviderMetadata(
+  message: Message,
+  owner: ProviderMetadata['owner'],
+): ProviderMetadata[] {
   return message.thinking_blocks.flatMap((block) => {
     const found = block.type === 'redacted_thinking' ? encodedPattern.exec(block.data) : null
     if (found === null || found[1] !== owner) return []

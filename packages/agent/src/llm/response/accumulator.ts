@@ -90,7 +90,10 @@ export class ResponseAccumulator {
     mergeMetadata(piece, part.providerMetadata)
   }
 
-  #delta(type: ResponsePart['type'], part: { id: string; delta: string; providerMetadata?: SdkMetadata }): void {
+  #delta(
+    type: ResponsePart['type'],
+    part: { id: string; delta: string; providerMetadata?: SdkMetadata },
+  ): void {
     if (!this.#open.has(part.id)) this.#start(type, { id: part.id })
     const piece = this.#open.get(part.id)
     if (piece === undefined) return

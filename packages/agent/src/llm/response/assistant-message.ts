@@ -4,13 +4,17 @@ import { providerOptionsKey } from '../request/prompt.ts'
 import { encodeProviderMetadata, googleThoughtBlock } from '../request/provider-metadata.ts'
 import type { SdkMetadata } from '../request/sdk-types.ts'
 import type { ModelRoute } from '../route.ts'
-import type { ReceivedCall, ResponsePart, ResponseAccumulator } from './accumulator.ts'
+import type { ReceivedCall, ResponseAccumulator, ResponsePart } from './accumulator.ts'
 
 type ThinkingBlock = Message['thinking_blocks'][number]
 type ReasoningItem = NonNullable<Message['responses_reasoning_item']>
 
 /** The message of an answer: everything that has to go back with it is in it. `used`: ids of calls that were before. */
-export function assistantMessage(response: ResponseAccumulator, route: ModelRoute, usedIds: ReadonlySet<string>): Message {
+export function assistantMessage(
+  response: ResponseAccumulator,
+  route: ModelRoute,
+  usedIds: ReadonlySet<string>,
+): Message {
   const texts = response.parts.filter(({ type, text }) => type === 'text' && text !== '')
   const reasoningParts = response.parts.filter(({ type }) => type === 'reasoning')
   const thinking = reasoningParts.map(({ text }) => text).filter((text) => text !== '')
@@ -26,11 +30,14 @@ export function assistantMessage(response: ResponseAccumulator, route: ModelRout
     thinking_blocks: [
       ...thinkingBlocks(reasoningParts, route),
       ...signatureBlocks(response, texts, route),
-      ...items
-        .slice(1)
-        .map(({ item, callsBefore }) =>
-          encodeProviderMetadata({ owner: 'openai', kind: 'item', index: callsBefore, value: JSON.stringify(item) }),
-        ),
+      ...items.slice(1).map(({ item, callsBefore }) =>
+        encodeProviderMetadata({
+          owner: 'openai',
+          kind: 'item',
+          index: callsBefore,
+          value: JSON.stringify(item),
+        }),
+      ),
       ...openRouterBlocks(response),
     ],
     ...(first === undefined ? {} : { responses_reasoning_item: first.item }),
@@ -58,7 +65,11 @@ export function stopReason({ finish, calls }: ResponseAccumulator): ModelReply['
 }
 
 /** Some servers count their calls from the start in every answer; an id that was used before is made one of its own. */
-function toolCalls(calls: readonly ReceivedCall[], route: ModelRoute, usedIds: ReadonlySet<string>): MessageToolCall[] {
+function toolCalls(
+  calls: readonly ReceivedCall[],
+  route: ModelRoute,
+  usedIds: ReadonlySet<string>,
+): MessageToolCall[] {
   const origin = route.api === 'responses' ? 'responses' : 'completion'
   return calls.map(({ id, name, input, metadata }) => {
     const { itemId } = ownMetadata(metadata, route)
@@ -86,11 +97,17 @@ function thinkingBlocks(reasoningParts: readonly ResponsePart[], route: ModelRou
 }
 
 /** Signatures of Google's on texts and calls, phases of OpenAI's on texts. */
-function signatureBlocks(response: ResponseAccumulator, texts: readonly ResponsePart[], route: ModelRoute): ThinkingBlock[] {
+function signatureBlocks(
+  response: ResponseAccumulator,
+  texts: readonly ResponsePart[],
+  route: ModelRoute,
+): ThinkingBlock[] {
   if (route.api === 'responses') {
     return texts.flatMap((piece, index) => {
       const { phase } = ownMetadata(piece.metadata, route)
-      return typeof phase === 'string' ? [encodeProviderMetadata({ owner: 'openai', kind: 'text', index, value: phase })] : []
+      return typeof phase === 'string'
+        ? [encodeProviderMetadata({ owner: 'openai', kind: 'text', index, value: phase })]
+        : []
     })
   }
   const google = (kind: 'text' | 'call' | 'end', index: number, metadata: SdkMetadata): ThinkingBlock[] => {
@@ -107,7 +124,10 @@ function signatureBlocks(response: ResponseAccumulator, texts: readonly Response
 }
 
 /** The reasoning items of an answer, each with the number of tool calls that stood before it. */
-function reasoningItems(reasoningParts: readonly ResponsePart[], route: ModelRoute): { item: ReasoningItem; callsBefore: number }[] {
+function reasoningItems(
+  reasoningParts: readonly ResponsePart[],
+  route: ModelRoute,
+): { item: ReasoningItem; callsBefore: number }[] {
   const items = new Map<string, { item: ReasoningItem; callsBefore: number }>()
   for (const { text, metadata, callsBefore } of reasoningParts) {
     const { itemId, reasoningEncryptedContent: encrypted } = ownMetadata(metadata, route)
@@ -122,7 +142,14 @@ function reasoningItems(reasoningParts: readonly ResponsePart[], route: ModelRou
 
 function openRouterBlocks({ reasoningDetails }: ResponseAccumulator): ThinkingBlock[] {
   if (reasoningDetails.length === 0) return []
-  return [encodeProviderMetadata({ owner: 'openrouter', kind: 'details', index: 0, value: JSON.stringify({ details: reasoningDetails }) })]
+  return [
+    encodeProviderMetadata({
+      owner: 'openrouter',
+      kind: 'details',
+      index: 0,
+      value: JSON.stringify({ details: reasoningDetails }),
+    }),
+  ]
 }
 
 function ownMetadata(metadata: SdkMetadata, route: ModelRoute): Record<string, unknown> {

@@ -1,5 +1,11 @@
-import { truncatedStreamFailure, emptyReplyFailure, type ProviderFailure, classifyFailure, timeoutFailure } from '../failures.ts'
-import type { ModelReply, ModelDelta } from '../model.ts'
+import {
+  classifyFailure,
+  emptyReplyFailure,
+  type ProviderFailure,
+  timeoutFailure,
+  truncatedStreamFailure,
+} from '../failures.ts'
+import type { ModelDelta, ModelReply } from '../model.ts'
 import type { ActivityCallbacks } from '../request/open-provider.ts'
 import type { SdkCallOptions, SdkModel } from '../request/sdk-types.ts'
 import { ResponseAccumulator } from './accumulator.ts'
@@ -9,7 +15,7 @@ import { IdleTimeout } from './idle-timeout.ts'
 export type StreamResult =
   | { readonly kind: 'received'; readonly response: ResponseAccumulator; readonly stop: ModelReply['stop'] }
   /** `hasBegun`: pieces of the answer were passed on, so it must not be asked again. */
-  | { readonly kind: 'fault'; readonly failure: ProviderFailure; readonly hasBegun: boolean }
+  | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly hasBegun: boolean }
   | { readonly kind: 'aborted' }
 
 /** One request and its stream, to the end. Resolves as soon as the signal is aborted, whatever the library is doing. */
@@ -40,12 +46,17 @@ export async function streamResponse(
   idleTimeout.stop()
   if (signal.aborted) return { kind: 'aborted' }
   if (idleTimeout.isTimedOut) failure = timeoutFailure(idleMs ?? 0)
-  return failure === undefined ? toStreamResult(response) : { kind: 'fault', failure, hasBegun: response.hasBegun }
+  return failure === undefined
+    ? toStreamResult(response)
+    : { kind: 'failure', failure, hasBegun: response.hasBegun }
 }
 
 async function readStream(
   stream: Awaited<ReturnType<SdkModel['doStream']>>['stream'],
-  { watch: idleTimeout, received: response }: { readonly watch: IdleTimeout; readonly received: ResponseAccumulator },
+  {
+    watch: idleTimeout,
+    received: response,
+  }: { readonly watch: IdleTimeout; readonly received: ResponseAccumulator },
 ): Promise<void> {
   const reader = stream.getReader()
   for (;;) {
@@ -59,7 +70,7 @@ async function readStream(
 
 function toStreamResult(response: ResponseAccumulator): StreamResult {
   const { hasBegun, isEmpty, error, finish } = response
-  const failed = (failure: ProviderFailure): StreamResult => ({ kind: 'fault', failure, hasBegun })
+  const failed = (failure: ProviderFailure): StreamResult => ({ kind: 'failure', failure, hasBegun })
   if (error !== undefined) return failed(streamFailure(error))
   const stop = stopReason(response)
   if (stop === undefined) return failed(truncatedStreamFailure(finish?.finishReason.raw))
@@ -70,5 +81,7 @@ function toStreamResult(response: ResponseAccumulator): StreamResult {
 /** What goes wrong in an answer that has begun to come and says nothing that is known is an answer that broke off. */
 function streamFailure(error: unknown): ProviderFailure {
   const failure = classifyFailure(error)
-  return failure.code === 'LLMError' ? { ...truncatedStreamFailure(undefined), detail: failure.detail } : failure
+  return failure.code === 'LLMError'
+    ? { ...truncatedStreamFailure(undefined), detail: failure.detail }
+    : failure
 }

@@ -34,7 +34,7 @@ export function failedResult(sentence: string): BrowserResult {
 export interface PageState {
   readonly id: string
   readonly page: Page
-  readonly elements: readonly { readonly frame: Frame; readonly at: number; readonly seen: PageElement }[]
+  readonly elements: readonly { readonly frame: Frame; readonly at: number; readonly element: PageElement }[]
 }
 
 /** A browser that is open, as actions see it. */

@@ -19,7 +19,9 @@ export function readContent(session: BrowserSession, start: number, withLinks: b
     const fullText = session.redact(await pageText(page, withLinks, signal))
     if (fullText === '') return { text: `The page ${page.url()} has no text.` }
     if (start >= fullText.length)
-      return failedResult(`start_from_char is ${start}, but the text of the page has ${fullText.length} characters.`)
+      return failedResult(
+        `start_from_char is ${start}, but the text of the page has ${fullText.length} characters.`,
+      )
     const from = start + (isInSurrogatePair(fullText, start) ? 1 : 0)
     const to = Math.min(fullText.length, from + partChars)
     const end = to - (isInSurrogatePair(fullText, to) ? 1 : 0)
@@ -35,7 +37,9 @@ async function pageText(page: Page, withLinks: boolean, signal: AbortSignal): Pr
   const command = withLinks ? 'text links' : 'text'
   const innerFrames = page.frames().filter((frame) => frame !== page.mainFrame())
   const frameTexts = innerFrames.slice(0, maxFrames).map(async (frame) => {
-    const answer = queryFrame<{ text: string }>(frame, command, AbortSignal.timeout(frameMs)).catch(() => undefined)
+    const answer = queryFrame<{ text: string }>(frame, command, AbortSignal.timeout(frameMs)).catch(
+      () => undefined,
+    )
     const text = (await Promise.race([answer, delay(frameMs, undefined, { ref: false })]))?.text ?? ''
     return text === '' ? '' : `[Frame ${frame.url().slice(0, 200)}]\n\n${text}`
   })

@@ -1,8 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Locator, Page, Request } from 'playwright-core'
-import { type BrowserCommand, failedResult, type TimeLimits, type ActiveBrowser, type BrowserResult, playwrightErrorText } from './command.ts'
+import {
+  type ActiveBrowser,
+  type BrowserCommand,
+  type BrowserResult,
+  failedResult,
+  playwrightErrorText,
+  type TimeLimits,
+} from './command.ts'
 import type { PageElement } from './page-script.ts'
-import { queryFrame, findElement, randomId, positionText } from './page-state.ts'
+import { findElement, positionText, queryFrame, randomId } from './page-state.ts'
 import { pageTitle } from './tabs.ts'
 
 /** Until an element is there, enabled, not moving and not covered. */
@@ -88,7 +95,11 @@ export function click(index: number, inNewTab: boolean, limits: TimeLimits): Bro
   }
 }
 
-async function waitUntilClickable({ browser }: ActiveBrowser, locator: Locator, signal: AbortSignal): Promise<boolean> {
+async function waitUntilClickable(
+  { browser }: ActiveBrowser,
+  locator: Locator,
+  signal: AbortSignal,
+): Promise<boolean> {
   try {
     await locator.click({ trial: true, timeout: readyMs, signal })
     return true
@@ -122,7 +133,9 @@ export function type(index: number, text: string): BrowserCommand {
       })
     } catch (error) {
       if (!opened.browser.isTimeout(error)) throw error
-      return failedResult(`${elementName(element)} did not take the text within ${readyMs / 1000} seconds. ${typeHint(element)}`)
+      return failedResult(
+        `${elementName(element)} did not take the text within ${readyMs / 1000} seconds. ${typeHint(element)}`,
+      )
     }
     const enter = withEnter ? ' and pressed Enter' : ''
     return { text: `Typed into ${elementName(element)}${enter}.${await navigationNote(page, before)}` }

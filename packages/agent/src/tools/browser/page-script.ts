@@ -59,11 +59,14 @@ function runSelector(state: EngineState, selector: string): Element[] {
   if (verb === 'element' || verb === 'link') {
     const element = state.state?.id === id ? state.state.elements[Number(option)] : undefined
     if (!element?.isConnected) return []
-    return [verb === 'element' ? element : carrierElement(element instanceof HTMLAnchorElement ? element.href : '')]
+    return [
+      verb === 'element' ? element : carrierElement(element instanceof HTMLAnchorElement ? element.href : ''),
+    ]
   }
   if (verb === 'scroll') {
     // Playwright may ask a selector more than once.
-    if (state.scroll?.id !== id) state.scroll = { id, answer: carrierElement(scroll(option === 'up' ? -1 : 1)) }
+    if (state.scroll?.id !== id)
+      state.scroll = { id, answer: carrierElement(scroll(option === 'up' ? -1 : 1)) }
     return [state.scroll.answer]
   }
   return verb === 'text' ? [carrierElement({ text: markdown(id === 'links') })] : []
@@ -101,7 +104,11 @@ function collectState(maxChars: number): { elements: Element[]; answer: Element 
   const chosen = chooseElements(all, maxChars)
   const elements = chosen.map(([element]) => element)
   const described = chosen.map(([, described], index) => ({ ...described, index }))
-  const state = { elements: described, more: all.length - chosen.length, scroll: readScrollPosition(scrollContainer()) }
+  const state = {
+    elements: described,
+    more: all.length - chosen.length,
+    scroll: readScrollPosition(scrollContainer()),
+  }
   return { elements, answer: carrierElement(state) }
 }
 

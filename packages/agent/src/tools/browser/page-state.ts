@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Frame, Locator, Page } from 'playwright-core'
-import { type BrowserCommand, failedResult, type ActiveBrowser, type BrowserResult, type PageState } from './command.ts'
+import {
+  type ActiveBrowser,
+  type BrowserCommand,
+  type BrowserResult,
+  failedResult,
+  type PageState,
+} from './command.ts'
 import { selectorEngineName } from './launch.ts'
 import type { FrameState, PageElement, ScrollPosition } from './page-script.ts'
 import { pageTitle } from './tabs.ts'
@@ -43,12 +49,16 @@ export async function findElement(
   if (pageState === undefined || pageState.page !== page)
     return { failure: failedResult(`The elements of this tab have not been read. ${stale}`) }
   const entry = pageState.elements[index]
-  if (entry === undefined) return { failure: failedResult(`There is no element with the index ${index}. ${stale}`) }
+  if (entry === undefined)
+    return { failure: failedResult(`There is no element with the index ${index}. ${stale}`) }
   const locator = entry.frame.locator(`${selectorEngineName}=element ${pageState.id} ${entry.at}`)
   const isThere = !entry.frame.isDetached() && (await locator.count()) > 0
-  const address = (signal: AbortSignal) => queryFrame<string>(entry.frame, `link ${pageState.id} ${entry.at}`, signal)
-  if (isThere) return { locator, element: entry.seen, page, address }
-  return { failure: failedResult(`The element ${index} is no longer on the page: it has changed since. ${stale}`) }
+  const address = (signal: AbortSignal) =>
+    queryFrame<string>(entry.frame, `link ${pageState.id} ${entry.at}`, signal)
+  if (isThere) return { locator, element: entry.element, page, address }
+  return {
+    failure: failedResult(`The element ${index} is no longer on the page: it has changed since. ${stale}`),
+  }
 }
 
 /** Reads where the browser is and what can be acted on, as JSON. */
@@ -57,11 +67,11 @@ export function readState(withScreenshot: boolean): BrowserCommand {
     const page = await opened.tabs.current()
     const id = randomId()
     const main = await queryFrame<FrameState>(page.mainFrame(), `state ${id} ${maxElementChars}`, signal)
-    const found = main.elements.map((element) => ({ frame: page.mainFrame(), at: element.index, seen: element }))
+    const found = main.elements.map((element) => ({ frame: page.mainFrame(), at: element.index, element }))
     const inner = await frameElements(page, id, maxElementChars - JSON.stringify(main.elements).length)
     const elements = [...found, ...inner.elements].map((element, index) => ({
       ...element,
-      seen: { ...element.seen, index },
+      element: { ...element.element, index },
     }))
     opened.pageState = { id, page, elements }
     const picture = withScreenshot ? await screenshot(page, signal) : undefined
@@ -73,7 +83,7 @@ export function readState(withScreenshot: boolean): BrowserCommand {
     }
     const text = stateText(
       header,
-      elements.map(({ seen: element }) => element),
+      elements.map(({ element }) => element),
       main.more + inner.more,
     )
     return { text, isJson: true, ...(picture === undefined ? {} : { screenshot: picture }) }
@@ -105,7 +115,7 @@ async function frameElements(
     .slice(0, maxFrames)) {
     const state = await frameState(frame, `state ${id} ${Math.max(0, remainingChars)}`)
     for (const element of state?.elements ?? []) {
-      elements.push({ frame, at: element.index, seen: { ...element, frame: frame.url().slice(0, 200) } })
+      elements.push({ frame, at: element.index, element: { ...element, frame: frame.url().slice(0, 200) } })
       remainingChars -= JSON.stringify(element).length + Math.min(frame.url().length, 200) + 14
     }
     more += state?.more ?? 0

@@ -13,7 +13,7 @@ export function stopRecording(session: BrowserSession): BrowserCommand {
   return async () => {
     const recording = session.detachRecording()
     if (recording === undefined) return failedResult('No recording is going on.')
-    const { kept: recordedCount, dropped, files, failure } = await recording.stop()
+    const { recordedCount, dropped, files, failure } = await recording.stop()
     if (failure !== undefined) return failedResult(`The recording could not be written: ${failure}`)
     const lost = dropped === 0 ? '' : ` ${dropped} more were left out.`
     return {

@@ -27,9 +27,9 @@ export class Recording {
   #writing: Promise<void> = Promise.resolve()
   #failure: string | undefined
 
-  private constructor(directory: string, mask: <V>(value: V) => V) {
+  private constructor(directory: string, redact: <V>(value: V) => V) {
     this.directory = directory
-    this.#redact = mask
+    this.#redact = redact
     this.#timer = setInterval(() => this.#flush(), batchMs).unref()
   }
 
@@ -49,12 +49,22 @@ export class Recording {
   }
 
   /** Writes what is left. `failure`: what kept a file from being written. */
-  async stop(): Promise<{ kept: number; dropped: number; files: number; failure: string | undefined }> {
+  async stop(): Promise<{
+    recordedCount: number
+    dropped: number
+    files: number
+    failure: string | undefined
+  }> {
     clearInterval(this.#timer)
     this.#flush()
     await this.#writing
     const recordedCount = Math.min(this.#count, maxRecordedEvents)
-    return { kept: recordedCount, dropped: this.#count - recordedCount, files: this.#files, failure: this.#failure }
+    return {
+      recordedCount: recordedCount,
+      dropped: this.#count - recordedCount,
+      files: this.#files,
+      failure: this.#failure,
+    }
   }
 
   #flush(): void {

@@ -3,7 +3,14 @@ import type { Observation } from '@slipway/protocol'
 import { raceAbort } from '../core/race-abort.ts'
 import { type ToolContext, textBlock } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
-import { type BrowserCommand, failedResult, type TimeLimits, type ActiveBrowser, type BrowserResult, playwrightErrorText } from './command.ts'
+import {
+  type ActiveBrowser,
+  type BrowserCommand,
+  type BrowserResult,
+  failedResult,
+  playwrightErrorText,
+  type TimeLimits,
+} from './command.ts'
 import { launchBrowser } from './launch.ts'
 import { type RecordedEvent, Recording } from './recording.ts'
 import { Tabs } from './tabs.ts'
@@ -36,7 +43,11 @@ export class BrowserSession {
   }
 
   /** Does one action, which is told to a recording as `what`. Never rejects because of the browser or a page. */
-  async run(action: Readonly<Record<string, unknown>>, command: BrowserCommand, signal: AbortSignal): Promise<Observation> {
+  async run(
+    action: Readonly<Record<string, unknown>>,
+    command: BrowserCommand,
+    signal: AbortSignal,
+  ): Promise<Observation> {
     signal.throwIfAborted()
     if (this.#isClosed) return this.#observation(failedResult('The browser is closed.'))
     const limitMs = this.#timeouts >= maxTimeouts - 1 ? this.#limits.shortMs : this.#limits.actionMs
@@ -135,7 +146,8 @@ export class BrowserSession {
 
   #failureResult(error: unknown, opened: ActiveBrowser | undefined): BrowserResult {
     this.#timeouts = 0
-    if (opened === undefined) return failedResult(`The browser could not be started: ${playwrightErrorText(error)}`)
+    if (opened === undefined)
+      return failedResult(`The browser could not be started: ${playwrightErrorText(error)}`)
     if (opened.browser.isConnected()) return failedResult(playwrightErrorText(error))
     this.#discardBrowser()
     return failedResult(

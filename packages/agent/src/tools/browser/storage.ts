@@ -10,7 +10,9 @@ export function setStorage(state: Readonly<Record<string, unknown>>): BrowserCom
   return async ({ browser }) => {
     const { cookies = [], origins = [] } = state
     if (!Array.isArray(cookies) || !Array.isArray(origins))
-      return failedResult('storage_state needs the lists cookies and origins, as browser_get_storage gives them.')
+      return failedResult(
+        'storage_state needs the lists cookies and origins, as browser_get_storage gives them.',
+      )
     try {
       await browser.context.setStorageState({ cookies, origins })
     } catch (error) {

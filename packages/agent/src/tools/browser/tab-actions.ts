@@ -1,4 +1,4 @@
-import { type BrowserCommand, failedResult, type ActiveBrowser, type BrowserResult } from './command.ts'
+import { type ActiveBrowser, type BrowserCommand, type BrowserResult, failedResult } from './command.ts'
 
 export const listTabs: BrowserCommand = async ({ tabs }) => {
   const lines = (await tabs.list()).map((tab) => JSON.stringify(tab))

@@ -36,9 +36,9 @@ export class Tabs {
   /** Tabs that are being opened by us need no note. */
   #openingCount = 0
 
-  constructor(context: BrowserContext, happened: (happening: RecordedEvent) => void) {
+  constructor(context: BrowserContext, record: (happening: RecordedEvent) => void) {
     this.#context = context
-    this.#record = happened
+    this.#record = record
     context.on('page', (page) => this.#add(page))
   }
 
@@ -117,7 +117,9 @@ export class Tabs {
     page.on('dialog', (dialog) => this.#handleDialog(page, id, dialog))
     page.on('download', (download) => {
       this.#record({ type: 'download', tab: id, url: download.url() })
-      this.#addNote(`The download of ${download.url().slice(0, 300)} was refused: this browser saves no files.`)
+      this.#addNote(
+        `The download of ${download.url().slice(0, 300)} was refused: this browser saves no files.`,
+      )
     })
     page.on('framenavigated', (frame) => {
       if (frame !== page.mainFrame()) return
@@ -156,7 +158,9 @@ export class Tabs {
       ignoreRejection(dialog.accept())
       return
     }
-    this.#addNote(`The page showed a dialog (${type}), which was dismissed: ${dialog.message().slice(0, 500)}`)
+    this.#addNote(
+      `The page showed a dialog (${type}), which was dismissed: ${dialog.message().slice(0, 500)}`,
+    )
     ignoreRejection(dialog.dismiss())
   }
 

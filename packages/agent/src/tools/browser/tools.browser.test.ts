@@ -10,7 +10,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import { isBrowserInstalled, findBrowser } from './find-browser.ts'
+import { findBrowser, isBrowserInstalled } from './find-browser.ts'
 import { parseAddress } from './page-actions.ts'
 import { openBrowser } from './tools.ts'
 
@@ -321,10 +321,12 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
   test('a line break at the end of a one-line text presses Enter', async () => {
     await using trial = await BrowserFixtures.open()
     await trial.navigate('/enter')
-    expect(await trial.callOk('browser_type', { index: 0, text: 'x' }).catch(String)).toContain('not been read')
-    expect(await trial.callOk('browser_type', { index: await trial.index('q'), text: 'find me\n' })).toContain(
-      `/sent?q=find+me`,
+    expect(await trial.callOk('browser_type', { index: 0, text: 'x' }).catch(String)).toContain(
+      'not been read',
     )
+    expect(
+      await trial.callOk('browser_type', { index: await trial.index('q'), text: 'find me\n' }),
+    ).toContain(`/sent?q=find+me`)
   })
 
   test('what cannot be typed into says so', async () => {

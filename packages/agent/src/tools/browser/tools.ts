@@ -7,7 +7,7 @@ import {
   toolDefinitions,
   toolName,
 } from '@slipway/protocol'
-import type { ToolFactory, Tool, ToolAction } from '../core/tool.ts'
+import type { Tool, ToolAction, ToolFactory } from '../core/tool.ts'
 import type { BrowserCommand, TimeLimits } from './command.ts'
 import { readContent } from './content.ts'
 import { click, goBack, navigate, scroll, type } from './page-actions.ts'
@@ -23,7 +23,11 @@ type BrowserActionKind = Exclude<BrowserAction['kind'], 'BrowserAction'>
 /** One of the tools: what the model reads, and what it does. */
 interface BrowserToolSpec<K extends BrowserActionKind> {
   readonly description: string
-  readonly createCommand: (action: ToolAction<K>, session: BrowserSession, limits: TimeLimits) => BrowserCommand
+  readonly createCommand: (
+    action: ToolAction<K>,
+    session: BrowserSession,
+    limits: TimeLimits,
+  ) => BrowserCommand
 }
 
 const toolSpecs: { readonly [K in BrowserActionKind]: BrowserToolSpec<K> } = {
@@ -115,13 +119,21 @@ export const openBrowser: ToolFactory = (context, params) => {
   return kinds.map((kind) => createBrowserTool(kind, session, limits))
 }
 
-function readTimeoutMs(params: Readonly<Record<string, unknown>>, name: string, defaultSeconds: number): number {
+function readTimeoutMs(
+  params: Readonly<Record<string, unknown>>,
+  name: string,
+  defaultSeconds: number,
+): number {
   const seconds = params[name] ?? defaultSeconds
   if (typeof seconds === 'number' && seconds > 0 && seconds <= 3600) return seconds * 1000
   throw new Problem('invalid', `The parameter ${name} of the browser tools should be 0 to 3600 seconds`)
 }
 
-function createBrowserTool<K extends BrowserActionKind>(kind: K, session: BrowserSession, limits: TimeLimits): Tool {
+function createBrowserTool<K extends BrowserActionKind>(
+  kind: K,
+  session: BrowserSession,
+  limits: TimeLimits,
+): Tool {
   const spec: BrowserToolSpec<K> = toolSpecs[kind]
   // The kinds of a tool and of its action differ in their last word.
   const definition = toolDefinitions[kind.replace(/Action$/, 'Tool') as BrowserToolKind]
@@ -132,7 +144,8 @@ function createBrowserTool<K extends BrowserActionKind>(kind: K, session: Browse
     parameters: actionParameters(kind),
     parse: (args) => parseAction(kind, args),
     resources: () => ['browser'],
-    run: (action, signal) => session.run(recordedAction(name, action), spec.createCommand(action, session, limits), signal),
+    run: (action, signal) =>
+      session.run(recordedAction(name, action), spec.createCommand(action, session, limits), signal),
     close: () => session.close(),
   }
   return tool

@@ -2,12 +2,12 @@ import type { MessageToolCall } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openThink } from '../builtin/think.ts'
-import type { ToolFactory, Tool } from '../core/tool.ts'
+import type { Tool, ToolFactory } from '../core/tool.ts'
 import { openFileEditor } from '../files/file-editor.ts'
 import { openGlob } from '../search/glob.ts'
 import { openTaskTracker } from '../tasks/task-tracker.ts'
 import { ToolFixtures } from '../testing/fixtures.ts'
-import { parseToolCall, extractCommonParameters, addCommonParameters } from './parse-call.ts'
+import { addCommonParameters, extractCommonParameters, parseToolCall } from './parse-call.ts'
 import { repairCall } from './repair-names.ts'
 import { repairJson, repairTypes } from './repair-values.ts'
 
@@ -146,7 +146,7 @@ test('valid JSON is left as it is', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.constantFrom(0, 2, '\t', '\n'), (value, space) => {
       const text = JSON.stringify(value, null, space)
-      expect(repairJson(text)).toEqual({ value: JSON.parse(text), isClean: true })
+      expect(repairJson(text)).toEqual({ value: JSON.parse(text), isValidJson: true })
     }),
   )
 })
@@ -239,14 +239,17 @@ test.each([
     args: { path: '/a' },
     security_risk: 'LOW',
     summary: 's',
-    renamed: { security_risk: 'LOW', path: '/a', summary: 's' },
+    normalizedArgs: { security_risk: 'LOW', path: '/a', summary: 's' },
   })
 })
 
 test.each(['path', 'asterisk', 'score_risk_free', 'brisk', 'secret'])(
   '%s is not taken as the risk',
   (name) => {
-    expect(extractCommonParameters({ [name]: 'LOW' })).toMatchObject({ args: { [name]: 'LOW' }, security_risk: undefined })
+    expect(extractCommonParameters({ [name]: 'LOW' })).toMatchObject({
+      args: { [name]: 'LOW' },
+      security_risk: undefined,
+    })
   },
 )
 
@@ -257,7 +260,7 @@ test('a parameter of the tool itself is not taken from it', () => {
     args: given,
     security_risk: undefined,
     summary: undefined,
-    renamed: given,
+    normalizedArgs: given,
   })
 })
 

@@ -8,7 +8,7 @@ import {
 } from '@slipway/protocol'
 import type { Tool } from '../core/tool.ts'
 import { repairCall } from './repair-names.ts'
-import { isObject, schemaProperties, repairJson, repairTypes } from './repair-values.ts'
+import { isObject, repairJson, repairTypes, schemaProperties } from './repair-values.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
@@ -44,7 +44,7 @@ export function parseToolCall(tool_call: MessageToolCall, tools: ReadonlyMap<str
   const tool = tools.get(name)
   if (tool === undefined) return failed(toolNotFound(name, tools))
   const typedArgs = repairTypes(namedArgs, tool.parameters)
-  const { args, security_risk, summary, renamed: normalizedArgs } = extractCommonParameters(typedArgs, tool.parameters)
+  const { args, security_risk, summary, normalizedArgs } = extractCommonParameters(typedArgs, tool.parameters)
   const risk = isReadOnly(tool) ? 'UNKNOWN' : parseRisk(security_risk)
   if (risk === undefined) return failed(invalidRisk(name))
   const parsed = tool.parse(args)
@@ -65,21 +65,29 @@ interface ReceivedArguments {
   readonly isValidJson: boolean
 }
 
-function parseArguments({ name, arguments: json }: MessageToolCall): ReceivedArguments | { readonly error: string } {
+function parseArguments({
+  name,
+  arguments: json,
+}: MessageToolCall): ReceivedArguments | { readonly error: string } {
   const prefix = `Error parsing the arguments of tool '${shortName(name)}':`
   // Some providers send nothing for a call without arguments.
   if (json.trim() === '') return { args: {}, isValidJson: false }
-  if (exceedsMaxDepth(Buffer.from(json))) return { error: `${prefix} they nest deeper than ${maxDepth} levels.` }
+  if (exceedsMaxDepth(Buffer.from(json)))
+    return { error: `${prefix} they nest deeper than ${maxDepth} levels.` }
   const repairedJson = repairJson(json)
   if (repairedJson === undefined) return { error: `${prefix} they are not valid JSON.` }
   if (!isObject(repairedJson.value)) return { error: `${prefix} they have to be a JSON object.` }
-  return { args: repairedJson.value, isValidJson: repairedJson.isClean }
+  return { args: repairedJson.value, isValidJson: repairedJson.isValidJson }
 }
 
 /** The call as it is kept: its bytes stay unless something was repaired. */
 function repairedCall(
   call: MessageToolCall,
-  { name, args, received }: { readonly name: string; readonly args: Args; readonly received: ReceivedArguments },
+  {
+    name,
+    args,
+    received,
+  }: { readonly name: string; readonly args: Args; readonly received: ReceivedArguments },
 ): MessageToolCall {
   const json = JSON.stringify(args)
   const isSame = name === call.name && received.isValidJson && json === JSON.stringify(received.args)
@@ -120,7 +128,7 @@ export function extractCommonParameters(
   readonly args: Args
   readonly security_risk: unknown
   readonly summary: string | undefined
-  readonly renamed: Args
+  readonly normalizedArgs: Args
 } {
   const properties = schemaProperties(parameters)
   const isToolParameter = (name: string) => Object.hasOwn(properties, name)
@@ -136,7 +144,7 @@ export function extractCommonParameters(
     args: Object.fromEntries(entries.filter(([name]) => name !== riskName && name !== summaryName)),
     security_risk: riskName === undefined ? undefined : input[riskName],
     summary: typeof summary === 'string' && summary.trim() !== '' ? summary : undefined,
-    renamed: Object.fromEntries(
+    normalizedArgs: Object.fromEntries(
       entries.map(([name, value]) => [name === riskName ? 'security_risk' : name, value]),
     ),
   }

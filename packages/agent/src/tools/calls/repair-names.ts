@@ -38,7 +38,10 @@ function guessCall(name: string, args: Args): NamedCall | undefined {
   if (name === 'reset' && hasNoOwnArguments(args))
     return { name: 'terminal', args: { ...args, command: '', reset: true } }
   if (commandPrefixes.has(name) && shellCommand !== undefined)
-    return terminalCall(args, shellCommand.split(/\s/, 1)[0] === name ? shellCommand : `${name} ${shellCommand}`)
+    return terminalCall(
+      args,
+      shellCommand.split(/\s/, 1)[0] === name ? shellCommand : `${name} ${shellCommand}`,
+    )
   if (name === 'grep' && typeof args.pattern === 'string') return grepCall(args, args.pattern)
   return undefined
 }
@@ -63,7 +66,9 @@ function grepCall(args: Args, pattern: string): NamedCall {
   const include = typeof args.include === 'string' ? [`--include=${shellQuote(args.include)}`] : []
   const path = typeof args.path === 'string' && args.path !== '' ? args.path : '.'
   const command = ['grep -rnIE', ...include, '-e', shellQuote(pattern), '--', shellQuote(path)].join(' ')
-  const commonArgs = Object.fromEntries(commonParameters.flatMap((name) => (name in args ? [[name, args[name]]] : [])))
+  const commonArgs = Object.fromEntries(
+    commonParameters.flatMap((name) => (name in args ? [[name, args[name]]] : [])),
+  )
   return { name: 'terminal', args: { command, ...commonArgs } }
 }
 

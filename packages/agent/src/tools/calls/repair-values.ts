@@ -4,11 +4,13 @@ type Json = Readonly<Record<string, unknown>>
  * The value of a JSON text. Control characters that stand in strings as they are, which JSON forbids and models write, are
  * taken as meant; valid JSON is read as it is (`isClean`). Undefined when it is not JSON even so.
  */
-export function repairJson(text: string): { readonly value: unknown; readonly isClean: boolean } | undefined {
+export function repairJson(
+  text: string,
+): { readonly value: unknown; readonly isValidJson: boolean } | undefined {
   const parsed = tryParseJson(text)
-  if (parsed !== undefined) return { ...parsed, isClean: true }
+  if (parsed !== undefined) return { ...parsed, isValidJson: true }
   const repaired = tryParseJson(escapeControlCharacters(text))
-  return repaired === undefined ? undefined : { ...repaired, isClean: false }
+  return repaired === undefined ? undefined : { ...repaired, isValidJson: false }
 }
 
 function tryParseJson(text: string): { readonly value: unknown } | undefined {
@@ -95,7 +97,9 @@ function schemaTypes(schema: Json): ReadonlySet<string> {
   const branches = [anyOf, oneOf].find(Array.isArray) ?? []
   const branchTypes = branches.map((branch) => (isObject(branch) ? schemaTypes(branch) : new Set<string>()))
   // A branch that does not say may be anything.
-  return branchTypes.some((types) => types.size === 0) ? new Set() : new Set(branchTypes.flatMap((types) => [...types]))
+  return branchTypes.some((types) => types.size === 0)
+    ? new Set()
+    : new Set(branchTypes.flatMap((types) => [...types]))
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

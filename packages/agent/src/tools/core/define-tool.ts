@@ -21,7 +21,9 @@ type ObservationMembers<R extends ObservationKind> = Omit<
   Extract<Observation, { kind: R }>,
   'kind' | 'content' | 'is_error'
 >
-type ToolResult<R extends ObservationKind> = ObservationMembers<R> & { readonly content: string | Observation['content'] }
+type ToolResult<R extends ObservationKind> = ObservationMembers<R> & {
+  readonly content: string | Observation['content']
+}
 
 interface ToolImplementation<K extends Action['kind'], R extends ObservationKind> {
   readonly tool: BuiltinToolKind
@@ -40,14 +42,26 @@ export function defineTool<K extends Action['kind'], R extends ObservationKind>(
   implementation: ToolImplementation<K, R>,
 ): Tool<ToolAction<K>> {
   const name = toolName(implementation.tool)
-  const observation = (members: ObservationMembers<R>, content: string | Observation['content'], is_error: boolean) => {
+  const observation = (
+    members: ObservationMembers<R>,
+    content: string | Observation['content'],
+    is_error: boolean,
+  ) => {
     const blocks = typeof content === 'string' ? [textBlock(content)] : content
     // The compiler does not put together again what Omit took apart.
-    return { ...members, content: blocks, is_error, kind: implementation.observation } as unknown as Observation
+    return {
+      ...members,
+      content: blocks,
+      is_error,
+      kind: implementation.observation,
+    } as unknown as Observation
   }
   return {
     name,
-    definition: { ...toolDefinitions[implementation.tool], description: toolDescription(implementation.directory, name) },
+    definition: {
+      ...toolDefinitions[implementation.tool],
+      description: toolDescription(implementation.directory, name),
+    },
     parameters: actionParameters(implementation.action),
     parse: (args) => parseAction(implementation.action, args),
     resources: (action) => implementation.resources(action),

@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import {
   createFile,
-  runExclusive,
   failureText,
-  ToolFailure,
-  readFileIfExists,
   readExistingFile,
+  readFileIfExists,
   replaceFile,
+  runExclusive,
+  ToolFailure,
 } from './file-access.ts'
 
 let directory: string

@@ -19,7 +19,7 @@ export const maxFileBytes = 10 * 1024 * 1024
 export class ToolFailure extends Error {
   constructor(message: string) {
     super(message)
-    this.name = 'Refused'
+    this.name = 'ToolFailure'
   }
 }
 

@@ -38,7 +38,10 @@ test('cut text ends and begins with whole lines where lines are short', async ()
 })
 
 test('a name that is no file name does not lead elsewhere', async () => {
-  const { savedTo } = await truncateOutput('x'.repeat(2000), { ...truncateOptions(1000), tool: '../../etc/x' })
+  const { savedTo } = await truncateOutput('x'.repeat(2000), {
+    ...truncateOptions(1000),
+    tool: '../../etc/x',
+  })
   expect(savedTo).toMatch(/^.*\/outputs\/[\w-]+_output_[0-9a-f]{8}\.txt$/)
 })
 

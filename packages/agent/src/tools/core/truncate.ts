@@ -55,7 +55,10 @@ export function truncateMiddle(text: string, maxChars: number, notice: (cut: Omi
   const budget = Math.max(0, maxChars - noticeChars)
   const head = text.slice(0, headEnd(text, Math.ceil(budget / 2)))
   const tail = text.slice(tailStart(text, text.length - Math.floor(budget / 2)))
-  const noticeText = notice({ firstLine: countOccurrences(head, '\n') + 1, chars: text.length - head.length - tail.length })
+  const noticeText = notice({
+    firstLine: countOccurrences(head, '\n') + 1,
+    chars: text.length - head.length - tail.length,
+  })
   return `${head}${head === '' || head.endsWith('\n') ? '' : '\n'}${noticeText}${tail === '' ? '' : '\n'}${tail}`
 }
 

@@ -2,20 +2,29 @@ import { mkdir } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { defineTool } from '../core/define-tool.ts'
 import {
+  checkFileSize,
   createFile,
-  runExclusive,
   lstatIfExists,
   maxFileBytes,
-  checkFileSize,
-  ToolFailure,
-  readFileIfExists,
   readExistingFile,
+  readFileIfExists,
   replaceFile,
+  runExclusive,
+  ToolFailure,
 } from '../core/file-access.ts'
-import type { ToolFactory, ToolAction } from '../core/tool.ts'
+import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { countOccurrences } from '../core/truncate.ts'
-import { decodeText, encodeText, restoreLineEnds, isLatin1, requireText, utf8Format, normalizeLineEnds, type TextFile } from './encoding.ts'
-import { textForEvent, countLines } from './lines.ts'
+import {
+  decodeText,
+  encodeText,
+  isLatin1,
+  normalizeLineEnds,
+  requireText,
+  restoreLineEnds,
+  type TextFile,
+  utf8Format,
+} from './encoding.ts'
+import { countLines, textForEvent } from './lines.ts'
 
 /** Replaces a text in a file when it occurs as often as expected; with an empty old text it creates the file. */
 export const openEdit: ToolFactory = ({ workspace }) => [
@@ -30,7 +39,7 @@ export const openEdit: ToolFactory = ({ workspace }) => [
       const result = await runExclusive(real, () =>
         action.old_string === '' ? createNewFile(action, real) : replaceInFile(action, real),
       )
-      return { content: result.told, ...result.members }
+      return { content: result.message, ...result.members }
     },
     failureMembers: () => ({
       file_path: null,
@@ -49,7 +58,7 @@ async function createNewFile({ file_path, new_string }: ToolAction<'EditAction'>
   await mkdir(dirname(real), { recursive: true })
   await createFile(real, bytes)
   return {
-    told: `Created ${file_path}.`,
+    message: `Created ${file_path}.`,
     members: {
       file_path: real,
       is_new_file: true,
@@ -75,10 +84,13 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string) {
     throw new ToolFailure(
       `The old text occurs ${count} times in ${file_path}, but ${expectedCount} were expected. Add lines around it, or expect ${count}.`,
     )
-  const newFile: TextFile = { ...oldFile, text: oldFile.text.replaceAll(oldText, () => normalizeLineEnds(new_string, oldFile)) }
+  const newFile: TextFile = {
+    ...oldFile,
+    text: oldFile.text.replaceAll(oldText, () => normalizeLineEnds(new_string, oldFile)),
+  }
   await replaceFile(real, checkFileSize(file_path, encodeText(newFile)))
   return {
-    told: `Changed ${file_path} in ${count} place${count === 1 ? '' : 's'}.`,
+    message: `Changed ${file_path} in ${count} place${count === 1 ? '' : 's'}.`,
     members: {
       file_path: real,
       is_new_file: false,
@@ -99,7 +111,9 @@ export const openWriteFile: ToolFactory = ({ workspace }) => [
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
     run: async ({ file_path, content }) => {
       const real = await workspace.resolve(file_path, 'write')
-      const { isNew, old: oldContent } = await runExclusive(real, () => writeContent(file_path, real, content))
+      const { isNew, old: oldContent } = await runExclusive(real, () =>
+        writeContent(file_path, real, content),
+      )
       const verb = isNew ? 'Created' : 'Replaced'
       return {
         content: `${verb} ${file_path}: ${countLines(content)} lines.`,

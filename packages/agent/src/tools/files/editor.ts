@@ -1,20 +1,20 @@
 import { dirname, isAbsolute, join } from 'node:path'
 import type { ImageContent, TextContent } from '@slipway/protocol'
 import {
-  createFile,
-  runExclusive,
-  lstatIfExists,
   checkFileSize,
-  ToolFailure,
-  readFileIfExists,
+  createFile,
+  lstatIfExists,
   readExistingFile,
+  readFileIfExists,
   replaceFile,
+  runExclusive,
+  ToolFailure,
 } from '../core/file-access.ts'
 import { textBlock as block, type ToolAction, type ToolContext } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { EditHistory } from './edit-history.ts'
-import { decodeText, encodeText, restoreLineEnds, requireText, utf8Format } from './encoding.ts'
-import { textForEvent, countLines, numberLines, printableName, snippetAround } from './lines.ts'
+import { decodeText, encodeText, requireText, restoreLineEnds, utf8Format } from './encoding.ts'
+import { countLines, numberLines, printableName, snippetAround, textForEvent } from './lines.ts'
 import { listDirectory } from './listing.ts'
 import { readImage } from './read-image.ts'
 import { changedRange, insertAfterLine, replaceUnique } from './text-changes.ts'
@@ -83,20 +83,28 @@ export class FileEditor {
       const note = image.isShrunk ? ', made smaller' : ''
       return editorResult(command, { content: [block(`The image ${path}${note}:`), image.image] })
     }
-    return editorResult(command, { content: [block(viewText(path, requireText(path, bytes).text, range ?? undefined))] })
+    return editorResult(command, {
+      content: [block(viewText(path, requireText(path, bytes).text, range ?? undefined))],
+    })
   }
 
   async #listing(path: string, real: string, signal: AbortSignal): Promise<string> {
-    const { entries, hiddenCount } = await listDirectory(real, { levels: 2, isHiddenListed: false }, signal)
+    const { entries, hiddenCount } = await listDirectory(real, { levels: 2, includesHidden: false }, signal)
     const lines = entries
       .slice(0, maxListedEntries)
-      .map((entry) => `${printableName(entry.path)}${entry.isDirectory ? '/' : entry.isLink ? ' (link)' : ''}`)
+      .map(
+        (entry) => `${printableName(entry.path)}${entry.isDirectory ? '/' : entry.isLink ? ' (link)' : ''}`,
+      )
     const omittedCount = entries.length - lines.length
     const listing = [
       `${path} has these entries, two levels deep:`,
       ...lines,
-      ...(omittedCount > 0 ? [`[${omittedCount} more are left out. View a directory below to see what is in it.]`] : []),
-      ...(hiddenCount > 0 ? [`[${hiddenCount} hidden ones, with a dot in front of the name, are left out.]`] : []),
+      ...(omittedCount > 0
+        ? [`[${omittedCount} more are left out. View a directory below to see what is in it.]`]
+        : []),
+      ...(hiddenCount > 0
+        ? [`[${hiddenCount} hidden ones, with a dot in front of the name, are left out.]`]
+        : []),
     ].join('\n')
     const { directory } = this.#context
     return (await truncateOutput(listing, { directory, tool: 'file_editor', maxChars })).text
@@ -121,7 +129,8 @@ export class FileEditor {
   async #edit(command: EditorCommand, real: string): Promise<EditorResult> {
     const { bytes } = await readExistingFile(real)
     const oldFile = requireText(command.path, bytes)
-    const { text, from, to } = command.command === 'insert' ? insertAfterLine(command, oldFile) : replaceUnique(command, oldFile)
+    const { text, from, to } =
+      command.command === 'insert' ? insertAfterLine(command, oldFile) : replaceUnique(command, oldFile)
     const newFile = { ...oldFile, text }
     const rollback = await this.#history.push(real, bytes)
     try {
@@ -140,7 +149,8 @@ export class FileEditor {
 
   async #undo(command: EditorCommand, real: string): Promise<EditorResult> {
     const version = await this.#history.latest(real)
-    if (version === undefined) throw new ToolFailure(`There is no edit of ${command.path} that could be undone.`)
+    if (version === undefined)
+      throw new ToolFailure(`There is no edit of ${command.path} that could be undone.`)
     const current = await readFileIfExists(real)
     await replaceFile(real, version.bytes)
     await version.forget()
@@ -164,7 +174,10 @@ export function failedEditorResult({ command }: EditorCommand): Omit<EditorResul
   return { command, path: null, prev_exist: true, old_content: null, new_content: null }
 }
 
-function editorResult({ command, path }: EditorCommand, result: Partial<EditorResult> & Pick<EditorResult, 'content'>): EditorResult {
+function editorResult(
+  { command, path }: EditorCommand,
+  result: Partial<EditorResult> & Pick<EditorResult, 'content'>,
+): EditorResult {
   return { command, path, prev_exist: true, old_content: null, new_content: null, ...result }
 }
 
@@ -177,10 +190,15 @@ function viewText(path: string, text: string, range: readonly number[] | undefin
   return `${heading}\n${numberLines(text, { first, last, maxChars: maxChars - heading.length - 200, separator: '\t', hint })}${note}`
 }
 
-function resolveLineRange(range: readonly number[], total: number): { first: number; last: number; note: string } {
+function resolveLineRange(
+  range: readonly number[],
+  total: number,
+): { first: number; last: number; note: string } {
   const [first, last, ...extra] = range
   if (first === undefined || last === undefined || extra.length > 0)
-    throw new ToolFailure('view_range has to be two numbers, the first and the last line; -1 stands for the end.')
+    throw new ToolFailure(
+      'view_range has to be two numbers, the first and the last line; -1 stands for the end.',
+    )
   if (total === 0) throw new ToolFailure('The file is empty: it has no line to view.')
   if (first < 1 || first > total)
     throw new ToolFailure(`view_range begins with line ${first}, but the file has lines 1 to ${total}.`)

@@ -38,7 +38,7 @@ async function file(name: string, content: string | Uint8Array): Promise<string>
 }
 
 async function runExpectingFailure(args: Record<string, unknown>): Promise<string> {
-  const { told: outputText, ...members } = await run(args)
+  const { outputText, ...members } = await run(args)
   expect(members).toMatchObject({
     is_error: true,
     path: null,
@@ -53,16 +53,16 @@ test('a view numbers the lines', async () => {
   const path = await file('a.txt', 'one\ntwo\n')
   const seen = await run({ command: 'view', path })
   expect(seen).toMatchObject({ is_error: false, path, prev_exist: true, command: 'view' })
-  expect(seen.told).toBe(`${path}, 2 lines:\n     1\tone\n     2\ttwo`)
+  expect(seen.outputText).toBe(`${path}, 2 lines:\n     1\tone\n     2\ttwo`)
 })
 
 test('a view of a range shows it and says where the file ends', async () => {
   const path = await file('a.txt', '1\n2\n3\n4')
-  expect((await run({ command: 'view', path, view_range: [2, 3] })).told).toBe(
+  expect((await run({ command: 'view', path, view_range: [2, 3] })).outputText).toBe(
     `${path}, lines 2 to 3 of 4:\n     2\t2\n     3\t3`,
   )
-  expect((await run({ command: 'view', path, view_range: [4, -1] })).told).toMatch(/: {0}\n {5}4\t4$/)
-  expect((await run({ command: 'view', path, view_range: [3, 99] })).told).toMatch(
+  expect((await run({ command: 'view', path, view_range: [4, -1] })).outputText).toMatch(/: {0}\n {5}4\t4$/)
+  expect((await run({ command: 'view', path, view_range: [3, 99] })).outputText).toMatch(
     /4\t4\n\[The file ends with line 4\.\]$/,
   )
 })
@@ -76,29 +76,29 @@ test.each([[[0, 1]], [[5, 6]], [[3, 2]], [[1]], [[1, 2, 3]], [[-1, -1]]])(
 
 test('an empty file is said to be empty', async () => {
   const path = await file('a.txt', '')
-  expect((await run({ command: 'view', path })).told).toMatch(/is empty/)
+  expect((await run({ command: 'view', path })).outputText).toMatch(/is empty/)
   expect(await runExpectingFailure({ command: 'view', path, view_range: [1, 1] })).toMatch(/empty/)
 })
 
 test('a view of a long file keeps head and tail with their own numbers', async () => {
   const lines = Array.from({ length: 400_000 }, (_, at) => `line ${at + 1}`)
   const path = await file('long.txt', lines.join('\n'))
-  const { told } = await run({ command: 'view', path })
-  expect(told.length).toBeLessThanOrEqual(16_000)
-  for (const line of told.split('\n').slice(1)) {
+  const { outputText } = await run({ command: 'view', path })
+  expect(outputText.length).toBeLessThanOrEqual(16_000)
+  for (const line of outputText.split('\n').slice(1)) {
     const [, number, content] = /^ *(\d+)\t(.*)$/.exec(line) ?? []
     if (number === undefined) expect(line).toMatch(/^\[Left out from line \d+ on\./)
     else expect(content).toBe(`line ${number}`)
   }
-  expect(told).toMatch(/400000\tline 400000$/)
-  const before = [...told.matchAll(/^ *(\d+)\t/gm)].map(([, number]) => Number(number))
+  expect(outputText).toMatch(/400000\tline 400000$/)
+  const before = [...outputText.matchAll(/^ *(\d+)\t/gm)].map(([, number]) => Number(number))
   const gap = before.findIndex((number, at) => (before[at + 1] ?? number + 1) !== number + 1)
-  expect(told).toContain(`[Left out from line ${(before[gap] ?? 0) + 1} on.`)
+  expect(outputText).toContain(`[Left out from line ${(before[gap] ?? 0) + 1} on.`)
 })
 
 test('a file of one huge line is cut within it', async () => {
   const path = await file('min.js', 'x'.repeat(5_000_000))
-  expect((await run({ command: 'view', path })).told.length).toBeLessThanOrEqual(16_000)
+  expect((await run({ command: 'view', path })).outputText.length).toBeLessThanOrEqual(16_000)
 })
 
 test('a view of a directory shows two levels and counts what is hidden', async () => {
@@ -108,22 +108,24 @@ test('a view of a directory shows two levels and counts what is hidden', async (
   await file('a/b/deep.txt', '')
   await file('z.txt', '')
   await symlink(fixtures.outside, fixtures.path('out'))
-  const { told } = await run({ command: 'view', path: fixtures.directory })
-  expect(told.split('\n').slice(1)).toEqual([
+  const { outputText } = await run({ command: 'view', path: fixtures.directory })
+  expect(outputText.split('\n').slice(1)).toEqual([
     'a/',
     'a/b/',
     'out (link)',
     'z.txt',
     '[2 hidden ones, with a dot in front of the name, are left out.]',
   ])
-  expect(await runExpectingFailure({ command: 'view', path: fixtures.directory, view_range: [1, 2] })).toMatch(/view_range/)
+  expect(
+    await runExpectingFailure({ command: 'view', path: fixtures.directory, view_range: [1, 2] }),
+  ).toMatch(/view_range/)
 })
 
 test('names of files cannot write lines or colours into a listing', async () => {
   await file('new\nline\u001b[31m\u202e.txt', '')
-  const { told } = await run({ command: 'view', path: fixtures.directory })
-  expect(told.split('\n')).toHaveLength(2)
-  expect(told).toContain('"new\\u000aline\\u001b[31m\\u202e.txt"'.replace('\\u000a', '\\n'))
+  const { outputText } = await run({ command: 'view', path: fixtures.directory })
+  expect(outputText.split('\n')).toHaveLength(2)
+  expect(outputText).toContain('"new\\u000aline\\u001b[31m\\u202e.txt"'.replace('\\u000a', '\\n'))
 })
 
 const png = Buffer.from(
@@ -147,8 +149,8 @@ test('an image that no event has room for is shown smaller, and stays as it is',
     .toBuffer()
   expect(large.length).toBeGreaterThan(1024 * 1024)
   const path = await file('large.png', large)
-  const { content, told } = await run({ command: 'view', path })
-  expect(told).toContain(`The image ${path}, made smaller:`)
+  const { content, outputText } = await run({ command: 'view', path })
+  expect(outputText).toContain(`The image ${path}, made smaller:`)
   const url = content.flatMap((block) => (block.type === 'image' ? block.image_urls : [])).join()
   expect(url).toMatch(/^data:image\/jpeg;base64,/)
   const shown = Buffer.from(url.slice(url.indexOf(',')), 'base64')
@@ -159,13 +161,15 @@ test('an image that no event has room for is shown smaller, and stays as it is',
 
 test('a large image that is broken, and one that no model takes, are refused in words', async () => {
   const large = Buffer.concat([png.subarray(0, 30), Buffer.alloc(600_000)])
-  expect(await runExpectingFailure({ command: 'view', path: await file('a.png', large) })).toMatch(/The image is broken/)
+  expect(await runExpectingFailure({ command: 'view', path: await file('a.png', large) })).toMatch(
+    /The image is broken/,
+  )
   const bmp = Buffer.concat([Buffer.from('BM'), Buffer.alloc(60)])
   expect(await runExpectingFailure({ command: 'view', path: await file('a.bmp', bmp) })).toMatch(/Convert/)
 })
 
 test('a text that is named like an image is a text', async () => {
-  expect((await run({ command: 'view', path: await file('a.png', 'hello') })).told).toMatch(/1\thello/)
+  expect((await run({ command: 'view', path: await file('a.png', 'hello') })).outputText).toMatch(/1\thello/)
 })
 
 test('a new file is created with exactly the text that was given', async () => {
@@ -179,10 +183,12 @@ test('a new file is created with exactly the text that was given', async () => {
 test('what is there is not created again, and no directory is made on the way', async () => {
   const path = await file('a.txt', 'old')
   expect(await runExpectingFailure({ command: 'create', path, file_text: 'new' })).toMatch(/already there/)
-  expect(await runExpectingFailure({ command: 'create', path: fixtures.directory, file_text: '' })).toMatch(/already there/)
-  expect(await runExpectingFailure({ command: 'create', path: fixtures.path('x/y.txt'), file_text: '' })).toMatch(
-    /directory/,
+  expect(await runExpectingFailure({ command: 'create', path: fixtures.directory, file_text: '' })).toMatch(
+    /already there/,
   )
+  expect(
+    await runExpectingFailure({ command: 'create', path: fixtures.path('x/y.txt'), file_text: '' }),
+  ).toMatch(/directory/)
   expect(await runExpectingFailure({ command: 'create', path: fixtures.path('b.txt') })).toMatch(/file_text/)
   expect(await readFile(path, 'utf8')).toBe('old')
 })
@@ -194,20 +200,22 @@ test('str_replace changes the one match and shows the lines around it', async ()
   const content = lines.join('\n').replace('line 10', 'LINE\nTEN')
   expect(edited).toMatchObject({ old_content: lines.join('\n'), new_content: content })
   expect(await readFile(path, 'utf8')).toBe(content)
-  expect(edited.told).toContain('     6\tline 6\n')
-  expect(edited.told).toContain('    10\tLINE\n    11\tTEN\n')
-  expect(edited.told).toMatch(/15\tline 14$/)
+  expect(edited.outputText).toContain('     6\tline 6\n')
+  expect(edited.outputText).toContain('    10\tLINE\n    11\tTEN\n')
+  expect(edited.outputText).toMatch(/15\tline 14$/)
 })
 
 test('several matches are told with their lines and nothing is changed', async () => {
   const path = await file('a.txt', 'x\ny\nx\n')
-  expect(await runExpectingFailure({ command: 'str_replace', path, old_str: 'x', new_str: 'z' })).toMatch(/lines 1, 3\./)
+  expect(await runExpectingFailure({ command: 'str_replace', path, old_str: 'x', new_str: 'z' })).toMatch(
+    /lines 1, 3\./,
+  )
   const overlapping = await file('b.txt', 'aaa')
   await runExpectingFailure({ command: 'str_replace', path: overlapping, old_str: 'aa', new_str: 'b' })
   const many = await file('c.txt', 'x'.repeat(1_000_000))
-  expect(await runExpectingFailure({ command: 'str_replace', path: many, old_str: 'x', new_str: 'b' })).toMatch(
-    /and more/,
-  )
+  expect(
+    await runExpectingFailure({ command: 'str_replace', path: many, old_str: 'x', new_str: 'b' }),
+  ).toMatch(/and more/)
 })
 
 test('an old text with other white space around it is found without it', async () => {
@@ -273,9 +281,9 @@ test('encoding and line ends of a file stay', async () => {
   const latin = await file('latin.txt', Buffer.from('Grüße\n', 'latin1'))
   await run({ command: 'str_replace', path: latin, old_str: 'Grüße', new_str: 'Grüße, Jörg' })
   expect(await readFile(latin)).toEqual(Buffer.from('Grüße, Jörg\n', 'latin1'))
-  expect(await runExpectingFailure({ command: 'str_replace', path: latin, old_str: 'Jörg', new_str: '世' })).toMatch(
-    /Latin-1/,
-  )
+  expect(
+    await runExpectingFailure({ command: 'str_replace', path: latin, old_str: 'Jörg', new_str: '世' }),
+  ).toMatch(/Latin-1/)
   const mixed = await file('mixed.txt', 'a\r\nb\r\nc\nd\n')
   await run({ command: 'str_replace', path: mixed, old_str: 'a\nb', new_str: 'A\nB' })
   expect(await readFile(mixed, 'utf8')).toBe('A\r\nB\r\nc\nd\n')
@@ -293,7 +301,9 @@ test('a read-only file is viewed and not changed', async () => {
   const path = await file('a.txt', 'one\n')
   await chmod(path, 0o444)
   expect((await run({ command: 'view', path })).is_error).toBe(false)
-  expect(await runExpectingFailure({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })).toMatch(/read-only/)
+  expect(await runExpectingFailure({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })).toMatch(
+    /read-only/,
+  )
   expect(await runExpectingFailure({ command: 'undo_edit', path })).toMatch(/no edit/)
 })
 
@@ -446,22 +456,27 @@ test.each(commands)('what is no regular file is refused at once: $command', asyn
   await symlink('/dev/zero', fixtures.path('zero'))
   const server = createServer().listen(fixtures.path('socket'))
   await new Promise((done) => server.once('listening', done))
-  for (const name of ['pipe', 'zero', 'socket']) await runExpectingFailure({ ...args, path: fixtures.path(name) })
+  for (const name of ['pipe', 'zero', 'socket'])
+    await runExpectingFailure({ ...args, path: fixtures.path(name) })
   server.close()
 })
 
 test('bytes that are no text are refused', async () => {
   const path = await file('a.bin', Buffer.from([1, 2, 0, 3]))
   expect(await runExpectingFailure({ command: 'view', path })).toMatch(/binary/)
-  expect(await runExpectingFailure({ command: 'insert', path, insert_line: 0, new_str: 'x' })).toMatch(/binary/)
+  expect(await runExpectingFailure({ command: 'insert', path, insert_line: 0, new_str: 'x' })).toMatch(
+    /binary/,
+  )
 })
 
 test('what is not there, and what is a directory, cannot be edited', async () => {
   expect(await runExpectingFailure({ command: 'view', path: fixtures.path('missing') })).toMatch(/no file/)
-  expect(await runExpectingFailure({ command: 'view', path: `${await file('a.txt', '')}/x` })).toMatch(/no file/)
-  expect(await runExpectingFailure({ command: 'insert', path: fixtures.directory, insert_line: 0, new_str: '' })).toMatch(
-    /directory/,
+  expect(await runExpectingFailure({ command: 'view', path: `${await file('a.txt', '')}/x` })).toMatch(
+    /no file/,
   )
+  expect(
+    await runExpectingFailure({ command: 'insert', path: fixtures.directory, insert_line: 0, new_str: '' }),
+  ).toMatch(/directory/)
 })
 
 test('a file of 100 MB is refused without reading it, and none becomes larger than the limit', async () => {

@@ -53,7 +53,7 @@ test.each([
   await file('a.txt', 'x y x')
   const result = await edit({ file_path: 'a.txt', ...args })
   expect(result).toMatchObject({ is_error: true, file_path: null, replacements_made: 0 })
-  expect(result.told).toMatch(why)
+  expect(result.outputText).toMatch(why)
   expect(await content('a.txt')).toBe('x y x')
 })
 
@@ -106,8 +106,8 @@ test('read_file shows lines with numbers and says what follows', async () => {
   await file('a.txt', lines.join('\n'))
   const first = await read({ file_path: 'a.txt' })
   expect(first).toMatchObject({ is_truncated: true, lines_shown: [1, 1000], total_lines: 1500 })
-  expect(first.told).toMatch(/^ {5}1 {2}line 1\n/)
-  expect(first.told).toMatch(/1000 {2}line 1000\n\[500 lines follow; the next offset is 1000\.\]$/)
+  expect(first.outputText).toMatch(/^ {5}1 {2}line 1\n/)
+  expect(first.outputText).toMatch(/1000 {2}line 1000\n\[500 lines follow; the next offset is 1000\.\]$/)
   const rest = await read({ file_path: 'a.txt', offset: 1000 })
   expect(rest).toMatchObject({ is_truncated: true, lines_shown: [1001, 1500] })
   expect(rest.file_content).toBe(lines.slice(1000).join('\n'))
@@ -130,7 +130,7 @@ test('read_file refuses an offset beyond the end and takes an empty file', async
 test('read_file bounds what it shows', async () => {
   await file('a.txt', `${'\u0001'.repeat(200_000)}\n`.repeat(10))
   const result = await read({ file_path: 'a.txt' })
-  expect(result.told.length).toBeLessThanOrEqual(50_000)
+  expect(result.outputText.length).toBeLessThanOrEqual(50_000)
   expect(result).toMatchObject({ is_error: false, is_truncated: true })
 })
 
@@ -144,7 +144,7 @@ test('list_directory puts the listing where the model reads it', async () => {
   expect(one).toMatchObject({ dir_path: fixtures.directory, total_count: 3, is_truncated: false })
   expect(one.entries[0]).toMatchObject({ path: fixtures.path('.hidden'), is_directory: false, size: 2 })
   expect(new Date(one.entries[0]?.modified_time ?? '').getTime()).toBeGreaterThan(Date.now() - 3_600_000)
-  expect(one.told).toMatch(/^\.:\n\.hidden {2}2 bytes {2}\d{4}-.*Z\nb\/ {2}.*\nlink \(link\) {2}/)
+  expect(one.outputText).toMatch(/^\.:\n\.hidden {2}2 bytes {2}\d{4}-.*Z\nb\/ {2}.*\nlink \(link\) {2}/)
   const two = await listDirectory({ dir_path: fixtures.directory, recursive: true })
   expect(two.entries.map(({ path }) => path.slice(fixtures.directory.length))).toEqual([
     '/.hidden',
@@ -164,8 +164,8 @@ test('names of any bytes are listed in one line each and fit into an event', asy
   const result = await listDirectory({})
   expect(result.is_truncated).toBe(true)
   expect(result.entries.length).toBeGreaterThan(50)
-  expect(result.told.length).toBeLessThanOrEqual(50_000)
-  expect(result.told).not.toContain('\u0001')
+  expect(result.outputText.length).toBeLessThanOrEqual(50_000)
+  expect(result.outputText).not.toContain('\u0001')
 })
 
 test('a name that is no UTF-8 is listed with its size', async () => {
@@ -176,8 +176,8 @@ test('a name that is no UTF-8 is listed with its size', async () => {
 test('what is no directory is not listed', async () => {
   await file('a.txt', '')
   expect(await listDirectory({ dir_path: 'a.txt' })).toMatchObject({ is_error: true, dir_path: null })
-  expect((await listDirectory({ dir_path: 'missing' })).told).toMatch(/no directory/)
-  expect((await listDirectory({})).told).not.toMatch(/empty/)
+  expect((await listDirectory({ dir_path: 'missing' })).outputText).toMatch(/no directory/)
+  expect((await listDirectory({})).outputText).not.toMatch(/empty/)
 })
 
 test('no file tool leaves the workspace', async () => {
@@ -200,8 +200,11 @@ test('no file tool leaves the workspace', async () => {
     expect(await read({ file_path: path })).toMatchObject({ is_error: true, file_content: '' })
     expect(await listDirectory({ dir_path: path })).toMatchObject({ is_error: true, entries: [] })
   }
-  expect(await listDirectory({ dir_path: 'out', recursive: true })).toMatchObject({ is_error: true, entries: [] })
-  expect((await listDirectory({ recursive: true })).told).not.toContain('secret')
+  expect(await listDirectory({ dir_path: 'out', recursive: true })).toMatchObject({
+    is_error: true,
+    entries: [],
+  })
+  expect((await listDirectory({ recursive: true })).outputText).not.toContain('secret')
   expect(await readdir(fixtures.outside)).toEqual(['secret'])
   expect(await readFile(join(fixtures.outside, 'secret'), 'utf8')).toBe('secret')
 })

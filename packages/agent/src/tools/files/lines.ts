@@ -33,7 +33,10 @@ interface NumberingOptions {
 }
 
 /** Lines of a text with their numbers in front; of too many the middle is left out. */
-export function numberLines(text: string, { first, last, maxChars, separator, hint }: NumberingOptions): string {
+export function numberLines(
+  text: string,
+  { first, last, maxChars, separator, hint }: NumberingOptions,
+): string {
   const start = lineOffset(text, first)
   const end = lineOffset(text.slice(start), last - first + 2) + start
   const lines = text.slice(start, end)
@@ -64,7 +67,13 @@ export function snippetAround(
   const around = 4
   const first = Math.max(1, lineNumberAt(text, from) - around)
   const last = Math.min(countLines(text), lineNumberAt(text, to) + around)
-  return numberLines(text, { first, last, maxChars, separator: '\t', hint: 'View the file to see all of it.' })
+  return numberLines(text, {
+    first,
+    last,
+    maxChars,
+    separator: '\t',
+    hint: 'View the file to see all of it.',
+  })
 }
 
 /** The name of a file as a model may read it: one line, without control characters, quoted when it had some. */

@@ -17,16 +17,20 @@ afterAll(() => fixtures[Symbol.asyncDispose](), 120_000)
 
 test('a view shows 1,000 entries and counts the others', async () => {
   const args = { command: 'view', path: fixtures.directory }
-  const { told } = await fixtures.run(await fixtures.tool(openFileEditor), 'FileEditorObservation', args)
-  expect(told.length).toBeLessThanOrEqual(16_000)
-  expect(told).toContain('[9000 more are left out.')
+  const { outputText } = await fixtures.run(
+    await fixtures.tool(openFileEditor),
+    'FileEditorObservation',
+    args,
+  )
+  expect(outputText.length).toBeLessThanOrEqual(16_000)
+  expect(outputText).toContain('[9000 more are left out.')
 })
 
 test('list_directory shows 500 entries and counts the others', async () => {
   const result = await fixtures.run(await fixtures.tool(openListDirectory), 'ListDirectoryObservation', {})
   expect(result).toMatchObject({ total_count: 10_000, is_truncated: true })
   expect(result.entries).toHaveLength(500)
-  expect(result.told).toContain('[9500 more are left out.')
+  expect(result.outputText).toContain('[9500 more are left out.')
 })
 
 test('glob and grep list 100 files and say that there are more', async () => {
@@ -39,8 +43,12 @@ test('glob and grep list 100 files and say that there are more', async () => {
 })
 
 test('entries are in the order of their names, each once', async () => {
-  const options = { levels: 2, isHiddenListed: true } as const
-  const { entries, isComplete } = await listDirectory(fixtures.directory, options, new AbortController().signal)
+  const options = { levels: 2, includesHidden: true } as const
+  const { entries, isComplete } = await listDirectory(
+    fixtures.directory,
+    options,
+    new AbortController().signal,
+  )
   const names = entries.map(({ name }) => name)
   expect(isComplete).toBe(true)
   expect(new Set(names).size).toBe(10_000)
@@ -48,6 +56,6 @@ test('entries are in the order of their names, each once', async () => {
 })
 
 test('a listing ends when it is aborted', async () => {
-  const options = { levels: 1, isHiddenListed: true } as const
+  const options = { levels: 1, includesHidden: true } as const
   await expect(listDirectory(fixtures.directory, options, AbortSignal.abort())).rejects.toThrow()
 })

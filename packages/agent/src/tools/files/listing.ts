@@ -27,7 +27,7 @@ export interface DirectoryListing {
 /** What is in a directory, one level deep or two. Links are listed and not followed; a directory that may not be read looks empty. */
 export async function listDirectory(
   directory: string,
-  { levels, isHiddenListed: includesHidden }: { readonly levels: 1 | 2; readonly isHiddenListed: boolean },
+  { levels, includesHidden }: { readonly levels: 1 | 2; readonly includesHidden: boolean },
   signal: AbortSignal,
 ): Promise<DirectoryListing> {
   const entries: DirectoryEntry[] = []

@@ -13,12 +13,13 @@ beforeEach(async () => {
   return () => fixtures[Symbol.asyncDispose]()
 })
 
-const run = (args: Record<string, unknown>, by = tool) => fixtures.run(by, 'PlanningFileEditorObservation', args)
+const run = (args: Record<string, unknown>, by = tool) =>
+  fixtures.run(by, 'PlanningFileEditorObservation', args)
 
 test('the plan is made with headings when it is needed, and changes tell old and new content', async () => {
   const path = fixtures.path('.agents_tmp/PLAN.md')
   const seen = await run({ command: 'view', path })
-  expect(seen.told).toContain('## Steps')
+  expect(seen.outputText).toContain('## Steps')
   const before = await readFile(path, 'utf8')
   const edited = await run({
     command: 'str_replace',
@@ -52,7 +53,9 @@ test('the place of the plan is a parameter, and stays inside', async () => {
   const by = await fixtures.tool(openPlanningFileEditor, { plan_path: 'notes/plan.md' })
   const args = { command: 'create', file_text: 'x' }
   expect(await run({ ...args, path: fixtures.path('notes/plan.md') }, by)).toMatchObject({ is_error: false })
-  const outside = await fixtures.tool(openPlanningFileEditor, { plan_path: join(fixtures.outside, 'plan.md') })
+  const outside = await fixtures.tool(openPlanningFileEditor, {
+    plan_path: join(fixtures.outside, 'plan.md'),
+  })
   expect(await run({ ...args, path: join(fixtures.outside, 'plan.md') }, outside)).toMatchObject({
     is_error: true,
   })
@@ -67,10 +70,10 @@ test.each([
 ])('other files are viewed and not changed: $command', async (args) => {
   const path = fixtures.path('a.txt')
   await writeFile(path, 'a\n')
-  expect((await run({ command: 'view', path })).told).toContain('1\ta')
+  expect((await run({ command: 'view', path })).outputText).toContain('1\ta')
   const result = await run({ ...args, path })
   expect(result).toMatchObject({ is_error: true, path: null })
-  expect(result.told).toContain(fixtures.path('.agents_tmp/PLAN.md'))
+  expect(result.outputText).toContain(fixtures.path('.agents_tmp/PLAN.md'))
   expect(await readFile(path, 'utf8')).toBe('a\n')
   expect(await readdir(fixtures.directory)).toEqual(['a.txt'])
 })

@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
-import { createFile, runExclusive, lstatIfExists, ToolFailure } from '../core/file-access.ts'
+import { createFile, lstatIfExists, runExclusive, ToolFailure } from '../core/file-access.ts'
 import type { ToolFactory } from '../core/tool.ts'
 import { type EditorCommand, FileEditor, failedEditorResult } from './editor.ts'
 
@@ -46,7 +46,11 @@ async function resolvePlanPath(workspace: Workspace, configuredPath: string | un
 }
 
 /** Refuses changes of other files, and makes the plan with its headings when it is needed and not there. */
-async function preparePlan({ command, path }: EditorCommand, workspace: Workspace, plan: string): Promise<void> {
+async function preparePlan(
+  { command, path }: EditorCommand,
+  workspace: Workspace,
+  plan: string,
+): Promise<void> {
   const isPlan = (await workspace.resolve(path, command === 'view' ? 'read' : 'write')) === plan
   if (!isPlan && command !== 'view')
     throw new ToolFailure(`Only the plan may be changed, and it is ${plan}; every other file can be viewed.`)

@@ -1,11 +1,11 @@
 import { lstat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { defineTool } from '../core/define-tool.ts'
-import { failureText, lstatIfExists, ToolFailure, readExistingFile } from '../core/file-access.ts'
-import type { ToolFactory, ToolContext } from '../core/tool.ts'
+import { failureText, lstatIfExists, readExistingFile, ToolFailure } from '../core/file-access.ts'
+import type { ToolContext, ToolFactory } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { requireText } from './encoding.ts'
-import { limitForEvent, countLines, lineOffset, numberLines, printableName } from './lines.ts'
+import { countLines, limitForEvent, lineOffset, numberLines, printableName } from './lines.ts'
 import { type DirectoryEntry, listDirectory } from './listing.ts'
 
 const maxChars = 50_000
@@ -25,10 +25,10 @@ export const openReadFile: ToolFactory = ({ workspace }) => [
       const file = requireText(file_path, (await readExistingFile(real)).bytes)
       const selection = selectLines(file.text, offset ?? 0, limit ?? defaultLimit)
       return {
-        content: selection.told,
+        content: selection.message,
         file_path: real,
         file_content: selection.content,
-        is_truncated: selection.isCut,
+        is_truncated: selection.isTruncated,
         lines_shown: selection.total === 0 ? null : [selection.first, selection.last],
         total_lines: selection.total,
       }
@@ -44,9 +44,11 @@ export const openReadFile: ToolFactory = ({ workspace }) => [
 function selectLines(fullText: string, offset: number, limit: number) {
   const total = countLines(fullText)
   if (total === 0 && offset === 0)
-    return { told: 'The file is empty.', content: '', isCut: false, first: 0, last: 0, total }
+    return { message: 'The file is empty.', content: '', isTruncated: false, first: 0, last: 0, total }
   if (offset >= total)
-    throw new ToolFailure(`The offset is ${offset}, but the file has ${total} lines (offsets 0 to ${total - 1}).`)
+    throw new ToolFailure(
+      `The offset is ${offset}, but the file has ${total} lines (offsets 0 to ${total - 1}).`,
+    )
   const [first, last] = [offset + 1, Math.min(total, offset + limit)]
   const start = lineOffset(fullText, first)
   const content = fullText.slice(start, start + lineOffset(fullText.slice(start), last - offset + 1))
@@ -55,9 +57,9 @@ function selectLines(fullText: string, offset: number, limit: number) {
   const continuation = last < total ? `\n[${total - last} lines follow; the next offset is ${last}.]` : ''
   const isTruncated = content.length > maxChars
   return {
-    told: body + continuation,
+    message: body + continuation,
     content: isTruncated ? content.slice(0, maxChars) : content,
-    isCut: isTruncated || last - first + 1 < total,
+    isTruncated: isTruncated || last - first + 1 < total,
     first,
     last,
     total,
@@ -74,16 +76,20 @@ export const openListDirectory: ToolFactory = (context) => [
     resources: () => [],
     run: async ({ dir_path, recursive }, signal) => {
       const real = await context.workspace.resolve(dir_path, 'read')
-      if ((await lstatIfExists(real)) === undefined) throw new ToolFailure(`There is no directory ${dir_path}.`)
+      if ((await lstatIfExists(real)) === undefined)
+        throw new ToolFailure(`There is no directory ${dir_path}.`)
       const levels = recursive ? 2 : 1
-      const listing = await listDirectory(real, { levels, isHiddenListed: true }, signal)
+      const listing = await listDirectory(real, { levels, includesHidden: true }, signal)
       const described = await Promise.all(listing.entries.slice(0, maxEntries).map(describeEntry))
       const entries = limitForEvent(
         described.flatMap(({ entry }) => entry ?? []),
         maxEntries,
       )
       const omittedCount = listing.entries.length - entries.length
-      const message = await listingText(dir_path, described.slice(0, entries.length), { rest: omittedCount, context })
+      const message = await listingText(dir_path, described.slice(0, entries.length), {
+        omittedCount: omittedCount,
+        context,
+      })
       return {
         content: message,
         dir_path: real,
@@ -122,10 +128,11 @@ async function describeEntry(entry: DirectoryEntry) {
 async function listingText(
   path: string,
   entries: readonly { readonly line: string }[],
-  { rest: omittedCount, context }: { readonly rest: number; readonly context: ToolContext },
+  { omittedCount, context }: { readonly omittedCount: number; readonly context: ToolContext },
 ): Promise<string> {
   if (entries.length === 0 && omittedCount === 0) return `${path} is empty.`
-  const omission = omittedCount > 0 ? [`[${omittedCount} more are left out. List a directory below, or use glob.]`] : []
+  const omission =
+    omittedCount > 0 ? [`[${omittedCount} more are left out. List a directory below, or use glob.]`] : []
   const listing = [`${path}:`, ...entries.map(({ line }) => line), ...omission].join('\n')
   const { directory } = context
   return (await truncateOutput(listing, { directory, tool: 'list_directory', maxChars })).text

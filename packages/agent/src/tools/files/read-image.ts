@@ -19,12 +19,14 @@ export async function readImage(
 ): Promise<{ readonly image: ImageContent; readonly isShrunk: boolean } | undefined> {
   if (!imageExtensions.has(extname(path).toLowerCase())) return undefined
   if (bytes.toString('latin1', 0, 2) === 'BM' && bytes.includes(0))
-    throw new ToolFailure(`${path} is a BMP image, which models do not take. Convert it to PNG, then view that.`)
+    throw new ToolFailure(
+      `${path} is a BMP image, which models do not take. Convert it to PNG, then view that.`,
+    )
   const type = detectImageType(bytes)
   if (type === undefined) return undefined
   if (bytes.length <= maxBytes) return { image: toImageContent(type, bytes), isShrunk: false }
   const result = await shrinkImage(bytes, maxBytes)
-  if (result.kind === 'fault') throw new ToolFailure(`${path} cannot be shown: ${result.failure}.`)
+  if (result.kind === 'failure') throw new ToolFailure(`${path} cannot be shown: ${result.failure}.`)
   return { image: toImageContent(result.type, result.bytes), isShrunk: true }
 }
 

@@ -1,7 +1,7 @@
 import { ToolFailure } from '../core/file-access.ts'
 import type { ToolAction } from '../core/tool.ts'
 import { normalizeLineEnds, type TextFile } from './encoding.ts'
-import { lineNumberAt, countLines, lineOffset } from './lines.ts'
+import { countLines, lineNumberAt, lineOffset } from './lines.ts'
 
 type EditCommand = Omit<ToolAction<'FileEditorAction'>, 'kind'>
 
@@ -14,8 +14,12 @@ export interface TextChange {
 }
 
 /** Puts new_str in the place of the only old_str. Rejects with Refused when it is not there once. */
-export function replaceUnique({ path, old_str: oldText, new_str: newText }: EditCommand, file: TextFile): TextChange {
-  if (oldText == null || oldText === '') throw new ToolFailure('str_replace needs old_str, the text to be replaced.')
+export function replaceUnique(
+  { path, old_str: oldText, new_str: newText }: EditCommand,
+  file: TextFile,
+): TextChange {
+  if (oldText == null || oldText === '')
+    throw new ToolFailure('str_replace needs old_str, the text to be replaced.')
   if (newText == null) throw new ToolFailure('str_replace needs new_str; an empty one removes old_str.')
   if (oldText === newText) throw new ToolFailure('old_str and new_str are the same, so nothing would change.')
   for (const [search, replacement] of searchVariants(oldText, newText, file)) {
@@ -32,7 +36,11 @@ export function replaceUnique({ path, old_str: oldText, new_str: newText }: Edit
 }
 
 /** What to look for, in order: the text itself, with the other line ends, without the white space around it. */
-function* searchVariants(oldText: string, newText: string, file: TextFile): Generator<readonly [old: string, given: string]> {
+function* searchVariants(
+  oldText: string,
+  newText: string,
+  file: TextFile,
+): Generator<readonly [old: string, given: string]> {
   const [search, replacement] = [normalizeLineEnds(oldText, file), normalizeLineEnds(newText, file)]
   yield [search, replacement]
   if (file.text.includes('\r\n'))
@@ -45,7 +53,11 @@ const maxReportedOffsets = 20
 /** Where a text occurs, overlapping places too, as many as need to be told. */
 function findOffsets(text: string, part: string): number[] {
   const offsets: number[] = []
-  for (let at = text.indexOf(part); at !== -1 && offsets.length <= maxReportedOffsets; at = text.indexOf(part, at + 1))
+  for (
+    let at = text.indexOf(part);
+    at !== -1 && offsets.length <= maxReportedOffsets;
+    at = text.indexOf(part, at + 1)
+  )
     offsets.push(at)
   return offsets
 }
@@ -57,7 +69,10 @@ function ambiguousMessage(path: string, text: string, offsets: readonly number[]
 }
 
 /** Puts new_str after a line. */
-export function insertAfterLine({ insert_line: line, new_str: newText }: EditCommand, file: TextFile): TextChange {
+export function insertAfterLine(
+  { insert_line: line, new_str: newText }: EditCommand,
+  file: TextFile,
+): TextChange {
   if (line == null) throw new ToolFailure('insert needs insert_line, the line to insert after; 0 is the top.')
   if (newText == null) throw new ToolFailure('insert needs new_str, the text to be inserted.')
   const total = countLines(file.text)
@@ -68,7 +83,11 @@ export function insertAfterLine({ insert_line: line, new_str: newText }: EditCom
   const inserted = normalizeLineEnds(newText, file)
   const end = file.text.includes('\r\n') ? '\r\n' : '\n'
   const insertedText = isAfterOpenLine ? end + inserted : inserted.endsWith('\n') ? inserted : inserted + end
-  return { text: file.text.slice(0, from) + insertedText + file.text.slice(from), from, to: from + insertedText.length - 1 }
+  return {
+    text: file.text.slice(0, from) + insertedText + file.text.slice(from),
+    from,
+    to: from + insertedText.length - 1,
+  }
 }
 
 /** The part of `after` that is not the same in `before`. */

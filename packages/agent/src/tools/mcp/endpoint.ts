@@ -26,10 +26,10 @@ export type McpEndpoint =
 export class McpConnectionError extends Error {
   readonly reason: 'settings' | 'time' | 'connection'
 
-  constructor(message: string, why: 'settings' | 'time' | 'connection' = 'settings') {
+  constructor(message: string, reason: 'settings' | 'time' | 'connection' = 'settings') {
     super(message)
-    this.name = 'NotReachable'
-    this.reason = why
+    this.name = 'McpConnectionError'
+    this.reason = reason
   }
 }
 
@@ -38,7 +38,10 @@ const secretNamePattern = /authorization|cookie|credential|key|pass|secret|token
 const minSecretLength = 8
 
 /** Puts secrets into a server's settings. Values that look secret are hidden from then on. Rejects with NotReachable. */
-export async function resolveEndpoint(server: McpServer, { secrets, workspace }: ToolContext): Promise<McpEndpoint> {
+export async function resolveEndpoint(
+  server: McpServer,
+  { secrets, workspace }: ToolContext,
+): Promise<McpEndpoint> {
   const { command, url } = server
   if (command !== undefined) {
     const args = await expandTexts(server.args ?? [], secrets)

@@ -46,7 +46,7 @@ async function openProbe() {
   const signal = new AbortController().signal
   return {
     directory,
-    tried: async (server: Partial<McpServer>, more: Partial<McpProbeOptions> = {}) =>
+    probe: async (server: Partial<McpServer>, more: Partial<McpProbeOptions> = {}) =>
       await probeMcpServer({
         name: 'mine',
         server: mcpServer.parse(server),
@@ -62,7 +62,7 @@ async function openProbe() {
       ...more,
     }),
     /** Processes that were started last and are there. */
-    alive: async () => {
+    livePids: async () => {
       const text = await readFile(join(directory, 'pids'), 'utf8')
       return text.split(' ').map(Number).filter(isAlive)
     },
@@ -79,7 +79,9 @@ function isAlive(pid: number): boolean {
 }
 
 /** A server that answers each request with `answer`. */
-async function startHttpServer(answer: (request: IncomingMessage, response: ServerResponse, body: string) => void) {
+async function startHttpServer(
+  answer: (request: IncomingMessage, response: ServerResponse, body: string) => void,
+) {
   const server = createServer((request, response) => {
     let body = ''
     request.on('data', (chunk) => {
@@ -118,23 +120,23 @@ function respondMcp(request: IncomingMessage, response: ServerResponse, body: st
 
 test('the tools of a program are told by their own names, the call is made, and nothing of it is left', async () => {
   await using trial = await openProbe()
-  const { tried, program, alive } = trial
-  const listed = await tried(program())
+  const { probe, program, livePids } = trial
+  const listed = await probe(program())
   expect(listed).toMatchObject({ tools: ['env.get', 'never', 'exit', 'leak undefined'] })
   expect(listed).not.toHaveProperty('result')
-  await vi.waitFor(async () => expect(await alive()).toEqual([]), waitOptions)
+  await vi.waitFor(async () => expect(await livePids()).toEqual([]), waitOptions)
   const call = { name: 'env.get', arguments: { a: 1 } }
-  expect(await tried(program(), { call })).toMatchObject({
+  expect(await probe(program(), { call })).toMatchObject({
     result: { isError: false, text: expect.stringMatching(/^one [\s\S]*\n{"a":1}$/) },
   })
-  await vi.waitFor(async () => expect(await alive()).toEqual([]), waitOptions)
+  await vi.waitFor(async () => expect(await livePids()).toEqual([]), waitOptions)
 })
 
 test('what comes of a call does not make the server a bad one', async () => {
   await using trial = await openProbe()
-  const { tried, program, alive } = trial
+  const { probe, program, livePids } = trial
   const result = async (name: string, timeoutMs = 20_000) => {
-    const told = await tried(program(), { call: { name, arguments: {} }, timeoutMs })
+    const told = await probe(program(), { call: { name, arguments: {} }, timeoutMs })
     return 'failure' in told ? told.failure : told.result
   }
   expect(await result('unknown')).toMatchObject({ isError: true, text: expect.stringContaining('one') })
@@ -143,8 +145,8 @@ test('what comes of a call does not make the server a bad one', async () => {
     text: expect.stringContaining('exited with 5'),
   })
   expect(await result('never', 6000)).toEqual({ isError: true, text: 'The tool gave no answer in time.' })
-  await vi.waitFor(async () => expect(await alive()).toEqual([]), waitOptions)
-  const long = await tried(program(), { call: { name: 'env.get', arguments: { length: 3_000_000 } } })
+  await vi.waitFor(async () => expect(await livePids()).toEqual([]), waitOptions)
+  const long = await probe(program(), { call: { name: 'env.get', arguments: { length: 3_000_000 } } })
   if ('failure' in long) throw new Error(long.failure)
   expect(long.result?.text.length).toBe(50_000)
 })
@@ -156,7 +158,7 @@ test('failures are of a kind', async () => {
   await using page = await startHttpServer((_, response) =>
     response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
   )
-  const { tried, program } = trial
+  const { probe, program } = trial
   const kinds: readonly (readonly [string, Partial<McpServer>, number?])[] = [
     ['timeout', program('mute'), 700],
     ['timeout', { url: silent.url }, 700],
@@ -173,27 +175,27 @@ test('failures are of a kind', async () => {
     ['unknown', { url: 'https://x.example', auth: { strategy: 'oauth2' } }],
   ]
   for (const [kind, server, timeoutMs = 20_000] of kinds) {
-    const told = await tried(server, { timeoutMs })
+    const told = await probe(server, { timeoutMs })
     expect([server, told]).toEqual([server, { failure: expect.stringMatching(/\w/), kind }])
   }
-  const refused = await tried({ url: refusing.url })
+  const refused = await probe({ url: refusing.url })
   expect(refused).toMatchObject({ failure: expect.stringMatching(/^HTTP 401: .*Unauthorized/) })
 })
 
 test('a program that does not want to end is ended, and what it started with it', async () => {
   await using trial = await openProbe()
-  await trial.tried(trial.program('deaf'))
-  await vi.waitFor(async () => expect(await trial.alive()).toEqual([]), waitOptions)
+  await trial.probe(trial.program('deaf'))
+  await vi.waitFor(async () => expect(await trial.livePids()).toEqual([]), waitOptions)
 })
 
 test('when the caller goes away the program ends at once', async () => {
   await using trial = await openProbe()
   const stop = new AbortController()
-  const trying = trial.tried(trial.program('mute'), { signal: stop.signal, timeoutMs: 120_000 })
-  await vi.waitFor(async () => expect(await trial.alive()).toHaveLength(2), waitOptions)
+  const trying = trial.probe(trial.program('mute'), { signal: stop.signal, timeoutMs: 120_000 })
+  await vi.waitFor(async () => expect(await trial.livePids()).toHaveLength(2), waitOptions)
   stop.abort()
   await expect(trying).rejects.toThrow()
-  await vi.waitFor(async () => expect(await trial.alive()).toEqual([]), waitOptions)
+  await vi.waitFor(async () => expect(await trial.livePids()).toEqual([]), waitOptions)
 })
 
 test('a web server gets its headers and its key, over either transport', async () => {
@@ -205,7 +207,7 @@ test('a web server gets its headers and its key, over either transport', async (
     { headers: { 'x-own': 'plain' }, auth: { strategy: 'none' } },
   ]
   for (const way of ways) {
-    const told = await trial.tried({ url: server.url, ...way }, { call })
+    const told = await trial.probe({ url: server.url, ...way }, { call })
     expect(told).toMatchObject({
       tools: ['headers'],
       result: { text: expect.stringContaining('"x-own":"plain"') },
@@ -235,9 +237,9 @@ test('a stream of events is closed when the trial is over, whatever came of it',
     streams.at(-1)?.write(`event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', id, result })}\n\n`)
   })
   const sse = { url: server.url, transport: 'sse' }
-  expect(await trial.tried(sse)).toEqual({ tools: ['one'] })
+  expect(await trial.probe(sse)).toEqual({ tools: ['one'] })
   isMute = true
-  expect(await trial.tried(sse, { timeoutMs: 500 })).toMatchObject({ kind: 'timeout' })
+  expect(await trial.probe(sse, { timeoutMs: 500 })).toMatchObject({ kind: 'timeout' })
   expect(streams).toHaveLength(2)
   await vi.waitFor(() => expect(streams.map(({ closed }) => closed)).toEqual([true, true]), waitOptions)
 })
@@ -248,7 +250,7 @@ test('no text has a secret of the settings, wherever the server says it', async 
     response.writeHead(403).end(`no: ${JSON.stringify(request.headers)} ${request.url} ${body}`)
   })
   await using server = await startHttpServer(respondMcp)
-  const { tried, program } = trial
+  const { probe, program } = trial
   const env = { SERVICE_TOKEN: canary, PLAIN_WORD: 'canary of words only' }
   const secret = (mode: string) => ({
     ...program(mode, { env }),
@@ -257,12 +259,12 @@ test('no text has a secret of the settings, wherever the server says it', async 
   const call = { name: 'env.get', arguments: {} }
   const basic = Buffer.from(`user:${canary}`).toString('base64')
   const told = [
-    await tried(secret('dead')),
-    await tried(secret('refuse')),
-    await tried(secret(''), { call }),
-    await tried({ url: `${echo.url}?api_key=${canary}`, headers: { 'x-service': canary } }),
-    await tried({ url: echo.url, auth: canary, transport: 'sse' }),
-    await tried({ url: echo.url.replace('//', `//user:${canary}@`) }),
+    await probe(secret('dead')),
+    await probe(secret('refuse')),
+    await probe(secret(''), { call }),
+    await probe({ url: `${echo.url}?api_key=${canary}`, headers: { 'x-service': canary } }),
+    await probe({ url: echo.url, auth: canary, transport: 'sse' }),
+    await probe({ url: echo.url.replace('//', `//user:${canary}@`) }),
   ]
   for (const auth of [
     { strategy: 'bearer', value: canary },
@@ -271,7 +273,7 @@ test('no text has a secret of the settings, wherever the server says it', async 
     { strategy: 'basic', username: 'user', password: canary },
     { strategy: 'header', headers: { 'X-Any': canary } },
   ]) {
-    const answer = await tried({ url: server.url, auth }, { call })
+    const answer = await probe({ url: server.url, auth }, { call })
     expect(answer).toMatchObject({ result: { text: expect.stringMatching(/<secret-hidden>|<redacted>/) } })
     told.push(answer)
   }

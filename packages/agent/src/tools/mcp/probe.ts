@@ -1,4 +1,5 @@
-import { type McpServer, redactText } from '@slipway/protocol'
+import type { McpServer } from '@slipway/protocol'
+import { redactText } from '@slipway/shared/redaction'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { McpConnectionError } from './endpoint.ts'
@@ -76,7 +77,11 @@ async function callTool(
   { timer: timeoutSignal, signal }: { readonly timer: AbortSignal; readonly signal: AbortSignal },
 ): Promise<{ isError: boolean; text: string }> {
   try {
-    const outcome = await connection.call(call.name, { ...call.arguments }, AbortSignal.any([timeoutSignal, signal]))
+    const outcome = await connection.call(
+      call.name,
+      { ...call.arguments },
+      AbortSignal.any([timeoutSignal, signal]),
+    )
     if ('failure' in outcome) return { isError: true, text: outcome.failure }
     return { isError: getMember(outcome.result, 'isError') === true, text: resultText(outcome.result) }
   } catch (error) {

@@ -43,19 +43,25 @@ function contentBlocks(result: unknown): readonly unknown[] {
 function toBlock(block: unknown): Block {
   const { type, data, mimeType, resource, uri, name, ...rest } = asRecord(block)
   if (type === 'text' && typeof rest.text === 'string') return textBlock(rest.text)
-  if (type === 'image') return imageBlock(data, mimeType) ?? textBlock(`[An image of type ${shortText(mimeType)}]`)
+  if (type === 'image')
+    return imageBlock(data, mimeType) ?? textBlock(`[An image of type ${shortText(mimeType)}]`)
   if (type === 'resource') return resourceBlock(asRecord(resource))
   if (type === 'resource_link') return textBlock(`[Resource ${shortText(name)}: ${shortText(uri)}]`)
-  return textBlock(`[Content of type ${shortText(type)}${mimeType === undefined ? '' : `, ${shortText(mimeType)}`}]`)
+  return textBlock(
+    `[Content of type ${shortText(type)}${mimeType === undefined ? '' : `, ${shortText(mimeType)}`}]`,
+  )
 }
 
 function resourceBlock({ uri, mimeType, blob, ...rest }: Record<string, unknown>): Block {
   if (typeof rest.text === 'string') return textBlock(`[Resource ${shortText(uri)}]\n${rest.text}`)
-  return imageBlock(blob, mimeType) ?? textBlock(`[Resource ${shortText(uri)} of type ${shortText(mimeType)}]`)
+  return (
+    imageBlock(blob, mimeType) ?? textBlock(`[Resource ${shortText(uri)} of type ${shortText(mimeType)}]`)
+  )
 }
 
 function imageBlock(data: unknown, mimeType: unknown): Block | undefined {
-  if (typeof data !== 'string' || typeof mimeType !== 'string' || !imageTypePattern.test(mimeType)) return undefined
+  if (typeof data !== 'string' || typeof mimeType !== 'string' || !imageTypePattern.test(mimeType))
+    return undefined
   if (data.length > maxImageChars)
     return textBlock(`[An image of ${data.length} characters was left out: too large]`)
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(data)) return undefined
@@ -78,7 +84,7 @@ async function fitBlockImages(blocks: readonly Block[]): Promise<Block[]> {
   return blocks.map((block) => {
     if (block.type === 'text') return block
     const fit = images.next().value
-    if (fit?.kind === 'fault') return textBlock(`[An image was left out: ${fit.failure}]`)
+    if (fit?.kind === 'failure') return textBlock(`[An image was left out: ${fit.failure}]`)
     return fit === undefined ? block : { ...block, image_urls: [fit.url] }
   })
 }

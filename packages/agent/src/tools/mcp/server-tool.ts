@@ -69,7 +69,11 @@ export function createMcpTool(
       const args = (await context.secrets.expand(data)) as Record<string, unknown>
       const outcome = await call(args, signal)
       if ('failure' in outcome)
-        return { ...observation, content: [textBlock(context.secrets.redact(outcome.failure))], is_error: true }
+        return {
+          ...observation,
+          content: [textBlock(context.secrets.redact(outcome.failure))],
+          is_error: true,
+        }
       const content = await resultContent(outcome.result, name, context)
       return { ...observation, content, is_error: isError(outcome.result) }
     },

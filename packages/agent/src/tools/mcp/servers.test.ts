@@ -173,7 +173,10 @@ function parseObservation(observation: Observation) {
 
 test('tools of one server keep their names, and are described by it', async () => {
   await using trial = await McpFixtures.open()
-  const { mcp, call } = await trial.openServers({ sample: trial.sampleServer(), off: { command: 'x', disabled: true } })
+  const { mcp, call } = await trial.openServers({
+    sample: trial.sampleServer(),
+    off: { command: 'x', disabled: true },
+  })
   expect(mcp.failures).toEqual([])
   const [echo, env] = mcp.tools
   expect(mcp.tools.map(({ name }) => name).slice(0, 3)).toEqual(['echo', 'env_get', 'fail'])
@@ -339,7 +342,10 @@ test.for([
 test('a server that does not get ready in time is told and ended', async () => {
   await using trial = await McpFixtures.open()
   const begun = Date.now()
-  const { mcp } = await trial.openServers({ mute: trial.misbehavingServer('mute'), deaf: trial.misbehavingServer('deaf') }, { startMs: 1500 })
+  const { mcp } = await trial.openServers(
+    { mute: trial.misbehavingServer('mute'), deaf: trial.misbehavingServer('deaf') },
+    { startMs: 1500 },
+  )
   expect(Date.now() - begun).toBeLessThan(15_000)
   expect(mcp.tools.map(({ name }) => name)).toEqual(['deaf_work'])
   expect(mcp.failures).toEqual([
@@ -349,7 +355,10 @@ test('a server that does not get ready in time is told and ended', async () => {
 
 test('tools that are wrong or too long are left out and told; pages without end have an end', async () => {
   await using trial = await McpFixtures.open()
-  const { mcp } = await trial.openServers({ bad: trial.misbehavingServer('bad-tools'), pages: trial.misbehavingServer('pages') })
+  const { mcp } = await trial.openServers({
+    bad: trial.misbehavingServer('bad-tools'),
+    pages: trial.misbehavingServer('pages'),
+  })
   expect(mcp.tools.map(({ name }) => name).slice(0, 3)).toEqual(['bad_good', 'pages_t', 'pages_tx'])
   expect(mcp.tools.length).toBeLessThan(100)
   expect(mcp.failures.filter(({ server }) => server === 'bad')).toHaveLength(4)
@@ -369,7 +378,10 @@ test('half a line and a line without end do not hang', async () => {
 
 test('closing ends every server that was started, deaf ones too', async () => {
   await using trial = await McpFixtures.open()
-  const { mcp, call } = await trial.openServers({ sample: trial.sampleServer(), deaf: trial.misbehavingServer('deaf') })
+  const { mcp, call } = await trial.openServers({
+    sample: trial.sampleServer(),
+    deaf: trial.misbehavingServer('deaf'),
+  })
   expect(await trial.livePids()).toHaveLength(1)
   await mcp.close()
   expect(await trial.livePids()).toEqual([])
@@ -381,7 +393,10 @@ test('closing ends every server that was started, deaf ones too', async () => {
 test('an aborted start rejects and leaves nothing', async () => {
   await using trial = await McpFixtures.open()
   const stop = new AbortController()
-  const opening = trial.openServers({ sample: trial.sampleServer(), mute: trial.misbehavingServer('mute') }, { signal: stop.signal })
+  const opening = trial.openServers(
+    { sample: trial.sampleServer(), mute: trial.misbehavingServer('mute') },
+    { signal: stop.signal },
+  )
   setTimeout(() => stop.abort(), 700)
   await expect(opening).rejects.toThrow()
   expect(await trial.livePids()).toEqual([])
@@ -534,7 +549,10 @@ test('a session that the server forgot, and a server that was away, are told onc
 test('over HTTP a call ends by an abort at once, and a result without measure is refused', async () => {
   await using trial = await McpFixtures.open()
   await using far = await RemoteMcpServer.listen('streamable')
-  const { call } = await trial.openServers({ far: { url: `http://127.0.0.1:${far.port}/mcp` } }, { callMs: 20_000 })
+  const { call } = await trial.openServers(
+    { far: { url: `http://127.0.0.1:${far.port}/mcp` } },
+    { callMs: 20_000 },
+  )
   const stop = new AbortController()
   const calling = call('never', {}, stop.signal)
   setTimeout(() => stop.abort(), 200)

@@ -7,7 +7,7 @@ import type { Tool, ToolContext } from '../core/tool.ts'
 import { McpConnectionError, type McpEndpoint, resolveEndpoint } from './endpoint.ts'
 import { type BodyOutcome, createLimitedFetch } from './limited-fetch.ts'
 import { LineProcess } from './line-process.ts'
-import { type CallResult, modelToolName, createMcpTool, type ServerTool } from './server-tool.ts'
+import { type CallResult, createMcpTool, modelToolName, type ServerTool } from './server-tool.ts'
 
 export interface OpenMcpOptions {
   /** By name; one with `disabled` (or `enabled: false`) is left out. */
@@ -47,7 +47,9 @@ const refreshMs = 1000
  */
 export async function openMcpServers(options: OpenMcpOptions): Promise<McpServers> {
   const { servers, context, signal, startMs = 30_000, callMs = 300_000, onChange } = options
-  const enabledServers = Object.entries(servers).filter(([, { disabled, enabled }]) => !disabled && enabled !== false)
+  const enabledServers = Object.entries(servers).filter(
+    ([, { disabled, enabled }]) => !disabled && enabled !== false,
+  )
   let tools: readonly Tool[] = []
   const rebuildTools = () => {
     tools = buildTools(connections, context, enabledServers.length > 1)
@@ -247,7 +249,11 @@ export class McpConnection {
 
   /** Lists anew until nothing changed meanwhile, at most once in a second: a server may say that it changed without end. */
   async #refresh(live: OpenConnection): Promise<void> {
-    while (this.#isStale && (this.#current === live || this.#current === undefined) && !this.#lifetime.signal.aborted) {
+    while (
+      this.#isStale &&
+      (this.#current === live || this.#current === undefined) &&
+      !this.#lifetime.signal.aborted
+    ) {
       this.#isStale = false
       const before = JSON.stringify(this.tools)
       try {
@@ -269,7 +275,9 @@ export class McpConnection {
     if (this.#current === live) this.#current = undefined
     const reason = live.failureReason()
     live.close().catch(() => {})
-    const detail = this.#errorDetail(reason === undefined ? error : new McpConnectionError(reason, 'connection'))
+    const detail = this.#errorDetail(
+      reason === undefined ? error : new McpConnectionError(reason, 'connection'),
+    )
     return `The connection to the MCP server ${this.name} broke: ${detail}. The next call connects anew.`
   }
 
@@ -280,7 +288,11 @@ export class McpConnection {
   }
 }
 
-async function connect(reach: McpEndpoint, context: ToolContext, signal: AbortSignal): Promise<OpenConnection> {
+async function connect(
+  reach: McpEndpoint,
+  context: ToolContext,
+  signal: AbortSignal,
+): Promise<OpenConnection> {
   if (reach.kind === 'process') return await connectProcess(reach, context, signal)
   if (reach.transport !== 'any') return await connectHttp(reach, reach.transport, signal)
   try {
@@ -344,7 +356,7 @@ async function connectHttp(
     transport.close().catch(() => {})
   }
   const options = { requestInit: { headers }, fetch: createLimitedFetch(fetch, onEnd) }
-  const { transport, leave: terminate } = await httpTransport(url, kind, options)
+  const { transport, terminate } = await httpTransport(url, kind, options)
   const client = await connectClient(transport, signal)
   const close = async () => {
     await Promise.race([terminate().catch(() => {}), delay(1000, undefined, { ref: false })])
@@ -358,15 +370,15 @@ async function httpTransport(
   url: URL,
   kind: 'streamable' | 'sse',
   options: { requestInit: RequestInit; fetch: ReturnType<typeof createLimitedFetch> },
-): Promise<{ transport: Transport; leave: () => Promise<void> }> {
+): Promise<{ transport: Transport; terminate: () => Promise<void> }> {
   if (kind === 'sse') {
     const { SSEClientTransport } = await import('@modelcontextprotocol/sdk/client/sse.js')
-    return { transport: new SSEClientTransport(url, options), leave: async () => {} }
+    return { transport: new SSEClientTransport(url, options), terminate: async () => {} }
   }
   const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js')
   const transport = new StreamableHTTPClientTransport(url, options)
   // The library's types do not allow for `exactOptionalPropertyTypes`.
-  return { transport: transport as Transport, leave: () => transport.terminateSession() }
+  return { transport: transport as Transport, terminate: () => transport.terminateSession() }
 }
 
 /** Why a process does not serve; `otherwise` stands for that when it still runs. */

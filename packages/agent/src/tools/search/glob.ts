@@ -2,7 +2,7 @@ import { basename, dirname, isAbsolute, join, sep } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists, ToolFailure } from '../core/file-access.ts'
-import type { ToolFactory, ToolAction } from '../core/tool.ts'
+import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { limitForEvent, printableName } from '../files/lines.ts'
 import { findFiles } from './ripgrep.ts'
 
@@ -47,13 +47,19 @@ async function resolveSearch(
 ): Promise<{ directory: string; pattern: string }> {
   if (pattern.trim() === '') throw new ToolFailure('The pattern is empty. Give one such as **/*.ts.')
   if (!isAbsolute(pattern))
-    return { directory: await resolveDirectory(path ?? '.', workspace), pattern: pattern.replace(/^(\.\/)+/, '') }
+    return {
+      directory: await resolveDirectory(path ?? '.', workspace),
+      pattern: pattern.replace(/^(\.\/)+/, ''),
+    }
   const parts = pattern.split(sep)
   const wildcardIndex = parts.findIndex((part) => /[*?[{]/.test(part))
   const base = wildcardIndex === -1 ? dirname(pattern) : parts.slice(0, wildcardIndex).join(sep) || sep
   const remainder = wildcardIndex === -1 ? basename(pattern) : parts.slice(wildcardIndex).join(sep)
   // A slash in front ties a name to the directory, where it would match at any depth.
-  return { directory: await resolveDirectory(base, workspace), pattern: wildcardIndex === -1 ? sep + remainder : remainder }
+  return {
+    directory: await resolveDirectory(base, workspace),
+    pattern: wildcardIndex === -1 ? sep + remainder : remainder,
+  }
 }
 
 async function resolveDirectory(path: string, workspace: Workspace): Promise<string> {

@@ -2,9 +2,9 @@ import { basename, dirname, join } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists, ToolFailure } from '../core/file-access.ts'
-import type { ToolFactory, ToolAction } from '../core/tool.ts'
+import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { limitForEvent, printableName } from '../files/lines.ts'
-import { type SearchResult, findFiles, fileMatches } from './ripgrep.ts'
+import { fileMatches, findFiles, type SearchResult } from './ripgrep.ts'
 
 const maxFiles = 100
 
@@ -18,7 +18,11 @@ export const openGrep: ToolFactory = ({ workspace }) => [
     resources: () => [],
     run: async (action, signal) => {
       const searchPath = await workspace.resolve(action.path ?? '.', 'read')
-      const { directory, files: foundFiles, isComplete } = await searchFiles(searchPath, action, { workspace, signal })
+      const {
+        directory,
+        files: foundFiles,
+        isComplete,
+      } = await searchFiles(searchPath, action, { workspace, signal })
       const paths = foundFiles.map((path) => join(directory, path))
       const matches = limitForEvent(paths, maxFiles)
       const truncated = matches.length < paths.length || !isComplete

@@ -41,7 +41,7 @@ test('files are found at any depth, the newest first', async () => {
     search_path: fixtures.directory,
     truncated: false,
   })
-  expect(found.told).toBe(found.files.join('\n'))
+  expect(found.outputText).toBe(found.files.join('\n'))
 })
 
 test.each([
@@ -81,14 +81,14 @@ test('truncated is said only when there are more than 100', async () => {
   expect(found.truncated).toBe(true)
   expect(found.files).toHaveLength(100)
   expect(found.files[0]).toBe(fixtures.path('newest.txt'))
-  expect(found.told).toMatch(/\[Only the newest 100 are listed/)
+  expect(found.outputText).toMatch(/\[Only the newest 100 are listed/)
 })
 
 test('names with line ends and escapes are one path each, and one line', async () => {
   await files({ 'new\nline\u001b.txt': '' })
   const found = await find({ pattern: '*.txt' })
   expect(found.files).toEqual([fixtures.path('new\nline\u001b.txt')])
-  expect(found.told.split('\n')).toHaveLength(1)
+  expect(found.outputText.split('\n')).toHaveLength(1)
 })
 
 test.each([
@@ -104,7 +104,7 @@ test.each([
   await symlink(fixtures.outside, fixtures.path('link'))
   const found = await find(args)
   expect(found).toMatchObject({ is_error: true, files: [], truncated: false })
-  expect(found.told).toMatch(why)
+  expect(found.outputText).toMatch(why)
 })
 
 test('links are not followed out, and what is no file does not hold the search', async () => {
@@ -160,7 +160,7 @@ test.each(['(', '[', '(?=x)', 'a\nb', '*a{'])(
     await files({ 'a.txt': 'x' })
     const found = await search({ pattern })
     expect(found).toMatchObject({ is_error: true, matches: [], pattern })
-    expect(found.told).toMatch(/The search failed/)
+    expect(found.outputText).toMatch(/The search failed/)
   },
 )
 

@@ -27,7 +27,11 @@ export interface SearchResult {
  * Finds files with ripgrep, without those that are ignored by a .gitignore. Rejects with Refused when the pattern cannot be
  * read or the search takes more than 30 seconds.
  */
-export async function findFiles(workspace: Workspace, search: SearchOptions, signal: AbortSignal): Promise<SearchResult> {
+export async function findFiles(
+  workspace: Workspace,
+  search: SearchOptions,
+  signal: AbortSignal,
+): Promise<SearchResult> {
   const { directory, glob, regex, includesHidden } = search
   assertArgument(glob, regex)
   const mode = regex === undefined ? ['--files'] : matchArguments(regex)
@@ -55,7 +59,11 @@ export async function fileMatches(
   signal: AbortSignal,
 ): Promise<boolean> {
   assertArgument(regex)
-  const { files } = await runRipgrep(workspace, { directory, args: [...matchArguments(regex), `./${name}`] }, signal)
+  const { files } = await runRipgrep(
+    workspace,
+    { directory, args: [...matchArguments(regex), `./${name}`] },
+    signal,
+  )
   return files.length > 0
 }
 
@@ -65,7 +73,8 @@ function matchArguments(regex: string): readonly string[] {
 
 /** What no program can be given. */
 function assertArgument(...texts: readonly (string | undefined)[]): void {
-  if (texts.some((text) => text?.includes('\0'))) throw new ToolFailure('The pattern contains a NUL character.')
+  if (texts.some((text) => text?.includes('\0')))
+    throw new ToolFailure('The pattern contains a NUL character.')
   if (texts.some((text) => text !== undefined && text.length > 30_000))
     throw new ToolFailure('The pattern is too long.')
 }
@@ -91,7 +100,9 @@ async function runRipgrep(
   )
   signal.throwIfAborted()
   if (exit.isTimedOut)
-    throw new ToolFailure(`The search took more than ${timeoutMs / 1000} seconds. Search in a smaller directory.`)
+    throw new ToolFailure(
+      `The search took more than ${timeoutMs / 1000} seconds. Search in a smaller directory.`,
+    )
   const reason = failureReason(exit)
   if (reason !== undefined) throw new ToolFailure(`The search failed: ${reason}`)
   const paths = exit.stdout.toString('utf8').split('\0')

@@ -16,7 +16,7 @@ beforeEach(async () => {
 const run = (args: Record<string, unknown>) => fixtures.run(tool, 'TaskTrackerObservation', args)
 
 test('a plan replaces the list, and a view shows it after a restart too', async () => {
-  expect((await run({})).told).toMatch(/no tasks/)
+  expect((await run({})).outputText).toMatch(/no tasks/)
   const task_list = [
     { title: 'read', notes: 'two\nlines', status: 'done' },
     { title: 'write', status: 'in_progress' },
@@ -24,13 +24,13 @@ test('a plan replaces the list, and a view shows it after a restart too', async 
   ]
   const planned = await run({ command: 'plan', task_list })
   expect(planned).toMatchObject({ is_error: false, command: 'plan' })
-  expect(planned.told).toBe(
+  expect(planned.outputText).toBe(
     '1 of 3 tasks are done.\n1. [x] read\n   two\n   lines\n2. [>] write\n3. [ ] test',
   )
   tool = await fixtures.tool(openTaskTracker)
   const seen = await run({ command: 'view' })
   expect(seen.task_list).toEqual(planned.task_list)
-  expect(seen.told).toBe(planned.told)
+  expect(seen.outputText).toBe(planned.outputText)
   expect(await readdir(fixtures.context.directory)).toEqual(['TASKS.json'])
   expect(JSON.parse(await readFile(join(fixtures.context.directory, 'TASKS.json'), 'utf8'))).toEqual(
     seen.task_list,

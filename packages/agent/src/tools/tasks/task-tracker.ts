@@ -2,8 +2,8 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseAction } from '@slipway/protocol'
 import { defineTool } from '../core/define-tool.ts'
-import { privateFileMode, ToolFailure, readFileIfExists, replaceFile } from '../core/file-access.ts'
-import type { ToolFactory, ToolAction } from '../core/tool.ts'
+import { privateFileMode, readFileIfExists, replaceFile, ToolFailure } from '../core/file-access.ts'
+import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
 
 type TaskList = ToolAction<'TaskTrackerAction'>['task_list']
@@ -42,7 +42,9 @@ async function loadTasks(file: string): Promise<TaskList> {
   if (content === undefined) return []
   const parsed = parseAction('TaskTrackerAction', { task_list: parseJsonOrNull(content.bytes.toString()) })
   if ('error' in parsed)
-    throw new ToolFailure('The list of tasks that was kept cannot be read. Write it again with the command plan.')
+    throw new ToolFailure(
+      'The list of tasks that was kept cannot be read. Write it again with the command plan.',
+    )
   return parsed.action.task_list
 }
 

@@ -13,7 +13,9 @@ beforeEach(async () => {
 })
 
 /** The tool, with tasks that are remembered and come to what is said. */
-async function openTaskTool(result: TaskResult): Promise<{ tool: Tool; asked: TaskAction[]; loads: () => number }> {
+async function openTaskTool(
+  result: TaskResult,
+): Promise<{ tool: Tool; requests: TaskAction[]; loads: () => number }> {
   const requests: TaskAction[] = []
   let loads = 0
   const tasks = {
@@ -28,7 +30,7 @@ async function openTaskTool(result: TaskResult): Promise<{ tool: Tool; asked: Ta
   const tool = tools.get('task')
   if (tool === undefined) throw new Error('it was opened')
   expect([...tools.keys()]).toEqual(['task'])
-  return { tool, asked: requests, loads: () => loads }
+  return { tool, requests: requests, loads: () => loads }
 }
 
 const completedResult: TaskResult = {
@@ -80,11 +82,13 @@ test('arguments become an action with its defaults, or a sentence that says what
 })
 
 test('a result is the last word of the agent alone, and behind it how to go on; a long one is cut and kept', async () => {
-  const { tool, asked } = await openTaskTool({ ...completedResult, text: 'y'.repeat(60_000) })
+  const { tool, requests } = await openTaskTool({ ...completedResult, text: 'y'.repeat(60_000) })
   const parsed = tool.parse({ prompt: 'x', max_turns: 3 })
   if ('error' in parsed) throw new Error(parsed.error)
   const observation = await tool.run(parsed.action, new AbortController().signal)
-  expect(asked).toEqual([{ prompt: 'x', max_turns: 3, subagent_type: 'general-purpose', kind: 'TaskAction' }])
+  expect(requests).toEqual([
+    { prompt: 'x', max_turns: 3, subagent_type: 'general-purpose', kind: 'TaskAction' },
+  ])
   const [first, second] = observation.content
   expect(first).toMatchObject({ type: 'text', text: expect.stringContaining('The whole output is in ') })
   expect(JSON.stringify(first).length).toBeLessThan(51_000)

@@ -3,16 +3,16 @@ import { join } from 'node:path'
 import {
   type Action,
   type Observation,
-  schemaParameters,
   parseArguments,
+  schemaParameters,
   type TaskAction,
   type TaskObservation,
   type ToolDefinition,
-  taskTool,
   taskAction,
+  taskTool,
 } from '@slipway/protocol'
 import type { TaskResult } from '../core/task-executor.ts'
-import { type ToolFactory, type Tool, type ToolContext, textBlock } from '../core/tool.ts'
+import { type Tool, type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
 
 const maxChars = 50_000

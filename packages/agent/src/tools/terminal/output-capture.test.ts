@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { OutputCapture, type OutputCaptureOptions, findSafeCut } from './output-capture.ts'
+import { findSafeCut, OutputCapture, type OutputCaptureOptions } from './output-capture.ts'
 
 let directory: string
 beforeAll(async () => {
@@ -16,7 +16,14 @@ afterAll(async () => {
 const redact = (text: string) => text.replace(/secret-value|line one\nline two|aaaa/g, '<hidden>')
 
 function openCapture(options: Partial<OutputCaptureOptions> = {}): OutputCapture {
-  return new OutputCapture({ directory, maxChars: 30_000, maxFileBytes: 1e8, redact, onBackpressure: () => {}, ...options })
+  return new OutputCapture({
+    directory,
+    maxChars: 30_000,
+    maxFileBytes: 1e8,
+    redact,
+    onBackpressure: () => {},
+    ...options,
+  })
 }
 
 test('a short output is given whole, masked, without a file', async () => {

@@ -85,7 +85,9 @@ export class OutputCapture {
     if (headRoom > 0) this.#head += text.slice(0, headRoom)
     // Sliced texts hold on to the whole they come from: what is kept is made anew.
     if (text.length > headRoom)
-      this.#tail = Buffer.from((this.#tail + text.slice(Math.max(0, headRoom))).slice(-this.#halfChars)).toString()
+      this.#tail = Buffer.from(
+        (this.#tail + text.slice(Math.max(0, headRoom))).slice(-this.#halfChars),
+      ).toString()
   }
 
   #openFile(): void {

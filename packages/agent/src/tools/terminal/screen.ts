@@ -92,9 +92,7 @@ export class Screen {
     const end = this.#column + piece.length
     const line = this.#line.length < this.#column ? this.#line.padEnd(this.#column) : this.#line
     this.#line =
-      this.#column === line.length
-        ? line + piece
-        : line.slice(0, this.#column) + piece + line.slice(end)
+      this.#column === line.length ? line + piece : line.slice(0, this.#column) + piece + line.slice(end)
     this.#column = end
   }
 

@@ -3,7 +3,7 @@ import type { ToolAction, ToolContext } from '../core/tool.ts'
 import { checkCommand, shorten } from './check-command.ts'
 import { keyName, keystrokes } from './keys.ts'
 import { OutputCapture } from './output-capture.ts'
-import { type WaitResult, Shell } from './shell.ts'
+import { Shell, type WaitResult } from './shell.ts'
 import type { ShellPrompt } from './shell-prompt.ts'
 
 type Action = ToolAction<'TerminalAction'>
@@ -170,7 +170,11 @@ export class TerminalSession {
     switch (pause.kind) {
       case 'prompt': {
         const { exitCode, directory: currentDirectory } = pause.prompt
-        return { note: `[Exit code ${exitCode}. Working directory: ${currentDirectory}]`, exitCode, prompt: pause.prompt }
+        return {
+          note: `[Exit code ${exitCode}. Working directory: ${currentDirectory}]`,
+          exitCode,
+          prompt: pause.prompt,
+        }
       }
       case 'ended': {
         const note = `[The shell itself ended, with exit code ${pause.exitCode}. The next command gets a new one in ${directory}; variables and background jobs are gone.]`

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isAwaitingInput, foregroundProcessGroup, killProcessGroup } from '../../workspace/processes.ts'
+import { foregroundProcessGroup, isAwaitingInput, killProcessGroup } from '../../workspace/processes.ts'
 import type { Pty, Workspace } from '../../workspace/workspace.ts'
 import { Screen } from './screen.ts'
 import {
   commandLine,
-  type ShellPrompt,
   PromptReader,
+  type ShellPrompt,
   startupFile,
   variablesFile,
   variablesLine,
@@ -85,11 +85,15 @@ export class Shell {
     await mkdir(directory, { recursive: true, mode: 0o700 })
     const startup = join(directory, 'startup')
     await writeFile(startup, startupFile(directory, nonce), { mode: 0o600 })
-    const pty = await workspace.openTerminal(path, ['--noprofile', '--rcfile', startup, '--noediting', '-i'], {
-      env,
-      columns: 256,
-      rows: 64,
-    })
+    const pty = await workspace.openTerminal(
+      path,
+      ['--noprofile', '--rcfile', startup, '--noediting', '-i'],
+      {
+        env,
+        columns: 256,
+        rows: 64,
+      },
+    )
     const shell = new Shell(options, pty, nonce)
     const pause = await shell.wait({ timeoutMs: startMs })
     await rm(startup, { force: true })
@@ -203,7 +207,9 @@ export class Shell {
   /** Nothing came while it was looked: what waits has said what it waits for. */
   async #isAwaitingInput(): Promise<boolean> {
     const lastOutput = this.#lastOutput
-    return (await isAwaitingInput(this.#pty.pid)) && this.#outcome === undefined && this.#lastOutput === lastOutput
+    return (
+      (await isAwaitingInput(this.#pty.pid)) && this.#outcome === undefined && this.#lastOutput === lastOutput
+    )
   }
 
   #sendLine(line: string): void {

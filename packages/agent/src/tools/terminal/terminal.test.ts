@@ -56,7 +56,9 @@ async function openTestTerminal(params: Record<string, unknown> = {}) {
     TOKEN: { kind: 'StaticSecret', value: secretValue, description: undefined },
     UNUSED: { kind: 'StaticSecret', value: 'never-named', description: undefined },
   })
-  const tool = (await openTerminal({ workspace, secrets, directory: conversationDirectory }, params))[0] as Tool
+  const tool = (
+    await openTerminal({ workspace, secrets, directory: conversationDirectory }, params)
+  )[0] as Tool
   const close = async () => {
     await tool.close?.()
     await workspace[Symbol.asyncDispose]()
@@ -78,7 +80,7 @@ async function openTestTerminal(params: Record<string, unknown> = {}) {
       savedTo: /whole output is in (\S+):/.exec(texts.join(''))?.[1],
     }
   }
-  return { run, tool, own: conversationDirectory, workspace, close }
+  return { run, tool, conversationDirectory: conversationDirectory, workspace, close }
 }
 
 async function waitUntilGone(pid: number): Promise<boolean> {
@@ -345,7 +347,7 @@ test.each([
 })
 
 test('a secret is in the environment of a command that names it, and nowhere to be seen', async () => {
-  const { run, own } = await openTestTerminal()
+  const { run, conversationDirectory } = await openTestTerminal()
   expect((await run('echo "x$UNNAMED"; env | grep -c never-named')).output).toBe('x\n0')
   const seen = await run(`echo "$TOKEN"; echo "\${#TOKEN}"; history`)
   expect(seen.output).toBe(`<secret-hidden>\n${secretValue.length}`)
@@ -358,7 +360,7 @@ test('a secret is in the environment of a command that names it, and nowhere to 
   // Given away in the command itself, it is masked there too.
   const told = await run('echo never-named # UNUSED')
   expect(told).toMatchObject({ command: 'echo <secret-hidden> # UNUSED', output: '<secret-hidden>' })
-  const left = await readdir(own, { recursive: true, withFileTypes: true })
+  const left = await readdir(conversationDirectory, { recursive: true, withFileTypes: true })
   for (const file of left.filter((entry) => entry.isFile()))
     expect(await readFile(join(file.parentPath, file.name), 'utf8')).not.toContain('s3cr')
 })
@@ -445,15 +447,15 @@ test('closing while a command runs answers it', async () => {
 
 test("a conversation's directory that cannot be written is told", async () => {
   if (process.getuid?.() === 0) return
-  const { run, own } = await openTestTerminal()
-  await chmod(own, 0o500)
+  const { run, conversationDirectory } = await openTestTerminal()
+  await chmod(conversationDirectory, 0o500)
   expect(await run('ls')).toMatchObject({ is_error: true, exit_code: null })
-  await chmod(own, 0o700)
+  await chmod(conversationDirectory, 0o700)
 })
 
 test('the file system full of something else in its place is told', async () => {
-  const { run, own } = await openTestTerminal()
-  await rm(own, { recursive: true })
-  await writeFile(own, 'a file')
+  const { run, conversationDirectory } = await openTestTerminal()
+  await rm(conversationDirectory, { recursive: true })
+  await writeFile(conversationDirectory, 'a file')
   expect(await run('ls')).toMatchObject({ is_error: true, exit_code: null })
 })

@@ -1,10 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { hostname, userInfo } from 'node:os'
 import { join } from 'node:path'
-import { actionParameters, invalidInput, type Observation, parseAction, toolDefinitions } from '@slipway/protocol'
+import {
+  actionParameters,
+  invalidInput,
+  type Observation,
+  parseAction,
+  toolDefinitions,
+} from '@slipway/protocol'
 import { failureText } from '../core/file-access.ts'
-import { type ToolFactory, type Tool, type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
-import { type CommandResult, TerminalSession, type TerminalParams } from './session.ts'
+import { type Tool, type ToolAction, type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
+import { type CommandResult, type TerminalParams, TerminalSession } from './session.ts'
 
 type Action = ToolAction<'TerminalAction'>
 
@@ -51,7 +57,8 @@ function parseParams(params: Readonly<Record<string, unknown>>): TerminalParams 
     throw invalidInput(['params', 'no_change_timeout_seconds'], 'Input should be a number greater than 0')
   if (path !== null && (typeof path !== 'string' || path === '' || path.includes('\0')))
     throw invalidInput(['params', 'shell_path'], 'Input should be the path of a bash')
-  if (env !== null && !isStringRecord(env)) throw invalidInput(['params', 'env'], 'Input should be an object of strings')
+  if (env !== null && !isStringRecord(env))
+    throw invalidInput(['params', 'env'], 'Input should be an object of strings')
   return { quietMs: (quietSeconds ?? 30) * 1000, shellPath: path ?? 'bash', env: env ?? {} }
 }
 

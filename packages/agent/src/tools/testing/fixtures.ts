@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { must, type Observation, observation } from '@slipway/protocol'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import type { ToolFactory, Tool, ToolContext } from '../core/tool.ts'
+import type { Tool, ToolContext, ToolFactory } from '../core/tool.ts'
 
 /** A workspace for a test, removed at its end: `directory` is the workspace, `outside` a directory beside it. */
 export class ToolFixtures implements AsyncDisposable {
@@ -40,7 +40,7 @@ export class ToolFixtures implements AsyncDisposable {
     tool: Tool,
     kind: K,
     args: Readonly<Record<string, unknown>>,
-  ): Promise<Extract<Observation, { kind: K }> & { readonly told: string }> {
+  ): Promise<Extract<Observation, { kind: K }> & { readonly outputText: string }> {
     const parsed = tool.parse(args)
     if ('error' in parsed) throw new Error(parsed.error)
     const result = await tool.run(parsed.action, new AbortController().signal)
@@ -48,9 +48,11 @@ export class ToolFixtures implements AsyncDisposable {
     if (Buffer.byteLength(json) > 1024 * 1024) throw new Error('the observation is too large for an event')
     const parsedObservation = observation.parse(JSON.parse(json))
     if (parsedObservation.kind !== kind) throw new Error(`an observation of kind ${parsedObservation.kind}`)
-    const outputText = parsedObservation.content.map((block) => (block.type === 'text' ? block.text : '')).join('\n')
+    const outputText = parsedObservation.content
+      .map((block) => (block.type === 'text' ? block.text : ''))
+      .join('\n')
     // The kind was compared.
-    return { ...(parsedObservation as Extract<Observation, { kind: K }>), told: outputText }
+    return { ...(parsedObservation as Extract<Observation, { kind: K }>), outputText: outputText }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

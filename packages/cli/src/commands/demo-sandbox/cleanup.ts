@@ -10,7 +10,10 @@ export interface Leftovers {
   readonly directories: number
 }
 
-export async function findLeftovers({ root, data }: Pick<SandboxDemoContext, 'root' | 'data'>): Promise<Leftovers> {
+export async function findLeftovers({
+  root,
+  data,
+}: Pick<SandboxDemoContext, 'root' | 'data'>): Promise<Leftovers> {
   const directories = await readdir(join(data, 'sandboxes')).catch(() => [])
   return { processes: (await findProcesses(root))?.length, directories: directories.length }
 }
@@ -19,7 +22,9 @@ export async function findLeftovers({ root, data }: Pick<SandboxDemoContext, 'ro
  * Ends all sandboxes and waits until nothing of them is left; also a start that is under way when it is called. It never
  * rejects: what cannot be removed is told.
  */
-export async function removeSandboxes(stage: Pick<SandboxDemoContext, 'client' | 'root' | 'data'>): Promise<void> {
+export async function removeSandboxes(
+  stage: Pick<SandboxDemoContext, 'client' | 'root' | 'data'>,
+): Promise<void> {
   const signal = new AbortController().signal
   try {
     await pollUntil('the sandboxes go', signal, async () => {
@@ -34,7 +39,10 @@ export async function removeSandboxes(stage: Pick<SandboxDemoContext, 'client' |
 }
 
 /** Whether there was nothing to remove. */
-async function removeOnce({ client }: Pick<SandboxDemoContext, 'client'>, signal: AbortSignal): Promise<boolean> {
+async function removeOnce(
+  { client }: Pick<SandboxDemoContext, 'client'>,
+  signal: AbortSignal,
+): Promise<boolean> {
   const { items: tasks } = await client.call('searchStartTasks', { query: {}, signal })
   // One that is not in a sandbox yet would make one later.
   const isStarting = tasks.some(({ status }) => status !== 'READY' && status !== 'ERROR')

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SandboxServerClient } from '@slipway/client'
 import { serveSandboxes } from '@slipway/sandbox-server'
-import { printNote, paint, print } from '../../output/terminal.ts'
+import { paint, print, printNote } from '../../output/terminal.ts'
 import { agentServerCommand } from '../sandbox-server.ts'
 import { removeSandboxes } from './cleanup.ts'
 import type { SandboxDemoContext } from './context.ts'
@@ -17,7 +17,8 @@ export interface SandboxDemoOptions {
   readonly signal: AbortSignal
 }
 
-type TemporaryServerOptions = Pick<SandboxDemoContext, 'root' | 'isFast' | 'signal'> & Pick<SandboxDemoOptions, 'env'>
+type TemporaryServerOptions = Pick<SandboxDemoContext, 'root' | 'isFast' | 'signal'> &
+  Pick<SandboxDemoOptions, 'env'>
 
 /**
  * The life of a sandbox in some seconds: a sandbox server on a free port with its data in a temporary directory, a conversation in

@@ -73,7 +73,10 @@ async function showHistory(
 }
 
 /** Deletes everything and looks for what is left. */
-export async function showEnd(stage: SandboxDemoContext, { conversation }: SandboxConversation): Promise<void> {
+export async function showEnd(
+  stage: SandboxDemoContext,
+  { conversation }: SandboxConversation,
+): Promise<void> {
   const { client, signal } = stage
   await printHeading(stage, 'The end: nothing is left')
   const before = await findLeftovers(stage)
@@ -95,13 +98,19 @@ function formatLeftovers({ processes, directories }: Awaited<ReturnType<typeof f
   return `${running}${directories} ${directories === 1 ? 'directory' : 'directories'} of sandboxes\n`
 }
 
-async function isRunning({ client, signal }: SandboxDemoContext, { sandbox }: SandboxConversation): Promise<true | undefined> {
+async function isRunning(
+  { client, signal }: SandboxDemoContext,
+  { sandbox }: SandboxConversation,
+): Promise<true | undefined> {
   const [info] = await client.call('getSandboxes', { query: { id: [sandbox] }, signal })
   return info?.status === 'RUNNING' ? true : undefined
 }
 
 /** What the loop has come to, as the API tells it. */
-async function readCounter({ client, signal }: SandboxDemoContext, { conversation, sandbox }: SandboxConversation): Promise<number> {
+async function readCounter(
+  { client, signal }: SandboxDemoContext,
+  { conversation, sandbox }: SandboxConversation,
+): Promise<number> {
   const [info] = await client.call('getSandboxes', { query: { id: [sandbox] }, signal })
   const params = { conversation_id: conversation }
   const query = { file_path: `${info?.working_dir}/${counterFile}` }

@@ -11,7 +11,7 @@ import { statusLine } from '../app-start.ts'
 import { printCommand, printHeading, verify } from '../demo/context.ts'
 import { pollUntil, type SandboxConversation, type SandboxDemoContext } from './context.ts'
 import { showEnd, showPause } from './pause.ts'
-import { lastWords, question, buildScript, task } from './script.ts'
+import { buildScript, lastWords, question, task } from './script.ts'
 
 const outsideText = 'a file of this machine, outside of every sandbox'
 
@@ -82,7 +82,10 @@ const isolationTexts: Readonly<Record<SandboxInfo['isolation']['kind'], string>>
 }
 
 /** The agent at work, as its events come home. */
-async function showAgentRun(stage: SandboxDemoContext, pair: SandboxConversation): Promise<readonly PositionedEvent[]> {
+async function showAgentRun(
+  stage: SandboxDemoContext,
+  pair: SandboxConversation,
+): Promise<readonly PositionedEvent[]> {
   await printHeading(stage, 'The agent at work: its events come home to the server')
   const events = await printRun(stage, pair, 0)
   const isVisible = events.some(({ text }) => text.includes(outsideText))
@@ -98,7 +101,11 @@ async function showAgentRun(stage: SandboxDemoContext, pair: SandboxConversation
   return events
 }
 
-async function showFollowUp(stage: SandboxDemoContext, pair: SandboxConversation, after: number): Promise<void> {
+async function showFollowUp(
+  stage: SandboxDemoContext,
+  pair: SandboxConversation,
+  after: number,
+): Promise<void> {
   const { client, signal } = stage
   await printHeading(stage, 'The conversation goes on')
   await printCommand(`npx slipway app send ${pair.conversation} "${question}" --follow`)
@@ -112,7 +119,11 @@ async function showFollowUp(stage: SandboxDemoContext, pair: SandboxConversation
 }
 
 /** Prints the steps of a run until it is over. */
-async function printRun(stage: SandboxDemoContext, { conversation }: SandboxConversation, after: number): Promise<PositionedEvent[]> {
+async function printRun(
+  stage: SandboxDemoContext,
+  { conversation }: SandboxConversation,
+  after: number,
+): Promise<PositionedEvent[]> {
   const { client, signal } = stage
   const steps = new TranscriptRenderer({ columns: process.stdout.columns || 100 })
   const events: PositionedEvent[] = []

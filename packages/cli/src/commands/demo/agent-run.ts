@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import type { PositionedEvent } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { buildAgent, buildConfirmationSettings, buildLlm } from '../../conversation/agent-request.ts'
-import { promptForConfirmation, isInteractive } from '../../conversation/confirmation-prompt.ts'
+import { isInteractive, promptForConfirmation } from '../../conversation/confirmation-prompt.ts'
 import { formatPendingAction, listPendingActions } from '../../conversation/pending-actions.ts'
 import { asObject } from '../../output/action-text.ts'
 import { print } from '../../output/terminal.ts'
 import { printRun, usageLine } from '../follow-run.ts'
-import { printCommand, printHeading, verify, type DemoContext, type DemoRun } from './context.ts'
-import { finalMessage, buildScript, task } from './script.ts'
+import { type DemoContext, type DemoRun, printCommand, printHeading, verify } from './context.ts'
+import { buildScript, finalMessage, task } from './script.ts'
 
 /** What the scripted model is charged with, in dollars a token. */
 const prices = { input_cost_per_token: 3e-6, output_cost_per_token: 15e-6 }
@@ -78,7 +78,10 @@ async function followAgentRun(stage: DemoContext, id: string): Promise<DemoRun> 
 }
 
 /** Shows what waits and lets it be done; false when whoever was asked does not want it. */
-async function answerConfirmation({ client, workspace, isAsking, model, signal }: DemoContext, id: string): Promise<boolean> {
+async function answerConfirmation(
+  { client, workspace, isAsking, model, signal }: DemoContext,
+  id: string,
+): Promise<boolean> {
   const actions = await listPendingActions(client, id, signal)
   verify(actions.length > 0, 'what waits for an answer can be seen')
   if (model === undefined) verify(existsSync(join(workspace, 'build')), 'nothing is done before the answer')
@@ -86,7 +89,8 @@ async function answerConfirmation({ client, workspace, isAsking, model, signal }
   const answer = shouldPrompt ? await promptForConfirmation(actions, signal) : ({ accept: true } as const)
   const accept = answer?.accept === true
   await printCommand(`npx slipway confirm ${id}${accept ? '' : ' --reject'}`)
-  for (const action of actions) await print(`${accept ? 'Accepted' : 'Rejected'}: ${formatPendingAction(action)}\n`)
+  for (const action of actions)
+    await print(`${accept ? 'Accepted' : 'Rejected'}: ${formatPendingAction(action)}\n`)
   await client.call('respondToConfirmation', { params: { conversation_id: id }, body: { accept }, signal })
   return accept
 }
@@ -111,7 +115,10 @@ async function verifyRun(stage: DemoContext, { id, events }: DemoRun): Promise<v
   const { response } = await client.call('finalResponse', { params, signal })
   verify(model !== undefined || response === finalMessage, 'the last answer is the message of the finish')
   const fileText = await readFile(join(workspace, 'duration.mjs'), 'utf8').catch(() => undefined)
-  verify(model !== undefined || fileText?.includes('Math.floor(seconds / 3600)') === true, 'the file is edited')
+  verify(
+    model !== undefined || fileText?.includes('Math.floor(seconds / 3600)') === true,
+    'the file is edited',
+  )
   const note =
     model === undefined ? ' (tokens as estimated, at the prices of the demo: $3 and $15 a million)' : ''
   await print(`${usageLine(info)}${note}\n`)
@@ -124,10 +131,7 @@ async function verifyScriptedRun({ workspace }: DemoContext, { events }: DemoRun
   const codes = results.flatMap((result) =>
     result?.kind === 'TerminalObservation' ? [result.exit_code] : [],
   )
-  verify(
-    codes.join() === '1,0,0',
-    `the test fails, then passes, then build is removed (exit codes ${codes})`,
-  )
+  verify(codes.join() === '1,0,0', `the test fails, then passes, then build is removed (exit codes ${codes})`)
   verify(!results.some((result) => result?.is_error === true), 'no tool fails')
   verify(!existsSync(join(workspace, 'build')), 'the directory is removed after the answer')
   const states = events.flatMap(({ event }) => {

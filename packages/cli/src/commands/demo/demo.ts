@@ -9,7 +9,7 @@ import type { Config } from '../../context/config.ts'
 import { isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { paint, print } from '../../output/terminal.ts'
 import { showAgentRun } from './agent-run.ts'
-import { printCommand, printHeading, type DemoContext } from './context.ts'
+import { type DemoContext, printCommand, printHeading } from './context.ts'
 import { showEventLog } from './event-log.ts'
 
 /**
@@ -24,7 +24,8 @@ export async function demoCommand(options: {
   readonly config: Pick<Config, 'env' | 'model'>
   readonly signal: AbortSignal
 }): Promise<void> {
-  if (options.isAsking && !isInteractive()) throw new Problem('bad_request', 'There is no terminal to ask on.')
+  if (options.isAsking && !isInteractive())
+    throw new Problem('bad_request', 'There is no terminal to ask on.')
   const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-demo-')))
   // At the exit, because a server that dies takes the process with it before anything else could clean up.
   process.once('exit', () => rmSync(root, { recursive: true, force: true }))
@@ -36,7 +37,10 @@ export async function demoCommand(options: {
 }
 
 /** Plays it on a server of its own, which has stopped afterwards. Answers where it was. */
-async function runOnTemporaryServer(options: Parameters<typeof demoCommand>[0], root: string): Promise<string> {
+async function runOnTemporaryServer(
+  options: Parameters<typeof demoCommand>[0],
+  root: string,
+): Promise<string> {
   const { isFast, isAsking, config } = options
   const workspace = join(root, 'project')
   for (const name of ['project', 'home', 'tmp']) await mkdir(join(root, name))

@@ -7,7 +7,7 @@ import { parseRawPage } from '../../parsing/raw-page.ts'
 import { toReadableStream } from '../../parsing/to-readable-stream.ts'
 import { conversationsCommand } from '../conversations.ts'
 import { eventTable, type SearchQuery } from '../search.ts'
-import { printCommand, printHeading, verify, type DemoContext, type DemoRun } from './context.ts'
+import { type DemoContext, type DemoRun, printCommand, printHeading, verify } from './context.ts'
 
 const samplePath = fileURLToPath(new URL('../sample-log/sample.jsonl', import.meta.url))
 
@@ -88,9 +88,12 @@ async function showImport(stage: DemoContext): Promise<void> {
   const file = relative(process.cwd(), samplePath) || samplePath
   await printHeading(stage, 'Bring in a log with every kind of event, and get the same bytes back')
   await printCommand(`npx slipway import ${file}`)
-  const { conversation_id, imported } = await client.importEvents(toReadableStream(createReadStream(samplePath)), {
-    signal,
-  })
+  const { conversation_id, imported } = await client.importEvents(
+    toReadableStream(createReadStream(samplePath)),
+    {
+      signal,
+    },
+  )
   await printCommand(`npx slipway export ${conversation_id} | cmp - ${file}`)
   const original = await readFile(samplePath)
   verify((await readExport(stage, conversation_id)).equals(original), 'what went in comes out')

@@ -173,7 +173,10 @@ function addOpening(story: SampleLog): void {
       { ...toolListing('file_editor', 'FileEditor', 'View and edit files.', false), kind: 'FileEditorTool' },
       { ...toolListing('read_file', 'ReadFile', 'Read a file.', true), kind: 'ReadFileTool' },
       { ...toolListing('grep', 'Grep', 'Find files by what is in them.', true), kind: 'GrepTool' },
-      { ...toolListing('task_tracker', 'TaskTracker', 'Keep a list of tasks.', false), kind: 'TaskTrackerTool' },
+      {
+        ...toolListing('task_tracker', 'TaskTracker', 'Keep a list of tasks.', false),
+        kind: 'TaskTrackerTool',
+      },
       { ...toolListing('think', 'Think', 'Note a thought.', true), kind: 'ThinkTool' },
       { ...toolListing('finish', 'Finish', 'Say that the work is done.', true), kind: 'FinishTool' },
     ],
@@ -253,8 +256,19 @@ function addInvestigation(story: SampleLog): void {
   story.nextResponse()
   const file_path = `${root}/src/search.ts`
   const reading = story.addAction('read_file', { file_path, kind: 'ReadFileAction' }, 'read the search')
-  const shown = { file_path, file_content: sourceBefore, is_truncated: false, lines_shown: [1, 2], total_lines: 2 }
-  story.addObservation(reading, { content: [text(sourceBefore)], is_error: false, ...shown, kind: 'ReadFileObservation' })
+  const shown = {
+    file_path,
+    file_content: sourceBefore,
+    is_truncated: false,
+    lines_shown: [1, 2],
+    total_lines: 2,
+  }
+  story.addObservation(reading, {
+    content: [text(sourceBefore)],
+    is_error: false,
+    ...shown,
+    kind: 'ReadFileObservation',
+  })
   story.addThought(
     'A capital sigma at the end of a word becomes ς when lower-cased, and σ elsewhere. So "ΟΔΟΣ" inside ' +
       '"ΟΔΟΣ ΣΟΦΟΚΛΕΟΥΣ" and "οδός" do not meet; and the accents differ too.',
@@ -292,7 +306,12 @@ function addFirstAttempt(story: SampleLog): void {
     ...written,
     kind: 'WriteFileObservation',
   })
-  story.addCommand('npm test', 'see the new test fail', 1, '✖ a capital final sigma is found\n2 passed, 1 failed')
+  story.addCommand(
+    'npm test',
+    'see the new test fail',
+    1,
+    '✖ a capital final sigma is found\n2 passed, 1 failed',
+  )
   story.add('LLMCompletionLogEvent', {
     source: 'environment',
     filename: 'completion-0007.json',
@@ -324,7 +343,9 @@ function addFirstAttempt(story: SampleLog): void {
     1,
     '✖ a capital final sigma is found\n2 passed, 1 failed',
   )
-  story.addUserMessage('Please no rule for Greek alone: the book also has the streets of München, Βόλος and Łódź.')
+  story.addUserMessage(
+    'Please no rule for Greek alone: the book also has the streets of München, Βόλος and Łódź.',
+  )
 }
 
 function addResearch(story: SampleLog): void {
@@ -420,7 +441,9 @@ function addFix(story: SampleLog): void {
     rejection_source: 'user',
   })
   story.addStatus('idle')
-  story.addUserMessage('Reads well. Please add a test that "Strasse" does not find "Straße": ß is not ss here.')
+  story.addUserMessage(
+    'Reads well. Please add a test that "Strasse" does not find "Straße": ß is not ss here.',
+  )
   story.addStatus('running')
 }
 

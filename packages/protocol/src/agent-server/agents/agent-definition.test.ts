@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { validationIssues } from '../../core/validation-issues.ts'
 import { event } from '../../events/event.ts'
-import { schemaParameters, parseArguments } from '../../tools/action-parameters.ts'
+import { parseArguments, schemaParameters } from '../../tools/action-parameters.ts'
 import { action, observation, toolDefinition } from '../../tools/registry.ts'
-import { taskTool, taskAction } from '../../tools/task.ts'
+import { taskAction, taskTool } from '../../tools/task.ts'
 import { startConversationRequest } from '../conversations/conversation.ts'
 import { agentDefinition } from './agent-definition.ts'
 import { listSubAgentsRequest } from './sub-agent-routes.ts'
@@ -55,7 +55,9 @@ test.each([
 test('definitions are taken in the forms in which clients send them', () => {
   expect(issueLocations(request())).toEqual([])
   expect(issueLocations({ ...request(), agent_definitions: null })).toEqual([])
-  expect(issueLocations(request({ name: 'Ünïcode agent 1', level: 'programmatic', mcp_config: {} }))).toEqual([])
+  expect(issueLocations(request({ name: 'Ünïcode agent 1', level: 'programmatic', mcp_config: {} }))).toEqual(
+    [],
+  )
 })
 
 test('what is listed is everything, unless somebody says otherwise', () => {

@@ -139,7 +139,11 @@ export const secretSource = z
       return { kind: 'url' in value ? 'LookupSecret' : 'StaticSecret', ...value }
     },
     z.discriminatedUnion('kind', [
-      z.object({ kind: z.literal('StaticSecret'), value: nullAsUndefined(z.string()), description: nullAsUndefined(z.string()) }),
+      z.object({
+        kind: z.literal('StaticSecret'),
+        value: nullAsUndefined(z.string()),
+        description: nullAsUndefined(z.string()),
+      }),
       z.object({
         kind: z.literal('LookupSecret'),
         url: z.string(),

@@ -8,7 +8,7 @@ import {
   queryInteger,
   queryText,
 } from '../../core/query.ts'
-import { nullAsUndefined, withDefault, uuid } from '../../core/schemas.ts'
+import { nullAsUndefined, uuid, withDefault } from '../../core/schemas.ts'
 
 /** An id of bash events: a UUID in any case, with or without dashes; after parsing without. */
 export const bashId = uuid.transform((id) => id.replaceAll('-', ''))
@@ -17,7 +17,9 @@ export const bashId = uuid.transform((id) => id.replaceAll('-', ''))
 export const executeBashRequest = z
   .object({
     command: z.string(),
-    cwd: nullAsUndefined(z.string()).meta({ description: 'Absolute; the directory of the server unless given.' }),
+    cwd: nullAsUndefined(z.string()).meta({
+      description: 'Absolute; the directory of the server unless given.',
+    }),
     timeout: withDefault(z.int().min(1), 300).meta({
       description: 'Seconds after which the command is ended with its process group.',
     }),
@@ -67,7 +69,9 @@ export const bashEventPage = z
 /** The query of a search for bash events; empty texts are absent after parsing, moments are instants in microseconds. */
 export const bashSearchQuery = z.object({
   kind__eq: emptyAsUndefined(z.enum(['BashCommand', 'BashOutput'])),
-  command_id__eq: emptyAsUndefined(bashId).meta({ description: 'Keep the command of this id and its output.' }),
+  command_id__eq: emptyAsUndefined(bashId).meta({
+    description: 'Keep the command of this id and its output.',
+  }),
   timestamp__gte: emptyAsUndefined(queryInstant),
   timestamp__lt: emptyAsUndefined(queryInstant),
   order__gt: emptyAsUndefined(queryInteger(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)).meta({

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { content, textContent } from '../../core/message.ts'
 import { emptyAsUndefined, pageLimit, queryText } from '../../core/query.ts'
-import { boundedText, nullAsUndefined, withDefault, uuid } from '../../core/schemas.ts'
+import { boundedText, nullAsUndefined, uuid, withDefault } from '../../core/schemas.ts'
 import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer } from '../agents/agent.ts'
 import { agentDefinition } from '../agents/agent-definition.ts'
 import { extensionSource } from '../extensions/extension.ts'
@@ -290,7 +290,11 @@ export const switchLlmRequest = z.object({ llm }).meta({ id: 'SwitchLLMRequest' 
 
 /** The first line of an import, when it has no `kind`: which conversation the events are for. */
 export const importMeta = z
-  .strictObject({ conversation_id: nullAsUndefined(uuid), title: nullAsUndefined(title), tags: nullAsUndefined(tags) })
+  .strictObject({
+    conversation_id: nullAsUndefined(uuid),
+    title: nullAsUndefined(title),
+    tags: nullAsUndefined(tags),
+  })
   .meta({ id: 'ImportMeta' })
 export type ImportMeta = z.output<typeof importMeta>
 

@@ -6,7 +6,9 @@ const sourceMembers = {
     description:
       'An absolute directory, a git URL (https, ssh, file) or `github:owner/repo`; a path in the repository may follow as `github:owner/repo/path` or after a `#`.',
   }),
-  ref: nullAsUndefined(boundedText(1, 250)).meta({ description: 'Branch, tag or whole commit id; default: HEAD.' }),
+  ref: nullAsUndefined(boundedText(1, 250)).meta({
+    description: 'Branch, tag or whole commit id; default: HEAD.',
+  }),
   repo_path: nullAsUndefined(boundedText(1, 1024)).meta({ description: 'A folder below the source.' }),
 }
 

@@ -14,7 +14,10 @@ const badPathResponses = {
   400: { description: 'The path is not absolute, or not that of a file or directory to be used so.' },
 }
 const successResponses = { 200: { description: 'Done.', schema: success }, ...badPathResponses }
-const fileResponses = { 200: { description: 'The file.', contentType: 'application/octet-stream' }, ...badPathResponses }
+const fileResponses = {
+  200: { description: 'The file.', contentType: 'application/octet-stream' },
+  ...badPathResponses,
+}
 
 const uploadRoute = {
   method: 'POST',
@@ -68,7 +71,9 @@ export const fileRoutes = {
     description:
       'git-delta is what its working tree has that a commit has not, as a patch; tar.gz is the whole. X-Archive-* headers tell of the repository, percent-encoded. Files in which credentials are kept are not in it.',
     query: pathQuery.extend({
-      format: emptyAsUndefined(z.enum(['git-delta', 'tar.gz'])).meta({ description: 'git-delta unless given.' }),
+      format: emptyAsUndefined(z.enum(['git-delta', 'tar.gz'])).meta({
+        description: 'git-delta unless given.',
+      }),
       base_ref: queryText.meta({
         description: 'For git-delta: what is compared with; unless given, as for the list of changes.',
       }),

@@ -45,7 +45,11 @@ const diffRoute = {
 
 /** Reading repositories; nothing in them is written or run. */
 export const gitRoutes = {
-  gitChanges: { ...changesRoute, path: '/api/git/changes', query: z.object({ path: directoryPath, ...refQuery }) },
+  gitChanges: {
+    ...changesRoute,
+    path: '/api/git/changes',
+    query: z.object({ path: directoryPath, ...refQuery }),
+  },
   gitDiff: { ...diffRoute, path: '/api/git/diff', query: z.object({ path: filePath, ...diffQuery }) },
   gitChangesOf: {
     ...changesRoute,

@@ -34,7 +34,9 @@ export const initRequest = z
     }),
     allow_cors_origins: nullAsUndefined(z.array(z.string())),
     max_concurrent_runs: nullAsUndefined(z.int().min(1).max(100_000)),
-    env: nullAsUndefined(z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'Not the name of a variable'), variableValue)).meta({
+    env: nullAsUndefined(
+      z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'Not the name of a variable'), variableValue),
+    ).meta({
       description: 'Variables that tools get besides the usual ones.',
     }),
   })

@@ -40,7 +40,10 @@ export const providerConnectionRoutes = {
     summary: 'Change a connection to a provider of models',
     params: connectionParams,
     body: updateProviderConnectionRequest,
-    responses: { 200: { description: 'The connection.', schema: providerConnection }, ...unreadableResponses },
+    responses: {
+      200: { description: 'The connection.', schema: providerConnection },
+      ...unreadableResponses,
+    },
   },
   deleteProviderConnection: {
     method: 'DELETE',

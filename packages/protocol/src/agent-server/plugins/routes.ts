@@ -64,7 +64,11 @@ export const pluginRoutes = {
     description:
       'Folders below `.agents/plugins` and `.openhands/plugins`. Of two of one name that of the project is listed.',
     body: z
-      .object({ load_user: trueByDefault, load_project: trueByDefault, project_dir: nullAsUndefined(z.string()) })
+      .object({
+        load_user: trueByDefault,
+        load_project: trueByDefault,
+        project_dir: nullAsUndefined(z.string()),
+      })
       .meta({ id: 'PluginsRequest' })
       .prefault({}),
     responses: {

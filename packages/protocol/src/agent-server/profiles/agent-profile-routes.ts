@@ -75,7 +75,10 @@ export const agentProfileRoutes = {
     summary: 'Make a profile of an agent the active one',
     description: 'It is named by its id. The settings stay as they are.',
     params: z.object({ profile_id: uuid }),
-    responses: { 200: { description: 'It is.', schema: activateAgentProfileResponse }, ...unreadableResponses },
+    responses: {
+      200: { description: 'It is.', schema: activateAgentProfileResponse },
+      ...unreadableResponses,
+    },
   },
   materializeAgentProfile: {
     method: 'POST',
@@ -85,6 +88,9 @@ export const agentProfileRoutes = {
     description:
       'What it refers to and is not there is told in the answer, and is no error. Secrets are null.',
     params: nameParams,
-    responses: { 200: { description: 'The diagnosis.', schema: agentProfileDiagnostics }, ...unreadableResponses },
+    responses: {
+      200: { description: 'The diagnosis.', schema: agentProfileDiagnostics },
+      ...unreadableResponses,
+    },
   },
 } as const satisfies RouteTable

@@ -1,6 +1,6 @@
+import { findSecretTexts } from '@slipway/shared/redaction'
 import * as z from 'zod'
-import { withDefault, uuid } from '../../core/schemas.ts'
-import { findSecretTexts } from '../../redaction/redact.ts'
+import { uuid, withDefault } from '../../core/schemas.ts'
 import { toolSpec } from '../agents/agent.ts'
 import { condenserSettings, verificationSettings } from '../settings/settings.ts'
 import { profileName } from './llm-profile.ts'
@@ -31,7 +31,9 @@ const { critic_api_key: _, ...verification } = verificationSettings.shape
 const profileVerification = z
   .strictObject({
     ...verification,
-    critic_server_url: nullByDefault(z.string().max(2000).refine(hasNoSecrets, { message: noSecretsMessage })),
+    critic_server_url: nullByDefault(
+      z.string().max(2000).refine(hasNoSecrets, { message: noSecretsMessage }),
+    ),
   })
   .meta({ id: 'AgentProfileVerification' })
 
@@ -52,9 +54,11 @@ const openHandsProfile = z
     agent_kind: z.literal('openhands'),
     llm_profile_ref: profileName.meta({ description: 'The LLM profile by name; it need not be there yet.' }),
     agent: withDefault(z.string().min(1).max(200), 'CodeActAgent'),
-    tools: nullByDefault(z.array(toolSpec).max(200).refine(hasNoSecrets, { message: noSecretsMessage })).meta({
-      description: 'Null: the default tools.',
-    }),
+    tools: nullByDefault(z.array(toolSpec).max(200).refine(hasNoSecrets, { message: noSecretsMessage })).meta(
+      {
+        description: 'Null: the default tools.',
+      },
+    ),
     system_message_suffix: nullByDefault(longText),
     disabled_skills: withDefault(nameList, []),
     condenser: withDefault(profileCondenser, profileCondenser.parse({})),

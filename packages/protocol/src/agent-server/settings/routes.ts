@@ -14,7 +14,9 @@ import {
 } from './settings.ts'
 
 const settingsResult = { description: 'The settings as they are now.', schema: settingsResponse }
-const unreadableResponses = { 409: { description: 'What is stored is damaged, or was sealed with another key.' } }
+const unreadableResponses = {
+  409: { description: 'What is stored is damaged, or was sealed with another key.' },
+}
 const newServerParams = z.object({ settings_key: mcpServerName })
 /** One that came in with a diff may have any name. */
 const serverParams = z.object({ settings_key: z.string() })

@@ -143,8 +143,15 @@ const agentSections: readonly Section[] = [
         prominence: 'major',
         depends_on: condenserDependency,
       },
-      max_tokens: { description: 'Tokens after which it is.', prominence: 'major', depends_on: condenserDependency },
-      keep_first: { description: 'Events at the beginning that stay as they are.', depends_on: condenserDependency },
+      max_tokens: {
+        description: 'Tokens after which it is.',
+        prominence: 'major',
+        depends_on: condenserDependency,
+      },
+      keep_first: {
+        description: 'Events at the beginning that stay as they are.',
+        depends_on: condenserDependency,
+      },
       minimum_progress: { depends_on: condenserDependency },
       hard_context_reset_max_retries: { depends_on: condenserDependency },
       hard_context_reset_context_scaling: { depends_on: condenserDependency },
@@ -169,8 +176,14 @@ const agentSections: readonly Section[] = [
         prominence: 'major',
         depends_on: criticDependency,
       },
-      critic_threshold: { description: 'A judgement below it is not enough.', depends_on: refinementDependency },
-      max_refinement_iterations: { description: 'How often it is sent back.', depends_on: refinementDependency },
+      critic_threshold: {
+        description: 'A judgement below it is not enough.',
+        depends_on: refinementDependency,
+      },
+      max_refinement_iterations: {
+        description: 'How often it is sent back.',
+        depends_on: refinementDependency,
+      },
       critic_server_url: {
         description: 'Address of what judges. Without one nothing does.',
         prominence: 'major',
@@ -234,7 +247,9 @@ function buildForm(
     model_name,
     sections: sections.map((section) => {
       const sectionVariant = section.key === 'general' ? null : variant
-      const includedFields = Object.entries(section.shape).filter(([name]) => !section.excluded.includes(name))
+      const includedFields = Object.entries(section.shape).filter(
+        ([name]) => !section.excluded.includes(name),
+      )
       const sectionDefaults = section.prefix === '' ? defaults : Reflect.get(defaults, section.key)
       const fields = includedFields.map(([name, schema]) => ({
         ...buildField(section, name, schema),

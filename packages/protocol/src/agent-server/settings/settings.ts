@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { boundedText, nullAsUndefined, withDefault, uuid } from '../../core/schemas.ts'
+import { boundedText, nullAsUndefined, uuid, withDefault } from '../../core/schemas.ts'
 import { agentContext, mcpConfig, mcpServer, toolSpec } from '../agents/agent.ts'
 import { llm, secretInput } from '../llm/llm.ts'
 

@@ -57,7 +57,9 @@ export const listSkillsRequest = z
     registered_marketplaces: withDefault(z.array(marketplaceRegistration).max(20), []),
     org_config: nullAsUndefined(orgConfig),
     org_configs: nullAsUndefined(z.array(orgConfig).max(20)),
-    sandbox_config: nullAsUndefined(z.looseObject({ exposed_urls: withDefault(z.array(exposedUrl).max(100), []) })),
+    sandbox_config: nullAsUndefined(
+      z.looseObject({ exposed_urls: withDefault(z.array(exposedUrl).max(100), []) }),
+    ),
   })
   .meta({ id: 'SkillsRequest' })
 export type ListSkillsRequest = z.output<typeof listSkillsRequest>

@@ -63,7 +63,11 @@ const fileRoute = {
 
 /** Files of workspaces as pages, images and frames load them. */
 export const workspaceRoutes = {
-  workspaceRoot: { ...fileRoute, path: '/api/conversations/{conversation_id}/workspace', params: conversationParams },
+  workspaceRoot: {
+    ...fileRoute,
+    path: '/api/conversations/{conversation_id}/workspace',
+    params: conversationParams,
+  },
   workspaceFile: {
     ...fileRoute,
     path: '/api/conversations/{conversation_id}/workspace/{path*}',

@@ -2,9 +2,9 @@ import { setTimeout } from 'node:timers/promises'
 import type { LogFunction } from '@slipway/protocol'
 import type { VolumeInspectInfo } from 'dockerode'
 import type { SandboxConfig } from '../backend.ts'
-import { containerOptions, type ContainerContext } from './container-options.ts'
+import { type ContainerContext, containerOptions } from './container-options.ts'
 import type { DockerObjects } from './docker-objects.ts'
-import { type EngineResponse, type Engine, longTimeoutMs } from './engine.ts'
+import { type Engine, type EngineResponse, longTimeoutMs } from './engine.ts'
 import { fetchEngineInfo, sandboxHostAddress } from './engine-info.ts'
 import { sandboxLabels } from './labels.ts'
 import type { SandboxNetwork } from './network.ts'
@@ -69,7 +69,10 @@ export class ContainerLauncher {
    * without an init process at last, where no container of this engine has shown that it has one. What could not be started at
    * last stays: the engine remembers with it why.
    */
-  async #startWithRetries(config: SandboxConfig, context: Omit<ContainerContext, 'hasInit'>): Promise<string | undefined> {
+  async #startWithRetries(
+    config: SandboxConfig,
+    context: Omit<ContainerContext, 'hasInit'>,
+  ): Promise<string | undefined> {
     for (let attempt = 1; ; attempt += 1) {
       const hasInit = this.#hasInit ?? attempt < maxAttempts
       const started = await this.#start(config, { ...context, hasInit })
@@ -136,7 +139,9 @@ export class ContainerLauncher {
         timeoutMs: longTimeoutMs,
       })
     }
-    const volume = found.ok ? found.value : await engine.callOrThrow<VolumeInspectInfo>({ method: 'GET', path })
+    const volume = found.ok
+      ? found.value
+      : await engine.callOrThrow<VolumeInspectInfo>({ method: 'GET', path })
     if (objects.isOwn(volume.Labels, config.id)) return { ok: true, value: null }
     return { ok: false, status: 409, reason: `The volume ${name} is there already, and somebody else's.` }
   }

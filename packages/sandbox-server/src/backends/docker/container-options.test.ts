@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { SandboxConfig } from '../backend.ts'
-import { containerOptions, type ContainerContext } from './container-options.ts'
-import { sandboxLabels, configHash } from './labels.ts'
+import { type ContainerContext, containerOptions } from './container-options.ts'
+import { configHash, sandboxLabels } from './labels.ts'
 import { initialDirectories, validateConfig, volumeTargets } from './sandbox-paths.ts'
 
 const order: SandboxConfig = {

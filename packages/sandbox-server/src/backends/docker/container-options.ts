@@ -4,7 +4,11 @@ import { sandboxLabels } from './labels.ts'
 import { agentData, homeDirectory, userId, volumeTargets, workingDirectory } from './sandbox-paths.ts'
 
 /** The ports inside, by the names that the API gives them. */
-export const containerPorts: Readonly<Record<string, number>> = { AGENT_SERVER: 8000, WORKER_1: 8011, WORKER_2: 8012 }
+export const containerPorts: Readonly<Record<string, number>> = {
+  AGENT_SERVER: 8000,
+  WORKER_1: 8011,
+  WORKER_2: 8012,
+}
 
 /** Engines that may not raise limits refuse more. */
 const maxOpenFilesLimit = 20_000
@@ -54,7 +58,14 @@ export function containerOptions(config: SandboxConfig, context: ContainerContex
   }
 }
 
-const listenArguments = ['--host', '0.0.0.0', '--port', String(containerPorts.AGENT_SERVER), '--data', agentData]
+const listenArguments = [
+  '--host',
+  '0.0.0.0',
+  '--port',
+  String(containerPorts.AGENT_SERVER),
+  '--data',
+  agentData,
+]
 
 function hostConfig(config: SandboxConfig, context: ContainerContext): HostConfig {
   return {
@@ -62,7 +73,10 @@ function hostConfig(config: SandboxConfig, context: ContainerContext): HostConfi
     ExtraHosts: context.hostAddress === undefined ? [] : [`host.docker.internal:${context.hostAddress}`],
     // An empty host port: the engine chooses one that is free.
     PortBindings: Object.fromEntries(
-      Object.values(containerPorts).map((port) => [`${port}/tcp`, [{ HostIp: context.publishHost, HostPort: '' }]]),
+      Object.values(containerPorts).map((port) => [
+        `${port}/tcp`,
+        [{ HostIp: context.publishHost, HostPort: '' }],
+      ]),
     ),
     Mounts: volumeTargets(config).map((Target) => ({ Type: 'volume', Source: context.volume, Target })),
     CapDrop: ['ALL'],
@@ -85,7 +99,9 @@ function resourceLimits({ resources }: SandboxConfig, capabilities: EngineCapabi
   const { memoryBytes, maxProcesses, cpus, maxOpenFiles } = resources
   return {
     // With as much swap as memory there is no swap.
-    ...(memoryBytes !== undefined && capabilities.memory ? { Memory: memoryBytes, MemorySwap: memoryBytes } : {}),
+    ...(memoryBytes !== undefined && capabilities.memory
+      ? { Memory: memoryBytes, MemorySwap: memoryBytes }
+      : {}),
     ...(maxProcesses !== undefined && capabilities.processes ? { PidsLimit: maxProcesses } : {}),
     ...(cpus !== undefined && capabilities.cpus
       ? { NanoCpus: Math.round(Math.min(Math.max(cpus, 0.01), capabilities.cores) * 1e9) }

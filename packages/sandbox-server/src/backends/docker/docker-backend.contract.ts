@@ -5,11 +5,18 @@ import { createServer } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
 import type { ContainerInfo, ContainerInspectInfo, NetworkInspectInfo, VolumeInspectInfo } from 'dockerode'
 import { expect, onTestFinished, test } from 'vitest'
-import { waitAlive, type BackendUnderTest, runInside, probeScript, observe, waitForValue } from '../backend.contract.ts'
+import {
+  type BackendUnderTest,
+  observe,
+  probeScript,
+  runInside,
+  waitAlive,
+  waitForValue,
+} from '../backend.contract.ts'
 import type { SandboxConfig } from '../backend.ts'
 import { DockerBackend } from './docker-backend.ts'
 import { Engine } from './engine.ts'
-import { sandboxLabels, ledgerLabel } from './labels.ts'
+import { ledgerLabel, sandboxLabels } from './labels.ts'
 
 /** A container engine that tests may fill: its socket, and an image of the agent server in it. */
 export interface TestEngine {
@@ -112,7 +119,8 @@ async function removeAll(engine: Engine, ledgerId: string, backend: DockerBacken
     query,
   })
   for (const { Id, Labels } of networks) {
-    if (Labels?.[ledgerLabel] === ledgerId) await engine.callOrThrow({ method: 'DELETE', path: `/networks/${Id}` })
+    if (Labels?.[ledgerLabel] === ledgerId)
+      await engine.callOrThrow({ method: 'DELETE', path: `/networks/${Id}` })
   }
 }
 

@@ -1,11 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import type { LogFunction } from '@slipway/protocol'
-import type { Backend, Isolation, SandboxConfig, ObservedSandbox } from '../backend.ts'
+import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
 import { ContainerLauncher } from './container-launcher.ts'
 import { DockerObjects } from './docker-objects.ts'
 import { Engine, longTimeoutMs } from './engine.ts'
-import { fetchEngineInfo, describeIsolation } from './engine-info.ts'
-import { type InspectContext, type StartFailure, decodeLastLines, toObservedSandbox, observedFromVolume } from './inspect.ts'
+import { describeIsolation, fetchEngineInfo } from './engine-info.ts'
+import {
+  decodeLastLines,
+  type InspectContext,
+  observedFromVolume,
+  type StartFailure,
+  toObservedSandbox,
+} from './inspect.ts'
 import { configHash, configHashLabel, sandboxLabel } from './labels.ts'
 import { SandboxNetwork } from './network.ts'
 
@@ -52,7 +58,15 @@ export class DockerBackend implements Backend {
     this.#engine = engine
     this.#network = network
     this.#objects = objects
-    this.#launch = new ContainerLauncher({ engine, objects, network, ledgerId, log, publishHost, defaultImage })
+    this.#launch = new ContainerLauncher({
+      engine,
+      objects,
+      network,
+      ledgerId,
+      log,
+      publishHost,
+      defaultImage,
+    })
     this.#log = log
     this.#publishHost = publishHost
   }
@@ -92,7 +106,10 @@ export class DockerBackend implements Backend {
   }
 
   async list(id?: string): Promise<readonly ObservedSandbox[]> {
-    const [containers, volumes] = await Promise.all([this.#objects.listContainers(id), this.#objects.listVolumes(id)])
+    const [containers, volumes] = await Promise.all([
+      this.#objects.listContainers(id),
+      this.#objects.listVolumes(id),
+    ])
     const observed = new Map<string, ObservedSandbox>()
     const remaining = containers.map(({ Id }) => Id)
     const inspectNext = async () => {
@@ -145,7 +162,11 @@ export class DockerBackend implements Backend {
       const container = await this.#objects.inspect(Id)
       if (container === undefined) continue
       if (container.State.Paused) {
-        await this.#engine.callOrThrow({ method: 'POST', path: `/containers/${Id}/unpause`, timeoutMs: longTimeoutMs })
+        await this.#engine.callOrThrow({
+          method: 'POST',
+          path: `/containers/${Id}/unpause`,
+          timeoutMs: longTimeoutMs,
+        })
         return undefined
       }
       if (container.State.Running) return undefined

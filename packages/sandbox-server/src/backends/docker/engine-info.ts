@@ -71,7 +71,8 @@ export function describeIsolation({ capabilities, hasSeccomp }: EngineInfo, isCl
   ]
   if (!isClosed)
     notes.push('Sandboxes may reach the ports of each other: only their session keys are in between.')
-  if (!capabilities.isRootless) notes.push('The container engine runs as root; one without root adds another wall.')
+  if (!capabilities.isRootless)
+    notes.push('The container engine runs as root; one without root adds another wall.')
   if (!hasSeccomp) notes.push('The container engine filters no system calls: it runs without seccomp.')
   const unlimited = (['memory', 'processes', 'cpus'] as const).filter((name) => !capabilities[name])
   if (unlimited.length > 0) {

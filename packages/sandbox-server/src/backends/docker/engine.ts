@@ -107,7 +107,11 @@ export class Engine {
  * One request. The typed calls of the library are not used: they put everything that is sent into the address too, where the
  * engine logs it, and an order has secrets.
  */
-function sendRequest<T>(docker: Dockerode, call: EngineRequest, signal: AbortSignal): Promise<EngineResponse<T>> {
+function sendRequest<T>(
+  docker: Dockerode,
+  call: EngineRequest,
+  signal: AbortSignal,
+): Promise<EngineResponse<T>> {
   const request = {
     path: `${call.path}?`,
     method: call.method,

@@ -1,7 +1,7 @@
 import type { ContainerInspectInfo } from 'dockerode'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type InspectContext, decodeLastLines, toObservedSandbox, observedFromVolume } from './inspect.ts'
+import { decodeLastLines, type InspectContext, observedFromVolume, toObservedSandbox } from './inspect.ts'
 
 const idle: InspectContext = { id: 'one', publishHost: '127.0.0.1', isStarting: false, failure: undefined }
 const failed: InspectContext = { ...idle, failure: { reason: 'no such image', epoch: 'failed-1' } }
@@ -66,7 +66,8 @@ test('what moves has addresses, and what does not has none', () => {
 })
 
 test('the detail says how it ended', () => {
-  const detail = (state: Partial<ContainerInspectInfo['State']>) => toObservedSandbox(container(state), idle).detail
+  const detail = (state: Partial<ContainerInspectInfo['State']>) =>
+    toObservedSandbox(container(state), idle).detail
   expect(detail({ Status: 'exited', ExitCode: 3 })).toBe('Its process ended with exit code 3.')
   expect(detail({ Status: 'exited', ExitCode: 137 })).toBe(
     'Its process ended with exit code 137 (signal SIGKILL).',
@@ -81,7 +82,11 @@ test('the detail says how it ended', () => {
 test('without a container it is what this process knows of it, and stopped otherwise', () => {
   expect(observedFromVolume(idle)).toMatchObject({ state: 'stopped', addresses: {} })
   expect(observedFromVolume({ ...idle, isStarting: true })).toMatchObject({ state: 'starting' })
-  expect(observedFromVolume(failed)).toMatchObject({ state: 'broken', detail: 'no such image', epoch: 'failed-1' })
+  expect(observedFromVolume(failed)).toMatchObject({
+    state: 'broken',
+    detail: 'no such image',
+    epoch: 'failed-1',
+  })
 })
 
 function frame(text: string | Uint8Array, stream = 1): Buffer {

@@ -28,7 +28,8 @@ export function toObservedSandbox(container: ContainerInspectInfo, context: Insp
     id: context.id,
     state,
     epoch: state === 'broken' && context.failure ? context.failure.epoch : containerEpoch(container),
-    addresses: state === 'running' || state === 'paused' ? publishedAddresses(container, context.publishHost) : {},
+    addresses:
+      state === 'running' || state === 'paused' ? publishedAddresses(container, context.publishHost) : {},
     ...(workingDir === undefined ? {} : { workingDir }),
     ...(detail === undefined ? {} : { detail }),
   }
@@ -64,7 +65,8 @@ function describeState(
   observedState: ObservedSandbox['state'],
   { failure }: InspectContext,
 ): string | undefined {
-  if (observedState === 'broken') return failure?.reason ?? `The container engine could not start it: ${state.Error}`
+  if (observedState === 'broken')
+    return failure?.reason ?? `The container engine could not start it: ${state.Error}`
   if (observedState !== 'stopped') return undefined
   if (neverStartedStatuses.has(state.Status)) return 'It was made and not started.'
   if (state.OOMKilled) return 'It was killed because it used more memory than it is allowed.'

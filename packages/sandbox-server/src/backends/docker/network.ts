@@ -1,6 +1,6 @@
 import { createServer } from 'node:net'
 import type { NetworkCreateOptions, NetworkInspectInfo } from 'dockerode'
-import type { EngineResponse, Engine } from './engine.ts'
+import type { Engine, EngineResponse } from './engine.ts'
 import { longTimeoutMs } from './engine.ts'
 import { ledgerLabel } from './labels.ts'
 
@@ -21,9 +21,13 @@ export class SandboxNetwork {
   }
 
   /** Makes it if it is not there. Answers its id, and the address of the engine's machine in it. */
-  async ensure(): Promise<EngineResponse<{ readonly networkId: string; readonly gateway: string | undefined }>> {
+  async ensure(): Promise<
+    EngineResponse<{ readonly networkId: string; readonly gateway: string | undefined }>
+  > {
     const found = await this.#find()
-    const answer: EngineResponse<NetworkInspectInfo> = found ? { ok: true, value: found } : await this.#createOnce()
+    const answer: EngineResponse<NetworkInspectInfo> = found
+      ? { ok: true, value: found }
+      : await this.#createOnce()
     if (!answer.ok) return answer
     const network = answer.value
     return { ok: true, value: { networkId: network.Id, gateway: findGateway(network) } }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Docker from 'dockerode'
 import { expect, onTestFinished, test } from 'vitest'
-import { waitAlive, runInside, probeScript, observe, waitForValue } from '../backend.contract.ts'
+import { observe, probeScript, runInside, waitAlive, waitForValue } from '../backend.contract.ts'
 import { openDocker, type TestEngine, testEngine } from './docker-backend.contract.ts'
 import { Engine } from './engine.ts'
 

@@ -65,7 +65,10 @@ export class CodeCache {
 
   async #findOrCompile(jail: Jail | undefined): Promise<void> {
     const { directory, agentCommand, readable } = this.#options
-    const key = hash('sha256', JSON.stringify([agentCommand, jail !== undefined, await modificationStamps(readable)]))
+    const key = hash(
+      'sha256',
+      JSON.stringify([agentCommand, jail !== undefined, await modificationStamps(readable)]),
+    )
     const folder = join(directory, key.slice(0, 32))
     const names = (await ignoreErrors(['ENOENT'], readdir(directory))) ?? []
     for (const name of names.filter((each) => each !== basename(folder)))
@@ -97,7 +100,9 @@ export class CodeCache {
   async #runPlain(code: string, data: string): Promise<void> {
     const [program = '', ...args] = this.#command(data)
     const env = compileEnvironment(code, data, data)
-    await runUntilReady(trackExit(spawn(program, args, { cwd: data, env, stdio: ['pipe', 'pipe', 'ignore'] })))
+    await runUntilReady(
+      trackExit(spawn(program, args, { cwd: data, env, stdio: ['pipe', 'pipe', 'ignore'] })),
+    )
   }
 
   async #runJailed(jail: Jail, draft: string, code: string, data: string): Promise<void> {

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import type { Isolation, Resources } from '../backend.ts'
 import { identityArguments, jailArguments } from './bubblewrap/arguments.ts'
 import { spawnWithFds } from './bubblewrap/spawn-with-fds.ts'
-import { detectCgroupHierarchies, type CgroupHierarchy } from './cgroups/cgroups.ts'
+import { type CgroupHierarchy, detectCgroupHierarchies } from './cgroups/cgroups.ts'
 import { canLimitDisk } from './host/disk-image.ts'
 import { findProgram, runProgram } from './host/run-program.ts'
 import { hostUserId } from './sandbox-paths.ts'
@@ -27,7 +27,11 @@ export interface Jail {
 export type IsolationMode = 'auto' | 'bubblewrap' | 'none'
 
 /** `trial`: what the paths of folders begin with in which things are tried. */
-export async function detectHostCapabilities(probePrefix: string, mode: IsolationMode, mayLimit: boolean): Promise<HostCapabilities> {
+export async function detectHostCapabilities(
+  probePrefix: string,
+  mode: IsolationMode,
+  mayLimit: boolean,
+): Promise<HostCapabilities> {
   await mkdir(dirname(probePrefix), { recursive: true, mode: 0o700 })
   const [jail, hierarchies, canLimit] = await Promise.all([
     mode === 'none' ? 'it was switched off' : detectJail(probePrefix),

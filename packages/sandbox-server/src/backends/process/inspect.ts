@@ -8,7 +8,7 @@ import { describeExitCode, readLastOutput } from './output.ts'
 import { type SandboxPaths, shortSocketPath } from './sandbox-paths.ts'
 import { isPaused } from './sandbox-processes.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
-import { readExit, findSupervisor, readSupervisorId } from './supervisor.ts'
+import { findSupervisor, readExit, readSupervisorId } from './supervisor.ts'
 
 /** The name under which an agent server without a network listens, in its data folder. */
 export const agentSocketName = 'agent.sock'
@@ -25,7 +25,12 @@ export async function inspectSandbox(
 ): Promise<ObservedSandbox> {
   const { id, epoch, workingDir } = record
   const base = { id, epoch, ...(workingDir === '' ? {} : { workingDir }) }
-  const notRunning = (state: ObservedSandbox['state'], detail: string): ObservedSandbox => ({ ...base, state, addresses: {}, detail })
+  const notRunning = (state: ObservedSandbox['state'], detail: string): ObservedSandbox => ({
+    ...base,
+    state,
+    addresses: {},
+    detail,
+  })
   if (record.isRemoving) return notRunning('broken', 'It is being removed, or its removal was cut off')
   if (record.fault !== null) return notRunning('broken', record.fault)
   if (isStarting) return { ...base, state: 'starting', addresses: {} }
@@ -67,7 +72,11 @@ async function findAddresses(
  * A path of the host to the socket that the sandbox made, once it is there. The sandbox could put a link to a socket of the host
  * in its place at any time, so the socket itself is given a second name in a folder that the sandbox does not see.
  */
-async function linkSocket(directory: string, paths: SandboxPaths, epoch: string): Promise<string | undefined> {
+async function linkSocket(
+  directory: string,
+  paths: SandboxPaths,
+  epoch: string,
+): Promise<string | undefined> {
   const name = `${epoch.slice(0, 8)}.sock`
   const linkPath = join(paths.sockets, name)
   if (!(await isSocket(linkPath))) {

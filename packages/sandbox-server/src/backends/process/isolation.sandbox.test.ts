@@ -5,12 +5,16 @@ import { createServer } from 'node:http'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, type TestContext, test } from 'vitest'
-import { waitAlive, runInside, probeScript, observe, waitForValue } from '../backend.contract.ts'
+import { observe, probeScript, runInside, waitAlive, waitForValue } from '../backend.contract.ts'
 import type { SandboxConfig } from '../backend.ts'
 import { listProcesses } from './host/processes.ts'
 import type { ProcessBackendOptions } from './process-backend.ts'
 import { sandboxPaths } from './sandbox-paths.ts'
-import { openProcessBackend, type ProcessBackendFixture, agentServerFiles } from './testing/process-backend-fixture.ts'
+import {
+  agentServerFiles,
+  openProcessBackend,
+  type ProcessBackendFixture,
+} from './testing/process-backend-fixture.ts'
 
 const minuteMs = 60_000
 
@@ -19,7 +23,12 @@ async function startJailed(
   context: TestContext,
   config: Partial<SandboxConfig> = {},
   options: Partial<ProcessBackendOptions> = {},
-): Promise<{ at: ProcessBackendFixture; id: string; order: SandboxConfig; run(code: string): ReturnType<typeof runInside> }> {
+): Promise<{
+  at: ProcessBackendFixture
+  id: string
+  order: SandboxConfig
+  run(code: string): ReturnType<typeof runInside>
+}> {
   const at = await openProcessBackend(options)
   onTestFinished(() => at.close())
   const { kind, notes } = await at.backend.isolation()
@@ -88,7 +97,11 @@ test('what is readable does not uncover what is hidden in it', { timeout: 2 * mi
   const { run } = await startJailed(
     context,
     {},
-    { directory: join(data, 'sandboxes'), inaccessible: [data], readable: [...agentServerFiles, outer.directory, program] },
+    {
+      directory: join(data, 'sandboxes'),
+      inaccessible: [data],
+      readable: [...agentServerFiles, outer.directory, program],
+    },
   )
   expect(await run(read(join(outer.directory, 'shown')))).toEqual({ result: 'shown' })
   expect(await run(read(join(program, 'shown')))).toEqual({ result: 'shown' })

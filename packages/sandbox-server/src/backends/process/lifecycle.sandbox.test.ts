@@ -5,7 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { waitAlive, runInside, probeScript, observe, waitForValue } from '../backend.contract.ts'
+import { observe, probeScript, runInside, waitAlive, waitForValue } from '../backend.contract.ts'
 import type { Backend, ObservedSandbox } from '../backend.ts'
 import type { ProcessBackendOptions } from './process-backend.ts'
 import { sandboxPaths } from './sandbox-paths.ts'
@@ -52,7 +52,14 @@ function server(
     await backend[verb](verb === 'pause' || verb === 'remove' ? order.id : order)
     console.log('done')`
   const backendOptions = { directory, ledgerId, readable: [process.execPath], ...options }
-  const args = ['--input-type=module', '-e', program, JSON.stringify(backendOptions), verb, JSON.stringify(order)]
+  const args = [
+    '--input-type=module',
+    '-e',
+    program,
+    JSON.stringify(backendOptions),
+    verb,
+    JSON.stringify(order),
+  ]
   return spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
 }
 
@@ -69,7 +76,10 @@ for (const [name, options] of kinds) {
         const ended = once(child, 'exit')
         const begun =
           verb === 'start'
-            ? waitForValue(async () => existsSync(place.root) || child.exitCode !== null || undefined, 'a begin')
+            ? waitForValue(
+                async () => existsSync(place.root) || child.exitCode !== null || undefined,
+                'a begin',
+              )
             : undefined
         await begun
         await new Promise((resolve) => setTimeout(resolve, Math.random() * (verb === 'start' ? 120 : 350)))

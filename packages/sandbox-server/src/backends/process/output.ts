@@ -14,7 +14,12 @@ const tailBytes = 16_384
 /** The last lines that a sandbox printed, as plain text: no colours, no control characters. */
 export async function readLastOutput(root: string): Promise<string> {
   const ends = await Promise.all(outputFiles.map((name) => readTail(join(root, name))))
-  return stripControlCharacters(ends.join('')).split('\n').slice(-maxLines).join('\n').slice(-maxLength).trim()
+  return stripControlCharacters(ends.join(''))
+    .split('\n')
+    .slice(-maxLines)
+    .join('\n')
+    .slice(-maxLength)
+    .trim()
 }
 
 /** Text that is safe to show, whatever a program printed. */

@@ -11,7 +11,7 @@ import {
 import { mountDisk } from './host/disk-image.ts'
 import { ignoreErrors } from './host/files.ts'
 import { hostPath, runProgram } from './host/run-program.ts'
-import { jailCommand, type HostCapabilities } from './host-capabilities.ts'
+import { type HostCapabilities, jailCommand } from './host-capabilities.ts'
 import { agentSocketName } from './inspect.ts'
 import { type SandboxPaths, shortSocketPath } from './sandbox-paths.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
@@ -51,14 +51,19 @@ export async function validateConfig(
   const invalidName = Object.keys(config.env).find((each) =>
     means.jail === undefined ? !name.test(each) : /=|^$/.test(each),
   )
-  if (invalidName !== undefined) return `${JSON.stringify(invalidName)} is not a name of an environment variable`
+  if (invalidName !== undefined)
+    return `${JSON.stringify(invalidName)} is not a name of an environment variable`
   if (config.workingDir === '') return undefined
   const mount = workingDirMount(config.workingDir, readable)
   return typeof mount === 'string' ? mount : undefined
 }
 
 /** Where the agent works, as it sees it. */
-export function resolveWorkingDir({ workingDir }: SandboxConfig, paths: SandboxPaths, isJailed: boolean): string {
+export function resolveWorkingDir(
+  { workingDir }: SandboxConfig,
+  paths: SandboxPaths,
+  isJailed: boolean,
+): string {
   const requested = workingDir === '' ? join(insidePaths.workspace, 'project') : workingDir
   if (isJailed) return requested
   const folders = [
@@ -83,7 +88,13 @@ export async function prepareFiles(
   await mkdir(paths.sockets, { recursive: true, mode: 0o700 })
   for (const name of await readdir(paths.sockets)) await rm(join(paths.sockets, name), { force: true })
   await ignoreErrors(['EISDIR', 'ERR_FS_EISDIR'], rm(join(paths.data, agentSocketName), { force: true }))
-  for (const folder of [paths.data, paths.workspace, paths.homeDirectory, paths.temporary, paths.externalWorkingDir]) {
+  for (const folder of [
+    paths.data,
+    paths.workspace,
+    paths.homeDirectory,
+    paths.temporary,
+    paths.externalWorkingDir,
+  ]) {
     await mkdir(folder, { recursive: true, mode: 0o755 })
     if (record.user === null || (await lstat(folder)).uid === record.user) continue
     await chown(folder, record.user, record.user)

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { isAbsolute, join, resolve } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
-import type { Backend, Isolation, SandboxConfig, ObservedSandbox } from '../backend.ts'
+import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
 import { socketPathInside } from './bubblewrap/arguments.ts'
 import { cgroupPaths, createCgroups, removeCgroups } from './cgroups/sandbox-cgroups.ts'
 import { CodeCache } from './code-cache.ts'
@@ -12,11 +12,24 @@ import { readBootId } from './host/processes.ts'
 import { runProgram } from './host/run-program.ts'
 import { detectHostCapabilities, type HostCapabilities, type IsolationMode } from './host-capabilities.ts'
 import { inspectSandbox } from './inspect.ts'
-import { validateConfig, buildLaunch, prepareFiles, type PreparationDeps, resolveWorkingDir } from './prepare-sandbox.ts'
-import { hostUserId, idPattern, socketLinkName, type SandboxPaths, sandboxPaths } from './sandbox-paths.ts'
-import { killAll, isPaused, listRootFiles, pauseAll, resumeAll, listSupervisors } from './sandbox-processes.ts'
-import { SandboxRecords, type SandboxRecord } from './sandbox-record.ts'
-import { readExit, launchSupervisor } from './supervisor.ts'
+import {
+  buildLaunch,
+  type PreparationDeps,
+  prepareFiles,
+  resolveWorkingDir,
+  validateConfig,
+} from './prepare-sandbox.ts'
+import { hostUserId, idPattern, type SandboxPaths, sandboxPaths, socketLinkName } from './sandbox-paths.ts'
+import {
+  isPaused,
+  killAll,
+  listRootFiles,
+  listSupervisors,
+  pauseAll,
+  resumeAll,
+} from './sandbox-processes.ts'
+import { type SandboxRecord, SandboxRecords } from './sandbox-record.ts'
+import { launchSupervisor, readExit } from './supervisor.ts'
 
 export interface ProcessBackendOptions {
   /** Of the sandboxes, absolute; made when it is not there. Ledgers may share one. */
@@ -112,7 +125,12 @@ export class ProcessBackend implements Backend {
     const found = records.filter((each) => each !== undefined)
     return Promise.all(
       found.map((record) =>
-        inspectSandbox(this.#records.directory, this.#paths(record.id), record, this.#starting.has(record.id)),
+        inspectSandbox(
+          this.#records.directory,
+          this.#paths(record.id),
+          record,
+          this.#starting.has(record.id),
+        ),
       ),
     )
   }
@@ -164,12 +182,19 @@ export class ProcessBackend implements Backend {
       const isJailNeeded = this.#options.isolate === 'bubblewrap'
       const invalidReason = await validateConfig(config, capabilities, paths, this.#deps, isJailNeeded)
       // From here on no supervisor of an earlier start begins anything.
-      const fenced = await this.#records.write({ ...previous, epoch: '', isRemoving: false, fault: invalidReason ?? null })
+      const fenced = await this.#records.write({
+        ...previous,
+        epoch: '',
+        isRemoving: false,
+        fault: invalidReason ?? null,
+      })
       // The record of a start is on the disk before anything is started: without one there is nothing to look for on the host.
       if (previous.startedAtMs > 0) await killAll(paths, fenced)
       if (invalidReason !== undefined) return
       await removeCgroups(previous.groups)
-      await removeFiles((await listRootFiles(paths)).filter(isStartFile).map((name) => join(paths.root, name)))
+      await removeFiles(
+        (await listRootFiles(paths)).filter(isStartFile).map((name) => join(paths.root, name)),
+      )
       const record = await this.#records.write(await this.#newRecord(config, previous, capabilities))
       const failure =
         (await prepareFiles(paths, record, previous)) ??
@@ -187,7 +212,11 @@ export class ProcessBackend implements Backend {
     }
   }
 
-  async #newRecord(config: SandboxConfig, previous: SandboxRecord, capabilities: HostCapabilities): Promise<SandboxRecord> {
+  async #newRecord(
+    config: SandboxConfig,
+    previous: SandboxRecord,
+    capabilities: HostCapabilities,
+  ): Promise<SandboxRecord> {
     const { id } = config
     const isJailed = capabilities.jail !== undefined
     const { diskBytes } = config.resources
@@ -205,7 +234,12 @@ export class ProcessBackend implements Backend {
       workingDir: resolveWorkingDir(config, this.#paths(id), isJailed),
       groups: cgroupPaths(capabilities.hierarchies, this.#options.ledgerId, id),
       // Decided once: what is there cannot be moved to another disk.
-      diskBytes: previous.startedAtMs > 0 ? previous.diskBytes : capabilities.canLimitDisk ? (diskBytes ?? null) : null,
+      diskBytes:
+        previous.startedAtMs > 0
+          ? previous.diskBytes
+          : capabilities.canLimitDisk
+            ? (diskBytes ?? null)
+            : null,
     }
   }
 
@@ -236,7 +270,10 @@ export class ProcessBackend implements Backend {
   async #isRunning(record: SandboxRecord): Promise<boolean> {
     if (record.epoch === '' || record.isRemoving || record.fault !== null) return false
     const paths = this.#paths(record.id)
-    const [supervisors, exit] = await Promise.all([listSupervisors(paths, record), readExit(paths, record.epoch)])
+    const [supervisors, exit] = await Promise.all([
+      listSupervisors(paths, record),
+      readExit(paths, record.epoch),
+    ])
     return supervisors.length > 0 && exit === undefined
   }
 

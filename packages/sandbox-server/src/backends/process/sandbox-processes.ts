@@ -1,12 +1,12 @@
 import { readdir } from 'node:fs/promises'
 import { isFrozen, killCgroups, listCgroupProcesses, setFrozen } from './cgroups/sandbox-cgroups.ts'
-import { waitUntil, ignoreErrors } from './host/files.ts'
+import { ignoreErrors, waitUntil } from './host/files.ts'
 import {
-  readBootId,
-  listDescendants,
   hasHomeBelow,
-  type Process,
+  listDescendants,
   listProcesses,
+  type Process,
+  readBootId,
   sendSignal,
   signalUntilNone,
 } from './host/processes.ts'
@@ -33,7 +33,8 @@ async function listSandboxProcesses(paths: SandboxPaths, record: SandboxRecord):
     for (const each of everything) if (each.session === supervisor.pid) found.set(each.pid, each)
   }
   for (const each of everything) if (inCgroups.includes(each.pid)) found.set(each.pid, each)
-  for (const each of record.isJailed ? [] : await filterMarked(everything, paths.files)) found.set(each.pid, each)
+  for (const each of record.isJailed ? [] : await filterMarked(everything, paths.files))
+    found.set(each.pid, each)
   for (const { pid } of supervisors) found.delete(pid)
   return [...found.values()]
 }
@@ -44,7 +45,10 @@ async function filterMarked(all: readonly Process[], folder: string): Promise<re
 }
 
 /** The supervisors of all starts that still run. */
-export async function listSupervisors(paths: SandboxPaths, record: SandboxRecord): Promise<readonly Process[]> {
+export async function listSupervisors(
+  paths: SandboxPaths,
+  record: SandboxRecord,
+): Promise<readonly Process[]> {
   if (record.bootId !== (await readBootId())) return []
   const epochs = (await listRootFiles(paths)).flatMap((name) => /^pid\.(.+)$/.exec(name)?.[1] ?? [])
   const found = await Promise.all(epochs.map((epoch) => findSupervisor(paths, epoch)))

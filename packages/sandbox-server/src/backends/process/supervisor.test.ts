@@ -6,7 +6,13 @@ import { expect, onTestFinished, test } from 'vitest'
 import { waitForValue } from '../backend.contract.ts'
 import { readLastOutput } from './output.ts'
 import { sandboxPaths } from './sandbox-paths.ts'
-import { readExit, type LaunchOptions, launchSupervisor, findSupervisor, readSupervisorId } from './supervisor.ts'
+import {
+  findSupervisor,
+  type LaunchOptions,
+  launchSupervisor,
+  readExit,
+  readSupervisorId,
+} from './supervisor.ts'
 
 async function open() {
   const directory = await mkdtemp(join(tmpdir(), 'slipway-supervisor-'))
@@ -34,7 +40,10 @@ test('a supervisor whose epoch is not in the record any more ends without starti
   for (const record of ['{"epoch":"bbbb"}\n', '{"epoch":""}\n', '']) {
     await writeFile(place.record, record)
     await launchSupervisor(options(`touch ${place.root}/began`))
-    await waitForValue(async () => ((await findSupervisor(place, 'aaaa')) === undefined ? true : undefined), 'its end')
+    await waitForValue(
+      async () => ((await findSupervisor(place, 'aaaa')) === undefined ? true : undefined),
+      'its end',
+    )
     expect(existsSync(join(place.root, 'began'))).toBe(false)
   }
   await writeFile(place.record, '{"epoch":"aaaa"}\n')

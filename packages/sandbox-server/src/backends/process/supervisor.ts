@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { waitUntil, ignoreErrors, readSmallFile } from './host/files.ts'
-import { parseProcStat, findProcess, type Process } from './host/processes.ts'
+import { ignoreErrors, readSmallFile, waitUntil } from './host/files.ts'
+import { findProcess, type Process, parseProcStat } from './host/processes.ts'
 import { hostEnvironment, hostPath } from './host/run-program.ts'
 import type { SandboxPaths } from './sandbox-paths.ts'
 
@@ -85,7 +85,9 @@ export async function launchSupervisor(options: LaunchOptions): Promise<ChildPro
   const argumentFiles: FileHandle[] = []
   try {
     for (const [index, list] of options.argumentLists.entries()) {
-      argumentFiles.push(await createUnnamedFile(join(paths.root, `arguments.${index}`), `${list.join('\0')}\0`))
+      argumentFiles.push(
+        await createUnnamedFile(join(paths.root, `arguments.${index}`), `${list.join('\0')}\0`),
+      )
     }
     const numericArguments = [
       options.maxOpenFiles ?? '-',
@@ -115,7 +117,9 @@ export async function launchSupervisor(options: LaunchOptions): Promise<ChildPro
     if (child.pid === undefined) await once(child, 'spawn')
     child.unref()
     const isKnown = async () =>
-      child.exitCode !== null || child.signalCode !== null || (await readSupervisorId(paths, epoch)) !== undefined
+      child.exitCode !== null ||
+      child.signalCode !== null ||
+      (await readSupervisorId(paths, epoch)) !== undefined
     if (!(await waitUntil(isKnown, 30_000))) throw new Error(`The supervisor of ${paths.root} does not begin`)
     return child
   } finally {

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { isWithin, workingDirMount } from './bubblewrap/arguments.ts'
 import { cgroupLimits, parseCgroupMounts } from './cgroups/cgroups.ts'
 import { findFreePort, isFree } from './host/ports.ts'
-import { listDescendants, parseProcStat, findProcess, listProcesses, sendSignal } from './host/processes.ts'
+import { findProcess, listDescendants, listProcesses, parseProcStat, sendSignal } from './host/processes.ts'
 import { describeExitCode, stripControlCharacters } from './output.ts'
 import { hostUserId, idPattern } from './sandbox-paths.ts'
 
@@ -15,7 +15,9 @@ test('text of a program is shown without anything that acts on the reader', () =
     }),
   )
   expect(
-    stripControlCharacters('\u001b[1;31mred\u001b[0m \u001b]8;;http://x\u0007link\u001b]8;;\u0007\r\nnext\tüß🙂\u202e'),
+    stripControlCharacters(
+      '\u001b[1;31mred\u001b[0m \u001b]8;;http://x\u0007link\u001b]8;;\u0007\r\nnext\tüß🙂\u202e',
+    ),
   ).toBe('red link\nnext\tüß🙂')
 })
 

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Backend, Isolation, SandboxConfig, ObservedSandbox } from '../backend.ts'
+import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
 
 /** An agent server as far as the control plane asks: a small one over real HTTP. */
 export class FakeAgentServer {

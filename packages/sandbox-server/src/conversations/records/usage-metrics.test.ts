@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { maxMetrics, type UsageMetrics, parseMetrics, parseStatsMetrics } from './usage-metrics.ts'
+import { maxMetrics, parseMetrics, parseStatsMetrics, type UsageMetrics } from './usage-metrics.ts'
 
 const reported = fc.record({
   model_name: fc.string(),

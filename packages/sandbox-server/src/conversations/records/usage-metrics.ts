@@ -32,7 +32,8 @@ export function parseMetrics(value: unknown): UsageMetrics | undefined {
 
 /** All of a conversation's models together: the value of a fact with the key `stats` (`{usage_to_metrics}`). */
 export function parseStatsMetrics(value: unknown): UsageMetrics | undefined {
-  const models = isRecord(value) && isRecord(value.usage_to_metrics) ? Object.values(value.usage_to_metrics) : []
+  const models =
+    isRecord(value) && isRecord(value.usage_to_metrics) ? Object.values(value.usage_to_metrics) : []
   return models
     .map(parseMetrics)
     .reduce(
@@ -42,13 +43,20 @@ export function parseStatsMetrics(value: unknown): UsageMetrics | undefined {
 }
 
 /** Neither cost nor tokens ever go down: reports may come late or begin anew. */
-export function maxMetrics(previous: UsageMetrics | null | undefined, now: UsageMetrics | undefined): UsageMetrics | null {
+export function maxMetrics(
+  previous: UsageMetrics | null | undefined,
+  now: UsageMetrics | undefined,
+): UsageMetrics | null {
   if (previous === null || previous === undefined || now === undefined) return now ?? previous ?? null
   return {
     ...now,
     accumulated_cost: Math.max(previous.accumulated_cost, now.accumulated_cost),
     max_budget_per_task: now.max_budget_per_task ?? previous.max_budget_per_task,
-    accumulated_token_usage: combineTokenUsage(previous.accumulated_token_usage, now.accumulated_token_usage, Math.max),
+    accumulated_token_usage: combineTokenUsage(
+      previous.accumulated_token_usage,
+      now.accumulated_token_usage,
+      Math.max,
+    ),
   }
 }
 
@@ -64,7 +72,11 @@ function sumMetrics(a: UsageMetrics, b: UsageMetrics): UsageMetrics {
   }
 }
 
-function combineTokenUsage(a: JsonObject | null, b: JsonObject | null, join: (a: number, b: number) => number): JsonObject | null {
+function combineTokenUsage(
+  a: JsonObject | null,
+  b: JsonObject | null,
+  join: (a: number, b: number) => number,
+): JsonObject | null {
   if (a === null || b === null) return a ?? b
   const counts = tokenCounts.map((name) => [name, join(toAmount(a[name]), toAmount(b[name]))])
   return { ...b, ...Object.fromEntries(counts) }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ann, bob, eventually, startAndWait, createFixture } from '../testing/sandboxes-fixture.ts'
+import { ann, bob, createFixture, eventually, startAndWait } from '../testing/sandboxes-fixture.ts'
 import { dueAction } from './lifetimes.ts'
 
 const statusOf = async (

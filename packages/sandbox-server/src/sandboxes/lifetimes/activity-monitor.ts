@@ -1,7 +1,7 @@
 import type { Instant, LogFunction } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
 import { Semaphore } from '../../async/semaphore.ts'
-import { type ProbeContext, fetchJson } from '../../network/agent-server-probe.ts'
+import { fetchJson, type ProbeContext } from '../../network/agent-server-probe.ts'
 import type { SandboxRepository } from '../state/sandbox-repository.ts'
 import { fetchIdleSeconds } from './idle-time.ts'
 import { dueAction, type Lifetimes } from './lifetimes.ts'
@@ -97,13 +97,16 @@ export class ActivityMonitor {
     state.nextHealth = now() + this.#healthMs
     const answer = await fetchJson(`${connection.url}/alive`, {}, probeContext)
     state.silent = typeof answer === 'string' ? state.silent + 1 : 0
-    if (state.silent >= maxMissedAnswers && row.detail === null) await repository.update(row, { detail: notAnsweringDetail })
-    if (state.silent === 0 && row.detail === notAnsweringDetail) await repository.update(row, { detail: null })
+    if (state.silent >= maxMissedAnswers && row.detail === null)
+      await repository.update(row, { detail: notAnsweringDetail })
+    if (state.silent === 0 && row.detail === notAnsweringDetail)
+      await repository.update(row, { detail: null })
   }
 
   async #setDesired(row: SandboxRow, desired: 'paused' | 'gone'): Promise<void> {
     // One that somebody has changed in the meantime is left as it is.
-    if ((await this.#options.repository.update(row, { wanted: desired })) !== undefined) this.#options.notify(row.id)
+    if ((await this.#options.repository.update(row, { wanted: desired })) !== undefined)
+      this.#options.notify(row.id)
   }
 
   get #healthMs(): number {

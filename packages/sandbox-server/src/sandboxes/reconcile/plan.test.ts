@@ -4,7 +4,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ObservedSandbox } from '../../backends/backend.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
-import { statusTransitions, plan, type Step, restartEpoch } from './plan.ts'
+import { statusTransitions } from '../state/status-transitions.ts'
+import { plan, restartEpoch, type Step } from './plan.ts'
 
 type State = ObservedSandbox['state'] | 'absent'
 
@@ -46,17 +47,18 @@ const table: Record<string, string> = {
   'gone MISSING': 'forget remove remove remove remove remove',
 }
 
-test.each(desiredStates.flatMap((wanted) => sandboxStatus.options.map((status) => [wanted, status] as const)))(
-  'wanted %s and %s: each state that can be seen has its step',
-  (wanted, status) => {
-    const steps = states.map((state) => stepText(plan(rowWith(wanted, status), observedAs(state), soon)))
-    expect(steps.join(' ')).toBe(table[`${wanted} ${status}`])
-  },
-)
+test.each(
+  desiredStates.flatMap((wanted) => sandboxStatus.options.map((status) => [wanted, status] as const)),
+)('wanted %s and %s: each state that can be seen has its step', (wanted, status) => {
+  const steps = states.map((state) => stepText(plan(rowWith(wanted, status), observedAs(state), soon)))
+  expect(steps.join(' ')).toBe(table[`${wanted} ${status}`])
+})
 
 test('one that was never made is made, and one that is to be started again is not taken for one that ended', () => {
   const steps = (epoch: string | null) =>
-    states.map((state) => stepText(plan(rowWith('running', 'STARTING', epoch), observedAs(state), soon))).join(' ')
+    states
+      .map((state) => stepText(plan(rowWith('running', 'STARTING', epoch), observedAs(state), soon)))
+      .join(' ')
   expect(steps(null)).toBe('start wait STARTING resume resume start')
   expect(steps(restartEpoch)).toBe('MISSING wait STARTING resume resume start')
   expect(steps('e0')).toBe('MISSING wait STARTING resume ERROR ERROR')
@@ -89,8 +91,14 @@ test('after the grace a question or a wait is the last one', () => {
     kind: 'probe',
     isLast: false,
   })
-  expect(plan(rowWith('running', 'STARTING'), observedAs('running'), late)).toEqual({ kind: 'probe', isLast: true })
-  expect(plan(rowWith('running', 'STARTING'), observedAs('starting'), late)).toEqual({ kind: 'wait', isLast: true })
+  expect(plan(rowWith('running', 'STARTING'), observedAs('running'), late)).toEqual({
+    kind: 'probe',
+    isLast: true,
+  })
+  expect(plan(rowWith('running', 'STARTING'), observedAs('starting'), late)).toEqual({
+    kind: 'wait',
+    isLast: true,
+  })
 })
 
 test('every step writes a status that may follow, whatever is in the row and whatever is seen', () => {
@@ -104,7 +112,8 @@ test('every step writes a status that may follow, whatever is in the row and wha
       fc.boolean(),
       (wanted, status, state, epoch, isLate) => {
         const step = plan(rowWith(wanted, status, epoch), observedAs(state), isLate ? late : soon)
-        if (step.kind === 'mark' && step.status !== status) expect(statusTransitions[status]).toContain(step.status)
+        if (step.kind === 'mark' && step.status !== status)
+          expect(statusTransitions[status]).toContain(step.status)
       },
     ),
     { numRuns: 2_000 },

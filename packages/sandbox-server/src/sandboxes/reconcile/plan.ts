@@ -3,18 +3,6 @@ import type { SandboxRow } from '@slipway/storage'
 import type { ObservedSandbox } from '../../backends/backend.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 
-/**
- * From which status a sandbox may come into which. RUNNING is reached from STARTING alone: nothing runs before its agent
- * server has been asked.
- */
-export const statusTransitions: Readonly<Record<SandboxStatus, readonly SandboxStatus[]>> = {
-  STARTING: ['RUNNING', 'PAUSED', 'ERROR', 'MISSING'],
-  RUNNING: ['STARTING', 'PAUSED', 'ERROR', 'MISSING'],
-  PAUSED: ['STARTING', 'ERROR', 'MISSING'],
-  ERROR: ['STARTING', 'PAUSED', 'MISSING'],
-  MISSING: ['STARTING', 'PAUSED', 'ERROR'],
-}
-
 /** Epoch of one that was made before and is to be started again: whatever is there of it belongs to an earlier start. */
 export const restartEpoch = ''
 
@@ -66,7 +54,9 @@ function planPaused({ status, epoch }: Row, observed: ObservedSandbox | undefine
       // One that was never made has nothing that could be missing.
       return markUnlessSame(status, epoch === null && isNotCreated(status) ? 'PAUSED' : 'MISSING')
     case 'starting':
-      return status === 'STARTING' || status === 'RUNNING' ? { kind: 'wait', isLast: isOverdue(times) } : restStep
+      return status === 'STARTING' || status === 'RUNNING'
+        ? { kind: 'wait', isLast: isOverdue(times) }
+        : restStep
     case 'running':
       return { kind: 'pause' }
     case 'paused':

@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Backend } from '../../backends/backend.ts'
 import type { Sandboxes, SandboxesOptions } from '../sandboxes.ts'
-import { ann, eventually, type SandboxesFixture, createFixture } from '../testing/sandboxes-fixture.ts'
-import { statusTransitions } from './plan.ts'
+import { ann, createFixture, eventually, type SandboxesFixture } from '../testing/sandboxes-fixture.ts'
+import { statusTransitions } from '../state/status-transitions.ts'
 
 /** A control plane that ends at a step: from then on nothing of it writes a row or reaches the backend. */
 function crashingControlPlane(at: SandboxesFixture, endAt: number) {
@@ -121,7 +121,10 @@ test.each([0, 1])(
       // What was answered holds, and at most the wish that was on its way besides.
       const index = told.length
       const possible = index === 5 || desiredSequence[index + 1] === 'gone' ? ['gone', 'none'] : []
-      expect([desiredSequence[index], desiredSequence[index + 1], ...possible], `${names.join(', ')}, END`).toContain(wanted)
+      expect(
+        [desiredSequence[index], desiredSequence[index + 1], ...possible],
+        `${names.join(', ')}, END`,
+      ).toContain(wanted)
       for (const { id, owner } of await rowsOf(at)) {
         expect(at.backend.sandboxes.get(id)?.starts ?? 1, names.join(', ')).toBe(1)
         if (owner === null || wanted === 'gone') continue

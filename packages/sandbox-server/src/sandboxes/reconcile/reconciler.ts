@@ -2,7 +2,7 @@ import type { SandboxRow } from '@slipway/storage'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import { parseSandboxStatus } from '../state/sandbox-repository.ts'
 import { plan } from './plan.ts'
-import { type WorkerDeps, hasFailureDetail, Worker } from './worker.ts'
+import { hasFailureDetail, Worker, type WorkerDeps } from './worker.ts'
 
 export interface ReconcilerOptions extends WorkerDeps {
   readonly iterateRows: () => AsyncIterable<SandboxRow>
@@ -23,7 +23,8 @@ export class Reconciler implements AsyncDisposable {
 
   /** Something about it has changed. */
   notify(id: string, orphanBackend?: Backend): Worker {
-    const worker = this.#workers.get(id) ?? new Worker(id, this.#deps, (done) => this.#workers.delete(done.id))
+    const worker =
+      this.#workers.get(id) ?? new Worker(id, this.#deps, (done) => this.#workers.delete(done.id))
     if (this.#isStopping) return worker
     this.#workers.set(id, worker)
     worker.notify(orphanBackend)
@@ -54,7 +55,8 @@ export class Reconciler implements AsyncDisposable {
       const observedSandbox = observedInBackend?.get(row.id)
       observedInBackend?.delete(row.id)
       if (this.#workers.has(row.id)) continue
-      const isSettled = observedInBackend === undefined ? isRowSettled(row) : this.#isSettled(row, observedSandbox)
+      const isSettled =
+        observedInBackend === undefined ? isRowSettled(row) : this.#isSettled(row, observedSandbox)
       if (!isSettled) notified.push(this.notify(row.id))
       else if (observedInBackend !== undefined) onSettled(row)
     }
@@ -74,7 +76,10 @@ export class Reconciler implements AsyncDisposable {
   #isSettled(row: SandboxRow, observed: ObservedSandbox | undefined): boolean {
     const now = this.#deps.now()
     const times = { now, since: now, graceMs: this.#deps.graceMs }
-    return plan({ ...row, status: parseSandboxStatus(row) }, observed, times).kind === 'rest' && !hasFailureDetail(row)
+    return (
+      plan({ ...row, status: parseSandboxStatus(row) }, observed, times).kind === 'rest' &&
+      !hasFailureDetail(row)
+    )
   }
 
   /** What each backend has; one that does not answer is left out. */

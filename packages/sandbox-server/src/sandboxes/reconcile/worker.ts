@@ -3,10 +3,15 @@ import type { SandboxRow } from '@slipway/storage'
 import type { Semaphore } from '../../async/semaphore.ts'
 import { hashKey } from '../../auth/authenticator.ts'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
-import { type Health, sendInit, probeHealth } from '../../network/agent-server-probe.ts'
+import { type Health, probeHealth, sendInit } from '../../network/agent-server-probe.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
-import { type SandboxEnvironment, initRequest, generateKey } from '../state/sandbox-config.ts'
-import { isPooled, type SandboxRowUpdate, type SandboxRepository, parseSandboxStatus } from '../state/sandbox-repository.ts'
+import { generateKey, initRequest, type SandboxEnvironment } from '../state/sandbox-config.ts'
+import {
+  isPooled,
+  parseSandboxStatus,
+  type SandboxRepository,
+  type SandboxRowUpdate,
+} from '../state/sandbox-repository.ts'
 import type { SandboxSecrets, SandboxSecretsCipher } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
 import { plan, type Step, type StepTiming } from './plan.ts'
@@ -166,10 +171,16 @@ export class Worker {
       await this.#setFailed(context, 'ERROR', reason)
       return 0
     }
-    await this.#deps.semaphores.start.run(() => this.#deps.repository.runStep(verb, () => backend[verb](secrets.order)))
+    await this.#deps.semaphores.start.run(() =>
+      this.#deps.repository.runStep(verb, () => backend[verb](secrets.order)),
+    )
     const observed = await this.#observe(backend)
     if (observed === undefined) throw new Error('it was started and is not there')
-    await this.#updateRow(row, { epoch: epochText(observed), addresses: encodeEndpoint(observed), detail: null })
+    await this.#updateRow(row, {
+      epoch: epochText(observed),
+      addresses: encodeEndpoint(observed),
+      detail: null,
+    })
     return 0
   }
 
@@ -192,17 +203,28 @@ export class Worker {
   async #probe(isLast: boolean, context: RoundContext): Promise<number> {
     const { row, observed, secrets } = context
     if (secrets === undefined) {
-      await this.#setFailed(context, 'ERROR', 'Its session key is sealed with a key that this server does not have.')
+      await this.#setFailed(
+        context,
+        'ERROR',
+        'Its session key is sealed with a key that this server does not have.',
+      )
       return 0
     }
     if (!isPooled(row) && secrets.key === null) {
       const key = generateKey()
-      await this.#updateRow(row, { key_hash: hashKey(key), sealed: this.#deps.secretsCipher.seal({ ...secrets, key }) })
+      await this.#updateRow(row, {
+        key_hash: hashKey(key),
+        sealed: this.#deps.secretsCipher.seal({ ...secrets, key }),
+      })
       return 0
     }
     const health = await this.#checkHealth(row, observed?.addresses.AGENT_SERVER, secrets)
     if (health.kind === 'ready') {
-      await this.#updateRow(row, { status: 'RUNNING', detail: null, ...(observed && { addresses: encodeEndpoint(observed) }) })
+      await this.#updateRow(row, {
+        status: 'RUNNING',
+        detail: null,
+        ...(observed && { addresses: encodeEndpoint(observed) }),
+      })
       return 0
     }
     if (!isLast) return this.#pollDelayMs()
@@ -220,7 +242,9 @@ export class Worker {
     if (health.kind !== 'dormant') return health
     if (secrets.key === null) return { kind: 'ready' }
     const body = initRequest(secrets.key, this.#deps.getEnvironment(row))
-    const rejection = await this.#deps.repository.runStep('init', () => sendInit(url, secrets.initKey, body, context))
+    const rejection = await this.#deps.repository.runStep('init', () =>
+      sendInit(url, secrets.initKey, body, context),
+    )
     if (rejection !== undefined) return { kind: 'pending', why: rejection }
     return await probeHealth(url, secrets.key, context)
   }
@@ -244,7 +268,11 @@ export class Worker {
   }
 
   /** Null keeps the detail that is there. */
-  #setFailed({ row, secrets }: RoundContext, status: 'ERROR' | 'MISSING', text: string | null): Promise<void> {
+  #setFailed(
+    { row, secrets }: RoundContext,
+    status: 'ERROR' | 'MISSING',
+    text: string | null,
+  ): Promise<void> {
     return this.#updateRow(row, { status, detail: text === null ? row.detail : redactDetail(text, secrets) })
   }
 

@@ -1,6 +1,6 @@
 import { sandboxSpec } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { newSandboxConfig, specHash, pooledSandboxConfig } from './sandbox-config.ts'
+import { newSandboxConfig, pooledSandboxConfig, specHash } from './sandbox-config.ts'
 
 const spec = sandboxSpec.parse({
   id: 'a',

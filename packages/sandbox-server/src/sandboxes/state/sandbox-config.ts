@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { SandboxSpec } from '@slipway/protocol'
-import type { SandboxConfig, Resources } from '../../backends/backend.ts'
+import type { Resources, SandboxConfig } from '../../backends/backend.ts'
 import type { SandboxSecrets } from './sandbox-secrets.ts'
 
 /** What every sandbox is told about the world that it is in. */
@@ -29,7 +29,11 @@ export function generateKey(): string {
 }
 
 /** One that is somebody's from its start: its settings are in its environment. */
-export function newSandboxConfig(spec: SandboxSpec, id: string, environment: SandboxEnvironment): SandboxSecrets & { readonly key: string } {
+export function newSandboxConfig(
+  spec: SandboxSpec,
+  id: string,
+  environment: SandboxEnvironment,
+): SandboxSecrets & { readonly key: string } {
   const key = generateKey()
   const env = {
     ...commonEnv(spec, environment),
@@ -47,7 +51,11 @@ export function newSandboxConfig(spec: SandboxSpec, id: string, environment: San
 }
 
 /** One of the warm pool: nobody's, and it waits for its settings. */
-export function pooledSandboxConfig(spec: SandboxSpec, id: string, environment: SandboxEnvironment): SandboxSecrets {
+export function pooledSandboxConfig(
+  spec: SandboxSpec,
+  id: string,
+  environment: SandboxEnvironment,
+): SandboxSecrets {
   const initKey = generateKey()
   const env = {
     ...commonEnv(spec, environment),
@@ -81,7 +89,11 @@ export function toResources({ resources }: SandboxSpec): Resources {
   }
 }
 
-function toSandboxConfig(spec: SandboxSpec, id: string, env: Readonly<Record<string, string>>): SandboxConfig {
+function toSandboxConfig(
+  spec: SandboxSpec,
+  id: string,
+  env: Readonly<Record<string, string>>,
+): SandboxConfig {
   return {
     id,
     image: spec.image ?? null,

@@ -1,7 +1,7 @@
-import { CounterVec, type SandboxStatus, sandboxStatus, HistogramVec } from '@slipway/protocol'
+import { CounterVec, HistogramVec, type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
 import { KeyedSignal } from '../../async/keyed-signal.ts'
-import { statusTransitions } from '../reconcile/plan.ts'
+import { statusTransitions } from './status-transitions.ts'
 
 export type SandboxRowUpdate = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {
   readonly status?: SandboxStatus
@@ -111,7 +111,8 @@ export function isPooled({ owner }: Pick<SandboxRow, 'owner'>): boolean {
 
 function assertLegalTransition(from: string, to: SandboxStatus | undefined): void {
   if (to === undefined || to === from) return
-  if (!statusTransitions[sandboxStatus.parse(from)].includes(to)) throw new Error(`a sandbox went from ${from} to ${to}`)
+  if (!statusTransitions[sandboxStatus.parse(from)].includes(to))
+    throw new Error(`a sandbox went from ${from} to ${to}`)
 }
 
 function stepName({ wanted, status }: SandboxRowUpdate): string {

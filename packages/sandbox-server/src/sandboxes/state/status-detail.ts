@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from 'node:util'
-import { findSecretTexts } from '@slipway/protocol'
+import { findSecretTexts } from '@slipway/shared/redaction'
 import { encodedForms } from '../../redaction/secret-forms.ts'
 import type { SandboxSecrets } from './sandbox-secrets.ts'
 
@@ -9,7 +9,9 @@ const minFragmentChars = 8
 
 /** What a sandbox or its backend says about it, for its owner: its end, without control characters and secrets. */
 export function redactDetail(text: string, sandboxSecrets: SandboxSecrets | undefined): string {
-  const forms = new Set(sandboxSecrets === undefined ? [] : secretValues(sandboxSecrets).flatMap(encodedForms))
+  const forms = new Set(
+    sandboxSecrets === undefined ? [] : secretValues(sandboxSecrets).flatMap(encodedForms),
+  )
   // The longest first, so that none is starred in part.
   const secrets = [...forms].sort((a, b) => b.length - a.length)
   let redacted = text

@@ -37,7 +37,9 @@ export interface SandboxesFixture {
 }
 
 /** Sandboxes over a real ledger and a backend in memory whose agent servers are real. */
-export async function createFixture(specs: readonly Partial<SandboxSpec>[] = [{}]): Promise<SandboxesFixture> {
+export async function createFixture(
+  specs: readonly Partial<SandboxSpec>[] = [{}],
+): Promise<SandboxesFixture> {
   const clock = { skipMs: 0 }
   const now = () => Date.now() + clock.skipMs
   const { controlPlane, cipher, ...opened } = await openTestControlPlane(() => now() * 1000)

@@ -10,7 +10,7 @@ import type {
 import { foldCase } from '../../text/case-folding.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
-import { listingByMoment, type Conditions, ownedBy, addCondition } from './conditions.ts'
+import { addCondition, type Conditions, listingByMoment, ownedBy } from './conditions.ts'
 import { type Listing, Table } from './table.ts'
 
 type Query = PageQuery & AppConversationFilter & { readonly sort_order: RowSort | 'TITLE' | 'TITLE_DESC' }

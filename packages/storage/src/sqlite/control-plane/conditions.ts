@@ -16,7 +16,11 @@ export function ownedBy({ owner, org }: Scope): Conditions {
 }
 
 /** Adds a condition when there is a value for it. */
-export function addCondition({ where, values }: Conditions, condition: string, value: Value | undefined): void {
+export function addCondition(
+  { where, values }: Conditions,
+  condition: string,
+  value: Value | undefined,
+): void {
   if (value === undefined) return
   where.push(condition)
   values.push(value)

@@ -40,7 +40,8 @@ class WriterOutput {
 test(`nothing of the ledger that was acknowledged is lost when the process is killed, ${rounds} times`, {
   timeout: 60_000 + rounds * 5_000,
 }, async () => {
-  for (let left = rounds; left > 0; left -= roundsOfDirectory) await killRepeatedly(Math.min(left, roundsOfDirectory))
+  for (let left = rounds; left > 0; left -= roundsOfDirectory)
+    await killRepeatedly(Math.min(left, roundsOfDirectory))
 })
 
 async function killRepeatedly(times: number): Promise<void> {
@@ -70,7 +71,9 @@ async function runAndKill(directory: string, output: WriterOutput): Promise<void
 
 async function check(directory: string, output: WriterOutput): Promise<void> {
   await using ledger = await openControlPlaneStore({ directory })
-  const sandboxes = new Map((await Array.fromAsync(ledger.sandboxes.iterateAll())).map((row) => [row.id, row]))
+  const sandboxes = new Map(
+    (await Array.fromAsync(ledger.sandboxes.iterateAll())).map((row) => [row.id, row]),
+  )
   for (const id of output.added) {
     if (output.removed.has(id)) expect(sandboxes.has(id)).toBe(false)
     else if (!output.removing.has(id)) expect(sandboxes.get(id)).toMatchObject({ id })

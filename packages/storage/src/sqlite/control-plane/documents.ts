@@ -1,5 +1,5 @@
 import type { DocumentStore } from '../../control-plane/control-plane-store.ts'
-import { toBuffer, type Database } from '../database/database.ts'
+import { type Database, toBuffer } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
 
 export const documentSql = 'SELECT sealed FROM document WHERE user = ? AND name = ?'

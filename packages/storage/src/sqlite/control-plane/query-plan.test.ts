@@ -5,9 +5,16 @@ import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
 import { childrenClause, conversationListing, sandboxClause } from './app-conversations.ts'
 import { documentSql } from './documents.ts'
-import { moveSql, positionSql, targetClause, countSql } from './pending-messages.ts'
+import { countSql, moveSql, positionSql, targetClause } from './pending-messages.ts'
 import { usedSql } from './quota.ts'
-import { batchClause, keyClause, otherRunningSql, pooledClause, runningClause, sandboxListing } from './sandboxes.ts'
+import {
+  batchClause,
+  keyClause,
+  otherRunningSql,
+  pooledClause,
+  runningClause,
+  sandboxListing,
+} from './sandboxes.ts'
 import { controlPlaneMigrations } from './schema.ts'
 import { removeByConversationSql, taskListing, unfinishedClause } from './start-tasks.ts'
 import { type Listing, pageSql } from './table.ts'
@@ -59,7 +66,9 @@ test('pages are walked in the order of an index, from where they begin: nothing 
     ...pageStatements('sandbox', scopes.map(sandboxListing)),
   ]
   for (const step of queryPlans(owned)) expect(step).toMatch(/^SEARCH \w+ USING INDEX \w+ \(owner=\?/)
-  const [users = [], orgs = []] = [newestFirst('user_created'), newestFirst('org_created')].map((listing) => [listing])
+  const [users = [], orgs = []] = [newestFirst('user_created'), newestFirst('org_created')].map((listing) => [
+    listing,
+  ])
   for (const step of queryPlans([...pageStatements('user', users), ...pageStatements('org', orgs)]))
     expect(step).toMatch(/^(SCAN|SEARCH) \w+ USING INDEX/)
 })
@@ -71,7 +80,15 @@ test('every other question is answered by a search in an index', () => {
     ['api_key', keysClause, hashClause],
     ['pending_message', targetClause],
   ].flatMap(([table, ...tails]) => tails.map((tail) => `SELECT * FROM ${table} ${tail}`))
-  const whole = [otherRunningSql, removeByConversationSql, documentSql, usedSql, countSql, positionSql, moveSql]
+  const whole = [
+    otherRunningSql,
+    removeByConversationSql,
+    documentSql,
+    usedSql,
+    countSql,
+    positionSql,
+    moveSql,
+  ]
   for (const step of queryPlans([...tails, ...whole])) expect(step).toMatch(/^(SEARCH |SCALAR SUBQUERY)/)
   const [unfinished] = queryPlans([`SELECT * FROM start_task ${unfinishedClause}`])
   expect(unfinished).toBe('SCAN start_task USING INDEX start_task_unfinished')

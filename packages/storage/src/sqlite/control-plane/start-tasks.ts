@@ -9,7 +9,7 @@ import type {
 } from '../../control-plane/control-plane-store.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
-import { listingByMoment, type Conditions, ownedBy, addCondition } from './conditions.ts'
+import { addCondition, type Conditions, listingByMoment, ownedBy } from './conditions.ts'
 import { type Listing, Table } from './table.ts'
 
 interface Filter {
@@ -19,7 +19,8 @@ interface Filter {
 
 export const unfinishedClause = `INDEXED BY start_task_unfinished WHERE status NOT IN ('READY', 'ERROR')
   ORDER BY created_at, id`
-export const removeByConversationSql = 'DELETE FROM start_task INDEXED BY start_task_conversation WHERE conversation = ?'
+export const removeByConversationSql =
+  'DELETE FROM start_task INDEXED BY start_task_conversation WHERE conversation = ?'
 
 /** StartTaskRows on SQLite. */
 export class SqliteStartTaskRows implements StartTaskRows {

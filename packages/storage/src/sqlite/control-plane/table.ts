@@ -1,6 +1,6 @@
 import type { PageQuery, RowPage } from '../../control-plane/control-plane-store.ts'
-import { toBuffer, type Database, type Value } from '../database/database.ts'
-import { type PagePosition, decodePageId, encodePageId } from './page-id.ts'
+import { type Database, toBuffer, type Value } from '../database/database.ts'
+import { decodePageId, encodePageId, type PagePosition } from './page-id.ts'
 
 /** How a member stands in its column. */
 type ColumnEncoding<T> = T extends boolean ? 'flag' : T extends readonly unknown[] ? 'json' : 'plain'

@@ -3,9 +3,9 @@ import type {
   ApiKeyRow,
   OrgRow,
   PageQuery,
-  UserRows,
   RowPage,
   UserRow,
+  UserRows,
 } from '../../control-plane/control-plane-store.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'

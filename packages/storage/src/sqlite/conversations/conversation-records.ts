@@ -3,9 +3,9 @@ import type {
   ConversationQuery,
   ConversationRecord,
   ConversationRecords,
+  SealedState,
   Snapshot,
   TagFilter,
-  SealedState,
 } from '../../conversations/conversation-records.ts'
 import type { PlannedChange } from '../database/commit-queue.ts'
 import type { Value } from '../database/database.ts'
@@ -40,23 +40,25 @@ export class SqliteConversationRecords implements ConversationRecords {
   }
 
   create(record: Parameters<ConversationRecords['create']>[0]): ReturnType<ConversationRecords['create']> {
-    return this.#context.writer.write((): PlannedChange<Awaited<ReturnType<ConversationRecords['create']>>> => {
-      const existing = this.#row(record.id)
-      if (existing !== undefined) {
-        return { apply: () => {}, done: () => ({ record: toRecord(existing), created: false }) }
-      }
-      this.#context.importLocks.assertFree(record.id)
-      let inserted: Row | undefined
-      return {
-        apply: () => {
-          inserted = this.#insert(record)
-        },
-        done: () => {
-          this.#context.deliveries.markChanged(record.id)
-          return { record: toRecord(inserted ?? throwMissingRow()), created: true }
-        },
-      }
-    })
+    return this.#context.writer.write(
+      (): PlannedChange<Awaited<ReturnType<ConversationRecords['create']>>> => {
+        const existing = this.#row(record.id)
+        if (existing !== undefined) {
+          return { apply: () => {}, done: () => ({ record: toRecord(existing), created: false }) }
+        }
+        this.#context.importLocks.assertFree(record.id)
+        let inserted: Row | undefined
+        return {
+          apply: () => {
+            inserted = this.#insert(record)
+          },
+          done: () => {
+            this.#context.deliveries.markChanged(record.id)
+            return { record: toRecord(inserted ?? throwMissingRow()), created: true }
+          },
+        }
+      },
+    )
   }
 
   async listChildren(id: string): Promise<readonly string[]> {
@@ -90,7 +92,10 @@ export class SqliteConversationRecords implements ConversationRecords {
     return row?.[0] ?? 0
   }
 
-  patch(id: string, change: Parameters<ConversationRecords['patch']>[1]): ReturnType<ConversationRecords['patch']> {
+  patch(
+    id: string,
+    change: Parameters<ConversationRecords['patch']>[1],
+  ): ReturnType<ConversationRecords['patch']> {
     return this.#context.writer.write(() => ({
       apply: () => this.#update(id, change),
       done: () => {

@@ -8,7 +8,11 @@ import { writeSealed } from '../event-log/sealed-state.ts'
 import type { Purge } from './purge.ts'
 
 /** Takes the pen, and writes down where the conversation ends, so that a crash leaves nothing behind for good. */
-export async function startImport(context: StorageContext, purge: Purge, conversation: string): Promise<ImportSession> {
+export async function startImport(
+  context: StorageContext,
+  purge: Purge,
+  conversation: string,
+): Promise<ImportSession> {
   let isLocked = false
   try {
     return await context.writer.write(() => {
@@ -26,7 +30,14 @@ export async function startImport(context: StorageContext, purge: Purge, convers
           )
         },
         done: () =>
-          new SqliteImportSession({ context, purge, conversation, ordinal: ordinal ?? 0, start: head, isNew: !head }),
+          new SqliteImportSession({
+            context,
+            purge,
+            conversation,
+            ordinal: ordinal ?? 0,
+            start: head,
+            isNew: !head,
+          }),
       }
     })
   } catch (error) {

@@ -58,7 +58,10 @@ export class Purge {
     await this.#queue
   }
 
-  async #clear({ ordinal, above }: Leftover, waitBetween: (elapsedMs: number) => Promise<unknown>): Promise<void> {
+  async #clear(
+    { ordinal, above }: Leftover,
+    waitBetween: (elapsedMs: number) => Promise<unknown>,
+  ): Promise<void> {
     const { writer, text } = this.#context
     for (let isMore = true; isMore; ) {
       const began = performance.now()

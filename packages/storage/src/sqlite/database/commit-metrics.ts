@@ -1,4 +1,4 @@
-import { type MetricFamily, metricFamily, durationBuckets, Histogram } from '@slipway/protocol'
+import { durationBuckets, Histogram, type MetricFamily, metricFamily } from '@slipway/protocol'
 
 const bounds = [0.0001, 0.00025, 0.0005, ...durationBuckets.filter((bound) => bound <= 10)]
 

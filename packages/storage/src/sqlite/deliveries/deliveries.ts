@@ -1,6 +1,6 @@
 import type { Instant } from '@slipway/protocol'
 import { Signal, Waiter } from '../../async/signal.ts'
-import type { PendingDelivery, Deliveries } from '../../deliveries/deliveries.ts'
+import type { Deliveries, PendingDelivery } from '../../deliveries/deliveries.ts'
 import type { CommitQueue } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
 
@@ -107,7 +107,8 @@ export class SqliteDeliveries implements Deliveries {
   async #insertCursors(receiver: string, newCursors: readonly (readonly [string, number])[]): Promise<void> {
     await this.#writer.write(() => ({
       apply: () => {
-        for (const [conversation, ordinal] of newCursors) this.#db.run(insertCursorSql, receiver, conversation, ordinal)
+        for (const [conversation, ordinal] of newCursors)
+          this.#db.run(insertCursorSql, receiver, conversation, ordinal)
       },
       done: () => {},
     }))

@@ -1,5 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type EventFilter, type Instant, invalidInput, type LogFunction, must, Problem } from '@slipway/protocol'
+import {
+  type EventFilter,
+  type Instant,
+  invalidInput,
+  type LogFunction,
+  must,
+  Problem,
+} from '@slipway/protocol'
 import { Waiter } from '../../async/signal.ts'
 import {
   type AppendOptions,
@@ -14,8 +21,8 @@ import {
 } from '../../event-log/event-log.ts'
 import { PageCache } from '../../event-log/page-cache.ts'
 import { decodePageId, encodePageId } from '../../event-log/page-id.ts'
-import type { PlannedChange, CommitQueue } from '../database/commit-queue.ts'
-import { toBuffer, type Database } from '../database/database.ts'
+import type { CommitQueue, PlannedChange } from '../database/commit-queue.ts'
+import { type Database, toBuffer } from '../database/database.ts'
 import type { SqliteDeliveries } from '../deliveries/deliveries.ts'
 import type { EventRows } from './event-rows.ts'
 import { countRange, type Selection, selectRows } from './event-search.ts'
@@ -243,14 +250,20 @@ export class SqliteEventLog implements EventLog {
   }
 
   #nextPageId({ id, ordinal }: LogHead, position: number): string {
-    return encodePageId(id, position, must(this.#context.events.getIdAndInstant(ordinal, position), 'the next event').id)
+    return encodePageId(
+      id,
+      position,
+      must(this.#context.events.getIdAndInstant(ordinal, position), 'the next event').id,
+    )
   }
 
   #findByPageId({ id, ordinal, head }: LogHead, text: string): Omit<StoredEvent, 'bytes'> | undefined {
     const position = decodePageId(text)
     if (position === undefined || position > head) return undefined
     const idAndInstant = this.#context.events.getIdAndInstant(ordinal, position)
-    return idAndInstant !== undefined && encodePageId(id, position, idAndInstant.id) === text ? { position, ...idAndInstant } : undefined
+    return idAndInstant !== undefined && encodePageId(id, position, idAndInstant.id) === text
+      ? { position, ...idAndInstant }
+      : undefined
   }
 
   async #searchText(selection: Selection, body: string, kind: string | undefined): Promise<PagedEvent[]> {

@@ -8,7 +8,7 @@ import {
   type StoredEvent,
 } from '../../event-log/event-log.ts'
 import { serializeEvent } from '../../event-log/serialize-event.ts'
-import { toBuffer, type Database } from '../database/database.ts'
+import { type Database, toBuffer } from '../database/database.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
 import type { Extent } from './log-heads.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
@@ -32,7 +32,8 @@ interface NewEvent {
 }
 
 const insertSql = 'INSERT INTO event (row, conversation, id, instant, facet, body) VALUES (?, ?, ?, ?, ?, ?)'
-const selectByIdSql = 'SELECT row, id, instant, body FROM event INDEXED BY event_id WHERE conversation = ? AND id = ?'
+const selectByIdSql =
+  'SELECT row, id, instant, body FROM event INDEXED BY event_id WHERE conversation = ? AND id = ?'
 const selectBodySql = 'SELECT body FROM event WHERE row = ?'
 const selectIdAndInstantSql = 'SELECT id, instant FROM event WHERE row = ?'
 const selectRangeSql = 'SELECT row, id, instant, body FROM event WHERE row > ? AND row <= ? ORDER BY row'
@@ -101,7 +102,12 @@ export class EventRows {
 }
 
 function toStoredEvent([row, storedId, instant, body]: EventRow): StoredEvent {
-  return { position: row % positionsPerConversation, id: originalId(storedId), instant, bytes: toBuffer(body) }
+  return {
+    position: row % positionsPerConversation,
+    id: originalId(storedId),
+    instant,
+    bytes: toBuffer(body),
+  }
 }
 
 /** Digits of the digest behind the id of a further event of the same id. */
@@ -131,7 +137,9 @@ class AppendPlanner {
   }
 
   plan(events: readonly (EventDraft | ReceivedEvent)[]): AppendPlan {
-    const results = events.map((event) => (isReceivedEvent(event) ? this.#planReceived(event) : this.#planDraft(event)))
+    const results = events.map((event) =>
+      isReceivedEvent(event) ? this.#planReceived(event) : this.#planDraft(event),
+    )
     return { results, newEvents: this.#newEvents, extent: this.#extent }
   }
 

@@ -28,7 +28,10 @@ export function selectRows(db: Database, selection: Selection): PageRow[] {
   const { kindSources, extent, limit } = selection
   if (kindSources === undefined)
     return extent.isInOrder ? selectByRow(db, selection) : selectByTime(db, selection, undefined)
-  const present = kindSources.length > maxKindSourcesPerStatement / 2 ? presentKindSources(db, selection.ordinal, kindSources) : kindSources
+  const present =
+    kindSources.length > maxKindSourcesPerStatement / 2
+      ? presentKindSources(db, selection.ordinal, kindSources)
+      : kindSources
   if (present.length <= maxKindSourcesPerStatement) return selectByTime(db, selection, present)
   const rows: PageRow[] = []
   for (let i = 0; i < present.length; i += maxKindSourcesPerStatement) {
@@ -81,7 +84,11 @@ function selectByRow(db: Database, selection: Selection): PageRow[] {
  * Walks (instant, row). A start takes two seeks, first the rest of its own instant and then what lies beyond, because an
  * index range ends at the instant: a million events of one instant would be walked otherwise.
  */
-function selectByTime(db: Database, selection: Selection, kindSources: readonly number[] | undefined): PageRow[] {
+function selectByTime(
+  db: Database,
+  selection: Selection,
+  kindSources: readonly number[] | undefined,
+): PageRow[] {
   const { ordinal, extent, isDescending, start, limit } = selection
   const lastRow = rowBase(ordinal) + extent.head
   let low = selection.from ?? Number.MIN_SAFE_INTEGER

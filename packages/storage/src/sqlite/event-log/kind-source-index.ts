@@ -55,7 +55,9 @@ export class KindSourceIndex {
     const sourceNumbers = source === undefined ? undefined : (this.#bySource.get(source) ?? [])
     if (kind === undefined) return sourceNumbers
     const kindNumbers = kindSpellings(kind).flatMap((spelling) => this.#byKind.get(spelling) ?? [])
-    return sourceNumbers === undefined ? kindNumbers : kindNumbers.filter((number) => sourceNumbers.includes(number))
+    return sourceNumbers === undefined
+      ? kindNumbers
+      : kindNumbers.filter((number) => sourceNumbers.includes(number))
   }
 
   #add(number: number, kind: string, source: string): void {
@@ -71,7 +73,10 @@ export class KindSourceIndex {
 
   #lists(kind: string, source: string): number[][] {
     const isLeafUpdate = kind === leafUpdateKind
-    const lists = [getOrCreateList(this.#byKind, isLeafUpdate ? stateUpdateKind : kind), getOrCreateList(this.#bySource, source)]
+    const lists = [
+      getOrCreateList(this.#byKind, isLeafUpdate ? stateUpdateKind : kind),
+      getOrCreateList(this.#bySource, source),
+    ]
     return isLeafUpdate ? [...lists, this.#leafUpdates] : lists
   }
 }

@@ -48,7 +48,11 @@ export class LiveTail {
     if (last?.after === position && last.end === end) return last.events
     const events: StoredEvent[] = []
     let sizeBytes = 0
-    for (let i = position + 1 - first.position; i < this.#recentEvents.length && sizeBytes < batchBytes; i++) {
+    for (
+      let i = position + 1 - first.position;
+      i < this.#recentEvents.length && sizeBytes < batchBytes;
+      i++
+    ) {
       const event = this.#recentEvents[i]
       if (event === undefined) break
       events.push(event)

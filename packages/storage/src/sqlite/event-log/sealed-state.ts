@@ -1,5 +1,5 @@
-import type { Snapshot, SealedState } from '../../conversations/conversation-records.ts'
-import { toBuffer, type Database } from '../database/database.ts'
+import type { SealedState, Snapshot } from '../../conversations/conversation-records.ts'
+import { type Database, toBuffer } from '../database/database.ts'
 
 type Row = readonly [sealed: Uint8Array | null, position: number | null, text: string | null]
 

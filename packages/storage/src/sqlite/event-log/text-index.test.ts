@@ -2,7 +2,13 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { conversation, importEvents, otherConversation, positions, receivedEvent } from '../../testing/fixtures.ts'
+import {
+  conversation,
+  importEvents,
+  otherConversation,
+  positions,
+  receivedEvent,
+} from '../../testing/fixtures.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { foldCase } from '../../text/case-folding.ts'
 import { openStorage, type SqliteStorage } from '../storage.ts'

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import type { LogFunction } from '@slipway/protocol'
 import type { Selection } from './event-search.ts'
 import { positionsPerConversation } from './schema.ts'
-import type { TextResponse, TextRequest } from './text-worker.ts'
+import type { TextRequest, TextResponse } from './text-worker.ts'
 
 export interface TextIndexOptions {
   readonly logPath: string
@@ -162,7 +162,8 @@ export class TextIndex {
   #fail(worker: Worker, cause: unknown): void {
     if (this.#worker !== worker) return
     this.#worker = undefined
-    for (const { reject } of this.#pendingRequests.values()) reject(new Error('the text index has died', { cause }))
+    for (const { reject } of this.#pendingRequests.values())
+      reject(new Error('the text index has died', { cause }))
     this.#pendingRequests.clear()
   }
 }

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { encodeParts, indexText, type Needle } from '../../text/needle.ts'
-import { toBuffer, Database } from '../database/database.ts'
+import { Database, toBuffer } from '../database/database.ts'
 import { compareRows, rowBounds, type Selection } from './event-search.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
 
@@ -234,13 +234,22 @@ export class TextStore {
 
   *#findIndexed(selection: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
     const order = selection.isDescending ? 'DESC' : 'ASC'
-    const [edge] = (needle.trigrams.length > 0 && this.#index.get<[number]>(scanEndSql(order), low, high)) || []
+    const [edge] =
+      (needle.trigrams.length > 0 && this.#index.get<[number]>(scanEndSql(order), low, high)) || []
     const near = selection.isDescending ? { low: edge ?? low, high } : { low, high: edge ?? high }
     yield* this.#index.iterate<Hit>(scanSql(order), near.low, near.high, needle.bytes)
     if (edge === undefined) return
     const remainder = selection.isDescending ? { low, high: edge - 1 } : { low: edge + 1, high }
-    const match = this.#rarestTokens(selection, needle, remainder).map((text) => `"${text.replaceAll('"', '""')}"`)
-    yield* this.#index.iterate<Hit>(matchSql(order), remainder.low, remainder.high, match.join(' AND '), needle.bytes)
+    const match = this.#rarestTokens(selection, needle, remainder).map(
+      (text) => `"${text.replaceAll('"', '""')}"`,
+    )
+    yield* this.#index.iterate<Hit>(
+      matchSql(order),
+      remainder.low,
+      remainder.high,
+      match.join(' AND '),
+      needle.bytes,
+    )
   }
 
   /** The trigrams of a needle, and the mark of its source, that leave the fewest messages of a range. */
@@ -262,7 +271,11 @@ export class TextStore {
   }
 
   /** Messages that came after the index was last filled. */
-  *#findUnindexed({ ordinal, isDescending }: Selection, needle: Needle, { low, high }: Range): Generator<Hit> {
+  *#findUnindexed(
+    { ordinal, isDescending }: Selection,
+    needle: Needle,
+    { low, high }: Range,
+  ): Generator<Hit> {
     const sql = unindexedSql(isDescending ? 'DESC' : 'ASC')
     for (const [row, , instant, body, facet] of this.#log.iterate<UnindexedRow>(sql, ordinal, low, high)) {
       if (encodeParts(parseMessageTexts(body)).bytes.includes(needle.bytes)) yield [row, facet, instant]

@@ -131,7 +131,8 @@ class MountArguments {
   /** An empty folder in the place of what was seen there. */
   coverWithTmpfs(target: string): void {
     this.add(target, ['--tmpfs', target])
-    for (const each of this.#created) if (each !== target && isWithin(each, target)) this.#created.delete(each)
+    for (const each of this.#created)
+      if (each !== target && isWithin(each, target)) this.#created.delete(each)
   }
 
   /** Folders on the way are made for everybody: bubblewrap's own are closed when it runs as root. */
@@ -182,7 +183,10 @@ async function addReadableMounts(
 }
 
 /** The hidden folders that would be seen, without those that lie in others of them. */
-async function foldersToCover(inaccessible: readonly string[], readable: readonly string[]): Promise<readonly string[]> {
+async function foldersToCover(
+  inaccessible: readonly string[],
+  readable: readonly string[],
+): Promise<readonly string[]> {
   const real = await Promise.all(inaccessible.map((path) => ignoreErrors(['ENOENT'], realpath(path))))
   const inside = real.filter((path) => path !== undefined && readable.some((each) => isWithin(path, each)))
   const folders = [...new Set(inside.filter((path) => path !== undefined))]

@@ -63,7 +63,10 @@ export function cgroupLimits({ version, features }: CgroupHierarchy, resources: 
 
 /** The trees in which groups can be made here, each power once. Tried, not guessed; none: an empty list. */
 export async function detectCgroupHierarchies(): Promise<readonly CgroupHierarchy[]> {
-  const [mounts, ownCgroups] = await Promise.all([readSmallFile('/proc/self/mountinfo'), readSmallFile('/proc/self/cgroup')])
+  const [mounts, ownCgroups] = await Promise.all([
+    readSmallFile('/proc/self/mountinfo'),
+    readSmallFile('/proc/self/cgroup'),
+  ])
   const found: CgroupHierarchy[] = []
   const covered = new Set<CgroupFeature>()
   for (const tree of parseCgroupMounts(mounts ?? '', ownCgroups ?? '')) {
@@ -95,7 +98,8 @@ export function parseCgroupMounts(mountinfo: string, cgroup: string): CgroupMoun
     const [type, , options = ''] = right.split(' ')
     if (type !== 'cgroup' && type !== 'cgroup2') return []
     const version = type === 'cgroup2' ? 2 : 1
-    const controllers = version === 2 ? [] : options.split(',').filter((name) => usedControllers.includes(name))
+    const controllers =
+      version === 2 ? [] : options.split(',').filter((name) => usedControllers.includes(name))
     if (version === 1 && controllers.length === 0) return []
     const cgroupLine = cgroup.split('\n').find((each) => {
       const [, names = ''] = each.split(':')

@@ -1,15 +1,19 @@
 import { mkdir, rmdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Resources } from '../../backend.ts'
-import { waitUntil, ignoreErrors, readSmallFile } from '../host/files.ts'
+import { ignoreErrors, readSmallFile, waitUntil } from '../host/files.ts'
 import { sendSignal } from '../host/processes.ts'
-import { type CgroupHierarchy, tryWrite, cgroupLimits } from './cgroups.ts'
+import { type CgroupHierarchy, cgroupLimits, tryWrite } from './cgroups.ts'
 
 /** The groups of one sandbox, as directories, one in each hierarchy. They are told apart by the files in them. */
 export type CgroupPaths = readonly string[]
 
 /** Where the groups of a sandbox will be: unique for ledger and id, at the same place after a restart. */
-export function cgroupPaths(hierarchies: readonly CgroupHierarchy[], ledgerId: string, id: string): CgroupPaths {
+export function cgroupPaths(
+  hierarchies: readonly CgroupHierarchy[],
+  ledgerId: string,
+  id: string,
+): CgroupPaths {
   return hierarchies.map(({ base }) => join(base, `slipway-${ledgerId.slice(0, 16)}-${id}`))
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
-import { waitUntil, readSmallFile } from './files.ts'
+import { readSmallFile, waitUntil } from './files.ts'
 import { runProgram } from './run-program.ts'
 
 /** A process of the host. */

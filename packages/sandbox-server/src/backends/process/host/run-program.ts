@@ -16,7 +16,11 @@ export interface ProgramResult {
 }
 
 /** Runs a program of the host to its end. Never rejects; one that takes too long is killed. */
-export function runProgram(program: string, args: readonly string[], timeoutMs = 30_000): Promise<ProgramResult> {
+export function runProgram(
+  program: string,
+  args: readonly string[],
+  timeoutMs = 30_000,
+): Promise<ProgramResult> {
   const options = {
     env: hostEnvironment,
     timeout: timeoutMs,

@@ -7,14 +7,18 @@ import { type BackendUnderTest, observe } from '../../backend.contract.ts'
 import type { SandboxConfig } from '../../backend.ts'
 import { detectCgroupHierarchies } from '../cgroups/cgroups.ts'
 import { listMountsBelow } from '../host/disk-image.ts'
-import { listDescendants, hasHomeBelow, listProcesses } from '../host/processes.ts'
+import { hasHomeBelow, listDescendants, listProcesses } from '../host/processes.ts'
 import { ProcessBackend, type ProcessBackendOptions } from '../process-backend.ts'
 import { sandboxPaths } from '../sandbox-paths.ts'
 import { findSupervisor } from '../supervisor.ts'
 
 const repository = resolve(import.meta.dirname, '../../../../../..')
 /** Of the program: Node, the libraries, the packages. */
-export const agentServerFiles = [process.execPath, join(repository, 'node_modules'), join(repository, 'packages')]
+export const agentServerFiles = [
+  process.execPath,
+  join(repository, 'node_modules'),
+  join(repository, 'packages'),
+]
 
 export interface ProcessBackendFixture extends BackendUnderTest {
   readonly backend: ProcessBackend
@@ -83,7 +87,8 @@ async function listRemains(directory: string, ledgerId: string, id: string): Pro
   const found: string[] = []
   for (const each of await listProcesses()) {
     const command = existsSync(`/proc/${each.pid}`) ? readCommand(each.pid) : ''
-    if (command.includes(root) || (await hasHomeBelow(each, root))) found.push(`process ${each.pid} ${command}`)
+    if (command.includes(root) || (await hasHomeBelow(each, root)))
+      found.push(`process ${each.pid} ${command}`)
   }
   found.push(...(await listMountsBelow(root)).map((path) => `mount ${path}`))
   for (const { base } of await detectCgroupHierarchies()) {

@@ -4,7 +4,9 @@ import { openControlPlaneStore } from '../control-plane-store.ts'
 
 /** A process for tests: writes to the ledger of a directory and prints each acknowledgement the moment it has it. */
 const [, , directory = ''] = process.argv
-const { sandboxes, conversations, quota, documents, pendingMessages } = await openControlPlaneStore({ directory })
+const { sandboxes, conversations, quota, documents, pendingMessages } = await openControlPlaneStore({
+  directory,
+})
 const day = '2026-01-31'
 const moments = { created_at: 1, changed_at: 1, updated_at: 1, used_at: 1 }
 const sandbox = {

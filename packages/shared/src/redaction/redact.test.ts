@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { isSecretName, redact, redactText, findSecretTexts } from './redact.ts'
+import { findSecretTexts, isSecretName, redact, redactText } from './redact.ts'
 
 test('texts at and below names that speak of a secret are masked, in any case and at any depth', () => {
   const agent = {

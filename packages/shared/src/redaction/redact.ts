@@ -80,7 +80,10 @@ function redactValue(value: unknown, mask: string | null, context: RedactionCont
   }
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, redactValue(member, mask, childContext(context, name))]),
+    Object.entries(value).map(([name, member]) => [
+      name,
+      redactValue(member, mask, childContext(context, name)),
+    ]),
   )
 }
 
@@ -96,16 +99,21 @@ function collectSecrets(value: unknown, context: RedactionContext, secrets: Secr
       else secrets.push(...secretVariants(secretArgument.secret).map((text) => ({ text, isNamed: false })))
     }
   } else if (typeof value === 'object' && value !== null) {
-    for (const [name, member] of Object.entries(value)) collectSecrets(member, childContext(context, name), secrets)
+    for (const [name, member] of Object.entries(value))
+      collectSecrets(member, childContext(context, name), secrets)
   }
 }
 
 /** An item of a list that is the value of an argument, or brings one; with what may be shown of it. */
-function findSecretArgument(list: readonly unknown[], at: number): { shown: string; secret: string } | undefined {
+function findSecretArgument(
+  list: readonly unknown[],
+  at: number,
+): { shown: string; secret: string } | undefined {
   const [previous, item] = [list[at - 1], list[at]]
   if (typeof item !== 'string') return undefined
   const [, prefix = '', name = '', secret = ''] = argumentWithValue.exec(item) ?? []
-  if (secret !== '' && !secret.startsWith('//') && isSecretName(name)) return { shown: prefix + maskedText, secret }
+  if (secret !== '' && !secret.startsWith('//') && isSecretName(name))
+    return { shown: prefix + maskedText, secret }
   const flagName = typeof previous === 'string' ? flagPattern.exec(previous)?.[1] : undefined
   const isValue = flagName !== undefined && isSecretName(flagName) && !item.startsWith('-')
   return isValue ? { shown: maskedText, secret: item } : undefined

@@ -1,3 +1,5 @@
+import { redactedText } from './mark.ts'
+
 /** A secret text: prints as stars in every way a value can be printed, and opens only by name. */
 export class Secret {
   readonly #text: string
@@ -9,12 +11,12 @@ export class Secret {
     return this.#text
   }
   toString(): string {
-    return '**********'
+    return redactedText
   }
   toJSON(): string {
-    return '**********'
+    return redactedText
   }
   [Symbol.for('nodejs.util.inspect.custom')](): string {
-    return '**********'
+    return redactedText
   }
 }

@@ -1,0 +1,115 @@
+/**
+ * A wake-up without content: whoever is woken reads the state to learn what changed. To miss nothing, take `version`, read, then
+ * wait for a version after the one that was taken.
+ */
+export class Signal {
+  #waiters = new Set<Waiter>()
+  #version = 0
+
+  /** How often it has been notified. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** How many wait. */
+  get waiting(): number {
+    return this.#waiters.size
+  }
+
+  notify(): void {
+    this.#version += 1
+    const waiters = this.#waiters
+    if (waiters.size === 0) return
+    this.#waiters = new Set()
+    for (const waiter of waiters) waiter.wake()
+  }
+
+  /** Resolves when it has been notified since `version` was taken, or when the waiter's abort signal aborts. */
+  async wait(version: number, waiter: Waiter): Promise<void> {
+    if (version !== this.#version || waiter.signal.aborted) return
+    this.#waiters.add(waiter)
+    await waiter.sleep()
+    this.#waiters.delete(waiter)
+  }
+
+  /** True when it has been notified since `version` was taken, false after `ms` milliseconds without. */
+  async waitFor(version: number, ms: number): Promise<boolean> {
+    using waiter = new Waiter(new AbortController().signal)
+    const timer = setTimeout(waiter.wake, ms)
+    await this.wait(version, waiter)
+    clearTimeout(timer)
+    return version !== this.#version
+  }
+}
+
+/** One reader that waits for signals. Made once for each reader: an abort listener for each wait would cost more than the wait. */
+export class Waiter implements Disposable {
+  readonly signal: AbortSignal
+  #resolve: (() => void) | undefined
+
+  constructor(signal: AbortSignal) {
+    this.signal = signal
+    signal.addEventListener('abort', this.wake)
+  }
+
+  sleep(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#resolve = resolve
+    })
+  }
+
+  readonly wake = (): void => {
+    this.#resolve?.()
+    this.#resolve = undefined
+  };
+
+  [Symbol.dispose](): void {
+    this.signal.removeEventListener('abort', this.wake)
+  }
+}
+
+/** A signal for each key, kept only while somebody waits. */
+export class KeyedSignal {
+  readonly #signals = new Map<string, Signal>()
+  readonly #users = new Map<string, number>()
+
+  notify(key: string): void {
+    this.#signals.get(key)?.notify()
+  }
+
+  /** How many wait, over all keys. */
+  get waiting(): number {
+    return [...this.#signals.values()].reduce((sum, { waiting }) => sum + waiting, 0)
+  }
+
+  /**
+   * The first value of `read` that is not undefined; it is called at once and after each notification of the key. Rejects with the
+   * reason of `signal` when that aborts first.
+   */
+  async until<T>(key: string, read: () => Promise<T | undefined>, signal: AbortSignal): Promise<T> {
+    const keySignal = this.#signals.get(key) ?? new Signal()
+    this.#signals.set(key, keySignal)
+    this.#users.set(key, (this.#users.get(key) ?? 0) + 1)
+    using waiter = new Waiter(signal)
+    try {
+      for (;;) {
+        signal.throwIfAborted()
+        const { version } = keySignal
+        const value = await read()
+        if (value !== undefined) return value
+        await keySignal.wait(version, waiter)
+      }
+    } finally {
+      this.#leave(key)
+    }
+  }
+
+  #leave(key: string): void {
+    const users = (this.#users.get(key) ?? 1) - 1
+    if (users > 0) this.#users.set(key, users)
+    else {
+      this.#users.delete(key)
+      this.#signals.delete(key)
+    }
+  }
+}

@@ -1,0 +1,2 @@
+/** Least-recently-used map, bounded in entries or in the sum of their sizes. */
+export { LRUCache as LruMap } from 'lru-cache'

@@ -1,0 +1,35 @@
+import { mkdir, stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { errorCode } from './error-code.ts'
+
+/**
+ * Creates a directory and the missing ones above it, with this mode (0o777 less the umask unless given). Answers the first
+ * directory that it created, undefined when all existed. Rejects with the system's error (`ENOTDIR`, `EACCES`, ...).
+ *
+ * Not `mkdir` with `recursive`: where the system answers ENOENT to every attempt, as below `/proc`, Node's never settles.
+ */
+export async function makeDirectory(path: string, mode?: number): Promise<string | undefined> {
+  const directory = resolve(path)
+  const parent = dirname(directory)
+  try {
+    return await createOne(directory, mode)
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT' || parent === directory) throw error
+  }
+  const first = await makeDirectory(parent, mode)
+  const created = await createOne(directory, mode)
+  return first ?? created
+}
+
+async function createOne(directory: string, mode: number | undefined): Promise<string | undefined> {
+  try {
+    await mkdir(directory, mode === undefined ? {} : { mode })
+    return directory
+  } catch (error) {
+    // A root that is read-only answers EROFS or EPERM also for what exists.
+    const isThere =
+      errorCode(error) !== 'ENOENT' && (await stat(directory).catch(() => undefined))?.isDirectory()
+    if (isThere) return undefined
+    throw error
+  }
+}

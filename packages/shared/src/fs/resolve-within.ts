@@ -1,0 +1,34 @@
+import type { BigIntStats } from 'node:fs'
+import { realpath, stat } from 'node:fs/promises'
+import { join, sep } from 'node:path'
+import { errorCode } from './error-code.ts'
+
+/** What a path within a root leads to. `outside`: dots or symbolic links lead out of the root. */
+export type ResolvedPath =
+  | { readonly kind: 'file' | 'directory' | 'other'; readonly path: string; readonly stats: BigIntStats }
+  | { readonly kind: 'missing' | 'outside' | 'refused' }
+
+/** Whether a path is the root or lies below it, by name alone. Both are absolute and normalized. */
+export function isWithin(root: string, path: string): boolean {
+  return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep)
+}
+
+/**
+ * Stops path traversal: resolves a decoded, slash-separated path below a root (a real path). Symbolic links are followed while
+ * they stay within the root; the resolved path has none. Nothing is opened. Never rejects.
+ */
+export async function resolveWithin(root: string, path: string): Promise<ResolvedPath> {
+  const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.')
+  if (segments.includes('..')) return { kind: 'outside' }
+  if (path.includes('\0')) return { kind: 'missing' }
+  try {
+    const real = await realpath(join(root, ...segments))
+    if (!isWithin(root, real)) return { kind: 'outside' }
+    const stats = await stat(real, { bigint: true })
+    const kind = stats.isFile() ? 'file' : stats.isDirectory() ? 'directory' : 'other'
+    return { kind, path: real, stats }
+  } catch (error) {
+    const code = errorCode(error)
+    return { kind: code === 'EACCES' || code === 'EPERM' ? 'refused' : 'missing' }
+  }
+}

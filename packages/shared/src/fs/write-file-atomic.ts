@@ -1,0 +1,30 @@
+import { open, rename, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+
+/**
+ * Creates or replaces a file as a whole: a reader sees all of the old text or all of the new one, also after a crash, and the new
+ * one is on the disk when the promise resolves. Mode 0600. One writer of a path at a time. Rejects with the system's error
+ * (`ENOSPC`, ...); the old file is unchanged then.
+ */
+export async function writeFileAtomic(path: string, text: string): Promise<void> {
+  const draft = join(dirname(path), `.${basename(path)}.draft`)
+  try {
+    await rm(draft, { force: true })
+    await using file = await open(draft, 'wx', 0o600)
+    await file.writeFile(text)
+    await file.sync()
+  } catch (error) {
+    await rm(draft, { force: true }).catch(() => {})
+    throw error
+  }
+  await rename(draft, path)
+  await syncDirectory(dirname(path))
+}
+
+/** Makes the creation, renaming and removal of files in a directory durable. */
+export async function syncDirectory(path: string): Promise<void> {
+  // Windows opens no directories, and its renames need no sync.
+  if (process.platform === 'win32') return
+  await using directory = await open(path, 'r')
+  await directory.sync()
+}

@@ -1,0 +1,48 @@
+/** A shorter value would shred every text that it is redacted from. */
+const minValueChars = 4
+/** A shorter piece of base64 could be a part of any word. */
+const minBase64Chars = 12
+
+/** How a secret may occur in a text or a JSON value: itself, without blanks around it, in JSON, and in JSON within JSON. */
+export function textForms(value: string): string[] {
+  const forms = [value, value.trim()]
+    .filter(({ length }) => length >= minValueChars)
+    .flatMap((form) => [form, jsonText(form), jsonText(jsonText(form))])
+  return [...new Set(forms)]
+}
+
+/**
+ * How a secret may occur in what a program prints or a provider answers: itself (always the first), in JSON, percent-encoded, in
+ * hex, and in base64 of itself or of a text that contains it. A value of less than four characters has no form.
+ */
+export function encodedForms(value: string): string[] {
+  if (value.length < minValueChars) return []
+  const bytes = Buffer.from(value)
+  const hex = bytes.toString('hex')
+  const forms = [
+    value,
+    jsonText(value),
+    // A lone surrogate has no percent-encoding.
+    encodeURIComponent(value.toWellFormed()),
+    hex,
+    hex.toUpperCase(),
+    ...(['base64', 'base64url'] as const).flatMap((encoding) => [
+      bytes.toString(encoding),
+      ...[0, 1, 2]
+        .map((offset) => base64Piece(bytes, offset, encoding))
+        .filter(({ length }) => length >= minBase64Chars),
+    ]),
+  ]
+  return [...new Set(forms)]
+}
+
+/** The characters of base64 that depend on nothing but these bytes when `offset` bytes (modulo 3) precede them. */
+function base64Piece(bytes: Buffer, offset: number, encoding: 'base64' | 'base64url'): string {
+  const text = Buffer.concat([Buffer.alloc(offset), bytes]).toString(encoding)
+  return text.slice(Math.ceil((offset * 8) / 6), Math.floor(((offset + bytes.length) * 8) / 6))
+}
+
+/** A text as JSON writes it, without the quotes. */
+function jsonText(text: string): string {
+  return JSON.stringify(text).slice(1, -1)
+}

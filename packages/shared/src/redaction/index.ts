@@ -1,0 +1,5 @@
+export { encodedForms, textForms } from './forms.ts'
+export { redactedText } from './mark.ts'
+export { findSecretTexts, isSecretName, redact, redactText } from './redact.ts'
+export { Redactor } from './redactor.ts'
+export { Secret } from './secret.ts'

@@ -1,0 +1,1 @@
+export { decodePercent } from './decode.ts'
