@@ -87,7 +87,7 @@ test('an image that would have to be smaller and cannot be read is refused with 
     )
     await expect(shrinkImages(message, options)).rejects.toMatchObject({
       code: 'invalid',
-      faults: [{ loc: ['body', 'content', 1, 'image_urls', 2], msg }],
+      issues: [{ loc: ['body', 'content', 1, 'image_urls', 2], msg }],
     })
   }
   expect(existsSync(options.directory)).toBe(false)

@@ -204,7 +204,7 @@ test('what cannot be followed is refused with its place', async () => {
   ] as const
   for (const [request, loc] of refused) {
     const failure = await server.create(request).catch((error: unknown) => error)
-    expect(failure).toMatchObject({ code: 'invalid', faults: [{ loc: ['body', ...loc] }] })
+    expect(failure).toMatchObject({ code: 'invalid', issues: [{ loc: ['body', ...loc] }] })
     expect(String(failure)).not.toContain(token)
   }
   expect((await server.storage.conversations.search({ limit: 10, sort_order: 'CREATED_AT' })).items).toEqual(

@@ -271,7 +271,7 @@ test('what is missing is told by the diagnosis, and refused at the start of a co
   await models.save('gone', llm.parse({ model: 'openai/m' }))
   await expect(profiles.resolve(id)).rejects.toMatchObject({
     code: 'invalid',
-    faults: undefined,
+    issues: undefined,
     members: { dangling_mcp_server_refs: ['x', 'toString'] },
   })
   await expect(profiles.resolve(crypto.randomUUID())).rejects.toEqual(problemWith('not_found'))

@@ -15,7 +15,9 @@ async function openProfiles(max?: number) {
   const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'profiles')
-  const open = (more: { readonly connection?: Connect; readonly references?: ProfileReferences } = {}) => {
+  const open = (
+    more: { readonly findConnection?: Connect; readonly references?: ProfileReferences } = {},
+  ) => {
     const active = new SettingsActiveProfile(new ServerSettings({ directory: directory.path, cipher }))
     return new LlmProfiles({
       directory: path,
@@ -194,7 +196,7 @@ test('a save that fails leaves the old profile, and the next one is not held up'
 test('a profile that names a connection has its key and address when it is used, and tells when it is gone', async () => {
   using store = await openProfiles()
   const connections = new Map([['c', { api_key: 'key-of-c', base_url: 'https://c.example/v1' }]])
-  const profiles = store.open({ connection: async (id) => connections.get(id) })
+  const profiles = store.open({ findConnection: async (id) => connections.get(id) })
   await profiles.save('p', llm.parse({ model: 'openai/m', provider_connection_id: 'c' }))
   await profiles.save('own', createLlm({ provider_connection_id: 'c' }))
   expect(await profiles.resolve('p')).toMatchObject({ api_key: 'key-of-c', base_url: 'https://c.example/v1' })

@@ -71,6 +71,6 @@ test('a token that was cut or changed is refused with its place, and so is none'
   ]
   for (const text of cases)
     expect(() => openSealedTexts(cipher, { a: [text] }, ['body'])).toThrowError(
-      expect.objectContaining({ faults: [expect.objectContaining({ loc: ['body', 'a', 0] })] }),
+      expect.objectContaining({ issues: [expect.objectContaining({ loc: ['body', 'a', 0] })] }),
     )
 })

@@ -97,6 +97,6 @@ test('of several images the largest are made smaller until all fit, and the othe
     { kind: 'same', url: small },
   ])
   const broken = `data:image/png;base64,${'A'.repeat(800_000)}`
-  const faults = await fitImages([broken, `data:text/plain,${'x'.repeat(800_000)}`, small], room)
-  expect(faults.map(({ kind }) => kind)).toEqual(['fault', 'fault', 'same'])
+  const fitted = await fitImages([broken, `data:text/plain,${'x'.repeat(800_000)}`, small], room)
+  expect(fitted.map(({ kind }) => kind)).toEqual(['failure', 'failure', 'same'])
 }, 60_000)

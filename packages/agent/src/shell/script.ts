@@ -222,7 +222,7 @@ class ScriptReader {
   }
 
   #nestedCalls(outer: ShellCall): ShellCall[] {
-    const context = { upstream: outer.upstream, inner: outer.substitutions }
+    const context = { upstream: outer.upstream, substitutions: outer.substitutions }
     const found: ShellCall[] = this.#nestedTexts(outer).flatMap((text) =>
       this.#parseText(text).map((nested) => ({
         ...nested,

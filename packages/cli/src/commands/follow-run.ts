@@ -57,7 +57,7 @@ export async function followRun(
 
 /**
  * Prints the events of a run as they come, pieces of answers included, and gives each on. It ends when nothing runs any more.
- * `directory`: files below it are shown with the rest of their path; `onHint` hears of what came besides.
+ * `directory`: files below it are shown with the rest of their path; `onTransientUpdate` hears of what came besides.
  */
 export async function* printRun(
   { client, isJson, signal }: CommandContext,
@@ -65,16 +65,16 @@ export async function* printRun(
   options: {
     readonly after: number
     readonly directory?: string
-    readonly onHint?: (hint: TransientUpdate) => void
+    readonly onTransientUpdate?: (update: TransientUpdate) => void
   },
 ): AsyncGenerator<PositionedEvent> {
   const { after, directory = process.cwd() } = options
   const steps = new TranscriptRenderer({ columns: process.stdout.columns || 100, directory })
-  const onTransientUpdate = (hint: TransientUpdate) => {
-    options.onHint?.(hint)
-    process.stdout.write(steps.renderUpdate(hint))
+  const onTransientUpdate = (update: TransientUpdate) => {
+    options.onTransientUpdate?.(update)
+    process.stdout.write(steps.renderUpdate(update))
   }
-  const listener = isJson ? {} : { onHint: onTransientUpdate }
+  const listener = isJson ? {} : { onTransientUpdate }
   for await (const item of follow(client, id, { after, signal, until: 'idle', ...listener })) {
     await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
     yield item

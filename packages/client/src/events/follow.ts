@@ -39,7 +39,7 @@ export interface FollowOptions {
  * The events of a conversation, each once and in order of position, the old ones and then those to come. A
  * connection that breaks is made again from the last position, for ever. Ends when the signal aborts or `until` has
  * come true; rejects with the `CallError` when the server refuses (401, 403, 404, a position beyond the end, ...), and with
- * what `onHint` throws.
+ * what `onTransientUpdate` throws.
  */
 export async function* follow(
   client: Client,

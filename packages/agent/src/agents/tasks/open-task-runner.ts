@@ -29,11 +29,11 @@ export interface OpenTaskRunnerOptions {
   readonly settings: ResolvedSettings
   readonly host: TaskHost | undefined
   readonly deps: {
-    readonly children?: ChildConversations
+    readonly childConversations?: ChildConversations
     readonly log: EventLog
     readonly logLine: LogFunction
-    readonly home?: string
-    readonly profile?: (name: string) => Promise<Llm | undefined>
+    readonly homeDirectory?: string
+    readonly findProfile?: (name: string) => Promise<Llm | undefined>
   }
   /** The workspace, absolute. */
   readonly directory: string
@@ -50,15 +50,15 @@ export function openTaskRunner(options: OpenTaskRunnerOptions): TaskRunner | und
   const { tools, include_default_tools } = settings.agent
   const names = [...tools.map(({ name }) => name), ...include_default_tools]
   const isRequested = names.some((name) => findTool(name) === open)
-  if (!isRequested || host === undefined || deps.children === undefined) return undefined
+  if (!isRequested || host === undefined || deps.childConversations === undefined) return undefined
   return new TaskRunner({
     parent: conversation,
-    children: deps.children,
+    children: deps.childConversations,
     log: deps.log,
     logLine: deps.logLine,
     definitions: settings.agent_definitions ?? [],
     directory,
-    homeDirectory: deps.home,
+    homeDirectory: deps.homeDirectory,
     plugins,
     usableTools: availableToolNames,
     getParent: async () => ({
@@ -67,7 +67,7 @@ export function openTaskRunner(options: OpenTaskRunnerOptions): TaskRunner | und
       policy: host.policy(),
       analyzer: host.analyzer(),
       hooks: await hooks(),
-      profile: deps.profile,
+      profile: deps.findProfile,
       skills,
     }),
     redact: (text) => host.redact(text),

@@ -146,7 +146,7 @@ export class AgentRuntime {
     const root = settings.workspace.working_dir
     await mkdir(root, { recursive: true })
     const { agent } = settings
-    const homeDirectory = deps.homeDirectory === undefined ? {} : { home: deps.homeDirectory }
+    const homeDirectory = deps.homeDirectory === undefined ? {} : { homeDirectory: deps.homeDirectory }
     const extras = await ConversationExtensions.open(
       { provider: deps.extensions, sources: settings.plugins ?? [], context: agent.agent_context },
       signal,

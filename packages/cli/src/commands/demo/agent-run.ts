@@ -58,7 +58,7 @@ async function followAgentRun(stage: DemoContext, id: string): Promise<DemoRun> 
     for await (const item of printRun(context, id, {
       after: events.length,
       directory: workspace,
-      onHint: onTransientUpdate,
+      onTransientUpdate,
     })) {
       verify(item.position === events.length + 1, `position ${item.position} follows ${events.length}`)
       events.push(item)
