@@ -97,6 +97,6 @@ test('of several images the largest are made smaller until all fit, and the othe
     { kind: 'same', url: small },
   ])
   const broken = `data:image/png;base64,${'A'.repeat(800_000)}`
-  const fitted = await fitImages([broken, `data:text/plain,${'x'.repeat(800_000)}`, small], room)
-  expect(fitted.map(({ kind }) => kind)).toEqual(['failure', 'failure', 'same'])
+  const results = await fitImages([broken, `data:text/plain,${'x'.repeat(800_000)}`, small], room)
+  expect(results.map(({ kind }) => kind)).toEqual(['failure', 'failure', 'same'])
 }, 60_000)

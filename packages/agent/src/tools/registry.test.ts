@@ -96,7 +96,7 @@ test('an unknown name is the mistake of the caller, with its place', async () =>
     (reason: unknown) => reason,
   )
   expect(error).toBeInstanceOf(Problem)
-  expect(error).toMatchObject({ code: 'invalid', faults: [{ loc: ['tools', 1, 'name'] }] })
+  expect(error).toMatchObject({ code: 'invalid', issues: [{ loc: ['tools', 1, 'name'] }] })
   await expect(openTools({ specs: [], defaults: ['X'], context: fixtures.context })).rejects.toThrow(Problem)
 })
 
