@@ -1,59 +1,83 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
-import { append } from './benchmarks/append.ts'
-import { crowd } from './benchmarks/crowd.ts'
-import { depth } from './benchmarks/depth.ts'
-import { fanOut } from './benchmarks/fan-out.ts'
-import { firstToken } from './benchmarks/first-token.ts'
-import { pages } from './benchmarks/pages.ts'
-import { sandboxes } from './benchmarks/sandboxes.ts'
-import { start } from './benchmarks/start.ts'
-import { steps } from './benchmarks/steps.ts'
+import { benchmarks, selectBenchmarks } from './registry.ts'
+import { type Outcome, runIsolated } from './run-isolated.ts'
 import { type BenchContext, createDirectoryFactory } from './support/fixtures.ts'
 import { formatTable, type ResultRow } from './support/result-table.ts'
 
-/** `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each beside a floor of the same run. */
-const benchmarks: Readonly<Record<string, (bench: BenchContext) => Promise<ResultRow[]>>> = {
-  pages,
-  depth,
-  append,
-  'fan-out': fanOut,
-  start,
-  sandboxes,
-  steps,
-  crowd,
-  'first-token': firstToken,
-}
-
+/**
+ * `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each beside a floor of the same run. Each benchmark
+ * runs in a process of its own; one that cannot run says why. The table is always printed. Exits with 1 when one has failed.
+ */
 const { values, positionals } = parseArgs({
-  options: { quick: { type: 'boolean', default: false }, profile: { type: 'string' } },
+  options: {
+    quick: { type: 'boolean', default: false },
+    profile: { type: 'string' },
+    /** The child's side: run this one and send its outcome to the parent. */
+    child: { type: 'string' },
+  },
   allowPositionals: true,
 })
-const names = positionals.length > 0 ? positionals : Object.keys(benchmarks)
-const unknown = names.filter((name) => !Object.hasOwn(benchmarks, name))
-if (unknown.length > 0)
-  throw new Error(`no such benchmark: ${unknown}; there are ${Object.keys(benchmarks).join(', ')}`)
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+if (values.child === undefined) await runAll()
+else {
+  const outcome = await runOne(values.child)
+  process.send?.(outcome, undefined, {}, () => process.exit())
+}
 
-console.log(
-  `node bench/main.ts ${process.argv.slice(2).join(' ')}\n` +
-    `${cpus().length} x ${cpus()[0]?.model}, ${Math.round(totalmem() / 1e9)} GB, ${process.platform} ${process.arch}, node ${process.version}\n`,
-)
-const bench: BenchContext = {
-  isQuick: values.quick,
-  profileDirectory: values.profile,
-  directory: createDirectoryFactory(),
+async function runAll(): Promise<void> {
+  const all = positionals.length > 0 ? positionals.flatMap(selectBenchmarks) : Object.keys(benchmarks)
+  const unknown = positionals.filter((name) => selectBenchmarks(name).length === 0)
+  if (unknown.length > 0) {
+    console.error(
+      `No such benchmark: ${unknown.join(', ')}. There are ${Object.keys(benchmarks).join(', ')}.`,
+    )
+    process.exit(2)
+  }
+  const names = [...new Set(all)]
+  console.log(
+    `node bench/main.ts ${process.argv.slice(2).join(' ')}\n` +
+      `${cpus().length} x ${cpus()[0]?.model}, ${Math.round(totalmem() / 1e9)} GB, ${process.platform} ${process.arch}, node ${process.version}\n`,
+  )
+  const rows: ResultRow[] = []
+  const notes: string[] = []
+  // Also after an interruption: what has been measured is not lost.
+  process.once('exit', () => {
+    console.log(`\n${formatTable(rows)}${notes.map((note) => `\n${note}`).join('')}`)
+  })
+  for (const [index, name] of names.entries()) {
+    console.log(`${name} (${index + 1} of ${names.length}) ...`)
+    const startedAt = performance.now()
+    const outcome = await runIsolated(new URL(import.meta.url), [...process.argv.slice(2), '--child', name])
+    const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
+    if ('rows' in outcome) {
+      console.log(`${name}: ${seconds} s`)
+      rows.push(...outcome.rows)
+      if (!values.quick) await writeResults(name, outcome.rows)
+    } else {
+      const note = 'notRun' in outcome ? `not run: ${outcome.notRun}` : `FAILED: ${outcome.failed}`
+      console.log(`${name}: ${note}`)
+      notes.push(`${name}: ${note}`)
+      if ('failed' in outcome) process.exitCode = 1
+    }
+  }
 }
-const rows: ResultRow[] = []
-for (const name of names) {
-  const startedAt = performance.now()
-  const measured = (await benchmarks[name]?.(bench)) ?? []
-  console.log(`${name}: ${((performance.now() - startedAt) / 1000).toFixed(0)} s`)
-  rows.push(...measured)
-  if (!bench.isQuick) await writeResults(name, measured)
+
+async function runOne(name: string): Promise<Outcome> {
+  const bench: BenchContext = {
+    isQuick: values.quick,
+    profileDirectory: values.profile,
+    directory: createDirectoryFactory(),
+  }
+  try {
+    const reason = await benchmarks[name]?.whyUnavailable?.()
+    return reason === undefined ? { rows: (await benchmarks[name]?.run(bench)) ?? [] } : { notRun: reason }
+  } catch (error) {
+    console.error(error)
+    return { failed: error instanceof Error ? (error.message.split('\n', 1)[0] ?? '') : String(error) }
+  }
 }
-console.log(`\n${formatTable(rows)}`)
 
 async function writeResults(name: string, rows: readonly ResultRow[]): Promise<void> {
   const directory = new URL('results/', import.meta.url)

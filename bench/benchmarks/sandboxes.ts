@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { must } from '@slipway/protocol'
 import {
   deferredInitEnv,
@@ -10,24 +11,50 @@ import {
   startBareProcesses,
   waitUntilReachable,
 } from '../support/bare-agent-servers.ts'
+import type { Benchmark } from '../support/benchmark.ts'
 import type { BenchContext } from '../support/fixtures.ts'
 import { atMost, information, percentile, type ResultRow } from '../support/result-table.ts'
 import { ControlPlane } from '../support/sandbox-server.ts'
-import { manySandboxes } from './many-sandboxes.ts'
 
 /**
- * Sandboxes as a user of the API sees them, looking every 10 ms, in each kind of place that there is here. A cold start, from the
- * request to RUNNING: p50 at most 1.5 times that of an agent server that is started bare (as a process with a warm compile cache,
- * or as a container) until it answers. From the warm pool: p50 at most 100 ms more than to give its settings to a bare one that
- * waits for them. To pause and to resume: p50 at most 50 ms more than by the freezer, or by the engine. Then many sandboxes on
- * one server (`sandbox-crowd.ts`).
+ * Sandboxes as a user of the API sees them, polled every 10 ms, on each backend. A cold start, from the request to RUNNING: p50 at
+ * most 1.5 times that of an agent server that is started bare (as a process with a warm compile cache, or as a container) until it
+ * answers. From the warm pool: p50 at most 100 ms more than to initialize a bare server that waits for its settings. Pause and
+ * resume: p50 at most 50 ms more than by the freezer, or by the engine.
  */
-export async function sandboxes(bench: BenchContext): Promise<ResultRow[]> {
-  const rows: ResultRow[] = []
-  for (const setup of await findSetups(bench)) {
-    rows.push(...(await measureColdStartAndPause(bench, setup)), ...(await measureWarmPool(bench, setup)))
-  }
-  return [...rows, ...(await manySandboxes(bench))]
+export const sandboxBenchmarks: Readonly<Record<string, Benchmark>> = {
+  'sandboxes-bubblewrap': {
+    run: async (bench) =>
+      measure(bench, {
+        name: 'bubblewrap',
+        env: { SLIPWAY_ISOLATION: 'bubblewrap' },
+        startBare: await startBareProcesses(bench),
+      }),
+    whyUnavailable: async () => {
+      const { status } = spawnSync('bwrap', ['--ro-bind', '/', '/', 'true'])
+      return status === 0 ? undefined : 'bubblewrap is not installed, or may not create namespaces here'
+    },
+  },
+  'sandboxes-process': {
+    run: async (bench) =>
+      measure(bench, {
+        name: 'plain process',
+        env: { SLIPWAY_ISOLATION: 'none' },
+        startBare: await startBareProcesses(bench),
+      }),
+  },
+  'sandboxes-docker': {
+    run: (bench) => {
+      const { socket, image } = testEngine()
+      const env = { SLIPWAY_BACKEND: 'docker', SLIPWAY_DOCKER_SOCKET: socket, SLIPWAY_SANDBOX_IMAGE: image }
+      return measure(bench, { name: 'docker', env, startBare: startBareContainers(socket, image) })
+    },
+    whyUnavailable: async () => {
+      const { socket, image } = testEngine()
+      const hint = 'no engine: `.ci/engines npm run bench -- sandboxes` starts one'
+      return socket === '' || image === '' ? hint : undefined
+    },
+  },
 }
 
 interface SandboxSetup {
@@ -36,22 +63,13 @@ interface SandboxSetup {
   readonly startBare: StartBareServer
 }
 
-/** Containers where the tests have an engine: `.ci/engines npm run bench -- sandboxes`. */
-async function findSetups(bench: BenchContext): Promise<SandboxSetup[]> {
-  const processes = await startBareProcesses(bench)
-  const bubblewrapEnv = { SLIPWAY_ISOLATION: 'bubblewrap' }
-  const processEnv = { SLIPWAY_ISOLATION: 'none' }
-  const { SLIPWAY_TEST_DOCKER_SOCKET: socket, SLIPWAY_TEST_IMAGE: image } = process.env
-  const dockerEnv = { SLIPWAY_BACKEND: 'docker', SLIPWAY_DOCKER_SOCKET: socket, SLIPWAY_SANDBOX_IMAGE: image }
-  return [
-    { name: 'bubblewrap', env: bubblewrapEnv, startBare: processes },
-    { name: 'plain process', env: processEnv, startBare: processes },
-    ...(socket === undefined || image === undefined
-      ? []
-      : [
-          { name: 'docker', env: withoutUndefined(dockerEnv), startBare: startBareContainers(socket, image) },
-        ]),
-  ]
+function testEngine(): { socket: string; image: string } {
+  const { SLIPWAY_TEST_DOCKER_SOCKET: socket = '', SLIPWAY_TEST_IMAGE: image = '' } = process.env
+  return { socket, image }
+}
+
+async function measure(bench: BenchContext, setup: SandboxSetup): Promise<ResultRow[]> {
+  return [...(await measureColdStartAndPause(bench, setup)), ...(await measureWarmPool(bench, setup))]
 }
 
 /** Nothing happens unless it is asked for: no sweep, no end of a session. */
@@ -172,10 +190,4 @@ async function measureInto<T>(into: number[], work: () => Promise<T>): Promise<T
   const result = await work()
   into.push(performance.now() - startedAt)
   return result
-}
-
-function withoutUndefined(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-  )
 }

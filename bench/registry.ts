@@ -1,0 +1,31 @@
+import { append } from './benchmarks/append.ts'
+import { crowd } from './benchmarks/crowd.ts'
+import { depth } from './benchmarks/depth.ts'
+import { fanOut } from './benchmarks/fan-out.ts'
+import { firstToken } from './benchmarks/first-token.ts'
+import { manySandboxes } from './benchmarks/many-sandboxes.ts'
+import { pages } from './benchmarks/pages.ts'
+import { sandboxBenchmarks } from './benchmarks/sandboxes.ts'
+import { start } from './benchmarks/start.ts'
+import { steps } from './benchmarks/steps.ts'
+import type { Benchmark } from './support/benchmark.ts'
+
+/** Every benchmark by name, in the order in which they run. */
+export const benchmarks: Readonly<Record<string, Benchmark>> = {
+  pages: { run: pages },
+  depth: { run: depth },
+  append: { run: append },
+  'fan-out': { run: fanOut },
+  start: { run: start },
+  ...sandboxBenchmarks,
+  'many-sandboxes': { run: manySandboxes },
+  steps: { run: steps },
+  crowd: { run: crowd },
+  'first-token': { run: firstToken },
+}
+
+/** The benchmarks that a name stands for: its own, or those of a group (`sandboxes`). Empty when there is none. */
+export function selectBenchmarks(name: string): string[] {
+  if (Object.hasOwn(benchmarks, name)) return [name]
+  return Object.keys(benchmarks).filter((other) => other.startsWith(`${name}-`) || other.endsWith(`-${name}`))
+}

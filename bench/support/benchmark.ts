@@ -1,0 +1,8 @@
+import type { BenchContext } from './fixtures.ts'
+import type { ResultRow } from './result-table.ts'
+
+export interface Benchmark {
+  run(bench: BenchContext): Promise<ResultRow[]>
+  /** Why it cannot run on this machine; undefined when it can. */
+  whyUnavailable?(): Promise<string | undefined>
+}
