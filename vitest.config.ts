@@ -4,6 +4,7 @@ export default defineConfig({
   test: {
     include: [
       'packages/*/src/**/*.test.ts',
+      'examples/**/*.test.ts',
       'scripts/**/*.test.ts',
       'conformance/**/*.test.ts',
       'fuzz/**/*.test.ts',

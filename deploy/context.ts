@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dirname, '..')
 /** What runs inside a sandbox: the agent server and the floors below it. */
-const includedPackages = ['protocol', 'storage', 'http', 'agent', 'agent-server']
+const includedPackages = ['shared', 'protocol', 'storage', 'http', 'agent', 'agent-server']
 
 /**
  * Fills a directory with all that the Dockerfile copies. The libraries come by `npm ci` from the lockfile and from whatever
@@ -12,7 +12,7 @@ const includedPackages = ['protocol', 'storage', 'http', 'agent', 'agent-server'
  */
 export async function createBuildContext(directory: string, cpu: string): Promise<void> {
   const app = join(directory, 'app')
-  await mkdir(join(app, 'packages'), { recursive: true })
+  await mkdir(join(app, 'examples'), { recursive: true })
   for (const file of ['package.json', 'package-lock.json', 'LICENSE'])
     await cp(join(root, file), join(app, file))
   // npm compares the lockfile with all workspaces, so all are there until it is done.
@@ -20,6 +20,7 @@ export async function createBuildContext(directory: string, cpu: string): Promis
   for (const name of all) {
     await cp(join(root, 'packages', name, 'package.json'), join(app, 'packages', name, 'package.json'))
   }
+  await cp(join(root, 'examples/package.json'), join(app, 'examples/package.json'))
   await run(app, 'npm', [
     'ci',
     '--omit=dev',
@@ -40,7 +41,7 @@ export async function createBuildContext(directory: string, cpu: string): Promis
   await cp(join(root, 'deploy/Dockerfile'), join(directory, 'Dockerfile'))
 }
 
-const isReleased = (path: string) => !/\.(test|contract|bench)\.ts$/.test(path)
+const isReleased = (path: string) => !/\.(test|contract|bench)\.ts$|\/testing$/.test(path)
 
 /** The other workspaces with their links, and what of Node only compilers need. */
 async function removeUnused(app: string, all: readonly string[]): Promise<void> {
@@ -48,6 +49,8 @@ async function removeUnused(app: string, all: readonly string[]): Promise<void> 
     await rm(join(app, 'packages', name), { recursive: true })
     await rm(join(app, 'node_modules/@slipway', name), { force: true })
   }
+  await rm(join(app, 'examples'), { recursive: true })
+  await rm(join(app, 'node_modules/@slipway/examples'), { force: true })
   const modules = join(app, 'node_modules')
   for (const name of (await readdir(modules)).filter((name) => name.startsWith('node-linux-'))) {
     for (const part of ['include', 'share']) {

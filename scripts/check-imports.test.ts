@@ -40,10 +40,21 @@ test.each([
     `import { DatabaseSync } from 'node:sqlite'`,
     'allowed only in storage/src/sqlite/',
   ],
+  [
+    'an example outside of import()',
+    'cli/src/a.ts',
+    `import { demoCommand } from '@slipway/examples/demo'`,
+    'cli may import',
+  ],
   ['a test from a source', 'http/src/a.ts', `import { x } from './b.test.ts'`, 'only tests may import tests'],
   ['the environment', 'http/src/a.ts', 'const x = process.env.HOME', 'reads process.env'],
 ])('%s is refused', (_, file, text, fault) => {
   expect(findViolations([source(file, text)])).toEqual([expect.stringContaining(fault)])
+})
+
+test('the command may load an example lazily', () => {
+  const file = source('cli/src/a.ts', `const demo = await import('@slipway/examples/demo')`)
+  expect(findViolations([file])).toEqual([])
 })
 
 test('a ring of files is refused and named once', () => {

@@ -1,13 +1,20 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, posix, relative, resolve } from 'node:path'
-import { environmentReaders, frontDoors, libraryFolders, maxFiles, packageImports } from './import-rules.ts'
+import { dirname, join, posix, resolve } from 'node:path'
+import {
+  environmentReaders,
+  frontDoors,
+  lazyImports,
+  libraryFolders,
+  maxFiles,
+  packageImports,
+} from './import-rules.ts'
 
-const root = resolve(import.meta.dirname, '../packages')
+const root = resolve(import.meta.dirname, '..')
 const importPattern =
   /(?:^|\n)\s*(?:import|export)\b[^'"\n;]*?(?:\{[^}]*\}[^'"\n;]*?)?from\s*['"]([^'"]+)['"]|(?:^|[^\w.])import\(\s*['"]([^'"]+)['"]\s*\)|(?:^|\n)import\s*['"]([^'"]+)['"]/g
 
 interface Source {
-  /** From `packages/`: `http/src/core/app.ts`. */
+  /** From `packages/`: `http/src/core/app.ts`; or `examples/demo/demo.ts`. */
   readonly file: string
   readonly text: string
   readonly imports: readonly string[]
@@ -45,7 +52,7 @@ function importViolations({ file, text, imports }: Source): string[] {
   for (const target of imports) {
     const violation = target.startsWith('.')
       ? localViolation(file, own, target)
-      : moduleViolation(file, own, target)
+      : moduleViolation({ file, text, own }, target)
     if (violation !== undefined) found.push(`${file}: ${violation}`)
   }
   if (!isTest(file) && /\bprocess\.env\b/.test(text) && !environmentReaders.includes(file)) {
@@ -65,12 +72,16 @@ function localViolation(file: string, own: string, target: string): string | und
   return undefined
 }
 
-function moduleViolation(file: string, own: string, target: string): string | undefined {
+function moduleViolation(
+  { file, text, own }: { readonly file: string; readonly text: string; readonly own: string },
+  target: string,
+): string | undefined {
   const [, name = '', path] = /^@slipway\/([^/]+)(?:\/(.*))?$/.exec(target) ?? []
   if (name !== '') {
     const doors = frontDoors[name] ?? ['']
     if (!doors.includes(path ?? '')) return `imports ${target}: past the front door`
     if (isTest(file) || packageImports[own]?.includes(name)) return undefined
+    if (lazyImports[own]?.includes(name) && !text.includes(`from '${target}'`)) return undefined
     return `imports ${target}: ${own} may import ${packageImports[own]?.join(', ') || 'nothing'}`
   }
   if (isTest(file)) return undefined
@@ -130,13 +141,16 @@ function cycles(edges: Graph): string[][] {
   return found
 }
 
-/** All sources below `packages/`. */
+/** All sources below `packages/` and `examples/`. */
 export function readSources(): Source[] {
-  return readdirSync(root, { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.ts') && !file.includes('node_modules'))
-    .map((file) => {
-      const text = readFileSync(join(root, file), 'utf8')
-      return { file: relative(root, join(root, file)), text, imports: parseImports(text) }
+  const paths = ['packages', 'examples'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
+  )
+  return paths
+    .filter((path) => path.endsWith('.ts') && !path.includes('node_modules'))
+    .map((path) => {
+      const text = readFileSync(join(root, path), 'utf8')
+      return { file: path.replace(/^packages\//, ''), text, imports: parseImports(text) }
     })
 }
 

@@ -21,7 +21,7 @@ try {
   ] as const) {
     const directory = join(stage, name)
     await mkdir(directory, { recursive: true })
-    const { version } = await readPackage('cli')
+    const { version } = readPackage('packages/cli')
     await lay(directory, version)
     await runProgram('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', out], directory)
     console.log(join(out, `${name}-${version}.tgz`))

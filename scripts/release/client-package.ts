@@ -1,7 +1,7 @@
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, posix } from 'node:path'
 import { rolldown } from 'rolldown'
-import { listFiles, root, runProgram, writeJson } from './files.ts'
+import { frontDoors, isReleased, listFiles, root, runProgram, writeJson } from './files.ts'
 
 /**
  * Fills a directory with the package `@slipway/client`: one module without imports, which runs in a browser and in Node, and
@@ -39,7 +39,10 @@ async function bundle(file: string): Promise<void> {
     throw new Error('The client is not one file without imports')
 }
 
-/** Declarations of the client and the protocol as the compiler writes them, beside those of zod; all paths relative. */
+/** What the client is made of. */
+const bundledPackages = ['client', 'protocol', 'shared']
+
+/** Declarations of these packages as the compiler writes them, beside those of zod; all paths relative. */
 async function writeTypes(directory: string): Promise<void> {
   const types = join(directory, 'types')
   const config = join(directory, 'tsconfig.json')
@@ -54,8 +57,10 @@ async function writeTypes(directory: string): Promise<void> {
       typeRoots: [join(root, 'node_modules/@types')],
     },
     // Each by itself: what is reached through a link in node_modules alone counts as somebody else's, and gets no declarations.
-    include: ['client', 'protocol'].map((name) => join(root, 'packages', name, 'src')),
-    exclude: ['test', 'contract', 'bench'].map((kind) => join(root, `packages/*/src/**/*.${kind}.ts`)),
+    include: bundledPackages.map((name) => join(root, 'packages', name, 'src')),
+    exclude: ['*.test.ts', '*.contract.ts', '*.bench.ts', 'testing'].map((name) =>
+      join(root, 'packages/*/src/**', name),
+    ),
   })
   await runProgram(join(root, 'node_modules/.bin/tsc'), ['-p', config], root)
   await rm(config)
@@ -68,24 +73,26 @@ async function writeTypes(directory: string): Promise<void> {
 }
 
 async function expectAllDeclarations(types: string): Promise<void> {
-  for (const name of ['client', 'protocol']) {
-    const sources = (await listFiles(join(root, 'packages', name, 'src'))).filter((path) =>
-      isSource.test(path),
-    )
+  for (const name of bundledPackages) {
+    const sources = (await listFiles(join(root, 'packages', name, 'src'))).filter(isReleased)
     const made = await listFiles(join(types, name, 'src'))
     const missing = sources.filter((path) => !made.includes(path.replace(/\.ts$/, '.d.ts')))
     if (missing.length > 0) throw new Error(`There are no declarations of ${name}: ${missing.join(', ')}`)
   }
 }
 
-const isSource = /^(?!.*\.(test|contract|bench)\.ts$).*\.ts$/
-
 /** Rewrites what a declaration file imports, statically or as `import("zod")`. */
 export function rewriteDeclarationImports(text: string, path: string): string {
   const up = posix.relative(posix.dirname(path), '.')
   return text
     .replaceAll(/(['"])(\.{1,2}\/[^'"\s]*)\.ts\1/g, '$1$2.js$1')
-    .replaceAll(/(['"])@slipway\/([a-z-]+)\1/g, `$1${up}/$2/src/index.js$1`)
+    .replaceAll(/(['"])(@slipway\/[a-z/-]+)\1/g, (text, quote: string, name: string) => {
+      const file = frontDoors
+        .get(name)
+        ?.replace(/^packages/, up)
+        .replace(/\.ts$/, '.js')
+      return file === undefined ? text : quote + file + quote
+    })
     .replaceAll(/(from |import\()(['"])zod\2/g, `$1$2${up}/zod/index.js$2`)
     .replaceAll(/(from |import\()(['"])zod\/v4\/core\2/g, `$1$2${up}/zod/v4/core/index.js$2`)
 }

@@ -1,7 +1,7 @@
-import { chmod, cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, posix } from 'node:path'
-import { listFiles, readPackage, root, writeJson } from './files.ts'
+import { frontDoors, isReleased, listFiles, packageFolders, readPackage, root, writeJson } from './files.ts'
 
 const bin = 'packages/cli/src/main.js'
 
@@ -11,8 +11,7 @@ const bin = 'packages/cli/src/main.js'
  * the ranges of our packages.
  */
 export async function createCommandPackage(directory: string, version: string): Promise<void> {
-  const names = (await readdir(join(root, 'packages'))).toSorted()
-  for (const name of names) await copyPackage(directory, name)
+  for (const folder of packageFolders) await copyPackage(directory, folder)
   await writeJson(join(directory, 'package.json'), {
     name: 'slipway',
     version,
@@ -20,56 +19,46 @@ export async function createCommandPackage(directory: string, version: string): 
     license: 'MIT',
     type: 'module',
     bin: { slipway: bin },
-    files: ['packages'],
+    files: ['packages', 'examples'],
     engines: { node: '>=24.12' },
-    dependencies: await collectDependencies(names),
+    dependencies: collectDependencies(),
   })
   await chmod(join(directory, bin), 0o755)
   for (const file of ['LICENSE', 'README.md', 'CHANGELOG.md'])
     await cp(join(root, file), join(directory, file))
 }
 
-async function copyPackage(directory: string, name: string): Promise<void> {
-  const own = join('packages', name)
-  await mkdir(join(directory, own), { recursive: true })
-  const { version } = await readPackage(name)
-  await writeJson(join(directory, own, 'package.json'), {
-    name: `@slipway/${name}`,
-    version,
-    private: true,
-    type: 'module',
-  })
-  const files = await listFiles(join(root, own))
-  for (const path of files.filter((file) => /^(src|sample)\//.test(file) && isReleased(file))) {
-    const target = join(directory, own, path.replace(/\.ts$/, '.js'))
+async function copyPackage(directory: string, folder: string): Promise<void> {
+  await mkdir(join(directory, folder), { recursive: true })
+  const { name, version } = readPackage(folder)
+  await writeJson(join(directory, folder, 'package.json'), { name, version, private: true, type: 'module' })
+  const files = await listFiles(join(root, folder))
+  // Sources, and what they read, lie in folders; the examples have no `src`.
+  const isSource = (file: string) => (folder === 'examples' ? file.includes('/') : file.startsWith('src/'))
+  for (const file of files.filter((file) => isSource(file) && isReleased(file))) {
+    const path = posix.join(folder, file)
+    const target = join(directory, path.replace(/\.ts$/, '.js'))
     await mkdir(dirname(target), { recursive: true })
-    if (!path.endsWith('.ts')) await cp(join(root, own, path), target)
-    else
-      await writeFile(
-        target,
-        toJavaScript(await readFile(join(root, own, path), 'utf8'), posix.join(own, path)),
-      )
+    if (!path.endsWith('.ts')) await cp(join(root, path), target)
+    else await writeFile(target, toJavaScript(await readFile(join(root, path), 'utf8'), path))
   }
 }
 
-const isReleased = (path: string) =>
-  !/\.(test|contract|bench)\.ts$|-arbitrary\.ts$|\/make-sample\.ts$/.test(path)
-
 /** A source as JavaScript. `path`: where it lies from the root; other packages become paths, and `.ts` becomes `.js`. */
 export function toJavaScript(source: string, path: string): string {
-  const up = posix.relative(posix.dirname(path), 'packages')
   return stripTypeScriptTypes(source, { mode: 'strip' })
-    .replaceAll(/'@slipway\/([a-z-]+)(?:\/([a-z-]+))?'/g, (_, name: string, entry = 'index') => {
-      return `'${up}/${name}/src/${entry}.js'`
+    .replaceAll(/'(@slipway\/[a-z/-]+)'/g, (text, name: string) => {
+      const file = frontDoors.get(name)
+      return file === undefined ? text : `'${posix.relative(posix.dirname(path), file)}'`
     })
     .replaceAll(/'((?:\.{1,2}|packages)\/[^'\s]*)\.ts'/g, "'$1.js'")
 }
 
 /** What all packages need besides each other, each with its one range. */
-async function collectDependencies(names: readonly string[]): Promise<Record<string, string>> {
+function collectDependencies(): Record<string, string> {
   const all = new Map<string, string>()
-  for (const name of names) {
-    for (const [library, range] of Object.entries((await readPackage(name)).dependencies)) {
+  for (const folder of packageFolders) {
+    for (const [library, range] of Object.entries(readPackage(folder).dependencies)) {
       if (library.startsWith('@slipway/')) continue
       const other = all.get(library)
       if (other !== undefined && other !== range)

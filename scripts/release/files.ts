@@ -1,20 +1,45 @@
 import { spawn } from 'node:child_process'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { readdirSync, readFileSync } from 'node:fs'
+import { readdir, writeFile } from 'node:fs/promises'
+import { join, posix, resolve } from 'node:path'
 
 export const root = resolve(import.meta.dirname, '../..')
 
 /** What the release reads of a `package.json` of ours. */
 export interface PackageInfo {
+  readonly name: string
   readonly version: string
   readonly dependencies: Readonly<Record<string, string>>
+  readonly exports: Readonly<Record<string, string>>
 }
 
-export async function readPackage(name: string): Promise<PackageInfo> {
-  const { version, dependencies = {} } = JSON.parse(
-    await readFile(join(root, 'packages', name, 'package.json'), 'utf8'),
-  )
-  return { version, dependencies }
+/** The folders of all packages, from the root: `examples`, `packages/agent`, ... */
+export const packageFolders: readonly string[] = [
+  'examples',
+  ...readdirSync(join(root, 'packages'))
+    .toSorted()
+    .map((name) => `packages/${name}`),
+]
+
+export function readPackage(folder: string): PackageInfo {
+  const text = readFileSync(join(root, folder, 'package.json'), 'utf8')
+  const { name, version, dependencies = {}, exports = {} } = JSON.parse(text)
+  return { name, version, dependencies, exports }
+}
+
+/** The file of each front door, from the root: `@slipway/shared/url` is `packages/shared/src/url/index.ts`. */
+export const frontDoors: ReadonlyMap<string, string> = new Map(
+  packageFolders.flatMap((folder) => {
+    const { name, exports } = readPackage(folder)
+    return Object.entries(exports).map(
+      ([door, file]) => [posix.join(name, door), posix.join(folder, file)] as const,
+    )
+  }),
+)
+
+/** Whether a source is part of the product: no test, contract or bench, and nothing that only these use. */
+export function isReleased(path: string): boolean {
+  return !/\.(test|contract|bench)\.ts$|(^|\/)testing\//.test(path)
 }
 
 export async function writeJson(file: string, value: unknown): Promise<void> {

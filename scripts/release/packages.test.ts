@@ -6,6 +6,8 @@ test('a source of the command becomes JavaScript on the same lines, its imports 
   const source = [
     "import { Secret, type Log } from '@slipway/protocol'",
     "import { textsOf } from '@slipway/protocol/message-texts'",
+    "import { decodePercent } from '@slipway/shared/url'",
+    "const demo = () => import('@slipway/examples/demo')",
     "import { own } from './own.ts'",
     "const later = () => import('../later.ts')",
     "const worker = new URL('./text-worker.ts', import.meta.url)",
@@ -16,6 +18,8 @@ test('a source of the command becomes JavaScript on the same lines, its imports 
   expect(lines.map((line) => line.replaceAll(/ +/g, ' ').trim())).toEqual([
     "import { Secret, } from '../../../protocol/src/index.js'",
     "import { textsOf } from '../../../protocol/src/message-texts.js'",
+    "import { decodePercent } from '../../../shared/src/url/index.js'",
+    "const demo = () => import('../../../../examples/demo/demo.js')",
     "import { own } from './own.js'",
     "const later = () => import('../later.js')",
     "const worker = new URL('./text-worker.js', import.meta.url)",
@@ -28,6 +32,7 @@ test('declarations of the client name nothing that has to be installed', () => {
   const text = [
     "import type { RouteName } from './route-types.ts'",
     "import { agentRoutes } from '@slipway/protocol'",
+    "import { Secret } from '@slipway/shared/redaction'",
     "import type * as z from 'zod'",
     'export declare const a: import("zod").ZodString',
     'export declare const b: import("zod/v4/core").$strip',
@@ -35,6 +40,7 @@ test('declarations of the client name nothing that has to be installed', () => {
   expect(rewriteDeclarationImports(text.join('\n'), 'client/src/x/y.d.ts').split('\n')).toEqual([
     "import type { RouteName } from './route-types.js'",
     "import { agentRoutes } from '../../../protocol/src/index.js'",
+    "import { Secret } from '../../../shared/src/redaction/index.js'",
     "import type * as z from '../../../zod/index.js'",
     'export declare const a: import("../../../zod/index.js").ZodString',
     'export declare const b: import("../../../zod/v4/core/index.js").$strip',

@@ -15,7 +15,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 })
 
 const mainPath = fileURLToPath(new URL('main.ts', import.meta.url))
-const samplePath = fileURLToPath(new URL('./commands/sample-log/sample.jsonl', import.meta.url))
+const samplePath = fileURLToPath(new URL('../../../examples/sample-log/sample.jsonl', import.meta.url))
 const sample = await readFile(samplePath)
 const sampleLines = sample.toString('utf8').trimEnd().split('\n')
 

@@ -57,7 +57,7 @@ export async function followRun(
 
 /**
  * Prints the events of a run as they come, pieces of answers included, and gives each on. It ends when nothing runs any more.
- * `directory`: files below it are shown with the rest of their path; `onTransientUpdate` hears of what came besides.
+ * `directory`: files below it are shown with the rest of their path; `onTransientUpdate` receives the rest.
  */
 export async function* printRun(
   { client, isJson, signal }: CommandContext,

@@ -336,7 +336,7 @@ test('a model that refuses the key ends with 1 and with what to do', async () =>
 })
 
 test('a conversation that was imported is not run, and nothing is added to it', async () => {
-  const sample = fileURLToPath(new URL('./sample-log/sample.jsonl', import.meta.url))
+  const sample = fileURLToPath(new URL('../../../../examples/sample-log/sample.jsonl', import.meta.url))
   const { stdout } = await runCli(['import', sample, '--json'])
   const { conversation_id, imported } = JSON.parse(stdout)
   const run = await runCli(['run', 'go on', '--conversation', conversation_id])

@@ -80,7 +80,7 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     .option('--fast', 'do not pause between the steps', false)
     .option('--ask', 'let me answer what waits for confirmation', false)
     .action(async (options: { fast: boolean; ask: boolean }) => {
-      const { demoCommand } = await import('../commands/demo/demo.ts')
+      const { demoCommand } = await import('@slipway/examples/demo')
       await demoCommand({ isFast: options.fast, isAsking: options.ask, config, signal })
     })
 }

@@ -54,7 +54,7 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
     .description('show sandboxes: a start, an agent at work, a pause, a resume, an end without traces')
     .option('--fast', 'do not pause between the steps', false)
     .action(async (options: { fast: boolean }) => {
-      const { sandboxDemoCommand } = await import('../commands/demo-sandbox/demo.ts')
+      const { sandboxDemoCommand } = await import('@slipway/examples/demo-sandbox')
       await sandboxDemoCommand({ isFast: options.fast, env: config.env, signal })
     })
 }

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { paint, print, type SelectedModel } from '@slipway/cli/toolkit'
 import type { Client, PositionedEvent } from '@slipway/client'
-import type { SelectedModel } from '../../conversation/agent-request.ts'
-import { paint, print } from '../../output/terminal.ts'
 
 /** What a part of the demo works with. */
 export interface DemoContext {

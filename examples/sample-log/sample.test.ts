@@ -1,15 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { eventKinds, validateEvent } from '@slipway/protocol'
 import { expect, test } from 'vitest'
-import { sampleLines } from './make-sample.ts'
 
-test('the sample is valid, has all kinds and is what the script writes', async () => {
+test('the sample log is valid, has every kind of event, and is in order of time', async () => {
   const file = await readFile(new URL('./sample.jsonl', import.meta.url), 'utf8')
-  expect(file).toBe(
-    sampleLines()
-      .map((line) => `${line}\n`)
-      .join(''),
-  )
   const events = file
     .trimEnd()
     .split('\n')

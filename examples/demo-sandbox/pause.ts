@@ -1,14 +1,13 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { print, sanitizeLine } from '@slipway/cli/toolkit'
 import type { PositionedEvent } from '@slipway/client'
-import { sanitizeLine } from '../../output/sanitize.ts'
-import { print } from '../../output/terminal.ts'
-import { listZipEntries } from '../../parsing/zip-entries.ts'
 import { printCommand, printHeading, verify } from '../demo/context.ts'
 import { findLeftovers } from './cleanup.ts'
 import { pollUntil, type SandboxConversation, type SandboxDemoContext } from './context.ts'
 import { counterFile } from './script.ts'
+import { listZipEntries } from './zip-entries.ts'
 
 const pauseCheckMs = 1_500
 

@@ -1,14 +1,21 @@
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import {
+  asObject,
+  buildAgent,
+  buildConfirmationSettings,
+  buildLlm,
+  formatPendingAction,
+  isInteractive,
+  listPendingActions,
+  print,
+  printRun,
+  promptForConfirmation,
+  usageLine,
+} from '@slipway/cli/toolkit'
 import type { PositionedEvent } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { buildAgent, buildConfirmationSettings, buildLlm } from '../../conversation/agent-request.ts'
-import { isInteractive, promptForConfirmation } from '../../conversation/confirmation-prompt.ts'
-import { formatPendingAction, listPendingActions } from '../../conversation/pending-actions.ts'
-import { asObject } from '../../output/action-text.ts'
-import { print } from '../../output/terminal.ts'
-import { printRun, usageLine } from '../follow-run.ts'
 import { type DemoContext, type DemoRun, printCommand, printHeading, verify } from './context.ts'
 import { buildScript, finalMessage, task } from './script.ts'
 

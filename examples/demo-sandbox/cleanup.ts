@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { printNote } from '../../output/terminal.ts'
+import { printNote } from '@slipway/cli/toolkit'
 import { pollUntil, type SandboxDemoContext } from './context.ts'
 import { findProcesses } from './find-processes.ts'
 

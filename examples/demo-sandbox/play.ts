@@ -1,13 +1,16 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import {
+  followStartTask,
+  getAppConversation,
+  print,
+  remoteEvents,
+  sanitizeLine,
+  statusLine,
+  TranscriptRenderer,
+} from '@slipway/cli/toolkit'
 import type { PositionedEvent } from '@slipway/client'
 import type { SandboxInfo } from '@slipway/protocol'
-import { getAppConversation, remoteEvents } from '../../conversation/remote-events.ts'
-import { followStartTask } from '../../conversation/start-tasks.ts'
-import { sanitizeLine } from '../../output/sanitize.ts'
-import { print } from '../../output/terminal.ts'
-import { TranscriptRenderer } from '../../output/transcript.ts'
-import { statusLine } from '../app-start.ts'
 import { printCommand, printHeading, verify } from '../demo/context.ts'
 import { pollUntil, type SandboxConversation, type SandboxDemoContext } from './context.ts'
 import { showEnd, showPause } from './pause.ts'

@@ -2,11 +2,14 @@ import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { print } from '../../output/terminal.ts'
-import { parseRawPage } from '../../parsing/raw-page.ts'
-import { toReadableStream } from '../../parsing/to-readable-stream.ts'
-import { conversationsCommand } from '../conversations.ts'
-import { eventTable, type SearchQuery } from '../search.ts'
+import {
+  conversationsCommand,
+  eventTable,
+  parseRawPage,
+  print,
+  type SearchQuery,
+  toReadableStream,
+} from '@slipway/cli/toolkit'
 import { type DemoContext, type DemoRun, printCommand, printHeading, verify } from './context.ts'
 
 const samplePath = fileURLToPath(new URL('../sample-log/sample.jsonl', import.meta.url))

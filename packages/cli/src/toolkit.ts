@@ -1,0 +1,23 @@
+/** What the programs in `examples/` use of the command: its output, its requests, and the agent server that it starts. */
+export { statusLine } from './commands/app-start.ts'
+export { conversationsCommand } from './commands/conversations.ts'
+export { printRun, usageLine } from './commands/follow-run.ts'
+export { agentServerCommand } from './commands/sandbox-server.ts'
+export { eventTable, type SearchQuery } from './commands/search.ts'
+export type { Config } from './context/config.ts'
+export {
+  buildAgent,
+  buildConfirmationSettings,
+  buildLlm,
+  type SelectedModel,
+} from './conversation/agent-request.ts'
+export { isInteractive, promptForConfirmation } from './conversation/confirmation-prompt.ts'
+export { formatPendingAction, listPendingActions } from './conversation/pending-actions.ts'
+export { getAppConversation, remoteEvents } from './conversation/remote-events.ts'
+export { followStartTask } from './conversation/start-tasks.ts'
+export { asObject } from './output/action-text.ts'
+export { sanitizeLine } from './output/sanitize.ts'
+export { paint, print, printNote } from './output/terminal.ts'
+export { TranscriptRenderer } from './output/transcript.ts'
+export { parseRawPage } from './parsing/raw-page.ts'
+export { toReadableStream } from './parsing/to-readable-stream.ts'
