@@ -35,7 +35,7 @@ export const maxFiles = 20
 export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'lru-cache': ['shared/src/collections/'],
   zod: ['protocol/', 'agent-server/src/config/config.ts', 'sandbox-server/src/config/config.ts'],
-  fastify: ['http/'],
+  'find-my-way': ['http/src/core/router.ts'],
   '@fastify/': ['http/'],
   ws: ['http/'],
   'http-proxy-3': ['http/'],

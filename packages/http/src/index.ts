@@ -17,7 +17,6 @@ export type { ProxyRequest, ProxyRoute, ProxyTarget } from './proxy/reverse-prox
 export { createFrame } from './sockets/frame.ts'
 export { contentTypeForPath } from './static/content-types.ts'
 export { fileReply, type ResolvedFile } from './static/file-reply.ts'
-export { type ResolvedPath, resolveWithin } from './static/resolve-within.ts'
 export { acceptsHtml, Site } from './static/site.ts'
 export type { AuditCaller } from './telemetry/audit.ts'
 export { createLogger } from './telemetry/logger.ts'

@@ -1,6 +1,9 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { lookup } from 'node:dns/promises'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { listenOnUnixSocket } from './unix-socket.ts'
 
 export interface ConnectionLimits {
   /** How long the head of a request may take; 15 s unless given. */
@@ -9,43 +12,83 @@ export interface ConnectionLimits {
   readonly maxConnections?: number
 }
 
-/**
- * The router and its HTTP server. It parses no body and has no hook: `App` does that, at less cost. `refuse` answers an
- * address that cannot be read; `shortcut` may answer before the router looks, and says whether it did.
- */
-export function createHttpServer(
-  limits: ConnectionLimits,
-  refuse: (request: FastifyRequest, reply: FastifyReply) => void,
-  serveRecent: (raw: IncomingMessage, res: ServerResponse) => boolean,
-  rewriteUrl?: (raw: IncomingMessage) => string,
-): FastifyInstance {
-  const headersTimeout = limits.headersTimeoutMs ?? 15_000
-  const fastify = Fastify({
-    exposeHeadRoutes: false,
-    return503OnClosing: false,
-    requestTimeout: 0,
-    ...(rewriteUrl === undefined ? {} : { rewriteUrl }),
-    keepAliveTimeout: 65_000,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 4096, querystringParser: () => ({}) },
-    frameworkErrors: (_error, request, reply) => refuse(request, reply),
-    clientErrorHandler: answerClientError,
-    http: {
+export interface ServerListeners {
+  readonly request: (raw: IncomingMessage, res: ServerResponse) => void
+  readonly upgrade: (raw: IncomingMessage, net: Duplex, head: Buffer) => void
+}
+
+const backlog = 2_048
+const keepAliveMs = 65_000
+
+/** One `node:http` server, or one for each address of `localhost`. */
+export class HttpServer {
+  readonly #limits: ConnectionLimits
+  readonly #listeners: ServerListeners
+  readonly #main: Server
+  readonly #servers: Server[]
+
+  constructor(limits: ConnectionLimits, listeners: ServerListeners) {
+    this.#limits = limits
+    this.#listeners = listeners
+    this.#main = this.#create()
+    this.#servers = [this.#main]
+  }
+
+  async listenOnSocket(path: string): Promise<void> {
+    await listenOnUnixSocket(this.#main, path)
+  }
+
+  /** Resolves with the port. With the host `localhost` all of its addresses are bound, as far as they exist. */
+  async listenOnPort(host: string, port: number): Promise<number> {
+    const bound = await listenOn(this.#main, host, port)
+    if (host !== 'localhost') return bound.port
+    for (const { address } of await lookup(host, { all: true }).catch(() => [])) {
+      if (address === bound.address) continue
+      const server = this.#create()
+      const isBound = await listenOn(server, address, bound.port).catch(() => undefined)
+      if (isBound !== undefined) this.#servers.push(server)
+    }
+    return bound.port
+  }
+
+  /** Ends idle connections as they become idle. Resolves when all connections have ended. */
+  async close(): Promise<void> {
+    const closed = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)))
+    // A connection becomes idle a moment after its last answer.
+    const timer = setInterval(() => this.#servers.forEach((server) => void server.closeIdleConnections()), 25)
+    await Promise.all(closed)
+    clearInterval(timer)
+  }
+
+  closeAllConnections(): void {
+    for (const server of this.#servers) server.closeAllConnections()
+  }
+
+  #create(): Server {
+    const headersTimeout = this.#limits.headersTimeoutMs ?? 15_000
+    const server = createServer({
       headersTimeout,
       connectionsCheckingInterval: Math.min(5_000, headersTimeout),
+      requestTimeout: 0,
+      keepAliveTimeout: keepAliveMs,
       requireHostHeader: false,
-      shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
-    },
-  })
-  for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'QUERY']) {
-    fastify.addHttpMethod(method, { hasBody: false, overrideExisting: true })
+      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
+    })
+    server.maxConnections = this.#limits.maxConnections ?? 25_000
+    return server
+      .on('request', this.#listeners.request)
+      .on('upgrade', this.#listeners.upgrade)
+      .on('clientError', answerClientError)
   }
-  fastify.server.maxConnections = limits.maxConnections ?? 25_000
-  const routerListeners = fastify.server.listeners('request')
-  fastify.server.removeAllListeners('request')
-  fastify.server.on('request', (raw, res) => {
-    if (!serveRecent(raw, res)) for (const route of routerListeners) route.call(fastify.server, raw, res)
-  })
-  return fastify
+}
+
+async function listenOn(server: Server, host: string, port: number): Promise<AddressInfo> {
+  const listening = once(server, 'listening')
+  server.listen({ host, port, backlog })
+  await listening
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('The server has no port')
+  return address
 }
 
 const clientErrors: Readonly<Record<string, string>> = {
@@ -54,7 +97,7 @@ const clientErrors: Readonly<Record<string, string>> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: '413 Payload Too Large',
 }
 
-/** What cannot be read as HTTP is answered once; on a connection that has been answered before it only ends it. */
+/** Answers bytes that are no HTTP request; ends a connection that has carried an answer already. */
 function answerClientError(
   error: Error & { code?: string },
   socket: Duplex & { bytesWritten?: number },
@@ -64,7 +107,7 @@ function answerClientError(
   else socket.destroy()
 }
 
-/** Answers where there is no `ServerResponse`, and ends the connection. Of the status (`404 Not Found`) the words are the detail. */
+/** Answers on a connection without a `ServerResponse` and ends it. The reason phrase of the status (`404 Not Found`) is the default detail. */
 export function writeRawError(
   socket: Duplex,
   status: string,

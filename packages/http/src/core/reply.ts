@@ -57,6 +57,8 @@ export function problemStatus(code: ProblemCode): number {
   return statusByCode[code]
 }
 
+export const emptyBody = Buffer.alloc(0)
+
 type Headers = Record<string, string | number>
 
 export interface Exchange {

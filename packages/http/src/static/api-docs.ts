@@ -1,50 +1,75 @@
-import Fastify, { type FastifyInstance } from 'fastify'
+import { realpath } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { Problem } from '@slipway/protocol'
+import { resolveWithin } from '@slipway/shared/fs'
 import type { Reply } from '../core/handler.ts'
+import { fileReply } from './file-reply.ts'
 
-/**
- * The page that shows the API to a reader, with all that it loads, under `/docs`. It is put together when it is first
- * asked for, because few servers ever show it.
- */
-export class ApiDocs {
-  readonly #document: object
-  #page: Promise<FastifyInstance> | undefined
+const prefix = '/docs'
+const emptyBody = Buffer.alloc(0)
 
-  constructor(document: object) {
-    this.#document = document
-  }
-
-  async get(url: string): Promise<Reply> {
-    this.#page ??= createSwaggerUi(this.#document)
-    const { statusCode, headers, rawPayload } = await (await this.#page).inject({ method: 'GET', url })
-    const { location, etag } = headers
+/** The page that shows the API (Swagger UI) and its files, below `/docs`. All links are relative, so a proxy may add a prefix. */
+export async function apiDocsReply(
+  url: string,
+  header: (name: string) => string | undefined,
+): Promise<Reply> {
+  const path = url.split(/[?#]/, 1)[0] ?? ''
+  const name = path.slice(prefix.length)
+  if (name === '' || name === '/') {
     return {
-      status: statusCode,
-      bytes: rawPayload,
-      contentType: String(headers['content-type'] ?? 'text/plain'),
-      headers: {
-        ...(location === undefined ? {} : { location: String(location) }),
-        ...(etag === undefined ? {} : { etag }),
-      },
+      bytes: Buffer.from(page(name === '' ? `.${prefix}/static` : './static')),
+      contentType: 'text/html; charset=utf-8',
     }
   }
+  if (name === '/static/index.html') return { status: 302, bytes: emptyBody, headers: { location: '..' } }
+  if (name === '/static/swagger-initializer.js') {
+    return { bytes: Buffer.from(initializer), contentType: 'text/javascript; charset=utf-8' }
+  }
+  const file = /^\/static\/([\w.-]+)$/.exec(name)?.[1]
+  const resolved = file === undefined ? undefined : await resolveWithin(await filesDirectory(), file)
+  if (resolved?.kind !== 'file') throw new Problem('not_found', 'Not Found')
+  return await fileReply(resolved, { header })
 }
 
-async function createSwaggerUi(document: object): Promise<FastifyInstance> {
-  const { fastifySwaggerUi } = await import('@fastify/swagger-ui')
-  const page = Fastify()
-  await page.register(
-    Object.assign(async () => void page.decorate('swagger', () => document), swaggerPluginMeta),
-  )
-  const css = [{ filename: 'plain.css', content: '.swagger-ui .topbar { display: none }' }]
-  await page.register(fastifySwaggerUi, {
-    routePrefix: '/docs',
-    // The page finds its files relative to its own address, also behind a prefix.
-    indexPrefix: '.',
-    staticCSP: true,
-    theme: { title: 'API', css },
+/** The package brings the files of Swagger UI; its plugin is not loaded. */
+function filesDirectory(): Promise<string> {
+  const manifest = createRequire(import.meta.url).resolve('@fastify/swagger-ui/package.json')
+  return realpath(join(dirname(manifest), 'static'))
+}
+
+function page(files: string): string {
+  return `<!DOCTYPE html>
+<html lang="en">
+  <head>
+    <meta charset="UTF-8">
+    <title>API</title>
+    <link rel="stylesheet" href="${files}/swagger-ui.css">
+    <link rel="stylesheet" href="${files}/index.css">
+    <link rel="icon" type="image/png" href="${files}/favicon-32x32.png" sizes="32x32">
+    <style>.swagger-ui .topbar { display: none }</style>
+  </head>
+  <body>
+    <div id="swagger-ui"></div>
+    <script src="${files}/swagger-ui-bundle.js"></script>
+    <script src="${files}/swagger-ui-standalone-preset.js"></script>
+    <script src="${files}/swagger-initializer.js"></script>
+  </body>
+</html>
+`
+}
+
+const initializer = `window.onload = () => {
+  const here = location.href.split(/[?#]/, 1)[0].replace(/\\/?$/, '/')
+  window.ui = SwaggerUIBundle({
+    url: new URL('../openapi.json', here).href,
+    oauth2RedirectUrl: new URL('static/oauth2-redirect.html', here).href,
+    dom_id: '#swagger-ui',
+    deepLinking: true,
+    presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
+    plugins: [SwaggerUIBundle.plugins.DownloadUrl],
+    layout: 'StandaloneLayout',
+    validatorUrl: null,
   })
-  return page
 }
-
-/** The page asks for the plugin that would make the document from the routes; ours is made already. */
-const swaggerPluginMeta = { [Symbol.for('plugin-meta')]: { name: '@fastify/swagger' } }
+`

@@ -2,10 +2,10 @@ import { hash } from 'node:crypto'
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Problem } from '@slipway/protocol'
+import { resolveWithin } from '@slipway/shared/fs'
 import type { Reply } from '../core/handler.ts'
 import { contentTypeForPath } from './content-types.ts'
 import { fileReply } from './file-reply.ts'
-import { resolveWithin } from './resolve-within.ts'
 
 type Header = (name: string) => string | undefined
 

@@ -69,11 +69,9 @@ export class RequestObserver {
     options.metrics?.registry.add(() => this.traffic.metricFamilies())
   }
 
-  observeRoute(
-    route: string,
-    options: { readonly manner?: RouteTraits | undefined; readonly isRefused?: true } = {},
-  ): ObservedRoute {
-    return { route, traits: options.manner, traffic: this.traffic.route(options.isRefused ? '' : route) }
+  /** A refused route counts as `other`. */
+  observeRoute(route: string, traits?: RouteTraits, isRefused = false): ObservedRoute {
+    return { route, traits, traffic: this.traffic.route(isRefused ? '' : route) }
   }
 
   begin(

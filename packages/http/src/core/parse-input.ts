@@ -1,55 +1,49 @@
 import type { IncomingMessage } from 'node:http'
 import { Problem, type Route, type ValidationIssue, validationIssues } from '@slipway/protocol'
 import { parseJson } from './body.ts'
-import { LruMap } from './lru-map.ts'
 
 type Schema = NonNullable<Route['body']>
 type ObjectSchema = NonNullable<Route['query']>
 
-interface RequestAddress {
+export interface ParsedAddress {
   readonly params: unknown
   readonly query: unknown
 }
 
-/**
- * What the schemas of a route make of a request. Parsed addresses of GET are kept for the next time (some
- * thousand of the newest, frozen), because a page that is ready must not wait for the parsing of its own address.
- */
-export class InputParser {
-  readonly #recentAddresses = new LruMap<RequestAddress>()
-
-  /** Throws a Problem: `invalid` with the faults of all parts, or `unsupported_media_type`. */
-  parse(
-    route: Route,
-    raw: IncomingMessage,
-    params: unknown,
-    bytes: Buffer,
-  ): RequestAddress & { readonly body?: unknown } {
-    const { body } = route
-    return body === undefined
-      ? this.#parseAddress(route, raw, params)
-      : parseAll(route, body, raw, params, bytes)
-  }
-
-  #parseAddress(route: Route, raw: IncomingMessage, params: unknown): RequestAddress {
-    const url = raw.url ?? ''
-    if (route.method !== 'GET') return parseValidAddress(route, url, params)
-    const cached = this.#recentAddresses.get(url)
-    if (cached !== undefined) return cached
-    const address = deepFreeze(parseValidAddress(route, url, params))
-    this.#recentAddresses.set(url, address)
-    return address
-  }
+/** The routed address of a request. */
+export interface RequestAddress {
+  readonly params: unknown
+  /** Set by the first GET. */
+  parsed?: ParsedAddress
 }
 
-/** All three parts of a request with a JSON body; the faults are those of all three. */
-export function parseAll(
+/**
+ * Validates a request against the schemas of its route. Throws a Problem: `invalid` with the issues of all parts, or
+ * `unsupported_media_type`. The parsed address of a GET is stored with the address (frozen), because a page that is ready must not
+ * wait for the parsing of its own address.
+ */
+export function parseInput(
+  route: Route,
+  raw: IncomingMessage,
+  address: RequestAddress,
+  bytes: Buffer,
+): ParsedAddress & { readonly body?: unknown } {
+  const { body } = route
+  if (body !== undefined) return parseAll(route, body, raw, address.params, bytes)
+  const url = raw.url ?? ''
+  if (route.method !== 'GET') return parseValidAddress(route, url, address.params)
+  address.parsed ??= deepFreeze(parseValidAddress(route, url, address.params))
+  return address.parsed
+}
+
+/** All three parts of a request with a JSON body, with the issues of all three. */
+function parseAll(
   route: Route,
   schema: Schema,
   raw: IncomingMessage,
   params: unknown,
   bytes: Buffer,
-): RequestAddress & { readonly body: unknown } {
+): ParsedAddress & { readonly body: unknown } {
   const issues: ValidationIssue[] = []
   const address = parseAddress(route, raw.url ?? '', params, issues)
   let body: unknown
@@ -63,14 +57,14 @@ export function parseAll(
   return { ...address, body }
 }
 
-function parseValidAddress(route: Route, url: string, params: unknown): RequestAddress {
+function parseValidAddress(route: Route, url: string, params: unknown): ParsedAddress {
   const issues: ValidationIssue[] = []
   const address = parseAddress(route, url, params, issues)
   throwIfInvalid(issues)
   return address
 }
 
-function parseAddress(route: Route, url: string, params: unknown, issues: ValidationIssue[]): RequestAddress {
+function parseAddress(route: Route, url: string, params: unknown, issues: ValidationIssue[]): ParsedAddress {
   const at = url.indexOf('?')
   const search = at < 0 ? '' : url.slice(at + 1)
   return {
@@ -92,7 +86,7 @@ function throwIfInvalid(issues: readonly ValidationIssue[]): void {
   if (issues.length > 0) throw new Problem('invalid', 'The request is not valid', issues)
 }
 
-/** The parameters that the schema names: all values where it wants an array, of the others the last one. */
+/** The parameters that the schema names: all values for an array, else the last one. */
 function pickParameters(schema: ObjectSchema, search: URLSearchParams): Record<string, string | string[]> {
   const input: Record<string, string | string[]> = {}
   for (const [name, member] of Object.entries(schema.shape)) {
@@ -103,7 +97,7 @@ function pickParameters(schema: ObjectSchema, search: URLSearchParams): Record<s
   return input
 }
 
-/** Looks through what may be wrapped around an array: optional, default, transforms. */
+/** Sees an array through its wrappers: optional, default, transforms. */
 function wantsArray(schema: unknown): boolean {
   if (typeof schema !== 'object' || schema === null || !('def' in schema)) return false
   const { def } = schema

@@ -1,0 +1,99 @@
+import type { IncomingMessage } from 'node:http'
+import { Problem, type Route } from '@slipway/protocol'
+import { decodePercent } from '@slipway/shared/url'
+import { type Guard, isPreflight, type PageRequest, preflightHeaders } from './auth/guard.ts'
+import type { Reply } from './core/handler.ts'
+import { getHeader } from './core/incoming-request.ts'
+import { emptyBody } from './core/reply.ts'
+import type { Site } from './static/site.ts'
+
+export interface FallbackOptions {
+  /** Serves paths below no path of the server's own; its files need no key. */
+  readonly site?: Pick<Site, 'get'>
+  /**
+   * Identifies the caller instead of a key, before a byte of the body is read: of every route that is not `open`, of the description
+   * of the API and of unknown paths (with a route of the tag `docs`). The result is `Request.caller`. Throws a Problem to refuse.
+   * WebSockets still need one of `keys`.
+   */
+  identify?(route: Route, header: (name: string) => string | undefined): unknown
+}
+
+/** Replies to requests that no route of the table serves. */
+export class FallbackReplies {
+  readonly #options: FallbackOptions
+  readonly #guard: Guard
+  /** The first segments of all paths of the server's own. */
+  readonly #reservedSegments = new Set<string>()
+
+  constructor(options: FallbackOptions, guard: Guard) {
+    this.#options = options
+    this.#guard = guard
+  }
+
+  /** Keeps the first segment of a path from the site. */
+  reserve(path: string): void {
+    this.#reservedSegments.add(firstSegment(path))
+  }
+
+  /** Authorizes a request to a path without a route of the table; a promise while the caller is looked up. */
+  authorize(
+    raw: IncomingMessage,
+    isOpen: boolean,
+    route = docsRoute,
+    page?: PageRequest,
+  ): Promise<unknown> | undefined {
+    const { identify } = this.#options
+    this.#guard.authorize(raw, isOpen || identify !== undefined, route.bearer, page)
+    const caller = isOpen ? undefined : identify?.(route, (name) => getHeader(raw, name))
+    return caller instanceof Promise ? caller : undefined
+  }
+
+  /** The path has other methods than this one. */
+  methodNotAllowed(
+    raw: IncomingMessage,
+    methods: Iterable<string>,
+    page: PageRequest | undefined,
+  ): Reply | Promise<Reply> {
+    const allow = [...methods, 'OPTIONS'].join(', ')
+    const isOptions = raw.method === 'OPTIONS'
+    const authorized = this.authorize(raw, isOptions, docsRoute, page)
+    const reply: Reply = isOptions
+      ? { status: 204, bytes: emptyBody, headers: { allow, ...preflightHeaders } }
+      : { status: 405, json: { detail: 'Method Not Allowed' }, headers: { allow } }
+    return authorized === undefined ? reply : authorized.then(() => reply)
+  }
+
+  /** The site's reply outside the reserved segments, or 404. */
+  unknownPath(raw: IncomingMessage): Reply | Promise<Reply> {
+    const { site } = this.#options
+    const { method, url = '' } = raw
+    const isReading = method === 'GET' || method === 'HEAD'
+    if (site === undefined || !isReading || this.#reservedSegments.has(firstSegment(url))) {
+      return this.#notFound(raw)
+    }
+    this.#guard.authorize(raw, true)
+    return site.get(url, (name) => getHeader(raw, name)).then((reply) => reply ?? throwNotFound())
+  }
+
+  /** Unknown paths need a key too, or anyone could find out which exist. A preflight carries none and must pass. */
+  #notFound(raw: IncomingMessage): Reply | Promise<Reply> {
+    const authorized = this.authorize(raw, isPreflight(raw))
+    if (isPreflight(raw)) return { status: 204, bytes: emptyBody, headers: preflightHeaders }
+    return authorized === undefined ? throwNotFound() : authorized.then(throwNotFound)
+  }
+}
+
+function throwNotFound(): never {
+  throw new Problem('not_found', 'Not Found')
+}
+
+/** `/api/tools?x=1` -> `api`, decoded as the router does. */
+function firstSegment(url: string): string {
+  const [name = ''] = url.replace(/^\/+/, '').split(/[/?#]/, 1)
+  return decodePercent(name)?.split('/', 1)[0] ?? name
+}
+
+/** Stands for paths without a route of the table when `identify` is called. */
+const docsRoute: Route = { method: 'GET', path: '/docs', tag: 'docs', summary: 'The API', responses: {} }
+/** Metrics are for operators. */
+export const metricsRoute: Route = { ...docsRoute, path: '/metrics', tag: 'admin', bearer: true }

@@ -1,0 +1,140 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Problem, type Route } from '@slipway/protocol'
+import type { Guard, PageCredential, PageRequest } from './auth/guard.ts'
+import { ClientDisconnected } from './core/body.ts'
+import type { Reply } from './core/handler.ts'
+import { getHeader } from './core/incoming-request.ts'
+import type { RequestAddress } from './core/parse-input.ts'
+import { type Exchange, toErrorReply, type WritableReply, writeReply } from './core/reply.ts'
+import type { ObservedRequest, RequestObserver, RouteTraits } from './telemetry/request-observer.ts'
+
+export interface LifecycleOptions {
+  /**
+   * What a request to a route with `pages: 'pass'` presents instead of a key, in its address and headers; undefined when it presents
+   * nothing, a Problem when that is invalid. Never throws.
+   */
+  pageCredential?(
+    url: string,
+    header: (name: string) => string | undefined,
+  ): PageCredential | Problem | undefined
+  /** How long a client that is answered early is still read before it is cut off; 5 s unless given. */
+  readonly lingerMs?: number
+  readonly stallMs?: number
+}
+
+export type RequestListener = (raw: IncomingMessage, res: ServerResponse, address: RequestAddress) => void
+/** Undefined: the producer has answered the request itself. */
+export type ReplyProducer = (exchange: AppExchange) => Reply | Promise<Reply | undefined>
+
+export interface AppExchange extends Exchange, ObservedRequest {
+  readonly page: PageRequest | undefined
+  readonly address: RequestAddress
+}
+
+export interface ListenerTraits {
+  readonly traits?: RouteTraits | undefined
+  readonly pages?: Route['pages']
+  /** Requests count for the route `other`. */
+  readonly isRefused?: true
+}
+
+const noTraceHeaders: Readonly<Record<string, string>> = {}
+
+/** One request from its head to the end of its answer: observation, common headers, the reply, errors. */
+export class RequestLifecycle {
+  readonly #options: LifecycleOptions
+  readonly #guard: Guard
+  readonly #observer: RequestObserver
+  /** Set when the server stops: requests that are aborted then are answered with 503. */
+  isStopping = false
+
+  constructor(options: LifecycleOptions, guard: Guard, observer: RequestObserver) {
+    this.#options = options
+    this.#guard = guard
+    this.#observer = observer
+  }
+
+  /** Serves a route (empty: none). A request is answered synchronously when the producer returns no promise. */
+  listener(
+    route: string,
+    produce: ReplyProducer,
+    { traits, pages, isRefused }: ListenerTraits = {},
+  ): RequestListener {
+    const { lingerMs = 5_000, stallMs = 30_000 } = this.#options
+    const observedRoute = this.#observer.observeRoute(route, traits, isRefused)
+    return (raw, res, address) => {
+      const page = pages === undefined ? undefined : this.#pageRequest(pages, raw)
+      const observed = this.#observer.begin(observedRoute, raw, res, address.params)
+      const { span, requestId } = observed
+      const headers = this.#guard.corsHeaders(raw.headers, page)
+      const commonHeaders = requestId === undefined ? headers : { ...headers, 'x-request-id': requestId }
+      const traceHeaders = span?.headers ?? noTraceHeaders
+      const exchange: AppExchange = Object.assign(observed, {
+        page,
+        address,
+        commonHeaders,
+        traceHeaders,
+        lingerMs,
+        stallMs,
+      })
+      if (span === undefined) this.#answer(exchange, produce)
+      else span.run(() => this.#answer(exchange, produce))
+    }
+  }
+
+  #pageRequest(pages: NonNullable<Route['pages']>, raw: IncomingMessage): PageRequest {
+    const credential = this.#options.pageCredential?.(raw.url ?? '', (name) => getHeader(raw, name))
+    return { credential: pages === 'pass' ? credential : undefined }
+  }
+
+  #answer(exchange: AppExchange, produce: ReplyProducer): void {
+    try {
+      this.#guard.checkReady(exchange.raw)
+      const produced = produce(exchange)
+      if (produced instanceof Promise || 'chunks' in produced) void this.#finish(exchange, produced)
+      else if ('refusal' in produced) this.#fail(exchange, produced.refusal, produced.headers)
+      else {
+        void writeReply(exchange, produced)
+        this.#observer.end(exchange)
+      }
+    } catch (error) {
+      this.#fail(exchange, error)
+    }
+  }
+
+  async #finish(exchange: AppExchange, produced: Reply | Promise<Reply | undefined>): Promise<void> {
+    try {
+      const reply = await produced
+      if (reply !== undefined && 'refusal' in reply) return this.#fail(exchange, reply.refusal, reply.headers)
+      if (reply !== undefined) await this.#send(exchange, reply)
+      this.#observer.end(exchange)
+    } catch (error) {
+      this.#fail(exchange, error)
+    }
+  }
+
+  async #send(exchange: AppExchange, reply: WritableReply): Promise<void> {
+    exchange.isStream = 'chunks' in reply && reply.contentType === 'text/event-stream'
+    const closed = exchange.isStream ? this.#observer.traffic.openStream() : undefined
+    try {
+      await writeReply(exchange, reply)
+      closed?.(exchange.res.destroyed ? 'left' : 'ended')
+    } catch (error) {
+      closed?.('failed')
+      throw error
+    }
+  }
+
+  #fail(exchange: AppExchange, error: unknown, headers: Readonly<Record<string, string>> = {}): void {
+    const { res } = exchange
+    const isAborted =
+      error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError')
+    const isStop = isAborted && this.isStopping && toErrorReply(error) === undefined
+    const isDisconnected = isAborted && !isStop && res.destroyed
+    const cause = isStop ? new Problem('unavailable', 'The server is stopping') : error
+    const reply = isDisconnected ? undefined : this.#observer.errorReply(exchange, cause)
+    if (reply === undefined || res.headersSent) res.destroy()
+    else void writeReply(exchange, { ...reply, headers })
+    this.#observer.end(exchange)
+  }
+}
