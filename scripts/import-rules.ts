@@ -40,7 +40,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   ws: ['http/'],
   'http-proxy-3': ['http/'],
   pino: ['http/'],
-  'prom-client': ['http/src/telemetry/metrics-registry.ts'],
+  'prom-client': ['http/src/telemetry/', 'storage/src/sqlite/', 'agent-server/', 'sandbox-server/'],
   '@opentelemetry/': ['http/src/telemetry/'],
   'node:http': ['http/'],
   'node:sqlite': ['storage/src/sqlite/'],

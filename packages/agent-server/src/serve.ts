@@ -58,9 +58,9 @@ export async function serve(options: ServeOptions): Promise<void> {
   })
   if (!config.isDeferred) await deferredInit.start()
   telemetry.metrics.registry.add(
-    () => storage.metricFamilies(),
-    () => workMetrics.metricFamilies(),
-    () => (deferredInit.state === 'ready' ? deferredInit.services.numbers() : []),
+    () => storage.metrics,
+    () => workMetrics.all,
+    () => (deferredInit.state === 'ready' ? deferredInit.services.metrics : []),
   )
   const healthRoutes = healthHandlers({
     version: ownPackage.version,

@@ -30,7 +30,7 @@ import { fileHandlers } from './handlers/workspaces/files.ts'
 import { gitHandlers } from './handlers/workspaces/git.ts'
 import { workspaceHandlers } from './handlers/workspaces/workspace-files.ts'
 import { workspacesListHandlers } from './handlers/workspaces/workspaces-list.ts'
-import { readStateMetrics } from './metrics/state-metrics.ts'
+import { createStateMetrics } from './metrics/state-metrics.ts'
 import type { WorkMetrics } from './metrics/work-metrics.ts'
 import { SettingsActiveProfile } from './profiles/active-profile.ts'
 import { AgentProfiles } from './profiles/agent-profiles.ts'
@@ -205,14 +205,12 @@ export async function openServices({
     bash: bashSocket({ bash, touch, now }),
   } satisfies Record<string, SocketRoute>
   const pass: AppOptions['pageCredential'] = (url, header) => tickets.authenticate(url, header)
-  const collectStateMetrics = () =>
-    readStateMetrics({ records: storage.conversations, registry, bash, webhooks })
   const disposables = resources.move()
   return {
     handlers,
     sockets,
     pass,
-    numbers: collectStateMetrics,
+    metrics: createStateMetrics({ records: storage.conversations, registry, bash, webhooks }),
     [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
 }

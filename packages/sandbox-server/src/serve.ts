@@ -39,7 +39,7 @@ import { sandboxProxyRoute } from './network/sandbox-proxy.ts'
 import { Sandboxes } from './sandboxes/sandboxes.ts'
 import { SandboxSpecs } from './sandboxes/specs.ts'
 import { openBackends } from './server/open-backends.ts'
-import { stateMetrics } from './server/state-metrics.ts'
+import { createStateMetrics } from './server/state-metrics.ts'
 import { ConversationStarter } from './start/conversation-starter.ts'
 import { defaultPrepareTimeouts } from './start/prepare-workspace.ts'
 
@@ -201,9 +201,11 @@ export async function serve(options: ServeOptions): Promise<void> {
     allowedHosts: allowedHostNames(config.allowedHosts, backends.values()),
     allowedOrigins: config.allowedOrigins,
   })
+  const { sandboxes: rows } = controlPlane
+  const metrics = createStateMetrics({ sandboxes: rows, steps: sandboxes.steps, starts: starter })
   telemetry.metrics.registry.add(
-    () => storage.metricFamilies(),
-    () => stateMetrics({ sandboxes: controlPlane.sandboxes, steps: sandboxes.steps, starts: starter }),
+    () => storage.metrics,
+    () => metrics,
   )
   await starter.recover()
   const listening = await listen(httpApp, { host: options.host, port: options.port })

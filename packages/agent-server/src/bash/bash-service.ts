@@ -2,7 +2,8 @@ import { stat } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { resolve } from 'node:path'
 import { Secrets, Workspace } from '@slipway/agent'
-import { type BashOutput, CounterVec, type ExecuteBashRequest, Problem } from '@slipway/protocol'
+import { type BashOutput, type ExecuteBashRequest, Problem } from '@slipway/protocol'
+import { Counter } from 'prom-client'
 import { BashEventStore, type BashEventStoreOptions } from './event-store.ts'
 import { OutputRecorder } from './output-recorder.ts'
 
@@ -25,7 +26,12 @@ export interface BashServiceOptions extends BashEventStoreOptions {
 export class BashService implements AsyncDisposable {
   readonly events: BashEventStore
   /** How commands ended. */
-  readonly endedCommands = new CounterVec('outcome')
+  readonly endedCommands = new Counter({
+    name: 'slipway_bash_commands_total',
+    help: 'Commands of /api/bash that ended.',
+    labelNames: ['outcome'],
+    registers: [],
+  })
   readonly #options: BashServiceOptions
   readonly #workspace: Workspace
   readonly #secrets = new Secrets()
@@ -116,7 +122,7 @@ export class BashService implements AsyncDisposable {
     const recorder = new OutputRecorder(this.events, { id, secrets: this.#secrets, maxOutputBytes })
     try {
       const outcome = await this.#runProcess(recorder, id, request)
-      this.endedCommands.increment({ outcome: outcome.exitCode === 0 ? 'ok' : 'failed' })
+      this.endedCommands.inc({ outcome: outcome.exitCode === 0 ? 'ok' : 'failed' })
       await recorder.end(outcome)
     } catch (error) {
       this.#options.log('error', 'the output of a command is lost', { error: String(error) })

@@ -1,9 +1,9 @@
 import type { MonitoredWork, RunMonitor, WorkOutcome } from '@slipway/agent'
 import type { ActiveSpan, Traces } from '@slipway/http'
-import { CounterVec, durationBuckets, HistogramVec, type MetricFamily, metricFamily } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
+import { Counter, Histogram, type Metric } from 'prom-client'
 
-/** Models are told apart by provider; what users write into their settings is no label. */
+/** The label of a model is its provider; no text of a user's settings is a label. */
 const providers: ReadonlySet<string> = new Set([
   'anthropic',
   'azure',
@@ -26,32 +26,91 @@ const providers: ReadonlySet<string> = new Set([
   'xai',
 ])
 const callBuckets = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300]
+const toolBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const runBuckets = [0.5, 1, 5, 10, 30, 60, 300, 900, 3_600]
 
-/** The provider of a model as a word of a closed set. */
+/** The provider of a model, from a closed set. */
 export function modelProvider(model: string): string {
   const prefix = model.slice(0, Math.max(0, model.indexOf('/')))
   return providers.has(prefix) ? prefix : 'other'
 }
 
-/** What the conversations of a server have done, in numbers; and as spans, when somebody wants traces. */
+/** Metrics of the work of conversations, and spans when traces are configured. */
 export class WorkMetrics {
   readonly #traces: Traces | undefined
-  readonly #runs = new CounterVec('outcome')
-  readonly #runSeconds = new HistogramVec(runBuckets)
-  readonly #calls = new CounterVec('provider', 'outcome')
-  readonly #callSeconds = new HistogramVec(callBuckets, 'provider')
-  readonly #tokens = new CounterVec('provider', 'kind')
-  readonly #cost = new CounterVec('provider')
-  readonly #tools = new CounterVec('tool', 'outcome')
-  readonly #toolSeconds = new HistogramVec(durationBuckets, 'tool')
-  readonly #condensations = new CounterVec('outcome')
+  readonly #runs = new Counter({
+    name: 'slipway_runs_total',
+    help: 'Runs that ended, by the status they left.',
+    labelNames: ['outcome'],
+    registers: [],
+  })
+  readonly #runSeconds = new Histogram({
+    name: 'slipway_run_duration_seconds',
+    help: 'Time of runs.',
+    buckets: runBuckets,
+    registers: [],
+  })
+  readonly #calls = new Counter({
+    name: 'slipway_model_calls_total',
+    help: 'Questions to models by provider and outcome.',
+    labelNames: ['provider', 'outcome'],
+    registers: [],
+  })
+  readonly #callSeconds = new Histogram({
+    name: 'slipway_model_call_duration_seconds',
+    help: 'Time of questions to models, retries included.',
+    labelNames: ['provider'],
+    buckets: callBuckets,
+    registers: [],
+  })
+  readonly #tokens = new Counter({
+    name: 'slipway_model_tokens_total',
+    help: 'Tokens by provider and kind.',
+    labelNames: ['provider', 'kind'],
+    registers: [],
+  })
+  readonly #cost = new Counter({
+    name: 'slipway_model_cost_dollars_total',
+    help: 'Cost where prices are known.',
+    labelNames: ['provider'],
+    registers: [],
+  })
+  readonly #tools = new Counter({
+    name: 'slipway_tool_calls_total',
+    help: 'Tool calls by kind of tool and outcome.',
+    labelNames: ['tool', 'outcome'],
+    registers: [],
+  })
+  readonly #toolSeconds = new Histogram({
+    name: 'slipway_tool_call_duration_seconds',
+    help: 'Time of tool calls.',
+    labelNames: ['tool'],
+    buckets: toolBuckets,
+    registers: [],
+  })
+  readonly #condensations = new Counter({
+    name: 'slipway_condensations_total',
+    help: 'Condensations by outcome.',
+    labelNames: ['outcome'],
+    registers: [],
+  })
+  readonly all: readonly Metric[] = [
+    this.#runs,
+    this.#runSeconds,
+    this.#calls,
+    this.#callSeconds,
+    this.#tokens,
+    this.#cost,
+    this.#tools,
+    this.#toolSeconds,
+    this.#condensations,
+  ]
 
   constructor(traces: Traces | undefined) {
     this.#traces = traces
   }
 
-  /** To be handed to conversations. */
+  /** Passed to conversations. */
   readonly monitor: RunMonitor = (work) => {
     const startedMs = performance.now()
     const span = this.#traces === undefined ? undefined : beginSpan(this.#traces, work)
@@ -64,7 +123,7 @@ export class WorkMetrics {
     }
   }
 
-  /** The same log with a span for each append, when somebody wants traces. */
+  /** The same log, with a span for each append when traces are configured. */
   traceLog(log: EventLog): EventLog {
     const traces = this.#traces
     if (traces === undefined) return log
@@ -90,61 +149,27 @@ export class WorkMetrics {
 
   #record(work: MonitoredWork, { outcome, modelUsage }: WorkOutcome, seconds: number): void {
     if (work.kind === 'run') {
-      this.#runs.increment({ outcome })
-      this.#runSeconds.observe({}, seconds)
-    } else if (work.kind === 'condensation') this.#condensations.increment({ outcome })
+      this.#runs.inc({ outcome })
+      this.#runSeconds.observe(seconds)
+    } else if (work.kind === 'condensation') this.#condensations.inc({ outcome })
     else if (work.kind === 'tool') {
-      this.#tools.increment({ tool: work.tool, outcome })
+      this.#tools.inc({ tool: work.tool, outcome })
       this.#toolSeconds.observe({ tool: work.tool }, seconds)
     } else {
       const provider = modelProvider(work.model)
-      this.#calls.increment({ provider, outcome })
+      this.#calls.inc({ provider, outcome })
       this.#callSeconds.observe({ provider }, seconds)
       if (modelUsage === undefined) return
-      this.#cost.increment({ provider }, modelUsage.cost)
+      this.#cost.inc({ provider }, toAmount(modelUsage.cost))
       for (const [kind, name] of tokenKinds)
-        this.#tokens.increment({ provider, kind }, modelUsage.usage[name])
+        this.#tokens.inc({ provider, kind }, toAmount(modelUsage.usage[name]))
     }
   }
+}
 
-  metricFamilies(): readonly MetricFamily[] {
-    return [
-      metricFamily('runs_total', 'counter', 'Runs that ended, by the status they left.', this.#runs.samples),
-      metricFamily('run_duration_seconds', 'histogram', 'Time of runs.', this.#runSeconds.samples),
-      metricFamily(
-        'model_calls_total',
-        'counter',
-        'Questions to models by provider and outcome.',
-        this.#calls.samples,
-      ),
-      metricFamily(
-        'model_call_duration_seconds',
-        'histogram',
-        'Time of questions to models, retries included.',
-        this.#callSeconds.samples,
-      ),
-      metricFamily('model_tokens_total', 'counter', 'Tokens by provider and kind.', this.#tokens.samples),
-      metricFamily('model_cost_dollars_total', 'counter', 'Cost where prices are known.', this.#cost.samples),
-      metricFamily(
-        'tool_calls_total',
-        'counter',
-        'Tool calls by kind of tool and outcome.',
-        this.#tools.samples,
-      ),
-      metricFamily(
-        'tool_call_duration_seconds',
-        'histogram',
-        'Time of tool calls.',
-        this.#toolSeconds.samples,
-      ),
-      metricFamily(
-        'condensations_total',
-        'counter',
-        'Condensations by outcome.',
-        this.#condensations.samples,
-      ),
-    ]
-  }
+/** A counter refuses other amounts, and a provider may report any. */
+function toAmount(value: number): number {
+  return value > 0 && Number.isFinite(value) ? value : 0
 }
 
 const tokenKinds = [

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
-import { CounterVec, type LogFunction, type WebhookSpec } from '@slipway/protocol'
+import type { LogFunction, WebhookSpec } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import type { ConversationRecord, Storage } from '@slipway/storage'
+import { Counter } from 'prom-client'
 import { WebhookDelivery } from './delivery.ts'
 import { WebhookReceiver } from './receiver.ts'
 
@@ -41,7 +42,12 @@ export interface WebhooksOptions {
  */
 export class Webhooks implements AsyncDisposable {
   /** What became of requests. */
-  readonly requests = new CounterVec('outcome')
+  readonly requests = new Counter({
+    name: 'slipway_webhook_requests_total',
+    help: 'Requests to webhook receivers by outcome.',
+    labelNames: ['outcome'],
+    registers: [],
+  })
   readonly #options: WebhooksOptions
   #receivers: WebhookReceiver[] = []
 
@@ -71,10 +77,10 @@ export class Webhooks implements AsyncDisposable {
     return async (input, init) => {
       try {
         const response = await fetch(input, init)
-        this.requests.increment({ outcome: response.ok ? 'taken' : 'refused' })
+        this.requests.inc({ outcome: response.ok ? 'taken' : 'refused' })
         return response
       } catch (error) {
-        this.requests.increment({ outcome: 'unreachable' })
+        this.requests.inc({ outcome: 'unreachable' })
         throw error
       }
     }

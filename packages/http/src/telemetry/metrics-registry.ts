@@ -1,55 +1,24 @@
-import { Histogram, type MetricFamily, type MetricSample, type MetricsCollector } from '@slipway/protocol'
+import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 
-/**
- * The numbers of a server as text for Prometheus. Nothing is counted here: sources are asked when somebody asks. What the process
- * itself is doing (memory, event loop, garbage) is measured from the first question on, which loads the library for it.
- */
+/** The metrics of a server in the text format of Prometheus. */
 export class MetricsRegistry {
-  readonly contentType = 'text/plain; version=0.0.4; charset=utf-8'
-  readonly #sources: MetricsCollector[] = []
-  #process: Promise<() => Promise<string>> | undefined
+  readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE
+  readonly #sources: (() => readonly Metric[])[] = []
+  /** Memory, event loop and garbage collection of the process, measured from the first call of `render` on. */
+  #process: Registry | undefined
 
-  add(...sources: readonly MetricsCollector[]): void {
+  /** Adds sources that return the metrics of the moment; their names differ. */
+  add(...sources: readonly (() => readonly Metric[])[]): void {
     this.#sources.push(...sources)
   }
 
   async render(): Promise<string> {
-    this.#process ??= processMetrics()
-    const families = await Promise.all(this.#sources.map((source) => source()))
-    const lines = families.flat().map(renderFamily)
-    return `${lines.join('\n')}\n${await (await this.#process)()}`
+    if (this.#process === undefined) {
+      this.#process = new Registry()
+      collectDefaultMetrics({ register: this.#process })
+    }
+    const own = new Registry()
+    for (const metric of this.#sources.flatMap((source) => source())) own.registerMetric(metric)
+    return `${await own.metrics()}\n${await this.#process.metrics()}`
   }
-}
-
-async function processMetrics(): Promise<() => Promise<string>> {
-  const { collectDefaultMetrics, Registry } = await import('prom-client')
-  const register = new Registry()
-  collectDefaultMetrics({ register })
-  return () => register.metrics()
-}
-
-function renderFamily({ name, help, type, samples }: MetricFamily): string {
-  const lines = samples.flatMap((sample) => renderSample(name, sample))
-  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...lines, ''].join('\n')
-}
-
-function renderSample(name: string, { labels = {}, value }: MetricSample): string[] {
-  if (!(value instanceof Histogram)) return [`${name}${renderLabels(labels)} ${value}`]
-  let count = 0
-  const buckets = value.bucketCounts.map((more, at) => {
-    count += more
-    const le = at < value.buckets.length ? String(value.buckets[at]) : '+Inf'
-    return `${name}_bucket${renderLabels({ ...labels, le })} ${count}`
-  })
-  const text = renderLabels(labels)
-  return [...buckets, `${name}_sum${text} ${value.sum}`, `${name}_count${text} ${count}`]
-}
-
-function renderLabels(labels: Readonly<Record<string, string>>): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
-  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
-}
-
-function escapeLabel(value: string): string {
-  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 }

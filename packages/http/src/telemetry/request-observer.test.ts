@@ -1,6 +1,7 @@
 import { once } from 'node:events'
-import { CounterVec, Histogram, Problem, type Route } from '@slipway/protocol'
+import { Problem, type Route } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
+import { Counter, Histogram } from 'prom-client'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
@@ -87,9 +88,9 @@ test('requests are counted by route, method and class, and what is no route is o
   const duration = 'slipway_http_request_duration_seconds'
   const labels = 'method="GET",route="/api/items/{conversation_id}"'
   expect(found.get(`${duration}_count{${labels}}`)).toBe(2)
-  expect(found.get(`${duration}_bucket{${labels},le="+Inf"}`)).toBe(2)
-  // What takes as long as somebody listens says nothing about our speed.
-  expect(found.get(`${duration}_count{method="GET",route="/api/follow"}`)).toBe(0)
+  expect(found.get(`${duration}_bucket{le="+Inf",${labels}}`)).toBe(2)
+  // The duration of a stream depends on its reader.
+  expect(found.has(`${duration}_count{method="GET",route="/api/follow"}`)).toBe(false)
 })
 
 test('a thousand random addresses and methods leave the number of series as it was', async () => {
@@ -134,14 +135,11 @@ test('the metrics need the key, in its header or as a bearer, unless they are op
 
 test('every line of the metrics is one that a scraper reads, whatever stands in a label', async () => {
   const from = new MetricsRegistry()
-  const counts = new CounterVec('a')
-  counts.increment({ a: 'a "quoted" \\ line\nbreak' })
-  const tally = new Histogram([1, 2])
-  for (const value of [0.5, 1, 1.5, 9]) tally.observe(value)
-  from.add(() => [
-    { name: 'slipway_x_total', type: 'counter', help: 'X.', samples: counts.samples },
-    { name: 'slipway_y', type: 'histogram', help: 'Y.', samples: [{ value: tally }] },
-  ])
+  const counter = new Counter({ name: 'slipway_x_total', help: 'X.', labelNames: ['a'], registers: [] })
+  counter.inc({ a: 'a "quoted" \\ line\nbreak' })
+  const histogram = new Histogram({ name: 'slipway_y', help: 'Y.', buckets: [1, 2], registers: [] })
+  for (const value of [0.5, 1, 1.5, 9]) histogram.observe(value)
+  from.add(() => [counter, histogram])
   const text = await from.render()
   for (const line of text.split('\n'))
     expect(line).toMatch(

@@ -14,7 +14,7 @@ import {
 import type { MetricsRegistry } from './metrics-registry.ts'
 import { reportError } from './report-error.ts'
 import type { ActiveSpan, Traces } from './traces.ts'
-import { type RouteMetrics, TrafficMetrics } from './traffic-metrics.ts'
+import { TrafficMetrics } from './traffic-metrics.ts'
 
 export interface ObserverOptions {
   readonly log: LogFunction
@@ -34,7 +34,8 @@ export type RouteTraits = Pick<Route, 'audit' | 'errors' | 'bearer'>
 export interface ObservedRoute {
   /** With braces; empty when there is no such route. */
   readonly route: string
-  readonly traffic: RouteMetrics
+  /** The route in the metrics; empty for `other`. */
+  readonly metricsRoute: string
   /** What comes here may be written down. */
   readonly traits?: RouteTraits | undefined
 }
@@ -66,12 +67,12 @@ export class RequestObserver {
     this.#options = options
     this.#guard = guard
     this.#audit = options.audit ?? createLogAudit(options.log)
-    options.metrics?.registry.add(() => this.traffic.metricFamilies())
+    options.metrics?.registry.add(() => this.traffic.metrics)
   }
 
   /** A refused route counts as `other`. */
   observeRoute(route: string, traits?: RouteTraits, isRefused = false): ObservedRoute {
-    return { route, traits, traffic: this.traffic.route(isRefused ? '' : route) }
+    return { route, traits, metricsRoute: isRefused ? '' : route }
   }
 
   begin(
@@ -114,7 +115,8 @@ export class RequestObserver {
     const { statusCode: status } = res
     const duration_ms = performance.now() - startedAt
     this.traffic.inFlight--
-    observedRoute.traffic.recordResponse(method, status, isStream ? undefined : duration_ms)
+    const { metricsRoute } = observedRoute
+    this.traffic.recordResponse(metricsRoute, method, status, isStream ? undefined : duration_ms)
     if (span !== undefined) {
       span.setAttributes({ 'http.response.status_code': status })
       span.end(status < 500 ? undefined : String(status))

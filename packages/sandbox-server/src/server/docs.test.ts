@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises'
-import { HistogramVec, must } from '@slipway/protocol'
+import { must } from '@slipway/protocol'
+import { Histogram } from 'prom-client'
 import { expect, test } from 'vitest'
 import { documentedSettings } from '../config/config.ts'
-import { statusTransitions } from '../sandboxes/state/status-transitions.ts'
 import { StepMetrics } from '../sandboxes/state/sandbox-repository.ts'
-import { stateMetrics } from './state-metrics.ts'
+import { statusTransitions } from '../sandboxes/state/status-transitions.ts'
+import { createStateMetrics } from './state-metrics.ts'
 
 const page = await readFile(new URL('../../../../docs/sandboxes.md', import.meta.url), 'utf8')
 
@@ -41,11 +42,20 @@ test('the page of sandboxes has every state and where it leads, and no other', (
 
 test('the page of operations has every metric of the sandbox server, and no other', async () => {
   const operations = await readFile(new URL('../../../../docs/operations.md', import.meta.url), 'utf8')
-  const families = await stateMetrics({
+  const metrics = createStateMetrics({
     sandboxes: { async *iterateAll() {} },
     steps: new StepMetrics(),
-    starts: { activeCount: 0, durations: new HistogramVec([1], 'outcome') },
+    starts: {
+      activeCount: 0,
+      durations: new Histogram({
+        name: 'slipway_conversation_start_duration_seconds',
+        help: 'Time of starts of conversations by outcome.',
+        labelNames: ['outcome'],
+        registers: [],
+      }),
+    },
   })
+  const families = await Promise.all(metrics.map((metric) => metric.get()))
   const rows = families.map(({ name, type, help }) => `| \`${name}\` | ${type} | ${help} |`)
   const [, section = ''] = operations.split('### Metrics of the sandbox server\n')
   expect(section.split('\n## ', 1)[0]?.match(/^\| `.*$/gm)).toEqual(rows)

@@ -1,7 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import {
   type AppConversationStartRequest,
-  HistogramVec,
   invalidInput,
   type Llm,
   type LogFunction,
@@ -9,6 +8,7 @@ import {
 } from '@slipway/protocol'
 import { redact } from '@slipway/shared/redaction'
 import type { AppConversationRow, Scope, StartTaskRow } from '@slipway/storage'
+import { Histogram } from 'prom-client'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
 import { Redactor } from '../redaction/redactor.ts'
 import { conversationDeletedError, explainError, interruptedError, StartError } from './failures.ts'
@@ -57,8 +57,13 @@ export class ConversationStarter implements AsyncDisposable {
   readonly #deps: ConversationStarterDeps
   /** By id of the conversation. */
   readonly #active = new Map<string, ActiveStart>()
-  /** Seconds that starts took, by what became of them. */
-  readonly durations = new HistogramVec([1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600], 'outcome')
+  readonly durations = new Histogram({
+    name: 'slipway_conversation_start_duration_seconds',
+    help: 'Time of starts of conversations by outcome.',
+    labelNames: ['outcome'],
+    buckets: [1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600],
+    registers: [],
+  })
   #isClosing = false
 
   constructor(deps: ConversationStarterDeps) {

@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Instant, LogFunction, MetricFamily } from '@slipway/protocol'
+import type { Instant, LogFunction } from '@slipway/protocol'
+import type { Metric } from 'prom-client'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
 import type { ImportSession } from '../conversations/import-session.ts'
 import type { Storage } from '../conversations/storage.ts'
@@ -93,9 +94,8 @@ export class SqliteStorage implements Storage {
     return this.#context.text.waitUntilIndexed()
   }
 
-  /** What was written, in numbers. */
-  metricFamilies(): readonly MetricFamily[] {
-    return this.#context.writer.metrics.metricFamilies()
+  get metrics(): readonly Metric[] {
+    return this.#context.writer.metrics.all
   }
 
   /** Settings as the file of the log has them now. */

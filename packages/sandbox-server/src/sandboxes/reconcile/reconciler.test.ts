@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Backend } from '../../backends/backend.ts'
 import type { Sandboxes, SandboxesOptions } from '../sandboxes.ts'
-import { ann, createFixture, eventually, type SandboxesFixture } from '../testing/sandboxes-fixture.ts'
 import { statusTransitions } from '../state/status-transitions.ts'
+import { ann, createFixture, eventually, type SandboxesFixture } from '../testing/sandboxes-fixture.ts'
 
 /** A control plane that ends at a step: from then on nothing of it writes a row or reaches the backend. */
 function crashingControlPlane(at: SandboxesFixture, endAt: number) {

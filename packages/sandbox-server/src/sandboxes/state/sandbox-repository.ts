@@ -1,5 +1,6 @@
-import { CounterVec, HistogramVec, type SandboxStatus, sandboxStatus } from '@slipway/protocol'
+import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
+import { Counter, Histogram } from 'prom-client'
 import { KeyedSignal } from '../../async/keyed-signal.ts'
 import { statusTransitions } from './status-transitions.ts'
 
@@ -13,15 +14,26 @@ export type OnStep = (name: string) => void
 /** Steps that a backend does; the others are writes of the ledger. */
 const measuredSteps: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 'remove', 'init'])
 
-/** What was done to sandboxes, in numbers. */
+/** Metrics of the steps of sandboxes. */
 export class StepMetrics {
-  readonly durations = new HistogramVec([0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300], 'step')
-  readonly outcomes = new CounterVec('step', 'outcome')
+  readonly durations = new Histogram({
+    name: 'slipway_sandbox_step_duration_seconds',
+    help: 'Time of what is done to sandboxes: start, resume, pause, remove.',
+    labelNames: ['step'],
+    buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300],
+    registers: [],
+  })
+  readonly outcomes = new Counter({
+    name: 'slipway_sandbox_steps_total',
+    help: 'What was done to sandboxes, by outcome.',
+    labelNames: ['step', 'outcome'],
+    registers: [],
+  })
 
   record(step: string, outcome: 'ok' | 'failed', seconds: number): void {
     if (!measuredSteps.has(step)) return
     this.durations.observe({ step }, seconds)
-    this.outcomes.increment({ step, outcome })
+    this.outcomes.inc({ step, outcome })
   }
 }
 

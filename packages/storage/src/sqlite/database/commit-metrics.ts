@@ -1,31 +1,35 @@
-import { durationBuckets, Histogram, type MetricFamily, metricFamily } from '@slipway/protocol'
+import { Counter, Histogram, type Metric } from 'prom-client'
 
-const bounds = [0.0001, 0.00025, 0.0005, ...durationBuckets.filter((bound) => bound <= 10)]
+const durationBuckets = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+]
 
-/** What a writer has done. Each transaction costs three readings of the clock, a change in it nothing. */
+/** Metrics of the writer. Each transaction costs three readings of the clock, a change in it nothing. */
 export class CommitMetrics {
-  events = 0
-  /** From the first change that waits for a transaction until it is durable: as long as any change of it has waited. */
-  readonly wait = new Histogram(bounds)
-  /** What the commit takes of it, the sync of the disk. */
-  readonly commit = new Histogram(bounds)
-  /** Changes of one transaction. */
-  readonly changes = new Histogram([1, 2, 5, 10, 20, 50, 100, 200, 500])
-
-  metricFamilies(): readonly MetricFamily[] {
-    const histogram = (name: string, help: string, value: Histogram): MetricFamily => {
-      return metricFamily(name, 'histogram', help, [{ value }])
-    }
-    return [
-      metricFamily(
-        'events_appended_total',
-        'counter',
-        'Events that were appended to the log, imported ones left out.',
-        [{ value: this.events }],
-      ),
-      histogram('append_duration_seconds', 'Time until a group of changes was durable.', this.wait),
-      histogram('commit_duration_seconds', 'Time of a commit with the sync of the disk.', this.commit),
-      histogram('commit_changes', 'Changes of one commit.', this.changes),
-    ]
-  }
+  readonly events = new Counter({
+    name: 'slipway_events_appended_total',
+    help: 'Events that were appended to the log, imported ones left out.',
+    registers: [],
+  })
+  /** From the first change that waits for a transaction until it is durable: the longest wait of its changes. */
+  readonly wait = new Histogram({
+    name: 'slipway_append_duration_seconds',
+    help: 'Time until a group of changes was durable.',
+    buckets: durationBuckets,
+    registers: [],
+  })
+  /** The commit alone, with the sync of the disk. */
+  readonly commit = new Histogram({
+    name: 'slipway_commit_duration_seconds',
+    help: 'Time of a commit with the sync of the disk.',
+    buckets: durationBuckets,
+    registers: [],
+  })
+  readonly changes = new Histogram({
+    name: 'slipway_commit_changes',
+    help: 'Changes of one commit.',
+    buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500],
+    registers: [],
+  })
+  readonly all: readonly Metric[] = [this.events, this.wait, this.commit, this.changes]
 }

@@ -189,7 +189,7 @@ export class SqliteEventLog implements EventLog {
         this.#writeRecord(head.ordinal, record)
       },
       done: () => {
-        this.#context.writer.metrics.events += newEvents.length
+        this.#context.writer.metrics.events.inc(newEvents.length)
         const liveTail = liveTails.get(head.ordinal)
         if (liveTail !== undefined && newEvents.length > 0) {
           liveTail.push(newEvents.map(({ event }) => event))
