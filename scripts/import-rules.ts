@@ -22,7 +22,7 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
  * alone, because the schemas would cost it more memory than its work.
  */
 export const frontDoors: Readonly<Record<string, readonly string[]>> = {
-  shared: ['async', 'collections', 'fs', 'redaction', 'url'],
+  shared: ['async', 'collections', 'fs', 'metrics', 'redaction', 'url'],
   protocol: ['', 'message-texts'],
   cli: ['toolkit'],
   examples: ['demo', 'demo-sandbox', 'find-processes'],
@@ -40,7 +40,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   ws: ['http/'],
   'http-proxy-3': ['http/'],
   pino: ['http/'],
-  'prom-client': ['http/src/telemetry/', 'storage/src/sqlite/', 'agent-server/', 'sandbox-server/'],
+  'prom-client': ['shared/src/metrics/', 'http/src/telemetry/metrics-registry.ts'],
   '@opentelemetry/': ['http/src/telemetry/'],
   'node:http': ['http/'],
   'node:sqlite': ['storage/src/sqlite/'],

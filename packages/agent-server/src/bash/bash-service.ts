@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import { resolve } from 'node:path'
 import { Secrets, Workspace } from '@slipway/agent'
 import { type BashOutput, type ExecuteBashRequest, Problem } from '@slipway/protocol'
-import { Counter } from 'prom-client'
+import { createCounter } from '@slipway/shared/metrics'
 import { BashEventStore, type BashEventStoreOptions } from './event-store.ts'
 import { OutputRecorder } from './output-recorder.ts'
 
@@ -26,12 +26,11 @@ export interface BashServiceOptions extends BashEventStoreOptions {
 export class BashService implements AsyncDisposable {
   readonly events: BashEventStore
   /** How commands ended. */
-  readonly endedCommands = new Counter({
-    name: 'slipway_bash_commands_total',
-    help: 'Commands of /api/bash that ended.',
-    labelNames: ['outcome'],
-    registers: [],
-  })
+  readonly endedCommands = createCounter(
+    'slipway_bash_commands_total',
+    'Commands of /api/bash that ended.',
+    'outcome',
+  )
   readonly #options: BashServiceOptions
   readonly #workspace: Workspace
   readonly #secrets = new Secrets()

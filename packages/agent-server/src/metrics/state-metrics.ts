@@ -1,6 +1,6 @@
 import { executionStatus } from '@slipway/protocol'
+import { createGauge, createLabeledGauge, type Metric } from '@slipway/shared/metrics'
 import type { ConversationRecords } from '@slipway/storage'
-import { Gauge, type Metric } from 'prom-client'
 import type { BashService } from '../bash/bash-service.ts'
 import type { ConversationRegistry } from '../conversations/registry.ts'
 import type { Webhooks } from '../webhooks/webhooks.ts'
@@ -13,33 +13,20 @@ export function createStateMetrics(sources: {
   readonly webhooks: Webhooks
 }): readonly Metric[] {
   const { records, registry, bash, webhooks } = sources
-  const conversations = new Gauge({
-    name: 'slipway_conversations',
-    help: 'Conversations by status.',
-    labelNames: ['status'],
-    registers: [],
-    async collect() {
-      for (const status of executionStatus.options) this.set({ status }, await records.count({ status }))
-    },
-  })
-  const gauge = (name: string, help: string, read: () => number): Metric =>
-    new Gauge({
-      name,
-      help,
-      registers: [],
-      collect() {
-        this.set(read())
-      },
-    })
+  const { runSlots } = registry
   return [
-    conversations,
-    gauge('slipway_conversations_loaded', 'Conversations in memory.', () => registry.loadedCount),
-    gauge('slipway_runs_active', 'Runs that have their turn.', () => registry.runSlots.activeCount),
-    gauge('slipway_runs_waiting', 'Runs that wait for a turn.', () => registry.runSlots.waitingCount),
-    gauge('slipway_bash_commands_running', 'Commands of /api/bash that run.', () => bash.runningCount),
+    createLabeledGauge('slipway_conversations', 'Conversations by status.', 'status', () =>
+      Promise.all(
+        executionStatus.options.map(async (status) => [status, await records.count({ status })] as const),
+      ),
+    ),
+    createGauge('slipway_conversations_loaded', 'Conversations in memory.', () => registry.loadedCount),
+    createGauge('slipway_runs_active', 'Runs that have their turn.', () => runSlots.activeCount),
+    createGauge('slipway_runs_waiting', 'Runs that wait for a turn.', () => runSlots.waitingCount),
+    createGauge('slipway_bash_commands_running', 'Commands of /api/bash that run.', () => bash.runningCount),
     bash.endedCommands,
     webhooks.requests,
-    gauge(
+    createGauge(
       'slipway_webhook_conversations_pending',
       'Conversations that a webhook receiver is being told of, or that wait after a failure.',
       () => webhooks.pendingCount,

@@ -1,7 +1,7 @@
 import type { MonitoredWork, RunMonitor, WorkOutcome } from '@slipway/agent'
 import type { ActiveSpan, Traces } from '@slipway/http'
+import { createCounter, createHistogram, type Metric } from '@slipway/shared/metrics'
 import type { EventLog } from '@slipway/storage'
-import { Counter, Histogram, type Metric } from 'prom-client'
 
 /** The label of a model is its provider; no text of a user's settings is a label. */
 const providers: ReadonlySet<string> = new Set([
@@ -38,62 +38,48 @@ export function modelProvider(model: string): string {
 /** Metrics of the work of conversations, and spans when traces are configured. */
 export class WorkMetrics {
   readonly #traces: Traces | undefined
-  readonly #runs = new Counter({
-    name: 'slipway_runs_total',
-    help: 'Runs that ended, by the status they left.',
-    labelNames: ['outcome'],
-    registers: [],
-  })
-  readonly #runSeconds = new Histogram({
-    name: 'slipway_run_duration_seconds',
-    help: 'Time of runs.',
-    buckets: runBuckets,
-    registers: [],
-  })
-  readonly #calls = new Counter({
-    name: 'slipway_model_calls_total',
-    help: 'Questions to models by provider and outcome.',
-    labelNames: ['provider', 'outcome'],
-    registers: [],
-  })
-  readonly #callSeconds = new Histogram({
-    name: 'slipway_model_call_duration_seconds',
-    help: 'Time of questions to models, retries included.',
-    labelNames: ['provider'],
-    buckets: callBuckets,
-    registers: [],
-  })
-  readonly #tokens = new Counter({
-    name: 'slipway_model_tokens_total',
-    help: 'Tokens by provider and kind.',
-    labelNames: ['provider', 'kind'],
-    registers: [],
-  })
-  readonly #cost = new Counter({
-    name: 'slipway_model_cost_dollars_total',
-    help: 'Cost where prices are known.',
-    labelNames: ['provider'],
-    registers: [],
-  })
-  readonly #tools = new Counter({
-    name: 'slipway_tool_calls_total',
-    help: 'Tool calls by kind of tool and outcome.',
-    labelNames: ['tool', 'outcome'],
-    registers: [],
-  })
-  readonly #toolSeconds = new Histogram({
-    name: 'slipway_tool_call_duration_seconds',
-    help: 'Time of tool calls.',
-    labelNames: ['tool'],
-    buckets: toolBuckets,
-    registers: [],
-  })
-  readonly #condensations = new Counter({
-    name: 'slipway_condensations_total',
-    help: 'Condensations by outcome.',
-    labelNames: ['outcome'],
-    registers: [],
-  })
+  readonly #runs = createCounter('slipway_runs_total', 'Runs that ended, by the status they left.', 'outcome')
+  readonly #runSeconds = createHistogram('slipway_run_duration_seconds', 'Time of runs.', runBuckets)
+  readonly #calls = createCounter(
+    'slipway_model_calls_total',
+    'Questions to models by provider and outcome.',
+    'provider',
+    'outcome',
+  )
+  readonly #callSeconds = createHistogram(
+    'slipway_model_call_duration_seconds',
+    'Time of questions to models, retries included.',
+    callBuckets,
+    'provider',
+  )
+  readonly #tokens = createCounter(
+    'slipway_model_tokens_total',
+    'Tokens by provider and kind.',
+    'provider',
+    'kind',
+  )
+  readonly #cost = createCounter(
+    'slipway_model_cost_dollars_total',
+    'Cost where prices are known.',
+    'provider',
+  )
+  readonly #tools = createCounter(
+    'slipway_tool_calls_total',
+    'Tool calls by kind of tool and outcome.',
+    'tool',
+    'outcome',
+  )
+  readonly #toolSeconds = createHistogram(
+    'slipway_tool_call_duration_seconds',
+    'Time of tool calls.',
+    toolBuckets,
+    'tool',
+  )
+  readonly #condensations = createCounter(
+    'slipway_condensations_total',
+    'Condensations by outcome.',
+    'outcome',
+  )
   readonly all: readonly Metric[] = [
     this.#runs,
     this.#runSeconds,

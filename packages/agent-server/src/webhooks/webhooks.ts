@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { LogFunction, WebhookSpec } from '@slipway/protocol'
+import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
 import type { ConversationRecord, Storage } from '@slipway/storage'
-import { Counter } from 'prom-client'
 import { WebhookDelivery } from './delivery.ts'
 import { WebhookReceiver } from './receiver.ts'
 
@@ -42,12 +42,11 @@ export interface WebhooksOptions {
  */
 export class Webhooks implements AsyncDisposable {
   /** What became of requests. */
-  readonly requests = new Counter({
-    name: 'slipway_webhook_requests_total',
-    help: 'Requests to webhook receivers by outcome.',
-    labelNames: ['outcome'],
-    registers: [],
-  })
+  readonly requests = createCounter(
+    'slipway_webhook_requests_total',
+    'Requests to webhook receivers by outcome.',
+    'outcome',
+  )
   readonly #options: WebhooksOptions
   #receivers: WebhookReceiver[] = []
 

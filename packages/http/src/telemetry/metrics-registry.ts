@@ -1,4 +1,5 @@
-import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
+import type { Metric } from '@slipway/shared/metrics'
+import { collectDefaultMetrics, Registry } from 'prom-client'
 
 /** The metrics of a server in the text format of Prometheus. */
 export class MetricsRegistry {

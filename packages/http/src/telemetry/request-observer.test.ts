@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { Problem, type Route } from '@slipway/protocol'
+import { createCounter, createHistogram } from '@slipway/shared/metrics'
 import { Secret } from '@slipway/shared/redaction'
-import { Counter, Histogram } from 'prom-client'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import * as z from 'zod'
@@ -135,9 +135,9 @@ test('the metrics need the key, in its header or as a bearer, unless they are op
 
 test('every line of the metrics is one that a scraper reads, whatever stands in a label', async () => {
   const from = new MetricsRegistry()
-  const counter = new Counter({ name: 'slipway_x_total', help: 'X.', labelNames: ['a'], registers: [] })
+  const counter = createCounter('slipway_x_total', 'X.', 'a')
   counter.inc({ a: 'a "quoted" \\ line\nbreak' })
-  const histogram = new Histogram({ name: 'slipway_y', help: 'Y.', buckets: [1, 2], registers: [] })
+  const histogram = createHistogram('slipway_y', 'Y.', [1, 2])
   for (const value of [0.5, 1, 1.5, 9]) histogram.observe(value)
   from.add(() => [counter, histogram])
   const text = await from.render()

@@ -67,7 +67,7 @@ export class RequestObserver {
     this.#options = options
     this.#guard = guard
     this.#audit = options.audit ?? createLogAudit(options.log)
-    options.metrics?.registry.add(() => this.traffic.metrics)
+    options.metrics?.registry.add(() => this.traffic.all)
   }
 
   /** A refused route counts as `other`. */

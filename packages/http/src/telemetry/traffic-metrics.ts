@@ -1,4 +1,4 @@
-import { Counter, Gauge, Histogram, type Metric } from 'prom-client'
+import { createCounter, createGauge, createHistogram, type Metric } from '@slipway/shared/metrics'
 
 const durationBuckets = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10]
 const methods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
@@ -8,82 +8,50 @@ const statusClasses = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
 
 export type StreamOutcome = 'ended' | 'left' | 'failed'
 
-/** Metrics of the traffic of a server. All labels have closed sets of values: routes of the table, methods, classes of statuses. */
+/** Metrics of the traffic of a server. The labels are routes of the table, methods, and classes of statuses. */
 export class TrafficMetrics {
+  readonly #requests = createCounter(
+    'slipway_http_requests_total',
+    'Requests by route, method and class of the status.',
+    'method',
+    'route',
+    'status',
+  )
+  readonly #durations = createHistogram(
+    'slipway_http_request_duration_seconds',
+    'Time until the answer was given to the connection, streams of events left out.',
+    durationBuckets,
+    'method',
+    'route',
+  )
+  readonly #openStreams = createGauge('slipway_streams_open', 'Streams of server-sent events.')
+  readonly #closedStreams = createCounter(
+    'slipway_streams_closed_total',
+    'Streams by how they ended.',
+    'outcome',
+  )
+  readonly #openSockets = createGauge('slipway_sockets_open', 'WebSockets.')
+  readonly #openedSockets = createCounter('slipway_sockets_opened_total', 'WebSockets that were opened.')
+  readonly #closedSockets = createCounter('slipway_sockets_closed_total', 'WebSockets by close code.', 'code')
+  readonly #proxied = createCounter('slipway_relayed_total', 'What was sent on to another server.', 'kind')
   /** Requests that are being answered. */
   inFlight = 0
-  readonly #requests = new Counter({
-    name: 'slipway_http_requests_total',
-    help: 'Requests by route, method and class of the status.',
-    labelNames: ['method', 'route', 'status'],
-    registers: [],
-  })
-  readonly #durations = new Histogram({
-    name: 'slipway_http_request_duration_seconds',
-    help: 'Time until the answer was given to the connection, streams of events left out.',
-    labelNames: ['method', 'route'],
-    buckets: durationBuckets,
-    registers: [],
-  })
-  readonly #openStreams = new Gauge({
-    name: 'slipway_streams_open',
-    help: 'Streams of server-sent events.',
-    registers: [],
-  })
-  readonly #closedStreams = new Counter({
-    name: 'slipway_streams_closed_total',
-    help: 'Streams by how they ended.',
-    labelNames: ['outcome'],
-    registers: [],
-  })
-  readonly #openSockets = new Gauge({ name: 'slipway_sockets_open', help: 'WebSockets.', registers: [] })
-  readonly #openedSockets = new Counter({
-    name: 'slipway_sockets_opened_total',
-    help: 'WebSockets that were opened.',
-    registers: [],
-  })
-  readonly #closedSockets = new Counter({
-    name: 'slipway_sockets_closed_total',
-    help: 'WebSockets by close code.',
-    labelNames: ['code'],
-    registers: [],
-  })
-  readonly #proxied = new Counter({
-    name: 'slipway_relayed_total',
-    help: 'What was sent on to another server.',
-    labelNames: ['kind'],
-    registers: [],
-  })
-  readonly metrics: readonly Metric[]
-
-  constructor() {
-    const getInFlight = () => this.inFlight
-    const inFlight = new Gauge({
-      name: 'slipway_http_requests_in_flight',
-      help: 'Requests that are being answered.',
-      registers: [],
-      collect() {
-        this.set(getInFlight())
-      },
-    })
-    this.metrics = [
-      this.#requests,
-      this.#durations,
-      inFlight,
-      this.#openStreams,
-      this.#closedStreams,
-      this.#openSockets,
-      this.#openedSockets,
-      this.#closedSockets,
-      this.#proxied,
-    ]
-  }
+  readonly all: readonly Metric[] = [
+    this.#requests,
+    this.#durations,
+    createGauge('slipway_http_requests_in_flight', 'Requests that are being answered.', () => this.inFlight),
+    this.#openStreams,
+    this.#closedStreams,
+    this.#openSockets,
+    this.#openedSockets,
+    this.#closedSockets,
+    this.#proxied,
+  ]
 
   /** `route` is empty where there is none. `durationMs` is undefined for streams, which last as long as their readers. */
   recordResponse(route: string, method: string, status: number, durationMs: number | undefined): void {
     const labels = { method: methods.includes(method) ? method : 'other', route: route || 'other' }
-    const statusClass = statusClasses[Math.min(5, Math.floor(status / 100))] ?? 'none'
-    this.#requests.inc({ ...labels, status: statusClass })
+    this.#requests.inc({ ...labels, status: statusClasses[Math.min(5, Math.floor(status / 100))] ?? 'none' })
     if (durationMs !== undefined) this.#durations.observe(labels, durationMs / 1000)
   }
 

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { must } from '@slipway/protocol'
-import { Histogram } from 'prom-client'
+import { createHistogram } from '@slipway/shared/metrics'
 import { expect, test } from 'vitest'
 import { documentedSettings } from '../config/config.ts'
 import { StepMetrics } from '../sandboxes/state/sandbox-repository.ts'
@@ -47,12 +47,12 @@ test('the page of operations has every metric of the sandbox server, and no othe
     steps: new StepMetrics(),
     starts: {
       activeCount: 0,
-      durations: new Histogram({
-        name: 'slipway_conversation_start_duration_seconds',
-        help: 'Time of starts of conversations by outcome.',
-        labelNames: ['outcome'],
-        registers: [],
-      }),
+      durations: createHistogram(
+        'slipway_conversation_start_duration_seconds',
+        'Time of starts of conversations by outcome.',
+        [1],
+        'outcome',
+      ),
     },
   })
   const families = await Promise.all(metrics.map((metric) => metric.get()))

@@ -6,9 +6,9 @@ import {
   type LogFunction,
   Problem,
 } from '@slipway/protocol'
+import { createHistogram } from '@slipway/shared/metrics'
 import { redact } from '@slipway/shared/redaction'
 import type { AppConversationRow, Scope, StartTaskRow } from '@slipway/storage'
-import { Histogram } from 'prom-client'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
 import { Redactor } from '../redaction/redactor.ts'
 import { conversationDeletedError, explainError, interruptedError, StartError } from './failures.ts'
@@ -57,13 +57,12 @@ export class ConversationStarter implements AsyncDisposable {
   readonly #deps: ConversationStarterDeps
   /** By id of the conversation. */
   readonly #active = new Map<string, ActiveStart>()
-  readonly durations = new Histogram({
-    name: 'slipway_conversation_start_duration_seconds',
-    help: 'Time of starts of conversations by outcome.',
-    labelNames: ['outcome'],
-    buckets: [1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600],
-    registers: [],
-  })
+  readonly durations = createHistogram(
+    'slipway_conversation_start_duration_seconds',
+    'Time of starts of conversations by outcome.',
+    [1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600],
+    'outcome',
+  )
   #isClosing = false
 
   constructor(deps: ConversationStarterDeps) {

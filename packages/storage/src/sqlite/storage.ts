@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Instant, LogFunction } from '@slipway/protocol'
-import type { Metric } from 'prom-client'
+import type { Metric } from '@slipway/shared/metrics'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
 import type { ImportSession } from '../conversations/import-session.ts'
 import type { Storage } from '../conversations/storage.ts'

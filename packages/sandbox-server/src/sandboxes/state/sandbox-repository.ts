@@ -1,6 +1,6 @@
 import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
+import { createCounter, createHistogram } from '@slipway/shared/metrics'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
-import { Counter, Histogram } from 'prom-client'
 import { KeyedSignal } from '../../async/keyed-signal.ts'
 import { statusTransitions } from './status-transitions.ts'
 
@@ -16,19 +16,18 @@ const measuredSteps: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 
 
 /** Metrics of the steps of sandboxes. */
 export class StepMetrics {
-  readonly durations = new Histogram({
-    name: 'slipway_sandbox_step_duration_seconds',
-    help: 'Time of what is done to sandboxes: start, resume, pause, remove.',
-    labelNames: ['step'],
-    buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300],
-    registers: [],
-  })
-  readonly outcomes = new Counter({
-    name: 'slipway_sandbox_steps_total',
-    help: 'What was done to sandboxes, by outcome.',
-    labelNames: ['step', 'outcome'],
-    registers: [],
-  })
+  readonly durations = createHistogram(
+    'slipway_sandbox_step_duration_seconds',
+    'Time of what is done to sandboxes: start, resume, pause, remove.',
+    [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300],
+    'step',
+  )
+  readonly outcomes = createCounter(
+    'slipway_sandbox_steps_total',
+    'What was done to sandboxes, by outcome.',
+    'step',
+    'outcome',
+  )
 
   record(step: string, outcome: 'ok' | 'failed', seconds: number): void {
     if (!measuredSteps.has(step)) return
