@@ -1,9 +1,10 @@
+import { errorCode } from '@slipway/shared/fs'
 import type { App } from './app.ts'
 import { isLoopback } from './auth/guard.ts'
 import { unixSocketUrl } from './core/unix-socket.ts'
 
 export interface Listening {
-  /** `http://127.0.0.1:8000`, or `http+unix://%2Frun%2Fx.sock` (see `reach`). */
+  /** `http://127.0.0.1:8000`, or `http+unix://%2Frun%2Fx.sock` (see `unixFetch`). */
   readonly url: string
   /** 0 on a Unix socket. */
   readonly port: number
@@ -20,25 +21,29 @@ interface StopOptions {
 
 interface PortAddress {
   readonly host: string
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number
 }
 
 interface SocketAddress {
-  /** Where the Unix socket is made (at most 107 bytes); its file has mode 0600. One that a dead process left is replaced. */
+  /** The path of the Unix socket (at most 107 bytes), created with mode 0600. A stale socket file is replaced. */
   readonly socketPath: string
 }
 
 export type ListenOptions = StopOptions & (PortAddress | SocketAddress)
 
 /**
- * Resolves when the server answers. Rejects with an Error for people when the address is taken, or when the host is
- * reached from other machines and no session key is set. On a Unix socket none is needed.
+ * Resolves when the server accepts connections. Rejects with a readable Error when the address is in use, or when the host is
+ * reachable from other machines and there is no session key. A Unix socket needs none.
  */
 export async function listen(app: App, options: ListenOptions): Promise<Listening> {
   const { signal, stopMs = 5_000 } = options
-  const { url, port } =
-    'socketPath' in options ? await bindSocket(app, options) : await bindPort(app, options)
+  if ('host' in options && !app.hasKeys && !isLoopback(options.host)) {
+    throw new Error(
+      `Refusing to listen on ${options.host} without a session key: set SLIPWAY_SESSION_API_KEY, or listen on 127.0.0.1`,
+    )
+  }
+  const address = await bind(app, options)
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= app.close(stopMs)
@@ -46,39 +51,23 @@ export async function listen(app: App, options: ListenOptions): Promise<Listenin
   }
   signal?.addEventListener('abort', () => void close(), { once: true })
   if (signal?.aborted) await close()
-  return { url, port, close }
+  return { ...address, close }
 }
 
-type BoundAddress = Pick<Listening, 'url' | 'port'>
-
-async function bindSocket(app: App, { socketPath }: SocketAddress): Promise<BoundAddress> {
-  await withBindError(app, app.listenOnSocket(socketPath), `Cannot listen on ${socketPath}`)
-  return { url: unixSocketUrl(socketPath), port: 0 }
-}
-
-async function bindPort(app: App, options: PortAddress): Promise<BoundAddress> {
-  const { host } = options
-  if (!app.hasKeys && !isLoopback(host)) {
-    throw new Error(
-      `Refusing to listen on ${host} without a session key: set SLIPWAY_SESSION_API_KEY, or listen on 127.0.0.1`,
-    )
-  }
-  const port = await withBindError(
-    app,
-    app.listenOnPort(host, options.port),
-    `Cannot listen on ${host} port ${options.port}`,
-  )
-  return { url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`, port }
-}
-
-async function withBindError<T>(app: App, binding: Promise<T>, what: string): Promise<T> {
+async function bind(app: App, options: ListenOptions): Promise<Pick<Listening, 'url' | 'port'>> {
   try {
-    return await binding
+    if ('socketPath' in options) {
+      await app.listenOnSocket(options.socketPath)
+      return { url: unixSocketUrl(options.socketPath), port: 0 }
+    }
+    const { host } = options
+    const port = await app.listenOnPort(host, options.port)
+    return { url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`, port }
   } catch (cause) {
     await app.close(0)
-    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-    const reason = reasons[String(code)]
-    throw reason === undefined ? cause : new Error(`${what}: ${reason}`, { cause })
+    const reason = reasons[errorCode(cause) ?? '']
+    const where = 'socketPath' in options ? options.socketPath : `${options.host} port ${options.port}`
+    throw reason === undefined ? cause : new Error(`Cannot listen on ${where}: ${reason}`, { cause })
   }
 }
 

@@ -5,35 +5,35 @@ import type { Secret } from '@slipway/shared/redaction'
 
 export interface GuardOptions {
   /**
-   * Session keys; with none the server is open to what comes from this machine. A function answers those of the moment:
-   * the same array as long as they are the same, undefined while it is not known yet (then no key fits).
+   * Session keys; without any the server is open to this machine. A function returns the current keys: the same array while they
+   * are unchanged, undefined while they are unknown (then no key is valid).
    */
   readonly keys?: readonly Secret[] | (() => readonly Secret[] | undefined)
   /**
-   * Called first for every request and upgrade but preflights, with the path (without the base path and the query); throws a Problem
-   * to refuse, `unavailable` while the server is not ready for this path.
+   * Called first for every request and upgrade except preflights, with the path (without base path and query). Throws a Problem to
+   * refuse, `unavailable` while the server is not ready for this path.
    */
   checkReady?(path: string): void
-  /** Host names, with or without port, that requests may name besides loopback ones. */
+  /** Host names, with or without port, that requests may use besides loopback ones. */
   readonly allowedHosts?: readonly string[]
-  /** Origins (`https://example.org`) whose pages may call besides loopback ones; a function answers those of the moment, as for keys. */
+  /** Origins (`https://example.org`) whose pages may call besides loopback ones; a function returns the current ones, as for keys. */
   readonly allowedOrigins?: readonly string[] | (() => readonly string[])
 }
 
-/** What admits instead of a key, on routes with `pages: 'pass'`. */
+/** Authorizes instead of a key, on routes with `pages: 'pass'`. */
 export interface PageCredential {
-  /** It was in the address: whoever has the address may ask, from every page. */
+  /** It was in the address, so every page that has the address may use it. */
   readonly isInAddress: boolean
-  /** The origin of the page that got it; pages of other origins may not read what it opens. */
+  /** The origin of the page that it was issued to; pages of other origins may not read the replies. */
   readonly origin?: string | undefined
 }
 
-/** How a request came to a route with `pages`; the Problem is thrown when it is admitted. */
+/** The credential of a request to a route with `pages`; `authorize` throws the Problem. */
 export interface PageRequest {
   readonly credential: PageCredential | Problem | undefined
 }
 
-/** What a page may send; in the answer to OPTIONS. */
+/** What a page may send; part of the reply to OPTIONS. */
 export const preflightHeaders = {
   'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
   'access-control-allow-headers':
@@ -50,24 +50,24 @@ function requestPath({ url = '' }: IncomingMessage): string {
   return at < 0 ? url : url.slice(0, at)
 }
 
-/** What a browser asks before it sends the request itself: it carries no key, and its refusal hides the real one. */
+/** A CORS preflight carries no key, and refusing it would hide the refusal of the request itself. */
 export function isPreflight({ method, headers }: IncomingMessage): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 }
 
-/** The one question: may this request do this? */
+/** Authorizes requests: host, origin and key. */
 export class Guard {
   readonly #options: GuardOptions
   readonly #keys: () => readonly Secret[] | undefined
-  /** Callers are told apart by more than keys. */
+  /** `identify` authenticates callers, not keys alone. */
   readonly #identifiesCallers: boolean
-  /** The digests of the keys that were there last. */
-  #knownKeys: { readonly keys: readonly Secret[]; readonly digests: readonly Buffer[] } | undefined
+  readonly #digests = memoizeLast((keys: readonly Secret[]) => keys.map((key) => digest(key.reveal())))
   readonly #hosts: ReadonlySet<string>
   readonly #origins: () => readonly string[]
-  /** As they are compared. */
-  #knownOrigins: { readonly origins: readonly string[]; readonly lower: ReadonlySet<string> } | undefined
-  /** The last host that was let in; most requests name the same one. */
+  readonly #normalizedOrigins = memoizeLast(
+    (origins: readonly string[]) => new Set(origins.map((origin) => origin.toLowerCase().replace(/\/$/, ''))),
+  )
+  /** The last accepted host; most requests use the same one. */
   #lastHost: string | undefined
 
   constructor(
@@ -82,20 +82,20 @@ export class Guard {
     this.#origins = typeof allowedOrigins === 'function' ? allowedOrigins : () => allowedOrigins
   }
 
-  /** Whether callers need a key, or another proof of who they are. */
+  /** Whether callers need a key or another authentication. */
   get hasKeys(): boolean {
     return this.#identifiesCallers || this.#keys()?.length !== 0
   }
 
-  /** Throws what the gate throws. */
+  /** Throws what the option `checkReady` throws. */
   checkReady(raw: IncomingMessage): void {
     if (this.#options.checkReady !== undefined && !isPreflight(raw))
       this.#options.checkReady(requestPath(raw))
   }
 
   /**
-   * Throws a Problem `forbidden` for a foreign host or page and `unauthorized` for a missing or wrong key. With `takesBearer` it
-   * may also come as `Authorization: Bearer`.
+   * Throws a Problem `forbidden` for a foreign host or page and `unauthorized` for a missing or wrong key. With `allowBearer` the
+   * key may also come as `Authorization: Bearer`.
    */
   authorize(
     { method, headers }: IncomingMessage,
@@ -112,20 +112,20 @@ export class Guard {
     }
   }
 
-  /** The key that a request was let in with; undefined when it has none that fits. */
+  /** The valid key of a request, if it has one. */
   sessionKey({ headers }: IncomingMessage, allowBearer: boolean): string | undefined {
     const candidate = offeredKey(headers, allowBearer)
     return typeof candidate === 'string' && this.isValidKey(candidate) ? candidate : undefined
   }
 
-  /** As `admit`, without the key: an upgrade may offer it in other ways. Reading is as good as writing here. */
+  /** Like `authorize`, without the key, which an upgrade may present in other ways. */
   authorizeUpgrade(headers: IncomingHttpHeaders): void {
     this.#checkHost(headers)
     if (headers.origin !== undefined && !this.isAllowedOrigin(headers.origin, headers.host))
       throw foreignPageProblem()
   }
 
-  /** Headers that each answer to this request carries, refusals too: they let a page read it (CORS). */
+  /** The CORS headers of every reply to this request, errors too. */
   corsHeaders(headers: IncomingHttpHeaders, page?: PageRequest): Readonly<Record<string, string>> {
     const { origin } = headers
     if (origin === undefined || !this.#canReadReply(headers, page)) return varyOnly
@@ -137,7 +137,7 @@ export class Guard {
     }
   }
 
-  /** As `allows`; and pages of other origins on routes for them, unless what they show was given to a page of another origin. */
+  /** Allowed origins, and on routes with `pages` other origins too, unless their credential was issued to a page of another origin. */
   #canReadReply(headers: IncomingHttpHeaders, page: PageRequest | undefined): boolean {
     const { origin, host } = headers
     if (origin === undefined) return false
@@ -147,43 +147,27 @@ export class Guard {
     const { credential } = page
     if (credential === undefined || credential instanceof Problem) return isWeb && this.hasKeys
     if (!credential.isInAddress) return credential.origin === origin.toLowerCase()
-    // A page in a sandbox has no origin of its own. What it embeds is run, not read.
+    // A sandboxed page has no origin of its own. It runs what it embeds and cannot read it.
     return isWeb || (origin === 'null' && /^(script|style|font)$/.test(String(headers['sec-fetch-dest'])))
   }
 
-  /** Whether it is one of the keys, in a time that does not depend on how far it is right. */
+  /** Compares with all keys in constant time. */
   isValidKey(candidate: string | string[] | undefined): boolean {
     if (typeof candidate !== 'string') return false
     const candidateDigest = digest(candidate)
-    return this.#digests().reduce((isMatch, key) => timingSafeEqual(key, candidateDigest) || isMatch, false)
-  }
-
-  #digests(): readonly Buffer[] {
-    const keys = this.#keys() ?? noKeys
-    if (this.#knownKeys?.keys === keys) return this.#knownKeys.digests
-    const digests = keys.map((key) => digest(key.reveal()))
-    this.#knownKeys = { keys, digests }
-    return digests
-  }
-
-  #lowerOrigins(): ReadonlySet<string> {
-    const origins = this.#origins()
-    if (this.#knownOrigins?.origins !== origins) {
-      const lower = new Set(origins.map((origin) => origin.toLowerCase().replace(/\/$/, '')))
-      this.#knownOrigins = { origins, lower }
-    }
-    return this.#knownOrigins.lower
+    const digests = this.#digests(this.#keys() ?? noKeys)
+    return digests.reduce((isMatch, key) => timingSafeEqual(key, candidateDigest) || isMatch, false)
   }
 
   /** Whether a page of this origin may call: the server's own, a loopback one with any port, or one of the list. */
   isAllowedOrigin(origin: string, host: string | undefined): boolean {
     const lower = origin.toLowerCase()
-    if (this.#lowerOrigins().has(lower)) return true
+    if (this.#normalizedOrigins(this.#origins()).has(lower)) return true
     const name = /^https?:\/\/(.+)$/.exec(lower)?.[1]
     return name !== undefined && (name === host?.toLowerCase() || isLoopback(hostName(name)))
   }
 
-  /** A name that resolves to this machine but is not of this machine is how a page reaches into it. */
+  /** Stops DNS rebinding: a foreign name that resolves to this machine. */
   #checkHost({ host }: IncomingHttpHeaders): void {
     if (this.hasKeys && this.#hosts.size === 0) return
     if (host === undefined) throw new Problem('bad_request', 'The Host header is missing')
@@ -214,7 +198,7 @@ export class Guard {
   }
 }
 
-/** Whether a server that listens on this name or address is reached from this machine only. */
+/** Whether a server that listens on this name or address is reachable from this machine only. */
 export function isLoopback(name: string): boolean {
   return (
     name === 'localhost' ||
@@ -224,7 +208,7 @@ export function isLoopback(name: string): boolean {
   )
 }
 
-/** `[::1]:8000` -> `::1`, `Example.org.:80` -> `example.org`; anything else is given back as it is. */
+/** `[::1]:8000` -> `::1`, `Example.org.:80` -> `example.org`; anything else is returned unchanged. */
 function hostName(host: string): string {
   const match = /^(?:\[([0-9a-f:.]+)\]|([^:[\]]+?)\.?)(?::\d*)?$/i.exec(host)
   return (match?.[1] ?? match?.[2] ?? host).toLowerCase()
@@ -242,4 +226,13 @@ function foreignPageProblem(): Problem {
 
 function digest(text: string): Buffer {
   return hash('sha256', text, 'buffer')
+}
+
+/** Computes again only for another object than the last one. */
+function memoizeLast<I extends object, O>(compute: (input: I) => O): (input: I) => O {
+  let last: { readonly input: I; readonly output: O } | undefined
+  return (input) => {
+    if (last?.input !== input) last = { input, output: compute(input) }
+    return last.output
+  }
 }

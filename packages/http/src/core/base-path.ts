@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 
-/** The part of a path that is this server's address, not the name of a thing in it: `/slipway`, or nothing. */
+/** The path prefix under which a proxy publishes this server: `/slipway`, or none. */
 export class BasePath {
   readonly #path: string
   readonly #stripped = new WeakSet<IncomingMessage>()
-  /** Takes the base path off a request's address, once, and answers the rest. Undefined when there is no base path. */
+  /** Strips the base path from a request's address, once, and returns the rest. Undefined without a base path. */
   readonly rewrite: ((raw: IncomingMessage) => string) | undefined
 
   /** Throws an Error when it is not an absolute path of plain segments. */
@@ -16,7 +16,7 @@ export class BasePath {
     if (this.#path !== '') this.rewrite = (raw) => this.#stripPrefix(raw)
   }
 
-  /** The base path if the request came with it, or nothing. */
+  /** The base path if the request's address had it, else an empty string. */
   prefixOf(raw: IncomingMessage): string {
     return this.#stripped.has(raw) ? this.#path : ''
   }

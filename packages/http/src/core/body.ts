@@ -4,13 +4,13 @@ import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { exceedsMaxDepth, invalidInput, maxDepth, Problem } from '@slipway/protocol'
 
-/** The client went away before its request was complete: nobody is there to be answered. */
+/** The client disconnected before its request was complete, so there is no one to answer. */
 export class ClientDisconnected extends Error {}
 
-/** The client took too long to send its request; answered with 408. */
+/** The client sent its request too slowly; answered with 408. */
 export class BodyTimeout extends Error {}
 
-/** Whether the client announced a body that has not arrived completely. */
+/** Whether the client declared a body that has not arrived completely. */
 export function hasUnreadBody(raw: IncomingMessage): boolean {
   const length = raw.headers['content-length']
   return (
@@ -43,7 +43,7 @@ export async function readBody(raw: IncomingMessage, limitBytes: number, timeout
   return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)
 }
 
-/** The value of a JSON body, undefined for an empty one. Faults are Problems `invalid` and `unsupported_media_type`. */
+/** The value of a JSON body, undefined for an empty one. Throws the Problems `invalid` and `unsupported_media_type`. */
 export function parseJson(bytes: Buffer, raw: IncomingMessage): unknown {
   if (bytes.length === 0) return undefined
   const type = mediaType(raw)
@@ -61,10 +61,10 @@ export function parseJson(bytes: Buffer, raw: IncomingMessage): unknown {
   }
 }
 
-/** Cheap and a little too wide: the name, or an escape that may spell a letter of it. */
+/** Cheap and slightly too wide: the name, or an escape that may encode a letter of it. */
 const protoPattern = /__proto__|\\u00[5-7]/
 
-/** A member of this name would replace the prototype of any object that it is copied into. */
+/** A member `__proto__` would replace the prototype of any object that it is copied into. */
 function rejectProto(name: string, value: unknown): unknown {
   if (name === '__proto__') throw invalidJson('The member name __proto__ is not allowed')
   return value
@@ -75,9 +75,8 @@ function invalidJson(msg: string): Problem {
 }
 
 /**
- * The body as it arrives, `content-encoding: gzip` decompressed. Ends with `ClientGone` when the client leaves in the
- * middle; one that sends nothing for `idleMs` is cut off. To leave the loop early keeps the connection, so that
- * the answer reaches the client.
+ * The body as it arrives, `content-encoding: gzip` decompressed. Fails with `ClientDisconnected`; a client that sends nothing for
+ * `idleMs` is cut off. Leaving the loop early keeps the connection, so that the answer reaches the client.
  */
 export function readStream(raw: IncomingMessage, stream: string, idleMs: number): AsyncIterable<Buffer> {
   const type = mediaType(raw)
@@ -96,7 +95,7 @@ const lineTypes = [
   'application/x-jsonlines',
 ]
 
-/** Streams of JSON lines go by several names. */
+/** JSON lines have several media types. */
 function matchesMediaType(type: string, expected: string): boolean {
   return type === expected || (lineTypes.includes(expected) && lineTypes.includes(type))
 }
@@ -104,7 +103,7 @@ function matchesMediaType(type: string, expected: string): boolean {
 /** The bytes of a request; see `readStream`. */
 export async function* readChunks(raw: IncomingMessage, idleMs: number): AsyncGenerator<Buffer> {
   let isWaiting = true
-  // A client that is kept waiting cannot send.
+  // While the consumer works, the client cannot send.
   const timer = setTimeout(() => void (isWaiting ? raw.destroy() : timer.refresh()), idleMs)
   try {
     for await (const chunk of raw.iterator({ destroyOnReturn: false })) {

@@ -5,26 +5,26 @@ export interface Request<R extends Route> {
   readonly params: RouteParams<R>
   readonly query: RouteQuery<R>
   readonly body: RouteBody<R>
-  /** The body as it arrives, decompressed, for routes with `stream`; empty otherwise. Fails when the client goes away. */
+  /** The body as it arrives, decompressed, for routes with `stream`; empty otherwise. Fails when the client disconnects. */
   readonly stream: AsyncIterable<Buffer>
-  /** The file of a form, for routes with `upload`; to be asked for once. Throws a Problem when there is none. */
+  /** The file of a form, for routes with `upload`; call it once. Throws a Problem when the form has no file. */
   upload(): Promise<Upload>
   header(name: string): string | undefined
-  /** The address as it came, with its query. */
+  /** The raw address with its query. */
   readonly url: string
-  /** What `identify` (see `AppOptions`) answered; undefined on an open route and without `identify`. */
+  /** The result of `identify` (see `FallbackOptions`); undefined on an open route and without `identify`. */
   readonly caller: unknown
-  /** Aborts when the client goes away or the server stops. */
+  /** Aborts when the client disconnects or the server stops. */
   readonly signal: AbortSignal
 }
 
-/** A file on its way in. */
+/** An uploaded file. */
 export interface Upload {
-  /** As the client gave it, without folders; nothing else of it is checked. */
+  /** As the client sent it, without directories; otherwise unchecked. */
   readonly filename: string | undefined
   /**
-   * The file as it arrives; it ends after the whole form has arrived. Fails with a Problem when the file is too large or the form is
-   * broken, and when the client goes away: what was read until then is then no file.
+   * The file as it arrives; it ends after the whole form has arrived. Fails when the file is too large, the form is invalid or the
+   * client disconnects: discard what was read until then.
    */
   readonly bytes: AsyncIterable<Buffer>
 }
@@ -36,28 +36,27 @@ interface ReplyHead {
 }
 
 /**
- * JSON to be written, bytes that are ready (`application/json` unless said otherwise), or a stream. The head of a
- * stream goes out with its first chunk: what is thrown before it is answered with a status, what is thrown after it
- * cuts the connection, so that the client never takes a part for the whole.
+ * A JSON value, ready bytes (`application/json` by default), or a stream. The head of a stream is sent with its first chunk: an
+ * error before it becomes an error status, an error after it cuts the connection, so that the client never takes a part for the whole.
  */
 export type Reply =
   | (ReplyHead & { readonly json: unknown })
   | (ReplyHead & { readonly bytes: Buffer; readonly contentType?: string })
   | (ReplyHead & { readonly chunks: AsyncIterable<Buffer | string>; readonly contentType: string })
-  /** As if it had been thrown, with headers of its own. */
+  /** Like a thrown Problem, with additional headers. */
   | (Omit<ReplyHead, 'status'> & { readonly refusal: Problem })
 
-/** Throws a `Problem` for what the caller did wrong; anything else thrown is a 500 without details. */
+/** Throws a `Problem` for an error of the caller; any other error is a 500 without details. */
 export type Handler<R extends Route> = (request: Request<R>) => Reply | Promise<Reply>
 
 /** One function for each route: a missing one does not compile. */
 export type Handlers<T extends RouteTable> = { readonly [K in keyof T]: Handler<T[K]> }
 
-/** A text message in the form in which it is sent, ready to be written to any number of sockets. */
+/** An encoded text message, ready to be written to any number of sockets. */
 export interface Frame {
   /** Length of the payload in bytes. */
   readonly size: number
-  /** Headers and payload. Nobody changes them. */
+  /** Headers and payload; never modified. */
   readonly bytes: Buffer
 }
 
@@ -65,14 +64,14 @@ export interface Frame {
 export interface Socket {
   /**
    * Writes frames in order and resolves when the peer has room again; never rejects. Besides the frames that wait in
-   * a call, at most 128 KiB are held for a peer that does not read; after the stall limit it is closed with 1013 and
+   * a call, at most 128 KiB are buffered for a peer that does not read; after the stall limit it is closed with 1013 and
    * `signal` aborts. On a closed socket it does nothing.
    */
   send(frames: readonly Frame[]): Promise<void>
   close(code: number, reason: string): void
   /**
-   * Text messages of the peer in order; the next is taken when the last call's promise has resolved. What comes before
-   * `onMessage` is called waits for it. A rejection closes the socket with 1011.
+   * Handles text messages of the peer in order, one at a time. Messages that arrive before `onMessage` is called wait for it.
+   * A rejection closes the socket with 1011.
    */
   onMessage(handler: (text: string) => Promise<void>): void
   /** Aborts when the socket is closed by either side. */
@@ -81,7 +80,7 @@ export interface Socket {
 
 export interface SocketRequest {
   readonly params: Readonly<Record<string, string>>
-  /** Of a repeated parameter the last one. */
+  /** The last value of a repeated parameter. */
   readonly query: Readonly<Record<string, string>>
   header(name: string): string | undefined
 }
@@ -90,7 +89,7 @@ export interface SocketRequest {
 export interface SocketRoute {
   /** With braces: `/sockets/events/{conversation_id}`. */
   readonly path: string
-  /** Before the upgrade: false refuses it with HTTP 403. */
+  /** Called before the upgrade: false refuses it with HTTP 403. */
   accepts(request: SocketRequest): boolean
   /** Runs while the socket is open; when it returns the socket is closed with 1000. */
   serve(socket: Socket, request: SocketRequest): Promise<void>

@@ -4,11 +4,11 @@ import { readStream } from './body.ts'
 import type { Upload } from './handler.ts'
 import { readUpload } from './upload.ts'
 
-/** What an `Incoming` needs besides the parsed parts. */
+/** The dependencies of an `IncomingRequest` besides the parsed input. */
 export interface RequestSource {
   readonly raw: IncomingMessage
   readonly res: ServerResponse
-  /** Signals that are in use; each aborts when the server stops. */
+  /** The controllers of signals in use; each aborts when the server stops. */
   readonly activeControllers: Set<AbortController>
   readonly idleMs: number
   readonly maxUploadBytes: number
@@ -16,13 +16,13 @@ export interface RequestSource {
   readonly caller: unknown
 }
 
-/** One request on its way to a handler. What costs something is made when the handler asks for it. */
+/** The request that a handler gets. Streams, uploads and signals are created on first use. */
 export class IncomingRequest {
   readonly params: unknown
   readonly query: unknown
   readonly body: unknown
   readonly caller: unknown
-  /** A value of its own, because handlers take it out of the request. */
+  /** A property, because handlers destructure it. */
   readonly header: (name: string) => string | undefined
   readonly #route: Route
   readonly #source: RequestSource

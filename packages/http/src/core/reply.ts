@@ -23,7 +23,7 @@ const statusByCode: Readonly<Record<ProblemCode, number>> = {
   storage_full: 507,
 }
 
-/** The answer to what the caller did wrong; undefined when it is our mistake. */
+/** The reply to an error of the caller; undefined for an internal error. */
 export function toErrorReply(error: unknown): ErrorReply | undefined {
   if (error instanceof BodyTimeout) return { status: 408, json: { detail: 'Request Timeout' } }
   if (!(error instanceof Problem)) return undefined
@@ -44,7 +44,7 @@ const openaiTypes: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
 }
 
-/** The same with a member `error` as clients of OpenAI's interface read it. Faults of the input stay as they are. */
+/** Adds the member `error` that clients of OpenAI's API read. Validation errors stay as they are. */
 export function toOpenaiError({ status, json }: ErrorReply, code: string | undefined): ErrorReply {
   if (status === 422) return { status, json }
   const { detail } = json
@@ -66,18 +66,18 @@ export interface Exchange {
   readonly res: ServerResponse
   /** Headers that every answer to this request carries. */
   readonly commonHeaders: Readonly<Record<string, string>>
-  /** How long what is left of a request is read and thrown away after its answer. */
+  /** How long the rest of a request is read and discarded after its answer. */
   readonly lingerMs: number
-  /** How long the reader of a stream may read nothing before it is cut off. */
+  /** How long a client may read nothing of a stream before it is cut off. */
   readonly stallMs: number
-  /** `traceparent` and `tracestate` for whoever goes on with the request. */
+  /** `traceparent` and `tracestate` for the next server. */
   readonly traceHeaders: Readonly<Record<string, string>>
 }
 
 /** An answer that can be written. */
 export type WritableReply = Exclude<Reply, { readonly refusal: unknown }>
 
-/** Sends a reply: at once, or a stream with a promise that it is over, which rejects when the stream fails. */
+/** Sends a reply: synchronously, or a stream with a promise of its end, which rejects when the stream fails. */
 export function writeReply(exchange: Exchange, reply: WritableReply): void | Promise<void> {
   const { raw, res } = exchange
   if (res.destroyed) return
@@ -129,8 +129,8 @@ function waitForDrain(res: ServerResponse): Promise<void> {
 }
 
 /**
- * Ends an answer. When the client is still sending, it is read to for a while before the connection is closed: with
- * bytes unread the kernel would reset the connection, and the client would lose the answer.
+ * Ends an answer. While the client is still sending, its bytes are read and discarded before the connection is closed: with unread
+ * bytes the kernel would reset the connection, and the client would lose the answer.
  */
 export function endResponse({ raw, res, lingerMs }: Exchange, bytes?: Buffer): void {
   if (!hasUnreadBody(raw)) {
@@ -142,6 +142,6 @@ export function endResponse({ raw, res, lingerMs }: Exchange, bytes?: Buffer): v
   const timer = setTimeout(() => raw.destroy(), lingerMs)
   raw.on('data', () => {}).on('error', () => {})
   raw.once('end', () => res.end()).once('close', () => clearTimeout(timer))
-  // A reader that has just let go still holds the stream for the rest of this tick.
+  // A reader that has just finished still holds the stream for the rest of this tick.
   setImmediate(() => raw.resume())
 }

@@ -3,8 +3,8 @@ import { pipeline } from 'node:stream/promises'
 import { unixSocketPath } from './unix-socket.ts'
 
 /**
- * `fetch` that also knows addresses of Unix sockets: `http+unix://<percent-encoded path>/path?query`. For these redirects are not
- * followed (with `redirect: 'error'` they are refused) and a content encoding is left as it is.
+ * `fetch` that also supports Unix sockets: `http+unix://<percent-encoded path>/path?query`. On these it follows no redirects (with
+ * `redirect: 'error'` it rejects) and leaves a content encoding as it is.
  */
 export const unixFetch: typeof globalThis.fetch = async (input, init) => {
   const address = input instanceof Request ? input.url : String(input)
@@ -50,7 +50,7 @@ function requestHeaders(request: Request, body: BodyInit | null | undefined): Re
   return headers
 }
 
-/** Sends the request and resolves with the head of the answer, which may come before all is sent. */
+/** Sends the request and resolves with the head of the answer, which may arrive before everything is sent. */
 function sendRequest(outgoing: ClientRequest, { body }: Request): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     outgoing.on('response', resolve).on('error', reject)
@@ -80,7 +80,7 @@ function toResponse(
   return Object.defineProperty(result, 'url', { value: request.url })
 }
 
-/** The body as it comes, no faster than it is read. It fails with the signal's reason, or a TypeError when it is cut. */
+/** The body with backpressure. Fails with the signal's reason, or with a TypeError when the connection is cut. */
 function bodyStream(
   incoming: IncomingMessage,
   signal: AbortSignal | null | undefined,

@@ -3,47 +3,40 @@ import { lstatSync, type Stats, unlinkSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { connect } from 'node:net'
 import { dirname, isAbsolute, resolve } from 'node:path'
+import { errorCode } from '@slipway/shared/fs'
+import { decodePercent } from '@slipway/shared/url'
 
-/** The address of what listens on a Unix socket: `http+unix://%2Frun%2Fx.sock`. */
+/** The URL of a server on a Unix socket: `http+unix://%2Frun%2Fx.sock`. */
 export function unixSocketUrl(path: string): string {
   return `http+unix://${encodeURIComponent(resolve(path))}`
 }
 
-/** The path of the socket that an address of `http+unix:` names. Throws a TypeError when it names none. */
+/** The socket path in a URL of `http+unix:`. Throws a TypeError when it has none. */
 export function unixSocketPath(url: URL): string {
-  const path = decodeHost(url.hostname)
+  const path = decodePercent(url.hostname) ?? ''
   if (!isAbsolute(path) || path.includes('\0') || url.port !== '' || url.username !== '') {
     throw new TypeError('The host of the address is not the percent-encoded path of a Unix socket')
   }
   return path
 }
 
-/** Nothing when it cannot be decoded. */
-function decodeHost(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return ''
-  }
-}
-
 /**
- * Listens on a Unix socket that only the user of this process may connect to. A socket that a process left behind is replaced.
- * Rejects with an Error for people when a living process serves it, or when something else is there.
+ * Listens on a Unix socket that only the user of this process may connect to. A stale socket file is replaced. Rejects with a
+ * readable Error when a live process serves the path, or when it is another kind of file.
  */
 export async function listenOnUnixSocket(server: Server, path: string): Promise<void> {
-  // The system would say that access is denied.
+  // The system would report that access is denied.
   if (statIfPresent(dirname(path)) === undefined)
     throw new Error(`Cannot listen on ${path}: there is no such folder`)
   const stats = statIfPresent(path)
   if (stats !== undefined) {
     if (!stats.isSocket()) throw new Error(`Cannot listen on ${path}: there is a file that is no socket`)
     if (await hasListener(path)) throw new Error(`Cannot listen on ${path}: another process serves it`)
-    // Nothing is waited for from here on, so it is still the one that was tried.
+    // No await from here on, so the file is still the one that was probed.
     if (statIfPresent(path)?.ino === stats.ino) unlinkSync(path)
   }
   const listening = once(server, 'listening')
-  // The file is made at once, with the rights of this moment: there is no time at which others could connect.
+  // `listen` creates the file synchronously with this umask, so others can never connect.
   const mask = process.umask(0o177)
   try {
     server.listen({ path, backlog: 2048 })
@@ -57,14 +50,14 @@ function statIfPresent(path: string): Stats | undefined {
   return lstatSync(path, { throwIfNoEntry: false })
 }
 
-/** Whether somebody takes connections. Only the plain refusal says that nobody does. */
+/** Whether a process accepts connections. Only a refused connection proves that none does. */
 async function hasListener(path: string): Promise<boolean> {
   const socket = connect(path)
   try {
     await once(socket, 'connect')
     return true
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    const code = errorCode(error)
     return code !== 'ECONNREFUSED' && code !== 'ENOENT'
   } finally {
     socket.destroy()

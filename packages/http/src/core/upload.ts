@@ -8,17 +8,17 @@ import type { Upload } from './handler.ts'
 export interface UploadLimits {
   /** Longest file. */
   readonly maxUploadBytes: number
-  /** How long the client may send nothing. */
+  /** How long the client may be idle. */
   readonly idleMs: number
 }
 
-/** What a form may hold besides its file. */
+/** The size of a form besides its file. */
 const formOverheadBytes = 1024 * 1024
 const maxParts = 1_000
 
 /**
- * The member `file` of a form (multipart/form-data); other members are read and thrown away. Throws a Problem: `unsupported_media_type`,
- * `too_large`, `invalid` when the form is broken or has no such member; and `ClientGone`.
+ * Reads the member `file` of a form (multipart/form-data); other members are discarded. Throws the Problems `unsupported_media_type`,
+ * `too_large` and `invalid` (a malformed form, or none with such a member), and `ClientDisconnected`.
  */
 export async function readUpload(
   raw: IncomingMessage,
@@ -30,7 +30,6 @@ export async function readUpload(
     throw new Problem('unsupported_media_type', 'The body should be multipart/form-data')
   }
   const form = new UploadForm(await createParser(raw.headers['content-type'] ?? ''), limits)
-  // What is left of the form when it has been answered is no longer of interest.
   res.once('close', () => form.discardRest())
   return await form.read(raw)
 }
@@ -49,8 +48,8 @@ async function createParser(contentType: string): Promise<BusboyInstance> {
 }
 
 /**
- * One form on its way in. It is read to its end by a loop of its own, no faster than the file is taken; so the file ends only when the
- * form was whole.
+ * Parses one form. Its own loop reads the form to the end, no faster than the file is consumed, so the file ends only when the form
+ * is complete.
  */
 class UploadForm {
   readonly #parser: BusboyInstance
@@ -59,7 +58,7 @@ class UploadForm {
   #file: BusboyFileStream | undefined
   #failure: unknown
   #isDiscarding = false
-  /** Ends the waiting for room. */
+  /** Ends the wait for the parser. */
   #wake = () => {}
   #reading = Promise.resolve()
 
@@ -80,7 +79,7 @@ class UploadForm {
     return this.#upload.promise
   }
 
-  /** What comes from now on is thrown away. */
+  /** Discards all further bytes. */
   discardRest(): void {
     this.#isDiscarding = true
     this.#wake()
@@ -126,7 +125,7 @@ class UploadForm {
         if (!this.#isDiscarding) await this.#write(chunk)
       }
       this.#parser.end()
-      // The parser tells of a form that was cut off in the ticks after its end.
+      // The parser reports a truncated form in the ticks after its end.
       await turn()
       if (this.#file === undefined) throw invalidInput(['body', 'file'], 'Field required', 'missing')
     } catch (error) {
@@ -134,7 +133,7 @@ class UploadForm {
     }
   }
 
-  /** Resolves when there is room for more. */
+  /** Resolves when the parser accepts more. */
   #write(chunk: Buffer): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#wake = resolve

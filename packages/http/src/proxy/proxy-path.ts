@@ -1,49 +1,50 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Problem } from '@slipway/protocol'
+import { decodePercent } from '@slipway/shared/url'
 import { getHeader } from '../core/incoming-request.ts'
 import { unixSocketPath } from '../core/unix-socket.ts'
 
-/** What a relay is asked before anything is sent on. */
+/** The request for which a proxy route chooses its target. */
 export interface ProxyRequest {
-  /** The values of the prefix, decoded; none holds a slash or is a dot segment. */
+  /** The parameters of the prefix, decoded; none contains a slash or is a dot segment. */
   readonly params: Readonly<Record<string, string>>
   header(name: string): string | undefined
-  /** A WebSocket is asked for. */
+  /** The request opens a WebSocket. */
   readonly isUpgrade: boolean
   readonly method: string
-  /** What follows the prefix, as it came, with its slash and without the query. */
+  /** The raw path after the prefix, with its slash and without the query. */
   readonly path: string
 }
 
 export interface ProxyTarget {
-  /** `http://127.0.0.1:8000`, or `http+unix://<percent-encoded path>`; a path in it is kept as a prefix. */
+  /** `http://127.0.0.1:8000`, or `http+unix://<percent-encoded path>`; its path is a prefix. */
   readonly url: string
-  /** Sent instead of the client's headers of these names; with undefined the client's is left out. */
+  /** Replace the client's headers of these names; undefined removes one. */
   readonly headers?: Readonly<Record<string, string | undefined>>
 }
 
-/** Everything below a path is another server's: requests of all methods, and WebSockets. */
+/** Forwards everything below a path to another server: requests of all methods, and WebSockets. */
 export interface ProxyRoute {
-  /** With braces: `/sandboxes/{sandbox_id}/{name}`. It goes before routes with braces in the same place. */
+  /** With braces: `/sandboxes/{sandbox_id}/{name}`. A literal segment precedes routes with braces in the same place. */
   readonly prefix: string
-  /** Where to send this request; throws a Problem to refuse it. No key has been asked for. */
+  /** Returns the target of a request; throws a Problem to refuse it. No key has been checked. */
   target(request: ProxyRequest): Promise<ProxyTarget>
 }
 
-/** One request and its way: where it came in, and what follows. */
+/** An address that a proxy route matches. */
 export interface ProxyMatch {
   readonly route: ProxyRoute
   readonly params: Readonly<Record<string, string>>
-  /** What the prefix matched, as it came: `/sandboxes/a/agent`. */
+  /** The raw matched prefix: `/sandboxes/a/agent`. */
   readonly prefix: string
   readonly path: string
-  /** With its question mark; empty when there is none. */
+  /** With its question mark, or empty. */
   readonly query: string
 }
 
 /**
- * The way of an address through a relay; undefined when it is not below the prefix. Throws a Problem when a value or a step
- * would lead out of it: `..`, also percent-encoded and between encoded slashes, however the target reads it.
+ * Matches an address with a proxy route; undefined when it is not below the prefix. Throws a Problem for path traversal: `..`, also
+ * percent-encoded and between encoded slashes, however the target decodes it.
  */
 export function matchProxyPath(route: ProxyRoute, url: string): ProxyMatch | undefined {
   const at = url.indexOf('?')
@@ -67,11 +68,9 @@ export function matchProxyPath(route: ProxyRoute, url: string): ProxyMatch | und
 }
 
 function decodeComponent(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    throw invalidAddress()
-  }
+  const decoded = decodePercent(text)
+  if (decoded === undefined) throw invalidAddress()
+  return decoded
 }
 
 function invalidAddress(): Problem {
@@ -87,14 +86,14 @@ interface TargetAddress {
   readonly socketPath?: string
 }
 
-/** What is sent on. */
+/** The request that the target gets. */
 export interface ForwardedRequest {
   readonly target: TargetAddress
   readonly path: string
   readonly headers: IncomingHttpHeaders
 }
 
-/** Asks the relay, and makes of a request what the target gets. `base` is what stood before the prefix. */
+/** Builds the request for the target of a route. `base` is the base path before the prefix. */
 export async function buildForwardedRequest(
   raw: IncomingMessage,
   match: ProxyMatch,
@@ -126,7 +125,7 @@ function parseTarget(url: URL): TargetAddress {
   return { protocol, host: hostname, hostname, port: Number(url.port) || (protocol === 'http:' ? 80 : 443) }
 }
 
-/** Where the request came from. What a proxy in front of this server said is kept, so nothing may be decided by it. */
+/** The origin of the request. Values of a proxy in front of this server are passed on unchecked, so nothing may trust them. */
 function forwardedHeaders({ headers, socket }: IncomingMessage, prefix: string): IncomingHttpHeaders {
   const one = (name: string) => String(headers[name] ?? '')
   return {
@@ -137,7 +136,7 @@ function forwardedHeaders({ headers, socket }: IncomingMessage, prefix: string):
   }
 }
 
-/** Headers that are about one connection (RFC 9110 section 7.6.1); the framing of the body is kept, as it is sent on in the same way. */
+/** Hop-by-hop headers (RFC 9110 section 7.6.1). The framing of the body stays, because the body is forwarded with it. */
 const hopByHopHeaders = [
   'connection',
   'keep-alive',
@@ -149,7 +148,7 @@ const hopByHopHeaders = [
 ]
 const neverHopByHop = ['host', 'content-length', 'transfer-encoding']
 
-/** Whether a header is about one connection, and of no concern to the other end. */
+/** Whether a header concerns one connection only. */
 export function isHopByHop(name: string, connection: string | undefined): boolean {
   const lower = name.toLowerCase()
   if (neverHopByHop.includes(lower)) return false
@@ -160,7 +159,7 @@ function connectionHeaderNames(connection = ''): string[] {
   return connection.split(',').map((name) => name.trim().toLowerCase())
 }
 
-/** `expect` is left out too: it has been answered, and the client is sending. */
+/** Drops `expect` too: it has been answered, and the client is sending. */
 function endToEndHeaders(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const forwardable = Object.entries(headers).filter(
     ([name]) => name !== 'expect' && !isHopByHop(name, headers.connection),

@@ -30,18 +30,18 @@ interface ReverseProxyOptions {
 /** How long a target may take to accept a connection. */
 const connectMs = 10_000
 const emptyBuffer = Buffer.alloc(0)
-/** Longest answer of a target that refuses a WebSocket. */
+/** Longest reply of a target that refuses a WebSocket. */
 const maxRejectionBytes = 64 * 1024
 
-/** Sends requests and WebSockets on to other servers, and what these answer back, as it comes. */
+/** Forwards requests and WebSockets to other servers and streams their replies back. */
 export class ReverseProxy {
   readonly #routes: readonly ProxyRoute[]
   readonly #guard: Guard
   readonly #basePath: BasePath
   readonly #options: ReverseProxyOptions
-  /** Clients' ends of relayed WebSockets. */
+  /** The clients' connections of proxied WebSockets. */
   readonly #sockets = new Set<Duplex>()
-  /** Answers that go on until somebody ends them. */
+  /** Event streams, which have no end of their own. */
   readonly #streams = new Set<ServerResponse>()
   #isStopping = false
 
@@ -57,8 +57,8 @@ export class ReverseProxy {
   }
 
   /**
-   * Passes a request on. Resolves when the answer is over, with undefined; with a reply where we answer ourselves. Rejects with a
-   * Problem before the head of an answer; after it the client is cut off when the target is.
+   * Forwards a request. Resolves with undefined when the answer has ended, or with a reply of this server. Rejects with a Problem
+   * before the head of an answer; after it a broken target connection cuts the client off.
    */
   async forward(exchange: Exchange): Promise<Reply | undefined> {
     const { raw } = exchange
@@ -75,13 +75,13 @@ export class ReverseProxy {
       })
       return undefined
     } catch (error) {
-      // A preflight that is refused hides the refusal of the request itself, which the page could read.
+      // A refused preflight hides the refusal of the request itself, which the page could read.
       if (!(error instanceof Problem) || !isPreflight(raw) || exchange.res.headersSent) throw error
       return { status: 204, bytes: emptyBuffer, headers: preflightHeaders }
     }
   }
 
-  /** Takes on an upgrade below one of the prefixes, and says whether it is one. */
+  /** Handles an upgrade below one of the prefixes; false for other paths. */
   upgrade(raw: IncomingMessage, net: Duplex, head: Buffer): boolean {
     try {
       const match = this.#find(raw.url ?? '')
@@ -95,7 +95,7 @@ export class ReverseProxy {
     return true
   }
 
-  /** Ends WebSockets and event streams; other answers may go on. */
+  /** Ends WebSockets and event streams; other answers may finish. */
   stop(): void {
     this.#isStopping = true
     for (const net of this.#sockets) net.end()
@@ -134,7 +134,7 @@ export class ReverseProxy {
     const { method = '' } = raw
     raw.url = path
     raw.headers = headers
-    // Under its own name the library takes the body of a DELETE for empty, and sends its bytes behind the request.
+    // With the method DELETE the library takes the body for empty and sends its bytes after the request.
     raw.method = 'POST'
     try {
       const options = { target, method, toProxy: true, selfHandleResponse: true, connectTimeout: connectMs }
@@ -156,7 +156,7 @@ export class ReverseProxy {
         ...forwardableHeaders(answer, ['transfer-encoding']),
         ...close,
       ])
-      // Sends the head at once, its bytes as they came (`flushHeaders` would write them as UTF-8).
+      // Sends the head at once with its raw bytes (`flushHeaders` would write them as UTF-8).
       res.write(emptyBuffer)
     } catch (cause) {
       answer.destroy()
@@ -180,7 +180,7 @@ export class ReverseProxy {
     if (this.#isStopping) res.destroy()
   }
 
-  /** Joins a client and a target: from the answer 101 on, bytes pass as they are. */
+  /** Connects a client with a target; after the 101 bytes pass unchanged. */
   async #forwardUpgrade(raw: IncomingMessage, net: Duplex, head: Buffer, match: ProxyMatch): Promise<void> {
     this.#guard.checkReady(raw)
     this.#guard.authorizeUpgrade(raw.headers)
@@ -199,7 +199,7 @@ export class ReverseProxy {
     if (this.#isStopping) throw new Problem('unavailable', 'The server is stopping')
     if (net.destroyed) return
     let isOpen = false
-    // At once, because the library ends the connection right after it has told of a failure.
+    // Synchronously, because the library ends the connection right after it reports a failure.
     const fail = (cause?: unknown) => {
       if (!isOpen) this.#rejectUpgrade(net, badGateway(cause))
     }
@@ -217,7 +217,7 @@ export class ReverseProxy {
     proxy.ws(raw, net, head, { target, toProxy: true, connectTimeout: connectMs }, fail)
   }
 
-  /** When one end is gone, the other has a while to take what is left. */
+  /** When one end has closed, the other has a limited time for the remaining bytes. */
   #closeBoth(net: Duplex, upstream: Duplex): void {
     const { closeMs = 5_000 } = this.#options
     for (const [one, other] of [
@@ -248,7 +248,7 @@ function badGateway(cause: unknown): Problem {
   return problem
 }
 
-/** Headers of an answer in their order and spelling, without those of its connection. */
+/** The end-to-end headers of an answer, with their order and spelling. */
 function forwardableHeaders({ rawHeaders, headers }: IncomingMessage, excluded: readonly string[]): string[] {
   const forwardable: string[] = []
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -259,7 +259,7 @@ function forwardableHeaders({ rawHeaders, headers }: IncomingMessage, excluded: 
   return forwardable
 }
 
-/** Sees a client leave while nothing is read from it. What it sends meanwhile is kept. */
+/** Detects a disconnect while nothing is read from the client. Received bytes stay buffered. */
 function watchDisconnect(net: Duplex): { end(): void } {
   const poll = () => void net.read(0)
   const disconnect = () => void net.destroy()
@@ -267,10 +267,10 @@ function watchDisconnect(net: Duplex): { end(): void } {
   return { end: () => void net.off('readable', poll).off('end', disconnect) }
 }
 
-/** Ends a request with its client, and passes on the answer of a target that makes no WebSocket of it. */
+/** Ends a request with its client, and forwards the answer of a target that refuses the upgrade. */
 function handleRejectedUpgrade(outgoing: ClientRequest, net: Duplex, fail: (cause?: unknown) => void): void {
   net.once('close', () => outgoing.destroy())
-  // In place of the library's own way, which leaves the client waiting when the target breaks off.
+  // Replaces the library's handler, which leaves the client waiting when the target disconnects.
   process.nextTick(() => {
     outgoing.removeAllListeners('response')
     outgoing.once('response', (answer) => {
@@ -280,7 +280,7 @@ function handleRejectedUpgrade(outgoing: ClientRequest, net: Duplex, fail: (caus
   })
 }
 
-/** The answer of a target that makes no WebSocket of the request. It is short, so it is sent when it is whole. */
+/** Forwards the answer of a target that refuses the upgrade. It is short and is sent when it is complete. */
 async function forwardRejection(answer: IncomingMessage, net: Duplex): Promise<void> {
   const { statusCode = 0, statusMessage } = answer
   if (statusCode < 200) throw new Error(`The target answered with the status ${statusCode}`)

@@ -1,12 +1,12 @@
 import type { Frame } from '../core/handler.ts'
 
-/** A longer message is sent in pieces (RFC 6455 section 5.4), so that a ping can go between them. */
+/** A longer message is fragmented (RFC 6455 section 5.4), so that a ping can go between the fragments. */
 const maxPayloadBytes = 65_535
 const headerBytes = 4
-/** Each piece but the last of a message has this length, header and payload. */
+/** The length of each fragment but the last, header and payload. */
 export const fragmentBytes = headerBytes + maxPayloadBytes
 
-/** Makes one text message of UTF-8 bytes; it can be written to any number of sockets. */
+/** Encodes UTF-8 bytes as one text message, which can be written to any number of sockets. */
 export function createFrame(payload: Buffer): Frame {
   const fragments: Buffer[] = []
   let at = 0

@@ -3,7 +3,7 @@ import type { WebSocket } from 'ws'
 import type { Frame, Socket } from '../core/handler.ts'
 import { fragmentBytes } from './frame.ts'
 
-/** Messages that wait for a taker: above this the peer is not read any more. */
+/** Above this size of unhandled messages the peer is not read. */
 const maxInboxBytes = 64 * 1024
 const resolved = Promise.resolve()
 
@@ -12,20 +12,20 @@ interface OpenSocketOptions {
   /** The connection under `ws`. */
   readonly net: Duplex
   readonly stallMs: number
-  /** Called with what a taker of messages throws. */
+  /** Called with the error of a message handler. */
   readonly failed: (error: unknown) => void
 }
 
 /**
- * One open WebSocket. Messages are written to the connection itself, as bytes that all sockets share; `ws` writes only
- * control frames, each whole, which may stand between any two pieces.
+ * One open WebSocket. Messages are written to the connection directly, as bytes that all sockets share; `ws` writes only control
+ * frames, each whole, which may stand between any two fragments.
  */
 export class OpenSocket implements Socket {
   readonly #options: OpenSocketOptions
   readonly #abort = new AbortController()
-  /** The last send that has to wait; the next one waits for it. */
+  /** The last pending send; the next one waits for it. */
   #sending: Promise<void> | undefined
-  /** Ends the waiting for room. */
+  /** Ends the wait for the drain. */
   #stopWaiting: (() => void) | undefined
   #messageHandler: ((text: string) => Promise<void>) | undefined
   #inbox: string[] = []
@@ -60,7 +60,7 @@ export class OpenSocket implements Socket {
     if (this.signal.aborted) return
     this.#end()
     this.#options.ws.close(code, reason)
-    // The peer's answer would not be seen on a socket that is not read.
+    // The peer's close frame is only seen on a socket that is read.
     this.#options.ws.resume()
   }
 
@@ -69,7 +69,7 @@ export class OpenSocket implements Socket {
     void this.#handleMessages()
   }
 
-  /** A text message of the peer. */
+  /** Queues a text message of the peer. */
   receive(text: string): void {
     if (this.signal.aborted) return
     this.#missedPongs = 0
@@ -79,17 +79,17 @@ export class OpenSocket implements Socket {
     else if (this.#inboxBytes > maxInboxBytes) this.#options.ws.pause()
   }
 
-  /** Asks for a sign of life; without one since the time before last the socket is cut off. */
+  /** Sends a ping; a peer that missed two is cut off. */
   ping(): void {
     const { ws, net } = this.#options
-    // Neither a peer that we keep waiting nor one behind unsent bytes can answer; the latter is timed by `#room`.
+    // A peer that waits for its handler or for unsent bytes cannot answer; `#waitForDrain` limits the latter.
     if (this.#isHandling || net.writableNeedDrain || this.signal.aborted) return
     if (this.#missedPongs >= 2) ws.terminate()
     else ws.ping()
     this.#missedPongs++
   }
 
-  /** Writes short messages when nothing waits: the common case, without a promise of its own. */
+  /** Writes short messages when nothing is pending: the common case, without a promise. */
   #tryWriteNow(frames: readonly Frame[]): boolean {
     const { net } = this.#options
     let sizeBytes = 0
@@ -113,7 +113,7 @@ export class OpenSocket implements Socket {
     if (net.writableNeedDrain) await this.#waitForDrain()
   }
 
-  /** Waits until all is with the kernel. One piece at a time, so no drain within the limit means no progress. */
+  /** Waits until the kernel has all bytes. One fragment at a time, so no drain within the limit means no progress. */
   async #waitForDrain(): Promise<void> {
     const { net, stallMs } = this.#options
     if (this.signal.aborted) return

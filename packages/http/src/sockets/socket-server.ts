@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type LogFunction, Problem } from '@slipway/protocol'
+import { decodePercent } from '@slipway/shared/url'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { Guard } from '../auth/guard.ts'
 import type { SocketRequest, SocketRoute } from '../core/handler.ts'
@@ -16,7 +17,7 @@ export interface SocketLimits {
   readonly maxSocketsPerKey?: number
   /** Most open sockets; one more is closed with 1013. 20,000 unless given. */
   readonly maxSockets?: number
-  /** How long a peer that reads nothing may make us wait before it is closed with 1013 (the reader of a stream: cut off); 30 s unless given. */
+  /** How long a peer may read nothing before it is closed with 1013 (the reader of a stream: cut off); 30 s unless given. */
   readonly stallMs?: number
   /** How long the first frame with the key may take; 10 s unless given. */
   readonly authMs?: number
@@ -35,19 +36,19 @@ interface SocketServerDeps {
 }
 
 interface Upgrade {
-  /** Of the request for it. */
+  /** The request id. */
   readonly id: string
   readonly route: SocketRoute
   readonly request: SocketRequest
-  /** What `maxSocketsPerKey` counts. */
+  /** Counted by `maxSocketsPerKey`. */
   readonly key: string
-  /** False while the key is still to come in the first frame. */
+  /** False while the key is expected in the first frame. */
   readonly isAuthorized: boolean
-  /** The session key that it was admitted with. */
+  /** The session key that authorized it. */
   readonly sessionKey: string | undefined
 }
 
-/** From the upgrade to the close: who may open a WebSocket, how many, and how they end. */
+/** WebSockets from the upgrade to the close: authorization, limits, pings. */
 export class SocketServer {
   readonly #routes: readonly SocketRoute[]
   readonly #guard: Guard
@@ -55,7 +56,7 @@ export class SocketServer {
   readonly #observer: RequestObserver
   readonly #limits: Required<SocketLimits>
   readonly #server: WebSocketServer
-  /** Every WebSocket, those that still owe their key too. */
+  /** Every WebSocket, also before its key has arrived. */
   readonly #all = new Set<WebSocket>()
   readonly #open = new Set<OpenSocket>()
   readonly #countPerKey = new Map<string, number>()
@@ -86,7 +87,7 @@ export class SocketServer {
     this.#pingTimer = setInterval(() => this.#pingAll(), this.#limits.pingMs).unref()
   }
 
-  /** Answers a request for an upgrade: 101, or 403 or 404 before it. */
+  /** Answers an upgrade request: 101, or an error status before it. */
   upgrade(raw: IncomingMessage, net: Duplex, head: Buffer): void {
     net.on('error', () => net.destroy())
     try {
@@ -98,7 +99,7 @@ export class SocketServer {
     }
   }
 
-  /** Closes all with 1001, so that clients come back and resume. */
+  /** Closes all with 1001, so that clients reconnect and resume. */
   stop(): void {
     this.#isStopping = true
     clearInterval(this.#pingTimer)
@@ -110,7 +111,7 @@ export class SocketServer {
     for (const ws of this.#all) ws.terminate()
   }
 
-  /** The steps before the 101, in this order: host and page, path, key, and what the route says. */
+  /** The checks before the 101, in this order: host and page, path, key, the route. */
   #authorize(raw: IncomingMessage): Upgrade {
     if (this.#isStopping) throw new Problem('unavailable', stoppingReason)
     this.#guard.checkReady(raw)
@@ -209,7 +210,7 @@ function upgradeErrorStatus(error: unknown): string {
   return error.code === 'bad_request' ? '400 Bad Request' : '403 Forbidden'
 }
 
-/** The values of a path with braces; undefined when it is another path. */
+/** The parameters of a path with braces; undefined when the path does not match. */
 function matchPath(path: string, pathname: string): Record<string, string> | undefined {
   const pattern = path.split('/')
   const segments = pathname.replace(/(?<=.)\/$/, '').split('/')
@@ -219,20 +220,15 @@ function matchPath(path: string, pathname: string): Record<string, string> | und
     const value = segments[index] ?? ''
     const name = /^\{(\w+)\}$/.exec(part)?.[1]
     if (name === undefined && part !== value) return undefined
-    if (name !== undefined) params[name] = decodeSegment(value)
+    if (name === undefined) continue
+    const decoded = decodePercent(value)
+    if (decoded === undefined) throw new Problem('not_found', 'Not Found')
+    params[name] = decoded
   }
   return params
 }
 
-function decodeSegment(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    throw new Problem('not_found', 'Not Found')
-  }
-}
-
-/** The key of an object of type auth with no other members: never a message, wherever it comes. */
+/** The key of an object of type auth without other members, which is never a message. */
 function parseAuthFrame(text: string): { readonly key: unknown } | undefined {
   if (text.length > 16_384 || !text.includes('"auth"')) return undefined
   try {

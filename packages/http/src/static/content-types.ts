@@ -1,6 +1,6 @@
 const text = 'text/plain; charset=utf-8'
 
-/** What browsers treat by its type; texts are UTF-8. */
+/** Types that browsers act on; texts are UTF-8. */
 const types: Readonly<Record<string, string>> = {
   html: 'text/html; charset=utf-8',
   htm: 'text/html; charset=utf-8',
@@ -43,7 +43,7 @@ const types: Readonly<Record<string, string>> = {
   gz: 'application/gzip',
 }
 
-/** The content type of a file by the end of its name; undefined when that says nothing. */
+/** The content type of a file by its extension; undefined when that is unknown. */
 export function contentTypeForPath(path: string): string | undefined {
   const name = path.slice(path.lastIndexOf('/') + 1)
   const at = name.lastIndexOf('.')

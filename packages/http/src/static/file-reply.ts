@@ -5,10 +5,10 @@ import type { Reply } from '../core/handler.ts'
 import { contentTypeForPath, contentTypeForSample } from './content-types.ts'
 
 const blockBytes = 256 * 1024
-/** Where git looks for a NUL. */
+/** The range in which git looks for a NUL. */
 const sampleBytes = 8_000
 
-/** A file that was found: a path without links, and what was seen there. */
+/** A resolved file: a path without links, and its stats. */
 export interface ResolvedFile {
   readonly path: string
   readonly stats: BigIntStats
@@ -16,15 +16,14 @@ export interface ResolvedFile {
 
 export interface FileReplyOptions {
   readonly header: (name: string) => string | undefined
-  /** By the name's ending, and for other names by the first bytes, unless given. */
+  /** Default: by the extension, else by the first bytes. */
   readonly contentType?: string
   readonly headers?: Readonly<Record<string, string>>
 }
 
 /**
- * The answer to a GET of a file: its bytes with ETag, 304 when the client has them, a part when one range is asked for (several are
- * answered with the whole, as RFC 9110 allows), 416 for one beyond the end. A file that became shorter, or something else, while it is
- * sent cuts the connection.
+ * The reply to a GET of a file: its bytes with ETag, 304 when the client has them, 206 for one range (several are answered with the
+ * whole, as RFC 9110 allows), 416 for a range beyond the end. A file that shrinks or is replaced while it is sent cuts the connection.
  */
 export async function fileReply(file: ResolvedFile, options: FileReplyOptions): Promise<Reply> {
   const { header } = options
@@ -38,7 +37,7 @@ export async function fileReply(file: ResolvedFile, options: FileReplyOptions): 
   }
   if (matchesEtag(header('if-none-match'), etag)) return { status: 304, bytes: Buffer.alloc(0), headers }
   const contentType = options.contentType ?? contentTypeForPath(file.path) ?? (await detectContentType(file))
-  // Files of the system have no size: what they hold is only known at their end.
+  // Files of the kernel report no size; their content ends where reading ends.
   if (size === 0) return { contentType, headers, chunks: readRange(file.path, 0, Number.POSITIVE_INFINITY) }
   const bounds = parseRange(requestedRange(header, etag), size)
   const accepts = { ...headers, 'accept-ranges': 'bytes' }
@@ -59,13 +58,13 @@ function matchesEtag(header: string | undefined, etag: string): boolean {
   return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
 }
 
-/** Empty when none is asked for, or of another state of the file. */
+/** Empty without a range, or when the range is of another version of the file. */
 function requestedRange(header: FileReplyOptions['header'], etag: string): string {
   const condition = header('if-range')
   return ((condition === undefined || condition === etag) && header('range')) || ''
 }
 
-/** The part of a file that a Range header names; undefined for what is not understood, so that all of it is sent. */
+/** The bounds of a Range header; undefined when it is not understood, so that the whole file is sent. */
 function parseRange(range: string, size: number): { start: number; end: number } | 'beyond' | undefined {
   const [, first = '', last = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(range.replaceAll(' ', '')) ?? []
   if (first === '' && last === '') return undefined
@@ -84,14 +83,14 @@ async function detectContentType({ path }: ResolvedFile): Promise<string> {
   return contentTypeForSample(Buffer.alloc(0))
 }
 
-/** From one place to another; opened with the first block, so that an answer without a body opens nothing. */
+/** Reads a range. The file is opened with the first block, so that a HEAD request opens nothing. */
 async function* readRange(
   path: string,
   start: number,
   end: number,
   { isWhole = true } = {},
 ): AsyncGenerator<Buffer> {
-  // No link may have come in its place, and a pipe would wait for a writer.
+  // A link may have replaced the file, and a pipe would wait for a writer.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   await using file = await open(path, flags).catch(() => {
     throw new Problem('not_found', 'There is no such file')

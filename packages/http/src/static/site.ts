@@ -3,6 +3,7 @@ import { readFile, realpath, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { resolveWithin } from '@slipway/shared/fs'
+import { decodePercent } from '@slipway/shared/url'
 import type { Reply } from '../core/handler.ts'
 import { contentTypeForPath } from './content-types.ts'
 import { fileReply } from './file-reply.ts'
@@ -10,11 +11,11 @@ import { fileReply } from './file-reply.ts'
 type Header = (name: string) => string | undefined
 
 export interface SiteOptions {
-  /** Put at the start of the page's `<head>`, as it is at the moment. */
+  /** Returns HTML for the start of the page's `<head>`; called for each request. */
   readonly head?: () => string
 }
 
-/** A page may be shown inside of this server's pages only, and says nothing of where it was. */
+/** Only pages of this server may embed the page, and it sends no referrer to other origins. */
 const pageHeaders = {
   'cache-control': 'no-cache',
   'content-security-policy': "frame-ancestors 'self'",
@@ -25,10 +26,9 @@ const pageHeaders = {
 const yearSeconds = 31_536_000
 
 /**
- * The files of a page application: what its build has put into a directory, and its `index.html` for every other address that a browser
- * asks for as a page. Names below `assets/` that carry a digest never change their content and are kept by browsers; of a file that was
- * compressed beforehand (`.br`, `.gz` beside it) the smallest that the browser takes is sent. No path leaves the directory, and hidden
- * files are not served.
+ * A single-page application: the files of its build directory, and its `index.html` for every other address that a browser requests as
+ * a page. Files below `assets/` with a digest in their names are cached as immutable; of a precompressed file (`.br`, `.gz` beside it)
+ * the smallest accepted encoding is sent. No path leaves the directory, and hidden files are not served.
  */
 export class Site {
   readonly #root: string
@@ -39,7 +39,7 @@ export class Site {
     this.#head = head
   }
 
-  /** The directory, or the `build` in it when that has the page. Rejects with an Error for people when there is no `index.html`. */
+  /** Opens the directory, or `build` in it if that has the page. Rejects with a readable Error when there is no `index.html`. */
   static async open(directory: string, options: SiteOptions = {}): Promise<Site> {
     for (const candidate of [directory, join(directory, 'build')]) {
       const isPage = await stat(join(candidate, 'index.html')).catch(() => undefined)
@@ -48,9 +48,9 @@ export class Site {
     throw new Error(`There is no web page in ${directory}: neither index.html nor build/index.html`)
   }
 
-  /** The answer to a GET of an address (with its query); undefined for one that is no file and is not asked for as a page. */
+  /** The reply to a GET of an address (with its query); undefined when it is no file and not requested as a page. */
   async get(url: string, header: Header): Promise<Reply | undefined> {
-    const path = decodePath(url)
+    const path = decodePercent(url.split(/[?#]/, 1)[0] ?? '')
     const isHidden = path === undefined || /\/\.(?!well-known\/)/.test(path)
     const isIndex = path === '/' || path === '/index.html'
     const reply = isHidden || isIndex ? undefined : await this.#file(path, header)
@@ -94,7 +94,7 @@ export class Site {
   }
 }
 
-/** The best first. */
+/** Best first. */
 const encodings = [
   ['br', '.br'],
   ['gzip', '.gz'],
@@ -107,22 +107,12 @@ function acceptsEncoding(header: string | undefined, encoding: string): boolean 
   })
 }
 
-/** Whether a browser wants to show the answer as a page; a script that looks for data does not say so. */
+/** Whether a browser requests a page; scripts that fetch data do not accept HTML. */
 export function acceptsHtml(header: Header): boolean {
   return (header('accept') ?? '').includes('text/html')
 }
 
-/** Without the query; undefined when it cannot be decoded. */
-function decodePath(url: string): string | undefined {
-  const at = url.search(/[?#]/)
-  try {
-    return decodeURIComponent(at < 0 ? url : url.slice(0, at))
-  } catch {
-    return undefined
-  }
-}
-
-/** Before everything else of the head, so that it is there when the first script runs. */
+/** At the start of the head, before the first script. */
 function insertHead(html: string, head: string): string {
   if (head === '') return html
   const at = /<head(?:\s[^>]*)?>/i.exec(html)

@@ -58,7 +58,7 @@ test('a file that cannot be opened is an error for people, and one that cannot b
   expect(lines).toEqual([['error', 'the audit log cannot be written', { ...entry, error: 'ENOSPC' }]])
 })
 
-test('a file that cannot be opened anew goes on as it was', async () => {
+test('a file that cannot be reopened stays in use', async () => {
   await using directory = await temporaryDirectory()
   const place = join(directory.path, 'place')
   const path = join(place, 'audit.log')
@@ -67,7 +67,7 @@ test('a file that cannot be opened anew goes on as it was', async () => {
   using file = new AuditFile(path, (...line) => void lines.push(line))
   await rename(place, `${place}-moved`)
   process.emit('SIGHUP', 'SIGHUP')
-  expect(lines).toMatchObject([['error', 'the audit log cannot be opened anew', { error: 'ENOENT' }]])
+  expect(lines).toMatchObject([['error', 'the audit log cannot be reopened', { error: 'ENOENT' }]])
   file.write(entry)
   expect(await readEntries(join(`${place}-moved`, 'audit.log'))).toHaveLength(1)
 })

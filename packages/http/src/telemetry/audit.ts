@@ -2,9 +2,10 @@ import { hash, randomBytes } from 'node:crypto'
 import { closeSync, openSync, writeSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import type { LogFunction, Route } from '@slipway/protocol'
+import { errorCode } from '@slipway/shared/fs'
 import { getHeader } from '../core/incoming-request.ts'
 
-/** Who asks, as far as it may be written down: never a key. */
+/** The caller as the audit records it: never a key. */
 export interface AuditCaller {
   /** A user, a sandbox, or `key:` and the beginning of a key's SHA-256. */
   readonly caller?: string | undefined
@@ -13,7 +14,7 @@ export interface AuditCaller {
   readonly via?: string | undefined
 }
 
-/** What is written down of a request that changes something. No body, no query, no secret. */
+/** The audit record of a request that changes something. No body, no query, no secret. */
 export interface AuditEntry extends AuditCaller {
   readonly audit: true
   readonly method: string
@@ -25,10 +26,10 @@ export interface AuditEntry extends AuditCaller {
   readonly request_id: string
 }
 
-/** Takes an entry when the request has been answered. */
+/** Records an entry after the request has been answered. */
 export type Audit = (entry: AuditEntry) => void
 
-/** Whether a request is one that is written down: it changes something, or shows secrets. */
+/** Whether a request is recorded: it changes something, or exposes secrets. */
 export function isAudited(route: Pick<Route, 'audit'> | undefined, raw: IncomingMessage): boolean {
   if (route === undefined || route.audit === false) return false
   const isReading = raw.method === 'GET' || raw.method === 'HEAD'
@@ -39,18 +40,18 @@ export function isAudited(route: Pick<Route, 'audit'> | undefined, raw: Incoming
   return url.includes('expose_secrets=') && /[?&]expose_secrets=(?!false|0|&|$)/i.test(url)
 }
 
-/** The id that a proxy has given to a request, if it is one; else a new one. */
+/** The request id that a proxy has set, if it is valid; else a new one. */
 export function getRequestId(raw: IncomingMessage): string {
   const header = getHeader(raw, 'x-request-id') ?? ''
   return /^[\w.-]{1,64}$/.test(header) ? header : randomBytes(8).toString('hex')
 }
 
-/** What tells keys apart and gives none away: they are long and random. */
+/** Distinguishes keys without revealing them: they are long and random. */
 export function keyFingerprint(key: string): string {
   return `key:${hash('sha256', key).slice(0, 12)}`
 }
 
-/** The ids that an address names, as far as they look like ids. */
+/** The valid ids among the path parameters. */
 export function auditIds(params: unknown): Pick<AuditEntry, 'conversation' | 'sandbox'> {
   const { conversation_id, sandbox_id }: { conversation_id?: unknown; sandbox_id?: unknown } = Object(params)
   return { conversation: validId(conversation_id), sandbox: validId(sandbox_id) }
@@ -60,23 +61,23 @@ function validId(value: unknown): string | undefined {
   return typeof value === 'string' && /^[\w-]{1,64}$/.test(value) ? value : undefined
 }
 
-/** An audit that is a line of a log. */
+/** Writes entries to the log. */
 export function createLogAudit(log: LogFunction): Audit {
   return (entry) => log('info', 'audit', { ...entry })
 }
 
-/** An audit that is a file: one JSON object a line, with the kernel before the next request is looked at. */
+/** Writes entries to a file, one JSON object per line, synchronously. */
 export class AuditFile implements Disposable {
   readonly #path: string
   readonly #log: LogFunction
   readonly #reopen = () => this.#open()
   #fd: number | undefined
-  /** A line that was not written whole stands at the end. */
+  /** The file ends with a partial line. */
   #endsMidLine = false
 
   /**
-   * Lines are added to what is there. Throws an Error for people when it cannot be opened; what cannot be written later is told
-   * to the log. SIGHUP opens it anew, for those who move it away.
+   * Appends to an existing file. Throws a readable Error when it cannot be opened; later failures are logged. SIGHUP reopens the
+   * file, for log rotation.
    */
   constructor(path: string, log: LogFunction) {
     this.#path = path
@@ -84,7 +85,7 @@ export class AuditFile implements Disposable {
     try {
       this.#fd = openSync(path, 'a', 0o600)
     } catch (cause) {
-      throw new Error(`The audit log ${path} cannot be opened: ${errorCode(cause)}`, { cause })
+      throw new Error(`The audit log ${path} cannot be opened: ${errorCode(cause) ?? cause}`, { cause })
     }
     process.on('SIGHUP', this.#reopen)
   }
@@ -99,7 +100,10 @@ export class AuditFile implements Disposable {
         this.#endsMidLine = at < bytes.length
       }
     } catch (error) {
-      this.#log('error', 'the audit log cannot be written', { ...entry, error: errorCode(error) })
+      this.#log('error', 'the audit log cannot be written', {
+        ...entry,
+        error: errorCode(error) ?? String(error),
+      })
     }
   }
 
@@ -116,11 +120,7 @@ export class AuditFile implements Disposable {
       this.#fd = fd
       this.#endsMidLine = false
     } catch (error) {
-      this.#log('error', 'the audit log cannot be opened anew', { error: errorCode(error) })
+      this.#log('error', 'the audit log cannot be reopened', { error: errorCode(error) ?? String(error) })
     }
   }
-}
-
-function errorCode(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : String(error)
 }

@@ -1,13 +1,13 @@
 import type { LogFunction } from '@slipway/protocol'
 import { pino } from 'pino'
 
-/** Wider than what hides secrets elsewhere: a log may lose a harmless member, never show a secret. */
+/** Wider than the redaction elsewhere: a log may lose a harmless member, never show a secret. */
 const secretNamePattern =
   /authorization|cookie|credential|key|password|secret|session|token|encrypted_?content/i
 
 /**
  * A log that writes one JSON object a line: `{"level":"info","time":"2026-03-01T10:00:00.000Z","msg":"...", ...}`.
- * Lines below `level` are not written. Texts and objects in members named like a secret are stars at any depth.
+ * Skips lines below `level`. Redacts texts and objects in members named like a secret, at any depth.
  */
 export function createLogger(
   stream: NodeJS.WritableStream,
@@ -34,7 +34,7 @@ function redactSecret(name: string, value: unknown): unknown {
   return isText && secretNamePattern.test(name) ? '**********' : value
 }
 
-/** The stack of an error and of its causes, and nothing else that hangs on it. */
+/** The stack of an error and of its causes, without other properties. */
 export function errorStack(error: unknown): string {
   if (!(error instanceof Error)) return `${typeof error} thrown`
   const stack = error.stack ?? error.message

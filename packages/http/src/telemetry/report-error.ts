@@ -3,8 +3,8 @@ import { type LogFunction, Problem } from '@slipway/protocol'
 import { errorStack } from './logger.ts'
 
 /**
- * Tells the log, once, of what the caller is not to blame for, and answers the id by which it is found there. Our own mistakes
- * are errors; what the world refuses us (a full disk, a server that does not answer) is a warning.
+ * Logs an error that is not the caller's fault and returns its id in the log. Internal errors have the level `error`; failures of the
+ * environment (a full disk, a server that does not answer) have the level `warn`.
  */
 export function reportError(
   log: LogFunction,
@@ -14,7 +14,7 @@ export function reportError(
 ): string {
   const error_id = randomBytes(8).toString('hex')
   const isInternal = !(error instanceof Problem)
-  // Where a refusal comes from is plain; what lies behind it is not.
+  // The stack of a Problem says nothing; its cause does.
   const reason = isInternal || error.cause !== undefined ? errorStack(error) : error.message
   log(isInternal ? 'error' : 'warn', message, { error_id, ...members, error: reason })
   return error_id

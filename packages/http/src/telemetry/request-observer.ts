@@ -18,29 +18,29 @@ import { TrafficMetrics } from './traffic-metrics.ts'
 
 export interface ObserverOptions {
   readonly log: LogFunction
-  /** Served at `/metrics`; the key may come as `Authorization: Bearer`. Nobody is asked for one when it `isOpen`. */
+  /** Served at `/metrics`, with `isOpen` without a key; the key may come as `Authorization: Bearer`. */
   readonly metrics?: { readonly registry: MetricsRegistry; readonly isOpen: boolean }
-  /** Where a span is begun for each request. */
+  /** Starts a span for each request. */
   readonly traces?: Traces | undefined
-  /** Told of each request that changes something or shows secrets; lines of the log unless given. */
+  /** Records each request that changes something or exposes secrets. Default: lines of the log. */
   readonly audit?: Audit | undefined
-  /** How what `identify` has answered is written down. */
+  /** The audit form of the result of `identify`. */
   auditCaller?(caller: unknown): AuditCaller
 }
 
-/** What matters of a route to all that is answered there. */
+/** The properties of a route that apply to all of its replies. */
 export type RouteTraits = Pick<Route, 'audit' | 'errors' | 'bearer'>
 
 export interface ObservedRoute {
-  /** With braces; empty when there is no such route. */
+  /** With braces; empty for an unknown route. */
   readonly route: string
   /** The route in the metrics; empty for `other`. */
   readonly metricsRoute: string
-  /** What comes here may be written down. */
+  /** With traits, requests may be audited. */
   readonly traits?: RouteTraits | undefined
 }
 
-/** A request that is being answered, seen from outside. */
+/** A request that is being answered. */
 export interface ObservedRequest {
   readonly observedRoute: ObservedRoute
   readonly raw: IncomingMessage
@@ -48,15 +48,15 @@ export interface ObservedRequest {
   readonly params: unknown
   readonly startedAt: number
   readonly span: ActiveSpan | undefined
-  /** Of a request that is written down. */
+  /** Set when the request is audited. */
   readonly requestId: string | undefined
   /** See `Request.caller`; set when it is known. */
   caller: unknown
-  /** It takes as long as somebody listens. */
+  /** A stream lasts as long as its reader. */
   isStream: boolean
 }
 
-/** Counts what goes through a server, begins and ends its spans, and writes down who changed what. */
+/** Metrics, spans, audit and error replies of requests. */
 export class RequestObserver {
   readonly traffic = new TrafficMetrics()
   readonly #options: ObserverOptions
@@ -129,7 +129,7 @@ export class RequestObserver {
     this.#options.log('debug', 'request', { method, route: observedRoute.route, status, duration_ms })
   }
 
-  /** A message on a WebSocket, by which things may change. */
+  /** Audits a message on a WebSocket, which may change something. */
   socketMessage(
     route: string,
     message: { readonly params: unknown; readonly key: string | undefined; readonly id: string },
@@ -140,8 +140,8 @@ export class RequestObserver {
   }
 
   /**
-   * The one place that turns an error into an answer. What is not the caller's mistake has an id, by which the log tells more than
-   * the caller is told.
+   * The one place that turns an error into a reply. An error that is not the caller's fault is logged with an id, and the reply has
+   * that id instead of details.
    */
   errorReply({ observedRoute, raw }: ObservedRequest, error: unknown): ErrorReply {
     const known = toErrorReply(error) ?? { status: 500, json: { detail: 'Internal Server Error' } }
@@ -163,7 +163,7 @@ export class RequestObserver {
 
 const usualMethods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
-/** The names of spans are a closed set. */
+/** Span names are a closed set. */
 function spanName({ method = '' }: IncomingMessage, route: string): string {
   const known = usualMethods.includes(method) ? method : 'HTTP'
   return route === '' ? known : `${known} ${route}`

@@ -3,7 +3,7 @@ import { type Audit, AuditFile } from './audit.ts'
 import { MetricsRegistry } from './metrics-registry.ts'
 import type { Traces, TracesOptions } from './traces.ts'
 
-/** What a server tells of what it does, ready to be given to `app`. */
+/** The telemetry options of `createApp`. */
 export interface OpenTelemetry extends AsyncDisposable {
   readonly metrics: { readonly registry: MetricsRegistry; readonly isOpen: boolean }
   readonly traces: Traces | undefined
@@ -11,12 +11,12 @@ export interface OpenTelemetry extends AsyncDisposable {
   readonly audit: Audit | undefined
 }
 
-/** Undefined without options: then nothing of the libraries is loaded. */
+/** Undefined without options; then the libraries are not loaded. */
 export async function openTraces(options: TracesOptions | undefined): Promise<Traces | undefined> {
   return options === undefined ? undefined : new (await import('./traces-otlp.ts')).OtlpTraces(options)
 }
 
-/** Opens what the settings ask for. Rejects with an Error for people when the file of the audit cannot be opened. */
+/** Opens the configured telemetry. Rejects with a readable Error when the audit log cannot be opened. */
 export async function openTelemetry(
   { isOpen, auditLog, traces }: Telemetry,
   about: { readonly service: string; readonly version: string; readonly log: LogFunction },

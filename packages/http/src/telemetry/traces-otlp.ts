@@ -20,11 +20,11 @@ import {
 } from '@opentelemetry/sdk-trace'
 import type { ActiveSpan, Attributes, SpanOptions, Traces, TracesOptions } from './traces.ts'
 
-/** How long the end waits for a receiver that does not answer. */
+/** How long the shutdown waits for the receiver. */
 const closeMs = 3_000
 const currentSpan = new AsyncLocalStorage<OtlpSpan>()
 
-/** Spans that go to a receiver of OTLP. What it does not take is lost: nobody waits for it. */
+/** Exports spans by OTLP. Spans that the receiver refuses are lost. */
 export class OtlpTraces implements Traces {
   readonly #provider: TracerProvider
   readonly #tracer: Tracer
@@ -93,7 +93,7 @@ class OtlpSpan implements ActiveSpan {
   }
 }
 
-/** The span of the program that asks (W3C Trace Context); undefined when it names none. */
+/** The span of the caller (W3C Trace Context), if the headers have one. */
 function remoteContext({ traceparent, tracestate }: IncomingHttpHeaders): Context | undefined {
   const match = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/.exec(
     typeof traceparent === 'string' ? traceparent : '',

@@ -1,31 +1,31 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
-/** Of a closed set, or numbers: never an id of ours, a text of a user or a secret. */
+/** Values of closed sets, or numbers: never an id, a user's text or a secret. */
 export type Attributes = Readonly<Record<string, string | number | boolean>>
 
 export interface SpanOptions {
   readonly attributes?: Attributes
-  /** It answers a request of another program; `caller` tells whose span it continues (W3C `traceparent`). */
+  /** Headers of the request that the span answers; it continues their `traceparent` (W3C). */
   readonly incomingHeaders?: IncomingHttpHeaders
-  /** It asks another program. */
+  /** The span is a request to another program. */
   readonly isOutgoing?: boolean
 }
 
-/** A piece of work that is under way. */
+/** A span that has not ended. */
 export interface ActiveSpan {
-  /** Does something as a part of it: spans that begin in there are its children, however long it takes. */
+  /** Runs work within the span: spans that start there, also later, are its children. */
   run<T>(work: () => T): T
   setAttributes(attributes: Attributes): void
-  /** With `failure`, a word of a closed set, the work has failed. */
+  /** With `failure`, a word of a closed set, the span has failed. */
   end(failure?: string): void
-  /** `traceparent` and `tracestate` for a program that goes on with it. */
+  /** `traceparent` and `tracestate` for a program that continues the trace. */
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Where spans are begun. There is one only when somebody wants to have traces; whoever has none does nothing. */
+/** Starts spans. Undefined everywhere unless traces are configured. */
 export interface Traces extends AsyncDisposable {
   startSpan(name: string, options?: SpanOptions): ActiveSpan
-  /** The headers of the span that this is called within; none outside of all. */
+  /** The headers of the current span; none outside a span. */
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -36,13 +36,13 @@ export interface TracesOptions {
   /** `service.name`. */
   readonly service: string
   readonly version: string
-  /** The part of the traces that begin here and are kept, from 0 to 1; of others whoever began them has decided. */
+  /** Sampling ratio of traces that start here, 0 to 1; other traces follow the decision of their root. */
   readonly ratio?: number
-  /** Milliseconds between two sendings; 5,000 unless given. */
+  /** Milliseconds between exports; 5,000 unless given. */
   readonly delayMs?: number
 }
 
-/** A `fetch` whose requests continue the span that it is called within. */
+/** A `fetch` whose requests continue the current span. */
 export function tracedFetch(fetch: typeof globalThis.fetch, traces: Traces | undefined): typeof fetch {
   if (traces === undefined) return fetch
   return async (input, init) => {
