@@ -192,6 +192,23 @@ export {
 } from './core/message.ts'
 export { invalidInput, Problem, type ProblemCode, type ValidationIssue } from './core/problem.ts'
 export {
+  CounterVec,
+  durationBuckets,
+  Histogram,
+  HistogramVec,
+  type MetricFamily,
+  type MetricSample,
+  type MetricsCollector,
+  metricFamily,
+} from './core/metrics.ts'
+export {
+  invalidInput,
+  Problem,
+  type ProblemCode,
+  rethrowDiskFull,
+  type ValidationIssue,
+} from './core/problem.ts'
+export {
   type EventFilter,
   type EventSortOrder,
   eventFilter,

@@ -54,7 +54,6 @@ export {
   readExecutionStatus,
   toReceivedEvent,
 } from './event-log/received-event.ts'
-export { errorCode, syncDirectory, writeFileAtomic } from './fs/write-file-atomic.ts'
 export {
   type ControlPlaneStoreOptions,
   openControlPlaneStore,

@@ -1,7 +1,7 @@
 import { type FileHandle, mkdir, open, readdir, readFile, rm, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Instant, type LogFunction, parseInstant } from '@slipway/protocol'
-import { errorCode } from '@slipway/storage'
+import { errorCode } from '@slipway/shared/fs'
 import { type BashEventKey, instantDigits } from './page-id.ts'
 
 /** One kept event: its line is `size` bytes from `offset` of its command's file, without the line's end. */

@@ -9,7 +9,7 @@ import {
   must,
   Problem,
 } from '@slipway/protocol'
-import { errorCode } from '@slipway/storage'
+import { errorCode } from '@slipway/shared/fs'
 import { Signal } from '../streams/event-frames.ts'
 import {
   type BashEventEntry,

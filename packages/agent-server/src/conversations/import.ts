@@ -71,7 +71,7 @@ class ImportRun {
     this.#isFirst = false
     const bytes = isFirst ? stripByteOrderMark(line.bytes) : line.bytes
     const parsed = parseEventLine(bytes)
-    if (parsed.kind === 'faults') throw lineProblem(line.number, parsed.issues)
+    if (parsed.kind === 'issues') throw lineProblem(line.number, parsed.issues)
     const { value } = parsed
     if (isFirst && !Object.hasOwn(value, 'kind')) return this.#readMeta(line.number, value)
     const issues = eventIssues(value, this.#options.keep)

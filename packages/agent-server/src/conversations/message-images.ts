@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { detectImageType, fitImages } from '@slipway/agent'
-import { invalidInput, Problem, type SendMessageRequest } from '@slipway/protocol'
-import { errorCode, syncDirectory } from '@slipway/storage'
+import { invalidInput, rethrowDiskFull, type SendMessageRequest } from '@slipway/protocol'
+import { syncDirectory } from '@slipway/shared/fs'
 
 /** A message whose event stays below the largest frame that clients take; the event has more members than the message. */
 const maxMessageBytes = 960 * 1024
@@ -72,9 +72,7 @@ async function storeOriginal(directory: string, bytes: Buffer): Promise<void> {
     await syncDirectory(directory)
   } catch (error) {
     await rm(temporaryPath, { force: true }).catch(() => {})
-    if (errorCode(error) === 'ENOSPC' || errorCode(error) === 'EDQUOT')
-      throw new Problem('storage_full', 'The disk is full')
-    throw error
+    rethrowDiskFull(error)
   }
 }
 

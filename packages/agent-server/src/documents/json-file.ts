@@ -1,7 +1,8 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { Problem } from '@slipway/protocol'
-import { type Cipher, errorCode, writeFileAtomic } from '@slipway/storage'
+import { Problem, rethrowDiskFull } from '@slipway/protocol'
+import { errorCode, writeFileAtomic } from '@slipway/shared/fs'
+import type { Cipher } from '@slipway/storage'
 
 interface JsonFileOptions<T> {
   readonly path: string
@@ -78,7 +79,8 @@ export class JsonFile<T> {
     const { path, cipher } = this.#options
     const text = JSON.stringify(value, null, 2)
     await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-    await writeFileAtomic(path, `${cipher === undefined ? text : cipher.seal(text).toString('base64')}\n`)
+    const sealed = cipher === undefined ? text : cipher.seal(text).toString('base64')
+    await writeFileAtomic(path, `${sealed}\n`).catch(rethrowDiskFull)
     this.#value = Promise.resolve(value)
   }
 }

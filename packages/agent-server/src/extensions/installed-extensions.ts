@@ -9,7 +9,7 @@ import {
   invalidInput,
   Problem,
 } from '@slipway/protocol'
-import { errorCode, syncDirectory } from '@slipway/storage'
+import { errorCode, syncDirectory } from '@slipway/shared/fs'
 import { JsonFile } from '../documents/json-file.ts'
 
 const maxInstalled = 500

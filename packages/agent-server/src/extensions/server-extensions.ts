@@ -14,7 +14,7 @@ import {
   type MarketplaceRegistration,
   Problem,
 } from '@slipway/protocol'
-import { errorCode } from '@slipway/storage'
+import { errorCode } from '@slipway/shared/fs'
 import type { InstalledExtensions } from './installed-extensions.ts'
 import { isAutoLoaded, type Marketplaces, offerSource } from './marketplaces.ts'
 import type { PublicSkills } from './public-skills.ts'

@@ -3,7 +3,7 @@ import { mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { extensionReaders, raceAbort, type Source } from '@slipway/agent'
 import { type LogFunction, Problem } from '@slipway/protocol'
-import { errorCode } from '@slipway/storage'
+import { errorCode } from '@slipway/shared/fs'
 import { JsonFile } from '../documents/json-file.ts'
 
 const maxKnown = 2_000

@@ -3,7 +3,7 @@ import { constants, type Stats } from 'node:fs'
 import { mkdir, open, realpath, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
-import { errorCode } from '@slipway/storage'
+import { errorCode } from '@slipway/shared/fs'
 
 const blockBytes = 256 * 1024
 

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
+import { errorCode } from '@slipway/shared/fs'
 import { redact } from '@slipway/shared/redaction'
-import { errorCode } from '@slipway/storage'
 
 type GitResult = Awaited<ReturnType<Workspace['run']>>
 

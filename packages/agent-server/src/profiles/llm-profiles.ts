@@ -8,8 +8,10 @@ import {
   Problem,
   type ProfileSummary,
   profileName,
+  rethrowDiskFull,
 } from '@slipway/protocol'
-import { type Cipher, errorCode, syncDirectory, writeFileAtomic } from '@slipway/storage'
+import { errorCode, syncDirectory, writeFileAtomic } from '@slipway/shared/fs'
+import type { Cipher } from '@slipway/storage'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
 
 const schemaVersion = 1
@@ -112,7 +114,7 @@ export class LlmProfiles {
       const sealed = sealSecrets(model, (text) => this.#cipher.seal(text).toString('base64'))
       await mkdir(this.#directory, { recursive: true, mode: 0o700 })
       const file = { schema_version: schemaVersion, llm: sealed }
-      await writeFileAtomic(this.#path(name), `${JSON.stringify(file, null, 2)}\n`)
+      await writeFileAtomic(this.#path(name), `${JSON.stringify(file, null, 2)}\n`).catch(rethrowDiskFull)
     })
   }
 
@@ -158,7 +160,8 @@ export class LlmProfiles {
       // Asked before anything is done, because the settings may not be readable.
       const isActive = (await this.#activeProfile.getName()) === name
       // It has both names until nobody uses the old one: what ends on the way leaves no reference to nothing.
-      await writeFileAtomic(this.#path(newName), must(await this.#readFile(name), 'a listed profile'))
+      const text = must(await this.#readFile(name), 'a listed profile')
+      await writeFileAtomic(this.#path(newName), text).catch(rethrowDiskFull)
       try {
         await this.#references?.renameReferences(name, newName)
       } catch (error) {

@@ -1,4 +1,5 @@
 import type { LogFunction } from '@slipway/protocol'
+import { Waiter } from '@slipway/shared/async'
 import type { Deliveries, PendingDelivery } from '@slipway/storage'
 import { Backoff, type BackoffTimes } from './backoff.ts'
 import type { DeliveryResult, WebhookDelivery } from './delivery.ts'
@@ -150,6 +151,7 @@ export class WebhookReceiver {
     const { deliveries, batchDelayMs, now } = this.#options
     if (this.#mustCheckAgain || this.#stop.signal.aborted) return
     const listening = new AbortController()
+    using waiter = new Waiter(listening.signal)
     const waitMs = Math.min(this.#backoff.nextChangeMs(lookedMs) - now(), warnIntervalMs)
     let isChanged = false
     await new Promise<void>((resolve) => {
@@ -160,7 +162,7 @@ export class WebhookReceiver {
         resolve()
       }
       this.#wake = wake
-      void deliveries.changeSignal.wait(version, listening.signal).then(() => {
+      void deliveries.changeSignal.wait(version, waiter).then(() => {
         isChanged = !listening.signal.aborted
         wake()
       })

@@ -58,3 +58,10 @@ export class Problem extends Error {
 export function invalidInput(loc: readonly (string | number)[], msg: string, type = 'value_error'): Problem {
   return new Problem('invalid', msg, [{ loc, msg, type }])
 }
+
+/** Rethrows the error of a write: a full disk or quota (`ENOSPC`, `EDQUOT`) as a Problem `storage_full`, any other as it is. */
+export function rethrowDiskFull(error: unknown): never {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code === 'ENOSPC' || code === 'EDQUOT') throw new Problem('storage_full', 'The disk is full')
+  throw error
+}

@@ -290,7 +290,7 @@ async function readEvents(stream: AsyncIterable<Buffer>): Promise<IncomingEvent[
 
 function parseEvent(bytes: Buffer, index: number): IncomingEvent {
   const line = parseEventLine(bytes)
-  if (line.kind === 'faults') throw eventProblem(index, line.issues)
+  if (line.kind === 'issues') throw eventProblem(index, line.issues)
   const { value } = line
   const issues = eventIssues(value, true)
   if (issues.length > 0) throw eventProblem(index, issues)

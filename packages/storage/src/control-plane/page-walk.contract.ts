@@ -208,7 +208,7 @@ export function pageWalkContract(open: OpenStore): void {
     const good = String(next_page_id)
     expect(rowIds((await search('TITLE', good)).items)).toEqual(['b'])
     expect(rowIds((await search('TITLE', '')).items)).toEqual(['a'])
-    const refused = { code: 'invalid', faults: [{ loc: ['query', 'page_id'] }] }
+    const refused = { code: 'invalid', issues: [{ loc: ['query', 'page_id'] }] }
     const forged = ['{}', '[]', '["app_conversation_title+"]', '["app_conversation_title+",{},"a"]', '1'].map(
       (json) => `r1_${Buffer.from(json).toString('base64url')}`,
     )

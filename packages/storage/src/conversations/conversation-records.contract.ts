@@ -105,7 +105,7 @@ export function recordsContract(open: OpenStorage): void {
       expect(page.items.map((record) => record.id)).toEqual([otherConversation])
     }
     const attempt = conversations.search({ limit: 5, sort_order: 'CREATED_AT', page_id: 'f'.repeat(32) })
-    await expect(attempt).rejects.toMatchObject({ code: 'invalid', faults: [{ loc: ['query', 'page_id'] }] })
+    await expect(attempt).rejects.toMatchObject({ code: 'invalid', issues: [{ loc: ['query', 'page_id'] }] })
   })
 
   test('a patch changes what it names and moves updated_at', async () => {
@@ -350,7 +350,7 @@ function importContract(open: OpenStorage): void {
   test('a log is copied up to a position, twins and all, with what its record says, and is seen when all is there', async () => {
     await using fixture = await open()
     const { storage } = fixture
-    const duplicate = { ...receivedEvent('e3', 3), bytes: Buffer.from('{"n": 1,"kind":"X"}'), keepTwin: true }
+    const duplicate = { ...receivedEvent('e3', 3), bytes: Buffer.from('{"n": 1,"kind":"X"}'), keepDuplicateId: true }
     const source = Array.from({ length: 30 }, (_, i) =>
       receivedEvent(`e${i}`, i % 7, { kind: 'MessageEvent', text: `t${i}` }),
     )

@@ -1,40 +1,41 @@
 import type { Instant } from '@slipway/protocol'
+import type { RecordUpdate } from '../event-log/event-log.ts'
 
-/** What is known of a conversation besides its log. */
+/** What the storage has of a conversation besides its log. */
 export interface ConversationRecord {
   /** UUID, lower case with dashes. */
   readonly id: string
   readonly title: string | null
   readonly tags: Readonly<Record<string, string>>
-  /** Execution status: the fold of the log's last `execution_status` fact. */
+  /** Execution status: the fold of the log's `execution_status` updates. */
   readonly status: string
-  /** The create request as JSON text without secrets, or null for an imported conversation. */
+  /** The create request as JSON text without secrets; null for an imported conversation. */
   readonly request: string | null
   readonly created_at: Instant
-  /** Moves with every append, import and patch: strictly upwards, whatever the clock does. */
+  /** Strictly increases with every append, import and patch, whatever the clock does. */
   readonly updated_at: Instant
   /** Position of the last published event; 0 when there is none. */
   readonly head: number
-  /** What its models have used, as JSON text; null when nothing was written. */
+  /** Usage of its models, as JSON text; null when there is none. */
   readonly stats: string | null
 }
 
-/** A fold of the log up to a position, as text. It can be thrown away and made again. */
+/** A fold of the log up to a position, as text: a cache that can be deleted. */
 export interface Snapshot {
   readonly position: number
   readonly text: string
 }
 
-/** What is kept of a conversation for those that run it alone: it is in no record and in no list. */
+/** For the process that runs the conversation only: it is in no record and in no list. */
 export interface SealedState {
-  /** Its secrets, sealed by the caller; what they mean is not known here. */
+  /** Its secrets, sealed by the caller. */
   readonly sealed: Buffer | null
   readonly snapshot: Snapshot | null
 }
 
 export type ConversationSort = 'CREATED_AT' | 'UPDATED_AT' | 'CREATED_AT_DESC' | 'UPDATED_AT_DESC'
 
-/** A tag of this name; of this value when one is given. */
+/** A tag with this name, and with this value unless it is undefined. */
 export interface TagFilter {
   readonly name: string
   readonly value?: string | undefined
@@ -44,15 +45,15 @@ export interface ConversationQuery {
   readonly limit: number
   readonly sort_order: ConversationSort
   readonly status?: string | undefined
-  /** Keep only those that have all of these tags. */
+  /** Conversations with all of these tags only. */
   readonly tags?: readonly TagFilter[] | undefined
-  /** Id of the first conversation of the page, with or without dashes; Problem `invalid` at `["query","page_id"]` if unknown. */
+  /** Id of the first conversation, with or without dashes; an unknown one is a Problem `invalid` at `["query","page_id"]`. */
   readonly page_id?: string | undefined
 }
 
-/** The plain rows. Written durably before the promise resolves. */
+/** The records. Changes are durable before their promise resolves. */
 export interface ConversationRecords {
-  /** Creates it, or answers the one that is there (`created: false`, nothing changed). */
+  /** Creates a conversation, or returns the existing one unchanged with `created: false`. */
   create(record: {
     readonly id: string
     readonly title?: string | null
@@ -63,31 +64,23 @@ export interface ConversationRecords {
     /** The conversation that this one works for. */
     readonly parent?: string
   }): Promise<{ readonly record: ConversationRecord; readonly created: boolean }>
-  /** By ids, in the order asked for, undefined for those that are not there. */
+  /** By ids, in their order; undefined for unknown ones. */
   get(ids: readonly string[]): Promise<(ConversationRecord | undefined)[]>
   search(
     query: ConversationQuery,
   ): Promise<{ readonly items: readonly ConversationRecord[]; readonly next_page_id: string | null }>
   count(filter?: Pick<ConversationQuery, 'status' | 'tags'>): Promise<number>
-  /** Changes the members given; undefined when there is no such conversation. */
-  patch(
-    id: string,
-    change: {
-      readonly title?: string | null
-      readonly tags?: Readonly<Record<string, string>>
-      readonly request?: string
-      readonly sealed?: Buffer
-    },
-  ): Promise<ConversationRecord | undefined>
+  /** Undefined when there is no such conversation. */
+  patch(id: string, update: Omit<RecordUpdate, 'status' | 'stats'>): Promise<ConversationRecord | undefined>
   /** The ids of the conversations whose parent this one is, the oldest first. */
   listChildren(id: string): Promise<readonly string[]>
   /** Undefined when there is no such conversation. */
   getSealedState(id: string): Promise<SealedState | undefined>
   /**
-   * Puts a snapshot in the place of the one before; `updated_at` stays. Nothing happens when the conversation is gone or its
-   * log ends before the snapshot's position.
+   * Replaces the snapshot; `updated_at` stays. Does nothing when the conversation is gone or its log ends before the
+   * snapshot's position.
    */
   saveSnapshot(id: string, snapshot: Snapshot): Promise<void>
-  /** It is gone for every reader when this resolves (tails end); its rows are removed behind. False when it was not there. */
+  /** Hides it from every reader and ends its tails; its rows are deleted in the background. False when it is unknown. */
   remove(id: string): Promise<boolean>
 }

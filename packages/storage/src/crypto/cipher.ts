@@ -1,9 +1,9 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
-import { chmod, mkdir, readFile, stat } from 'node:fs/promises'
+import { chmod, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
+import { errorCode, makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import type { Secret } from '@slipway/shared/redaction'
-import { errorCode, writeFileAtomic } from '../fs/write-file-atomic.ts'
 
 const version = 1
 const nonceBytes = 12
@@ -92,7 +92,7 @@ function deriveSealingKey(secretKey: Secret): Buffer {
 
 async function createKeyFile(directory: string, path: string): Promise<Buffer> {
   const key = randomBytes(keyBytes)
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await makeDirectory(directory, 0o700)
   await writeFileAtomic(path, `${key.toString('base64')}\n`)
   return key
 }

@@ -226,7 +226,7 @@ function appendContract(open: OpenStorage): void {
     const duplicates = [1, 2, 3].map((n) => ({
       ...receivedEvent('same', start),
       bytes: Buffer.from(`{"n":${n}}`),
-      keepTwin: true,
+      keepDuplicateId: true,
     }))
     await importEvents(fixture.storage, duplicates)
     await importEvents(fixture.storage, [...duplicates].reverse())
@@ -457,7 +457,7 @@ function pageIdContract(open: OpenStorage): void {
       const attempt = log.search(otherConversation, { ...ascending, page_id })
       await expect(attempt).rejects.toMatchObject({
         code: 'invalid',
-        faults: [{ loc: ['query', 'page_id'] }],
+        issues: [{ loc: ['query', 'page_id'] }],
       })
     }
     await conversations.remove(conversation)

@@ -6,7 +6,7 @@ const options = { keep: false, lastInstant: undefined, now: 1_000_000 }
 function parseReceived(text: string, more = {}) {
   const bytes = Buffer.from(text)
   const parsed = parseEventLine(bytes)
-  if (parsed.kind === 'faults') throw new Error(parsed.issues[0]?.msg)
+  if (parsed.kind === 'issues') throw new Error(parsed.issues[0]?.msg)
   return toReceivedEvent(bytes, parsed.value, { ...options, ...more })
 }
 
@@ -52,11 +52,11 @@ test.each([
   ['null', 'null', 'model_type'],
   ['nesting without end', `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'json_invalid'],
 ])('%s is refused', (_, text, type) => {
-  expect(parseEventLine(Buffer.from(text))).toMatchObject({ kind: 'faults', faults: [{ type }] })
+  expect(parseEventLine(Buffer.from(text))).toMatchObject({ kind: 'issues', issues: [{ type }] })
 })
 
 test('bytes that are not UTF-8 are refused', () => {
-  expect(parseEventLine(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]))).toMatchObject({ kind: 'faults' })
+  expect(parseEventLine(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]))).toMatchObject({ kind: 'issues' })
 })
 
 test('brackets inside a text do not count as nesting', () => {
@@ -65,7 +65,7 @@ test('brackets inside a text do not count as nesting', () => {
 
 test('with keep an event needs a text as kind, and texts as id and timestamp where they are present', () => {
   expect(eventIssues({ kind: 'Anything', more: 1 }, true)).toEqual([])
-  expect(eventIssues({ id: 1, timestamp: null }, true).map((fault) => fault.loc)).toEqual([
+  expect(eventIssues({ id: 1, timestamp: null }, true).map(({ loc }) => loc)).toEqual([
     ['kind'],
     ['id'],
     ['timestamp'],

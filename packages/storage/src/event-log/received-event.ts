@@ -14,12 +14,12 @@ import type { ReceivedEvent } from './event-log.ts'
 
 export type ParsedEventLine =
   | { readonly kind: 'value'; readonly value: Record<string, unknown> }
-  | { readonly kind: 'faults'; readonly issues: readonly ValidationIssue[] }
+  | { readonly kind: 'issues'; readonly issues: readonly ValidationIssue[] }
 
-/** Reads the JSON object of a line. Faults have a `loc` from the object's root. */
+/** Parses the JSON object of a line. The `loc` of an issue starts at the object's root. */
 export function parseEventLine(bytes: Buffer): ParsedEventLine {
   const issue = (msg: string, type: string): ParsedEventLine => ({
-    kind: 'faults',
+    kind: 'issues',
     issues: [{ loc: [], msg, type }],
   })
   if (!isUtf8(bytes)) return issue('Line is not valid UTF-8', 'json_invalid')
@@ -36,29 +36,23 @@ export function parseEventLine(bytes: Buffer): ParsedEventLine {
   return { kind: 'value', value: value as Record<string, unknown> }
 }
 
-/**
- * Faults of an event on its way in. `keep`: of other versions, any object with a `kind`; its `id` and `timestamp`
- * are texts where present and nothing else is looked at.
- */
+/** Validates an event from outside. With `keep` (events of other versions) only `kind`, `id` and `timestamp` are checked. */
 export function eventIssues(value: Record<string, unknown>, keep: boolean): readonly ValidationIssue[] {
   if (value.id === '')
     return [{ loc: ['id'], msg: 'String should have at least 1 character', type: 'string_too_short' }]
   if (!keep) return validateEvent(value)
-  const issues: ValidationIssue[] = []
-  for (const member of ['kind', 'id', 'timestamp']) {
-    if (member === 'kind' ? !Object.hasOwn(value, member) : value[member] === undefined) {
-      if (member === 'kind') issues.push({ loc: [member], msg: 'Field required', type: 'missing' })
-    } else if (typeof value[member] !== 'string') {
-      issues.push({ loc: [member], msg: 'Input should be a valid string', type: 'string_type' })
-    }
-  }
-  return issues
+  return ['kind', 'id', 'timestamp'].flatMap((member) => {
+    const isMissing = value[member] === undefined
+    if (typeof value[member] === 'string' || (isMissing && member !== 'kind')) return []
+    return isMissing
+      ? [{ loc: [member], msg: 'Field required', type: 'missing' }]
+      : [{ loc: [member], msg: 'Input should be a valid string', type: 'string_type' }]
+  })
 }
 
 /**
- * The event as the log takes it. One without id or timestamp gets them at the front of its text (the timestamp
- * strictly above `lastInstant`); not a byte of the rest is touched. A kept timestamp that is no date-time sorts at
- * its predecessor's instant.
+ * The event for the log. A missing id or timestamp is inserted at the front of its text (the timestamp strictly above
+ * `lastInstant`); the other bytes stay. With `keep`, a timestamp that is no date-time sorts at its predecessor's instant.
  */
 export function toReceivedEvent(
   bytes: Buffer,
@@ -84,7 +78,7 @@ export function toReceivedEvent(
   }
 }
 
-/** The execution status that an event states, if it states one. */
+/** The new execution status when the event is an update of it. */
 export function readExecutionStatus(value: Record<string, unknown>): string | undefined {
   if (value.kind !== 'ConversationStateUpdateEvent' || value.key !== 'execution_status') return undefined
   return executionStatus.safeParse(value.value).data

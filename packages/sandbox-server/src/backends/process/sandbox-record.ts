@@ -1,6 +1,6 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { syncDirectory, writeFileAtomic } from '@slipway/storage'
+import { syncDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { unmountAllBelow } from './host/disk-image.ts'
 import { ignoreErrors, readSmallFile } from './host/files.ts'
 import { idPattern, sandboxPaths } from './sandbox-paths.ts'

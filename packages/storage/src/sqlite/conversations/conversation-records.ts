@@ -1,4 +1,4 @@
-import { type Instant, invalidInput } from '@slipway/protocol'
+import { type Instant, invalidInput, must } from '@slipway/protocol'
 import type {
   ConversationQuery,
   ConversationRecord,
@@ -27,9 +27,14 @@ type Row = readonly [
 ]
 
 const columns = 'ordinal, id, title, tags, status, request, created_at, updated_at, head, stats'
+const insertSql = `INSERT INTO conversation
+  (id, title, tags, status, request, parent, created_at, updated_at, is_visible)
+  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1) RETURNING ${columns}`
 const selectByIdSql = `SELECT ${columns} FROM conversation WHERE id = ? AND is_visible = 1`
 
-/** Records on SQLite. */
+type NewRecord = Parameters<ConversationRecords['create']>[0]
+
+/** ConversationRecords on SQLite. */
 export class SqliteConversationRecords implements ConversationRecords {
   readonly #context: StorageContext
   readonly #purge: Purge
@@ -39,26 +44,22 @@ export class SqliteConversationRecords implements ConversationRecords {
     this.#purge = purge
   }
 
-  create(record: Parameters<ConversationRecords['create']>[0]): ReturnType<ConversationRecords['create']> {
-    return this.#context.writer.write(
-      (): PlannedChange<Awaited<ReturnType<ConversationRecords['create']>>> => {
-        const existing = this.#row(record.id)
-        if (existing !== undefined) {
-          return { apply: () => {}, done: () => ({ record: toRecord(existing), created: false }) }
-        }
-        this.#context.importLocks.assertFree(record.id)
-        let inserted: Row | undefined
-        return {
-          apply: () => {
-            inserted = this.#insert(record)
-          },
-          done: () => {
-            this.#context.deliveries.markChanged(record.id)
-            return { record: toRecord(inserted ?? throwMissingRow()), created: true }
-          },
-        }
-      },
-    )
+  create(record: NewRecord): ReturnType<ConversationRecords['create']> {
+    const { deliveries, importLocks, writer } = this.#context
+    return writer.write(() => {
+      let row = this.#row(record.id)
+      const created = row === undefined
+      if (created) importLocks.assertFree(record.id)
+      return {
+        apply: () => {
+          row ??= this.#insert(record)
+        },
+        done: () => {
+          if (created) deliveries.markChanged(record.id)
+          return { record: toRecord(must(this.#row(record.id) ?? row, 'the inserted row')), created }
+        },
+      }
+    })
   }
 
   async listChildren(id: string): Promise<readonly string[]> {
@@ -67,10 +68,7 @@ export class SqliteConversationRecords implements ConversationRecords {
   }
 
   async get(ids: readonly string[]): Promise<(ConversationRecord | undefined)[]> {
-    return ids.map((id) => {
-      const row = this.#row(id)
-      return row && toRecord(row)
-    })
+    return ids.map((id) => this.#find(id))
   }
 
   async search(query: ConversationQuery): ReturnType<ConversationRecords['search']> {
@@ -94,14 +92,18 @@ export class SqliteConversationRecords implements ConversationRecords {
 
   patch(
     id: string,
-    change: Parameters<ConversationRecords['patch']>[1],
-  ): ReturnType<ConversationRecords['patch']> {
-    return this.#context.writer.write(() => ({
-      apply: () => this.#update(id, change),
+    update: Parameters<ConversationRecords['patch']>[1],
+  ): Promise<ConversationRecord | undefined> {
+    const { deliveries, heads, writer } = this.#context
+    return writer.write(() => ({
+      apply: () => {
+        const head = heads.find(id)
+        if (head !== undefined) heads.update(head, head, update)
+      },
       done: () => {
-        const row = this.#row(id)
-        if (row !== undefined) this.#context.deliveries.markChanged(id)
-        return row && toRecord(row)
+        const record = this.#find(id)
+        if (record !== undefined) deliveries.markChanged(id)
+        return record
       },
     }))
   }
@@ -119,16 +121,15 @@ export class SqliteConversationRecords implements ConversationRecords {
         apply: () => {
           if (isApplicable) writeSnapshot(db, head.ordinal, snapshot)
         },
-        done: () => {},
       }
     })
   }
 
   remove(id: string): Promise<boolean> {
     const { db, deliveries, heads, liveTails, importLocks, writer } = this.#context
-    return writer.write(() => {
+    return writer.write((): PlannedChange<boolean> => {
       const head = heads.find(id)
-      if (head === undefined) return { apply: () => {}, done: () => false }
+      if (head === undefined) return { done: () => false }
       importLocks.assertFree(id)
       const { ordinal } = head
       return {
@@ -153,50 +154,18 @@ export class SqliteConversationRecords implements ConversationRecords {
     return this.#context.db.get<Row>(selectByIdSql, id)
   }
 
-  #insert(record: Parameters<ConversationRecords['create']>[0]): Row | undefined {
-    const { id, title, tags, status, request, sealed, parent } = record
-    const now = this.#context.now()
-    const values = [
-      id,
-      title ?? null,
-      JSON.stringify(tags ?? {}),
-      status ?? 'idle',
-      request ?? null,
-      now,
-      now,
-      parent ?? null,
-    ]
-    const row = this.#context.db.get<Row>(
-      `INSERT INTO conversation (id, title, tags, status, request, created_at, updated_at, parent, is_visible)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1) RETURNING ${columns}`,
-      ...values,
-    )
-    if (row !== undefined && sealed !== undefined) writeSealed(this.#context.db, row[0], sealed)
-    return row
+  #find(id: string): ConversationRecord | undefined {
+    const row = this.#row(id)
+    return row && toRecord(row)
   }
 
-  #update(id: string, { title, tags, request, sealed }: Parameters<ConversationRecords['patch']>[1]): void {
-    const set = ['updated_at = max(updated_at + 1, ?)']
-    const values: Value[] = [this.#context.now()]
-    if (title !== undefined) {
-      set.push('title = ?')
-      values.push(title)
-    }
-    if (tags !== undefined) {
-      set.push('tags = ?')
-      values.push(JSON.stringify(tags))
-    }
-    if (request !== undefined) {
-      set.push('request = ?')
-      values.push(request)
-    }
-    const ordinal = this.#context.heads.find(id)?.ordinal
-    if (ordinal !== undefined && sealed !== undefined) writeSealed(this.#context.db, ordinal, sealed)
-    this.#context.db.run(
-      `UPDATE conversation SET ${set.join(', ')} WHERE id = ? AND is_visible = 1`,
-      ...values,
-      id,
-    )
+  #insert(record: NewRecord): Row | undefined {
+    const { id, title = null, tags = {}, status = 'idle', request = null, sealed, parent = null } = record
+    const { db, now } = this.#context
+    const values = [id, title, JSON.stringify(tags), status, request, parent, now()]
+    const row = db.get<Row>(insertSql, ...values)
+    if (row !== undefined && sealed !== undefined) writeSealed(db, row[0], sealed)
+    return row
   }
 
   #findPageStart(pageId: string): Row {
@@ -208,7 +177,7 @@ export class SqliteConversationRecords implements ConversationRecords {
   }
 }
 
-/** A page of conversations in order of (moment, ordinal); equal moments are walked by ordinal. */
+/** A page of conversations in the order (created_at or updated_at, ordinal). */
 export function searchSql(
   options: Pick<ConversationQuery, 'sort_order' | 'status' | 'tags'> & { start: Row | undefined },
 ): {
@@ -238,7 +207,7 @@ export function searchSql(
   return { sql, values }
 }
 
-/** Tags are few and short: to look into those of each row is cheap beside reading the row. */
+/** Tags are few and short: comparing those of each row is cheap beside reading the row. */
 function tagSql({ value }: TagFilter): string {
   const of = value === undefined ? '' : ' AND value = ?'
   return `EXISTS (SELECT 1 FROM json_each(tags) WHERE key = ?${of})`
@@ -261,8 +230,4 @@ function toRecord([
   stats,
 ]: Row): ConversationRecord {
   return { id, title, tags: JSON.parse(tags), status, request, created_at, updated_at, head, stats }
-}
-
-function throwMissingRow(): never {
-  throw new Error('the row that was inserted was not answered')
 }

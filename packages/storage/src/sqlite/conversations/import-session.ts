@@ -1,62 +1,46 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Problem } from '@slipway/protocol'
 import type { ImportSession } from '../../conversations/import-session.ts'
-import type { ReceivedEvent } from '../../event-log/event-log.ts'
+import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
+import { type Extent, updateConversation } from '../event-log/conversation-row.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
-import type { Extent } from '../event-log/log-heads.ts'
-import { writeSealed } from '../event-log/sealed-state.ts'
 import type { Purge } from './purge.ts'
 
-/** Takes the pen, and writes down where the conversation ends, so that a crash leaves nothing behind for good. */
+/** Locks the conversation for appends and records where its log ends, so that a crash leaves nothing behind for good. */
 export async function startImport(
   context: StorageContext,
   purge: Purge,
   conversation: string,
 ): Promise<ImportSession> {
+  const { db, heads, importLocks, writer } = context
   let isLocked = false
   try {
-    return await context.writer.write(() => {
-      context.importLocks.acquire(conversation)
+    return await writer.write(() => {
+      importLocks.acquire(conversation)
       isLocked = true
-      const head = context.heads.find(conversation)
-      let ordinal = head?.ordinal
+      const start = heads.find(conversation)
+      let ordinal = start?.ordinal ?? 0
       return {
         apply: () => {
-          ordinal ??= insertInvisible(context, conversation)
-          context.db.run(
-            'INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, ?)',
-            ordinal,
-            head?.head ?? 0,
-          )
+          if (start === undefined) ordinal = insertInvisible(context, conversation)
+          const sql = 'INSERT OR REPLACE INTO leftover (ordinal, above) VALUES (?, ?)'
+          db.run(sql, ordinal, start?.head ?? 0)
         },
-        done: () =>
-          new SqliteImportSession({
-            context,
-            purge,
-            conversation,
-            ordinal: ordinal ?? 0,
-            start: head,
-            isNew: !head,
-          }),
+        done: () => new SqliteImportSession({ context, purge, conversation, ordinal, start }),
       }
     })
   } catch (error) {
-    if (isLocked) context.importLocks.release(conversation)
+    if (isLocked) importLocks.release(conversation)
     throw error
   }
 }
 
 function insertInvisible({ db, now }: StorageContext, conversation: string): number {
-  const [ordinal] =
-    db.get<[number]>(
-      `INSERT INTO conversation (id, tags, status, created_at, updated_at, is_visible)
-       VALUES (?, '{}', 'idle', ?, ?, 0) RETURNING ordinal`,
-      conversation,
-      now(),
-      now(),
-    ) ?? []
-  if (ordinal === undefined) throw new Error('no ordinal was given')
-  return ordinal
+  const sql = `INSERT INTO conversation (id, tags, status, created_at, updated_at, is_visible)
+    VALUES (?1, '{}', 'idle', ?2, ?2, 0) RETURNING ordinal`
+  const row = db.get<[number]>(sql, conversation, now())
+  if (row === undefined) throw new Error('The insert returned no row')
+  return row[0]
 }
 
 interface ImportOptions {
@@ -64,9 +48,8 @@ interface ImportOptions {
   readonly purge: Purge
   readonly conversation: string
   readonly ordinal: number
-  /** Where the visible log ends. */
+  /** Where the visible log ends; undefined for a new conversation. */
   readonly start: Extent | undefined
-  readonly isNew: boolean
 }
 
 class SqliteImportSession implements ImportSession {
@@ -93,7 +76,7 @@ class SqliteImportSession implements ImportSession {
   async add(events: readonly ReceivedEvent[]): Promise<void> {
     const { context, ordinal } = this.#options
     await context.writer.write(() => {
-      this.#mustBeOpen()
+      this.#assertOpen()
       const { newEvents, extent } = context.events.planAppend(ordinal, this.#extent, events)
       return {
         apply: () => context.events.insert(ordinal, newEvents),
@@ -106,12 +89,12 @@ class SqliteImportSession implements ImportSession {
     await nextTurn()
   }
 
-  async publish(change: Parameters<ImportSession['publish']>[0]): Promise<void> {
+  async publish(update: RecordUpdate): Promise<void> {
     const { context, conversation, ordinal } = this.#options
     await context.writer.write(() => {
-      this.#mustBeOpen()
+      this.#assertOpen()
       return {
-        apply: () => this.#write(change),
+        apply: () => this.#publish(update),
         done: () => {
           this.#isOver = true
           context.importLocks.release(conversation)
@@ -126,40 +109,25 @@ class SqliteImportSession implements ImportSession {
   }
 
   async abort(): Promise<void> {
-    const { context, purge, conversation, ordinal, start, isNew } = this.#options
+    const { context, purge, conversation, ordinal, start } = this.#options
     if (this.#isOver) return
     this.#isOver = true
-    if (isNew) purge.schedule({ ordinal, above: 0 })
-    else await purge.run({ ordinal, above: start?.head ?? 0 })
+    if (start === undefined) purge.schedule({ ordinal, above: 0 })
+    else await purge.run({ ordinal, above: start.head })
     context.importLocks.release(conversation)
   }
 
-  #write({ title, tags, status, stats, request, sealed }: Parameters<ImportSession['publish']>[0]): void {
-    const { db, heads, now } = this.#options.context
-    const { conversation, ordinal } = this.#options
-    const { head, lastInstant, isInOrder } = this.#extent
-    db.run(
-      `UPDATE conversation SET is_visible = 1, head = ?, last_instant = ?, in_order = ?,
-         updated_at = max(updated_at + 1, ?), status = coalesce(?, status), stats = coalesce(?, stats),
-         request = coalesce(?, request) WHERE ordinal = ?`,
-      head,
-      lastInstant ?? null,
-      isInOrder ? 1 : 0,
-      now(),
-      status ?? null,
-      stats ?? null,
-      request ?? null,
-      ordinal,
-    )
-    if (title !== undefined) db.run('UPDATE conversation SET title = ? WHERE ordinal = ?', title, ordinal)
-    if (tags !== undefined)
-      db.run('UPDATE conversation SET tags = ? WHERE ordinal = ?', JSON.stringify(tags), ordinal)
-    if (sealed !== undefined) writeSealed(db, ordinal, sealed)
+  #publish(update: RecordUpdate): void {
+    const { context, conversation, ordinal } = this.#options
+    const { db, heads, now } = context
+    // Writes what another change of this transaction deferred, with the extent before the import.
+    heads.beforeCommit()
+    updateConversation(db, ordinal, now(), { ...update, extent: this.#extent, isVisible: true })
     db.run('DELETE FROM leftover WHERE ordinal = ?', ordinal)
     heads.forget(conversation)
   }
 
-  #mustBeOpen(): void {
+  #assertOpen(): void {
     if (this.#isOver) throw new Problem('conflict', 'The import is over')
   }
 }

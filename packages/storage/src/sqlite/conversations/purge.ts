@@ -75,7 +75,6 @@ export class Purge {
         this.#context.db.run('DELETE FROM conversation WHERE ordinal = ? AND is_visible = 0', ordinal)
         this.#context.db.run('DELETE FROM leftover WHERE ordinal = ?', ordinal)
       },
-      done: () => {},
     }))
   }
 

@@ -2,33 +2,33 @@ import { Problem } from '@slipway/protocol'
 import { CommitMetrics } from './commit-metrics.ts'
 import { type Database, isFatal, resultCode } from './database.ts'
 
-/** One change, planned: `apply` writes it, `done` runs after the commit and gives the answer. */
+/** `apply` writes the change in the transaction; `done` runs after the commit and returns the result. */
 export interface PlannedChange<T> {
-  apply(): void
-  done(): T
+  apply?(): void
+  done?(): T
 }
 
 interface Job {
   plan(): PlannedChange<unknown>
-  resolve(answer: unknown): void
+  resolve(result: unknown): void
   reject(error: unknown): void
 }
 
-/** What memory holds of the file, and what follows its transactions. */
+/** State in memory that follows the transactions of the file. */
 export interface TransactionParticipant {
-  /** Writes what was put off, before the commit. */
+  /** Writes deferred changes. */
   beforeCommit?(): void
-  /** The transaction has ended; when it was not saved, memory goes back to what the file has. */
+  /** After a rollback, memory must match the file again. */
   afterTransaction(isCommitted: boolean): void
 }
 
-/** More than this waits for the next transaction, so that reading goes on in between. */
+/** Further changes wait for the next transaction, so that reads run in between. */
 const maxChangesPerTransaction = 1_000
 
 /**
- * Changes of one turn of the event loop share one transaction. A plan reads and may refuse by throwing, which rejects
- * that change alone; what fails while writing or committing rejects the whole group. After a failure that leaves the file
- * in doubt nothing is written any more: an fsync that failed cannot be repeated.
+ * Group commit: changes of one turn of the event loop share a transaction. A plan that throws rejects its own change only; a
+ * failure to write or commit rejects the whole group. After an I/O error every write is refused until the next start, because
+ * a failed fsync cannot be repeated.
  */
 export class CommitQueue {
   readonly metrics = new CommitMetrics()
@@ -37,25 +37,25 @@ export class CommitQueue {
   readonly #participants: readonly TransactionParticipant[]
   #queue: Job[] = []
   #isFlushScheduled = false
-  /** When the first change that waits was queued. */
+  /** When the first change of the next transaction was queued. */
   #queuedSinceMs = 0
   #fatalError: unknown
 
-  /** `name` is what a caller is told of: the log, the ledger. */
+  /** @param name for error messages: `log`, `ledger`. */
   constructor(db: Database, name: string, participants: readonly TransactionParticipant[] = []) {
     this.#db = db
     this.#name = name
     this.#participants = participants
   }
 
-  write<T>(plan: () => PlannedChange<T>): Promise<T> {
+  write<T = void>(plan: () => PlannedChange<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ plan, resolve: resolve as (answer: unknown) => void, reject })
+      this.#queue.push({ plan, resolve: resolve as (result: unknown) => void, reject })
       this.#schedule()
     })
   }
 
-  /** Writes what is queued at once; later changes are refused. */
+  /** Writes what is queued; later changes are refused. */
   close(): void {
     while (this.#queue.length > 0) this.#flush()
     this.#fatalError ??= new Problem('unavailable', `The ${this.#name} is closed`)
@@ -74,7 +74,7 @@ export class CommitQueue {
 
   #flush(): void {
     const group = this.#queue.splice(0, maxChangesPerTransaction)
-    const planned: { job: Job; step: PlannedChange<unknown> }[] = []
+    const planned: { readonly job: Job; readonly change: PlannedChange<unknown> }[] = []
     let commitMs = 0
     try {
       if (this.#fatalError !== undefined) throw this.#fatalError
@@ -83,8 +83,8 @@ export class CommitQueue {
         for (const job of group) {
           const change = this.#plan(job)
           if (change === undefined) continue
-          planned.push({ job, step: change })
-          change.apply()
+          planned.push({ job, change })
+          change.apply?.()
         }
         for (const participant of this.#participants) participant.beforeCommit?.()
         commitMs = performance.now()
@@ -95,7 +95,7 @@ export class CommitQueue {
       this.#fail(group, error)
       return
     }
-    for (const { job, step: change } of planned) job.resolve(change.done())
+    for (const { job, change } of planned) job.resolve(change.done?.())
   }
 
   #recordMetrics(changes: number, commitMs: number): void {
@@ -129,7 +129,6 @@ export class CommitQueue {
 
 const diskFullCode = 13
 
-/** What a caller is told of a transaction that failed. */
 function toCallerError(cause: unknown, name: string): unknown {
   if (resultCode(cause) === diskFullCode) return new Problem('storage_full', 'The disk is full')
   if (!isFatal(cause)) return cause

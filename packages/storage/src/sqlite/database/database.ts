@@ -7,11 +7,11 @@ export interface DatabaseOptions {
   readonly synchronous: 'FULL' | 'NORMAL'
   /** Upper bound of the page cache. */
   readonly cacheBytes: number
-  /** The schema, step by step; the number of steps taken is the file's `user_version`. */
+  /** The schema; the file's `user_version` is the number of migrations applied. */
   readonly migrations: readonly string[]
 }
 
-/** One SQLite file in WAL mode. Statements are prepared once and kept; rows are arrays in the order of the columns. */
+/** One SQLite file in WAL mode. Prepared statements are cached; rows are arrays in column order. */
 export class Database {
   readonly #db: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
@@ -50,14 +50,14 @@ export class Database {
     return this.prepare(sql).all(...values) as unknown as R[]
   }
 
-  /** Rows one by one. The statement is its own, so that walks may be nested or left half way. */
+  /** Rows one by one. Each call has its own statement, so that iterations may be nested or left early. */
   *iterate<R extends readonly unknown[]>(sql: string, ...values: Value[]): Generator<R> {
     const statement = this.#db.prepare(sql)
     statement.setReturnArrays(true)
     yield* statement.iterate(...values) as unknown as Iterable<R>
   }
 
-  /** All or nothing. Anything thrown inside undoes it and is thrown on. */
+  /** Commits, or rolls back and rethrows. */
   transaction<T>(work: () => T): T {
     this.#db.exec('BEGIN IMMEDIATE')
     try {
@@ -70,7 +70,7 @@ export class Database {
     }
   }
 
-  /** A part of the open transaction: what it wrote is undone when it throws, and what was written before stays. */
+  /** A part of the open transaction: rolls back its own writes when it throws, and rethrows. */
   savepoint<T>(work: () => T): T {
     this.#db.exec('SAVEPOINT nested')
     try {
@@ -78,18 +78,17 @@ export class Database {
       this.#db.exec('RELEASE nested')
       return result
     } catch (error) {
-      // A full disk undoes the whole transaction, and the savepoint with it.
+      // A full disk rolls back the whole transaction, and the savepoint with it.
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK TO nested; RELEASE nested')
       throw error
     }
   }
 
-  /** A setting as the file has it now. */
   pragma(name: string): unknown {
     return this.get<[unknown]>(`PRAGMA ${name}`)?.[0]
   }
 
-  /** The steps by which SQLite would answer a query. */
+  /** The steps of SQLite's query plan, for tests. */
   plan(sql: string): string[] {
     return this.all<[number, number, number, string]>(`EXPLAIN QUERY PLAN ${sql}`).map(
       ([, , , detail]) => detail,
@@ -116,14 +115,14 @@ export function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-/** Primary result code of an error that SQLite gave, undefined for any other. */
+/** Primary result code of an SQLite error, undefined for any other error. */
 export function resultCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number')
     return undefined
   return error.errcode & 0xff
 }
 
-/** IOERR, CORRUPT, CANTOPEN, NOTADB: what the file holds is not known any more. */
+/** IOERR, CORRUPT, CANTOPEN, NOTADB: the content of the file is in doubt. */
 const fatalCodes = new Set<number | undefined>([10, 11, 14, 26])
 
 export function isFatal(error: unknown): boolean {

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** Keeps a second process out of something for as long as this one has it. */
+/** Exclusive lock of a directory, held by one process at a time. */
 export class DirectoryLock implements Disposable {
   readonly #db: DatabaseSync
 
@@ -9,7 +9,7 @@ export class DirectoryLock implements Disposable {
   constructor(directory: string, name: string) {
     this.#db = new DatabaseSync(join(directory, name), { timeout: 0 })
     try {
-      // Let go by the system when the process dies, however it dies.
+      // The system releases it when the process dies, however it dies.
       this.#db.exec('BEGIN EXCLUSIVE')
     } catch (cause) {
       this.#db.close()

@@ -1,5 +1,5 @@
 import type { Instant } from '@slipway/protocol'
-import { Signal, Waiter } from '../../async/signal.ts'
+import { Signal } from '@slipway/shared/async'
 import type { Deliveries, PendingDelivery } from '../../deliveries/deliveries.ts'
 import type { CommitQueue } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
@@ -25,36 +25,25 @@ const changedSql = `SELECT conversation.id FROM conversation
   ORDER BY conversation.updated_at, conversation.ordinal`
 
 /**
- * Deliveries on SQLite. A row is a receiver's cursor in the conversation of one ordinal, so that a later conversation of the same
- * id is another one. The tables say who is behind; memory only says where to look: it has, for each receiver that has
- * asked, the conversations that were behind at its first question and those that have changed since, in that order.
+ * Deliveries on SQLite. A row is a receiver's cursor in the conversation of one ordinal, which tells a conversation from a later
+ * one with the same id. The tables say what is pending; memory says where to look: for each receiver that has called
+ * `listPending`, the conversations that were pending at its first call and those that have changed since, in that order.
  */
 export class SqliteDeliveries implements Deliveries {
   readonly #db: Database
   readonly #writer: CommitQueue
-  readonly #signal = new Signal()
   readonly #candidates = new Map<string, Set<string>>()
-  readonly changeSignal: Deliveries['changeSignal']
+  readonly changeSignal = new Signal()
 
   constructor(db: Database, writer: CommitQueue) {
     this.#db = db
     this.#writer = writer
-    const changeSignal = this.#signal
-    this.changeSignal = {
-      get version() {
-        return changeSignal.version
-      },
-      async wait(version, signal) {
-        using waiter = new Waiter(signal)
-        await changeSignal.wait(version, waiter)
-      },
-    }
   }
 
-  /** Something of the conversation has changed. To be called after the commit. */
+  /** Call it after the commit of a change. */
   markChanged(conversation: string): void {
     for (const candidates of this.#candidates.values()) candidates.add(conversation)
-    this.#signal.notify()
+    this.changeSignal.notify()
   }
 
   async listPending(
@@ -101,8 +90,8 @@ export class SqliteDeliveries implements Deliveries {
   }
 
   /**
-   * Cursors at 0 are written before anything is told: if a receiver has taken something when the process dies, the removal of
-   * that conversation must reach it too.
+   * Cursors at 0 are written before the first delivery: when the process dies after it, the receiver must still learn that the
+   * conversation was removed.
    */
   async #insertCursors(receiver: string, newCursors: readonly (readonly [string, number])[]): Promise<void> {
     await this.#writer.write(() => ({
@@ -110,11 +99,10 @@ export class SqliteDeliveries implements Deliveries {
         for (const [conversation, ordinal] of newCursors)
           this.#db.run(insertCursorSql, receiver, conversation, ordinal)
       },
-      done: () => {},
     }))
   }
 
-  /** In the conversation that the receiver knows; only when it knows none in the one that is there. */
+  /** Writes a cursor in the conversation that the receiver knows; in the present one when it knows none. */
   #put(receiver: string, conversation: string, to: Parameters<Deliveries['advance']>[2]): void {
     const visible = this.#db.get<VisibleRow>(visibleSql, conversation)
     const ordinal = this.#db.get<CursorRow>(cursorSql, receiver, conversation)?.[0] ?? visible?.[0]
@@ -134,7 +122,6 @@ export class SqliteDeliveries implements Deliveries {
     return candidates
   }
 
-  /** Whoever has just been told of something waits behind the others. */
   #moveToEnd(receiver: string, conversation: string): void {
     const candidates = this.#candidates.get(receiver)
     candidates?.delete(conversation)
@@ -142,7 +129,7 @@ export class SqliteDeliveries implements Deliveries {
   }
 }
 
-/** What a receiver lacks of a conversation; undefined when it knows all there is. */
+/** Undefined when the receiver has everything. */
 function pendingDelivery(
   conversation: string,
   visible: VisibleRow | undefined,

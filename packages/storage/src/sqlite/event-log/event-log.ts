@@ -7,7 +7,7 @@ import {
   must,
   Problem,
 } from '@slipway/protocol'
-import { Waiter } from '../../async/signal.ts'
+import { Waiter } from '@slipway/shared/async'
 import {
   type AppendOptions,
   type EventDraft,
@@ -31,7 +31,6 @@ import type { KindSourceIndex } from './kind-source-index.ts'
 import { batchBytes, type LiveTails } from './live-tails.ts'
 import type { LogHead, LogHeads } from './log-heads.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
-import { writeSealed } from './sealed-state.ts'
 import type { TextIndex } from './text-index.ts'
 
 const cacheBytes = 16 * 1024 * 1024
@@ -186,7 +185,6 @@ export class SqliteEventLog implements EventLog {
         if (isNoChange) return
         this.#context.events.insert(head.ordinal, newEvents)
         heads.update(head, extent, record)
-        this.#writeRecord(head.ordinal, record)
       },
       done: () => {
         this.#context.writer.metrics.events.inc(newEvents.length)
@@ -200,14 +198,6 @@ export class SqliteEventLog implements EventLog {
         return [...results]
       },
     }
-  }
-
-  /** What of a record does not move with the log. */
-  #writeRecord(ordinal: number, { request, sealed }: AppendOptions['record'] = {}): void {
-    const { db } = this.#context
-    if (request !== undefined)
-      db.run('UPDATE conversation SET request = ? WHERE ordinal = ?', request, ordinal)
-    if (sealed !== undefined) writeSealed(db, ordinal, sealed)
   }
 
   #mustEndAt(head: LogHead, after: number | undefined): void {

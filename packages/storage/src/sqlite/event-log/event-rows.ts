@@ -9,8 +9,8 @@ import {
 } from '../../event-log/event-log.ts'
 import { serializeEvent } from '../../event-log/serialize-event.ts'
 import { type Database, toBuffer } from '../database/database.ts'
+import type { Extent } from './conversation-row.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
-import type { Extent } from './log-heads.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
 
 export type EventRow = readonly [row: number, id: string, instant: Instant, body: Uint8Array]

@@ -1,6 +1,6 @@
 import type { Instant } from '@slipway/protocol'
 import type { Database } from '../database/database.ts'
-import type { Extent } from './log-heads.ts'
+import type { Extent } from './conversation-row.ts'
 import { rowBase } from './schema.ts'
 
 /** Which events of a conversation, from where, in which order. */

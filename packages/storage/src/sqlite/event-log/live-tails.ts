@@ -1,4 +1,4 @@
-import { Signal } from '../../async/signal.ts'
+import { Signal } from '@slipway/shared/async'
 import type { StoredEvent } from '../../event-log/event-log.ts'
 
 const maxRecentEvents = 512

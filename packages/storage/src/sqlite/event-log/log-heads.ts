@@ -1,17 +1,11 @@
 import { type Instant, Problem } from '@slipway/protocol'
+import { LruMap } from '@slipway/shared/collections'
+import type { RecordUpdate } from '../../event-log/event-log.ts'
+import type { TransactionParticipant } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
+import { type Extent, updateConversation } from './conversation-row.ts'
 
-/** How far the log of a conversation goes. */
-export interface Extent {
-  /** Position of the last event, 0 when there is none. */
-  readonly head: number
-  /** The greatest instant so far. */
-  readonly lastInstant: Instant | undefined
-  /** Every instant is at or above its predecessor's, so that order of time is order of position. */
-  readonly isInOrder: boolean
-}
-
-/** What memory knows of a conversation. `version` is new after each change, `generation` after each change of the past. */
+/** `version` is new after each change, `generation` after each change of events before the head. */
 export interface LogHead extends Extent {
   readonly id: string
   readonly ordinal: number
@@ -22,31 +16,22 @@ export interface LogHead extends Extent {
 type Row = readonly [ordinal: number, head: number, lastInstant: Instant | null, inOrder: number]
 
 const selectSql = `SELECT ordinal, head, last_instant, in_order FROM conversation WHERE id = ? AND is_visible = 1`
-const updateSql = `UPDATE conversation SET head = ?, last_instant = ?, in_order = ?, updated_at = max(updated_at + 1, ?),
-  status = coalesce(?, status), stats = coalesce(?, stats) WHERE ordinal = ?`
-
-/** What of a record moves along with its log. */
-export interface RecordUpdate {
-  readonly status?: string
-  readonly stats?: string
-}
 
 /**
- * Extents of conversations, read on demand and kept for the latest thousands. Changes are made while a transaction is open
- * and reach its rows at `save`; when the transaction fails, `settle` takes memory back to what is stored.
+ * Extents of conversations, read on demand; the most recently used ones stay in memory. Updates of a transaction are written
+ * once, before its commit; after a rollback they are read again.
  */
-export class LogHeads {
+export class LogHeads implements TransactionParticipant {
   readonly #db: Database
   readonly #now: () => Instant
-  readonly #maxHeads: number
-  readonly #heads = new Map<string, LogHead>()
-  readonly #unsaved = new Map<number, { head: LogHead; change: RecordUpdate }>()
+  readonly #heads: LruMap<string, LogHead>
+  readonly #unsaved = new Map<number, { readonly head: LogHead; readonly update: RecordUpdate }>()
   #lastVersion = 0
 
   constructor(db: Database, now: () => Instant, maxHeads = 5_000) {
     this.#db = db
     this.#now = now
-    this.#maxHeads = maxHeads
+    this.#heads = new LruMap({ max: maxHeads })
   }
 
   find(conversation: string): LogHead | undefined {
@@ -60,8 +45,8 @@ export class LogHeads {
     return head
   }
 
-  /** Sets a new extent (and what moves along), to be saved with the open transaction. */
-  update(head: LogHead, extent: Extent, { status, stats }: RecordUpdate = {}): void {
+  /** Sets a new extent and changes the record, in the open transaction. */
+  update(head: LogHead, extent: Extent, update: RecordUpdate = {}): void {
     const isPastChanged = head.isInOrder !== extent.isInOrder || !extent.isInOrder
     const updated = {
       ...head,
@@ -70,37 +55,21 @@ export class LogHeads {
       generation: isPastChanged ? this.#lastVersion : head.generation,
     }
     this.#heads.set(head.id, updated)
-    const change = {
-      ...this.#unsaved.get(head.ordinal)?.change,
-      ...(status === undefined ? {} : { status }),
-      ...(stats === undefined ? {} : { stats }),
-    }
-    this.#unsaved.set(head.ordinal, { head: updated, change })
+    const unsaved = this.#unsaved.get(head.ordinal)?.update
+    this.#unsaved.set(head.ordinal, { head: updated, update: { ...unsaved, ...update } })
   }
 
+  /** The conversation is removed, or its row was written past this class. */
   forget(conversation: string): void {
     this.#heads.delete(conversation)
   }
 
-  /** Writes what was moved. */
   beforeCommit(): void {
-    for (const { head, change } of this.#unsaved.values()) {
-      const inOrder = head.isInOrder ? 1 : 0
-      this.#db.run(
-        updateSql,
-        head.head,
-        head.lastInstant ?? null,
-        inOrder,
-        this.#now(),
-        change.status ?? null,
-        change.stats ?? null,
-        head.ordinal,
-      )
-    }
+    for (const [ordinal, { head, update }] of this.#unsaved)
+      updateConversation(this.#db, ordinal, this.#now(), { ...update, extent: head })
     this.#unsaved.clear()
   }
 
-  /** What was moved in a transaction that failed is forgotten. */
   afterTransaction(isCommitted: boolean): void {
     if (isCommitted) return
     this.#heads.clear()
@@ -112,7 +81,6 @@ export class LogHeads {
     if (row === undefined) return undefined
     const [ordinal] = row
     const head = this.#unsaved.get(ordinal)?.head ?? this.#newHead(conversation, row)
-    if (this.#heads.size >= this.#maxHeads) this.#dropOldest()
     this.#heads.set(conversation, head)
     return head
   }
@@ -120,11 +88,6 @@ export class LogHeads {
   #newHead(id: string, [ordinal, head, lastInstant, inOrder]: Row): LogHead {
     const version = ++this.#lastVersion
     const extent = { head, lastInstant: lastInstant ?? undefined, isInOrder: inOrder === 1 }
-    return { id, ordinal, ...extent, version: version, generation: version }
-  }
-
-  #dropOldest(): void {
-    const [oldest] = this.#heads.keys()
-    if (oldest !== undefined) this.#heads.delete(oldest)
+    return { id, ordinal, ...extent, version, generation: version }
   }
 }
