@@ -1,18 +1,14 @@
 export type {
   ApiKeyRow,
-  AppConversationFilter,
   AppConversationRow,
   AppConversationRows,
   ControlPlaneStore,
-  DesiredState,
   DocumentStore,
   OrgRow,
   PageQuery,
   PendingMessageRow,
-  PendingMessageRows,
   QuotaRows,
   RowPage,
-  RowSort,
   SandboxRow,
   SandboxRows,
   Scope,
@@ -22,13 +18,9 @@ export type {
   UserRows,
 } from './control-plane/control-plane-store.ts'
 export type {
-  ConversationQuery,
   ConversationRecord,
   ConversationRecords,
-  ConversationSort,
-  SealedState,
   Snapshot,
-  TagFilter,
 } from './conversations/conversation-records.ts'
 export { exportEvents, gzipStream } from './conversations/export.ts'
 export type { ImportSession } from './conversations/import-session.ts'
@@ -36,16 +28,14 @@ export type { Storage } from './conversations/storage.ts'
 export { zipConversation } from './conversations/zip.ts'
 export { Cipher } from './crypto/cipher.ts'
 export type { Deliveries, PendingDelivery } from './deliveries/deliveries.ts'
-export {
-  type AppendOptions,
-  type EventDraft,
-  type EventLog,
-  type EventPage,
-  type EventQuery,
-  isReceivedEvent,
-  type PagedEvent,
-  type ReceivedEvent,
-  type StoredEvent,
+export type {
+  AppendOptions,
+  EventDraft,
+  EventLog,
+  EventQuery,
+  PagedEvent,
+  ReceivedEvent,
+  StoredEvent,
 } from './event-log/event-log.ts'
 export { eventListBytes, pageBytes } from './event-log/page-bytes.ts'
 export {
@@ -54,8 +44,6 @@ export {
   readExecutionStatus,
   toReceivedEvent,
 } from './event-log/received-event.ts'
-export {
-  type ControlPlaneStoreOptions,
-  openControlPlaneStore,
-} from './sqlite/control-plane/control-plane-store.ts'
-export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'
+export { PageIdCodec, unknownPageId } from './paging/page-id-codec.ts'
+export { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'
+export { openStorage, type SqliteStorage } from './sqlite/storage.ts'

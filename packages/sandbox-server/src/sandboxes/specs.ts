@@ -6,11 +6,12 @@ import {
   type SandboxSpecInfo,
 } from '@slipway/protocol'
 import { redact } from '@slipway/shared/redaction'
-import type { PageQuery, RowPage } from '@slipway/storage'
+import { PageIdCodec, type PageQuery, type RowPage, unknownPageId } from '@slipway/storage'
 
 export type ResolvedSpec = SandboxSpec & { readonly backend: string }
 
 const redactedText = '**********'
+const pageIds = new PageIdCodec<string>('', (id) => id, String)
 
 /** The templates that sandboxes are made from, the default first. They are fixed for as long as the server runs. */
 export class SandboxSpecs {
@@ -53,11 +54,11 @@ export class SandboxSpecs {
   /** The default first. A page id that is not of this list is a Problem `invalid`. */
   listPage({ limit, page_id }: PageQuery): RowPage<SandboxSpecInfo> {
     const specs = this.list()
-    const start = page_id === undefined ? 0 : specs.findIndex(({ id }) => encodePageId(id) === page_id)
-    if (start === -1) throw invalidInput(['query', 'page_id'], 'This is no page of this list')
+    const start = page_id === undefined ? 0 : specs.findIndex(({ id }) => id === pageIds.decode(page_id))
+    if (start === -1) throw unknownPageId()
     const next = specs[start + limit]
     const items = specs.slice(start, start + limit).map((spec) => this.#toInfo(spec))
-    return { items, next_page_id: next === undefined ? null : encodePageId(next.id) }
+    return { items, next_page_id: next === undefined ? null : pageIds.encode(next.id) }
   }
 
   #toInfo(spec: ResolvedSpec): SandboxSpecInfo {
@@ -86,8 +87,4 @@ function resolveSpec(spec: SandboxSpec, backends: readonly string[]): ResolvedSp
 
 function redactEnv(env: Readonly<Record<string, string>>): Record<string, string> {
   return redact(env, redactedText) as Record<string, string>
-}
-
-function encodePageId(id: string): string {
-  return Buffer.from(id).toString('base64url')
 }

@@ -350,7 +350,11 @@ function importContract(open: OpenStorage): void {
   test('a log is copied up to a position, twins and all, with what its record says, and is seen when all is there', async () => {
     await using fixture = await open()
     const { storage } = fixture
-    const duplicate = { ...receivedEvent('e3', 3), bytes: Buffer.from('{"n": 1,"kind":"X"}'), keepDuplicateId: true }
+    const duplicate = {
+      ...receivedEvent('e3', 3),
+      bytes: Buffer.from('{"n": 1,"kind":"X"}'),
+      keepDuplicateId: true,
+    }
     const source = Array.from({ length: 30 }, (_, i) =>
       receivedEvent(`e${i}`, i % 7, { kind: 'MessageEvent', text: `t${i}` }),
     )

@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream'
+import { pipeline, type Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import type { EventLog } from '../event-log/event-log.ts'
 import type { ConversationRecord } from './conversation-records.ts'
@@ -7,8 +7,8 @@ const lineEnd = Buffer.from('\n')
 const batchBytes = 256 * 1024
 
 /**
- * The log as it stands now, one event a line in order of position, each line the stored bytes. With `meta` a first
- * line without `kind` that an import understands.
+ * The log up to the record's head as JSON lines: the stored bytes of each event in order of position. With `meta` a first line
+ * without `kind` that an import understands.
  */
 export async function* exportEvents(
   log: EventLog,
@@ -30,20 +30,8 @@ export async function* exportEvents(
   }
 }
 
-/** The same bytes as a gzip file. */
+/** The same bytes, compressed. */
 export function gzipStream(chunks: AsyncIterable<Buffer>): Readable {
-  const gzip = createGzip({ level: 6 })
-  writeChunks(chunks, gzip).catch((error: Error) => gzip.destroy(error))
-  return gzip
-}
-
-async function writeChunks(
-  chunks: AsyncIterable<Buffer>,
-  gzip: ReturnType<typeof createGzip>,
-): Promise<void> {
-  for await (const chunk of chunks) {
-    if (gzip.destroyed) return
-    if (!gzip.write(chunk)) await new Promise((resolve) => gzip.once('drain', resolve).once('close', resolve))
-  }
-  gzip.end()
+  // The reader of the result sees the errors.
+  return pipeline(chunks, createGzip({ level: 6 }), () => {})
 }

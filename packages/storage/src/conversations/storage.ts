@@ -3,15 +3,15 @@ import type { EventLog } from '../event-log/event-log.ts'
 import type { ConversationRecords } from './conversation-records.ts'
 import type { ImportSession } from './import-session.ts'
 
-/** What must survive a restart. */
+/** The durable state of a server. */
 export interface Storage extends AsyncDisposable {
   readonly log: EventLog
   readonly conversations: ConversationRecords
   readonly deliveries: Deliveries
-  /** Begins an import into a conversation, which is created at `publish` when it is not there. */
+  /** Starts an import into a conversation; `publish` creates it when it is missing. */
   startImport(conversation: string): Promise<ImportSession>
-  /** Waits until the text index has everything that is durable now; for tests, benches and a quiet stop. */
+  /** Resolves when the text index has every durable event. For tests, benches and a quiet stop. */
   waitUntilIndexed(): Promise<void>
-  /** Finishes what was asked for, then closes. */
+  /** Finishes pending calls, then closes. */
   [Symbol.asyncDispose](): Promise<void>
 }

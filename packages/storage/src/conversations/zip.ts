@@ -13,22 +13,22 @@ interface Entry {
 export interface ZipOptions {
   readonly log: EventLog
   readonly id: string
-  /** The end of what is in it; what comes while it is read is not. */
+  /** Position of the last event in the file. */
   readonly head: number
-  /** What is known of the conversation, as JSON: the file `meta.json`. */
+  /** Content of the file `meta.json`. */
   readonly meta: unknown
-  /** Of the conversation, in microseconds. */
+  /** In microseconds. */
   readonly updatedAt: number
-  /** The file of an event, without its ending; `name` is its id as far as file names allow. */
+  /** Path of an event's file, without extension; `name` is its id with only characters that file names allow. */
   entryPath(event: { readonly position: number; readonly name: string }): string
-  /** What is written of an event; its stored bytes unless given. */
+  /** Content of an event's file; its stored bytes by default. */
   transformEvent?(bytes: Buffer): Buffer
 }
 
 /**
- * A conversation as a zip file: `meta.json`, and a JSON file for each event. It is read from the log as it is sent, so it may be of any length and
- * a slow reader costs no memory. Nothing is done before the first piece is asked for; leaving early lets go of everything. Fails when the
- * conversation is deleted meanwhile: what is there is then not the whole of it.
+ * A conversation as a zip file: `meta.json`, and a JSON file for each event. Events are read as the file is sent, so memory is
+ * bounded. Lazy; `return` releases everything. Throws when the conversation is removed meanwhile, because the file would be
+ * incomplete.
  */
 export async function* zipConversation(options: ZipOptions): AsyncGenerator<Buffer> {
   const { makeZip } = await import('client-zip')
@@ -48,7 +48,7 @@ export async function* zipConversation(options: ZipOptions): AsyncGenerator<Buff
       sizeBytes = 0
     }
   } finally {
-    // It answers with the reason that it is given, as an error.
+    // Rejects with the reason of the cancellation.
     await reader.cancel().catch(() => undefined)
   }
 }
@@ -64,17 +64,17 @@ async function* entries(options: ZipOptions): AsyncGenerator<Entry> {
       yield { name, input: transformEvent(event.bytes), lastModified: toZipDate(event.instant) }
     }
     const last = events.at(-1)
-    if (last === undefined) throw new Error('the conversation was deleted while it was downloaded')
+    if (last === undefined) throw new Error('The conversation was removed during its download')
     position = last.position
   }
 }
 
-/** Ids are any text: what is no plain letter, digit, dot, hyphen or underscore is a hyphen in a file name. */
+/** Ids are any text: other characters than ASCII letters, digits, `.`, `-` and `_` become hyphens. */
 function fileName(id: string): string {
   return id.replace(/[^\w.-]/g, '-').slice(0, 100)
 }
 
-/** A zip has years from 1980 to 2107. */
+/** Zip files support the years 1980 to 2107. */
 function toZipDate(instant: number): Date {
   return new Date(Math.min(Math.max(instant / 1000, 347_155_200_000), 4_354_819_200_000))
 }

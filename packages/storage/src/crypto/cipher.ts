@@ -10,12 +10,9 @@ const nonceBytes = 12
 const tagBytes = 16
 const keyBytes = 32
 
-/**
- * Seals texts so that only this server can read them, and notices when they were changed (AES-256-GCM). Sealed bytes are the
- * version, a nonce, the tag, and the text.
- */
+/** Authenticated encryption of texts at rest (AES-256-GCM). Sealed bytes are a version, a nonce, the tag, and the ciphertext. */
 export class Cipher {
-  /** The first one seals; all of them open. */
+  /** The first key seals, all of them open. */
   readonly #keys: readonly [Buffer, ...Buffer[]]
 
   private constructor(keys: readonly [Buffer, ...Buffer[]]) {
@@ -23,10 +20,9 @@ export class Cipher {
   }
 
   /**
-   * The key is made of `secretKey`; without one it is in the file `secret.key` of the directory, which is made when it is not
-   * there. What the file's key sealed can be opened for as long as the file is there. A key file that others may read is
-   * closed to them, with a warning; one that is damaged is an Error, because a new one would open nothing. The caller is
-   * the only process that uses the directory.
+   * Derives the key from `secretKey`; without one reads or creates the file `secret.key` of the directory. The file's key opens
+   * what it sealed as long as the file exists. Restricts the mode of a key file that others may read, with a warning. Rejects
+   * for a damaged key file, because a new key would open nothing. One process at a time uses the directory.
    */
   static async open(options: {
     readonly directory: string
@@ -41,17 +37,17 @@ export class Cipher {
     return new Cipher([storedKey ?? (await createKeyFile(directory, path))])
   }
 
-  /** The keys as they stand in files, so that they can be hidden in what tools print. */
+  /** The keys as in the key file, to redact them from output of tools. */
   get keyTexts(): readonly string[] {
     return this.#keys.map((key) => key.toString('base64'))
   }
 
-  /** A key of 32 bytes for one purpose; the same as long as the key that seals is. */
+  /** A key of 32 bytes for one purpose; stable while the sealing key is. */
   deriveKey(purpose: string): Buffer {
     return Buffer.from(hkdfSync('sha256', this.#keys[0], '', `slipway ${purpose}`, keyBytes))
   }
 
-  /** The text is well-formed Unicode. The same text gives other bytes each time. */
+  /** The text is well-formed Unicode. Each call has a nonce of its own. */
   seal(text: string): Buffer {
     const nonce = randomBytes(nonceBytes)
     const head = Buffer.from([version])
@@ -60,7 +56,7 @@ export class Cipher {
     return Buffer.concat([head, nonce, cipher.getAuthTag(), body])
   }
 
-  /** The text, or undefined when it was sealed with another key, or changed since. */
+  /** Undefined when the bytes were sealed with another key, or changed. */
   open(sealed: Buffer): string | undefined {
     if (sealed[0] !== version || sealed.length < 1 + nonceBytes + tagBytes) return undefined
     for (const key of this.#keys) {
@@ -102,7 +98,7 @@ async function readKeyFile(path: string, log: LogFunction): Promise<Buffer | und
     const text = await readFile(path, 'utf8')
     await restrictPermissions(path, log)
     const key = Buffer.from(text.trim(), 'base64')
-    if (key.length !== keyBytes) throw new Error(`${path} is damaged: it does not hold a key`)
+    if (key.length !== keyBytes) throw new Error(`${path} is damaged: it does not contain a key`)
     return key
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return undefined
@@ -111,8 +107,8 @@ async function readKeyFile(path: string, log: LogFunction): Promise<Buffer | und
 }
 
 async function restrictPermissions(path: string, log: LogFunction): Promise<void> {
-  // Windows has no such bits: what it reports says nothing.
+  // Windows has no such bits.
   if (process.platform === 'win32' || ((await stat(path)).mode & 0o077) === 0) return
   await chmod(path, 0o600)
-  log('warn', 'the key file could be read by others; now only its owner may', { path })
+  log('warn', 'the key file was readable by others; its mode is 0600 now', { path })
 }

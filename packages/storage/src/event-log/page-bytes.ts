@@ -4,7 +4,6 @@ import type { EventPage, PagedEvent } from './event-log.ts'
 const comma = 44
 const nullBytes = Buffer.from('null')
 
-/** EventPage as JSON; `etag` from the second time the same page is asked for. */
 class EncodedPage {
   readonly bytes: Buffer
   etag: string | undefined
@@ -15,8 +14,8 @@ class EncodedPage {
 }
 
 /**
- * EventPage as JSON (spec 2.4): the stored bytes of the events, spliced. It has no ETag the first time, because a digest
- * costs as much as the page.
+ * EventPage as JSON (spec 2.4): the stored bytes of the events, spliced. The ETag is computed at the second request for the
+ * page, because a digest costs as much as the page.
  */
 export function pageBytes(page: EventPage): EncodedPage {
   const cached = page.memo
@@ -30,12 +29,12 @@ export function pageBytes(page: EventPage): EncodedPage {
   return encoded
 }
 
-/** A JSON array of events, null for those that are missing. */
+/** A JSON array of events, null for missing ones. */
 export function eventListBytes(events: readonly (PagedEvent | undefined)[]): Buffer {
   return spliceEvents('[', events, ']')
 }
 
-/** The events between two texts of ASCII, with commas, copied once. */
+/** The events, separated by commas, between two ASCII texts. Copies once. */
 function spliceEvents(open: string, events: readonly (PagedEvent | undefined)[], close: string): Buffer {
   let sizeBytes = open.length + close.length + Math.max(0, events.length - 1)
   for (const event of events) sizeBytes += event?.bytes.length ?? nullBytes.length

@@ -2,44 +2,44 @@ import { expect, test } from 'vitest'
 import type { EventPage } from './event-log.ts'
 import { PageCache } from './page-cache.ts'
 
-const basis = { version: 1, generation: 1 }
+const initial = { version: 1, generation: 1 }
 
-test('a page holds while the version is the same, a settled one while the generation is', () => {
+test('a page is valid for its version, an immutable one for its generation', () => {
   const cache = new PageCache(10_000)
-  const [open, settled] = [page(10), page(10)]
-  putTwice(cache, 'open', open, false)
-  putTwice(cache, 'settled', settled, true)
-  expect([cache.get('open', basis), cache.get('settled', basis)]).toEqual([open, settled])
+  const [open, immutable] = [page(10), page(10)]
+  setTwice(cache, 'open', open, false)
+  setTwice(cache, 'immutable', immutable, true)
+  expect([cache.get('open', initial), cache.get('immutable', initial)]).toEqual([open, immutable])
   const appended = { version: 2, generation: 1 }
-  expect([cache.get('open', appended), cache.get('settled', appended)]).toEqual([undefined, settled])
-  expect(cache.get('settled', { version: 3, generation: 3 })).toBeUndefined()
-  expect(cache.get('settled', basis)).toBeUndefined()
+  expect([cache.get('open', appended), cache.get('immutable', appended)]).toEqual([undefined, immutable])
+  expect(cache.get('immutable', { version: 3, generation: 3 })).toBeUndefined()
+  expect(cache.get('immutable', initial)).toBeUndefined()
 })
 
-test('the pages that were asked for last stay within the bytes, and a page too large for them is not kept', () => {
+test('least recently used pages are evicted at the limit, and a page above a quarter of it is not stored', () => {
   const cache = new PageCache(10_000)
   for (const key of ['a', 'b', 'c', 'd']) {
-    putTwice(cache, key, page(1_900), true)
-    cache.get('a', basis)
+    setTwice(cache, key, page(1_900), true)
+    cache.get('a', initial)
   }
-  putTwice(cache, 'e', page(1_900), true)
-  putTwice(cache, 'large', page(3_000), true)
-  const held = ['a', 'b', 'c', 'd', 'e', 'large'].filter((key) => cache.get(key, basis) !== undefined)
-  expect(held).toEqual(['a', 'c', 'd', 'e'])
+  setTwice(cache, 'e', page(1_900), true)
+  setTwice(cache, 'large', page(3_000), true)
+  const stored = ['a', 'b', 'c', 'd', 'e', 'large'].filter((key) => cache.get(key, initial) !== undefined)
+  expect(stored).toEqual(['a', 'c', 'd', 'e'])
 })
 
-test('a page that is asked for once is not kept', () => {
+test('a page is stored at its second request', () => {
   const cache = new PageCache(10_000)
-  cache.set('a', page(10), basis, true)
-  expect(cache.get('a', basis)).toBeUndefined()
+  cache.set('a', page(10), initial, true)
+  expect(cache.get('a', initial)).toBeUndefined()
   const second = page(10)
-  cache.set('a', second, basis, true)
-  expect(cache.get('a', basis)).toBe(second)
+  cache.set('a', second, initial, true)
+  expect(cache.get('a', initial)).toBe(second)
 })
 
-function putTwice(cache: PageCache, key: string, page: EventPage, isSettled: boolean): void {
-  cache.set(key, page, basis, isSettled)
-  cache.set(key, page, basis, isSettled)
+function setTwice(cache: PageCache, key: string, page: EventPage, isImmutable: boolean): void {
+  cache.set(key, page, initial, isImmutable)
+  cache.set(key, page, initial, isImmutable)
 }
 
 function page(sizeBytes: number): EventPage {

@@ -1,6 +1,7 @@
+import { LruMap } from '@slipway/shared/collections'
 import type { EventPage } from './event-log.ts'
 
-/** What a page was made of: it holds while the version is the same, or only the generation when appends cannot touch it. */
+/** State of the log that a page was read from (`LogHead`). */
 export interface PageVersion {
   readonly version: number
   readonly generation: number
@@ -10,74 +11,46 @@ interface CachedPage {
   readonly page: EventPage
   readonly pageVersion: PageVersion
   readonly isImmutable: boolean
-  readonly sizeBytes: number
 }
 
-/** What a page and an event cost beside their bytes. */
+/** Memory of a page and of an event beside their bytes. */
 const overheadBytes = 256
-
-/** Keys that were asked for once are remembered up to this many. */
 const maxRequestedOnce = 2_000
 
 /**
- * The latest pages that were asked for twice, bounded in bytes. A page that is asked for once is not worth its memory: a
- * walk through a long log would push out what is asked for again and again.
+ * LRU cache of pages, bounded in bytes. A page is stored at its second request: a walk through a long log would otherwise
+ * evict what is requested again and again.
  */
 export class PageCache {
-  readonly #maxBytes: number
-  readonly #entries = new Map<string, CachedPage>()
-  readonly #requestedOnce = new Set<string>()
-  #sizeBytes = 0
+  readonly #pages: LruMap<string, CachedPage>
+  readonly #requestedOnce = new LruMap<string, true>({ max: maxRequestedOnce })
 
   constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes
+    this.#pages = new LruMap({
+      maxSize: maxBytes,
+      maxEntrySize: maxBytes / 4,
+      sizeCalculation: ({ page }, key) =>
+        page.items.reduce((sum, { bytes }) => sum + bytes.length + overheadBytes, overheadBytes + key.length),
+    })
   }
 
   get(key: string, current: PageVersion): EventPage | undefined {
-    const entry = this.#entries.get(key)
-    if (entry === undefined) return undefined
-    const { pageVersion, isImmutable } = entry
-    if (
+    const cached = this.#pages.get(key)
+    if (cached === undefined) return undefined
+    const { page, pageVersion, isImmutable } = cached
+    const isValid =
       pageVersion.version === current.version ||
       (isImmutable && pageVersion.generation === current.generation)
-    ) {
-      this.#entries.delete(key)
-      this.#entries.set(key, entry)
-      return entry.page
-    }
-    this.#drop(key, entry)
-    this.#rememberKey(key)
+    if (isValid) return page
+    this.#pages.delete(key)
+    this.#requestedOnce.set(key, true)
     return undefined
   }
 
-  /** Keeps the page if its key was put before. `isSettled`: later appends cannot change it. */
+  /** Stores the page when its key was set before. `isImmutable`: later appends cannot change it. */
   set(key: string, page: EventPage, pageVersion: PageVersion, isImmutable: boolean): void {
-    const old = this.#entries.get(key)
-    if (old !== undefined) this.#drop(key, old)
-    else if (!this.#requestedOnce.delete(key)) {
-      this.#rememberKey(key)
-      return
-    }
-    let sizeBytes = overheadBytes + key.length
-    for (const event of page.items) sizeBytes += event.bytes.length + overheadBytes
-    if (sizeBytes > this.#maxBytes / 4) return
-    this.#entries.set(key, { page, pageVersion, isImmutable, sizeBytes })
-    this.#sizeBytes += sizeBytes
-    for (const [oldKey, entry] of this.#entries) {
-      if (this.#sizeBytes <= this.#maxBytes) return
-      this.#drop(oldKey, entry)
-    }
-  }
-
-  #rememberKey(key: string): void {
-    this.#requestedOnce.add(key)
-    if (this.#requestedOnce.size <= maxRequestedOnce) return
-    const [oldest] = this.#requestedOnce
-    if (oldest !== undefined) this.#requestedOnce.delete(oldest)
-  }
-
-  #drop(key: string, entry: CachedPage): void {
-    this.#entries.delete(key)
-    this.#sizeBytes -= entry.sizeBytes
+    if (this.#pages.has(key) || this.#requestedOnce.delete(key))
+      this.#pages.set(key, { page, pageVersion, isImmutable })
+    else this.#requestedOnce.set(key, true)
   }
 }

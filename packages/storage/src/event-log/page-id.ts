@@ -1,19 +1,22 @@
 import { hash } from 'node:crypto'
+import { PageIdCodec } from '../paging/page-id-codec.ts'
 
-const prefix = 'p1_'
 const digestBytes = 8
+const codec = new PageIdCodec<Buffer>(
+  'p1_',
+  (bytes) => bytes,
+  (bytes) => (bytes.length === 4 + digestBytes ? bytes : undefined),
+)
 
-/** An opaque text that names one event of one conversation, the same after every restart. */
+/** Names one event of one conversation: its position, and a digest that tells it from the event of another log. */
 export function encodePageId(conversation: string, position: number, eventId: string): string {
   const bytes = Buffer.alloc(4 + digestBytes)
   bytes.writeUInt32BE(position)
   hash('sha256', `${conversation}\n${position}\n${eventId}`, 'buffer').copy(bytes, 4, 0, digestBytes)
-  return prefix + bytes.toString('base64url')
+  return codec.encode(bytes)
 }
 
-/** The position that a page id claims; compare `pageId` of what stands there with the text before believing it. */
+/** The position in a page id. Valid when `encodePageId` of the event at that position returns the same text. */
 export function decodePageId(text: string): number | undefined {
-  if (!text.startsWith(prefix)) return undefined
-  const bytes = Buffer.from(text.slice(prefix.length), 'base64url')
-  return bytes.length === 4 + digestBytes ? bytes.readUInt32BE() : undefined
+  return codec.decode(text)?.readUInt32BE()
 }

@@ -2,15 +2,15 @@ import { formatInstant, type Instant } from '@slipway/protocol'
 import type { EventDraft } from './event-log.ts'
 
 /**
- * The stored text of an event that we create: id, timestamp, source, the draft's members in their order, kind last.
- * Members that are null or undefined are left out at every level that the specification models, except where the
- * specification requires the member (CriticResult.message, TerminalObservation.command) and inside free-form JSON.
+ * The stored text of a draft: id, timestamp, source, the draft's members in their order, kind last. Omits members that are
+ * null or undefined at every level that the specification models, except where it requires them (CriticResult.message,
+ * TerminalObservation.command) and inside free-form JSON.
  */
 export function serializeEvent(draft: EventDraft, id: string, instant: Instant): Buffer {
   const { id: _, timestamp: __, source, kind, ...members } = draft
   const head = { id, timestamp: formatInstant(instant), source }
   const text = JSON.stringify({ ...head, ...members, kind })
-  // Most events have no null: then there is nothing to leave out but what JSON leaves out anyway.
+  // Most events have no null, and JSON omits undefined members itself.
   if (!text.includes('null')) return Buffer.from(text)
   const nonNullMembers = Object.entries(members).flatMap(([name, value]) =>
     serializeMember(name, value, { kind, isCritic: false }),
@@ -20,11 +20,11 @@ export function serializeEvent(draft: EventDraft, id: string, instant: Instant):
 
 interface ParentObject {
   readonly kind: unknown
-  /** It is a CriticResult, which has no kind. */
+  /** A CriticResult, which has no kind. */
   readonly isCritic: boolean
 }
 
-/** The member as it is written: none when it is left out. */
+/** The entry of a member; none when it is omitted. */
 function serializeMember(name: string, value: unknown, parent: ParentObject): [string, unknown][] {
   if (value === undefined) return []
   if (value === null) return isNullRequired(name, parent) ? [[name, null]] : []

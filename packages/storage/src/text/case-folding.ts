@@ -1,6 +1,6 @@
 /**
- * Unicode simple case folding, code point by code point, without normalisation: texts are equal after it exactly when
- * a regular expression with the flags `iu` takes one for the other. `ß` is not `ss`, the final sigma is a sigma.
+ * Unicode simple case folding, code point by code point, without normalization: folded texts are equal exactly when a regular
+ * expression with the flags `iu` matches one with the other. `ß` is not `ss`, the final sigma is a sigma.
  */
 export function foldCase(text: string): string {
   if (isAscii(text)) return text.toLowerCase()
@@ -10,7 +10,7 @@ export function foldCase(text: string): string {
   return folded
 }
 
-/** What stands for each character that does not stand for itself. */
+/** The folding of each character that differs from it. */
 let foldingTable: Map<string, string> | undefined
 
 function isAscii(text: string): boolean {
@@ -18,13 +18,13 @@ function isAscii(text: string): boolean {
   return /^[\x00-\x7f]*$/.test(text)
 }
 
-/** Beyond this no character has a case. */
+/** No character above it has a case. */
 const lastCased = 0x1ffff
 const cased = /\p{Changes_When_Casemapped}|\p{Changes_When_Casefolded}/u
 
 /**
- * Read off the engine's own tables, so that they are those of its version of Unicode: characters that could be equal are
- * those whose full mappings meet, and a regular expression decides.
+ * Derived from the engine, so that it has the engine's version of Unicode: characters whose full mappings are equal are
+ * candidates, and a regular expression decides.
  */
 function buildFoldingTable(): Map<string, string> {
   const candidates = new Map<string, Folding[]>()
@@ -48,7 +48,7 @@ interface Folding {
   readonly representative: string
 }
 
-/** The class of a character: the lower case stands for it when that is in the class. */
+/** The class of a character, represented by its lower case when that is in the class. */
 function createFolding(char: string): Folding {
   const pattern = new RegExp(`^\\u{${char.codePointAt(0)?.toString(16)}}$`, 'iu')
   const lower = char.toLowerCase()

@@ -1,14 +1,14 @@
 import { foldCase } from './case-folding.ts'
 
-/** Between the parts of a text, and never inside one: no byte of UTF-8 is this. */
+/** Separates the parts of a text; never a byte of UTF-8. */
 const separator = Buffer.from([0xff])
-/** As many trigrams as narrow a search down well; every hit is verified anyway. */
+/** Enough to narrow a search down; every hit is verified. */
 const maxTrigrams = 24
 
-/** A text to look for, folded. */
+/** A search text, folded. */
 export interface Needle {
   readonly bytes: Buffer
-  /** Trigrams that a text with the needle has; none when it is too short. */
+  /** Trigrams of every text that contains the needle; none when it is too short. */
   readonly trigrams: readonly string[]
 }
 
@@ -17,13 +17,13 @@ export function createNeedle(text: string): Needle {
   return { bytes: encode(folded), trigrams: trigrams(folded) }
 }
 
-/** The texts of a message, folded; as bytes they have a needle's bytes in them exactly when one of the texts has it. */
+/** The folded texts of a message; `bytes` contains a needle's bytes exactly when one of the texts contains the needle. */
 export function encodeParts(texts: readonly string[]): { readonly folded: string[]; readonly bytes: Buffer } {
   const folded = texts.map(foldCase)
   return { folded, bytes: Buffer.concat(folded.flatMap((part) => [encode(part), separator])) }
 }
 
-/** The text as the trigram index takes it: without what the tokenizer ends at or does not know. */
+/** The text for the trigram index: replaces characters at which the tokenizer ends, or that it does not know. */
 export function indexText(folded: string): string {
   return folded.replaceAll('\0', '\ufffd').toWellFormed()
 }
@@ -40,7 +40,7 @@ function trigrams(folded: string): string[] {
   )
 }
 
-/** UTF-8, in which a surrogate without its half has bytes of its own instead of a replacement that others share. */
+/** UTF-8 in which a lone surrogate has bytes of its own instead of the common replacement character. */
 function encode(text: string): Buffer {
   if (text.isWellFormed()) return Buffer.from(text)
   return Buffer.concat(

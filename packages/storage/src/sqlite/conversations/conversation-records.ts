@@ -1,4 +1,4 @@
-import { type Instant, invalidInput, must } from '@slipway/protocol'
+import { type Instant, must } from '@slipway/protocol'
 import type {
   ConversationQuery,
   ConversationRecord,
@@ -7,6 +7,7 @@ import type {
   Snapshot,
   TagFilter,
 } from '../../conversations/conversation-records.ts'
+import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { PlannedChange } from '../database/commit-queue.ts'
 import type { Value } from '../database/database.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
@@ -172,7 +173,7 @@ export class SqliteConversationRecords implements ConversationRecords {
     const hex = pageId.replaceAll('-', '').toLowerCase()
     const id = hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
     const row = this.#row(id)
-    if (row === undefined) throw invalidInput(['query', 'page_id'], 'Unknown page id')
+    if (row === undefined) throw unknownPageId()
     return row
   }
 }

@@ -1,12 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import {
-  type EventFilter,
-  type Instant,
-  invalidInput,
-  type LogFunction,
-  must,
-  Problem,
-} from '@slipway/protocol'
+import { type EventFilter, type Instant, type LogFunction, must, Problem } from '@slipway/protocol'
 import { Waiter } from '@slipway/shared/async'
 import {
   type AppendOptions,
@@ -21,6 +14,7 @@ import {
 } from '../../event-log/event-log.ts'
 import { PageCache } from '../../event-log/page-cache.ts'
 import { decodePageId, encodePageId } from '../../event-log/page-id.ts'
+import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { CommitQueue, PlannedChange } from '../database/commit-queue.ts'
 import { type Database, toBuffer } from '../database/database.ts'
 import type { SqliteDeliveries } from '../deliveries/deliveries.ts'
@@ -235,7 +229,7 @@ export class SqliteEventLog implements EventLog {
 
   #findPageStart(head: LogHead, text: string): Selection['start'] {
     const start = this.#findByPageId(head, text) ?? this.#findVisible(head, text)
-    if (start === undefined) throw invalidInput(['query', 'page_id'], 'Unknown page id')
+    if (start === undefined) throw unknownPageId()
     return { instant: start.instant, row: rowBase(head.ordinal) + start.position }
   }
 
