@@ -1,12 +1,10 @@
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Instant, LogFunction } from '@slipway/protocol'
-import type { Metric } from '@slipway/shared/metrics'
+import type { Instant, LogFunction, MetricFamily } from '@slipway/protocol'
+import { makeDirectory } from '@slipway/shared/fs'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
 import type { ImportSession } from '../conversations/import-session.ts'
 import type { Storage } from '../conversations/storage.ts'
 import type { Deliveries } from '../deliveries/deliveries.ts'
-import type { EventLog } from '../event-log/event-log.ts'
 import { SqliteConversationRecords } from './conversations/conversation-records.ts'
 import { startImport } from './conversations/import-session.ts'
 import { Purge } from './conversations/purge.ts'
@@ -23,13 +21,13 @@ import { LogHeads } from './event-log/log-heads.ts'
 import { logMigrations } from './event-log/schema.ts'
 import { TextIndex } from './event-log/text-index.ts'
 
-/** Of the pages of log.db. */
+/** SQLite's page cache of log.db. */
 const cacheBytes = 8 * 1024 * 1024
 
-export interface StorageOptions {
+interface StorageOptions {
   /**
-   * Where the files are; it is made when it is not there. `log.db` is the truth, `index.db` can be deleted while the
-   * server is down and is made again, `lock.db` keeps a second process out.
+   * Created when it is missing. `log.db` is the data; `index.db` is a cache that may be deleted while the server is down;
+   * `lock.db` excludes a second process.
    */
   readonly directory: string
   readonly log?: LogFunction
@@ -37,13 +35,13 @@ export interface StorageOptions {
   readonly now?: () => Instant
 }
 
-/** Opens the store of a directory. Rejects with a plain Error when another process has it open. */
+/** Opens the storage of a directory. Rejects with a plain Error when another process has it open. */
 export async function openStorage({
   directory,
   log = () => {},
   now = () => Date.now() * 1000,
 }: StorageOptions) {
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  await makeDirectory(directory, 0o700)
   const lock = new DirectoryLock(directory, 'lock.db')
   try {
     const path = join(directory, 'log.db')
@@ -67,20 +65,18 @@ export async function openStorage({
 
 /** Storage on SQLite files of one directory. */
 export class SqliteStorage implements Storage {
-  readonly log: EventLog
+  readonly log: SqliteEventLog
   readonly conversations: ConversationRecords
   readonly deliveries: Deliveries
   readonly #lock: DirectoryLock
   readonly #context: StorageContext
   readonly #purge: Purge
-  readonly #events: SqliteEventLog
 
   constructor(context: StorageContext, lock: DirectoryLock) {
     this.#context = context
     this.#lock = lock
     this.#purge = new Purge(context)
-    this.#events = new SqliteEventLog(context)
-    this.log = this.#events
+    this.log = new SqliteEventLog(context)
     this.conversations = new SqliteConversationRecords(context, this.#purge)
     this.deliveries = context.deliveries
     this.#purge.resume()
@@ -94,11 +90,11 @@ export class SqliteStorage implements Storage {
     return this.#context.text.waitUntilIndexed()
   }
 
-  get metrics(): readonly Metric[] {
-    return this.#context.writer.metrics.all
+  metricFamilies(): readonly MetricFamily[] {
+    return this.#context.writer.metrics.metricFamilies()
   }
 
-  /** Settings as the file of the log has them now. */
+  /** SQLite settings of log.db, for tests. */
   pragmas(): { readonly journal_mode: unknown; readonly synchronous: unknown } {
     const { db } = this.#context
     return { journal_mode: db.pragma('journal_mode'), synchronous: db.pragma('synchronous') }
@@ -106,8 +102,8 @@ export class SqliteStorage implements Storage {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#context.writer.close()
-    this.#events.close()
-    // A purge may be waiting for the index, which is let go without finishing: both go on after the next open.
+    this.log.close()
+    // A purge may wait for the index, which stops without finishing: both continue after the next open.
     const purged = this.#purge.close()
     await this.#context.text.close()
     await purged

@@ -6,11 +6,11 @@ const rowsPerTurn = 500
 
 interface Leftover {
   readonly ordinal: number
-  /** Rows after this position go; 0 takes the conversation with them. */
+  /** Rows after this position are deleted; 0 deletes the conversation too. */
   readonly above: number
 }
 
-/** Removes rows that are no part of any log, some hundreds a turn. */
+/** Deletes the rows of unpublished imports and removed conversations, in small transactions. */
 export class Purge {
   readonly #context: StorageContext
   readonly #closing = new AbortController()
@@ -20,7 +20,7 @@ export class Purge {
     this.#context = context
   }
 
-  /** Takes up what the last run left behind. Nothing is waited for. */
+  /** Schedules what the last process left behind. */
   resume(): void {
     const leftovers = this.#context.db.all<[number, number, string]>(
       `SELECT leftover.ordinal, above, CASE is_visible WHEN 1 THEN id ELSE '' END
@@ -32,7 +32,7 @@ export class Purge {
     }
   }
 
-  /** In the background, one after another. */
+  /** Runs in the background, one at a time. */
   schedule(leftover: Leftover, done: () => void = () => {}): void {
     const { log } = this.#context
     this.#queue = this.#queue
@@ -48,7 +48,7 @@ export class Purge {
       })
   }
 
-  /** At once: resolves when nothing is left. */
+  /** Runs now. */
   run(leftover: Leftover): Promise<void> {
     return this.#clear(leftover, () => nextTurn())
   }
@@ -78,7 +78,7 @@ export class Purge {
     }))
   }
 
-  /** Answers whether there may be more. */
+  /** Resolves with whether there may be more. */
   #planChunk(ordinal: number, above: number) {
     const { db } = this.#context
     const from = rowBase(ordinal) + above

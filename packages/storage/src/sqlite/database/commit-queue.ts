@@ -41,7 +41,7 @@ export class CommitQueue {
   #queuedSinceMs = 0
   #fatalError: unknown
 
-  /** @param name for error messages: `log`, `ledger`. */
+  /** @param name for error messages: `log` or `ledger`. */
   constructor(db: Database, name: string, participants: readonly TransactionParticipant[] = []) {
     this.#db = db
     this.#name = name

@@ -28,10 +28,10 @@ import { positionsPerConversation, rowBase } from './schema.ts'
 import type { TextIndex } from './text-index.ts'
 
 const cacheBytes = 16 * 1024 * 1024
-/** An instant of the log this far ahead of the clock is worth a line. */
+/** A log whose newest instant is further ahead of the clock is logged. */
 const maxAheadMicros = 60_000_000
 
-/** What the parts of the storage share. */
+/** Components that the parts of the storage share. */
 export interface StorageContext {
   readonly db: Database
   readonly writer: CommitQueue
@@ -101,7 +101,7 @@ export class SqliteEventLog implements EventLog {
     return page
   }
 
-  /** What names a page in the cache. A page that is asked for again and again comes with the same query object. */
+  /** Key of the page cache. Repeated requests for a page pass the same query object, so the last key is reused. */
   #cacheKey(conversation: string, query: EventQuery): string {
     if (this.#lastKey.query !== query || this.#lastKey.conversation !== conversation) {
       const { limit, sort_order, page_id, kind, source, key, body, timestamp__gte, timestamp__lt } = query
@@ -148,7 +148,7 @@ export class SqliteEventLog implements EventLog {
         const batch = shared ?? this.#context.events.readRange(ordinal, position, head.head, batchBytes)
         position = batch.at(-1)?.position ?? position
         yield batch
-        // A reader far behind that never waits would keep everybody else from their turn.
+        // A reader far behind never waits, and would block the event loop.
         if (shared === undefined) await nextTurn()
       }
     } finally {
@@ -156,7 +156,7 @@ export class SqliteEventLog implements EventLog {
     }
   }
 
-  /** Ends the tails. */
+  /** Ends all tails. */
   close(): void {
     this.#closing.abort()
     this.#context.liveTails.notifyAll()
@@ -206,13 +206,12 @@ export class SqliteEventLog implements EventLog {
     this.#context.log('warn', message, { conversation: id })
   }
 
-  /** An event by its id, when it is part of the log. */
   #findVisible(head: LogHead, id: string): StoredEvent | undefined {
     const event = this.#context.events.byId(head.ordinal, id)
     return event !== undefined && event.position <= head.head ? event : undefined
   }
 
-  /** The selection of a page, with one event more than asked for. */
+  /** The selection of a page, with one more event to find the next page. */
   #selection(head: LogHead, query: EventQuery): Selection {
     const { kind, source, key, timestamp__gte, timestamp__lt, page_id, limit, sort_order } = query
     return {
@@ -256,7 +255,7 @@ export class SqliteEventLog implements EventLog {
     return this.#context.events.getPaged(selection.ordinal, positions)
   }
 
-  /** Only messages have a body to look into. */
+  /** Only messages have a body. */
   #excludesMessages(kind: string | undefined): boolean {
     return Boolean(kind) && !this.#context.kindSources.matching(kind, undefined)?.some((number) => number & 1)
   }

@@ -15,11 +15,11 @@ import { positionsPerConversation, rowBase } from './schema.ts'
 
 export type EventRow = readonly [row: number, id: string, instant: Instant, body: Uint8Array]
 
-/** Events that are to be written, and what the caller is answered: those and the ones that stood there before. */
+/** `results` has the new events and those that were stored already, in the order of the call. */
 export interface AppendPlan {
   readonly results: readonly StoredEvent[]
   readonly newEvents: readonly NewEvent[]
-  /** The log's extent with them. */
+  /** The log's extent with the new events. */
   readonly extent: Extent
 }
 
@@ -50,7 +50,7 @@ export class EventRows {
     this.#now = now
   }
 
-  /** What appending would give; nothing is written. Throws a Problem `conflict` for an id that other content has. */
+  /** Writes nothing. Throws a Problem `conflict` for an id that is stored with other content. */
   planAppend(ordinal: number, extent: Extent, events: readonly (EventDraft | ReceivedEvent)[]): AppendPlan {
     const planner = new AppendPlanner(extent, (id) => this.byId(ordinal, id), this.#now())
     return planner.plan(events)
@@ -65,19 +65,19 @@ export class EventRows {
     }
   }
 
-  /** By the id of its row, also above the head. */
+  /** By the stored id, also above the head. */
   byId(ordinal: number, storedId: string): StoredEvent | undefined {
     const row = this.#db.get<EventRow>(selectByIdSql, ordinal, storedId)
     return row && toStoredEvent(row)
   }
 
-  /** Where an event stands in time, and its id; its bytes are not read. */
+  /** Does not read the bytes. */
   getIdAndInstant(ordinal: number, position: number): Pick<StoredEvent, 'id' | 'instant'> | undefined {
     const row = this.#db.get<[string, Instant]>(selectIdAndInstantSql, rowBase(ordinal) + position)
     return row && { id: originalId(row[0]), instant: row[1] }
   }
 
-  /** What a page sends of the events at some positions; those that are gone are left out. */
+  /** The events at these positions, without removed ones. */
   getPaged(ordinal: number, positions: readonly number[]): PagedEvent[] {
     const base = rowBase(ordinal)
     return positions.flatMap((position) => {
@@ -86,7 +86,7 @@ export class EventRows {
     })
   }
 
-  /** Positions above `after` up to `last`; stops when `maxBytes` are reached, at least one. */
+  /** Positions above `after` up to `last`; stops after `maxBytes`, with at least one event. */
   readRange(ordinal: number, after: number, last: number, maxBytes: number): StoredEvent[] {
     const base = rowBase(ordinal)
     const events: StoredEvent[] = []
@@ -110,7 +110,7 @@ function toStoredEvent([row, storedId, instant, body]: EventRow): StoredEvent {
   }
 }
 
-/** Digits of the digest behind the id of a further event of the same id. */
+/** A further event with the same id is stored under the id, NUL and this many digits of a digest. */
 const duplicateIdDigits = 16
 
 function duplicateId(id: string, bytes: Buffer): string {
@@ -122,7 +122,7 @@ function originalId(storedId: string): string {
   return end > 0 && storedId.charCodeAt(end) === 0 ? storedId.slice(0, end) : storedId
 }
 
-/** One placing of a list of events: positions and instants as they will be. */
+/** Assigns positions and instants to the events of one call. */
 class AppendPlanner {
   readonly #find: (storedId: string) => StoredEvent | undefined
   readonly #now: Instant

@@ -3,27 +3,27 @@ import type { Database } from '../database/database.ts'
 import type { Extent } from './conversation-row.ts'
 import { rowBase } from './schema.ts'
 
-/** Which events of a conversation, from where, in which order. */
+/** A filter, an order and a start, resolved for SQL. */
 export interface Selection {
   readonly ordinal: number
   readonly extent: Extent
   readonly isDescending: boolean
-  /** At or after; before. */
+  /** Instants: `from` inclusive, `before` exclusive. */
   readonly from?: Instant | undefined
   readonly before?: Instant | undefined
-  /** Kinds and sources as facets; undefined means all. */
+  /** Numbers of `KindSourceIndex`; undefined means all. */
   readonly kindSources?: readonly number[] | undefined
   /** The first event of the page. */
   readonly start?: { readonly instant: Instant; readonly row: number } | undefined
   readonly limit: number
 }
 
-/** A row of a page; its instant where rows of several statements are merged. */
+/** A row of a page; `instant` only where rows of several statements are merged. */
 export type PageRow = readonly [row: number, body: Uint8Array, instant: Instant]
-/** Facets whose ranges one statement merges; more of them are merged from several statements. */
+/** Index ranges that one statement merges; the results of several statements are merged here. */
 const maxKindSourcesPerStatement = 64
 
-/** The events of a selection that has no needle: a range of rows, or ranges of an index merged as they are walked. */
+/** A page without text search: a range of rows, or a merge of index ranges. */
 export function selectRows(db: Database, selection: Selection): PageRow[] {
   const { kindSources, extent, limit } = selection
   if (kindSources === undefined)
@@ -40,7 +40,7 @@ export function selectRows(db: Database, selection: Selection): PageRow[] {
   return rows.sort(compareRows(selection.isDescending)).slice(0, limit)
 }
 
-/** The columns that order needs, at their places in every row of an event. */
+/** Rows with `row` and `instant` at these indexes. */
 type OrderedRow = readonly [row: number, other: unknown, instant: Instant, ...unknown[]]
 
 export function compareRows(isDescending: boolean): (a: OrderedRow, b: OrderedRow) => number {
@@ -48,7 +48,7 @@ export function compareRows(isDescending: boolean): (a: OrderedRow, b: OrderedRo
   return (a, b) => sign * (a[2] - b[2] || a[0] - b[0])
 }
 
-/** The rows that bounds of time and the start leave of a log in order of time; undefined when nothing is left. */
+/** Time bounds and start as a range of rows, for a log in order of time; undefined when it is empty. */
 export function rowBounds(db: Database, selection: Selection): { low: number; high: number } | undefined {
   const { ordinal, extent, from, before, start, isDescending } = selection
   let low = rowBase(ordinal) + 1
@@ -68,7 +68,7 @@ export function rowBounds(db: Database, selection: Selection): { low: number; hi
   return low > high ? undefined : { low, high }
 }
 
-/** How many events bounds of time leave of a log in order of time. */
+/** Number of events within the time bounds, for a log in order of time. */
 export function countRange(db: Database, selection: Selection): number {
   const bounds = rowBounds(db, selection)
   return bounds === undefined ? 0 : bounds.high - bounds.low + 1
@@ -81,8 +81,8 @@ function selectByRow(db: Database, selection: Selection): PageRow[] {
 }
 
 /**
- * Walks (instant, row). A start takes two seeks, first the rest of its own instant and then what lies beyond, because an
- * index range ends at the instant: a million events of one instant would be walked otherwise.
+ * Walks (instant, row). A start needs two seeks, first the rest of its own instant and then the following instants, because an
+ * index range ends at the instant: one seek would walk all events of that instant.
  */
 function selectByTime(
   db: Database,
@@ -112,13 +112,13 @@ function selectByTime(
   return page
 }
 
-/** To the next power of two, so that few statements are prepared. No event has facet -1. */
+/** Pads to a power of two, so that few statements are prepared. No event has the number -1. */
 function padToPowerOfTwo(kindSources: readonly number[]): number[] {
   const length = 2 ** Math.ceil(Math.log2(Math.max(1, kindSources.length)))
   return [...kindSources, ...Array<number>(length - kindSources.length).fill(-1)]
 }
 
-/** Which of the facets the conversation has: one seek each of its own, however many there are elsewhere. */
+/** The numbers that occur in the conversation: one seek for each of its own. */
 function presentKindSources(db: Database, ordinal: number, kindSources: readonly number[]): number[] {
   const requested = new Set(kindSources)
   const present: number[] = []
@@ -143,7 +143,7 @@ export function seekSql(comparison: '>=' | '<', isDescending: boolean): string {
     ORDER BY instant ${order}, row ${order} LIMIT 1`
 }
 
-/** `arms`: number of facets, undefined for a walk of all. */
+/** @param options.arms number of kind and source filters; undefined for a walk of all events. */
 export function walkSql(options: {
   isTied: boolean
   isDescending: boolean

@@ -1,6 +1,6 @@
 import { Problem } from '@slipway/protocol'
 
-/** Conversations whose pen an import holds, or the removal of what an import left behind. */
+/** Conversations locked for appends by an import, or by the removal of an unfinished one. */
 export class ImportLocks {
   readonly #held = new Set<string>()
 
@@ -13,7 +13,7 @@ export class ImportLocks {
     this.#held.delete(conversation)
   }
 
-  /** A Problem `busy` while somebody holds it. */
+  /** Throws a Problem `busy` while the conversation is locked. */
   assertFree(conversation: string): void {
     if (this.#held.has(conversation))
       throw new Problem('busy', 'An import into the conversation is under way')

@@ -1,32 +1,29 @@
 import { leafEventIdKey } from '@slipway/protocol'
+import type { TransactionParticipant } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
 
 const stateUpdateKind = 'ConversationStateUpdateEvent'
 const leafUpdateKind = `${stateUpdateKind}\0${leafEventIdKey}`
 
 /**
- * Pairs of kind and source that events have, as small numbers; those of messages are odd. State updates that move the leaf
- * have numbers of their own, so that the few of a long log are found at once: in the table their kind carries the key.
+ * Numbers of the pairs of kind and source that events have; those of messages are odd. State updates that move the leaf have
+ * numbers of their own, so that the few of a long log are found at once: in the table their kind contains the key.
  */
-export class KindSourceIndex {
+export class KindSourceIndex implements TransactionParticipant {
   readonly #db: Database
   readonly #numbers = new Map<string, number>()
   readonly #byKind = new Map<string, number[]>()
   readonly #bySource = new Map<string, number[]>()
-  readonly #leafUpdates: number[] = []
-  #undoActions: (() => void)[] = []
+  #leafUpdates: number[] = []
+  #hasUncommitted = false
   #next = 1
 
   constructor(db: Database) {
     this.#db = db
-    for (const [number, kind, source] of db.all<[number, string, string]>(
-      'SELECT number, kind, source FROM facet',
-    )) {
-      this.#add(number, kind, source)
-    }
+    this.#load()
   }
 
-  /** The number of a pair, written in the transaction that is open when it is a new one. */
+  /** The number of a pair; inserts a new pair in the open transaction. */
   getNumber(eventKind: string, source: string, key?: unknown): number {
     const kind = key === leafEventIdKey && eventKind === stateUpdateKind ? leafUpdateKind : eventKind
     const existing = this.#numbers.get(pairKey(kind, source))
@@ -34,18 +31,16 @@ export class KindSourceIndex {
     const number = this.#next * 2 + (kind === 'MessageEvent' ? 1 : 0)
     this.#db.run('INSERT INTO facet (number, kind, source) VALUES (?, ?, ?)', number, kind, source)
     this.#add(number, kind, source)
-    this.#undoActions.push(() => this.#remove(number, kind, source))
+    this.#hasUncommitted = true
     return number
   }
 
-  /** The transaction in which new pairs were written has ended. */
   afterTransaction(isCommitted: boolean): void {
-    if (this.#undoActions.length === 0) return
-    if (!isCommitted) for (const undo of this.#undoActions) undo()
-    this.#undoActions = []
+    if (this.#hasUncommitted && !isCommitted) this.#load()
+    this.#hasUncommitted = false
   }
 
-  /** Those that match the filters, undefined when there is none to match. */
+  /** Numbers of the pairs that match the filters; undefined without a filter. */
   matching(
     kind: string | undefined,
     source: string | undefined,
@@ -60,30 +55,25 @@ export class KindSourceIndex {
       : kindNumbers.filter((number) => sourceNumbers.includes(number))
   }
 
+  #load(): void {
+    for (const map of [this.#numbers, this.#byKind, this.#bySource]) map.clear()
+    this.#leafUpdates = []
+    const rows = this.#db.all<[number, string, string]>('SELECT number, kind, source FROM facet')
+    for (const row of rows) this.#add(...row)
+  }
+
   #add(number: number, kind: string, source: string): void {
     this.#numbers.set(pairKey(kind, source), number)
-    for (const list of this.#lists(kind, source)) list.push(number)
+    append(this.#byKind, kind === leafUpdateKind ? stateUpdateKind : kind, number)
+    if (kind === leafUpdateKind) this.#leafUpdates.push(number)
+    append(this.#bySource, source, number)
     this.#next = Math.max(this.#next, (number >> 1) + 1)
-  }
-
-  #remove(number: number, kind: string, source: string): void {
-    this.#numbers.delete(pairKey(kind, source))
-    for (const list of this.#lists(kind, source)) list.splice(list.indexOf(number), 1)
-  }
-
-  #lists(kind: string, source: string): number[][] {
-    const isLeafUpdate = kind === leafUpdateKind
-    const lists = [
-      getOrCreateList(this.#byKind, isLeafUpdate ? stateUpdateKind : kind),
-      getOrCreateList(this.#bySource, source),
-    ]
-    return isLeafUpdate ? [...lists, this.#leafUpdates] : lists
   }
 }
 
 /**
- * A kind as given, and the kind that a namespaced, versioned spelling of it names: its last segment, without
- * `-Input`, `-Output` and a version (`x.y.MessageEvent-Output__1` names MessageEvent).
+ * A kind, and the kind that a namespaced, versioned spelling of it names: its last segment, without `-Input`, `-Output` and a
+ * version (`x.y.MessageEvent-Output__1` names MessageEvent).
  */
 export function kindSpellings(kind: string): string[] {
   const bare = kind.replace(/(?:-(?:Input|Output))?(?:__\d+)?$/, '')
@@ -95,11 +85,8 @@ function pairKey(kind: string, source: string): string {
   return `${kind.length}:${kind}${source}`
 }
 
-function getOrCreateList(map: Map<string, number[]>, key: string): number[] {
-  let list = map.get(key)
-  if (list === undefined) {
-    list = []
-    map.set(key, list)
-  }
-  return list
+function append(lists: Map<string, number[]>, key: string, number: number): void {
+  const list = lists.get(key)
+  if (list === undefined) lists.set(key, [number])
+  else list.push(number)
 }

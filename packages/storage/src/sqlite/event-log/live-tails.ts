@@ -6,7 +6,7 @@ const maxRecentBytes = 1024 * 1024
 /** A batch of a tail ends when it reaches this. */
 export const batchBytes = 256 * 1024
 
-/** A conversation that is being tailed: its bell, and its newest events as the very objects that readers share. */
+/** A conversation with tails: its signal, and its newest events, which the readers share. */
 export class LiveTail {
   readonly signal = new Signal()
   #recentEvents: StoredEvent[] = []
@@ -15,7 +15,7 @@ export class LiveTail {
     | { readonly after: number; readonly end: number; readonly events: readonly StoredEvent[] }
     | undefined
 
-  /** Events that are durable now. */
+  /** Call it when the events are durable. */
   push(events: readonly StoredEvent[]): void {
     const [first] = events
     if (first === undefined) return
@@ -32,14 +32,14 @@ export class LiveTail {
     if (drop > 0) this.#recentEvents.splice(0, drop)
   }
 
-  /** Something else than the last appends has moved the head. */
+  /** The head has moved by something else than `push`. */
   reset(): void {
     this.#recentEvents = []
     this.#recentBytes = 0
     this.#lastBatch = undefined
   }
 
-  /** The batch after a position, undefined when its beginning is not at hand. Equal calls get the same array. */
+  /** The batch after a position, undefined when it does not start in memory. Equal calls return the same array. */
   batchAfter(position: number): readonly StoredEvent[] | undefined {
     const [first] = this.#recentEvents
     const end = this.#recentEvents.at(-1)?.position ?? 0
@@ -63,7 +63,7 @@ export class LiveTail {
   }
 }
 
-/** The conversations that are being tailed, by ordinal. */
+/** Conversations with tails, by ordinal. */
 export class LiveTails {
   readonly #tails = new Map<number, { readonly live: LiveTail; readerCount: number }>()
 
@@ -85,7 +85,7 @@ export class LiveTails {
     if (entry.readerCount === 0) this.#tails.delete(ordinal)
   }
 
-  /** Wakes every tail: the log is being closed. */
+  /** Wakes every tail. */
   notifyAll(): void {
     for (const { live } of this.#tails.values()) live.signal.notify()
   }

@@ -1,19 +1,16 @@
-/**
- * `row` of an event is its conversation's ordinal times this, plus its position: one integer that JavaScript holds
- * exactly, so that a conversation is a range of rows.
- */
+/** `row` of an event is its conversation's ordinal times this, plus its position: a conversation is a range of rows. */
 export const positionsPerConversation = 2 ** 28
 const maxOrdinal = 2 ** 25 - 1
 
 /** The row before the first of a conversation. */
 export function rowBase(ordinal: number): number {
-  if (ordinal > maxOrdinal) throw new Error('the store has no room for further conversations')
+  if (ordinal > maxOrdinal) throw new Error('The storage has reached its maximum number of conversations')
   return ordinal * positionsPerConversation
 }
 
 /**
- * log.db. `facet` numbers a pair of kind and source, twice the pair's number, plus one for messages. A leftover is what stands
- * above a position of a conversation and is not part of it: an import under way or cut off, or all of a removed one.
+ * log.db. `facet` is a number of `KindSourceIndex`. A leftover is a range of rows to remove: those of a conversation above a
+ * position, from an unpublished import, or all of a removed conversation.
  */
 export const logMigrations: readonly string[] = [
   `CREATE TABLE conversation (
@@ -50,7 +47,7 @@ export const logMigrations: readonly string[] = [
    CREATE TABLE leftover (ordinal INTEGER PRIMARY KEY, above INTEGER NOT NULL) STRICT;
    CREATE TABLE store (id TEXT NOT NULL) STRICT;
    INSERT INTO store VALUES (lower(hex(randomblob(16))))`,
-  // What is large stands in a table of its own: the row of a conversation is written anew with each append.
+  // Large values have a table of their own, because each append rewrites the row of its conversation.
   `ALTER TABLE conversation ADD COLUMN stats TEXT;
    CREATE TABLE vault (
      ordinal INTEGER PRIMARY KEY,
@@ -60,7 +57,7 @@ export const logMigrations: readonly string[] = [
    ) STRICT`,
   `ALTER TABLE conversation ADD COLUMN parent TEXT;
    CREATE INDEX conversation_parent ON conversation (parent) WHERE parent IS NOT NULL AND is_visible = 1`,
-  // `ordinal` says which conversation of that id the receiver knows.
+  // `ordinal` tells a conversation from a later one with the same id.
   `CREATE TABLE delivery (
      receiver TEXT NOT NULL,
      conversation TEXT NOT NULL,

@@ -10,7 +10,7 @@ const putSealedSql = `INSERT INTO vault (ordinal, sealed) VALUES (?, ?)
 const putSnapshotSql = `INSERT INTO vault (ordinal, snapshot_position, snapshot) VALUES (?, ?, ?)
   ON CONFLICT (ordinal) DO UPDATE SET snapshot_position = excluded.snapshot_position, snapshot = excluded.snapshot`
 
-/** The vault of a conversation that is visible. */
+/** Undefined when there is no such visible conversation. */
 export function readSealedState(db: Database, conversation: string): SealedState | undefined {
   const row = db.get<Row>(selectSql, conversation)
   if (row === undefined) return undefined

@@ -18,25 +18,25 @@ interface PendingRequest {
   reject(error: Error): void
 }
 
-/** A thread that was asked nothing for this long is let go, for its memory. */
+/** An idle thread ends after this time, to free its memory. */
 const idleMs = 60_000
 /**
- * The index is told of messages when none has come for this long, or the oldest waits for the longer time: its writing would
- * slow down the syncs of a log that is just being appended to. Searches read what it does not know yet.
+ * Debounce: indexing starts when no message has come for `quietMs`, or the oldest has waited `maxDelayMs`, because its writes
+ * slow down the syncs of appends. Searches read unindexed messages from the log.
  */
 const quietMs = 250
 const maxDelayMs = 1_000
 
 /**
- * Finds messages by their text, and counts what filters match, in a thread of its own, which starts at the first need.
- * When the thread dies what was asked of it is rejected with a plain Error and the next question starts another.
+ * Searches message texts, and counts filtered events, in a worker thread that starts on demand. When the thread dies, pending
+ * requests reject with a plain Error and the next request starts another.
  */
 export class TextIndex {
   readonly #options: TextIndexOptions
   readonly #pendingRequests = new Map<number, PendingRequest>()
   readonly #pendingOrdinals = new Set<number>()
   #flushTimer: NodeJS.Timeout | undefined
-  /** When the first and the last of the expected messages came. */
+  /** When the first and the last unindexed message came. */
   #pendingSince = { firstMs: 0, lastMs: 0 }
   #idleTimer: NodeJS.Timeout | undefined
   #worker: Worker | undefined
@@ -47,7 +47,7 @@ export class TextIndex {
     this.#options = options
   }
 
-  /** A conversation has got new messages. */
+  /** Call it when a conversation has new messages. */
   scheduleIndexing(ordinal: number): void {
     this.#pendingOrdinals.add(ordinal)
     this.#pendingSince.lastMs = performance.now()
@@ -56,7 +56,7 @@ export class TextIndex {
     this.#scheduleFlush()
   }
 
-  /** Positions of the messages of a selection that have the needle in them. */
+  /** Positions of the messages of a selection that contain the needle. */
   async search(selection: Selection, needle: string): Promise<number[]> {
     const rows = await this.#request({ kind: 'search', selection, needle })
     return Array.isArray(rows) ? rows.map((row) => Number(row) % positionsPerConversation) : []
@@ -73,7 +73,7 @@ export class TextIndex {
     await this.#request({ kind: 'forget', ordinal })
   }
 
-  /** Resolves when everything that is durable now is indexed. */
+  /** Resolves when every durable message is indexed. */
   async waitUntilIndexed(): Promise<void> {
     this.#flush()
     await this.#request({ kind: 'settle' })
@@ -104,7 +104,7 @@ export class TextIndex {
     this.#requestInBackground({ kind: 'index', ordinals })
   }
 
-  /** Asks for work that nobody waits for, but that the thread is kept for. */
+  /** Keeps the thread alive until the work is done. */
   #requestInBackground(request: NewRequest): void {
     this.#request(request).catch((error: unknown) => {
       if (!this.#isClosed)
@@ -113,7 +113,7 @@ export class TextIndex {
   }
 
   #request(request: NewRequest): Promise<unknown> {
-    if (this.#isClosed) return Promise.reject(new Error('the text index is closed'))
+    if (this.#isClosed) return Promise.reject(new Error('The text index is closed'))
     const worker = this.#worker ?? this.#start()
     const id = ++this.#lastId
     clearTimeout(this.#idleTimer)
@@ -133,7 +133,7 @@ export class TextIndex {
     })
     worker.on('message', (response: TextResponse) => this.#handleResponse(worker, response))
     worker.on('error', (error) => this.#fail(worker, error))
-    worker.on('exit', () => this.#fail(worker, new Error('the text index was stopped')))
+    worker.on('exit', () => this.#fail(worker, new Error('The text index has stopped')))
     this.#worker = worker
     this.#requestInBackground({ kind: 'settle' })
     return worker
@@ -145,11 +145,11 @@ export class TextIndex {
     this.#pendingRequests.delete(id)
     if (this.#pendingRequests.size === 0) this.#startIdleTimer(worker)
     if (error === undefined) pending?.resolve(result)
-    else pending?.reject(new Error(`the text index failed: ${error}`))
+    else pending?.reject(new Error(`The text index failed: ${error}`))
   }
 
   #startIdleTimer(worker: Worker): void {
-    // Closing waits for the thread's end, which only a thread that is held is certain to tell.
+    // `close` waits for the thread's end, and an unreferenced thread may not report it.
     if (this.#isClosed) return
     worker.unref()
     clearTimeout(this.#idleTimer)
@@ -163,7 +163,7 @@ export class TextIndex {
     if (this.#worker !== worker) return
     this.#worker = undefined
     for (const { reject } of this.#pendingRequests.values())
-      reject(new Error('the text index has died', { cause }))
+      reject(new Error('The text index has died', { cause }))
     this.#pendingRequests.clear()
   }
 }

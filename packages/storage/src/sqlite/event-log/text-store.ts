@@ -5,7 +5,7 @@ import { Database, toBuffer } from '../database/database.ts'
 import { compareRows, rowBounds, type Selection } from './event-search.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
 
-/** index.db. `parts` are folded texts; `upto` is the position that the index of a conversation has come to. */
+/** index.db. `parts` are folded texts; `upto` is the last indexed position of a conversation. */
 export const indexMigrations = [
   `CREATE TABLE message (row INTEGER PRIMARY KEY, facet INTEGER NOT NULL, instant INTEGER NOT NULL, parts BLOB NOT NULL) STRICT;
    CREATE VIRTUAL TABLE trigram USING fts5 (
@@ -17,22 +17,22 @@ export const indexMigrations = [
 
 const rowsPerForget = 500
 
-/** Messages of the log behind the position that the index has come to. */
+/** Messages of the log after the last indexed position. */
 export const unindexedSql = (order: 'ASC' | 'DESC') => `SELECT row, id, instant, body, facet FROM event
   INDEXED BY event_message WHERE conversation = ? AND facet & 1 AND row BETWEEN ? AND ? ORDER BY row ${order}`
-/** Rows that the trigrams allow, verified: a needle is a run of bytes in `parts`. */
+/** Candidates by trigrams, verified: a needle is a run of bytes in `parts`. */
 export const matchSql = (order: 'ASC' | 'DESC') =>
   `SELECT row, facet, instant FROM trigram CROSS JOIN message ON row = trigram.rowid
    WHERE trigram MATCH ?3 AND trigram.rowid BETWEEN ?1 AND ?2 AND instr(parts, ?4) ORDER BY trigram.rowid ${order}`
 export const scanSql = (order: 'ASC' | 'DESC') =>
   `SELECT row, facet, instant FROM message WHERE row BETWEEN ?1 AND ?2 AND instr(parts, ?3) ORDER BY row ${order}`
-/** The last of the messages that are scanned before the index is asked. */
+/** The last message of the scan before the index is used. */
 export const scanEndSql = (order: 'ASC' | 'DESC') =>
   `SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row ${order} LIMIT 1 OFFSET ${scannedMessages - 1}`
 
-/** So many messages are scanned before the index is asked: a frequent needle fills its page from them. */
+/** Messages scanned before the index is used: a frequent needle fills its page from them. */
 const scannedMessages = 400
-/** So many messages tell which trigrams are rare here; the index walks the list of each that it is asked for. */
+/** Messages sampled to find rare trigrams; the index walks the whole list of each trigram of a match. */
 const sampleSize = 64
 const maxTokensPerMatch = 8
 
@@ -44,7 +44,7 @@ interface Range {
   readonly high: number
 }
 
-/** The index of message texts: made from log.db, which it only reads, and made again when it does not belong to it. */
+/** Trigram index of message texts. Built from log.db, which it only reads; rebuilt when it belongs to another log. */
 export class TextStore {
   readonly #log: Database
   readonly #indexPath: string
@@ -61,17 +61,17 @@ export class TextStore {
     this.#index = this.#open() ?? this.rebuild()
   }
 
-  /** Forgets everything: the log has it all. */
+  /** Replaces the index by an empty one. */
   rebuild(): Database {
     this.#index?.close()
     for (const suffix of ['', '-wal', '-shm']) rmSync(this.#indexPath + suffix, { force: true })
     const index = this.#open()
-    if (index === undefined) throw new Error('the text index cannot be made')
+    if (index === undefined) throw new Error('The text index cannot be created')
     this.#index = index
     return index
   }
 
-  /** Conversations whose log goes beyond what is indexed. */
+  /** Conversations with unindexed events. */
   listPending(): number[] {
     const upto = new Map(this.#index.all<[number, number]>('SELECT ordinal, upto FROM indexed'))
     const heads = this.#log.all<[number, number]>(
@@ -80,7 +80,7 @@ export class TextStore {
     return heads.flatMap(([ordinal, head]) => (head > (upto.get(ordinal) ?? 0) ? [ordinal] : []))
   }
 
-  /** Indexes messages of a conversation for about `sliceMs`; answers whether there are more. */
+  /** Indexes messages of a conversation for about `sliceMs`; returns whether there are more. */
   index(ordinal: number, sliceMs: number): boolean {
     const [head] =
       this.#log.get<[number]>(
@@ -108,7 +108,7 @@ export class TextStore {
     })
   }
 
-  /** Removes some rows of a conversation; answers whether there are more. */
+  /** Removes some rows of a conversation; returns whether there are more. */
   forget(ordinal: number): boolean {
     const base = rowBase(ordinal)
     const sql = 'SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row LIMIT ?'
@@ -123,7 +123,7 @@ export class TextStore {
     return rows.length === rowsPerForget
   }
 
-  /** Rows of messages with the needle, in the order of the selection, at most its limit. */
+  /** Rows of messages with the needle, in the order and up to the limit of the selection. */
   search(selection: Selection, needle: Needle): number[] {
     const { extent, limit, isDescending, start } = selection
     const hits = this.#findHits(selection, needle)
@@ -141,22 +141,20 @@ export class TextStore {
     return this.#findHits(selection, needle).reduce((count) => count + 1, 0)
   }
 
-  /** How many events the filters other than a needle leave. */
+  /** Counts the events that match the filters other than a needle. */
   count(selection: Selection): number {
     const { ordinal, extent, kindSources, from, before } = selection
     const low = from ?? Number.MIN_SAFE_INTEGER
     const high = (before ?? Number.MAX_SAFE_INTEGER) - 1
     const lastRow = rowBase(ordinal) + extent.head
-    const arms = kindSources === undefined ? [[]] : kindSources.map((facet) => [facet])
-    let count = 0
-    for (const arm of arms) {
-      const sql = arm.length === 0 ? countSql('event_instant', '') : countSql('event_facet', 'AND facet = ?5')
-      count += this.#log.get<[number]>(sql, ordinal, low, high, lastRow, ...arm)?.[0] ?? 0
-    }
-    return count
+    const count = (sql: string, ...more: number[]) =>
+      this.#log.get<[number]>(sql, ordinal, low, high, lastRow, ...more)?.[0] ?? 0
+    if (kindSources === undefined) return count(countSql('event_instant', ''))
+    const sql = countSql('event_facet', 'AND facet = ?5')
+    return kindSources.reduce((sum, number) => sum + count(sql, number), 0)
   }
 
-  /** Opens the index; undefined when it belongs to another log, is ahead of this one, or cannot be read. */
+  /** Undefined when the index belongs to another log, is ahead of this one, or cannot be read. */
   #open(): Database | undefined {
     let index: Database | undefined
     try {
@@ -170,7 +168,7 @@ export class TextStore {
       if (storedId === undefined) index.run('INSERT INTO store VALUES (?)', id ?? '')
       if ((storedId ?? id) === id && !this.#isAhead(index)) return index
     } catch {
-      // A damaged index is worth as much as none.
+      // A damaged index is rebuilt.
     }
     index?.close()
     return undefined
@@ -204,7 +202,7 @@ export class TextStore {
     this.#index.run('INSERT INTO trigram (rowid, text) VALUES (?, ?)', row, text)
   }
 
-  /** Matching messages in order of position; in a log in order of time from the start of the page. */
+  /** Matches in order of position; in a log in order of time from the start of the page. */
   *#findHits(selection: Selection, needle: Needle): Generator<Hit> {
     const { ordinal, extent, isDescending, kindSources, from, before } = selection
     const base = rowBase(ordinal)
@@ -252,7 +250,7 @@ export class TextStore {
     )
   }
 
-  /** The trigrams of a needle, and the mark of its source, that leave the fewest messages of a range. */
+  /** The most selective trigrams of a needle, and the mark of a source filter, by a sample of the range. */
   #rarestTokens({ kindSources }: Selection, needle: Needle, { low, high }: Range): string[] {
     const sql = 'SELECT facet, parts FROM message WHERE row BETWEEN ? AND ? ORDER BY row LIMIT ?'
     const sample = this.#index.all<[number, Uint8Array]>(sql, low, high, sampleSize)
@@ -270,7 +268,6 @@ export class TextStore {
     return tokens.slice(0, Math.min(maxTokensPerMatch, Math.max(2, sparse))).map(({ text }) => text)
   }
 
-  /** Messages that came after the index was last filled. */
   *#findUnindexed(
     { ordinal, isDescending }: Selection,
     needle: Needle,
@@ -288,7 +285,7 @@ function countSql(index: string, facet: string): string {
     WHERE conversation = ?1 AND instant BETWEEN ?2 AND ?3 AND row <= ?4 ${facet}`
 }
 
-/** A trigram of private characters that stands for a facet, so that the index narrows down by source too. */
+/** A trigram of private characters for a pair of kind and source, so that the index can filter by it. */
 function kindSourceMark(number: number): string {
   return `\u{e000}\u{e001}${String.fromCodePoint(0xf0000 + ((number >> 1) % 0xfffd))}`
 }

@@ -5,7 +5,7 @@ import { isFatal } from '../database/database.ts'
 import type { Selection } from './event-search.ts'
 import { TextStore } from './text-store.ts'
 
-/** What the main thread asks for. Every request is answered, in any order. */
+/** Requests of the main thread. Each gets a response, in any order. */
 export type TextRequest = { readonly id: number } & (
   | { readonly kind: 'search' | 'count'; readonly selection: Selection; readonly needle: string | undefined }
   | { readonly kind: 'index'; readonly ordinals: readonly number[] }
@@ -20,7 +20,7 @@ export interface TextResponse {
 
 const sliceMs = 25
 
-/** Indexes behind the log a slice a turn, so that searches get their turn in between. */
+/** Indexes in short slices, so that searches run in between. */
 class IndexWorker {
   readonly #store: TextStore
   readonly #pending: Set<number>
@@ -55,7 +55,7 @@ class IndexWorker {
     }
   }
 
-  /** The index is damaged: begin again. */
+  /** Replaces a damaged index. */
   rebuild(): void {
     this.#store.rebuild()
     for (const ordinal of this.#store.listPending()) this.#pending.add(ordinal)
@@ -68,7 +68,7 @@ class IndexWorker {
     })
   }
 
-  /** What cannot be indexed now (a full disk) is found without the index, and tried again with the next message. */
+  /** After a failure (a full disk) the messages are found without the index, and indexed with the next message. */
   async #catchUp(): Promise<void> {
     for (const ordinal of this.#pending) {
       await nextTurn()
