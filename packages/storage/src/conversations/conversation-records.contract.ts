@@ -21,9 +21,9 @@ import type {
 import type { ImportSession } from './import-session.ts'
 import type { Storage } from './storage.ts'
 
-/** What each Records and each import must keep. */
+/** Promises of ConversationRecords and ImportSession. */
 export function recordsContract(open: OpenStorage): void {
-  test('a record is created once, answered again, and kept over a restart', async () => {
+  test('create returns an existing record, also after a restart', async () => {
     let now = 1_000
     await using fixture = await open({ now: () => now++ })
     const expected = { id: conversation, title: 'T', tags: { a: 'b' }, request: '{"x":1}' }
@@ -36,7 +36,7 @@ export function recordsContract(open: OpenStorage): void {
     expect(await storage.conversations.get([otherConversation, conversation])).toEqual([undefined, record])
   })
 
-  test('a walk over pages has every conversation once, in each order, also when moments are equal', async () => {
+  test('a walk of the pages returns every conversation once, in each order, also with equal timestamps', async () => {
     let now = 1_000
     await using fixture = await open({ now: () => now })
     const { conversations, log } = fixture.storage
@@ -65,7 +65,7 @@ export function recordsContract(open: OpenStorage): void {
     ]).toEqual([10, 5, 0])
   })
 
-  test('a walk and a count keep what has all the tags that are asked for, whatever stands in them', async () => {
+  test('search and count filter by all requested tags, with any text in them', async () => {
     await using fixture = await open()
     const { conversations } = fixture.storage
     const odd = `%_'"\\ä😀`
@@ -96,7 +96,7 @@ export function recordsContract(open: OpenStorage): void {
     expect(await found([{ name: 'b', value: '1' }])).toEqual([])
   })
 
-  test('a page of conversations begins at an id with or without dashes; an unknown one is refused', async () => {
+  test('a page id is an id with or without dashes; an unknown one is refused', async () => {
     await using fixture = await open()
     const { conversations } = fixture.storage
     for (const each of [conversation, otherConversation]) await conversations.create({ id: each })
@@ -108,7 +108,7 @@ export function recordsContract(open: OpenStorage): void {
     await expect(attempt).rejects.toMatchObject({ code: 'invalid', issues: [{ loc: ['query', 'page_id'] }] })
   })
 
-  test('a patch changes what it names and moves updated_at', async () => {
+  test('a patch changes only its members, and updated_at', async () => {
     let now = 1_000
     await using fixture = await open({ now: () => now })
     const { conversations } = fixture.storage
@@ -123,7 +123,7 @@ export function recordsContract(open: OpenStorage): void {
     expect(await conversations.patch(otherConversation, { title: 'x' })).toBeUndefined()
   })
 
-  test('a deleted conversation is gone for every reader, and its id can be used again at once', async () => {
+  test('a removed conversation is hidden from every reader, and its id can be used again at once', async () => {
     await using fixture = await open()
     const { conversations, log } = fixture.storage
     const old = Array.from({ length: 1_200 }, (_, i) =>
@@ -150,7 +150,7 @@ export function recordsContract(open: OpenStorage): void {
 }
 
 function sealedStateContract(open: OpenStorage): void {
-  test('the children of a conversation are those that name it as their parent and are still there', async () => {
+  test('listChildren returns the existing conversations with this parent', async () => {
     await using fixture = await open()
     const { conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -164,7 +164,7 @@ function sealedStateContract(open: OpenStorage): void {
     expect(await storage.conversations.listChildren(id(3))).toEqual([])
   })
 
-  test('a vault keeps what is sealed, byte for byte, and no record shows it', async () => {
+  test('sealed bytes are stored unchanged, and no record contains them', async () => {
     await using fixture = await open()
     const { conversations } = fixture.storage
     const sealed = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
@@ -182,7 +182,7 @@ function sealedStateContract(open: OpenStorage): void {
     expect(await storage.conversations.getSealedState(id(1))).toBeUndefined()
   })
 
-  test('a snapshot is kept and moves nothing else; one of a longer log or of no conversation is passed over', async () => {
+  test('a snapshot changes nothing else; one beyond the head or of an unknown conversation is ignored', async () => {
     let now = 1_000
     await using fixture = await open({ now: () => now })
     const { conversations, log } = fixture.storage
@@ -195,11 +195,11 @@ function sealedStateContract(open: OpenStorage): void {
     await log.append(conversation, [{ kind: 'PauseEvent', source: 'user' }])
     await conversations.saveSnapshot(conversation, { position: 1, text: '' })
     const storage = await fixture.reopen()
-    const vault = { sealed: Buffer.from('s'), snapshot: { position: 1, text: '' } }
-    expect(await storage.conversations.getSealedState(conversation)).toEqual(vault)
+    const sealedState = { sealed: Buffer.from('s'), snapshot: { position: 1, text: '' } }
+    expect(await storage.conversations.getSealedState(conversation)).toEqual(sealedState)
   })
 
-  test('the vault of a deleted conversation is gone, also for the next one of its id', async () => {
+  test('sealed state is removed with its conversation, also for the next one with its id', async () => {
     await using fixture = await open()
     const { conversations } = fixture.storage
     await conversations.create({ id: conversation, sealed: Buffer.from('s') })
@@ -213,7 +213,7 @@ function sealedStateContract(open: OpenStorage): void {
     expect(await storage.conversations.getSealedState(conversation)).toEqual({ sealed: null, snapshot: null })
   })
 
-  test('whatever is written in whatever order, the last of each member stands, also after a restart', async () => {
+  test('concurrent changes: the last value of each member wins, also after a restart', async () => {
     await using fixture = await open()
     let { storage } = fixture
     const writes = fc.array(fc.tuple(fc.boolean(), fc.dictionary(changeMembers, fc.string(), { maxKeys: 4 })))
@@ -258,7 +258,7 @@ async function write(
   ])
 }
 
-/** What stands of a conversation, without what was never written. */
+/** The stored members of a conversation, without absent ones. */
 async function storedState(records: ConversationRecords, id: string): Promise<Record<string, string>> {
   const [record] = await records.get([id])
   const { sealed, snapshot } = (await records.getSealedState(id)) ?? { sealed: null, snapshot: null }
@@ -274,7 +274,7 @@ async function storedState(records: ConversationRecords, id: string): Promise<Re
 }
 
 function importContract(open: OpenStorage): void {
-  test('nothing of an import is seen before it is published, and all of it after', async () => {
+  test('an import is invisible until it is published, then completely visible', async () => {
     await using fixture = await open()
     const { storage } = fixture
     const { log, conversations } = storage
@@ -300,7 +300,7 @@ function importContract(open: OpenStorage): void {
     ])
   })
 
-  test('a new conversation is invisible until it is published, and gone after an abort', async () => {
+  test('a new conversation is invisible until it is published, and removed by an abort', async () => {
     await using fixture = await open()
     const { storage } = fixture
     const session = await storage.startImport(conversation)
@@ -317,7 +317,7 @@ function importContract(open: OpenStorage): void {
     expect((await readAll(storage)).map((event) => event.id)).toEqual(['z'])
   })
 
-  test('while an import is under way other writers are refused, and nothing stays after an abort', async () => {
+  test('an import refuses other writers, and an abort removes its events', async () => {
     await using fixture = await open()
     const { storage } = fixture
     await importEvents(storage, [receivedEvent('a', 1)])
@@ -334,7 +334,7 @@ function importContract(open: OpenStorage): void {
     expect((await readAll(storage)).map((event) => event.id)).toEqual(['a', 'n5'])
   })
 
-  test('a batch with a conflict is refused as a whole; events that are there already are passed over', async () => {
+  test('a batch with a conflict is rejected as a whole; stored events are skipped', async () => {
     await using fixture = await open()
     const { storage } = fixture
     await importEvents(storage, [receivedEvent('a', 1), receivedEvent('b', 2)])
@@ -347,7 +347,7 @@ function importContract(open: OpenStorage): void {
     expect((await readAll(storage)).map((event) => event.id)).toEqual(['a', 'b', 'd'])
   })
 
-  test('a log is copied up to a position, twins and all, with what its record says, and is seen when all is there', async () => {
+  test('a copy of a log up to a position has its duplicate ids and its record, and becomes visible at once', async () => {
     await using fixture = await open()
     const { storage } = fixture
     const duplicate = {
@@ -373,11 +373,11 @@ function importContract(open: OpenStorage): void {
     }
   })
 
-  test('a conversation that was created first is copied into as well, and keeps its vault', async () => {
+  test('an import into a created conversation keeps its sealed state', async () => {
     await using fixture = await open()
     const { storage } = fixture
     await importEvents(storage, [receivedEvent('a', 1), receivedEvent('b', 2)])
-    const vault: SealedState = { sealed: Buffer.from('s'), snapshot: null }
+    const sealedState: SealedState = { sealed: Buffer.from('s'), snapshot: null }
     await storage.conversations.create({
       id: otherConversation,
       request: '{"x":1}',
@@ -388,11 +388,11 @@ function importContract(open: OpenStorage): void {
     expect(await storage.conversations.get([otherConversation])).toMatchObject([
       { request: '{"x":1}', head: 2 },
     ])
-    expect(await storage.conversations.getSealedState(otherConversation)).toEqual(vault)
+    expect(await storage.conversations.getSealedState(otherConversation)).toEqual(sealedState)
     expect((await readAll(storage, otherConversation)).map((event) => event.id)).toEqual(['a', 'b'])
   })
 
-  test('an import that was cut off leaves nothing after the next open', async () => {
+  test('an unfinished import is removed after the next open', async () => {
     await using fixture = await open()
     await importEvents(fixture.storage, [receivedEvent('a', 1)])
     for (const id of [conversation, otherConversation]) {
@@ -409,7 +409,7 @@ function importContract(open: OpenStorage): void {
   })
 }
 
-/** A stored event as one that comes from outside. */
+/** A stored event as a received one. */
 function toReceived(event: StoredEvent): ReceivedEvent {
   const { kind, source = 'user' } = JSON.parse(event.bytes.toString())
   return { ...event, kind, source, keepDuplicateId: true }

@@ -8,7 +8,7 @@ import { Cipher } from './cipher.ts'
 
 const text = fc.string({ unit: 'grapheme', maxLength: 200 })
 
-test('what was sealed opens again, is sealed otherwise each time, and does not show the text', async () => {
+test('sealed text opens again, differs each time, and does not contain the text', async () => {
   using directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   fc.assert(
@@ -21,7 +21,7 @@ test('what was sealed opens again, is sealed otherwise each time, and does not s
   )
 })
 
-test('bytes that were changed, cut, or never sealed do not open', async () => {
+test('changed, truncated or unsealed bytes do not open', async () => {
   using directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const sealed = cipher.seal('a secret of some length')
@@ -38,7 +38,7 @@ test('bytes that were changed, cut, or never sealed do not open', async () => {
   )
 })
 
-test('the key in the directory is made once, readable by its owner alone, and used again', async () => {
+test('the key file is created once, with mode 0600, and used again', async () => {
   using directory = temporaryDirectory()
   const path = join(directory.path, 'made', 'secret.key')
   const options = { directory: join(directory.path, 'made'), secretKey: undefined }
@@ -50,7 +50,7 @@ test('the key in the directory is made once, readable by its owner alone, and us
   expect(readFileSync(path)).toEqual(key)
 })
 
-test('a key file that others may read is closed to them, and that is logged without the key', async () => {
+test('the mode of a key file that others may read is restricted, and logged without the key', async () => {
   using directory = temporaryDirectory()
   const path = join(directory.path, 'secret.key')
   const lines: string[] = []
@@ -66,7 +66,7 @@ test('a key file that others may read is closed to them, and that is logged with
   expect(lines[0]).not.toContain(readFileSync(path, 'utf8').trim())
 })
 
-test('a damaged key file stops the server, and is not replaced', async () => {
+test('a damaged key file is an error, and is not replaced', async () => {
   using directory = temporaryDirectory()
   const path = join(directory.path, 'secret.key')
   writeFileSync(path, 'c2hvcnQ=\n', { mode: 0o600 })
@@ -74,7 +74,7 @@ test('a damaged key file stops the server, and is not replaced', async () => {
   expect(readFileSync(path, 'utf8')).toBe('c2hvcnQ=\n')
 })
 
-test('a given key needs no file, opens what it sealed anywhere, and no other key does', async () => {
+test('a configured key needs no file and opens what it sealed; other keys do not', async () => {
   using one = temporaryDirectory()
   using two = temporaryDirectory()
   const given = new Secret('a key that somebody chose')
@@ -87,7 +87,7 @@ test('a given key needs no file, opens what it sealed anywhere, and no other key
   }
 })
 
-test('when a key is given later, what the key of the directory sealed still opens', async () => {
+test('with a configured key, the key file still opens what it sealed', async () => {
   using directory = temporaryDirectory()
   const before = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const after = await Cipher.open({

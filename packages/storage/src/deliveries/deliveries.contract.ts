@@ -18,10 +18,10 @@ function unknownDelivery(id: string): PendingDelivery {
   return { conversation: id, position: 0, updated_at: null, isRemoved: false }
 }
 
-/** What a receiver has been told: of each conversation the title and the ids of its events. */
+/** What a receiver has: the title and the event ids of each conversation. */
 type ReceiverState = Map<string, { title?: string | null; readonly events: string[] }>
 
-/** Tells a receiver of one conversation that is behind, as far as `most` events; an answer that gets lost advances nothing. */
+/** Delivers at most `most` events of a pending conversation; a lost response advances nothing. */
 async function deliver(
   storage: Storage,
   receiver: string,
@@ -44,7 +44,7 @@ async function deliver(
   receiverState.title = record.title
   const events = await log.read(id, position, most)
   for (const event of events) {
-    // What the receiver has been told before is told the same way again, and nothing is left out.
+    // Repeated events are the same as before, and none is missing.
     expect(receiverState.events[event.position - 1] ?? event.id).toBe(event.id)
     expect(event.position).toBeLessThanOrEqual(receiverState.events.length + 1)
     receiverState.events[event.position - 1] = event.id
@@ -61,7 +61,7 @@ async function deliverAll(storage: Storage, receiver: string, received: Receiver
   }
 }
 
-/** What is there to be told. */
+/** What a receiver should have. */
 async function expectedState(storage: Storage): Promise<ReceiverState> {
   const expected: ReceiverState = new Map()
   const { items } = await storage.conversations.search({ limit: 100, sort_order: 'CREATED_AT' })
@@ -72,9 +72,9 @@ async function expectedState(storage: Storage): Promise<ReceiverState> {
   return expected
 }
 
-/** What each Deliveries must keep. */
+/** Promises of Deliveries. */
 export function deliveriesContract(open: OpenStorage): void {
-  test('a receiver is behind in what it was not told: events, the record, whatever changed, until it has been', async () => {
+  test('a conversation is pending until the receiver has its events and its record', async () => {
     await using fixture = await open()
     const { conversations, deliveries, log } = fixture.storage
     const behind = () => deliveries.listPending('r', 10)
@@ -106,7 +106,7 @@ export function deliveriesContract(open: OpenStorage): void {
     expect(await deliveries.listPending('other receiver', 10)).toEqual([unknownDelivery(conversation)])
   })
 
-  test('no change is missed because the clock stands still or goes back', async () => {
+  test('no change is missed when the clock stands still or goes back', async () => {
     let now = 1_000
     await using fixture = await open({ now: () => now })
     const { conversations, deliveries, log } = fixture.storage
@@ -128,7 +128,7 @@ export function deliveriesContract(open: OpenStorage): void {
     }
   })
 
-  test('an import is told of when it is published, and what repeats is no change', async () => {
+  test('an import is pending once published, and a repeated call is no change', async () => {
     await using fixture = await open()
     const { conversations, deliveries, log } = fixture.storage
     const session = await fixture.storage.startImport(conversation)
@@ -150,7 +150,7 @@ export function deliveriesContract(open: OpenStorage): void {
     expect(known.get(conversation)?.events).toEqual(['a', 'b', 'c'])
   })
 
-  test('a removal is told to those who knew of the conversation, also after a restart, and a new one of its id begins at 0', async () => {
+  test('a removal is pending for receivers with a cursor, also after a restart, and a new conversation with its id starts at 0', async () => {
     let now = 1_000
     await using fixture = await open({ now: () => now++ })
     const { conversations, deliveries, log } = fixture.storage
@@ -158,34 +158,34 @@ export function deliveriesContract(open: OpenStorage): void {
     await log.append(conversation, [pause, pause, pause])
     await conversations.create({ id: otherConversation })
     expect(await deliveries.listPending('handed out', 1)).toEqual([unknownDelivery(conversation)])
-    await deliverAll(fixture.storage, 'told', new Map())
+    await deliverAll(fixture.storage, 'known', new Map())
     const [record] = await conversations.get([conversation])
     const updated_at = record?.updated_at ?? null
     await conversations.remove(conversation)
     const gone = { conversation, position: 3, updated_at, isRemoved: true }
-    expect(await deliveries.listPending('told', 10)).toEqual([gone])
+    expect(await deliveries.listPending('known', 10)).toEqual([gone])
     expect(await deliveries.listPending('late', 10)).toEqual([unknownDelivery(otherConversation)])
     await conversations.create({ id: conversation })
     await log.append(conversation, [pause])
     const storage = await fixture.reopen()
     const again = storage.deliveries
-    expect(await again.listPending('told', 10)).toEqual([gone])
+    expect(await again.listPending('known', 10)).toEqual([gone])
     expect(await again.listPending('handed out', 1)).toEqual([{ ...gone, position: 0, updated_at: null }])
-    await again.advance('told', conversation, { position: 9, updated_at })
-    expect(await again.listPending('told', 10)).toEqual([{ ...gone, position: 9 }])
-    await again.forget('told', conversation)
-    expect(await again.listPending('told', 10)).toEqual([unknownDelivery(conversation)])
+    await again.advance('known', conversation, { position: 9, updated_at })
+    expect(await again.listPending('known', 10)).toEqual([{ ...gone, position: 9 }])
+    await again.forget('known', conversation)
+    expect(await again.listPending('known', 10)).toEqual([unknownDelivery(conversation)])
     await storage.conversations.remove(conversation)
-    expect(await again.listPending('told', 10)).toEqual([{ ...gone, position: 0, updated_at: null }])
-    await again.forget('told', conversation)
-    expect(await again.listPending('told', 10)).toEqual([])
-    await again.advance('told', conversation, { position: 1, updated_at: 1 })
-    await again.forget('told', third)
-    expect(await again.listPending('told', 10)).toEqual([])
-    expect(await (await fixture.reopen()).deliveries.listPending('told', 10)).toEqual([])
+    expect(await again.listPending('known', 10)).toEqual([{ ...gone, position: 0, updated_at: null }])
+    await again.forget('known', conversation)
+    expect(await again.listPending('known', 10)).toEqual([])
+    await again.advance('known', conversation, { position: 1, updated_at: 1 })
+    await again.forget('known', third)
+    expect(await again.listPending('known', 10)).toEqual([])
+    expect(await (await fixture.reopen()).deliveries.listPending('known', 10)).toEqual([])
   })
 
-  test('who waits longest comes first, who was just told comes last, and nobody twice', async () => {
+  test('listPending returns the longest waiting conversation first, the last advanced one last, and none twice', async () => {
     let now = 1_000
     await using fixture = await open({ now: () => now++ })
     const { conversations, log } = fixture.storage
@@ -208,7 +208,7 @@ export function deliveriesContract(open: OpenStorage): void {
     expect(await behind(10, ids)).toEqual([])
   })
 
-  test('a cursor goes back when a receiver has lost events, and not beyond what is there', async () => {
+  test('a cursor may move backwards, and not above the head', async () => {
     await using fixture = await open()
     const { conversations, deliveries, log } = fixture.storage
     await conversations.create({ id: conversation })
@@ -275,7 +275,7 @@ const command = fc.record({
 })
 
 function randomHistoryContract(open: OpenStorage): void {
-  test('whatever happens, following what is behind until nothing is gives a receiver exactly what is there', async () => {
+  test('after any history, delivering all that is pending gives a receiver the exact state', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(command, { maxLength: 30 }), async (commands) => {
         await using fixture = await open()
@@ -318,7 +318,7 @@ function randomHistoryContract(open: OpenStorage): void {
     )
   })
 
-  test('a receiver that follows the change signal has everything in the end, while others write', async () => {
+  test('a receiver that follows the change signal receives everything while others write', async () => {
     await using fixture = await open()
     const { conversations, deliveries, log } = fixture.storage
     const known: ReceiverState = new Map()

@@ -17,7 +17,7 @@ import type { EventPage, EventQuery, PagedEvent, ReceivedEvent } from './event-l
 const start = Date.UTC(2026, 0, 1) * 1000
 const ascending = { limit: 100, sort_order: 'TIMESTAMP' } as const
 
-/** What each EventLog must keep. */
+/** Promises of EventLog. */
 export function eventLogContract(open: OpenStorage): void {
   appendContract(open)
   searchContract(open)
@@ -27,7 +27,7 @@ export function eventLogContract(open: OpenStorage): void {
 }
 
 function appendContract(open: OpenStorage): void {
-  test('positions of a conversation are 1..n without gap, however appends come together', async () => {
+  test('positions are 1..n without gap under concurrent appends', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -44,7 +44,7 @@ function appendContract(open: OpenStorage): void {
     }
   })
 
-  test('events that we create get an id, and timestamps that rise by at least a microsecond on a clock that stands or falls', async () => {
+  test('drafts get an id and increasing timestamps, also when the clock stands still or goes back', async () => {
     const clock = [start, start, start - 5_000_000, start + 10, start + 10]
     await using fixture = await open({ now: () => clock[0] ?? start })
     const { log, conversations } = fixture.storage
@@ -63,7 +63,7 @@ function appendContract(open: OpenStorage): void {
     }
   })
 
-  test('an event behind one of the future gets a later timestamp, and that is logged once', async () => {
+  test('an event after one in the future gets a later timestamp, and a warning is logged once', async () => {
     const lines: string[] = []
     await using fixture = await open({
       now: () => start,
@@ -79,7 +79,7 @@ function appendContract(open: OpenStorage): void {
     expect(lines.filter((line) => line.startsWith('warn'))).toHaveLength(1)
   })
 
-  test('an event sent twice is stored once and answered as the first time', async () => {
+  test('an event appended twice is stored once and returned twice', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -93,7 +93,7 @@ function appendContract(open: OpenStorage): void {
     expect(await readAll(fixture.storage)).toHaveLength(2)
   })
 
-  test('the same id with other content is a conflict, also within one append, and nothing of that append stays', async () => {
+  test('the same id with other content is a conflict, also within one append, which is rolled back', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -111,7 +111,7 @@ function appendContract(open: OpenStorage): void {
     expect((await readAll(fixture.storage)).map((event) => event.id)).toEqual(['r', 'mine', 'good'])
   })
 
-  test('the log after which an append is meant must end there', async () => {
+  test('an append with `after` requires that the log ends there', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -123,7 +123,7 @@ function appendContract(open: OpenStorage): void {
     expect(await readAll(fixture.storage)).toHaveLength(2)
   })
 
-  test('a status is changed with the events that it belongs to, and alone', async () => {
+  test('append changes the status, with or without events', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -138,7 +138,7 @@ function appendContract(open: OpenStorage): void {
     expect(await conversations.get([conversation])).toMatchObject([{ status: 'paused', head: 1 }])
   })
 
-  test('what a record says changes with the events that it belongs to, or not at all', async () => {
+  test('append changes the record and the events in one transaction', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation, request: 'r0', sealed: Buffer.from('s0') })
@@ -160,7 +160,7 @@ function appendContract(open: OpenStorage): void {
     expect((await storage.conversations.getSealedState(conversation))?.sealed).toEqual(Buffer.from('s1'))
   })
 
-  test('a record is changed with no events at all, and keeps what is not named', async () => {
+  test('append without events changes only the named members of the record', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation, request: 'r0', sealed: Buffer.from('s0') })
@@ -179,7 +179,7 @@ function appendContract(open: OpenStorage): void {
     })
   })
 
-  test('events that were all there already change no record', async () => {
+  test('a repeated append changes no record', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -188,7 +188,7 @@ function appendContract(open: OpenStorage): void {
     expect(await conversations.get([conversation])).toMatchObject([{ stats: '1', request: null, head: 1 }])
   })
 
-  test('a conversation that is not there is not found, by every method', async () => {
+  test('every method rejects with not_found for an unknown conversation', async () => {
     await using fixture = await open()
     const { log } = fixture.storage
     const attempts = [
@@ -202,7 +202,7 @@ function appendContract(open: OpenStorage): void {
     for (const attempt of attempts) await expect(attempt()).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  test('received bytes are kept byte for byte, with any id', async () => {
+  test('received bytes are stored unchanged, with any id', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -213,7 +213,7 @@ function appendContract(open: OpenStorage): void {
     }))
     await log.append(conversation, events)
     const storage = await fixture.reopen()
-    const stored = await storage.log.get(conversation, [...ids, 'nobody'])
+    const stored = await storage.log.get(conversation, [...ids, 'unknown'])
     expect(stored.map((event) => event?.bytes.toString())).toEqual([
       ...events.map(({ bytes }) => bytes.toString()),
       undefined,
@@ -221,7 +221,7 @@ function appendContract(open: OpenStorage): void {
     expect(stored.slice(0, -1).map((event) => event?.id)).toEqual(ids)
   })
 
-  test('twins keep their id, are stored once each, and the first one is found by it', async () => {
+  test('events with a duplicate id keep it and are stored once each; get finds the first', async () => {
     await using fixture = await open()
     const duplicates = [1, 2, 3].map((n) => ({
       ...receivedEvent('same', start),
@@ -238,7 +238,7 @@ function appendContract(open: OpenStorage): void {
     expect(first?.position).toBe(1)
   })
 
-  test('read stops at its limit and at its bytes, with one event at least', async () => {
+  test('read stops at its limit and at maxBytes, with at least one event', async () => {
     await using fixture = await open()
     const { log } = fixture.storage
     await importEvents(
@@ -255,7 +255,7 @@ function appendContract(open: OpenStorage): void {
 }
 
 function searchContract(open: OpenStorage): void {
-  test('a walk over pages is the filtered log in order of (instant, position), both ways, and counts agree', async () => {
+  test('a walk of the pages is the filtered log in order of (instant, position), both ways, and counts agree', async () => {
     await using fixture = await open()
     let run = 0
     await fc.assert(
@@ -274,7 +274,7 @@ function searchContract(open: OpenStorage): void {
     )
   })
 
-  test('a walk under way sees each event that was there when it began, once, whatever is appended', async () => {
+  test('a walk returns each event that was there when it began, once, during appends', async () => {
     await using fixture = await open()
     const { storage } = fixture
     let run = 1_000
@@ -300,7 +300,7 @@ function searchContract(open: OpenStorage): void {
     )
   })
 
-  test('a page that was answered before is answered anew after an append that belongs into it', async () => {
+  test('an append invalidates the cached pages that it belongs to', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -322,7 +322,7 @@ function searchContract(open: OpenStorage): void {
     expect(ids(newest)).toEqual(['c', 'b'])
   })
 
-  test('a kind may be named in a longer spelling, and an unknown kind or source matches nothing', async () => {
+  test('a kind filter accepts longer spellings, and an unknown kind or source matches nothing', async () => {
     await using fixture = await open()
     const { log } = fixture.storage
     await importEvents(fixture.storage, [
@@ -340,7 +340,7 @@ function searchContract(open: OpenStorage): void {
     for (const filter of [
       { kind: 'messageevent' },
       { kind: 'Nothing' },
-      { source: 'nobody' },
+      { source: 'unknown' },
       { kind: '', source: 'x' },
     ]) {
       expect(await log.search(conversation, { ...ascending, ...filter })).toEqual({
@@ -357,7 +357,7 @@ function searchContract(open: OpenStorage): void {
 }
 
 function leafContract(open: OpenStorage): void {
-  test('the state updates that move the leaf are found at once, written or received, also after a restart, and are like others to every filter', async () => {
+  test('leaf updates are found by key, appended or received, also after a restart, and match other filters', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     const update = (key: string) => ({
@@ -403,7 +403,7 @@ function leafContract(open: OpenStorage): void {
 }
 
 function pageIdContract(open: OpenStorage): void {
-  test('page ids mean the same after a restart', async () => {
+  test('page ids are valid after a restart', async () => {
     await using fixture = await open()
     await importEvents(
       fixture.storage,
@@ -417,7 +417,7 @@ function pageIdContract(open: OpenStorage): void {
     expect(await storage.log.search(conversation, nextQuery(query, first))).toEqual(second)
   })
 
-  test('a page begins at the event whose id is given', async () => {
+  test('an event id is a page id', async () => {
     await using fixture = await open()
     await importEvents(fixture.storage, [
       receivedEvent('a', 30),
@@ -432,7 +432,7 @@ function pageIdContract(open: OpenStorage): void {
     ).toEqual(['c', 'b'])
   })
 
-  test('a page id of another conversation, of one that was deleted, or made up, is refused with its place', async () => {
+  test('a page id of another or a removed conversation, or a forged one, is an issue of the query', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await importEvents(
@@ -450,7 +450,7 @@ function pageIdContract(open: OpenStorage): void {
     const broken = [
       `${foreign.slice(0, -1)}${foreign.endsWith('A') ? 'B' : 'A'}`,
       'p1_',
-      'nobody',
+      'unknown',
       'p1_AAAAAAAAAAAAAAAA',
     ]
     for (const page_id of [foreign, ...broken]) {
@@ -473,7 +473,7 @@ function pageIdContract(open: OpenStorage): void {
 }
 
 function tailContract(open: OpenStorage): void {
-  test('a tail started at any moment gives each event after its position once, in order', async () => {
+  test('a tail started at any time yields each event after its position once, in order', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -494,7 +494,7 @@ function tailContract(open: OpenStorage): void {
     stop.abort()
   })
 
-  test('a tail goes on over an import, in batches of bounded size', async () => {
+  test('a tail continues over an import, in batches of bounded size', async () => {
     await using fixture = await open()
     await fixture.storage.conversations.create({ id: conversation })
     await fixture.storage.log.append(conversation, [draft(1)])
@@ -510,7 +510,7 @@ function tailContract(open: OpenStorage): void {
     expect(sizeBytes).toBeLessThan(300_000)
   })
 
-  test('a tail ends quietly when its signal aborts and when the conversation is deleted', async () => {
+  test('a tail ends when its signal aborts and when the conversation is removed', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await conversations.create({ id: conversation })
@@ -585,7 +585,7 @@ async function walk(
 const kinds = ['MessageEvent', 'ActionEvent', 'PauseEvent']
 const sources = ['user', 'agent']
 
-/** Logs with ties and disorder in time, sometimes in order. */
+/** Logs with equal and unordered instants, sometimes in order. */
 const logs = fc
   .tuple(fc.boolean(), fc.array(fc.tuple(fc.nat(12), fc.nat(2), fc.nat(1)), { maxLength: 30 }))
   .map(([isSorted, rows]) => {
@@ -610,7 +610,7 @@ const filters = fc.record(
   { requiredKeys: [] },
 )
 
-/** Positions that a filter leaves, in order of (instant, position). */
+/** Positions that match a filter, in order of (instant, position). */
 function expectedPositions(events: readonly ReceivedEvent[], filter: Partial<EventQuery>): number[] {
   const { kind, source, body, timestamp__gte = -Infinity, timestamp__lt = Infinity } = filter
   return events

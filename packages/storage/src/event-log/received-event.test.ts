@@ -10,7 +10,7 @@ function parseReceived(text: string, more = {}) {
   return toReceivedEvent(bytes, parsed.value, { ...options, ...more })
 }
 
-test('an event with id and timestamp keeps every byte', () => {
+test('an event with id and timestamp keeps its bytes', () => {
   const text =
     ' { "kind" : "PauseEvent", "timestamp":"2026-03-01T10:00:00+02:00","id":"a", "source":"user" }\r'
   expect(parseReceived(text)).toMatchObject({
@@ -22,7 +22,7 @@ test('an event with id and timestamp keeps every byte', () => {
   expect(parseReceived(text).bytes.toString()).toBe(text)
 })
 
-test('an event without id or timestamp gets them in front and nothing else is touched', () => {
+test('a missing id or timestamp is inserted at the front, and the other bytes stay', () => {
   const event = parseReceived('{ "kind":"PauseEvent"}', { lastInstant: 5_000_000 })
   expect(event.bytes.toString()).toBe(
     `{"id":"${event.id}","timestamp":"1970-01-01T00:00:05.000001Z", "kind":"PauseEvent"}`,
@@ -33,13 +33,13 @@ test('an event without id or timestamp gets them in front and nothing else is to
   )
 })
 
-test('an event without source stands under the default of its kind', () => {
+test('a missing source is the default of the kind', () => {
   expect(parseReceived('{"id":"a","kind":"PauseEvent"}').source).toBe('user')
   expect(parseReceived('{"id":"a","kind":"Condensation"}').source).toBe('environment')
   expect(parseReceived('{"id":"a","kind":"NewKind"}', { keep: true }).source).toBe('')
 })
 
-test('a kept timestamp that is no date-time sorts at the instant of its predecessor', () => {
+test('with keep, a timestamp that is no date-time sorts at the instant of its predecessor', () => {
   expect(
     parseReceived('{"id":"a","kind":"X","timestamp":"yesterday"}', { keep: true, lastInstant: 77 }).instant,
   ).toBe(77)
@@ -50,7 +50,7 @@ test.each([
   ['an array', '[]', 'model_type'],
   ['a text', '"kind"', 'model_type'],
   ['null', 'null', 'model_type'],
-  ['nesting without end', `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'json_invalid'],
+  ['nesting without end', `{"a":$'['.repeat(100_000)$']'.repeat(100_000)}`, 'json_invalid'],
 ])('%s is refused', (_, text, type) => {
   expect(parseEventLine(Buffer.from(text))).toMatchObject({ kind: 'issues', issues: [{ type }] })
 })
@@ -60,10 +60,10 @@ test('bytes that are not UTF-8 are refused', () => {
 })
 
 test('brackets inside a text do not count as nesting', () => {
-  expect(parseEventLine(Buffer.from(`{"a":"\\"${'['.repeat(1000)}"}`)).kind).toBe('value')
+  expect(parseEventLine(Buffer.from(`{"a":"\\"$'['.repeat(1000)"}`)).kind).toBe('value')
 })
 
-test('with keep an event needs a text as kind, and texts as id and timestamp where they are present', () => {
+test('with keep, kind is required, and kind, id and timestamp are strings', () => {
   expect(eventIssues({ kind: 'Anything', more: 1 }, true)).toEqual([])
   expect(eventIssues({ id: 1, timestamp: null }, true).map(({ loc }) => loc)).toEqual([
     ['kind'],
@@ -73,7 +73,7 @@ test('with keep an event needs a text as kind, and texts as id and timestamp whe
   expect(eventIssues({ kind: 'PauseEvent', id: '' }, true)).toHaveLength(1)
 })
 
-test('only an execution_status update with a known status states a status', () => {
+test('readExecutionStatus reads execution_status updates with a known status only', () => {
   const update = { kind: 'ConversationStateUpdateEvent', key: 'execution_status', value: 'finished' }
   expect(readExecutionStatus(update)).toBe('finished')
   expect(readExecutionStatus({ ...update, value: 'nothing' })).toBeUndefined()

@@ -10,7 +10,7 @@ test('an event is written with id, timestamp and source in front, its members in
   expect(text(draft)).toBe(`{${head},"source":"agent","b":1,"a":[1,"ü"],"kind":"X"}`)
 })
 
-test('members that are null or undefined are left out at every modelled level, and empty lists are not', () => {
+test('null and undefined members are omitted at every modelled level, empty lists are not', () => {
   const draft = {
     kind: 'MessageEvent',
     source: 'agent',
@@ -57,7 +57,7 @@ test('free-form JSON keeps its nulls; the same names elsewhere do not', () => {
   expect(written).toEqual([actions[0], actions[1], { kind: 'Other', data: dropped, value: dropped }])
 })
 
-test('members named like those of every object are members', () => {
+test('members named like those of Object.prototype are members', () => {
   const draft = JSON.parse('{"kind":"X","source":"s","a":{"__proto__":{"x":1},"constructor":2}}')
   expect(text(draft)).toBe(`{${head},"source":"s","a":{"__proto__":{"x":1},"constructor":2},"kind":"X"}`)
 })

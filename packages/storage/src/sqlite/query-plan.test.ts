@@ -11,7 +11,7 @@ import { indexMigrations, matchSql, scanSql, unindexedSql } from './event-log/te
 
 const both = [true, false]
 
-test('pages of events are ranges of an index, merged as they are walked: nothing is scanned and nothing is sorted', () => {
+test('pages of events are merged index ranges, without scan or sort', () => {
   using directory = temporaryDirectory()
   const db = open(directory.path, logMigrations)
   const arms = [undefined, 1, 2, 8, 64]
@@ -45,7 +45,7 @@ test('pages of conversations are walked in the order of an index', () => {
   db.close()
 })
 
-test('whether a receiver is behind in a conversation is looked up', () => {
+test('a pending delivery is an index lookup', () => {
   using directory = temporaryDirectory()
   const db = open(directory.path, logMigrations)
   expect(db.plan(visibleSql)).toEqual(['SEARCH conversation USING INDEX conversation_id (id=?)'])
@@ -53,7 +53,7 @@ test('whether a receiver is behind in a conversation is looked up', () => {
   db.close()
 })
 
-test('a needle is looked for in the trigram index, in order of row', () => {
+test('a text search uses the trigram index, in order of row', () => {
   using directory = temporaryDirectory()
   const db = open(directory.path, indexMigrations)
   for (const order of ['ASC', 'DESC'] as const) {

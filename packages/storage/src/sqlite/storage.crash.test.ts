@@ -19,14 +19,14 @@ interface WriterOutput {
   readonly published: Set<string>
   readonly removing: Set<string>
   readonly removed: Set<string>
-  /** By conversation: how far a receiver was told. */
+  /** By conversation: the receiver's position. */
   readonly delivered: Map<string, number>
 }
 
-/** Kills of one directory; then a new one begins, because what has to be read again grows with each. */
+/** A directory is replaced after this many kills, because reading it takes longer with each. */
 const roundsOfDirectory = 20
 
-test(`nothing that was acknowledged is lost when the process is killed, ${rounds} times`, {
+test(`acknowledged writes survive a kill of the process, ${rounds} times`, {
   timeout: 60_000 + rounds * 5_000,
 }, async () => {
   for (let left = rounds; left > 0; left -= roundsOfDirectory)
@@ -53,7 +53,7 @@ async function killRepeatedly(times: number): Promise<void> {
   db.close()
 }
 
-test('an event is synced to the disk before it is acknowledged, a group once', () => {
+test('an event is synced before it is acknowledged, a group with one sync', () => {
   if (spawnSync('strace', ['-V']).error !== undefined) {
     console.warn('SKIPPED: strace is not installed, so the syncs before an acknowledgement were not counted')
     return
@@ -77,7 +77,7 @@ test('an event is synced to the disk before it is acknowledged, a group once', (
   expect(grouped.slice(0, 21)).toEqual(['sync', ...Array(20).fill('stored')])
 })
 
-test('when the file cannot grow, what failed is refused, writing stays refused, and what was acknowledged is there', async () => {
+test('when the file cannot grow, writes are refused from then on, and acknowledged events are readable', async () => {
   using directory = temporaryDirectory()
   const command = 'ulimit -f 300; exec "$@"'
   const output = execFileSync('bash', [
@@ -105,13 +105,13 @@ test('when the file cannot grow, what failed is refused, writing stays refused, 
   expect(events.map((event) => event.id)).toEqual(stored.map(([, , , id]) => id))
 })
 
-test('settings that durability rests on are those of the open file', async () => {
+test('the open file has the settings that durability requires', async () => {
   using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   expect(storage.pragmas()).toEqual({ journal_mode: 'wal', synchronous: 2 })
 })
 
-test('a directory is open in one process at a time, and free again when that one is killed', async () => {
+test('a directory is locked by one process, and unlocked when that process is killed', async () => {
   using directory = temporaryDirectory()
   const child = spawn(process.execPath, [writer, 'for-ever', directory.path], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -125,7 +125,7 @@ test('a directory is open in one process at a time, and free again when that one
   expect(await storage.conversations.count()).toBeGreaterThan(0)
 })
 
-/** Runs the writer, kills it at some moment after its first words, and notes what it had said. */
+/** Runs the writer, kills it at a random time after its first output, and records the output. */
 async function runAndKill(directory: string, output: WriterOutput): Promise<void> {
   const child = spawn(process.execPath, [writer, 'for-ever', directory], {
     stdio: ['ignore', 'pipe', 'inherit'],

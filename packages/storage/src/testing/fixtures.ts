@@ -2,7 +2,7 @@ import type { Instant, LogFunction } from '@slipway/protocol'
 import type { Storage } from '../conversations/storage.ts'
 import type { PagedEvent, ReceivedEvent, StoredEvent } from '../event-log/event-log.ts'
 
-/** A fresh store for one test. `reopen` closes it and opens it again. */
+/** An empty storage for one test. `reopen` closes it and opens it again. */
 export interface OpenedStorage extends AsyncDisposable {
   readonly storage: Storage
   reopen(): Promise<Storage>
@@ -16,7 +16,7 @@ export type OpenStorage = (options?: {
 export const conversation = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 export const otherConversation = '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 
-/** An event from outside, by default of a kind that has no text. */
+/** A received event, by default of a kind without text. */
 export function receivedEvent(
   id: string,
   instant: Instant,

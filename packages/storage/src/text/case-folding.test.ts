@@ -3,7 +3,7 @@ import { foldCase } from './case-folding.ts'
 
 const surrogates = (code: number) => code >= 0xd800 && code <= 0xdfff
 
-test('characters are equal after folding exactly when a regular expression takes one for the other', () => {
+test('characters fold alike exactly when a case-insensitive regular expression matches them', () => {
   const byFold = new Map<string, string[]>()
   for (let code = 0; code <= 0x10ffff; code++) {
     if (surrogates(code)) continue
@@ -15,7 +15,7 @@ test('characters are equal after folding exactly when a regular expression takes
   }
   const groups = [...byFold.values()]
   for (const group of groups.filter(({ length }) => length > 1)) {
-    for (const char of group) for (const twin of group) expect(pattern(char).test(twin)).toBe(true)
+    for (const char of group) for (const other of group) expect(pattern(char).test(other)).toBe(true)
   }
   const text = groups.map(([first]) => first).join('')
   for (const [first] of groups) {
@@ -27,7 +27,7 @@ test('characters are equal after folding exactly when a regular expression takes
   }
 })
 
-test('folding is code point by code point, once and for all', () => {
+test('folding is idempotent and works code point by code point', () => {
   const pairs = [
     ['ΟΔΥΣΣΕΥΣ', 'οδυσσευς'],
     ['ſ\u212aÅ', 'sk\u212b'],
@@ -55,7 +55,7 @@ function pattern(char: string): RegExp {
   return new RegExp(`\\u{${char.codePointAt(0)?.toString(16)}}`, 'iu')
 }
 
-/** Cheap and wider than needed: whatever has a second form in any mapping. */
+/** A superset: every character with another form in any mapping. */
 function isCased(char: string): boolean {
   return (
     char.toLowerCase() !== char || char.toUpperCase() !== char || /\p{Changes_When_Casefolded}/u.test(char)

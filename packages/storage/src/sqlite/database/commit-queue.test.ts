@@ -8,7 +8,7 @@ import { logMigrations } from '../event-log/schema.ts'
 import { CommitQueue } from './commit-queue.ts'
 import { Database } from './database.ts'
 
-test('changes of one turn share a transaction, and each answers after it', async () => {
+test('changes of one turn share a transaction, and each resolves after it', async () => {
   using store = openDatabase()
   const seen: boolean[] = []
   const writes = [1, 2, 3].map((n) =>
@@ -25,17 +25,17 @@ test('changes of one turn share a transaction, and each answers after it', async
   expect(seen).toEqual([true, true, true])
 })
 
-test('a plan that refuses rejects alone', async () => {
+test('a plan that throws rejects alone', async () => {
   using store = openDatabase()
   const refused = store.writer.write(() => {
     throw new Error('refused')
   })
-  const kept = store.append('a')
+  const stored = store.append('a')
   await expect(refused).rejects.toThrow('refused')
-  expect(await kept).toBe(1)
+  expect(await stored).toBe(1)
 })
 
-test('on a full disk the whole group is rejected, nothing of it stays, and what fits is written later', async () => {
+test('a full disk rejects the whole group, which is rolled back, and later writes that fit succeed', async () => {
   using store = openDatabase()
   await store.append('a')
   const pages = Number(store.db.pragma('page_count'))
@@ -50,7 +50,7 @@ test('on a full disk the whole group is rejected, nothing of it stays, and what 
   expect(store.db.all('SELECT kind FROM facet ORDER BY kind')).toEqual([['a'], ['e']])
 })
 
-test('after a failure that leaves the file in doubt nothing is written any more', async () => {
+test('after an I/O error every write is refused', async () => {
   using store = openDatabase()
   await store.append('a')
   const broken = store.writer.write(() => ({
@@ -65,14 +65,14 @@ test('after a failure that leaves the file in doubt nothing is written any more'
   expect(store.db.all('SELECT id FROM event')).toEqual([['a']])
 })
 
-test('a conversation that leaves memory in the middle of a group goes on where it was', async () => {
+test('a head that is evicted during a transaction keeps its extent', async () => {
   using store = openDatabase(1)
   const group = [store.append('a'), store.append('b', 1, 'y'), store.append('c'), store.append('d', 1, 'y')]
   expect(await Promise.all(group)).toEqual([1, 1, 2, 2])
   expect(store.db.all('SELECT head FROM conversation')).toEqual([[2], [2]])
 })
 
-test('what is queued is written before it closes, and nothing after', async () => {
+test('close writes the queue and refuses later writes', async () => {
   using store = openDatabase()
   const queued = store.append('a')
   store.writer.close()
@@ -80,7 +80,7 @@ test('what is queued is written before it closes, and nothing after', async () =
   expect(await queued).toBe(1)
 })
 
-/** A log with the conversations `x` and `y`; `append` answers the position. */
+/** A log with the conversations `x` and `y`; `append` resolves with the position. */
 function openDatabase(maxHeads = 10) {
   const directory = temporaryDirectory()
   const path = join(directory.path, 'log.db')

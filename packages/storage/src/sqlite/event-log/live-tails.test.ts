@@ -6,7 +6,7 @@ import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { openStorage } from '../storage.ts'
 import { batchBytes, LiveTail } from './live-tails.ts'
 
-test('readers at one position get the same batch', () => {
+test('readers at one position share a batch', () => {
   const live = new LiveTail()
   live.push(events(5, 3))
   expect(positions([...(live.batchAfter(5) ?? [])])).toEqual([6, 7])
@@ -17,7 +17,7 @@ test('readers at one position get the same batch', () => {
   expect(positions([...(live.batchAfter(5) ?? [])])).toEqual([6, 7, 8])
 })
 
-test('what is at hand is bounded in events and bytes, has no gap, and a batch ends at its size', () => {
+test('recent events are bounded in number and bytes and have no gap, and batches are bounded', () => {
   const live = new LiveTail()
   for (let i = 0; i < 100; i++) live.push(events(1 + i * 10, 10))
   expect(live.batchAfter(487)).toBeUndefined()
@@ -31,7 +31,7 @@ test('what is at hand is bounded in events and bytes, has no gap, and a batch en
   expect(sizes).toHaveLength(Math.ceil(batchBytes / 100_000))
 })
 
-test('caught-up tails share the event objects, and leave no listener behind', async () => {
+test('tails at the head share event objects, and leave no listener behind', async () => {
   using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   await storage.conversations.create({ id: conversation })

@@ -7,7 +7,7 @@ import { logMigrations } from './schema.ts'
 
 const id = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 
-/** A log as the version of so many steps left it. */
+/** A log with only the first migrations. */
 function writeOld(directory: string, steps: number): void {
   const migrations = logMigrations.slice(0, steps)
   const db = new Database(join(directory, 'log.db'), {
@@ -24,7 +24,7 @@ function writeOld(directory: string, steps: number): void {
 }
 
 test.each(logMigrations.map((_, i) => i + 1))(
-  'a log of schema version %i opens with all that was in it, and takes what is new',
+  'a log of schema version %i opens with its content, and accepts new values',
   async (steps) => {
     using directory = temporaryDirectory()
     writeOld(directory.path, steps)
@@ -40,12 +40,12 @@ test.each(logMigrations.map((_, i) => i + 1))(
     })
     await conversations.saveSnapshot(id, { position: 1, text: 't' })
     expect(await conversations.get([id])).toMatchObject([{ ...old, stats: '{}', head: 1 }])
-    const vault = { sealed: Buffer.from('s'), snapshot: { position: 1, text: 't' } }
-    expect(await conversations.getSealedState(id)).toEqual(vault)
+    const sealedState = { sealed: Buffer.from('s'), snapshot: { position: 1, text: 't' } }
+    expect(await conversations.getSealedState(id)).toEqual(sealedState)
   },
 )
 
-test('a log of a later version is refused', async () => {
+test('a log of a newer version is refused', async () => {
   using directory = temporaryDirectory()
   const db = new Database(join(directory.path, 'log.db'), {
     synchronous: 'FULL',

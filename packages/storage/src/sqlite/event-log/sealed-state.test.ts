@@ -7,7 +7,7 @@ import { logMigrations } from './schema.ts'
 
 const ids = ['0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e', '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'] as const
 
-test('a deleted conversation leaves no vault in the file, and the others keep theirs', async () => {
+test('removing a conversation deletes its sealed state only', async () => {
   using directory = temporaryDirectory()
   const storage = await openStorage({ directory: directory.path })
   for (const id of ids) {

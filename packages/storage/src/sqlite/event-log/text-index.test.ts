@@ -41,7 +41,7 @@ const alphabet = fc.constantFrom(
 )
 const texts = fc.array(fc.string({ unit: alphabet, maxLength: 12 }), { minLength: 1, maxLength: 12 })
 
-test('a needle finds the messages that have it in one of their parts, before and after indexing', async () => {
+test('a search finds the messages with the needle in one of their parts, before and after indexing', async () => {
   using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   let run = 0
@@ -52,23 +52,23 @@ test('a needle finds the messages that have it in one of their parts, before and
       async (messages, needle) => {
         const id = uuid(++run)
         await importEvents(storage, messages.map(parts), id)
-        const wanted = messages.flatMap((texts, i) =>
+        const expected = messages.flatMap((texts, i) =>
           texts.some((text) => containsFolded(text, needle)) ? [i + 1] : [],
         )
         const found = async () =>
           positions((await storage.log.search(id, { ...ascending, body: needle })).items)
-        expect(await found()).toEqual(wanted)
+        expect(await found()).toEqual(expected)
         await storage.waitUntilIndexed()
         await storage.log.append(id, [receivedEvent('more', 1e9)])
-        expect(await found()).toEqual(wanted)
-        expect(await storage.log.count(id, { body: needle })).toBe(wanted.length)
+        expect(await found()).toEqual(expected)
+        expect(await storage.log.count(id, { body: needle })).toBe(expected.length)
       },
     ),
     { numRuns: 80 },
   )
 })
 
-test('a needle that is rare among many messages is found through the index, in every order and with every filter', async () => {
+test('a rare needle is found through the index, in every order and with every filter', async () => {
   using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   const total = 4_000
@@ -91,11 +91,11 @@ test('a needle that is rare among many messages is found through the index, in e
     const query = { ...ascending, body: 'a needle WITH "q' }
     const search = async (more: object) =>
       positions((await storage.log.search(id, { ...query, ...more })).items)
-    const wanted = hits.map(({ i }) => i + 1)
-    expect(await search({})).toEqual(wanted)
-    expect(await search({ sort_order: 'TIMESTAMP_DESC' })).toEqual(wanted.toReversed())
-    expect(await search({ limit: 3 })).toEqual(wanted.slice(0, 3))
-    expect(await search({ source: 'agent' })).toEqual(wanted.filter((position) => position % 2 === 1))
+    const expected = hits.map(({ i }) => i + 1)
+    expect(await search({})).toEqual(expected)
+    expect(await search({ sort_order: 'TIMESTAMP_DESC' })).toEqual(expected.toReversed())
+    expect(await search({ limit: 3 })).toEqual(expected.slice(0, 3))
+    expect(await search({ source: 'agent' })).toEqual(expected.filter((position) => position % 2 === 1))
     const bounds = { timestamp__gte: 100, timestamp__lt: 800 }
     const within = hits.filter(({ instant }) => instant >= 100 && instant < 800).map(({ i }) => i + 1)
     expect(await search(bounds)).toEqual(within)
@@ -104,7 +104,7 @@ test('a needle that is rare among many messages is found through the index, in e
   }
 })
 
-test('an index that is lost, damaged or of another log is made again', async () => {
+test('a missing or damaged index, or one of another log, is rebuilt', async () => {
   using directory = temporaryDirectory()
   using elsewhere = temporaryDirectory()
   const path = join(directory.path, 'index.db')
@@ -121,7 +121,7 @@ test('an index that is lost, damaged or of another log is made again', async () 
   }
 })
 
-test('a deleted conversation leaves the index', async () => {
+test('removing a conversation removes it from the index', async () => {
   using directory = temporaryDirectory()
   {
     await using storage = await openStorage({ directory: directory.path })
@@ -138,7 +138,7 @@ test('a deleted conversation leaves the index', async () => {
   expect(await countRows(directory.path, 'log.db', 'conversation')).toBe(0)
 })
 
-test('the index thread starts at the first need', async () => {
+test('the index thread starts on demand', async () => {
   using directory = temporaryDirectory()
   await using storage = await openStorage({ directory: directory.path })
   await importEvents(storage, [receivedEvent('a', 1)])
@@ -180,7 +180,7 @@ function parts(texts: string[], i: number) {
   return { bytes, id: `e${i}`, instant: i, kind: 'MessageEvent', source: 'user' }
 }
 
-/** Substring by code points: half of a pair is no part of the pair. */
+/** Substring by code points. */
 function containsFolded(text: string, needle: string): boolean {
   const [all, part] = [[...foldCase(text)], [...foldCase(needle)]]
   return all.some((_, at) => part.every((char, i) => all[at + i] === char))

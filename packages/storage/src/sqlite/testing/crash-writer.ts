@@ -3,7 +3,7 @@ import { writeSync } from 'node:fs'
 import type { ReceivedEvent } from '../../event-log/event-log.ts'
 import { openStorage, type SqliteStorage } from '../storage.ts'
 
-/** A process for tests: writes to the store of a directory and prints each acknowledgement the moment it has it. */
+/** A process for tests: writes to the storage of a directory and prints each acknowledgement at once. */
 const [, , mode = '', directory = ''] = process.argv
 const storage = await openStorage({ directory })
 
@@ -42,7 +42,7 @@ async function importOne(): Promise<void> {
   print('published', id, count)
 }
 
-/** A receiver is told of some conversations, and its cursor is moved. */
+/** Delivers some conversations to a receiver and advances its cursor. */
 async function deliver({ conversations, deliveries }: SqliteStorage): Promise<void> {
   for (const { conversation, isRemoved } of await deliveries.listPending('r', 3)) {
     const [record] = await conversations.get([conversation])
@@ -79,7 +79,7 @@ async function writeFew(): Promise<void> {
   await Promise.all(Array.from({ length: 20 }, () => append(storage, id, 1)))
 }
 
-/** Until the file may not grow any more. */
+/** Until the file cannot grow. */
 async function writeUntilFailure(): Promise<void> {
   const id = await create()
   try {
