@@ -1,0 +1,13 @@
+import { expect, test } from 'vitest'
+import { isRecord, parseJson } from './json.ts'
+
+test('isRecord accepts objects, and neither null nor arrays', () => {
+  expect([{}, { a: 1 }].every(isRecord)).toBe(true)
+  expect([null, undefined, [], 'text', 1].some(isRecord)).toBe(false)
+})
+
+test('parseJson returns undefined for a text that is not JSON', () => {
+  expect(parseJson('{"a":[1]}')).toEqual({ a: [1] })
+  expect(parseJson('null')).toBeNull()
+  expect(parseJson('{"a":')).toBeUndefined()
+})
