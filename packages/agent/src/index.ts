@@ -28,7 +28,6 @@ export { Secrets } from './secrets/secrets.ts'
 export type { LoadedSkills as ListedSkills } from './skills/collector.ts'
 export type { SkillAdditions } from './skills/load.ts'
 export type { LoadedSkill, SkillOrigin } from './skills/skill.ts'
-export { raceAbort } from './tools/core/race-abort.ts'
 export { availableToolNames, findTool, toolNames } from './tools/registry.ts'
 export { Workspace } from './workspace/workspace.ts'
 

@@ -1,9 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { extensionReaders, raceAbort, type Source } from '@slipway/agent'
+import { extensionReaders, type Source } from '@slipway/agent'
 import { type LogFunction, Problem } from '@slipway/protocol'
-import { errorCode } from '@slipway/shared/fs'
+import { raceAbort } from '@slipway/shared/async'
+import { errorCode } from '@slipway/storage'
 import { JsonFile } from '../documents/json-file.ts'
 
 const maxKnown = 2_000

@@ -1,5 +1,6 @@
-import { type Conversation, combineMetrics, finalResponse, raceAbort } from '@slipway/agent'
+import { type Conversation, combineMetrics, finalResponse } from '@slipway/agent'
 import { Problem, type SendMessageRequest } from '@slipway/protocol'
+import { raceAbort } from '@slipway/shared/async'
 import type { EventLog } from '@slipway/storage'
 import { Signal } from '../streams/event-frames.ts'
 

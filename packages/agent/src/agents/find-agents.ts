@@ -1,7 +1,8 @@
 import { realpath } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import type { AgentDefinition, AgentLevel } from '@slipway/protocol'
-import { isWithin, readSmallFile } from '../skills/small-file.ts'
+import { isWithin } from '@slipway/shared/fs'
+import { readSmallFile } from '../skills/small-file.ts'
 import { listFolder } from '../skills/walk.ts'
 import { parseAgent } from './parse-agent.ts'
 
@@ -34,7 +35,7 @@ export async function readAgentDefinitions(
     realPathOrUndefined(within ?? directory),
   ])
   if (folder === undefined || root === undefined) return { agents: [], issues: [] }
-  if (!isWithin(folder, root)) return { agents: [], issues: [`${directory}: leads out of the workspace`] }
+  if (!isWithin(root, folder)) return { agents: [], issues: [`${directory}: leads out of the workspace`] }
   const { files, others, isTruncated } = await listFolder(folder, maxEntries)
   const found = new AgentCollector()
   if (isTruncated) found.issues.push(`${directory}: has too many entries; not all were read`)

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { Problem } from '@slipway/protocol'
+import { errorCode, makeDirectory } from '@slipway/shared/fs'
 import { redactText } from '@slipway/shared/redaction'
-import { errorCode } from '../skills/small-file.ts'
 import { type ProcessResult, Workspace } from '../workspace/workspace.ts'
 import { copyDirectory, FileTreeWriter, forEachConcurrent, InvalidTreeError } from './file-tree.ts'
 import type { Source } from './source.ts'
@@ -69,7 +69,7 @@ export async function fetchSource(
     if (error instanceof InvalidTreeError) return { issue: error.message }
     const code = errorCode(error)
     if (code === 'ENOSPC' || code === 'EDQUOT') throw new Problem('storage_full', 'The disk is full')
-    if (code === 'unknown') throw error
+    if (code === undefined) throw error
     return { issue: `cannot be copied (${code})` }
   }
 }
@@ -83,7 +83,7 @@ async function fetchGit(
 ): Promise<string> {
   const { into, environment } = options
   const directory = join(dirname(into), `.${basename(into)}-${randomUUID()}.git`)
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await makeDirectory(directory, 0o700)
   try {
     const env = {
       ...environment,

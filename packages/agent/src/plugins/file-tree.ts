@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { lstat, mkdir, open, opendir, readlink, realpath, rm, symlink } from 'node:fs/promises'
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
-import { errorCode, isWithin } from '../skills/small-file.ts'
+import { errorCode, isWithin, makeDirectory } from '@slipway/shared/fs'
 import { isGitFolder } from './source.ts'
 
 /** What one fetched tree may hold. */
@@ -35,7 +35,7 @@ export class FileTreeWriter {
 
   /** The directory's parent is made when it is not there. */
   static async start(root: string): Promise<FileTreeWriter> {
-    await mkdir(dirname(root), { recursive: true, mode: 0o700 })
+    await makeDirectory(dirname(root), 0o700)
     await mkdir(root, { mode: 0o700 })
     return new FileTreeWriter(root)
   }
@@ -71,7 +71,7 @@ export class FileTreeWriter {
   async finish(): Promise<void> {
     for (const [path, target] of this.#links) {
       const lexical = resolve(this.#root, dirname(path), target)
-      if (isAbsolute(target) || !isWithin(lexical, this.#root)) throw linkEscapes(path)
+      if (isAbsolute(target) || !isWithin(this.#root, lexical)) throw linkEscapes(path)
       await this.#makeFolder(dirname(path))
       await symlink(target, join(this.#root, path)).catch((error: unknown) => {
         throw clashError(error, path)
@@ -81,7 +81,7 @@ export class FileTreeWriter {
     for (const path of this.#links.keys()) {
       const real = await realpath(join(this.#root, path)).catch(() => undefined)
       if (real === undefined) await rm(join(this.#root, path), { force: true })
-      else if (!isWithin(real, root)) throw linkEscapes(path)
+      else if (!isWithin(root, real)) throw linkEscapes(path)
     }
   }
 
@@ -105,7 +105,7 @@ export class FileTreeWriter {
 export async function copyDirectory(from: string, into: string, signal: AbortSignal): Promise<void> {
   const root = await realpath(from).catch(() => undefined)
   if (root === undefined || !(await lstat(root)).isDirectory()) throw new InvalidTreeError('is no directory')
-  if (isWithin(resolve(into), root)) throw new InvalidTreeError('holds the data of this server')
+  if (isWithin(root, resolve(into))) throw new InvalidTreeError('holds the data of this server')
   const tree = await FileTreeWriter.start(into)
   const files: ExpectedFile[] = []
   await scanDirectory(tree, { root, path: '', files }, signal)
@@ -154,7 +154,7 @@ export async function forEachConcurrent<T>(
 /** A link that names a place in the tree by its absolute path is made relative. */
 async function relativeTarget(root: string, path: string): Promise<string> {
   const target = await readlink(join(root, path))
-  return isAbsolute(target) && isWithin(target, root)
+  return isAbsolute(target) && isWithin(root, target)
     ? relative(join(root, dirname(path)), target) || '.'
     : target
 }
@@ -193,8 +193,7 @@ function linkEscapes(path: string): InvalidTreeError {
 }
 
 function clashError(error: unknown, path: string): unknown {
-  const code = errorCode(error)
-  return ['EEXIST', 'ENOTDIR', 'ENAMETOOLONG', 'EISDIR'].includes(code)
+  return ['EEXIST', 'ENOTDIR', 'ENAMETOOLONG', 'EISDIR'].includes(errorCode(error) ?? '')
     ? new InvalidTreeError(`holds two entries in one place: ${displayedPath(path)}`)
     : error
 }

@@ -7,6 +7,7 @@ import {
   mcpServer,
   validationIssues,
 } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import { readJson } from './read-json.ts'
 
 const maxServers = 50
@@ -104,10 +105,6 @@ function substituteRoot(value: unknown, root: string): unknown {
 
 function snakeCase(name: string): string {
   return name.replace(/([a-z])([A-Z])/g, '$1_$2').toLowerCase()
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function issueText(error: Parameters<typeof validationIssues>[0], value: unknown): string {

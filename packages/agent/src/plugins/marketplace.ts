@@ -7,8 +7,8 @@ import {
   marketplaceManifest,
   validationIssues,
 } from '@slipway/protocol'
+import { isWithin } from '@slipway/shared/fs'
 import { ellipsize, toSingleLine } from '../skills/skill.ts'
-import { isWithin } from '../skills/small-file.ts'
 import { hasManifest } from './plugin.ts'
 import { readFirstJson } from './read-json.ts'
 
@@ -85,7 +85,7 @@ async function resolveFolder(root: string, base: string, source: string): Promis
   const candidates = source.startsWith('./') ? [source, join(base, source)] : [join(base, source), source]
   for (const candidate of candidates) {
     const real = await realpath(join(root, candidate)).catch(() => undefined)
-    if (real === undefined || !isWithin(real, root)) continue
+    if (real === undefined || !isWithin(root, real)) continue
     if ((await lstat(real)).isDirectory()) return real.slice(root.length).replace(/^\//, '')
   }
   return undefined

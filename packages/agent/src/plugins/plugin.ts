@@ -1,10 +1,10 @@
 import { realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { type HookConfig, type McpServer, pluginManifest, validationIssues } from '@slipway/protocol'
+import { isWithin } from '@slipway/shared/fs'
 import { SkillCollector } from '../skills/collector.ts'
 import { loadSkillsBelow, readSkillText } from '../skills/directories.ts'
 import { type LoadedSkill, normalizeText, toSingleLine } from '../skills/skill.ts'
-import { isWithin } from '../skills/small-file.ts'
 import { listFolder } from '../skills/walk.ts'
 import { parseCommand } from './command.ts'
 import { type PluginContext, readHooks, readServers } from './hooks-and-servers.ts'
@@ -96,7 +96,7 @@ async function addCommands(parts: PluginContext, folder: string, collector: Skil
   const { root, name } = parts
   const commandDirectory = join(root, folder)
   const real = await realpath(commandDirectory).catch(() => undefined)
-  if (real === undefined || !isWithin(real, root)) return
+  if (real === undefined || !isWithin(root, real)) return
   const { files } = await listFolder(real, maxEntries)
   for (const file of files.sort()) {
     if (!file.toLowerCase().endsWith('.md') || file.toLowerCase() === 'readme.md') continue

@@ -1,6 +1,7 @@
 import { isAbsolute, normalize } from 'node:path'
 import type { ExtensionSource } from '@slipway/protocol'
 import { redactText } from '@slipway/shared/redaction'
+import { decodePercent } from '@slipway/shared/url'
 
 /** Where something is fetched from, understood. */
 export type Source =
@@ -121,7 +122,9 @@ function parseUrl(url: URL, folder: string | undefined): ParsedLocation | undefi
   }
   const { username, password } = url
   const credentials =
-    username === '' && password === '' ? undefined : `${decodeUrlPart(username)}:${decodeUrlPart(password)}`
+    username === '' && password === ''
+      ? undefined
+      : [username, password].map((part) => decodePercent(part) ?? part).join(':')
   url.username = ''
   url.password = ''
   const [, owner, repository, ref, path] =
@@ -160,12 +163,4 @@ function isRef(ref: string): boolean {
 /** A folder in which git keeps what it believes. */
 export function isGitFolder(name: string): boolean {
   return /^\.git[\s.]*$/i.test(name)
-}
-
-function decodeUrlPart(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
-import { sep } from 'node:path'
+import { errorCode, isWithin } from '@slipway/shared/fs'
 
 export interface SmallFile {
   readonly text: string
@@ -27,7 +27,7 @@ export async function readSmallFile(
   const { maxBytes, within } = options
   try {
     const real = await realpath(path)
-    if (within !== undefined && !isWithin(real, within)) return { issue: 'leads out of the workspace' }
+    if (within !== undefined && !isWithin(within, real)) return { issue: 'leads out of the workspace' }
     await using file = await open(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
     if (!(await file.stat()).isFile()) return { issue: 'is not a file' }
     const bytes = await readAtMost(file, maxBytes + 1)
@@ -40,21 +40,10 @@ export async function readSmallFile(
       path: real,
     }
   } catch (error) {
-    if (error instanceof TypeError && errorCode(error) === 'ERR_ENCODING_INVALID_ENCODED_DATA')
-      return { issue: 'is not UTF-8 text' }
-    const code = errorCode(error)
+    const code = errorCode(error) ?? 'unknown'
+    if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return { issue: 'is not UTF-8 text' }
     return code === 'ENOENT' || code === 'ENOTDIR' ? undefined : { issue: `cannot be read (${code})` }
   }
-}
-
-/** Whether a real path is a directory or something below it. */
-export function isWithin(path: string, directory: string): boolean {
-  return path === directory || path.startsWith(directory.endsWith(sep) ? directory : directory + sep)
-}
-
-/** The code of a system error, `unknown` for any other. */
-export function errorCode(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
 }
 
 async function readAtMost(file: Awaited<ReturnType<typeof open>>, max: number): Promise<Buffer> {

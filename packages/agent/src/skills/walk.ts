@@ -1,8 +1,8 @@
 import { opendir, realpath, stat } from 'node:fs/promises'
 import { basename, extname, join, relative } from 'node:path'
+import { isWithin } from '@slipway/shared/fs'
 import type { SkillCollector } from './collector.ts'
 import type { SkillOrigin, SkillResources } from './skill.ts'
-import { isWithin } from './small-file.ts'
 
 const maxDepth = 3
 /** Of one folder, and of all folders that are walked through for one workspace or home. */
@@ -67,7 +67,7 @@ export class SkillWalker {
     if (real === undefined || this.#visited.has(real)) return false
     this.#visited.add(real)
     const { within, directory } = this.#root
-    if (within === undefined || isWithin(real, within)) return true
+    if (within === undefined || isWithin(within, real)) return true
     this.#collector.addIssue(`${relative(directory, folder)}: leads out of the workspace`)
     return false
   }

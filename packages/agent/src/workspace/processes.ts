@@ -1,24 +1,17 @@
 import { readdir, readFile, readlink } from 'node:fs/promises'
 
-/**
- * Kills a process with all of its group, or of a group alone when its leader is gone; nothing happens when nobody of it
- * is left.
- */
+/** Sends a signal to a process group; does nothing when the group is gone. */
 export function killProcessGroup(pid: number | undefined, signal: NodeJS.Signals = 'SIGKILL'): void {
-  if (pid === undefined) return
-  sendSignal(-pid, signal)
+  if (pid !== undefined) sendSignal(-pid, signal)
 }
 
-/**
- * The group that owns the terminal of a session's leader: what a Ctrl-C would reach. Undefined where there is no /proc or
- * no such process.
- */
+/** The foreground process group of a session's terminal. Undefined without /proc or without such a process. */
 export async function foregroundProcessGroup(leader: number): Promise<number | undefined> {
   const group = Number((await readProcStat(leader))?.[5])
   return group > 0 ? group : undefined
 }
 
-/** Numbers of the system calls by which a program waits for one file: reading it, or a selection of file 0 alone. */
+/** Numbers of the system calls that wait for one file: `read`, and `select` on file 0 alone. */
 const blockingSyscalls: Readonly<
   Record<string, { readonly read: number; readonly select: readonly number[] }>
 > = {
@@ -27,8 +20,8 @@ const blockingSyscalls: Readonly<
 }
 
 /**
- * Whether what runs in the foreground of a session waits for somebody to type. True is sure at that moment; false says
- * nothing: there may be no such facts in /proc, and programs wait in many ways.
+ * Whether the foreground program of a session waits for terminal input. True is certain at that moment; false is not:
+ * /proc may lack the facts, and programs wait in many ways.
  */
 export async function isAwaitingInput(leader: number): Promise<boolean> {
   const processGroup = await foregroundProcessGroup(leader)
@@ -46,7 +39,7 @@ async function isReadingTerminal(pid: number): Promise<boolean> {
   const syscall = await readFile(`/proc/${pid}/syscall`, 'latin1').catch(() => '')
   const [number, firstArgument = ''] = syscall.split(' ')
   const isRead = number === String(syscalls?.read)
-  // Of a selection the first argument is the number of files, not a file.
+  // The first argument of `select` is a number of files, not a file.
   const isSelect = syscalls?.select.some((select) => number === String(select)) && firstArgument === '0x1'
   if (!isRead && !isSelect) return false
   const target = await readlink(`/proc/${pid}/fd/${isRead ? Number(firstArgument) : 0}`).catch(() => '')
@@ -54,17 +47,16 @@ async function isReadingTerminal(pid: number): Promise<boolean> {
 }
 
 /**
- * Kills a session: its leader with its group, and, where there is /proc, each process of the session and each process
- * whose environment holds `mark` (children that made a session of their own). Resolves when none is left, or after some
- * rounds when processes start faster than they are found. Out of reach: a process in a session of its own that was started
- * without the mark, and one of another user.
+ * Kills a session: the process group of its leader and, with /proc, each process of the session and each one whose
+ * environment contains `marker` (children in sessions of their own). Resolves when none is left, or after 8 rounds when
+ * processes start faster than they are found. Not reached: another session without the marker, and other users.
  */
 export async function killSession(leader: number, marker: string): Promise<void> {
   killProcessGroup(leader)
   await killMatching(({ session, environment }) => session === leader || environment.includes(marker))
 }
 
-/** Kills each process whose environment says so, where there is /proc. */
+/** Kills each process with a matching environment. Needs /proc. */
 export async function killByEnvironment(matches: (environment: Buffer) => boolean): Promise<void> {
   await killMatching(({ environment }) => matches(environment))
 }
@@ -82,7 +74,7 @@ function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // It is gone, or it is another user's.
+    // The process is gone, or belongs to another user.
   }
 }
 
@@ -95,7 +87,7 @@ interface ProcessInfo {
 let scanInProgress: Promise<unknown> = Promise.resolve()
 let nextScan: Promise<readonly ProcessInfo[]> | undefined
 
-/** All processes that are alive, but this one. Those who ask while somebody looks share the look after it: many end at once. */
+/** All live processes but this one. Calls during a scan share the next scan: many processes end at once. */
 function listProcesses(): Promise<readonly ProcessInfo[]> {
   nextScan ??= scanInProgress.then(() => {
     nextScan = undefined
@@ -109,7 +101,7 @@ function listProcesses(): Promise<readonly ProcessInfo[]> {
 async function scanProcesses(): Promise<readonly ProcessInfo[]> {
   const entries = await readdir('/proc').catch(() => [])
   const found: ProcessInfo[] = []
-  // One after another, so that a machine with many processes does not cost as many open files.
+  // One after another, to bound the number of open files.
   for (const pid of entries.filter((name) => /^\d+$/.test(name)).map(Number)) {
     const stat = pid === process.pid ? undefined : await readProcStat(pid)
     if (stat === undefined || stat[0] === 'Z' || stat[0] === 'X') continue
@@ -119,7 +111,7 @@ async function scanProcesses(): Promise<readonly ProcessInfo[]> {
   return found
 }
 
-/** What /proc/<pid>/stat says after the name: state, parent, group, session, terminal, foreground group, ... */
+/** The fields of /proc/<pid>/stat after the name: state, parent, group, session, terminal, foreground group, ... */
 async function readProcStat(pid: number): Promise<string[] | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined)
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')

@@ -2,18 +2,15 @@ import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { killProcessGroup } from './processes.ts'
 
-/** The longest that a timer takes. */
+/** Longest delay of a timer. */
 export const maxTimerMs = 2 ** 31 - 1
-/** Time between SIGTERM and SIGKILL. */
-const graceMs = 1_000
-
 export interface StreamProcessOptions {
-  /** Tells it from all others, also of other servers; of ASCII. */
+  /** Unique among all servers; ASCII. */
   readonly name: string
-  /** Milliseconds until SIGTERM goes to the process group, and a second later SIGKILL; none by default. */
-  readonly timeoutMs?: number
-  /** Called with output as it comes. While a promise that it gave is open, nothing more is read; it never rejects. */
-  onOutput(stream: 'stdout' | 'stderr', bytes: Buffer): Promise<void> | undefined
+  /** Milliseconds until SIGTERM is sent to the process group, and a second later SIGKILL. Default: no limit. */
+  readonly timeoutMs?: number | undefined
+  /** Called for each piece of output. Reading pauses until a returned promise resolves; it must not reject. */
+  onOutput(stream: 'stdout' | 'stderr', bytes: Buffer): Promise<void> | void
 }
 
 export interface ExitStatus {
@@ -23,7 +20,7 @@ export interface ExitStatus {
   readonly isTimedOut: boolean
 }
 
-/** A process that leads its group, as far as it is looked at here. */
+/** The used part of a child process that leads its group. */
 interface StartedProcess {
   readonly pid?: number | undefined
   readonly stdout: Readable | null
@@ -34,28 +31,36 @@ interface StartedProcess {
 }
 
 /**
- * Hands on the output of a process until it ends; `kill` ends everything that it has started, when time is over or the signal
- * aborts. A process in the background may hold the streams open: it is waited for as long as more comes, at most a second, and
- * read on for nobody. Rejects when the process could not be started.
+ * Passes on the output of a process until it ends. After a timeout (SIGTERM first, unless `graceMs` is 0) and on abort,
+ * `kill` ends the process and all that it started. Background processes may hold the streams open: output is awaited
+ * while more comes, at most a second; later output is read and dropped. Rejects when the process cannot be started.
  */
 export async function streamProcess(
   child: StartedProcess,
-  options: Omit<StreamProcessOptions, 'name'> & { kill(): Promise<void> },
+  options: Omit<StreamProcessOptions, 'name'> & {
+    /** Time between SIGTERM and `kill`; default 1 s. */
+    readonly graceMs?: number
+    kill(): Promise<void>
+  },
   signal?: AbortSignal,
 ): Promise<ExitStatus> {
+  const { timeoutMs, graceMs = 1_000 } = options
   const output = new ProcessOutput(child, options.onOutput)
   const closed = new Promise<void>((done) => child.once('close', () => done()))
   const exitStatus = waitForExit(child)
   let termination: Promise<void> | undefined
   let isTimedOut = false
+  const terminate = async () => {
+    if (graceMs > 0) await terminateGracefully(child.pid, closed, graceMs)
+    await options.kill()
+  }
   const onTimeout = () => {
     isTimedOut = true
-    termination ??= terminateGracefully(child.pid, closed, options.kill)
+    termination ??= terminate()
   }
   const onAbort = () => {
     termination ??= options.kill()
   }
-  const { timeoutMs } = options
   const timer = timeoutMs && setTimeout(onTimeout, Math.min(timeoutMs, maxTimerMs))
   signal?.addEventListener('abort', onAbort, { once: true })
   if (signal?.aborted) onAbort()
@@ -75,13 +80,12 @@ export async function streamProcess(
 async function terminateGracefully(
   pid: number | undefined,
   closed: Promise<void>,
-  kill: () => Promise<void>,
+  graceMs: number,
 ): Promise<void> {
   killProcessGroup(pid, 'SIGTERM')
   const grace = new AbortController()
   await Promise.race([closed, sleep(graceMs, undefined, { signal: grace.signal }).catch(() => {})])
   grace.abort()
-  await kill()
 }
 
 async function waitForExit(child: StartedProcess): Promise<Omit<ExitStatus, 'isTimedOut'>> {
@@ -91,28 +95,28 @@ async function waitForExit(child: StartedProcess): Promise<Omit<ExitStatus, 'isT
   })
 }
 
-/** The two streams of a process, read as fast as they are taken. */
+/** The two output streams of a process, with back-pressure. */
 class ProcessOutput {
   readonly #streams: readonly Readable[]
   #onOutput: StreamProcessOptions['onOutput'] | undefined
   #byteCount = 0
-  /** Promises of the taker that are open. */
+  /** Unresolved promises of `onOutput`. */
   #pendingCount = 0
 
   constructor({ stdout, stderr }: StartedProcess, onOutput: StreamProcessOptions['onOutput']) {
-    // Without a free file descriptor the process has no streams, whatever its type says.
+    // Without a free file descriptor the process has no streams, despite its type.
     this.#streams = [stdout, stderr].filter((stream) => stream != null)
     this.#onOutput = onOutput
     stdout?.on('data', (bytes: Buffer) => this.#handleData('stdout', bytes))
     stderr?.on('data', (bytes: Buffer) => this.#handleData('stderr', bytes))
   }
 
-  /** Resolves when no output came for 50 ms although there was time to read it, or after a second in which there was. */
+  /** Resolves after 50 ms without output, at most after a second; time in which reading is paused does not count. */
   async waitUntilQuiet(): Promise<void> {
     for (let round = 0; round < 20; ) {
       const previousCount = this.#byteCount
       await sleep(50)
-      // After a timer the streams are read before an immediate runs.
+      // Streams are read between a timer and an immediate.
       await new Promise((done) => setImmediate(done))
       if (this.#pendingCount > 0) continue
       if (this.#byteCount === previousCount) return
@@ -120,7 +124,7 @@ class ProcessOutput {
     }
   }
 
-  /** Hands nothing on any more, and reads on: a process in the background must not stand still, or end, for that. */
+  /** Drops further output, but reads it: a background process must neither block nor end because of a full pipe. */
   detach(): void {
     this.#onOutput = undefined
     for (const stream of this.#streams) stream.resume()
@@ -129,7 +133,7 @@ class ProcessOutput {
   #handleData(name: 'stdout' | 'stderr', bytes: Buffer): void {
     this.#byteCount += bytes.length
     const pending = this.#onOutput?.(name, bytes)
-    if (pending === undefined) return
+    if (!pending) return
     this.#pendingCount++
     for (const stream of this.#streams) stream.pause()
     void pending.then(() => {

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { PathNotAllowedError, Workspace } from './workspace.ts'
+import { PathNotAllowedError } from './resolve-path.ts'
+import { Workspace } from './workspace.ts'
 
 const env = { PATH: process.env.PATH ?? '/usr/bin:/bin' }
 let base: string
@@ -227,29 +228,29 @@ test('a child left in the background with the streams open is not waited for, an
   expect(await waitUntilGone(Number.parseInt(exit.stdout.toString(), 10))).toBe(true)
 })
 
-test('closing kills what was started, and nothing can be started after', async () => {
+test('closing kills all processes and refuses new ones', async () => {
   const closed = await Workspace.open({ directory, env })
   const child = closed.spawn('sh', ['-c', 'sleep 1000 & echo $!; wait'])
   const ends = new Promise((done) => child.once('close', done))
   const inner = await new Promise<number>((done) => child.stdout.once('data', (data) => done(Number(data))))
-  const pty = await closed.openTerminal('sh', ['-c', 'setsid sleep 1000 & echo $!; wait'], {
+  const { pty } = await closed.openTerminal('sh', ['-c', 'setsid sleep 1000 & echo $!; wait'], {
     columns: 80,
     rows: 24,
   })
-  const far = await new Promise<number>((done) =>
+  const detached = await new Promise<number>((done) =>
     pty.onData((data) => done(Number.parseInt(data.toString(), 10))),
   )
   expect(await isAlive(inner)).toBe(true)
   await closed[Symbol.asyncDispose]()
   await ends
-  for (const pid of [inner, far, pty.pid]) expect(await waitUntilGone(pid)).toBe(true)
+  for (const pid of [inner, detached, pty.pid]) expect(await waitUntilGone(pid)).toBe(true)
   expect(() => closed.spawn('true', [])).toThrow('closed')
   expect((await closed.run('true', [])).exitCode).toBe(127)
   await expect(closed.openTerminal('true', [], { columns: 80, rows: 24 })).rejects.toThrow('closed')
 })
 
-test('a terminal is ended with all that was started in it', async () => {
-  const pty = await workspace.openTerminal(
+test('closing a terminal kills all processes started in it', async () => {
+  const { pty, close } = await workspace.openTerminal(
     'sh',
     ['-c', '(setsid sleep 1000 & echo $!) ; nohup sleep 1000 & echo $!; wait'],
     {
@@ -257,15 +258,15 @@ test('a terminal is ended with all that was started in it', async () => {
       rows: 24,
     },
   )
-  let seen = ''
+  let output = ''
   const pids = await new Promise<number[]>((done) => {
     pty.onData((data) => {
-      seen += data
-      const found = [...seen.matchAll(/^(\d+)\r$/gm)].map((match) => Number(match[1]))
+      output += data
+      const found = [...output.matchAll(/^(\d+)\r$/gm)].map((match) => Number(match[1]))
       if (found.length === 2) done(found)
     })
   })
   for (const pid of pids) expect(await isAlive(pid)).toBe(true)
-  await workspace.closeTerminal(pty)
+  await close()
   for (const pid of [...pids, pty.pid]) expect(await waitUntilGone(pid)).toBe(true)
 })

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
+import { isInSurrogatePair } from '../core/truncate.ts'
 import { type BrowserCommand, failedResult } from './command.ts'
 import { queryFrame } from './page-state.ts'
 import type { BrowserSession } from './session.ts'
@@ -46,8 +47,4 @@ async function pageText(page: Page, withLinks: boolean, signal: AbortSignal): Pr
   const main = await queryFrame<{ text: string }>(page.mainFrame(), command, signal)
   const texts = [main.text, ...(await Promise.all(frameTexts))]
   return texts.filter((text) => text !== '').join('\n\n')
-}
-
-function isInSurrogatePair(text: string, at: number): boolean {
-  return /^[\ud800-\udbff][\udc00-\udfff]$/.test(text.slice(Math.max(0, at - 1), at + 1))
 }

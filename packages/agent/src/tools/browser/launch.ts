@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Browser, BrowserContext } from 'playwright-core'
-import { killProcessGroup, type Workspace } from '../../workspace/workspace.ts'
+import { killProcessGroup } from '../../workspace/processes.ts'
+import type { Workspace } from '../../workspace/workspace.ts'
 import { findBrowser, isExecutable } from './find-browser.ts'
 import { pageScript } from './page-script.ts'
 

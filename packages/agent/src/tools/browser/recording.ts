@@ -1,5 +1,6 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeDirectory } from '@slipway/shared/fs'
 
 /** One thing that happened, without a moment: the recording gives it one. */
 export interface RecordedEvent {
@@ -35,7 +36,7 @@ export class Recording {
 
   /** Begins a recording in the next free number below `directory`. `mask` takes secrets out of what is kept. */
   static async start(directory: string, redact: <V>(value: V) => V): Promise<Recording> {
-    await mkdir(directory, { recursive: true })
+    await makeDirectory(directory)
     const numbers = (await readdir(directory)).map(Number).filter(Number.isInteger)
     const ownDirectory = join(directory, String(Math.max(0, ...numbers) + 1))
     await mkdir(ownDirectory)

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path'
 import type { Observation } from '@slipway/protocol'
-import { raceAbort } from '../core/race-abort.ts'
+import { raceAbort } from '@slipway/shared/async'
 import { type ToolContext, textBlock } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import {

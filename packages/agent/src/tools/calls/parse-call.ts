@@ -6,9 +6,10 @@ import {
   type SecurityRisk,
   securityRisk,
 } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import type { Tool } from '../core/tool.ts'
 import { repairCall } from './repair-names.ts'
-import { isObject, repairJson, repairTypes, schemaProperties } from './repair-values.ts'
+import { repairJson, repairTypes, schemaProperties } from './repair-values.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
@@ -76,7 +77,7 @@ function parseArguments({
     return { error: `${prefix} they nest deeper than ${maxDepth} levels.` }
   const repairedJson = repairJson(json)
   if (repairedJson === undefined) return { error: `${prefix} they are not valid JSON.` }
-  if (!isObject(repairedJson.value)) return { error: `${prefix} they have to be a JSON object.` }
+  if (!isRecord(repairedJson.value)) return { error: `${prefix} they have to be a JSON object.` }
   return { args: repairedJson.value, isValidJson: repairedJson.isValidJson }
 }
 

@@ -1,3 +1,5 @@
+import { isRecord, parseJson } from '@slipway/shared/json'
+
 type Json = Readonly<Record<string, unknown>>
 
 /**
@@ -7,18 +9,10 @@ type Json = Readonly<Record<string, unknown>>
 export function repairJson(
   text: string,
 ): { readonly value: unknown; readonly isValidJson: boolean } | undefined {
-  const parsed = tryParseJson(text)
-  if (parsed !== undefined) return { ...parsed, isValidJson: true }
-  const repaired = tryParseJson(escapeControlCharacters(text))
-  return repaired === undefined ? undefined : { ...repaired, isValidJson: false }
-}
-
-function tryParseJson(text: string): { readonly value: unknown } | undefined {
-  try {
-    return { value: JSON.parse(text) }
-  } catch {
-    return undefined
-  }
+  const value = parseJson(text)
+  if (value !== undefined) return { value, isValidJson: true }
+  const repaired = parseJson(escapeControlCharacters(text))
+  return repaired === undefined ? undefined : { value: repaired, isValidJson: false }
 }
 
 /** Strings are found from the left: a quote begins or ends one unless a backslash stands before it. */
@@ -50,7 +44,7 @@ export function repairTypes(args: Json, schema: Json): Json {
   return Object.fromEntries(
     Object.entries(args).flatMap(([name, value]) => {
       const property = Object.hasOwn(properties, name) ? properties[name] : undefined
-      if (!isObject(property)) return [[name, value]]
+      if (!isRecord(property)) return [[name, value]]
       const types = schemaTypes(property)
       const isAbsent = value === null && types.size > 0 && !types.has('null') && !required.includes(name)
       return isAbsent ? [] : [[name, repairValue(value, property)]]
@@ -60,18 +54,18 @@ export function repairTypes(args: Json, schema: Json): Json {
 
 /** The properties of a schema of type object. */
 export function schemaProperties(schema: Json): Json {
-  return isObject(schema.properties) ? schema.properties : {}
+  return isRecord(schema.properties) ? schema.properties : {}
 }
 
 function repairValue(value: unknown, schema: Json): unknown {
   const types = schemaTypes(schema)
   const typed =
     typeof value === 'string' && types.size > 0 && !types.has('string') ? decodeString(value, types) : value
-  if (Array.isArray(typed) && isObject(schema.items)) {
+  if (Array.isArray(typed) && isRecord(schema.items)) {
     const { items } = schema
     return typed.map((item) => repairValue(item, items))
   }
-  return isObject(typed) && isObject(schema.properties) ? repairTypes(typed, schema) : typed
+  return isRecord(typed) && isRecord(schema.properties) ? repairTypes(typed, schema) : typed
 }
 
 function decodeString(text: string, types: ReadonlySet<string>): unknown {
@@ -95,13 +89,9 @@ function schemaTypes(schema: Json): ReadonlySet<string> {
   if (typeof type === 'string') return new Set([type])
   if (Array.isArray(type)) return new Set(type)
   const branches = [anyOf, oneOf].find(Array.isArray) ?? []
-  const branchTypes = branches.map((branch) => (isObject(branch) ? schemaTypes(branch) : new Set<string>()))
+  const branchTypes = branches.map((branch) => (isRecord(branch) ? schemaTypes(branch) : new Set<string>()))
   // A branch that does not say may be anything.
   return branchTypes.some((types) => types.size === 0)
     ? new Set()
     : new Set(branchTypes.flatMap((types) => [...types]))
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -2,8 +2,8 @@ import type { Action, ClientTool, Observation, ToolDefinition } from '@slipway/p
 import { type Tool, textBlock } from './tool.ts'
 
 /**
- * A tool that the client carries out: the call is told in the log, answered at once, and the client sends what came of it
- * as a message. Its kinds lie outside of the specification's closed lists, so it is there only for a creator who asks for it.
+ * A tool that the client executes: the call is logged and answered at once, and the client sends the result as a
+ * message. Its kinds are not in the specification's closed lists, so it exists only on request.
  */
 export function createClientTool({ name, description, parameters, annotations }: ClientTool): Tool {
   const kind = `ClientAction_${name}`
@@ -25,7 +25,7 @@ export function createClientTool({ name, description, parameters, annotations }:
   }
   return {
     name,
-    // The three kinds of a client's tool are open by design; the unions name the closed ones.
+    // The three kinds of a client's tool are open by design; the unions list the closed ones.
     definition: definition as unknown as ToolDefinition,
     parameters,
     parse: (args) => {

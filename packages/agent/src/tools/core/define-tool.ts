@@ -9,52 +9,51 @@ import {
   toolDefinitions,
   toolName,
 } from '@slipway/protocol'
-import { failureText } from './file-access.ts'
 import { type Tool, type ToolAction, textBlock } from './tool.ts'
+import { failureText } from './tool-failure.ts'
 import { truncateMiddle } from './truncate.ts'
 
 type BuiltinToolKind = Exclude<ToolDefinition['kind'], 'MCPToolDefinition'>
 
 type ObservationKind = Observation['kind']
-/** What an observation has besides what all have. */
+/** The members of an observation that are not common to all. */
 type ObservationMembers<R extends ObservationKind> = Omit<
   Extract<Observation, { kind: R }>,
   'kind' | 'content' | 'is_error'
 >
 type ToolResult<R extends ObservationKind> = ObservationMembers<R> & {
   readonly content: string | Observation['content']
+  readonly is_error?: boolean
 }
 
 interface ToolImplementation<K extends Action['kind'], R extends ObservationKind> {
   readonly tool: BuiltinToolKind
-  /** Where the text for the model lies, in `<registry name with dashes>.md`: the folder of the tool. */
+  /** Folder with the description for the model, `<registry name with dashes>.md`. */
   readonly directory: string
   readonly action: K
   readonly observation: R
   resources(action: ToolAction<K>): readonly string[]
   run(action: ToolAction<K>, signal: AbortSignal): Promise<ToolResult<R>>
-  /** The observation of a failure of the world: a path that is refused, a file that cannot be read. The text says why. */
-  failureMembers(action: ToolAction<K>): ObservationMembers<R>
+  /** Rejects an action that its schema accepts: the reason, for the model. */
+  check?(action: ToolAction<K>): string | undefined
+  /** The observation of an expected failure (a refused path, an unreadable file); `content` is the reason unless given. */
+  failureMembers(
+    action: ToolAction<K>,
+    reason: string,
+  ): ObservationMembers<R> & Partial<Pick<ToolResult<R>, 'content'>>
+  close?(): Promise<void>
 }
 
-/** A tool of ours from its schemas in the protocol: what `run` cannot do because of the world becomes an observation. */
+/** A built-in tool from its protocol schemas. An expected failure of `run` becomes an observation. */
 export function defineTool<K extends Action['kind'], R extends ObservationKind>(
   implementation: ToolImplementation<K, R>,
 ): Tool<ToolAction<K>> {
   const name = toolName(implementation.tool)
-  const observation = (
-    members: ObservationMembers<R>,
-    content: string | Observation['content'],
-    is_error: boolean,
-  ) => {
+  const observation = (result: ToolResult<R>) => {
+    const { content, is_error = false } = result
     const blocks = typeof content === 'string' ? [textBlock(content)] : content
-    // The compiler does not put together again what Omit took apart.
-    return {
-      ...members,
-      content: blocks,
-      is_error,
-      kind: implementation.observation,
-    } as unknown as Observation
+    // The compiler does not recombine what Omit removed.
+    return { ...result, content: blocks, is_error, kind: implementation.observation } as unknown as Observation
   }
   return {
     name,
@@ -63,30 +62,36 @@ export function defineTool<K extends Action['kind'], R extends ObservationKind>(
       description: toolDescription(implementation.directory, name),
     },
     parameters: actionParameters(implementation.action),
-    parse: (args) => parseAction(implementation.action, args),
+    parse: (args) => {
+      const parsed = parseAction(implementation.action, args)
+      const issue = 'action' in parsed ? implementation.check?.(parsed.action) : undefined
+      return issue === undefined ? parsed : { error: issue }
+    },
     resources: (action) => implementation.resources(action),
     run: async (action, signal) => {
       try {
         signal.throwIfAborted()
-        const result = await implementation.run(action, signal)
-        return observation(result, result.content, false)
+        return observation(await implementation.run(action, signal))
       } catch (error) {
         const reason = signal.aborted ? undefined : failureText(error)
         if (reason === undefined) throw error
-        return observation(implementation.failureMembers(action), truncateReason(reason), true)
+        const members = implementation.failureMembers(action, reason)
+        return observation({ content: truncateReason(reason), ...members, is_error: true })
       }
     },
+    close: async () => await implementation.close?.(),
   }
 }
 
-/** A path or a pattern in it may be as long as the model made it. */
+/** A reason may contain a path or a pattern of any length. */
 function truncateReason(reason: string): string {
   return truncateMiddle(reason, 16_000, ({ chars }) => `[${chars} characters left out.]`)
 }
 
 const descriptionCache = new Map<string, string>()
 
-function toolDescription(directory: string, name: string): string {
+/** The text for the model, from `<name with dashes>.md` in the folder of the tool. */
+export function toolDescription(directory: string, name: string): string {
   const cached = descriptionCache.get(name)
   if (cached !== undefined) return cached
   const text = readFileSync(join(directory, `${name.replaceAll('_', '-')}.md`), 'utf8').trim()

@@ -3,15 +3,8 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
-import {
-  createFile,
-  failureText,
-  readExistingFile,
-  readFileIfExists,
-  replaceFile,
-  runExclusive,
-  ToolFailure,
-} from './file-access.ts'
+import { createFile, fileMutex, readExistingFile, readFileIfExists, replaceFile } from './file-access.ts'
+import { failureText, ToolFailure } from './tool-failure.ts'
 
 let directory: string
 beforeEach(async () => {
@@ -78,7 +71,7 @@ test('work on one file is done one after another, after a failure too', async ()
     done.push(number)
     if (number === 1) throw new Error('one')
   }
-  const all = await Promise.allSettled([0, 1, 2].map((number) => runExclusive('/a', work(number))))
+  const all = await Promise.allSettled([0, 1, 2].map((number) => fileMutex.runExclusive('/a', work(number))))
   expect(done).toEqual([0, 0, 1, 1, 2, 2])
   expect(all.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
 })

@@ -2,85 +2,55 @@ import { randomBytes } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, rename, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { getSystemErrorMessage } from 'node:util'
-import { PathNotAllowedError } from '../../workspace/workspace.ts'
+import { KeyedMutex } from '@slipway/shared/async'
+import { errorCode } from '@slipway/shared/fs'
+import { ToolFailure } from './tool-failure.ts'
 
-// Between the check of a path by the workspace and its use here another process may put a link in its way: a last
-// part that became a link is refused (O_NOFOLLOW), a directory that became one is not noticed. A process that can do
-// that has the rights of this one already.
+// Another process may replace a part of a path by a link between the check by the workspace and the use here: a link
+// as the last part is refused (O_NOFOLLOW), one as a directory is not noticed. Such a process already has the rights of
+// this one.
 
-/** What a conversation keeps for itself is for nobody else on the machine. */
+/** Mode of a conversation's own files: other users of the machine cannot read them. */
 export const privateFileMode = 0o600
 
-/** Files above this are neither read nor edited. */
+/** Larger files are neither read nor edited. */
 export const maxFileBytes = 10 * 1024 * 1024
-
-/** Something that a file tool does not do, and why; the text is for the model. */
-export class ToolFailure extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'ToolFailure'
-  }
-}
-
-/** What a failure of the world means to the model; undefined when the fault is ours. */
-export function failureText(error: unknown): string | undefined {
-  if (error instanceof ToolFailure || error instanceof PathNotAllowedError) return error.message
-  if (!isSystemError(error)) return undefined
-  return `The system refused it: ${getSystemErrorMessage(error.errno)} (${error.code}).`
-}
-
-interface SystemError extends Error {
-  readonly code: string
-  readonly errno: number
-}
-
-function isSystemError(error: unknown): error is SystemError {
-  return (
-    error instanceof Error &&
-    'syscall' in error &&
-    'code' in error &&
-    typeof error.code === 'string' &&
-    'errno' in error &&
-    typeof error.errno === 'number'
-  )
-}
 
 export interface FileContent {
   readonly bytes: Buffer
   readonly stats: Stats
 }
 
-/** What a path is, without following a link in its last part; undefined when nothing is there. */
+/** The stats of a path, without following a link in its last part; undefined when it does not exist. */
 export async function lstatIfExists(real: string): Promise<Stats | undefined> {
   try {
     return await lstat(real)
   } catch (error) {
-    if (isSystemError(error) && (error.code === 'ENOENT' || error.code === 'ENOTDIR')) return undefined
+    if (['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) return undefined
     throw error
   }
 }
 
-/** All of a regular file; undefined when nothing is there. Rejects with Refused for anything else and above `max`. */
+/** A whole regular file; undefined when nothing exists. Rejects with ToolFailure for anything else and above `max`. */
 export async function readFileIfExists(real: string, max = maxFileBytes): Promise<FileContent | undefined> {
   const linkStats = await lstatIfExists(real)
   if (linkStats === undefined) return undefined
   assertRegularFile(real, linkStats)
-  // Not blocking: a pipe that has just taken the place of the file must not hold the thread that opens it.
+  // Non-blocking: a pipe that replaced the file must not block the thread that opens it.
   await using file = await open(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
   const stats = await file.stat()
   assertRegularFile(real, stats)
   return { bytes: await readBounded(file, stats.size, { real, max }), stats }
 }
 
-/** As `readIfThere`, but the file must be there. */
+/** As `readFileIfExists`, but the file must exist. */
 export async function readExistingFile(real: string): Promise<FileContent> {
   const content = await readFileIfExists(real)
   if (content === undefined) throw new ToolFailure(`There is no file ${real}.`)
   return content
 }
 
-/** Reads to the end, or to one byte above the limit: the size that a file states may be 0 (in /proc) or out of date. */
+/** Reads to the end, or to one byte above the limit: the stated size may be 0 (in /proc) or out of date. */
 async function readBounded(
   file: FileHandle,
   size: number,
@@ -107,10 +77,9 @@ function assertRegularFile(real: string, stats: Stats): void {
 }
 
 /**
- * Puts bytes in the place of a file at once: a reader sees the old ones or the new ones, and a crash leaves one of them. The mode
- * bits stay, and the owner where the rights suffice. Another name of the same file (a hard link) keeps the old bytes.
- * Rejects with Refused for a file that nobody may write, and for what is not a file. A file that was not there gets `newMode`,
- * less what the process takes away from it.
+ * Replaces a file atomically: a reader, or a crash, sees the old bytes or the new ones. Preserves the mode, and the
+ * owner where permitted; other hard links keep the old bytes. Rejects with ToolFailure for a read-only file and for
+ * anything that is not a file. A new file gets `newMode` less the umask.
  */
 export async function replaceFile(real: string, bytes: Uint8Array, newMode = 0o666): Promise<void> {
   const oldStats = await lstatIfExists(real)
@@ -130,7 +99,7 @@ async function writeAndSync(file: FileHandle, bytes: Uint8Array, oldStats: Stats
   try {
     await file.writeFile(bytes)
     if (oldStats !== undefined) {
-      // Without the right to give a file away it becomes ours, as with any editor.
+      // Without permission the owner changes, as with any editor.
       await file.chown(oldStats.uid, oldStats.gid).catch(() => {})
       await file.chmod(oldStats.mode & 0o7777)
     }
@@ -140,7 +109,7 @@ async function writeAndSync(file: FileHandle, bytes: Uint8Array, oldStats: Stats
   }
 }
 
-/** By the mode bits, so that it holds for root too. */
+/** Checks the mode bits, so that it holds for root too. */
 function assertWritable(real: string, stats: Stats): void {
   assertRegularFile(real, stats)
   if ((stats.mode & 0o222) === 0)
@@ -149,7 +118,7 @@ function assertWritable(real: string, stats: Stats): void {
     )
 }
 
-/** The bytes, or Refused when a file of them could not be read again. */
+/** Returns the bytes; throws ToolFailure when the file would be too large to read again. */
 export function checkFileSize(path: string, bytes: Buffer): Buffer {
   if (bytes.length <= maxFileBytes) return bytes
   throw new ToolFailure(
@@ -157,10 +126,10 @@ export function checkFileSize(path: string, bytes: Buffer): Buffer {
   )
 }
 
-/** Makes a file that is not there yet; rejects with Refused when something is. */
+/** Creates a file; rejects with ToolFailure when the path exists. */
 export async function createFile(real: string, bytes: Uint8Array): Promise<void> {
   const file = await open(real, 'wx').catch((error: unknown) => {
-    if (isSystemError(error) && error.code === 'EEXIST') throw new ToolFailure(`${real} is already there.`)
+    if (errorCode(error) === 'EEXIST') throw new ToolFailure(`${real} is already there.`)
     throw error
   })
   try {
@@ -171,16 +140,5 @@ export async function createFile(real: string, bytes: Uint8Array): Promise<void>
   }
 }
 
-const fileQueues = new Map<string, Promise<unknown>>()
-
-/** Runs what reads and then writes a file alone: of two edits of one file in this process, by whatever path, neither is lost. */
-export async function runExclusive<T>(real: string, task: () => Promise<T>): Promise<T> {
-  const previous = fileQueues.get(real) ?? Promise.resolve()
-  const current = previous.then(task, task)
-  fileQueues.set(real, current)
-  try {
-    return await current
-  } finally {
-    if (fileQueues.get(real) === current) fileQueues.delete(real)
-  }
-}
+/** Serializes reading and writing of a file, by real path, so that no edit of this process is lost. */
+export const fileMutex = new KeyedMutex()

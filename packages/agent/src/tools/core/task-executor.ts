@@ -1,19 +1,19 @@
 import type { TaskAction } from '@slipway/protocol'
 
-/** What came of a task. */
+/** The result of a task. */
 export interface TaskResult {
-  /** Empty when there was no task to begin with. */
+  /** Empty when no task was started. */
   readonly task_id: string
   readonly subagent: string
   readonly status: 'completed' | 'error'
-  /** What the agent said last, or why the task is not done. */
+  /** The agent's last message, or why the task failed. */
   readonly text: string
 }
 
-/** Where the task tool of a conversation gives its tasks. */
+/** Runs the tasks of a conversation's task tool. */
 export interface TaskExecutor {
-  /** Finds out which agents there are. */
+  /** Loads the available agents. */
   load(): Promise<void>
-  /** Does a task, and resolves when it is over. Rejects when aborted, after the agent has stopped. */
+  /** Runs a task to its end. Rejects when aborted, after the agent has stopped. */
   run(action: TaskAction, signal: AbortSignal): Promise<TaskResult>
 }

@@ -3,40 +3,40 @@ import type { Secrets } from '../../secrets/secrets.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 import type { TaskExecutor } from './task-executor.ts'
 
-/** What a tool works with; one of these for each open conversation. */
+/** Dependencies of a tool; one for each open conversation. */
 export interface ToolContext {
   readonly workspace: Workspace
   readonly secrets: Secrets
-  /** Absolute, of this conversation alone, outside the workspace: tools keep what is theirs here. The agent may read below it. */
+  /** Absolute; the conversation's own directory, outside the workspace, where tools store files. The agent may read it. */
   readonly directory: string
-  /** Other agents that can be given tasks, where there are any. */
+  /** Runs tasks of other agents, if any exist. */
   readonly tasks?: TaskExecutor
 }
 
 export type ToolAction<K extends Action['kind']> = Extract<Action, { kind: K }>
 
 /**
- * A tool of one conversation. What can go wrong in the world is an observation with `is_error`; what it throws becomes an
- * AgentErrorEvent "Error executing tool '<name>': <message>", and its call is answered all the same.
+ * A tool of one conversation. Expected failures are observations with `is_error`; a thrown error becomes an
+ * AgentErrorEvent "Error executing tool '<name>': <message>".
  */
 export interface Tool<A extends Action = Action> {
-  /** The name that the model calls it by. */
+  /** The name for the model. */
   readonly name: string
-  /** As SystemPromptEvent lists it; its `description` is what the model reads. */
+  /** As in SystemPromptEvent; the model reads its `description`. */
   readonly definition: ToolDefinition
   /** JSON Schema of the arguments for the model, without `security_risk` and `summary`. */
   readonly parameters: Record<string, unknown>
-  /** Reads arguments that parsed as JSON: the action, or what is wrong with them in a sentence for the model. */
+  /** Validates parsed JSON arguments; the error is a sentence for the model. */
   parse(args: Record<string, unknown>): { readonly action: A } | { readonly error: string }
-  /** Keys of what the action touches: actions that share one run one after another. None: runs beside anything. */
+  /** Keys of the resources of an action: actions that share one run one after another, all others concurrently. */
   resources(action: A): readonly string[]
-  /** Aborted: stop at once (kill processes) and answer or throw, whatever; nobody reads it. */
+  /** When aborted, stops at once (kills processes); its result is ignored then. */
   run(action: A, signal: AbortSignal): Promise<Observation>
-  /** Ends what the tool holds open. */
+  /** Releases the tool's resources. */
   close?(): Promise<void>
 }
 
-/** Opens the tools that a registry name stands for (`browser_tool_set` stands for many). Heavy libraries load on first use. */
+/** Opens the tools of a registry name (`browser_tool_set` has many). Large libraries load on first use. */
 export type ToolFactory = (
   context: ToolContext,
   params: Readonly<Record<string, unknown>>,

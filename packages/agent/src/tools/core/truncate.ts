@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto'
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { failureText, privateFileMode, replaceFile } from './file-access.ts'
+import { makeDirectory } from '@slipway/shared/fs'
+import { privateFileMode, replaceFile } from './file-access.ts'
+import { failureText } from './tool-failure.ts'
 
-/** What was left out of the middle of a text. */
+/** The omitted middle part of a text. */
 export interface OmittedPart {
-  /** Counted from 1; the beginning of it may still be there. */
+  /** From 1; may be omitted only in part. */
   readonly firstLine: number
   readonly chars: number
 }
 
 /**
- * A text of at most `maxChars` UTF-16 units: head and tail stay, a line that says what is missing stands between them. A
- * longer text is saved whole first, below `directory`, and the line names the file; where it cannot be saved, the line
- * says only what is missing.
+ * A text of at most `maxChars` UTF-16 units: head and tail, with a notice between them. A longer text is first saved
+ * below `directory`, and the notice names the file if that succeeds.
  */
 export async function truncateOutput(
   text: string,
@@ -36,7 +36,7 @@ async function saveOutput(text: string, directory: string, tool: string): Promis
   const name = `${tool.replace(/[^\w-]/g, '_').slice(0, 100)}_output_${hash}.txt`
   const folder = join(directory, 'outputs')
   try {
-    await mkdir(folder, { recursive: true })
+    await makeDirectory(folder)
     await replaceFile(join(folder, name), Buffer.from(text), privateFileMode)
     return join(folder, name)
   } catch (error) {
@@ -46,8 +46,8 @@ async function saveOutput(text: string, directory: string, tool: string): Promis
 }
 
 /**
- * Cuts the middle out of a text that is longer than `maxChars`: between lines where lines are short enough, never inside of
- * a surrogate pair. The result is within `maxChars` unless the notice alone is longer.
+ * Omits the middle of a text longer than `maxChars`: between lines where lines are short enough, never within a
+ * surrogate pair. The result has at most `maxChars` characters unless the notice alone is longer.
  */
 export function truncateMiddle(text: string, maxChars: number, notice: (cut: OmittedPart) => string): string {
   if (text.length <= maxChars) return text
@@ -62,21 +62,23 @@ export function truncateMiddle(text: string, maxChars: number, notice: (cut: Omi
   return `${head}${head === '' || head.endsWith('\n') ? '' : '\n'}${noticeText}${tail === '' ? '' : '\n'}${tail}`
 }
 
-/** Where the head ends: after a line when one ends in its second half. */
+/** End of the head: after a line that ends in its second half, if any. */
 function headEnd(text: string, end: number): number {
   const line = text.lastIndexOf('\n', end - 1) + 1
-  return end > 0 && line > end / 2 ? line : avoidSurrogatePair(text, end, -1)
+  if (end > 0 && line > end / 2) return line
+  return isInSurrogatePair(text, end) ? end - 1 : end
 }
 
-/** Where the tail begins: with a line when one begins in its first half. */
+/** Start of the tail: at a line that starts in its first half, if any. */
 function tailStart(text: string, start: number): number {
   const line = text.indexOf('\n', start - 1) + 1
-  return line > 0 && line - start < (text.length - start) / 2 ? line : avoidSurrogatePair(text, start, 1)
+  if (line > 0 && line - start < (text.length - start) / 2) return line
+  return isInSurrogatePair(text, start) ? start + 1 : start
 }
 
-function avoidSurrogatePair(text: string, at: number, step: 1 | -1): number {
-  const isInPair = /^[\ud800-\udbff][\udc00-\udfff]$/.test(text.slice(Math.max(0, at - 1), at + 1))
-  return isInPair ? at + step : at
+/** Whether a cut at this index separates the halves of a surrogate pair. */
+export function isInSurrogatePair(text: string, at: number): boolean {
+  return /^[\ud800-\udbff][\udc00-\udfff]$/.test(text.slice(Math.max(0, at - 1), at + 1))
 }
 
 export function countOccurrences(text: string, part: string): number {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeDirectory } from '@slipway/shared/fs'
 import { lstatIfExists, privateFileMode, replaceFile } from '../core/file-access.ts'
 
 /** Versions kept of each file. */
@@ -20,7 +21,7 @@ export class EditHistory {
   /** Keeps a version; the oldest one above the depth is forgotten. Gives a way to take it back. */
   async push(path: string, bytes: Uint8Array): Promise<() => Promise<void>> {
     const folder = this.#folder(path)
-    await mkdir(folder, { recursive: true })
+    await makeDirectory(folder)
     const versions = await this.#versions(path)
     const file = join(folder, String((versions.at(-1) ?? 0) + 1))
     await replaceFile(file, bytes, privateFileMode)

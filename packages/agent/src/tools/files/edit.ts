@@ -1,18 +1,18 @@
-import { mkdir } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { makeDirectory } from '@slipway/shared/fs'
 import { defineTool } from '../core/define-tool.ts'
 import {
   checkFileSize,
   createFile,
+  fileMutex,
   lstatIfExists,
   maxFileBytes,
   readExistingFile,
   readFileIfExists,
   replaceFile,
-  runExclusive,
-  ToolFailure,
 } from '../core/file-access.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
 import { countOccurrences } from '../core/truncate.ts'
 import {
   decodeText,
@@ -36,7 +36,7 @@ export const openEdit: ToolFactory = ({ workspace }) => [
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
     run: async (action) => {
       const real = await workspace.resolve(action.file_path, 'write')
-      const result = await runExclusive(real, () =>
+      const result = await fileMutex.runExclusive(real, () =>
         action.old_string === '' ? createNewFile(action, real) : replaceInFile(action, real),
       )
       return { content: result.message, ...result.members }
@@ -55,7 +55,7 @@ async function createNewFile({ file_path, new_string }: ToolAction<'EditAction'>
     throw new ToolFailure(
       `${file_path} is already there. To change it, give the old text that is to be replaced.`,
     )
-  await mkdir(dirname(real), { recursive: true })
+  await makeDirectory(dirname(real))
   await createFile(real, bytes)
   return {
     message: `Created ${file_path}.`,
@@ -111,7 +111,7 @@ export const openWriteFile: ToolFactory = ({ workspace }) => [
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
     run: async ({ file_path, content }) => {
       const real = await workspace.resolve(file_path, 'write')
-      const { isNew, old: oldContent } = await runExclusive(real, () =>
+      const { isNew, old: oldContent } = await fileMutex.runExclusive(real, () =>
         writeContent(file_path, real, content),
       )
       const verb = isNew ? 'Created' : 'Replaced'
@@ -141,7 +141,7 @@ async function writeContent(
     stats !== undefined && stats.size > maxFileBytes ? undefined : (await readFileIfExists(real))?.bytes
   const oldFile = bytes === undefined ? undefined : decodeText(bytes)
   const encoded = checkFileSize(path, encodeLike(content, oldFile))
-  await mkdir(dirname(real), { recursive: true })
+  await makeDirectory(dirname(real))
   await replaceFile(real, encoded)
   return { isNew: stats === undefined, old: oldFile === undefined ? undefined : restoreLineEnds(oldFile) }
 }

@@ -3,14 +3,14 @@ import type { ImageContent, TextContent } from '@slipway/protocol'
 import {
   checkFileSize,
   createFile,
+  fileMutex,
   lstatIfExists,
   readExistingFile,
   readFileIfExists,
   replaceFile,
-  runExclusive,
-  ToolFailure,
 } from '../core/file-access.ts'
 import { textBlock as block, type ToolAction, type ToolContext } from '../core/tool.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { EditHistory } from './edit-history.ts'
 import { decodeText, encodeText, requireText, restoreLineEnds, utf8Format } from './encoding.ts'
@@ -49,7 +49,7 @@ export class FileEditor {
     await this.#assertAbsolute(command.path)
     if (command.command === 'view') return await this.#view(command, signal)
     const real = await this.#context.workspace.resolve(command.path, 'write')
-    return await runExclusive(real, async () => {
+    return await fileMutex.runExclusive(real, async () => {
       switch (command.command) {
         case 'create':
           return await this.#create(command, real)

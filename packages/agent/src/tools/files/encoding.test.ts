@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ToolFailure } from '../core/file-access.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
 import { decodeText, encodeText, restoreLineEnds } from './encoding.ts'
 
 const text = 'Grüße, 世界 😀\n'

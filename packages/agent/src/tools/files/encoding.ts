@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { ToolFailure } from '../core/file-access.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
 
 export type Encoding = 'utf-8' | 'utf-8-bom' | 'utf-16le' | 'utf-16be' | 'latin-1'
 

@@ -1,6 +1,6 @@
 import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
-import { failureText } from '../core/file-access.ts'
+import { failureText } from '../core/tool-failure.ts'
 
 /** No directory is opened any more when this many entries are known. */
 const maxKnownEntries = 100_000

@@ -1,9 +1,10 @@
-import { mkdir } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { makeDirectory } from '@slipway/shared/fs'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
-import { createFile, lstatIfExists, runExclusive, ToolFailure } from '../core/file-access.ts'
+import { createFile, fileMutex, lstatIfExists } from '../core/file-access.ts'
 import type { ToolFactory } from '../core/tool.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
 import { type EditorCommand, FileEditor, failedEditorResult } from './editor.ts'
 
 const planHeadings = [
@@ -55,8 +56,8 @@ async function preparePlan(
   if (!isPlan && command !== 'view')
     throw new ToolFailure(`Only the plan may be changed, and it is ${plan}; every other file can be viewed.`)
   if (!isPlan) return
-  await runExclusive(plan, async () => {
-    await mkdir(dirname(plan), { recursive: true })
+  await fileMutex.runExclusive(plan, async () => {
+    await makeDirectory(dirname(plan))
     if (command !== 'create' && (await lstatIfExists(plan)) === undefined)
       await createFile(plan, Buffer.from(`${planHeadings.join('\n\n')}\n`))
   })

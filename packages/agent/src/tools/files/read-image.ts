@@ -1,7 +1,7 @@
 import { extname } from 'node:path'
 import type { ImageContent } from '@slipway/protocol'
 import { detectImageType, shrinkImage } from '../../images/fit-images.ts'
-import { ToolFailure } from '../core/file-access.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
 
 const imageExtensions: ReadonlySet<string> = new Set(['.png', '.jpg', '.jpeg', '.gif', '.webp', '.bmp'])
 

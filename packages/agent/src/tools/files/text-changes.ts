@@ -1,5 +1,5 @@
-import { ToolFailure } from '../core/file-access.ts'
 import type { ToolAction } from '../core/tool.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
 import { normalizeLineEnds, type TextFile } from './encoding.ts'
 import { countLines, lineNumberAt, lineOffset } from './lines.ts'
 

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { killProcessGroup, type Workspace } from '../../workspace/workspace.ts'
+import { killProcessGroup } from '../../workspace/processes.ts'
+import type { Workspace } from '../../workspace/workspace.ts'
 
 type Process = ReturnType<Workspace['spawn']>
 

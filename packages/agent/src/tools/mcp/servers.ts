@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { McpServer } from '@slipway/protocol'
-import { raceAbort } from '../core/race-abort.ts'
+import { raceAbort } from '@slipway/shared/async'
+import { parseJson } from '@slipway/shared/json'
 import type { Tool, ToolContext } from '../core/tool.ts'
 import { McpConnectionError, type McpEndpoint, resolveEndpoint } from './endpoint.ts'
 import { type BodyOutcome, createLimitedFetch } from './limited-fetch.ts'
@@ -316,7 +317,7 @@ async function connectProcess(
   const transport: Transport = {
     start: async () => {
       process.setListener((line) => {
-        const message = JSONRPCMessageSchema.safeParse(parseJsonLine(line))
+        const message = JSONRPCMessageSchema.safeParse(parseJson(line))
         // Servers print what does not belong there; it is passed over.
         if (message.success) transport.onmessage?.(message.data)
       })
@@ -398,14 +399,6 @@ async function connectClient(transport: Transport, signal: AbortSignal): Promise
   } catch (error) {
     await client.close().catch(() => {})
     throw error
-  }
-}
-
-function parseJsonLine(line: string): unknown {
-  try {
-    return JSON.parse(line)
-  } catch {
-    return undefined
   }
 }
 

@@ -1,8 +1,9 @@
 import { basename, dirname, isAbsolute, join, sep } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
-import { lstatIfExists, ToolFailure } from '../core/file-access.ts'
+import { lstatIfExists } from '../core/file-access.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
 import { limitForEvent, printableName } from '../files/lines.ts'
 import { findFiles } from './ripgrep.ts'
 

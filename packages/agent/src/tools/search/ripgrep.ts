@@ -1,5 +1,5 @@
 import type { ProcessResult, Workspace } from '../../workspace/workspace.ts'
-import { ToolFailure } from '../core/file-access.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
 
 const timeoutMs = 30_000
 /** Of output: paths of files. */

@@ -1,9 +1,11 @@
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseAction } from '@slipway/protocol'
+import { makeDirectory } from '@slipway/shared/fs'
+import { parseJson } from '@slipway/shared/json'
 import { defineTool } from '../core/define-tool.ts'
-import { privateFileMode, readFileIfExists, replaceFile, ToolFailure } from '../core/file-access.ts'
+import { privateFileMode, readFileIfExists, replaceFile } from '../core/file-access.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 
 type TaskList = ToolAction<'TaskTrackerAction'>['task_list']
@@ -33,27 +35,19 @@ export const openTaskTracker: ToolFactory = ({ directory }) => {
 }
 
 async function saveTasks(file: string, directory: string, tasks: TaskList): Promise<void> {
-  await mkdir(directory, { recursive: true })
+  await makeDirectory(directory)
   await replaceFile(file, Buffer.from(`${JSON.stringify(tasks, null, 2)}\n`), privateFileMode)
 }
 
 async function loadTasks(file: string): Promise<TaskList> {
   const content = await readFileIfExists(file)
   if (content === undefined) return []
-  const parsed = parseAction('TaskTrackerAction', { task_list: parseJsonOrNull(content.bytes.toString()) })
+  const parsed = parseAction('TaskTrackerAction', { task_list: parseJson(content.bytes.toString()) ?? null })
   if ('error' in parsed)
     throw new ToolFailure(
       'The list of tasks that was kept cannot be read. Write it again with the command plan.',
     )
   return parsed.action.task_list
-}
-
-function parseJsonOrNull(value: string): unknown {
-  try {
-    return JSON.parse(value)
-  } catch {
-    return null
-  }
 }
 
 function renderTasks(tasks: TaskList, command: 'view' | 'plan'): string {

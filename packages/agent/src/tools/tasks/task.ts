@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import {
   type Action,
   type Observation,
@@ -11,6 +9,7 @@ import {
   taskAction,
   taskTool,
 } from '@slipway/protocol'
+import { toolDescription } from '../core/define-tool.ts'
 import type { TaskResult } from '../core/task-executor.ts'
 import { type Tool, type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
@@ -24,15 +23,15 @@ const noAgentsResult: TaskResult = {
 }
 
 /**
- * The tool that gives tasks to other agents (wire 4.4). Its kinds lie outside of the specification's closed lists, so it is there
- * only for a creator who names it. Nothing that two tasks share is known, so they run beside each other.
+ * The tool that gives tasks to other agents (wire 4.4). Its kinds are not in the specification's closed lists, so it is
+ * opened only by name. Tasks share no known resource, so they run at the same time.
  */
 export const openTask: ToolFactory = async (context) => {
   await context.tasks?.load()
   const tool: Tool = {
     name: 'task',
-    // The kinds of this tool are open by design; the unions name the closed ones.
-    definition: { ...taskTool, description: taskDescription() } as unknown as ToolDefinition,
+    // The kinds of this tool are open by design; the unions list the closed ones.
+    definition: { ...taskTool, description: toolDescription(import.meta.dirname, 'task') } as unknown as ToolDefinition,
     parameters: taskParameters(),
     parse: (args) => {
       const parsed = parseArguments(taskAction, 'TaskAction', args)
@@ -40,7 +39,7 @@ export const openTask: ToolFactory = async (context) => {
     },
     resources: () => [],
     run: async (action, signal) => {
-      const taskAction = action as unknown as TaskAction // parsed above, when it was called
+      const taskAction = action as unknown as TaskAction // parsed by `parse`
       const result = (await context.tasks?.run(taskAction, signal)) ?? noAgentsResult
       return (await createObservation(result, context)) as unknown as Observation
     },
@@ -48,7 +47,7 @@ export const openTask: ToolFactory = async (context) => {
   return [tool]
 }
 
-/** The last message of the agent comes first and alone; what helps to go on with it is a block of its own. */
+/** The agent's last message is the first block; how to resume the task is a second one. */
 async function createObservation(
   { task_id, subagent, status, text: lastMessage }: TaskResult,
   { directory }: ToolContext,
@@ -65,16 +64,9 @@ async function createObservation(
   }
 }
 
-/** Without `max_turns`, which later contracts do not have: who gives it all the same is understood. */
+/** Without `max_turns`, which later contracts lack; it is still accepted. */
 function taskParameters(): Record<string, unknown> {
   const { properties, ...rest } = schemaParameters(taskAction)
   const { max_turns: _, ...visibleProperties } = { ...(properties as object) } as Record<string, unknown>
   return { ...rest, properties: visibleProperties }
-}
-
-let cachedDescription: string | undefined
-
-function taskDescription(): string {
-  cachedDescription ??= readFileSync(join(import.meta.dirname, 'task.md'), 'utf8').trim()
-  return cachedDescription
 }

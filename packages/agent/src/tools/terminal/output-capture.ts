@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs'
 import { join } from 'node:path'
-import { countOccurrences } from '../core/truncate.ts'
+import { countOccurrences, isInSurrogatePair } from '../core/truncate.ts'
 
 export interface CapturedOutput {
   /** Masked, at most `maxChars`: when there was more, a line in its middle says what is missing and where it is. */
@@ -162,8 +162,7 @@ export function findSafeCut(text: string, limit: number, redact: (text: string) 
   for (const step of steps) {
     const cut = limit - step
     if (cut <= 0) break
-    const isInPair = /^[\ud800-\udbff][\udc00-\udfff]$/.test(text.slice(cut - 1, cut + 1))
-    if (!isInPair && isSafe(cut)) return cut
+    if (!isInSurrogatePair(text, cut) && isSafe(cut)) return cut
   }
   return text.length
 }

@@ -1,3 +1,5 @@
+import { isInSurrogatePair } from '../core/truncate.ts'
+
 /** A line longer than this is given out before its end; what goes back to its beginning after that starts a new one. */
 const maxLineChars = 16_384
 /** An escape string (a title, an image) longer than this is no escape string: what follows is shown. */
@@ -81,8 +83,7 @@ export class Screen {
     for (let at = 0; at < text.length; ) {
       if (this.#line.length >= maxLineChars) this.#commit()
       const end = at + Math.max(1, maxLineChars - this.#column)
-      const isInPair = /^[\ud800-\udbff][\udc00-\udfff]$/.test(text.slice(end - 1, end + 1))
-      const piece = text.slice(at, isInPair ? end + 1 : end)
+      const piece = text.slice(at, isInSurrogatePair(text, end) ? end + 1 : end)
       this.#overwrite(piece)
       at += piece.length
     }

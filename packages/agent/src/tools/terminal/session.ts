@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { raceAbort } from '@slipway/shared/async'
 import type { ToolAction, ToolContext } from '../core/tool.ts'
 import { checkCommand, shorten } from './check-command.ts'
 import { keyName, keystrokes } from './keys.ts'
@@ -249,21 +250,5 @@ export class TerminalSession {
 
   #outputDirectory(): string {
     return join(this.#context.directory, 'outputs')
-  }
-}
-
-/** What the work gives; rejects as soon as the signal aborts, and leaves the work to itself then. */
-async function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const aborted = Promise.withResolvers<never>()
-  const abort = () => aborted.reject(signal.reason)
-  signal.addEventListener('abort', abort, { once: true })
-  try {
-    signal.throwIfAborted()
-    return await Promise.race([work, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', abort)
-    // Whichever lost is of no interest any more.
-    aborted.promise.catch(() => {})
-    work.catch(() => {})
   }
 }

@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeDirectory } from '@slipway/shared/fs'
 import { foregroundProcessGroup, isAwaitingInput, killProcessGroup } from '../../workspace/processes.ts'
-import type { Pty, Workspace } from '../../workspace/workspace.ts'
+import { maxTimerMs } from '../../workspace/stream-process.ts'
+import type { Terminal, Workspace } from '../../workspace/workspace.ts'
 import { Screen } from './screen.ts'
 import {
   commandLine,
@@ -47,13 +49,11 @@ export interface WaitLimits {
 
 const startMs = 20_000
 const variablesMs = 10_000
-/** The longest that a timer takes. */
-const maxTimerMs = 2 ** 31 - 1
 
 /** A bash that stays, on a terminal of its own: one command at a time, and what is typed into it. */
 export class Shell {
   readonly #options: ShellOptions
-  readonly #pty: Pty
+  readonly #terminal: Terminal
   readonly #reader: PromptReader
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   readonly #screen = new Screen()
@@ -68,13 +68,13 @@ export class Shell {
   /** What the shell said last. */
   prompt: ShellPrompt = { line: undefined, exitCode: -1, pid: -1, python: undefined, directory: '' }
 
-  private constructor(options: ShellOptions, pty: Pty, nonce: string) {
+  private constructor(options: ShellOptions, terminal: Terminal, nonce: string) {
     this.#options = options
-    this.#pty = pty
+    this.#terminal = terminal
     this.#reader = new PromptReader(nonce)
     // The terminal was opened without an encoding: it gives Buffers.
-    pty.onData((data) => this.#handleData(data as unknown as Buffer))
-    pty.onExit(({ exitCode, signal }) => this.#handleExit(signal ? 128 + signal : exitCode))
+    terminal.pty.onData((data) => this.#handleData(data as unknown as Buffer))
+    terminal.pty.onExit(({ exitCode, signal }) => this.#handleExit(signal ? 128 + signal : exitCode))
   }
 
   /** Undefined when the program is not there or is no bash that gets ready in time. */
@@ -82,10 +82,10 @@ export class Shell {
     const { workspace, path, env, directory } = options
     const nonce = randomBytes(16).toString('hex')
     await rm(directory, { recursive: true, force: true })
-    await mkdir(directory, { recursive: true, mode: 0o700 })
+    await makeDirectory(directory, 0o700)
     const startup = join(directory, 'startup')
     await writeFile(startup, startupFile(directory, nonce), { mode: 0o600 })
-    const pty = await workspace.openTerminal(
+    const terminal = await workspace.openTerminal(
       path,
       ['--noprofile', '--rcfile', startup, '--noediting', '-i'],
       {
@@ -94,7 +94,7 @@ export class Shell {
         rows: 64,
       },
     )
-    const shell = new Shell(options, pty, nonce)
+    const shell = new Shell(options, terminal, nonce)
     const pause = await shell.wait({ timeoutMs: startMs })
     await rm(startup, { force: true })
     if (pause.kind === 'prompt') return shell
@@ -133,14 +133,14 @@ export class Shell {
 
   /** Types into the command that runs. */
   type(keys: string): void {
-    if (this.#exitCode === undefined) this.#pty.write(keys)
+    if (this.#exitCode === undefined) this.#terminal.pty.write(keys)
   }
 
   /** Stops reading the terminal, which stops the programs that write in it, until called with false. */
   setPaused(isPaused: boolean): void {
     if (this.#exitCode !== undefined) return
-    if (isPaused) this.#pty.pause()
-    else this.#pty.resume()
+    if (isPaused) this.#terminal.pty.pause()
+    else this.#terminal.pty.resume()
   }
 
   /** Gives what is written of a line that is not ended to `onText`. */
@@ -187,8 +187,8 @@ export class Shell {
     if (await returnsWithin(500)) return
     // The shell goes on with the next program of a list when one was killed.
     for (let round = 0; round < 5; round++) {
-      const group = await foregroundProcessGroup(this.#pty.pid)
-      if (group === undefined || group === this.#pty.pid) break
+      const group = await foregroundProcessGroup(this.#terminal.pty.pid)
+      if (group === undefined || group === this.#terminal.pty.pid) break
       killProcessGroup(group)
       this.type('\x03')
       if (await returnsWithin(200)) return
@@ -198,7 +198,7 @@ export class Shell {
 
   /** Kills the shell and everything that was started in it, also in the background. */
   async close(): Promise<void> {
-    await this.#options.workspace.closeTerminal(this.#pty)
+    await this.#terminal.close()
     this.setPaused(false)
     this.#handleExit(137)
     await rm(this.#options.directory, { recursive: true, force: true })
@@ -208,7 +208,9 @@ export class Shell {
   async #isAwaitingInput(): Promise<boolean> {
     const lastOutput = this.#lastOutput
     return (
-      (await isAwaitingInput(this.#pty.pid)) && this.#outcome === undefined && this.#lastOutput === lastOutput
+      (await isAwaitingInput(this.#terminal.pty.pid)) &&
+      this.#outcome === undefined &&
+      this.#lastOutput === lastOutput
     )
   }
 

@@ -1,54 +1,34 @@
-import { readFileSync } from 'node:fs'
 import { hostname, userInfo } from 'node:os'
 import { join } from 'node:path'
-import {
-  actionParameters,
-  invalidInput,
-  type Observation,
-  parseAction,
-  toolDefinitions,
-} from '@slipway/protocol'
-import { failureText } from '../core/file-access.ts'
-import { type Tool, type ToolAction, type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
+import { invalidInput } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
+import { defineTool } from '../core/define-tool.ts'
+import { type ToolAction, type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { type CommandResult, type TerminalParams, TerminalSession } from './session.ts'
 
 type Action = ToolAction<'TerminalAction'>
 
 /**
- * The terminal of a conversation: one bash on a terminal of its own, started with the first command. Parameters:
- * `no_change_timeout_seconds` (above 0, default 30), `shell_path` (a bash, default `bash`), `env` (texts by name);
- * `username` and `terminal_type` say nothing here. Throws a Problem for parameters of another shape.
+ * The terminal of a conversation: one bash, started with the first command. Parameters: `no_change_timeout_seconds`
+ * (above 0, default 30), `shell_path` (a bash, default `bash`) and `env` (texts by name); `username` and
+ * `terminal_type` are ignored. Throws a Problem for invalid parameters.
  */
 export const openTerminal: ToolFactory = (context, params) => {
   const session = new TerminalSession(context, parseParams(params))
-  const toObservation = (action: Action, answer: CommandResult) => createObservation(context, action, answer)
-  const tool: Tool<Action> = {
-    name: 'terminal',
-    definition: { ...toolDefinitions.TerminalTool, description: terminalDescription() },
-    parameters: actionParameters('TerminalAction'),
-    parse: (args) => {
-      const parsed = parseAction('TerminalAction', args)
-      const issue = 'action' in parsed ? actionIssue(parsed.action) : undefined
-      return issue === undefined ? parsed : { error: issue }
-    },
-    resources: () => ['terminal:session'],
-    run: async (action, signal) => {
-      try {
-        signal.throwIfAborted()
-        return toObservation(action, await session.run(action, signal))
-      } catch (error) {
-        const reason = signal.aborted ? undefined : failureText(error)
-        if (reason === undefined) throw error
-        return toObservation(action, { note: reason, isError: true, exitCode: null })
-      }
-    },
-    close: () => session.close(),
-  }
-  return [tool]
-}
-
-function terminalDescription(): string {
-  return readFileSync(join(import.meta.dirname, 'terminal.md'), 'utf8').trim()
+  return [
+    defineTool({
+      directory: import.meta.dirname,
+      tool: 'TerminalTool',
+      action: 'TerminalAction',
+      observation: 'TerminalObservation',
+      check: actionIssue,
+      resources: () => ['terminal:session'],
+      run: async (action, signal) => toolResult(context, action, await session.run(action, signal)),
+      failureMembers: (action, reason) =>
+        toolResult(context, action, { note: reason, isError: true, exitCode: null }),
+      close: () => session.close(),
+    }),
+  ]
 }
 
 function parseParams(params: Readonly<Record<string, unknown>>): TerminalParams {
@@ -63,13 +43,12 @@ function parseParams(params: Readonly<Record<string, unknown>>): TerminalParams 
 }
 
 function isStringRecord(value: unknown): value is Record<string, string> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  return Object.entries(value).every(
-    ([name, text]) => typeof text === 'string' && !`${name}${text}`.includes('\0'),
-  )
+  const isText = ([name, text]: [string, unknown]) =>
+    typeof text === 'string' && !`${name}${text}`.includes('\0')
+  return isRecord(value) && Object.entries(value).every(isText)
 }
 
-/** What is wrong with an action that its schema lets pass. */
+/** What is wrong with an action that its schema accepts. */
 function actionIssue({ command, is_input, reset }: Action): string | undefined {
   if (reset && is_input)
     return 'reset and is_input cannot be given together: a new shell has nothing that reads input.'
@@ -77,18 +56,18 @@ function actionIssue({ command, is_input, reset }: Action): string | undefined {
   return undefined
 }
 
-/** The output is a text of its own, what we say about it another: readers tell them apart. Secrets are masked in all. */
-function createObservation(context: ToolContext, action: Action, answer: CommandResult): Observation {
-  const { output = '', prefix = '', note, savedTo, exitCode, prompt, directory } = answer
+/** The output and the note about it are separate text blocks. All texts are redacted. */
+function toolResult(context: ToolContext, action: Action, result: CommandResult) {
+  const { output = '', prefix = '', note, savedTo, exitCode, prompt, directory } = result
   const redact = (value: string) => context.secrets.redact(value)
   const displayed = prefix + output
   const redactedNote = redact(note)
   return {
     content: [...(displayed === '' ? [] : [textBlock(displayed)]), textBlock(redactedNote)],
-    is_error: answer.isError ?? false,
+    is_error: result.isError ?? false,
     command: redact(action.reset ? `[RESET] ${action.command}`.trim() : action.command),
     exit_code: exitCode,
-    timeout: answer.isTimedOut ?? false,
+    timeout: result.isTimedOut ?? false,
     metadata: {
       exit_code: exitCode ?? -1,
       pid: prompt?.pid ?? -1,
@@ -99,7 +78,6 @@ function createObservation(context: ToolContext, action: Action, answer: Command
       suffix: redactedNote,
     },
     ...(savedTo === undefined ? {} : { full_output_save_dir: join(savedTo, '..') }),
-    kind: 'TerminalObservation',
   }
 }
 
@@ -107,7 +85,7 @@ function systemIdentity(): { username?: string; hostname: string } {
   try {
     return { username: userInfo().username, hostname: hostname() }
   } catch {
-    // A user id without a name is common in containers.
+    // In containers, a user id often has no name.
     return { hostname: hostname() }
   }
 }
