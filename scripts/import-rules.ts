@@ -53,7 +53,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   '@vscode/ripgrep': ['agent/src/tools/search/ripgrep.ts'],
   '@ai-sdk/': ['agent/src/llm/'],
   '@pydantic/genai-prices': ['agent/src/llm/'],
-  '@modelcontextprotocol/sdk': ['agent/src/tools/mcp/servers.ts'],
+  '@modelcontextprotocol/sdk': ['agent/src/tools/mcp/'],
   'playwright-core': ['agent/src/tools/browser/'],
   unbash: ['agent/src/shell/'],
   yaml: ['agent/src/skills/'],

@@ -1,9 +1,9 @@
 import { parseFrontMatter } from '../skills/front-matter.ts'
-import { type LoadedSkill, maxDescription, toSingleLine } from '../skills/skill.ts'
+import { createSkill, type LoadedSkill, maxDescription, toSingleLine } from '../skills/skill.ts'
 
 const validName = /^[\w][\w.-]{0,63}$/
 
-/** A command of a plugin as a skill: told when a user writes `/name`, or `/plugin:name` at the beginning of a message. */
+/** A command of a plugin as a skill that a user starts by `/name`, or by `/plugin:name` at the start of a message. */
 export async function parseCommand(from: {
   readonly text: string
   readonly name: string
@@ -17,24 +17,19 @@ export async function parseCommand(from: {
   const { description } = matter.members
   const argumentHint = matter.members['argument-hint']
   return {
-    skill: {
+    skill: createSkill({
       name: `${plugin}:${name}`,
       content: matter.body.trim(),
       description: typeof description === 'string' ? toSingleLine(description, maxDescription) : undefined,
-      keywords: [],
       commands: [`/${name}`],
-      paths: [],
       inputs:
         typeof argumentHint === 'string'
           ? [{ name: 'arguments', description: toSingleLine(argumentHint, maxDescription) }]
           : [],
-      allowedTools: [],
-      isAgentSkill: false,
       isModelInvocable: false,
       origin: 'plugin',
       source: `${plugin}/commands/${name}.md`,
       file,
-      resources: undefined,
-    },
+    }),
   }
 }

@@ -1,14 +1,11 @@
 import type { AgentContext, ExtensionSource, HookConfig, McpServer } from '@slipway/protocol'
 import type { SkillAdditions } from '../skills/load.ts'
 import {
+  type CommonExtensions,
   type ExtensionProvider,
-  effectivePlugins,
-  type LoadedExtensions,
   mergeHooks,
   mergeServers,
-  noExtensions,
   PluginLoadError,
-  skillAdditions,
 } from './extensions.ts'
 import type { Plugin } from './plugin.ts'
 
@@ -17,11 +14,11 @@ interface LoadedPlugin {
   readonly pinned: ExtensionSource
 }
 
-/** What plugins and the server bring to one conversation while it is loaded. */
+/** The plugins of one loaded conversation, and the extensions that the server adds. */
 export class ConversationExtensions {
   readonly #provider: ExtensionProvider | undefined
-  #common: LoadedExtensions['common'] = noExtensions.common
-  /** Those that were asked for and are not loaded, because one of them cannot be. */
+  #common: CommonExtensions = { plugins: [], installed: [], others: [], hasPublic: false, issues: [] }
+  /** Requested plugins that are not loaded, because one of them failed. */
   #missing: readonly ExtensionSource[]
   #loaded: readonly LoadedPlugin[] = []
   #loading: Promise<void> | undefined
@@ -31,7 +28,7 @@ export class ConversationExtensions {
     this.#missing = sources
   }
 
-  /** A plugin that fails waits for `complete`. Rejects only when aborted. */
+  /** When a plugin fails, `loadMissing` tries again. Rejects only when aborted. */
   static async open(
     from: {
       readonly provider: ExtensionProvider | undefined
@@ -49,12 +46,12 @@ export class ConversationExtensions {
     return extensions
   }
 
-  /** All plugins that were asked for are loaded. */
+  /** Whether all requested plugins are loaded. */
   get isComplete(): boolean {
     return this.#missing.length === 0
   }
 
-  /** Loads what is missing, once for all who ask; rejects with PluginFailure when one cannot be loaded, and then as before. */
+  /** Loads the missing plugins, all or none; concurrent calls share the load. Rejects with PluginLoadError. */
   async loadMissing(signal: AbortSignal): Promise<void> {
     this.#loading ??= this.#loadAllMissing(signal).finally(() => {
       this.#loading = undefined
@@ -72,28 +69,35 @@ export class ConversationExtensions {
     this.#loaded = [...this.#loaded, ...loaded]
   }
 
-  /** What the plugins would be named by with one more, of which nobody has been told. */
+  /** The pinned sources with one more plugin, not announced to the model yet. */
   pinnedWith(loaded: LoadedPlugin): readonly ExtensionSource[] {
     const others = this.#others(loaded).map(({ pinned }) => pinned)
     return [...this.#missing, ...others, { ...loaded.pinned, is_untold: true }]
   }
 
-  /** One more; of two plugins of one name the later counts. */
+  /** Adds a plugin; it replaces one of the same name. */
   add(loaded: LoadedPlugin): void {
     this.#loaded = [...this.#others(loaded), loaded]
   }
 
-  /** What names the same plugins again; undefined while one is missing. */
+  /** The sources of the same plugins; undefined while one is missing. */
   get pinned(): readonly ExtensionSource[] | undefined {
     return this.isComplete ? this.#loaded.map(({ pinned }) => pinned) : undefined
   }
 
+  /** Each name once: the conversation's own, the last of a name, then those of the server. */
   get plugins(): readonly Plugin[] {
-    return effectivePlugins(this.#extensions)
+    return [...this.#ownPlugins, ...this.#commonPlugins]
   }
 
   get skills(): SkillAdditions {
-    return skillAdditions(this.#extensions)
+    const { installed, others, hasPublic } = this.#common
+    return {
+      plugins: this.#ownPlugins.flatMap(({ skills }) => skills),
+      installed: [...installed, ...this.#commonPlugins.flatMap(({ skills }) => skills)],
+      others,
+      hasPublic,
+    }
   }
 
   get issues(): readonly string[] {
@@ -104,9 +108,9 @@ export class ConversationExtensions {
     return mergeHooks(own, this.plugins)
   }
 
-  /** The same without those that every conversation has: a conversation that does a task has these by itself. */
+  /** The hooks without those of the server's plugins, which the conversation of a task has by itself. */
   hooksForTasks(own: HookConfig | undefined): HookConfig | undefined {
-    return mergeHooks(own, effectivePlugins({ ...this.#extensions, common: noExtensions.common }))
+    return mergeHooks(own, this.#ownPlugins)
   }
 
   servers(own: Readonly<Record<string, McpServer>>): Record<string, McpServer> {
@@ -117,12 +121,18 @@ export class ConversationExtensions {
     return this.#loaded.filter((other) => other.plugin.name !== plugin.name)
   }
 
-  /** Without those of plugins that every conversation has. */
+  /** The servers without those of the server's plugins. */
   ownServers(own: Readonly<Record<string, McpServer>>): Record<string, McpServer> {
-    return mergeServers(own, effectivePlugins({ ...this.#extensions, common: noExtensions.common }))
+    return mergeServers(own, this.#ownPlugins)
   }
 
-  get #extensions(): LoadedExtensions {
-    return { own: this.#loaded.map(({ plugin }) => plugin), common: this.#common }
+  get #ownPlugins(): readonly Plugin[] {
+    const plugins = this.#loaded.map(({ plugin }) => plugin)
+    return plugins.filter((plugin, at) => plugins.findLastIndex(({ name }) => name === plugin.name) === at)
+  }
+
+  get #commonPlugins(): readonly Plugin[] {
+    const names = new Set(this.#loaded.map(({ plugin }) => plugin.name))
+    return this.#common.plugins.filter(({ name }) => !names.has(name))
   }
 }

@@ -6,11 +6,10 @@ import {
   type McpServer,
   Problem,
 } from '@slipway/protocol'
-import type { SkillAdditions } from '../skills/load.ts'
 import type { LoadedSkill } from '../skills/skill.ts'
 import type { Plugin } from './plugin.ts'
 
-/** A plugin that cannot be fetched or read; `code` is for the ConversationErrorEvent. The text holds no credentials. */
+/** A plugin that cannot be fetched or read; `code` is for the ConversationErrorEvent. The message has no credentials. */
 export class PluginLoadError extends Error {
   readonly code = 'PluginError'
 
@@ -20,23 +19,23 @@ export class PluginLoadError extends Error {
   }
 }
 
-/** What the server has for every conversation. */
+/** The extensions of every conversation of the server. */
 export interface CommonExtensions {
   readonly plugins: readonly Plugin[]
   readonly installed: readonly LoadedSkill[]
   readonly others: readonly LoadedSkill[]
   readonly hasPublic: boolean
-  /** What was passed over, a sentence each. */
+  /** What was skipped, a sentence each. */
   readonly issues: readonly string[]
 }
 
-/** Where plugins and skills come from that neither the workspace nor the home directory holds; handed in by the server. */
+/** The server's source of plugins and of skills from outside the workspace and the home directory. */
 export interface ExtensionProvider {
-  /** What is installed and enabled, and what the context and the server's settings ask for besides. Rejects only when aborted. */
+  /** Enabled installed extensions and those of the context and the server's settings. Rejects only when aborted. */
   loadCommon(context: AgentContext | undefined, signal: AbortSignal): Promise<CommonExtensions>
   /**
-   * Fetches a plugin and reads it. `pinned` names the very same files again, without credentials. Rejects with PluginFailure,
-   * and when aborted.
+   * Fetches and reads a plugin. `pinned` is the source of the very same files, without credentials. Rejects with
+   * PluginLoadError, and when aborted.
    */
   loadPlugin(
     source: ExtensionSource,
@@ -44,7 +43,7 @@ export interface ExtensionProvider {
   ): Promise<{ readonly plugin: Plugin; readonly pinned: ExtensionSource }>
 }
 
-/** One plugin; a Problem `bad_request` when it cannot be had. */
+/** Loads one plugin; throws a Problem `bad_request` when it cannot be loaded. */
 export async function loadPluginOrProblem(
   provider: ExtensionProvider | undefined,
   source: ExtensionSource,
@@ -59,42 +58,7 @@ export async function loadPluginOrProblem(
   }
 }
 
-/** All that plugins and the server bring to a conversation. */
-export interface LoadedExtensions {
-  readonly own: readonly Plugin[]
-  readonly common: CommonExtensions
-}
-
-const noCommonExtensions: CommonExtensions = {
-  plugins: [],
-  installed: [],
-  others: [],
-  hasPublic: false,
-  issues: [],
-}
-
-/** What was brought before anything was asked for. */
-export const noExtensions: LoadedExtensions = { own: [], common: noCommonExtensions }
-
-/** The plugins of a conversation, each name once: its own first, the last of a name, and then those of the server. */
-export function effectivePlugins({ own, common }: LoadedExtensions): readonly Plugin[] {
-  const byName = new Map<string, Plugin>()
-  for (const plugin of [...own].reverse()) if (!byName.has(plugin.name)) byName.set(plugin.name, plugin)
-  const ownPlugins = [...byName.values()].reverse()
-  return [...ownPlugins, ...common.plugins.filter(({ name }) => !byName.has(name))]
-}
-
-/** The skills that come along; those of the conversation's own plugins go before the project's. */
-export function skillAdditions(brought: LoadedExtensions): SkillAdditions {
-  const { installed, others, hasPublic } = brought.common
-  const own = new Set(brought.own)
-  const plugins = effectivePlugins(brought)
-  const skillsFrom = (isOwn: boolean) =>
-    plugins.filter((plugin) => own.has(plugin) === isOwn).flatMap(({ skills }) => skills)
-  return { plugins: skillsFrom(true), installed: [...installed, ...skillsFrom(false)], others, hasPublic }
-}
-
-/** The conversation's own hooks and then those of its plugins. */
+/** The conversation's own hooks, then those of its plugins. */
 export function mergeHooks(
   ownHooks: HookConfig | undefined,
   plugins: readonly Plugin[],
@@ -107,7 +71,7 @@ export function mergeHooks(
   return merged
 }
 
-/** The MCP servers of plugins; one of the conversation's own of the same name stays. */
+/** The MCP servers of plugins; the conversation's own servers override them by name. */
 export function mergeServers(
   ownServers: Readonly<Record<string, McpServer>>,
   plugins: readonly Plugin[],

@@ -5,30 +5,29 @@ import {
   type MarketplaceEntry,
   marketplaceEntry,
   marketplaceManifest,
-  validationIssues,
 } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
-import { ellipsize, toSingleLine } from '../skills/skill.ts'
+import { toSingleLine } from '../skills/skill.ts'
 import { hasManifest } from './plugin.ts'
-import { readFirstJson } from './read-json.ts'
+import { readManifest } from './read-json.ts'
 
 const manifestPaths = ['.claude-plugin/marketplace.json', '.plugin/marketplace.json', 'marketplace.json']
 const maxEntries = 1_000
 
-/** Something that a marketplace offers. */
+/** An entry of a marketplace. */
 export interface MarketplaceOffer {
   readonly name: string
   readonly description: string | undefined
   readonly isPlugin: boolean
-  /** In the marketplace's own tree: a folder below it, without slashes at its ends. */
+  /** A folder in the marketplace itself, without leading and trailing slashes. */
   readonly folder: string | undefined
-  /** Elsewhere. */
+  /** A source outside the marketplace. */
   readonly source: ExtensionSource | undefined
 }
 
 /**
- * What a marketplace offers: the entries of its `marketplace.json`, or of the file of another name (relative to the
- * directory). An entry that is bad is left out and among the faults; a manifest that is bad is a fault for all of it.
+ * The entries of a marketplace's `marketplace.json`, or of another file (`path`, relative to the directory). An invalid
+ * entry is skipped and adds an issue; an invalid manifest is one issue.
  */
 export async function readMarketplace(
   directory: string,
@@ -37,15 +36,10 @@ export async function readMarketplace(
   | { readonly offers: readonly MarketplaceOffer[]; readonly issues: readonly string[] }
   | { readonly issue: string }
 > {
-  const root = await realpath(directory).catch(() => undefined)
-  if (root === undefined) return { issue: 'is not there' }
-  const file = await readFirstJson(root, path === undefined ? manifestPaths : [path])
-  if (file === undefined)
-    return { issue: path === undefined ? 'has no marketplace.json' : `has no ${ellipsize(path, 200)}` }
-  if ('issue' in file) return file
-  const manifest = marketplaceManifest.safeParse(file.value)
-  if (!manifest.success) return { issue: `${file.name}: ${firstIssue(manifest.error, file.value)}` }
-  const { plugins, skills, metadata } = manifest.data
+  const read = await readManifest(directory, path === undefined ? manifestPaths : [path], marketplaceManifest)
+  if ('issue' in read) return read
+  const { root, manifest } = read
+  const { plugins, skills, metadata } = manifest
   const issues: string[] = []
   const offers = new Map<string, MarketplaceOffer>()
   const from = { root, base: metadata?.pluginRoot ?? '' }
@@ -55,7 +49,7 @@ export async function readMarketplace(
     if (offer === undefined) issues.push(`entry ${index + 1}: has no name, or no source that is understood`)
     else if (!offers.has(offer.name)) offers.set(offer.name, offer)
   }
-  return { offers: [...offers.values()], issues: issues }
+  return { offers: [...offers.values()], issues }
 }
 
 async function parseOffer(
@@ -80,7 +74,7 @@ function isRemoteSource(source: string): boolean {
   return /^(github:|[\w.-]+@|[a-z]+:\/\/)/i.test(source)
 }
 
-/** The folder of an entry, which must lie in the marketplace, links followed. */
+/** The folder of an entry, which must be in the marketplace, links resolved. */
 async function resolveFolder(root: string, base: string, source: string): Promise<string | undefined> {
   const candidates = source.startsWith('./') ? [source, join(base, source)] : [join(base, source), source]
   for (const candidate of candidates) {
@@ -91,7 +85,7 @@ async function resolveFolder(root: string, base: string, source: string): Promis
   return undefined
 }
 
-/** `github:o/r`, an address, `{source: "github", repo}` or `{source: "url" | "git", url}`, with `ref` and `path`. */
+/** `github:o/r`, a URL, `{source: "github", repo}` or `{source: "url" | "git", url}`, with `ref` and `path`. */
 function parseRemoteSource(source: unknown): ExtensionSource | undefined {
   if (typeof source === 'string') return { source, ref: undefined, repo_path: undefined }
   if (typeof source !== 'object' || source === null) return undefined
@@ -111,9 +105,4 @@ async function pathExists(path: string): Promise<boolean> {
     () => true,
     () => false,
   )
-}
-
-function firstIssue(error: Parameters<typeof validationIssues>[0], value: unknown): string {
-  const [fault] = validationIssues(error, [], value)
-  return fault === undefined ? 'is no marketplace' : `${fault.loc.join('.') || 'manifest'}: ${fault.msg}`
 }

@@ -2,10 +2,11 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { hookConfig } from '@slipway/protocol'
+import { hookConfig, must } from '@slipway/protocol'
 import fc from 'fast-check'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { effectivePlugins, mergeHooks, mergeServers, skillAdditions } from './extensions.ts'
+import { ConversationExtensions } from './conversation-extensions.ts'
+import { type ExtensionProvider, mergeHooks, mergeServers } from './extensions.ts'
 import { readMarketplace } from './marketplace.ts'
 import { type Plugin, readPlugin } from './plugin.ts'
 
@@ -202,18 +203,24 @@ const createPlugin = (name: string, more: Partial<Plugin> = {}): Plugin => ({
 })
 const noExtensions = { plugins: [], installed: [], others: [], hasPublic: false, issues: [] }
 
-test('of two plugins of one name the conversation’s own and the later one counts', () => {
+test('a plugin of the conversation overrides one of the server, and a later one an earlier one of its name', async () => {
   const [old, young] = [createPlugin('a', { version: '1' }), createPlugin('a', { version: '2' })]
   const server = createPlugin('a', { version: '3' })
-  const brought = {
-    own: [old, createPlugin('b'), young],
-    common: { ...noExtensions, plugins: [server, createPlugin('c')] },
+  const own = new Map([old, createPlugin('b'), young].map((plugin, at) => [String(at), plugin]))
+  const sources = [...own.keys()].map((source) => ({ source, ref: undefined, repo_path: undefined }))
+  const provider: ExtensionProvider = {
+    loadCommon: async () => ({ ...noExtensions, plugins: [server, createPlugin('c')] }),
+    loadPlugin: async (pinned) => ({ plugin: must(own.get(pinned.source), 'a plugin'), pinned }),
   }
-  expect(effectivePlugins(brought).map(({ name, version }) => name + version)).toEqual(['b1', 'a2', 'c1'])
-  expect(skillAdditions(brought)).toMatchObject({ plugins: [], installed: [] })
+  const extensions = await ConversationExtensions.open(
+    { provider, sources, context: undefined },
+    neverAborted,
+  )
+  expect(extensions.plugins.map(({ name, version }) => name + version)).toEqual(['b1', 'a2', 'c1'])
+  expect(extensions.skills).toMatchObject({ plugins: [], installed: [] })
 })
 
-test('the conversation’s own hooks and servers go before those of plugins', () => {
+test('hooks and servers of the conversation come before those of plugins', () => {
   const hooks = (command: string) => hookConfig.parse({ stop: [{ hooks: [{ command }] }] })
   const plugins = [
     createPlugin('a', {

@@ -1,6 +1,6 @@
 import { realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { type HookConfig, type McpServer, pluginManifest, validationIssues } from '@slipway/protocol'
+import { type HookConfig, type McpServer, pluginManifest } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
 import { SkillCollector } from '../skills/collector.ts'
 import { loadSkillsBelow, readSkillText } from '../skills/directories.ts'
@@ -8,18 +8,18 @@ import { type LoadedSkill, normalizeText, toSingleLine } from '../skills/skill.t
 import { listFolder } from '../skills/walk.ts'
 import { parseCommand } from './command.ts'
 import { type PluginContext, readHooks, readServers } from './hooks-and-servers.ts'
-import { readFirstJson } from './read-json.ts'
+import { readFirstJson, readManifest } from './read-json.ts'
 import { isGitFolder } from './source.ts'
 
-/** Where the manifest of a plugin is looked for; the first counts. */
-export const manifestPaths = ['.claude-plugin/plugin.json', '.plugin/plugin.json', 'plugin.json'] as const
+/** Paths of a plugin's manifest; the first that exists is used. */
+const manifestPaths = ['.claude-plugin/plugin.json', '.plugin/plugin.json', 'plugin.json'] as const
 const maxFiles = 1_000
 const maxEntries = 2_000
 const maxFolders = 200
 const maxDepth = 8
 const maxDescription = 1024
 
-/** A plugin as it lies in a folder. All of it was written by somebody else; its texts are bounded. */
+/** A plugin of a folder. It is untrusted; its texts are bounded. */
 export interface Plugin {
   readonly name: string
   readonly version: string
@@ -33,27 +33,23 @@ export interface Plugin {
   readonly servers: Readonly<Record<string, McpServer>>
   /** Relative to `directory`, without links, at most 1,000. */
   readonly files: readonly string[]
-  /** What of it was passed over and why, a sentence each. */
+  /** What was skipped and why, a sentence each. */
   readonly issues: readonly string[]
 }
 
 /**
- * Reads the plugin of a folder. A part of it that is bad is left out and is among the faults; without a good manifest there is
- * no plugin, and the fault is a sentence that begins with a verb. Rejects only when aborted.
+ * Reads the plugin of a folder. An invalid part is skipped and adds an issue. Without a valid manifest there is only an
+ * issue, a sentence that begins with a verb. Rejects only when aborted.
  */
 export async function readPlugin(
   directory: string,
   signal: AbortSignal,
 ): Promise<Plugin | { readonly issue: string }> {
-  const root = await realpath(directory).catch(() => undefined)
-  if (root === undefined) return { issue: 'is not there' }
-  const file = await readFirstJson(root, manifestPaths)
-  if (file === undefined) return { issue: 'has no plugin.json' }
-  if ('issue' in file) return file
-  const manifest = pluginManifest.safeParse(file.value)
-  if (!manifest.success) return { issue: `${file.name}: ${firstIssue(manifest.error, file.value)}` }
-  const { name, version, description } = manifest.data
-  const parts: PluginContext = { root, name, members: manifest.data, issues: [] }
+  const read = await readManifest(directory, manifestPaths, pluginManifest)
+  if ('issue' in read) return read
+  const { root, manifest } = read
+  const { name, version, description } = manifest
+  const parts: PluginContext = { root, name, members: manifest, issues: [] }
   const skills = await readSkills(parts, signal)
   const hooks = await readHooks(parts)
   const servers = await readServers(parts)
@@ -66,11 +62,11 @@ export async function readPlugin(
     hooks,
     servers,
     files: await listFiles(root, signal),
-    issues: parts.issues.map((fault) => `plugin ${name}: ${fault}`),
+    issues: parts.issues.map((issue) => `plugin ${name}: ${issue}`),
   }
 }
 
-/** Whether a folder has the manifest of a plugin, good or not. */
+/** Whether a folder has a plugin manifest, valid or not. */
 export async function hasManifest(directory: string): Promise<boolean> {
   const root = await realpath(directory).catch(() => undefined)
   return root !== undefined && (await readFirstJson(root, manifestPaths)) !== undefined
@@ -114,7 +110,7 @@ async function addCommands(parts: PluginContext, folder: string, collector: Skil
   }
 }
 
-/** The usual folder, and those that the manifest names. */
+/** The default folder, and those that the manifest names. */
 function resolveFolders(parts: PluginContext, defaultFolder: string, configured: unknown): string[] {
   const names = typeof configured === 'string' ? [configured] : Array.isArray(configured) ? configured : []
   const folders = names.slice(0, 20).flatMap((name) => {
@@ -145,12 +141,7 @@ async function listFiles(root: string, signal: AbortSignal): Promise<string[]> {
   return found.sort().slice(0, maxFiles)
 }
 
-/** A text in which the plugin's folder is named. */
+/** Replaces the variables for the plugin's folder. */
 function substituteRoot(text: string, root: string): string {
   return text.replace(/\$\{(?:CLAUDE|OPENHANDS)_PLUGIN_ROOT\}/g, () => root)
-}
-
-function firstIssue(error: Parameters<typeof validationIssues>[0], value: unknown): string {
-  const [fault] = validationIssues(error, [], value)
-  return fault === undefined ? 'is no manifest' : `${fault.loc.join('.') || 'manifest'}: ${fault.msg}`
 }

@@ -1,11 +1,14 @@
-import { exceedsMaxDepth } from '@slipway/protocol'
+import { realpath } from 'node:fs/promises'
+import { exceedsMaxDepth, validationIssues } from '@slipway/protocol'
+import { parseJson } from '@slipway/shared/json'
+import { ellipsize } from '../skills/skill.ts'
 import { readSmallFile } from '../skills/small-file.ts'
 
 const maxBytes = 1024 * 1024
 
 /**
- * The value of a small JSON file that somebody else wrote; undefined when it is not there. Never throws: what is wrong is a
- * sentence that begins with a verb. `within`: a real directory that it must be in.
+ * Reads a small untrusted JSON file; undefined when it does not exist. Never throws; an issue is a sentence that begins
+ * with a verb. `within`: a real directory that must contain the file.
  */
 export async function readJson(
   path: string,
@@ -15,14 +18,11 @@ export async function readJson(
   if (file === undefined || 'issue' in file) return file
   if (file.isTruncated) return { issue: 'is larger than 1 MiB' }
   if (exceedsMaxDepth(Buffer.from(file.text))) return { issue: 'nests too deep' }
-  try {
-    return { value: JSON.parse(file.text) }
-  } catch {
-    return { issue: 'is not JSON' }
-  }
+  const value = parseJson(file.text)
+  return value === undefined ? { issue: 'is not JSON' } : { value }
 }
 
-/** A file of the first name that is there. */
+/** The first file that exists. */
 export async function readFirstJson(
   directory: string,
   names: readonly string[],
@@ -33,4 +33,29 @@ export async function readFirstJson(
     return 'issue' in read ? { issue: `${name}: ${read.issue}` } : { name, value: read.value }
   }
   return undefined
+}
+
+interface Schema<T> {
+  safeParse(
+    value: unknown,
+  ):
+    | { readonly success: true; readonly data: T }
+    | { readonly success: false; readonly error: Parameters<typeof validationIssues>[0] }
+}
+
+/** Reads and validates the manifest of a folder, the first of `names` that exists. `root`: the folder's real path. */
+export async function readManifest<T>(
+  directory: string,
+  names: readonly string[],
+  schema: Schema<T>,
+): Promise<{ readonly root: string; readonly manifest: T } | { readonly issue: string }> {
+  const root = await realpath(directory).catch(() => undefined)
+  if (root === undefined) return { issue: 'is not there' }
+  const file = await readFirstJson(root, names)
+  if (file === undefined) return { issue: `has no ${ellipsize(names.at(-1) ?? '', 200)}` }
+  if ('issue' in file) return file
+  const result = schema.safeParse(file.value)
+  if (result.success) return { root, manifest: result.data }
+  const [issue] = validationIssues(result.error, [], file.value)
+  return { issue: `${file.name}: ${issue?.loc.join('.') || 'manifest'}: ${issue?.msg ?? 'is invalid'}` }
 }

@@ -7,11 +7,11 @@ const maxIssues = 100
 
 export interface LoadedSkills {
   readonly skills: readonly LoadedSkill[]
-  /** What was passed over and why, a sentence each, for people. */
+  /** What was skipped and why, a sentence each, for people. */
   readonly issues: readonly string[]
 }
 
-/** The skills and faults that were found so far, within bounds. The first skill of a name stays. */
+/** Collects skills and issues, within bounds. The first skill of a name wins. */
 export class SkillCollector {
   readonly #skills = new Map<string, LoadedSkill>()
   readonly #disabled: ReadonlySet<string>
@@ -32,7 +32,7 @@ export class SkillCollector {
     return this.#skills.has(name)
   }
 
-  /** Whether the very same text is there already, as when CLAUDE.md is a copy of or a link to AGENTS.md. */
+  /** Whether a skill has this very text, as when CLAUDE.md is a copy of or a link to AGENTS.md. */
   hasContent(content: string): boolean {
     return this.#skills.values().some((skill) => skill.content === content)
   }
@@ -55,7 +55,7 @@ export class SkillCollector {
   result(): LoadedSkills {
     const skills = [...this.#skills.values()]
     const issues = [...this.#issues]
-    if (this.#omittedIssueCount > 0) issues.push(`${this.#omittedIssueCount} more faults are not listed`)
+    if (this.#omittedIssueCount > 0) issues.push(`${this.#omittedIssueCount} more issues are not listed`)
     if (this.isFull) issues.push(`There are more skills than fit; the first ${skills.length} were loaded`)
     return { skills, issues }
   }

@@ -8,16 +8,15 @@ import { findResources, listFolder, type SkillFile, type SkillRoot, SkillWalker 
 
 const maxFileBytes = 256 * 1024
 
-const legacyDirectory = '.openhands/microagents'
-/** Folders of skills, below a workspace or a home directory; the first wins when names clash. */
-const skillDirectories = ['.agents/skills', '.openhands/skills', legacyDirectory] as const
-/** Folders of skills in a repository that is there for its skills. */
+/** Folders of skills below a workspace or a home directory; the first wins when names clash. */
+const skillDirectories = ['.agents/skills', '.openhands/skills', '.openhands/microagents'] as const
+/** Folders of skills in a skill repository. */
 const collectionDirectories = ['skills', ...skillDirectories, 'microagents'] as const
 const maxFolders = 2_000
 
 /**
- * The skills of a directory that is there for its skills: those of its folder `skills` and of the folders that a project has
- * them in; without any, the folders with a `SKILL.md` right below it. Bounded and never rejected, as in `loadSkills`.
+ * The skills of a skill repository: those of its folder `skills` and of the folders of a project; without any, the
+ * folders with a `SKILL.md` directly below it. Bounded as in `loadSkills`; rejects only when aborted.
  */
 export async function loadCollection(
   directory: string,
@@ -28,13 +27,7 @@ export async function loadCollection(
   const root = await realpath(directory).catch(() => undefined)
   if (root === undefined) return collector.result()
   const base: SkillRoot = { directory: root, origin, within: root }
-  const allowsNested = (place: string) => place.endsWith('microagents')
-  await loadFromDirectories(
-    base,
-    { places: collectionDirectories, allowsNested: allowsNested },
-    collector,
-    signal,
-  )
+  await loadFromDirectories(base, collectionDirectories, collector, signal)
   if (collector.result().skills.length > 0) return collector.result()
   const { folders } = await listFolder(root, maxFolders)
   for (const folder of folders.sort()) {
@@ -44,7 +37,7 @@ export async function loadCollection(
   return collector.result()
 }
 
-/** The skill of one folder: none when it has no good `SKILL.md`, and then why among the faults. */
+/** The skill of one folder: none without a valid `SKILL.md`, and then an issue says why. */
 export async function loadSkillFolder(directory: string, origin: SkillOrigin): Promise<LoadedSkills> {
   const collector = new SkillCollector([])
   const root = await realpath(directory).catch(() => directory)
@@ -53,17 +46,17 @@ export async function loadSkillFolder(directory: string, origin: SkillOrigin): P
   return collector.result()
 }
 
-/** The skills below one folder of a base, whatever it is called. */
+/** The skills below one folder of a base. */
 export async function loadSkillsBelow(
   base: SkillRoot,
   folder: string,
   collector: SkillCollector,
   signal: AbortSignal,
 ): Promise<void> {
-  await loadFromDirectories(base, { places: [folder], allowsNested: () => false }, collector, signal)
+  await loadFromDirectories(base, [folder], collector, signal, false)
 }
 
-/** Whether there is a `SKILL.md`. */
+/** False without a `SKILL.md`. */
 async function loadSkillMd(base: SkillRoot, folder: string, collector: SkillCollector): Promise<boolean> {
   const { files } = await listFolder(folder, maxFolders)
   const file = files.find((name) => name.toLowerCase() === 'skill.md')
@@ -82,23 +75,21 @@ export async function loadSkillDirectories(
   collector: SkillCollector,
   signal: AbortSignal,
 ): Promise<void> {
-  await loadFromDirectories(
-    base,
-    { places: skillDirectories, allowsNested: (place) => place === legacyDirectory },
-    collector,
-    signal,
-  )
+  await loadFromDirectories(base, skillDirectories, collector, signal)
 }
 
+/** In folders named `microagents`, files of nested folders are skills too, where `hasLegacyFolders`. */
 async function loadFromDirectories(
   base: SkillRoot,
-  from: { readonly places: readonly string[]; readonly allowsNested: (directory: string) => boolean },
+  folders: readonly string[],
   collector: SkillCollector,
   signal: AbortSignal,
+  hasLegacyFolders = true,
 ): Promise<void> {
   const walk = new SkillWalker(base, collector, signal)
-  for (const directory of from.places) {
-    for await (const file of walk.skillFiles(join(base.directory, directory), from.allowsNested(directory))) {
+  for (const folder of folders) {
+    const allowsNested = hasLegacyFolders && folder.endsWith('microagents')
+    for await (const file of walk.skillFiles(join(base.directory, folder), allowsNested)) {
       if (collector.isFull) return
       await loadSkillFile(base, file, collector)
     }
@@ -121,7 +112,7 @@ async function loadSkillFile(base: SkillRoot, from: SkillFile, collector: SkillC
   collector.add(parsed.skill)
 }
 
-/** The text of a skill's file, cut where it is too large; undefined when there is none. */
+/** The text of a skill file, truncated when too large; undefined when it cannot be read. */
 export async function readSkillText(
   base: SkillRoot,
   path: string,

@@ -1,13 +1,13 @@
-/** More than this between the two lines of dashes is no front matter. */
+/** Maximum length of front matter, in characters. */
 const maxLength = 32 * 1024
 
-export interface FrontMatter {
-  /** Empty when the text has none. */
+interface FrontMatter {
+  /** Empty without front matter. */
   readonly members: Readonly<Record<string, unknown>>
   readonly body: string
 }
 
-/** Splits a text into its YAML front matter and the rest. Never throws: what is wrong is a sentence that begins with a verb. */
+/** Splits a text into YAML front matter and the rest. Never throws; an issue is a sentence that begins with a verb. */
 export async function parseFrontMatter(text: string): Promise<FrontMatter | { readonly issue: string }> {
   const lines = text.split('\n', 2)
   if (lines.length < 2 || lines[0]?.trimEnd() !== '---') return { members: {}, body: text }
@@ -35,7 +35,7 @@ type Members = { readonly value: Readonly<Record<string, unknown>> } | { readonl
 async function readMembers(yaml: string): Promise<Members> {
   const parsed = await parseYaml(yaml)
   if (!('issue' in parsed)) return parsed
-  // Descriptions with an unquoted colon are common, and their meaning is plain.
+  // Descriptions with an unquoted colon are common and unambiguous.
   const requoted = await parseYaml(
     yaml.replace(/^(name|description|license|compatibility): +([^'"|>&*!{[\s].*)$/gm, quoteValue),
   )
@@ -53,13 +53,13 @@ async function parseYaml(yaml: string): Promise<Members> {
     const [error] = document.errors
     if (error !== undefined)
       return { issue: `has front matter that is not YAML: ${firstLine(error.message)}` }
-    // An alias is never needed here, and is what a small text grows large by.
+    // No aliases: they let a small text expand without bounds.
     const value: unknown = document.toJS({ maxAliasCount: 0 })
     if (value === null || value === undefined) return { value: {} }
     if (typeof value === 'object' && !Array.isArray(value)) return { value: { ...value } }
     return { issue: 'has front matter that is no mapping of names to values' }
   } catch {
-    // The library throws for aliases, and runs out of stack where a text nests too deep.
+    // The library throws for aliases and overflows the stack for deep nesting.
     return { issue: 'has front matter with aliases, or nested too deep' }
   }
 }

@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import { type AgentContext, agentContext } from '@slipway/protocol'
 import { type LoadedSkills, SkillCollector } from './collector.ts'
 import { loadSkillDirectories, readSkillText } from './directories.ts'
-import { type LoadedSkill, normalizeText, skillFromRequest } from './skill.ts'
+import { createSkill, type LoadedSkill, normalizeText, skillFromRequest } from './skill.ts'
 import { listFolder, type SkillRoot } from './walk.ts'
 
 const maxRootEntries = 50_000
 
-/** Files at the top of a workspace that are always told: the name in lower case, and the name of the skill. */
+/** Root files of a workspace that are always-on skills: file name in lower case -> skill name. */
 const rootSkillFiles: Readonly<Record<string, string>> = {
   'agents.md': 'agents',
   '.cursorrules': 'cursorrules',
@@ -19,29 +19,29 @@ const rootSkillFiles: Readonly<Record<string, string>> = {
 export interface LoadSkillsOptions {
   /** The workspace. */
   readonly directory: string
-  /** Where the skills of the user are; without it there are none. */
+  /** Where the user's skills are, if any. */
   readonly homeDirectory?: string | undefined
   readonly context: AgentContext | undefined
   readonly additions?: SkillAdditions | undefined
 }
 
-/** Skills that neither the workspace nor the home directory holds. They are there whatever the context asks for. */
+/** Skills from outside the workspace and the home directory; they are loaded whatever the context says. */
 export interface SkillAdditions {
-  /** Of plugins that were loaded for this conversation. */
+  /** Of the plugins of this conversation. */
   readonly plugins: readonly LoadedSkill[]
-  /** Of what is installed on the server. */
+  /** Installed on the server. */
   readonly installed: readonly LoadedSkill[]
   /** Of the public collection and of marketplaces. */
   readonly others: readonly LoadedSkill[]
-  /** `load_public_skills` was heeded: there is a collection. */
+  /** Whether `load_public_skills` found a collection. */
   readonly hasPublic: boolean
 }
 
 /**
- * The skills of a conversation: those of its agent context, of its plugins, of the project, what is installed, the user's, and
- * those of collections; the first of a name wins, and the order is the same each time. Of the context's `disabled_skills` none
- * is loaded, wherever it is from. Files are what somebody else wrote: they are bounded (256 KiB each, 500 skills), those of the
- * workspace must be in it, links followed, and a bad one is a fault and nothing else. Rejects only when aborted.
+ * The skills of a conversation in a fixed order: of its agent context, its plugins, the project, installed ones, the
+ * user's, and those of collections; the first of a name wins. The context's `disabled_skills` are never loaded. Files
+ * are untrusted: they are bounded (256 KiB each, 500 skills), files of the workspace must resolve to paths in it, and
+ * an invalid file only adds an issue. Rejects only when aborted.
  */
 export async function loadSkills(options: LoadSkillsOptions, signal: AbortSignal): Promise<LoadedSkills> {
   const { directory, homeDirectory, additions } = options
@@ -49,7 +49,7 @@ export async function loadSkills(options: LoadSkillsOptions, signal: AbortSignal
   const collector = new SkillCollector(context.disabled_skills)
   for (const skill of context.skills) {
     if (collector.has(skill.name))
-      collector.addIssue(`${skill.name}: the request has two skills of this name; the first is kept`)
+      collector.addIssue(`${skill.name}: the request has two skills of this name; the first is used`)
     collector.add(skillFromRequest(skill))
   }
   for (const skill of additions?.plugins ?? []) collector.add(skill)
@@ -93,20 +93,5 @@ async function loadRootSkill(
   const path = join(base.directory, file)
   const content = normalizeText((await readSkillText(base, path, collector)) ?? '').trim()
   if (content === '' || collector.hasContent(content)) return
-  collector.add({
-    name,
-    content,
-    description: undefined,
-    keywords: [],
-    commands: [],
-    paths: [],
-    inputs: [],
-    allowedTools: [],
-    isAgentSkill: false,
-    isModelInvocable: true,
-    origin: base.origin,
-    source: file,
-    file: path,
-    resources: undefined,
-  })
+  collector.add(createSkill({ name, content, origin: base.origin, source: file, file: path }))
 }

@@ -1,6 +1,8 @@
+import { isRecord } from '@slipway/shared/json'
 import { parseFrontMatter } from './front-matter.ts'
 import {
   boundedTriggers,
+  createSkill,
   type LoadedSkill,
   maxDescription,
   normalizeText,
@@ -13,12 +15,12 @@ import {
 
 const maxName = 64
 const agentSkillName = /^[a-z0-9]+(?:-[a-z0-9]+)*$/
-/** What a name of an older form must not hold: it stands between quotes in texts for the model. */
+/** Not allowed in names of older forms, which are quoted in texts for the model. */
 const badCharacters = /[<>"`\p{Cc}]/u
 
 export interface SkillSource {
   readonly text: string
-  /** The name when the front matter gives none: the folder's, or the file's without its extension. */
+  /** Default name: that of the folder, or of the file without its extension. */
   readonly name: string
   readonly isAgentSkill: boolean
   readonly origin: SkillOrigin
@@ -27,12 +29,12 @@ export interface SkillSource {
   readonly resources: SkillResources | undefined
 }
 
-/** `warning`: the skill is good, but something about it is not as its writer will think. */
+/** `warning`: the skill is valid, but does not do what its author expects. */
 export type ParsedSkill =
   | { readonly skill: LoadedSkill; readonly warning?: string }
   | { readonly issue: string }
 
-/** Reads a skill from the text of its file. Never throws: what is wrong is a sentence that begins with a verb. */
+/** Parses the text of a skill file. Never throws; an issue is a sentence that begins with a verb. */
 export async function parseSkill(from: SkillSource): Promise<ParsedSkill> {
   const matter = await parseFrontMatter(normalizeText(from.text))
   if ('issue' in matter) return matter
@@ -44,7 +46,7 @@ export async function parseSkill(from: SkillSource): Promise<ParsedSkill> {
   if ('issue' in fields) return fields
   const description = fields.description ?? (from.isAgentSkill ? firstSentence(body) : undefined)
   const { isAgentSkill, origin, source, file, resources } = from
-  const skill: LoadedSkill = {
+  const skill = createSkill({
     ...fields,
     name,
     content: body.trim(),
@@ -54,7 +56,8 @@ export async function parseSkill(from: SkillSource): Promise<ParsedSkill> {
     source,
     file,
     resources,
-  }
+    version: readVersion(members),
+  })
   if (!isAgentSkill || name === from.name) return { skill }
   return { skill, warning: `is named ${name}, but its folder ${from.name}; it is loaded as ${name}` }
 }
@@ -91,7 +94,7 @@ function readFields(
     return { issue: 'has a disable-model-invocation that is not true or false' }
   return {
     description: description ?? undefined,
-    // What takes inputs is started by hand.
+    // A skill with inputs is started by a command.
     ...sortTriggers(words, inputs.length > 0 ? [name] : []),
     paths: boundedTriggers(patterns),
     inputs,
@@ -107,10 +110,15 @@ function stringList(value: unknown): string[] | undefined {
   return list.every((item) => typeof item === 'string') ? [...list] : undefined
 }
 
-/** `Read Bash(git:*)` or a list. It is advice, so what is neither is passed over. */
+/** `Read Bash(git:*)` or a list. It is advisory, so an invalid value is ignored. */
 function parseAllowedTools(value: unknown): string[] {
   const list = typeof value === 'string' ? (value.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? []) : stringList(value)
   return boundedTriggers((list ?? []).map((tool) => toSingleLine(tool, 100)))
+}
+
+function readVersion({ version, metadata }: Readonly<Record<string, unknown>>): string | undefined {
+  const value = version ?? (isRecord(metadata) ? metadata.version : undefined)
+  return typeof value === 'string' || typeof value === 'number' ? toSingleLine(String(value), 200) : undefined
 }
 
 function firstSentence(body: string): string | undefined {

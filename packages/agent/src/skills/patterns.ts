@@ -1,17 +1,17 @@
-/** More patterns of one glob with braces are not made. */
+/** Maximum number of patterns of one glob with braces. */
 const maxAlternatives = 16
 const maxGlobLength = 256
 const maxStars = 8
 const maxPathLength = 512
 
-/** Letters, digits and underscores of scripts that put spaces between words: two in a row are of one word. */
+/** Letters, digits and underscores of scripts that separate words by spaces. */
 const wordCharacter =
   /[[\p{L}\p{M}\p{N}_]--[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]]/v
 
-/** Says whether a text holds something. */
+/** Whether a text matches. */
 export type TextMatcher = (text: string) => boolean
 
-/** A keyword as a whole word (or words, with any white space between them), in any case. */
+/** Matches a keyword as a whole word (or words, separated by any white space), ignoring case. */
 export function keywordPattern(keyword: string): TextMatcher {
   const words = keyword.split(/\s+/).map((word) => RegExp.escape(word))
   const pattern = new RegExp(words.join('\\s+'), 'giu')
@@ -19,14 +19,14 @@ export function keywordPattern(keyword: string): TextMatcher {
     pattern.lastIndex = 0
     for (let found = pattern.exec(text); found !== null; found = pattern.exec(text)) {
       if (isWholeWord(text, found.index, pattern.lastIndex)) return true
-      // The next one may begin inside of this one.
+      // The next match may overlap this one.
       pattern.lastIndex = found.index + characterAt(text, found.index).length
     }
     return false
   }
 }
 
-/** Whether no word goes on over either end of a part of a text. */
+/** Whether both ends of a part of a text are word boundaries. */
 function isWholeWord(text: string, start: number, end: number): boolean {
   const isInsideWord = (at: number) =>
     wordCharacter.test(characterBefore(text, at)) && wordCharacter.test(characterAt(text, at))
@@ -42,7 +42,7 @@ function characterBefore(text: string, at: number): string {
   return [...text.slice(Math.max(0, at - 2), at)].at(-1) ?? ''
 }
 
-/** `/name` on its own (with white space or nothing around it), in any case: anywhere, or at the start. */
+/** Matches `/name` as a separate word, ignoring case: anywhere, or at the start. */
 export function commandPattern(command: string, where: 'anywhere' | 'start' = 'anywhere'): TextMatcher {
   const before = where === 'start' ? '^\\s*' : '(?<!\\S)'
   const pattern = new RegExp(`${before}${RegExp.escape(command)}(?!\\S)`, 'iu')
@@ -55,9 +55,9 @@ type Token =
   | { readonly kind: 'one'; readonly fits: (character: string) => boolean }
 
 /**
- * A glob over paths with slashes: `*`, `**`, `?`, `[a-z]`, `[!a-z]`, `{a,b}`. Without a slash in it, it is about the name of
- * a file in any folder; a trailing slash stands for everything below. Matching never takes long, whatever glob and path are:
- * there is no going back, and a glob with more than 8 stars or a path of more than 512 characters matches nothing.
+ * A glob over paths with slashes: `*`, `**`, `?`, `[a-z]`, `[!a-z]`, `{a,b}`. Without a slash, it matches the name of a
+ * file in any folder; a trailing slash matches everything below. Matching time is bounded: there is no backtracking, and
+ * a glob with more than 8 stars or a path of more than 512 characters matches nothing.
  */
 export class Glob {
   readonly #alternatives: readonly (readonly Token[])[]
@@ -72,12 +72,12 @@ export class Glob {
       .filter((glob) => glob.filter(({ kind }) => kind !== 'one').length <= maxStars)
   }
 
-  /** Its part of the work of matching: 16 at most. */
+  /** Number of patterns to match, at most 16. */
   get alternatives(): number {
     return this.#alternatives.length
   }
 
-  /** `path` is relative to where the glob is rooted. */
+  /** `path` is relative to the root of the glob. */
   matches(path: string): boolean {
     if (path.length > maxPathLength) return false
     const text = [...(this.#isName ? path.slice(path.lastIndexOf('/') + 1) : path)]
@@ -85,7 +85,7 @@ export class Glob {
   }
 }
 
-/** Without braces: every combination of what they hold, the first 16. Braces inside braces are taken as they stand. */
+/** Expands braces to all combinations, at most 16. Nested braces are literal. */
 function expandBraces(glob: string): string[] {
   const expanded: string[] = []
   const queue = [glob]
@@ -126,7 +126,7 @@ function codePoint(character: string): number {
   return character.codePointAt(0) ?? 0
 }
 
-/** Follows all ways through the glob at once, one character after another. */
+/** Simulates the glob as a nondeterministic automaton, one character after another. */
 function matchTokens(glob: readonly Token[], text: readonly string[]): boolean {
   let states = expandStates(glob, new Set([0]), true)
   for (const character of text) {
@@ -142,7 +142,7 @@ function matchTokens(glob: readonly Token[], text: readonly string[]): boolean {
   return states.has(glob.length)
 }
 
-/** Adds the places behind what may stand for nothing. */
+/** Adds the states after tokens that match the empty text. */
 function expandStates(glob: readonly Token[], states: Set<number>, isSegmentStart: boolean): Set<number> {
   for (const at of states) {
     const kind = glob[at]?.kind

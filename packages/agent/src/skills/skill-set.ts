@@ -4,22 +4,22 @@ import { textBlock } from '../tools/core/tool.ts'
 import { commandPattern, Glob, keywordPattern, type TextMatcher } from './patterns.ts'
 import { ellipsize, isAlwaysOn, type LoadedSkill } from './skill.ts'
 
-/** Triggers are looked for in this much of a message. */
+/** Length of the part of a message that is searched for triggers. */
 const maxMessage = 50_000
-/** Characters of all that one message or file brings in; a skill that does not fit waits for the next time. */
+/** Characters activated by one message or file; a skill that does not fit is not activated. */
 const maxActivatedChars = 200_000
 const maxTriggers = 2_000
 const maxAlternatives = 500
 
-/** What is told from the beginning. */
+/** An always-on skill for the prompt. */
 export interface SkillSection {
   readonly name: string
-  /** Where it is from, for the model. */
+  /** Its origin, for the model. */
   readonly source: string
   readonly text: string
 }
 
-/** What the model knows of, without its content. */
+/** A skill that the model knows by name. */
 export interface SkillSummary {
   readonly name: string
   readonly description: string | undefined
@@ -27,7 +27,7 @@ export interface SkillSummary {
   readonly file: string | undefined
 }
 
-export interface Activation {
+interface Activation {
   /** In order of `content`. */
   readonly names: readonly string[]
   readonly content: readonly TextContent[]
@@ -36,20 +36,20 @@ export interface Activation {
 interface Trigger {
   readonly skill: LoadedSkill
   readonly pattern: TextMatcher
-  /** For the model: why the skill is there. */
+  /** Why the skill applies, for the model. */
   readonly reason: string
-  /** Started by hand: each time, also when it was told before. */
+  /** Started by a user: each time, also when it is active. */
   readonly isCommand: boolean
 }
 
-/** The skills of one conversation: which are told when. Pure: the same questions have the same answers. */
+/** The skills of one conversation, and which of them a message or a file activates. Pure. */
 export class SkillSet {
   readonly #skills: ReadonlyMap<string, LoadedSkill>
   readonly #directory: string
   readonly #triggers: readonly Trigger[]
   readonly #globs: readonly { readonly skill: LoadedSkill; readonly glob: Glob }[]
 
-  /** Of two skills of one name the first counts. `directory`: the workspace, absolute. */
+  /** The first skill of a name wins. `directory`: the workspace, absolute. */
   constructor(skills: readonly LoadedSkill[], directory: string) {
     const byName = new Map<string, LoadedSkill>()
     for (const skill of skills) if (!byName.has(skill.name)) byName.set(skill.name, skill)
@@ -64,7 +64,7 @@ export class SkillSet {
     return [...this.#skills.keys()]
   }
 
-  /** Paths that the agent has to be able to read, in the workspace or not: folders of AgentSkills, files of the others. */
+  /** Paths that the agent must be able to read: folders of AgentSkills, files of the others. */
   get readablePaths(): readonly string[] {
     return [...this.#skills.values()].flatMap(({ isAgentSkill, file }) => {
       if (file === undefined) return []
@@ -83,7 +83,7 @@ export class SkillSet {
       .map(({ name, source, content }) => ({ name, source: source ?? name, text: content }))
   }
 
-  /** The others, without those that only users may call. */
+  /** The other skills, without those that only users may start. */
   summaries(): readonly SkillSummary[] {
     return [...this.#skills.values()]
       .filter((skill) => !isAlwaysOn(skill) && skill.isModelInvocable)
@@ -91,9 +91,9 @@ export class SkillSet {
   }
 
   /**
-   * The skills that a message calls for: by a keyword as a whole word in any case (not those told `already`), by a command
-   * of theirs on its own, or by `/name` at the message's beginning. A skill without triggers and without a file, which the
-   * model cannot read, is called by its name as well.
+   * The skills that a message activates: by a keyword as a whole word, ignoring case (not those in `activeNames`), by a
+   * command as a separate word, or by `/name` at the start. The name of a skill without triggers and without a file,
+   * which the model cannot read, is a keyword too.
    */
   activate(message: string, activeNames: ReadonlySet<string>): Activation {
     const searched = message.slice(0, maxMessage)
@@ -105,7 +105,7 @@ export class SkillSet {
     return createActivation(reasons)
   }
 
-  /** The rules for a file, by its path (absolute, or relative to the workspace), that were not told `already`. */
+  /** The skills for a file, by its path (absolute, or relative to the workspace), that are not in `activeNames`. */
   activateForPath(path: string, activeNames: ReadonlySet<string>): Activation {
     const inside = isAbsolute(path) ? relative(this.#directory, path) : path.replace(/^\.\//, '')
     if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`)) return createActivation(new Map())
@@ -119,7 +119,7 @@ export class SkillSet {
   }
 }
 
-/** As many as can be matched without anybody waiting. */
+/** Bounded, so that matching is fast. */
 function collectGlobs(skills: readonly LoadedSkill[]): { skill: LoadedSkill; glob: Glob }[] {
   const globs: { skill: LoadedSkill; glob: Glob }[] = []
   let alternatives = 0

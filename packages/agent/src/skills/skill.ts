@@ -1,11 +1,11 @@
 import type { Skill } from '@slipway/protocol'
 
-/** More of a description is cut. */
+/** Longer descriptions are truncated. */
 export const maxDescription = 1024
 const maxTriggers = 64
 const maxTriggerLength = 100
 
-/** What a `/name` of a user may be followed by. */
+/** An argument of a skill that a user starts by `/name`. */
 export interface SkillInput {
   readonly name: string
   readonly description: string
@@ -18,7 +18,7 @@ export interface SkillResources {
   readonly assets: readonly string[]
 }
 
-/** Who brought a skill. `marketplace`: one that is loaded for every conversation. */
+/** Where a skill is from. `marketplace`: a marketplace that is loaded for every conversation. */
 export type SkillOrigin =
   | 'request'
   | 'plugin'
@@ -30,41 +30,62 @@ export type SkillOrigin =
   | 'marketplace'
   | 'sandbox'
 
-/** A skill from wherever it came. All its texts are bounded and free of control characters other than tab and line feed. */
+/** A skill of any origin. Its texts are bounded and have no control characters other than tab and line feed. */
 export interface LoadedSkill {
   readonly name: string
   /** The instructions, without front matter. */
   readonly content: string
   readonly description: string | undefined
-  /** Words of a message that call for it. */
+  /** Words of a message that activate it. */
   readonly keywords: readonly string[]
-  /** What a user writes to start it, each with a slash in front: `/name`. */
+  /** Commands that start it, with the slash: `/name`. */
   readonly commands: readonly string[]
-  /** Globs of files that it is about. */
+  /** Globs of the files that it applies to. */
   readonly paths: readonly string[]
   readonly inputs: readonly SkillInput[]
   readonly allowedTools: readonly string[]
   readonly isAgentSkill: boolean
-  /** Whether the model is told of it. Users can always call it. */
+  /** Whether the model sees it. Users can always start it. */
   readonly isModelInvocable: boolean
   readonly origin: SkillOrigin
-  /** For people: a path relative to the workspace or the home directory, or what the request said. */
+  /** For people: a path relative to the workspace or the home directory, or the source in the request. */
   readonly source: string | undefined
-  /** Absolute path of its file, when it has one. */
+  /** Absolute path of its file, if any. */
   readonly file: string | undefined
   readonly resources: SkillResources | undefined
+  /** As the front matter says; undefined when it says none. */
+  readonly version?: string | undefined
 }
 
-/** Told from the beginning: it has no trigger and is not in AgentSkills form. */
+/** A skill with defaults: always on, not of the AgentSkills form, without a file. */
+export function createSkill(
+  members: Pick<LoadedSkill, 'name' | 'content' | 'origin' | 'source'> & Partial<LoadedSkill>,
+): LoadedSkill {
+  return {
+    description: undefined,
+    keywords: [],
+    commands: [],
+    paths: [],
+    inputs: [],
+    allowedTools: [],
+    isAgentSkill: false,
+    isModelInvocable: true,
+    file: undefined,
+    resources: undefined,
+    ...members,
+  }
+}
+
+/** Part of the prompt from the beginning: it has no trigger and is not of the AgentSkills form. */
 export function isAlwaysOn(skill: LoadedSkill): boolean {
   const isTriggered = skill.keywords.length + skill.commands.length + skill.paths.length > 0
   return !skill.isAgentSkill && !isTriggered
 }
 
-/** A skill that a request brought along. It has no file: what a client calls its source is a place on the client's side. */
+/** A skill of a request. It has no file: its source is a place of the client. */
 export function skillFromRequest(skill: Skill): LoadedSkill {
   const { trigger } = skill
-  return {
+  return createSkill({
     name: skill.name,
     content: normalizeText(skill.content),
     description:
@@ -75,17 +96,14 @@ export function skillFromRequest(skill: Skill): LoadedSkill {
     ),
     paths: trigger?.type === 'path' ? boundedTriggers(trigger.paths) : [],
     inputs: parseInputs(skill.inputs) ?? [],
-    allowedTools: [],
     isAgentSkill: skill.is_agentskills_format,
     isModelInvocable: !skill.disable_model_invocation,
     origin: 'request',
     source: skill.source,
-    file: undefined,
-    resources: undefined,
-  }
+  })
 }
 
-/** Keywords and commands: a keyword with a slash in front is a command. */
+/** Separates keywords and commands: a keyword with a leading slash is a command. */
 export function sortTriggers(
   keywords: readonly string[],
   commands: readonly string[],
@@ -98,7 +116,7 @@ export function sortTriggers(
   }
 }
 
-/** Without what is blank or too long, and without repeats; the first 64. */
+/** The first 64 triggers, without blank, too long and duplicate ones. */
 export function boundedTriggers(triggers: readonly string[]): string[] {
   const trimmed = triggers.map((trigger) => trigger.trim())
   return [...new Set(trimmed)]
@@ -106,7 +124,7 @@ export function boundedTriggers(triggers: readonly string[]): string[] {
     .slice(0, maxTriggers)
 }
 
-/** Inputs as front matter or a request lists them; undefined when it is no such list. */
+/** Inputs from front matter or a request; undefined when the value is not a list of inputs. */
 export function parseInputs(value: unknown): SkillInput[] | undefined {
   if (value === undefined || value === null) return []
   if (!Array.isArray(value)) return undefined
@@ -126,7 +144,7 @@ export function parseInputs(value: unknown): SkillInput[] | undefined {
 
 const controlCharacters = /[\p{Cc}--[\t\n]]/gv
 
-/** With line feeds alone between lines, and without other control characters than tabs. */
+/** Normalizes line ends to line feeds and removes control characters other than tabs. */
 export function normalizeText(text: string): string {
   return text.replaceAll('\r\n', '\n').replaceAll('\r', '\n').replace(controlCharacters, '')
 }

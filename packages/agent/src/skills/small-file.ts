@@ -2,23 +2,23 @@ import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
 import { errorCode, isWithin } from '@slipway/shared/fs'
 
-export interface SmallFile {
+interface SmallFile {
   readonly text: string
   readonly isTruncated: boolean
   /** Absolute, without symbolic links. */
   readonly path: string
 }
 
-export interface SmallFileOptions {
-  /** More is not read. */
+interface SmallFileOptions {
+  /** Longer files are truncated. */
   readonly maxBytes: number
-  /** A real directory that the file must be in, links followed. */
+  /** A real directory that must contain the file, symbolic links resolved. */
   readonly within?: string | undefined
 }
 
 /**
- * The text of a small file that somebody else wrote, undefined when it is not there. Never hangs (pipes and devices are
- * refused), never reads more than it should, and never throws: what is wrong is a sentence that begins with a verb.
+ * Reads a small untrusted text file; undefined when it does not exist. Never hangs (pipes and devices are refused) and
+ * never throws; an issue is a sentence that begins with a verb.
  */
 export async function readSmallFile(
   path: string,

@@ -5,12 +5,12 @@ import type { SkillCollector } from './collector.ts'
 import type { SkillOrigin, SkillResources } from './skill.ts'
 
 const maxDepth = 3
-/** Of one folder, and of all folders that are walked through for one workspace or home. */
+/** Entries of one folder, and of all folders of one root. */
 const maxEntries = 2_000
 const maxAllEntries = 20_000
 const maxResources = 100
 
-/** A workspace, a home directory, or whatever else has skills below it. `within`: the real directory that no link may lead out of. */
+/** A directory with skills below it. `within`: a real directory that must contain all files, links resolved. */
 export interface SkillRoot {
   readonly directory: string
   readonly origin: SkillOrigin
@@ -19,17 +19,17 @@ export interface SkillRoot {
 
 export interface SkillFile {
   readonly path: string
-  /** Of its folder, or its own without the extension. */
+  /** The name of its folder, or its own without the extension. */
   readonly name: string
   readonly isAgentSkill: boolean
 }
 
-/** Walks through the folders of one base, each once. What it does not enter is a fault. */
+/** Traverses the folders of one root, each once. A skipped folder adds an issue. */
 export class SkillWalker {
   readonly #root: SkillRoot
   readonly #collector: SkillCollector
   readonly #signal: AbortSignal
-  /** Real paths: links do not lead around in circles. */
+  /** Real paths, to stop cycles of links. */
   readonly #visited = new Set<string>()
   #remainingEntries = maxAllEntries
 
@@ -40,8 +40,8 @@ export class SkillWalker {
   }
 
   /**
-   * The skills below a folder: a `SKILL.md` in a folder of its own, and single Markdown files at the top. `isOld`: single
-   * files deeper down are skills too; elsewhere they are notes.
+   * The skills below a folder: a `SKILL.md` in a folder of its own, and Markdown files at the top. `allowsNested`:
+   * Markdown files in nested folders are skills too.
    */
   async *skillFiles(folder: string, allowsNested: boolean, depth = 0): AsyncGenerator<SkillFile> {
     if (!(await this.#enter(folder))) return
@@ -92,7 +92,7 @@ function isSingleFileSkill(name: string): boolean {
   return lower.endsWith('.md') && lower !== 'readme.md' && lower !== 'skill.md'
 }
 
-/** What lies beside a `SKILL.md`. Links are left out. */
+/** The resources beside a `SKILL.md`, without links. */
 export async function findResources(root: string): Promise<SkillResources> {
   const [scripts, references, assets] = await Promise.all([
     listFilesBelow(root, 'scripts'),
@@ -112,14 +112,14 @@ async function listFilesBelow(root: string, folder: string, depth = 1): Promise<
   return paths.slice(0, maxResources)
 }
 
-export interface FolderListing {
+interface FolderListing {
   readonly files: string[]
   readonly folders: string[]
   readonly others: string[]
   readonly isTruncated: boolean
 }
 
-/** At most `max` entries of a folder; none of one that cannot be read. */
+/** At most `max` entries of a folder; none when it cannot be read. */
 export async function listFolder(folder: string, max: number): Promise<FolderListing> {
   const listing: Omit<FolderListing, 'isTruncated'> = { files: [], folders: [], others: [] }
   let count = 0
@@ -130,7 +130,7 @@ export async function listFolder(folder: string, max: number): Promise<FolderLis
       kind.push(entry.name)
     }
   } catch {
-    // A folder that is not there, or that may not be read, holds no skills.
+    // A missing or unreadable folder has no skills.
   }
   return { ...listing, isTruncated: count > max }
 }

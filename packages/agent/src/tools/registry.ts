@@ -1,14 +1,14 @@
 import { invalidInput, type ToolSpec, toolDefinitions, toolName } from '@slipway/protocol'
 import type { Tool, ToolContext, ToolFactory } from './core/tool.ts'
 
-// Modules are loaded by the first conversation that has such a tool, not with the server: some bring large libraries along.
+// Modules are loaded by the first conversation that uses them: some import large libraries.
 const openBrowser: ToolFactory = async (context, params) =>
   await (await import('./browser/tools.ts')).openBrowser(context, params)
 
 const toolKinds = Object.keys(toolDefinitions)
 const browserToolNames = toolKinds.filter((kind) => /^Browser.*Tool$/.test(kind)).map(toolName)
 
-/** What opens the tools of a registry name; a single browser tool has one too, with a browser of its own. */
+/** Factories by registry name. A single browser tool has a factory too, with a browser of its own. */
 export const registry: ReadonlyMap<string, ToolFactory> = new Map<string, ToolFactory>([
   ['terminal', async (...to) => (await import('./terminal/terminal.ts')).openTerminal(...to)],
   ['file_editor', async (...to) => (await import('./files/file-editor.ts')).openFileEditor(...to)],
@@ -34,14 +34,14 @@ function singleBrowserTool(name: string): ToolFactory {
   return async (context, params) => (await openBrowser(context, params)).filter((tool) => tool.name === name)
 }
 
-/** Class names (`TerminalTool`) stand for registry names. */
+/** Class names (`TerminalTool`) -> registry names. */
 const aliases: ReadonlyMap<string, string> = new Map([
   ...toolKinds.map((kind) => [kind, toolName(kind)] as const),
   ['TaskTool', 'task_tool_set'],
   ['TaskToolSet', 'task_tool_set'],
 ])
 
-/** What opens the tools of a name, a registry name or a class name; undefined when there is no such tool. */
+/** The factory of a registry name or a class name; undefined when there is no such tool. */
 export function findTool(name: string): ToolFactory | undefined {
   return registry.get(registryName(name))
 }
@@ -51,77 +51,59 @@ export function toolNames(): readonly string[] {
   return [...registry.keys()]
 }
 
-/** The registry names of tools that work on this machine: those of the browser only when one is installed. */
+/** The registry names of tools that work on this machine; browser tools only when a browser is installed. */
 export async function availableToolNames(): Promise<readonly string[]> {
   const { isBrowserInstalled } = await import('./browser/find-browser.ts')
   return (await isBrowserInstalled()) ? toolNames() : toolNames().filter((name) => !isBrowserTool(name))
 }
 
 /**
- * Opens the tools of a conversation, by name and in order: those of the specs, `extra` ones, then the defaults, which no
- * filter leaves out. Of two with the same name the first stays. Rejects with Problem `invalid` for a name that is unknown;
- * what was opened until then is closed.
+ * Opens the tools of a conversation in order: those of the specs, `extra` ones, then the defaults, which are not filtered.
+ * The first tool of a name wins. Rejects with Problem `invalid` for an unknown name, after closing the opened tools.
  */
 export async function openTools(options: {
   readonly specs: readonly ToolSpec[]
   /** Names or class names. */
   readonly defaults: readonly string[]
   readonly context: ToolContext
-  /** Leaves out tools whose name it does not match. */
+  /** Omits tools whose name does not match. */
   readonly filter?: RegExp
-  /** Tools that are open already; they are not closed here. */
+  /** Open tools; they are never closed here. */
   readonly extra?: readonly Tool[]
 }): Promise<ReadonlyMap<string, Tool>> {
   const { specs, defaults, context, filter, extra = [] } = options
-  const opener = new ToolOpener(context)
-  const matchesFilter = ({ name }: Tool) => filter === undefined || name.search(filter) !== -1
+  /** Each factory is called once: all browser tools share a browser. */
+  const families = new Map<ToolFactory, readonly Tool[]>()
+  const open = async (
+    { name, params }: ToolSpec,
+    location: readonly (string | number)[],
+  ): Promise<Tool[]> => {
+    const resolvedName = registryName(name)
+    const factory = isBrowserTool(resolvedName) ? openBrowser : registry.get(resolvedName)
+    if (factory === undefined)
+      throw invalidInput([...location, 'name'], `There is no such tool. Available: ${toolNames().join(', ')}`)
+    const family = families.get(factory) ?? (await factory(context, params))
+    families.set(factory, family)
+    return family.filter((tool) => resolvedName.endsWith('_tool_set') || tool.name === resolvedName)
+  }
+  const tools = new Map<string, Tool>()
   try {
-    const specified = await opener.openAll(specs, 'tools')
-    const defaultTools = await opener.openAll(
-      defaults.map((name) => ({ name, params: {} })),
-      'include_default_tools',
+    const added: Tool[] = []
+    for (const [index, spec] of specs.entries()) added.push(...(await open(spec, ['tools', index])))
+    const selected = [...added, ...extra].filter(
+      ({ name }) => filter === undefined || name.search(filter) !== -1,
     )
-    const tools = new Map<string, Tool>()
-    for (const tool of [...[...specified, ...extra].filter(matchesFilter), ...defaultTools])
-      if (!tools.has(tool.name)) tools.set(tool.name, tool)
-    await opener.closeUnused(tools)
+    for (const [index, name] of defaults.entries())
+      selected.push(...(await open({ name, params: {} }, ['include_default_tools', index])))
+    for (const tool of selected) if (!tools.has(tool.name)) tools.set(tool.name, tool)
     return tools
   } catch (error) {
-    await opener.closeUnused(new Map())
+    tools.clear()
     throw error
-  }
-}
-
-/** Tools while they are being opened: each name once, and one browser for all browser tools. */
-class ToolOpener {
-  readonly #context: ToolContext
-  readonly #families = new Map<ToolFactory, readonly Tool[]>()
-
-  constructor(context: ToolContext) {
-    this.#context = context
-  }
-
-  async openAll(specs: readonly ToolSpec[], location: string): Promise<Tool[]> {
-    const tools: Tool[] = []
-    for (const [index, { name, params }] of specs.entries()) {
-      const resolvedName = registryName(name)
-      const open = isBrowserTool(resolvedName) ? openBrowser : registry.get(resolvedName)
-      if (open === undefined)
-        throw invalidInput(
-          [location, index, 'name'],
-          `There is no such tool. Available: ${toolNames().join(', ')}`,
-        )
-      const family = this.#families.get(open) ?? (await open(this.#context, params))
-      this.#families.set(open, family)
-      tools.push(...family.filter((tool) => resolvedName.endsWith('_tool_set') || tool.name === resolvedName))
-    }
-    return tools
-  }
-
-  /** Closes the families of which nothing is kept. What one tool of a family holds open, the others need too. */
-  async closeUnused(used: ReadonlyMap<string, Tool>): Promise<void> {
-    for (const family of this.#families.values()) {
-      const isUsed = family.some((tool) => used.get(tool.name) === tool)
+  } finally {
+    // Tools of a family share resources: it is closed when none of them is used.
+    for (const family of families.values()) {
+      const isUsed = family.some((tool) => tools.get(tool.name) === tool)
       if (!isUsed) await Promise.all(family.map((tool) => tool.close?.()))
     }
   }

@@ -3,51 +3,52 @@ import type { BrowserHandle } from './launch.ts'
 import type { PageElement } from './page-script.ts'
 import type { Tabs } from './tabs.ts'
 
-/** Milliseconds. */
+/** In milliseconds. */
 export interface TimeLimits {
   /** Of one action. */
   readonly actionMs: number
-  /** Of one action when two before it took too long. */
+  /** Of one action after two that timed out. */
   readonly shortMs: number
-  /** Until a page that is navigated to has begun to answer. */
+  /** Until a page begins to answer. */
   readonly navigationMs: number
 }
 
-/** What an action of the browser came to; `text` is for the model. */
+/** The result of a browser action; `text` is for the model. */
 export interface BrowserResult {
   readonly text: string
   readonly isError?: boolean
   /** JPEG, base64. */
   readonly screenshot?: string
-  /** A directory where more is. */
+  /** A directory with more output. */
   readonly saved?: string
-  /** The text is JSON: what happened besides goes into it as a member `notes`. */
+  /** The text is a JSON object; notes become its member `notes`. */
   readonly isJson?: boolean
 }
 
-/** An action that could not be done, in a sentence for the model. */
+/** A failed action; the sentence is for the model. */
 export function failedResult(sentence: string): BrowserResult {
   return { text: sentence, isError: true }
 }
 
-/** What was read of a page at one moment. Elements are told by their place in `elements`. */
+/** A snapshot of a page. Elements are identified by their index in `elements`. */
 export interface PageState {
   readonly id: string
   readonly page: Page
   readonly elements: readonly { readonly frame: Frame; readonly at: number; readonly element: PageElement }[]
 }
 
-/** A browser that is open, as actions see it. */
+/** An open browser, for actions. */
 export interface ActiveBrowser {
   readonly browser: BrowserHandle
   readonly tabs: Tabs
-  /** What was last read of a page; its elements can be named by their index. */
+  readonly limits: TimeLimits
+  /** The last snapshot of a page. */
   pageState: PageState | undefined
 }
 
 export type BrowserCommand = (opened: ActiveBrowser, signal: AbortSignal) => Promise<BrowserResult>
 
-/** What the library says went wrong, without the name of the function and the log of what it tried. */
+/** The message of a library error, without function name and call log. */
 export function playwrightErrorText(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the library colours its messages for terminals

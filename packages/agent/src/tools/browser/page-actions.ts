@@ -6,21 +6,20 @@ import {
   type BrowserResult,
   failedResult,
   playwrightErrorText,
-  type TimeLimits,
 } from './command.ts'
 import type { PageElement } from './page-script.ts'
 import { findElement, positionText, queryFrame, randomId } from './page-state.ts'
 import { pageTitle } from './tabs.ts'
 
-/** Until an element is there, enabled, not moving and not covered. */
+/** Time for an element to be present, enabled, still and not covered. */
 const readyMs = 5000
-/** After an action: until what it set off shows, and until a page that it led to is there. */
+/** After an action: time for its effects to begin, and for a page that it opens to answer. */
 const settleMs = 200
 const responseMs = 20_000
-/** A page that has begun to come may take this long to be complete. */
+/** Time for a page that has begun to load to complete. */
 const loadMs = 10_000
 
-/** The address that is meant, or why it is not opened. A host alone is taken as https, on this machine as http. */
+/** The URL of an input, or why it is refused. A host alone means https, on this machine http. */
 export function parseAddress(input: string): { readonly url: string } | { readonly refused: string } {
   const trimmed = input.trim()
   if (trimmed === 'about:blank') return { url: trimmed }
@@ -32,19 +31,20 @@ export function parseAddress(input: string): { readonly url: string } | { readon
   return { refused: `Only http and https addresses are opened, not ${url.protocol}` }
 }
 
-export function navigate(input: string, inNewTab: boolean, { navigationMs }: TimeLimits): BrowserCommand {
+export function navigate(input: string, inNewTab: boolean): BrowserCommand {
   return async (opened, signal) => {
     const address = parseAddress(input)
     if ('refused' in address) return failedResult(address.refused)
     const page = inNewTab ? await opened.tabs.open() : await opened.tabs.current()
-    return await openUrl(opened, page, { url: address.url, navigationMs, signal })
+    return await openUrl(opened, page, address.url, signal)
   }
 }
 
 async function openUrl(
-  { browser, tabs }: ActiveBrowser,
+  { browser, tabs, limits: { navigationMs } }: ActiveBrowser,
   page: Page,
-  { url, navigationMs, signal }: { url: string; navigationMs: number; signal: AbortSignal },
+  url: string,
+  signal: AbortSignal,
 ): Promise<BrowserResult> {
   try {
     const response = await page.goto(url, { waitUntil: 'commit', timeout: navigationMs, signal })
@@ -54,7 +54,7 @@ async function openUrl(
     if (signal.aborted || page.isClosed()) throw error
     if (browser.isTimeout(error))
       return failedResult(`${url} did not begin to answer within ${navigationMs / 1000} seconds.`)
-    // A refused download is told by an event that comes a little later.
+    // The event of a refused download comes a little later.
     await delay(settleMs, undefined, { signal })
     return failedResult(`${url} could not be opened: ${playwrightErrorText(error)}`)
   }
@@ -69,18 +69,18 @@ async function arrivalText(page: Page, signal: AbortSignal): Promise<string> {
   return `The page is ${page.url().slice(0, 2000)}${title === '' ? '' : ` ("${title}")`}.${isLoaded ? '' : ' It is still loading.'}`
 }
 
-export function click(index: number, inNewTab: boolean, limits: TimeLimits): BrowserCommand {
+export function click(index: number, inNewTab: boolean): BrowserCommand {
   return async (opened, signal) => {
     const target = await findElement(opened, index)
     if ('failure' in target) return target.failure
     const { locator, element, page } = target
     const address = inNewTab ? await target.address(signal) : ''
-    if (address !== '') return await navigate(address, true, limits)(opened, signal)
+    if (address !== '') return await navigate(address, true)(opened, signal)
     const before = page.url()
     let isReady = true
     await actAndSettle(page, signal, async () => {
       isReady = await waitUntilClickable(opened, locator, signal)
-      // Without a time limit of its own: a click that was made must not be taken for one that was not.
+      // No time limit: a click that was made must not be reported as failed.
       await locator.click({
         force: true,
         timeout: 0,
@@ -164,27 +164,25 @@ export function scroll(direction: 'up' | 'down'): BrowserCommand {
       `scroll ${randomId()} ${direction}`,
       signal,
     )
-    // What loads when it comes into view begins now.
+    // Time for lazy content to begin loading.
     await delay(settleMs, undefined, { signal })
     return { text: `Scrolled ${direction}. ${positionText(position)}` }
   }
 }
 
-export function goBack({ navigationMs }: TimeLimits): BrowserCommand {
-  return async ({ tabs }, signal) => {
-    const page = await tabs.current()
-    const before = page.url()
-    const response = await page.goBack({ waitUntil: 'commit', timeout: navigationMs, signal })
-    if (response === null && page.url() === before) return failedResult('There is no page before this one.')
-    return { text: await arrivalText(page, signal) }
-  }
+export const goBack: BrowserCommand = async ({ tabs, limits }, signal) => {
+  const page = await tabs.current()
+  const before = page.url()
+  const response = await page.goBack({ waitUntil: 'commit', timeout: limits.navigationMs, signal })
+  if (response === null && page.url() === before) return failedResult('There is no page before this one.')
+  return { text: await arrivalText(page, signal) }
 }
 
-/** Does something to a page and waits for what it sets off: a moment, and the page that it leads to. */
+/** Acts on a page and waits for the effects: a moment, and a page that it opens. */
 async function actAndSettle(page: Page, signal: AbortSignal, act: () => Promise<void>): Promise<void> {
   let navigation: Request | undefined
   const onRequest = (request: Request) => {
-    // Of a request that belongs to no frame yet, the frame cannot be asked for.
+    // The frame of a request that has none yet cannot be read.
     if (request.isNavigationRequest() && request.frame() === page.mainFrame()) navigation = request
   }
   page.on('request', onRequest)

@@ -15,16 +15,16 @@ import { launchBrowser } from './launch.ts'
 import { type RecordedEvent, Recording } from './recording.ts'
 import { Tabs } from './tabs.ts'
 
-/** Of an observation's text. */
+/** Characters of an observation's text. */
 const maxChars = 50_000
 const maxTimeouts = 3
 const installHint =
   'No Chromium or Chrome was found on this machine. Install one (for example with "apt-get install chromium") or name it in the parameter executable_path of the browser tools; it is not downloaded by itself.'
 
 /**
- * The browser of one conversation. It starts with the first action. Each action is limited in time: after two in a row
- * that took too long the limit is short, and after the third the browser is given up and a new one starts with the next
- * action. One that is aborted is left to itself; the browser stays.
+ * The browser of one conversation, started by the first action. Each action has a time limit: after two time-outs in a row
+ * a shorter one, and after a third time-out the browser is closed and the next action starts a new one. An aborted action
+ * is abandoned; the browser stays.
  */
 export class BrowserSession {
   readonly #context: ToolContext
@@ -42,7 +42,7 @@ export class BrowserSession {
     this.#executable = executable
   }
 
-  /** Does one action, which is told to a recording as `what`. Never rejects because of the browser or a page. */
+  /** Runs one action and records it. Never rejects because of the browser or a page. */
   async run(
     action: Readonly<Record<string, unknown>>,
     command: BrowserCommand,
@@ -79,19 +79,18 @@ export class BrowserSession {
     return this.#recording
   }
 
-  /** The recording that was going on; it is for the caller to stop it. */
+  /** Removes the current recording; the caller stops it. */
   detachRecording(): Recording | undefined {
     const recording = this.#recording
     this.#recording = undefined
     return recording
   }
 
-  /** Without what is secret. */
   redact(value: string): string {
     return this.#context.secrets.redact(value)
   }
 
-  /** Ends the browser and what it recorded; resolves when no process of it is left. */
+  /** Ends the browser and the recording; resolves when no process of it is left. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#discardBrowser()
@@ -109,12 +108,12 @@ export class BrowserSession {
   async #start(): Promise<ActiveBrowser | undefined> {
     const browser = await launchBrowser(this.#context.workspace, this.#executable)
     if (browser === undefined) {
-      // It may be installed meanwhile.
+      // A browser may be installed later.
       this.#opening = undefined
       return undefined
     }
     const tabs = new Tabs(browser.context, (event) => this.#recordEvent(event))
-    return { browser, tabs, pageState: undefined }
+    return { browser, tabs, limits: this.#limits, pageState: undefined }
   }
 
   #recordEvent(event: RecordedEvent): void {

@@ -8,7 +8,7 @@ import {
   toolName,
 } from '@slipway/protocol'
 import type { Tool, ToolAction, ToolFactory } from '../core/tool.ts'
-import type { BrowserCommand, TimeLimits } from './command.ts'
+import type { BrowserCommand } from './command.ts'
 import { readContent } from './content.ts'
 import { click, goBack, navigate, scroll, type } from './page-actions.ts'
 import { readState } from './page-state.ts'
@@ -20,26 +20,22 @@ import { closeTab, listTabs, switchTab } from './tab-actions.ts'
 type BrowserAction = Extract<Action, { kind: `Browser${string}Action` }>
 type BrowserActionKind = Exclude<BrowserAction['kind'], 'BrowserAction'>
 
-/** One of the tools: what the model reads, and what it does. */
+/** A tool: its description for the model, and its command. */
 interface BrowserToolSpec<K extends BrowserActionKind> {
   readonly description: string
-  readonly createCommand: (
-    action: ToolAction<K>,
-    session: BrowserSession,
-    limits: TimeLimits,
-  ) => BrowserCommand
+  readonly createCommand: (action: ToolAction<K>, session: BrowserSession) => BrowserCommand
 }
 
 const toolSpecs: { readonly [K in BrowserActionKind]: BrowserToolSpec<K> } = {
   BrowserNavigateAction: {
     description:
       'Opens an http or https address in the current tab of the browser, or in a new tab with new_tab. Answers when the page is there, with its address and title; read it with browser_get_state or browser_get_content.',
-    createCommand: ({ url, new_tab }, _, limits) => navigate(url, new_tab, limits),
+    createCommand: ({ url, new_tab }) => navigate(url, new_tab),
   },
   BrowserClickAction: {
     description:
       'Clicks an element by its index in the last answer of browser_get_state. With new_tab a link opens in a new tab, which becomes the current one. When the page changed since, read its state again.',
-    createCommand: ({ index, new_tab }, _, limits) => click(index, new_tab, limits),
+    createCommand: ({ index, new_tab }) => click(index, new_tab),
   },
   BrowserTypeAction: {
     description:
@@ -64,7 +60,7 @@ const toolSpecs: { readonly [K in BrowserActionKind]: BrowserToolSpec<K> } = {
   },
   BrowserGoBackAction: {
     description: 'Goes back to the page before in the history of the current tab.',
-    createCommand: (_action, _session, limits) => goBack(limits),
+    createCommand: () => goBack,
   },
   BrowserListTabsAction: {
     description: 'Lists the open tabs: id of 4 characters, address, title, and which one is current.',
@@ -100,9 +96,10 @@ const toolSpecs: { readonly [K in BrowserActionKind]: BrowserToolSpec<K> } = {
 }
 
 /**
- * The browser tools, which share one browser; it starts with the first action that needs it. Parameters:
+ * The browser tools, which share one browser, started by the first action. Parameters:
  * `executable_path` (the browser to start), `action_timeout_seconds` (300), `short_timeout_seconds` (30, after two
- * time-outs in a row) and `navigation_timeout_seconds` (60, until a page begins to answer). A Problem for one that is wrong.
+ * time-outs in a row) and `navigation_timeout_seconds` (60, until a page begins to answer). Throws a Problem for an
+ * invalid one.
  */
 export const openBrowser: ToolFactory = (context, params) => {
   const limits = {
@@ -116,7 +113,7 @@ export const openBrowser: ToolFactory = (context, params) => {
   const session = new BrowserSession(context, limits, executable)
   // The keys of the table are its kinds.
   const kinds = Object.keys(toolSpecs) as BrowserActionKind[]
-  return kinds.map((kind) => createBrowserTool(kind, session, limits))
+  return kinds.map((kind) => createBrowserTool(kind, session))
 }
 
 function readTimeoutMs(
@@ -129,11 +126,7 @@ function readTimeoutMs(
   throw new Problem('invalid', `The parameter ${name} of the browser tools should be 0 to 3600 seconds`)
 }
 
-function createBrowserTool<K extends BrowserActionKind>(
-  kind: K,
-  session: BrowserSession,
-  limits: TimeLimits,
-): Tool {
+function createBrowserTool<K extends BrowserActionKind>(kind: K, session: BrowserSession): Tool {
   const spec: BrowserToolSpec<K> = toolSpecs[kind]
   // The kinds of a tool and of its action differ in their last word.
   const definition = toolDefinitions[kind.replace(/Action$/, 'Tool') as BrowserToolKind]
@@ -145,7 +138,7 @@ function createBrowserTool<K extends BrowserActionKind>(
     parse: (args) => parseAction(kind, args),
     resources: () => ['browser'],
     run: (action, signal) =>
-      session.run(recordedAction(name, action), spec.createCommand(action, session, limits), signal),
+      session.run(recordedAction(name, action), spec.createCommand(action, session), signal),
     close: () => session.close(),
   }
   return tool
@@ -153,7 +146,7 @@ function createBrowserTool<K extends BrowserActionKind>(
 
 type BrowserToolKind = Extract<ToolDefinition['kind'], `Browser${string}Tool`>
 
-/** An action as a recording tells it: without what was typed, which may be a password. */
+/** An action for a recording, without typed text, which may be a password. */
 function recordedAction(name: string, action: Action): Record<string, unknown> {
   const { kind: _, ...members } = action
   if ('storage_state' in members) return { tool: name }

@@ -53,7 +53,12 @@ export function defineTool<K extends Action['kind'], R extends ObservationKind>(
     const { content, is_error = false } = result
     const blocks = typeof content === 'string' ? [textBlock(content)] : content
     // The compiler does not recombine what Omit removed.
-    return { ...result, content: blocks, is_error, kind: implementation.observation } as unknown as Observation
+    return {
+      ...result,
+      content: blocks,
+      is_error,
+      kind: implementation.observation,
+    } as unknown as Observation
   }
   return {
     name,

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { McpServer } from '@slipway/protocol'
 import type { ToolContext } from '../core/tool.ts'
 
-/** How to reach a server, with the values of secrets in place. */
+/** How to connect to a server, with the values of secrets filled in. */
 export type McpEndpoint =
   | {
       readonly kind: 'process'
@@ -15,13 +15,13 @@ export type McpEndpoint =
       readonly kind: 'http'
       readonly url: URL
       readonly headers: Readonly<Record<string, string>>
-      /** `any`: streamable HTTP, and server-sent events where a server does not know that. */
+      /** `any`: streamable HTTP, with server-sent events as fallback. */
       readonly transport: 'streamable' | 'sse' | 'any'
     }
 
 /**
- * A server that cannot be reached, and why: its `settings` cannot be followed, it was not ready in `time`, or the `connection` failed.
- * The text holds no values of settings.
+ * A server that cannot be reached, because of its `settings`, a time-out (`time`) or a failed `connection`. The message
+ * contains no values of settings.
  */
 export class McpConnectionError extends Error {
   readonly reason: 'settings' | 'time' | 'connection'
@@ -34,10 +34,10 @@ export class McpConnectionError extends Error {
 }
 
 const secretNamePattern = /authorization|cookie|credential|key|pass|secret|token/i
-/** A shorter value is not hidden: it may be a common word. */
+/** Shorter values are not redacted: they may be common words. */
 const minSecretLength = 8
 
-/** Puts secrets into a server's settings. Values that look secret are hidden from then on. Rejects with NotReachable. */
+/** Fills secrets into a server's settings and redacts values that look secret. Rejects with McpConnectionError. */
 export async function resolveEndpoint(
   server: McpServer,
   { secrets, workspace }: ToolContext,
@@ -53,7 +53,7 @@ export async function resolveEndpoint(
   if (parsed === null || !/^https?:$/.test(parsed.protocol))
     throw new McpConnectionError('its url is no http or https address')
   const auth = authHeaders(await secrets.expand(server.auth))
-  // With and without the word that says what kind it is.
+  // With and without the authorization scheme.
   for (const value of Object.values(auth))
     for (const secretPart of [value, value.replace(/^\w+ /, '')]) secrets.addValue(secretPart)
   const headers = { ...(await expandRecord(server.headers ?? {}, secrets)), ...auth }
@@ -102,7 +102,7 @@ function authHeaders(auth: unknown): Record<string, string> {
   throw new McpConnectionError('its auth is none of none, bearer, api_key, basic, header and oauth2')
 }
 
-/** Of a sign-in that somebody else made. It is used for as long as the server takes it; none is begun or refreshed here. */
+/** The token of an existing sign-in; it is never refreshed here. */
 function accessToken(auth: object): string {
   let value: unknown = auth
   for (const name of ['state', 'tokens', 'access_token'])

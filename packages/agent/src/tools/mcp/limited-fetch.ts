@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream'
 
-/** Bytes of one answer, or of one event of a stream of events. */
+/** Bytes of one response, or of one event of an event stream. */
 const maxBodyBytes = 32 * 1024 * 1024
 
-/** How the body of an answer ended: whole, before its end, or because it was longer than any that could be used. */
+/** How the body of a response ended: complete, before its end, or above the limit. */
 export type BodyOutcome = 'whole' | 'broken' | 'too long'
 
-/** A fetch that limits the bodies of answers, and tells how each ended that was not given up by its reader. */
+/** A fetch that limits response bodies and reports how each ended, unless its reader aborted. */
 export function createLimitedFetch(inner: typeof fetch, onEnd: (method: string, end: BodyOutcome) => void) {
   return async (url: string | URL, init?: RequestInit): Promise<Response> => {
     const response = await inner(url, init)
@@ -17,7 +17,7 @@ export function createLimitedFetch(inner: typeof fetch, onEnd: (method: string, 
       if (!init?.signal?.aborted) onEnd(init?.method ?? 'GET', end)
     }
     const body = Readable.from(limitBody(response.body, isStream, report), { objectMode: false })
-    // Node's own type of a web stream is not the one that its Response is declared with.
+    // Node declares two incompatible types of web streams.
     return new Response(Readable.toWeb(body) as ReadableStream, { status, statusText, headers })
   }
 }
@@ -46,7 +46,7 @@ async function* limitBody(
   report('whole')
 }
 
-/** Where the last event that ends in a chunk does so: an empty line. */
+/** Where the last complete event of a chunk ends: at an empty line. */
 function lastEventEnd(chunk: Uint8Array): number {
   const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
   return Math.max(bytes.lastIndexOf('\n\n'), bytes.lastIndexOf('\r\n\r\n'))

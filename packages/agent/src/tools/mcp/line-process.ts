@@ -4,13 +4,13 @@ import type { Workspace } from '../../workspace/workspace.ts'
 
 type Process = ReturnType<Workspace['spawn']>
 
-/** Characters. A server that sends a longer line is ended: its answer would not fit anywhere. */
+/** Characters. A server that sends a longer line is ended. */
 const maxLineChars = 32 * 1024 * 1024
 const maxStderrChars = 4096
-/** For a server to end by itself when its input ends, and then once more when it is asked to. */
+/** Time for a server to end after the end of its input, and again after SIGTERM. */
 const graceMs = 1000
 
-/** A process that speaks in lines over its standard streams. */
+/** A process that exchanges lines over its standard streams. */
 export class LineProcess {
   readonly #process: Process
   readonly #ended = Promise.withResolvers<void>()
@@ -27,12 +27,12 @@ export class LineProcess {
     process.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr = (this.#stderr + text.slice(-maxStderrChars)).slice(-maxStderrChars)
     })
-    // What was written when the process had ended already is lost; its end is told by its exit.
+    // A write after the end of the process is lost; `exit` reports the end.
     process.stdin.on('error', () => {})
     process.once('error', (error) => this.#finish(`it could not be started: ${error.message}`))
     process.once('exit', (code, signal) => {
       const reason = signal === null ? `it exited with ${code}` : `it was ended by ${signal}`
-      // What it left running may hold its streams open; what it said last still comes in.
+      // Background processes may hold its streams open; wait for its last output.
       setTimeout(() => this.#finish(reason), 200).unref()
       process.once('close', () => this.#finish(reason))
     })
@@ -41,12 +41,12 @@ export class LineProcess {
     })
   }
 
-  /** Tells each line without its end, from now on; what came before is lost. */
+  /** Called with each further line, without its line end. */
   setListener(onLine: (line: string) => void): void {
     this.#onLine = onLine
   }
 
-  /** Resolves when the process is over; never rejects. */
+  /** Resolves when the process has ended; never rejects. */
   get ended(): Promise<void> {
     return this.#ended.promise
   }
@@ -56,23 +56,23 @@ export class LineProcess {
     return this.#endReason
   }
 
-  /** The last that it wrote to its standard error. */
+  /** The end of its standard error. */
   get stderr(): string {
     return this.#stderr.trim()
   }
 
-  /** Resolves when the process has taken the line, or when it is over. */
+  /** Resolves when the line is written, or the process has ended. */
   async write(line: string): Promise<void> {
     const written = new Promise<void>((done) => this.#process.stdin.write(`${line}\n`, () => done()))
     await Promise.race([written, this.#ended.promise])
   }
 
-  /** Ends the process and all that it started. */
+  /** Ends the process and its process group. */
   async close(): Promise<void> {
     this.#process.stdin.end()
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       await Promise.race([this.#ended.promise, delay(graceMs, undefined, { ref: false })])
-      // The number of a group of which nobody is left may be another's by now.
+      // The id of an empty process group may be reused.
       if (!this.#isClosed) killProcessGroup(this.#process.pid, signal)
     }
     await this.#ended.promise

@@ -2,23 +2,23 @@ import type { McpServer } from '@slipway/protocol'
 import { redactText } from '@slipway/shared/redaction'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
+import { McpConnection } from './connection.ts'
 import { McpConnectionError } from './endpoint.ts'
-import { McpConnection } from './servers.ts'
 
 export interface McpProbeOptions {
   readonly name: string
   readonly server: McpServer
-  /** Made after the tools are listed. */
+  /** A call to make after listing the tools. */
   readonly call?: { readonly name: string; readonly arguments: Readonly<Record<string, unknown>> } | undefined
-  /** For all of it; ending a process may take two seconds more. */
+  /** For the whole probe; ending a process may take two seconds more. */
   readonly timeoutMs: number
-  /** Where a process is started whose settings name no directory. It exists. */
+  /** Default working directory of a process; it must exist. */
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
   readonly signal: AbortSignal
 }
 
-/** The names of the tools, and what came of the call; or why there are none. No text holds a secret of the settings. */
+/** The names of the tools and the result of the call, or the failure. Secrets of the settings are redacted. */
 export type McpProbeResult =
   | {
       readonly tools: readonly string[]
@@ -28,12 +28,12 @@ export type McpProbeResult =
 
 const maxText = 50_000
 const maxFailure = 6000
-/** Of a value in an environment or a header, whatever its name: a shorter one may be a common word. */
+/** Minimum length of redacted environment and header values: a shorter one may be a common word. */
 const minSecretLength = 8
 
 /**
- * Connects to a server, lists its tools, and makes the call; then nothing of it is left, neither a process nor a connection. Never
- * rejects because of the server; rejects when the signal aborts, also then only after everything has ended.
+ * Connects to a server, lists its tools, makes the call, and closes the connection and its process. Rejects only when the
+ * signal aborts, after everything has ended.
  */
 export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbeResult> {
   const { server, call, timeoutMs, directory, environment, signal } = options
@@ -106,7 +106,7 @@ function getMember(value: unknown, name: string): unknown {
 
 function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  // Errors of the library carry the status of an answer here and not always in their text.
+  // The library's errors have the HTTP status here and not always in their message.
   const status =
     'code' in error && typeof error.code === 'number' && error.code >= 400 ? error.code : undefined
   const message = status === undefined ? error.message : `HTTP ${status}: ${error.message}`

@@ -11,13 +11,13 @@ const maxChars = 50_000
 const maxBlocks = 100
 /** Characters of base64 of all images of one result. */
 const maxImageChars = 8_000_000
-/** And of what is left of them, made smaller, in one event. */
+/** Characters of base64 of all images, shrunk, in one event. */
 const maxEventImageChars = 700_000
 const imageTypePattern = /^image\/(png|jpeg|gif|webp)$/
 
 /**
- * What a tool of an MCP server answered, as the content of an observation: texts and images; what is neither is told in
- * words. Secrets are taken out, and what is too long is saved in the directory of the conversation and cut.
+ * The result of an MCP tool as the content of an observation: texts and images; other content becomes a text. Secrets are
+ * redacted; a long text is truncated and saved in the directory of the conversation.
  */
 export async function resultContent(result: unknown, tool: string, context: ToolContext): Promise<Content> {
   const blocks = contentBlocks(result).slice(0, maxBlocks).map(toBlock)
@@ -77,7 +77,7 @@ function dropExcessImages(blocks: readonly Block[]): Block[] {
   })
 }
 
-/** With images that an event has room for. */
+/** Shrinks images to fit into an event. */
 async function fitBlockImages(blocks: readonly Block[]): Promise<Block[]> {
   const urls = blocks.flatMap((block) => (block.type === 'image' ? block.image_urls : []))
   const images = (await fitImages(urls, maxEventImageChars)).values()

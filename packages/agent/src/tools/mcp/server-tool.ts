@@ -2,7 +2,7 @@ import type { ToolDefinition } from '@slipway/protocol'
 import { type Tool, type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
 import { resultContent } from './result-content.ts'
 
-/** A tool as its server describes it; members that are not named here are kept. */
+/** A tool as its server describes it; other members are preserved. */
 export interface ServerTool {
   readonly name: string
   readonly title?: string | undefined
@@ -20,18 +20,18 @@ export interface ServerTool {
     | undefined
 }
 
-/** What a call came to: the answer of the server as it came, or why there is none. */
+/** The server's answer as received, or why there is none. */
 export type CallResult = { readonly result: unknown } | { readonly failure: string }
 
-/** Calls a tool of a server; rejects only when the signal aborted it. */
-export type CallServerTool = (args: Record<string, unknown>, signal: AbortSignal) => Promise<CallResult>
+/** Calls a tool of a server; rejects only when the signal aborts. */
+type CallServerTool = (args: Record<string, unknown>, signal: AbortSignal) => Promise<CallResult>
 
 /** Names of a model's tools: letters, digits, `_` and `-`, at most 64. */
 const maxNameLength = 64
 
 /**
- * The name by which a model calls a tool: as the server gave it, after the server's name when there are several servers.
- * What models do not take in a name becomes `_`; a name that is `taken` gets a number.
+ * The name of a tool for the model: the server's name for it, prefixed by the server's name when there are several servers.
+ * Invalid characters become `_`; a name in use gets a number.
  */
 export function modelToolName(
   tool: string,
@@ -48,8 +48,8 @@ export function modelToolName(
 }
 
 /**
- * A tool of an MCP server as one of ours, under the name by which the model calls it. Arguments go to the server with the
- * values of secrets in the place of their names; results come back without them.
+ * A tool of an MCP server, under its name for the model. Names of secrets in the arguments are replaced by their values;
+ * values in the results are redacted.
  */
 export function createMcpTool(
   name: string,
@@ -65,7 +65,7 @@ export function createMcpTool(
     parse: (args) => ({ action: { kind: 'MCPToolAction', data: args } }),
     resources: () => (tool.annotations?.readOnlyHint === true ? [] : [`mcp:${name}`]),
     run: async ({ data }, signal) => {
-      // Expanding gives an object for an object.
+      // `expand` returns an object for an object.
       const args = (await context.secrets.expand(data)) as Record<string, unknown>
       const outcome = await call(args, signal)
       if ('failure' in outcome)
@@ -93,7 +93,7 @@ function createDefinition(name: string, tool: ServerTool): ToolDefinition {
   }
 }
 
-/** The protocol's own defaults: what a server does not say, it may do. */
+/** With the defaults of the protocol, which assume the riskier behaviour. */
 function withDefaults(annotations: NonNullable<ServerTool['annotations']>) {
   return {
     title: annotations.title,

@@ -218,7 +218,7 @@ test('tools of several servers carry the name of theirs; a server that fails hol
   expect(await call('b_b_echo', { text: 'x' })).toMatchObject({ tool_name: 'b_b_echo', is_error: false })
   const failures = Object.fromEntries(mcp.failures.map(({ server, detail }) => [server, detail]))
   expect(failures).toEqual({
-    dead: expect.stringMatching(/exited with 1; the last it said: no such database/),
+    dead: expect.stringMatching(/exited with 1; its last output: no such database/),
     none: expect.stringContaining('could not be started'),
     bad: expect.stringContaining('no http or https address'),
     far: expect.any(String),
@@ -270,7 +270,7 @@ test('a server that dies in a call is told with its last words and started anew 
   const { call } = await trial.openServers({ sample: trial.sampleServer() })
   const died = await call('exit')
   expect(died.is_error).toBe(true)
-  expect(died.text).toMatch(/exited with 3; the last it said: fatal: token <secret-hidden>/)
+  expect(died.text).toMatch(/exited with 3; its last output: fatal: token <secret-hidden>/)
   const calls = await Promise.all(['1', '2', '3'].map((text) => call('echo', { text })))
   expect(calls.map(({ texts }) => texts[1])).toEqual(['1', '2', '3'])
   expect(await trial.livePids()).toHaveLength(1)

@@ -1,13 +1,11 @@
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists } from '../core/file-access.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
-import { limitForEvent, printableName } from '../files/lines.ts'
+import { formatMatches, limitMatches } from './matches.ts'
 import { fileMatches, findFiles, type SearchResult } from './ripgrep.ts'
-
-const maxFiles = 100
 
 /** Finds the files in which a regular expression matches, the newest first. */
 export const openGrep: ToolFactory = ({ workspace }) => [
@@ -19,16 +17,14 @@ export const openGrep: ToolFactory = ({ workspace }) => [
     resources: () => [],
     run: async (action, signal) => {
       const searchPath = await workspace.resolve(action.path ?? '.', 'read')
-      const {
-        directory,
-        files: foundFiles,
-        isComplete,
-      } = await searchFiles(searchPath, action, { workspace, signal })
-      const paths = foundFiles.map((path) => join(directory, path))
-      const matches = limitForEvent(paths, maxFiles)
-      const truncated = matches.length < paths.length || !isComplete
+      const result = await searchFiles(searchPath, action, { workspace, signal })
+      const { matches, truncated } = limitMatches(result.directory, result)
+      const filterNote = action.include ? ` among the files ${action.include}` : ''
       return {
-        content: resultText(action, searchPath, { matches, truncated }),
+        content:
+          matches.length === 0
+            ? `No file in ${searchPath}${filterNote} matches ${action.pattern}.`
+            : formatMatches(matches, truncated, 'pattern or directory'),
         matches,
         pattern: action.pattern,
         search_path: searchPath,
@@ -62,17 +58,4 @@ async function searchFiles(
   const glob = include ? { glob: include.replace(/^(\.\/)+/, '') } : {}
   const options = { directory: searchPath, regex: pattern, includesHidden: Boolean(include), ...glob }
   return { directory: searchPath, ...(await findFiles(workspace, options, signal)) }
-}
-
-function resultText(
-  { pattern, include }: ToolAction<'GrepAction'>,
-  searchPath: string,
-  { matches, truncated }: { matches: readonly string[]; truncated: boolean },
-): string {
-  const filterNote = include ? ` among the files ${include}` : ''
-  if (matches.length === 0) return `No file in ${searchPath}${filterNote} matches ${pattern}.`
-  const note = truncated
-    ? [`[Only the newest ${matches.length} are listed; use a narrower pattern or directory for others.]`]
-    : []
-  return [...matches.map(printableName), ...note].join('\n')
 }

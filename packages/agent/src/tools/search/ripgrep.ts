@@ -2,30 +2,30 @@ import type { ProcessResult, Workspace } from '../../workspace/workspace.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 
 const timeoutMs = 30_000
-/** Of output: paths of files. */
+/** Of output, which is a list of paths. */
 const maxBytes = 64 * 1024 * 1024
 
-export interface SearchOptions {
+interface SearchOptions {
   /** Absolute; paths are relative to it. */
   readonly directory: string
-  /** Only files whose path matches; as in a .gitignore, without a slash at any depth. */
+  /** Only files whose path matches, as in a .gitignore: without a slash at any depth. */
   readonly glob?: string
-  /** Only files in which this regular expression matches, in any case. */
+  /** Only files in which this regular expression matches, ignoring case. */
   readonly regex?: string
-  /** Also what has a name that begins with a dot. `.git` is never searched. */
+  /** Whether names that begin with a dot are searched. `.git` never is. */
   readonly includesHidden: boolean
 }
 
 export interface SearchResult {
-  /** Relative paths, the newest first. Links are not followed, so all are inside. */
+  /** Relative paths, the newest first. Links are not followed, so all are in the directory. */
   readonly files: readonly string[]
-  /** False when there was too much output to read all of it. */
+  /** False when the output was truncated. */
   readonly isComplete: boolean
 }
 
 /**
- * Finds files with ripgrep, without those that are ignored by a .gitignore. Rejects with Refused when the pattern cannot be
- * read or the search takes more than 30 seconds.
+ * Finds files with ripgrep, without those that a .gitignore excludes. Rejects with ToolFailure when the pattern is invalid
+ * or the search takes more than 30 seconds.
  */
 export async function findFiles(
   workspace: Workspace,
@@ -44,7 +44,7 @@ export async function findFiles(
     glob === undefined ? undefined : runList(['--files']),
   ])
   if (visible === undefined) return found
-  // A glob that matches a directory brings back what is ignored below it: only what is listed without it counts.
+  // A glob that matches a directory includes ignored files below it; these are filtered out.
   const paths = new Set(visible.files)
   return {
     files: found.files.filter((path) => paths.has(path)),
@@ -52,7 +52,7 @@ export async function findFiles(
   }
 }
 
-/** Whether a regular expression matches in one file, whatever a .gitignore says about it. */
+/** Whether a regular expression matches in one file, even one that a .gitignore excludes. */
 export async function fileMatches(
   workspace: Workspace,
   { directory, name, regex }: { readonly directory: string; readonly name: string; readonly regex: string },
@@ -71,7 +71,7 @@ function matchArguments(regex: string): readonly string[] {
   return ['--files-with-matches', '--ignore-case', '-e', regex]
 }
 
-/** What no program can be given. */
+/** Refuses texts that cannot be program arguments. */
 function assertArgument(...texts: readonly (string | undefined)[]): void {
   if (texts.some((text) => text?.includes('\0')))
     throw new ToolFailure('The pattern contains a NUL character.')
@@ -86,7 +86,7 @@ async function runRipgrep(
   { directory, args }: { readonly directory: string; readonly args: readonly string[] },
   signal: AbortSignal,
 ): Promise<SearchResult> {
-  // Without a program for this platform there may be one of the system.
+  // Without a bundled program for this platform, use that of the system.
   ripgrepPath ??= import('@vscode/ripgrep').then(
     ({ rgPath }) => rgPath,
     () => 'rg',
@@ -106,12 +106,12 @@ async function runRipgrep(
   const reason = failureReason(exit)
   if (reason !== undefined) throw new ToolFailure(`The search failed: ${reason}`)
   const paths = exit.stdout.toString('utf8').split('\0')
-  // After the last NUL is nothing, or a path that was cut.
+  // The rest after the last NUL is empty or a truncated path.
   paths.pop()
   return { files: paths.map((path) => path.replace(/^\.\//, '')), isComplete: !exit.isTruncated }
 }
 
-/** Exit codes: 0 found, 1 nothing found, 2 a fault; files that cannot be read are such a fault too, but say nothing. */
+/** Exit codes: 0 found, 1 nothing found, 2 an error; unreadable files are such an error too, without a message. */
 function failureReason({ exitCode, stdout, stderr }: ProcessResult): string | undefined {
   if (exitCode === 0 || exitCode === 1) return undefined
   const message = stderr.toString('utf8').trim().slice(0, 2000)

@@ -31,7 +31,10 @@ export const openTask: ToolFactory = async (context) => {
   const tool: Tool = {
     name: 'task',
     // The kinds of this tool are open by design; the unions list the closed ones.
-    definition: { ...taskTool, description: toolDescription(import.meta.dirname, 'task') } as unknown as ToolDefinition,
+    definition: {
+      ...taskTool,
+      description: toolDescription(import.meta.dirname, 'task'),
+    } as unknown as ToolDefinition,
     parameters: taskParameters(),
     parse: (args) => {
       const parsed = parseArguments(taskAction, 'TaskAction', args)

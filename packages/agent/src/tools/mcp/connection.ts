@@ -1,0 +1,206 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { McpServer } from '@slipway/protocol'
+import { raceAbort } from '@slipway/shared/async'
+import type { ToolContext } from '../core/tool.ts'
+import { McpConnectionError, resolveEndpoint } from './endpoint.ts'
+import type { CallResult, ServerTool } from './server-tool.ts'
+import { connect, type OpenConnection } from './transports.ts'
+
+const maxPages = 50
+const maxTools = 500
+/** Characters of a tool's JSON: all of them go into each prompt. */
+const maxToolChars = 64_000
+const refreshMs = 1000
+
+interface ConnectionOptions {
+  readonly server: McpServer
+  readonly context: ToolContext
+  readonly startMs: number
+  readonly callMs: number
+  readonly onChange: () => void
+}
+
+/** A connection to a server, and its tools. After a failure the next call reconnects, once. */
+export class McpConnection {
+  readonly name: string
+  readonly #options: ConnectionOptions
+  tools: readonly ServerTool[] = []
+  #current: OpenConnection | undefined
+  #omitted: string[] = []
+  #refreshing: Promise<void> | undefined
+  #isStale = false
+  /** Aborted by `close`. */
+  readonly #lifetime = new AbortController()
+  #connecting: Promise<void> | undefined
+
+  constructor(name: string, options: ConnectionOptions) {
+    this.name = name
+    this.#options = options
+  }
+
+  get isConnected(): boolean {
+    return this.#current !== undefined
+  }
+
+  /** Connects and lists the tools; returns what failed. */
+  async start(signal: AbortSignal): Promise<string[]> {
+    try {
+      await this.connect(signal)
+      return this.#omitted
+    } catch (error) {
+      return [this.#errorDetail(error)]
+    }
+  }
+
+  /** Calls a tool. A failure of the connection is a text; rejects only when the signal aborts. */
+  async call(tool: string, args: Record<string, unknown>, signal: AbortSignal): Promise<CallResult> {
+    const { callMs } = this.#options
+    try {
+      if (this.#current === undefined) await this.#reconnect(signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      return { failure: `The MCP server ${this.name} cannot be reached: ${this.#errorDetail(error)}` }
+    }
+    const live = this.#current
+    if (live === undefined) return { failure: `The MCP server ${this.name} is closed.` }
+    const timer = AbortSignal.timeout(callMs)
+    const { ResultSchema } = await import('@modelcontextprotocol/sdk/types.js')
+    try {
+      const request = { method: 'tools/call' as const, params: { name: tool, arguments: args } }
+      // Longer than our own limit, to distinguish it from a time-out that the server reports.
+      const timeout = callMs + 60_000
+      const stop = AbortSignal.any([signal, timer])
+      return { result: await live.client.request(request, ResultSchema, { signal: stop, timeout }) }
+    } catch (error) {
+      signal.throwIfAborted()
+      if (timer.aborted) return { failure: `The tool gave no answer within ${callMs / 1000} seconds.` }
+      return { failure: await this.#handleCallError(live, error) }
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#lifetime.abort()
+    await this.#connecting?.catch(() => {})
+    const live = this.#current
+    this.#current = undefined
+    await live?.close()
+  }
+
+  async #openConnection(): Promise<void> {
+    const { startMs, server, context } = this.#options
+    const timer = AbortSignal.timeout(startMs)
+    const stop = AbortSignal.any([timer, this.#lifetime.signal])
+    let live: OpenConnection | undefined
+    try {
+      live = await connect(await raceAbort(resolveEndpoint(server, context), stop), context, stop)
+      const connected = live
+      live.client.onclose = () => {
+        if (this.#current === connected) this.#current = undefined
+      }
+      await this.#list(live, stop)
+      await this.#subscribeToListChanges(live)
+      stop.throwIfAborted()
+      this.#current = live
+    } catch (error) {
+      await live?.close()
+      if (!timer.aborted) throw error
+      const detail = error instanceof McpConnectionError ? `: ${error.message}` : ''
+      throw new McpConnectionError(`it was not ready within ${startMs / 1000} seconds${detail}`, 'time')
+    }
+  }
+
+  /**
+   * Connects and lists the tools. Concurrent calls share the attempt, which continues when one of them is aborted. Rejects
+   * with the error, which may contain secrets.
+   */
+  async connect(signal: AbortSignal): Promise<void> {
+    this.#lifetime.signal.throwIfAborted()
+    this.#connecting ??= this.#openConnection().finally(() => {
+      this.#connecting = undefined
+    })
+    await raceAbort(this.#connecting, signal)
+  }
+
+  async #reconnect(signal: AbortSignal): Promise<void> {
+    const before = JSON.stringify(this.tools)
+    await this.connect(signal)
+    if (JSON.stringify(this.tools) !== before) this.#options.onChange()
+  }
+
+  async #list({ client }: OpenConnection, signal: AbortSignal): Promise<void> {
+    const { ResultSchema, ToolSchema } = await import('@modelcontextprotocol/sdk/types.js')
+    const tools: ServerTool[] = []
+    const omitted: string[] = []
+    const addTool = (candidate: unknown) => {
+      const parsed = ToolSchema.safeParse(candidate)
+      if (!parsed.success) omitted.push('a tool was left out: its description does not follow the protocol')
+      else if (JSON.stringify(parsed.data).length > maxToolChars)
+        omitted.push(`the tool ${parsed.data.name.slice(0, 100)} was left out: its description is too long`)
+      else tools.push(parsed.data)
+    }
+    let cursor: string | undefined
+    for (let page = 0; page < maxPages && tools.length < maxTools; page++) {
+      if (client.getServerCapabilities()?.tools === undefined) break
+      const params = cursor === undefined ? {} : { cursor }
+      const timeout = this.#options.startMs + 60_000
+      const answer = await client.request({ method: 'tools/list', params }, ResultSchema, { signal, timeout })
+      for (const tool of Array.isArray(answer.tools) ? answer.tools : []) addTool(tool)
+      cursor = typeof answer.nextCursor === 'string' ? answer.nextCursor : undefined
+      if (cursor === undefined) break
+    }
+    if (cursor !== undefined || tools.length > maxTools)
+      omitted.push(`it has too many tools: those after the first ${maxTools} were left out`)
+    this.tools = tools.slice(0, maxTools)
+    this.#omitted = omitted.slice(0, 20)
+  }
+
+  async #subscribeToListChanges(live: OpenConnection): Promise<void> {
+    const { ToolListChangedNotificationSchema } = await import('@modelcontextprotocol/sdk/types.js')
+    live.client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
+      this.#isStale = true
+      this.#refreshing ??= this.#refresh(live).finally(() => {
+        this.#refreshing = undefined
+      })
+    })
+  }
+
+  /** Lists again until no change was announced meanwhile, at most once a second. */
+  async #refresh(live: OpenConnection): Promise<void> {
+    while (
+      this.#isStale &&
+      (this.#current === live || this.#current === undefined) &&
+      !this.#lifetime.signal.aborted
+    ) {
+      this.#isStale = false
+      const before = JSON.stringify(this.tools)
+      try {
+        await this.#list(live, AbortSignal.timeout(this.#options.startMs))
+      } catch {
+        // The previous tools stay; the next call shows whether the server is still there.
+        return
+      }
+      if (JSON.stringify(this.tools) !== before) this.#options.onChange()
+      await delay(refreshMs, undefined, { ref: false })
+    }
+  }
+
+  /** The text for a failed call; closes a broken connection. */
+  async #handleCallError(live: OpenConnection, error: unknown): Promise<string> {
+    const { McpError } = await import('@modelcontextprotocol/sdk/types.js')
+    const isAnswer = error instanceof McpError && this.#current === live
+    if (isAnswer) return `The MCP server ${this.name} refused the call: ${this.#errorDetail(error)}`
+    if (this.#current === live) this.#current = undefined
+    const reason = live.failureReason()
+    live.close().catch(() => {})
+    const detail = this.#errorDetail(
+      reason === undefined ? error : new McpConnectionError(reason, 'connection'),
+    )
+    return `The connection to the MCP server ${this.name} broke: ${detail}. The next call reconnects.`
+  }
+
+  #errorDetail(error: unknown): string {
+    const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.message})` : ''
+    const message = error instanceof Error ? `${error.message}${cause}` : String(error)
+    return this.#options.context.secrets.redact(message).slice(0, 6000)
+  }
+}

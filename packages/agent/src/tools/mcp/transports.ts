@@ -1,0 +1,130 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { raceAbort } from '@slipway/shared/async'
+import { parseJson } from '@slipway/shared/json'
+import type { ToolContext } from '../core/tool.ts'
+import { McpConnectionError, type McpEndpoint } from './endpoint.ts'
+import { type BodyOutcome, createLimitedFetch } from './limited-fetch.ts'
+import { LineProcess } from './line-process.ts'
+
+export interface OpenConnection {
+  readonly client: Client
+  /** Why the connection ended; of a process with its last error output. */
+  readonly failureReason: () => string | undefined
+  readonly close: () => Promise<void>
+}
+
+/** Connects to a server; HTTP servers without streamable HTTP are tried with server-sent events. */
+export async function connect(
+  endpoint: McpEndpoint,
+  context: ToolContext,
+  signal: AbortSignal,
+): Promise<OpenConnection> {
+  if (endpoint.kind === 'process') return await connectProcess(endpoint, context, signal)
+  if (endpoint.transport !== 'any') return await connectHttp(endpoint, endpoint.transport, signal)
+  try {
+    return await connectHttp(endpoint, 'streamable', signal)
+  } catch (error) {
+    const { StreamableHTTPError } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js')
+    // Answers of servers that support only the older transport.
+    const isOlder = error instanceof StreamableHTTPError && [400, 404, 405].includes(error.code ?? 0)
+    if (!isOlder) throw error
+    return await connectHttp(endpoint, 'sse', signal)
+  }
+}
+
+async function connectProcess(
+  { command, args, env, cwd }: Extract<McpEndpoint, { kind: 'process' }>,
+  { workspace }: ToolContext,
+  signal: AbortSignal,
+): Promise<OpenConnection> {
+  const { JSONRPCMessageSchema } = await import('@modelcontextprotocol/sdk/types.js')
+  const process = new LineProcess(workspace.spawn(command, args, { env, cwd }))
+  const transport: Transport = {
+    start: async () => {
+      process.setListener((line) => {
+        const message = JSONRPCMessageSchema.safeParse(parseJson(line))
+        // Other output of the server is ignored.
+        if (message.success) transport.onmessage?.(message.data)
+      })
+      process.ended.then(() => transport.onclose?.()).catch(() => {})
+    },
+    send: (message) => process.write(JSON.stringify(message)),
+    close: () => process.close(),
+  }
+  try {
+    const client = await connectClient(transport, signal)
+    return {
+      client,
+      failureReason: () => processFailureReason(process, 'it gave a wrong answer'),
+      close: () => process.close(),
+    }
+  } catch (error) {
+    const reason = processFailureReason(
+      process,
+      signal.aborted || !(error instanceof Error) ? 'it did not answer' : error.message,
+    )
+    await process.close()
+    throw new McpConnectionError(reason, 'connection')
+  }
+}
+
+async function connectHttp(
+  { url, headers }: Extract<McpEndpoint, { kind: 'http' }>,
+  kind: 'streamable' | 'sse',
+  signal: AbortSignal,
+): Promise<OpenConnection> {
+  let failureReason: string | undefined
+  const onEnd = (method: string, end: BodyOutcome) => {
+    // The library would wait for an answer that cannot come; it reopens a notification stream by itself.
+    const endsCalls = kind === 'sse' ? method === 'GET' : method === 'POST' && end !== 'whole'
+    if (!endsCalls && end !== 'too long') return
+    failureReason = end === 'too long' ? 'it sent more than could be used' : 'it broke off its answer'
+    transport.close().catch(() => {})
+  }
+  const options = { requestInit: { headers }, fetch: createLimitedFetch(fetch, onEnd) }
+  const { transport, terminate } = await httpTransport(url, kind, options)
+  const client = await connectClient(transport, signal)
+  const close = async () => {
+    await Promise.race([terminate().catch(() => {}), delay(1000, undefined, { ref: false })])
+    await client.close()
+  }
+  return { client, failureReason: () => failureReason, close }
+}
+
+/** `terminate` ends the session on the server. */
+async function httpTransport(
+  url: URL,
+  kind: 'streamable' | 'sse',
+  options: { requestInit: RequestInit; fetch: ReturnType<typeof createLimitedFetch> },
+): Promise<{ transport: Transport; terminate: () => Promise<void> }> {
+  if (kind === 'sse') {
+    const { SSEClientTransport } = await import('@modelcontextprotocol/sdk/client/sse.js')
+    return { transport: new SSEClientTransport(url, options), terminate: async () => {} }
+  }
+  const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js')
+  const transport = new StreamableHTTPClientTransport(url, options)
+  // The library's types do not allow for `exactOptionalPropertyTypes`.
+  return { transport: transport as Transport, terminate: () => transport.terminateSession() }
+}
+
+/** Why a process ended, or the default when it still runs, with its last error output. */
+function processFailureReason(process: LineProcess, defaultReason: string): string {
+  const reason = process.endReason ?? defaultReason
+  return process.stderr === '' ? reason : `${reason}; its last output: ${process.stderr}`
+}
+
+async function connectClient(transport: Transport, signal: AbortSignal): Promise<Client> {
+  const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
+  const client = new Client({ name: 'slipway', version: '0.1.0' })
+  // Errors outside of requests, such as an invalid line, are ignored.
+  client.onerror = () => {}
+  try {
+    await raceAbort(client.connect(transport, { signal, timeout: 3_600_000 }), signal)
+    return client
+  } catch (error) {
+    await client.close().catch(() => {})
+    throw error
+  }
+}
