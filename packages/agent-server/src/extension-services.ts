@@ -77,22 +77,15 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     /** The skills that every conversation of the user has. */
     userSkills: async (signal: AbortSignal) =>
       (await skillList.list({ ...userSkillsRequest, project: undefined }, signal)).skills,
-    handlers: ({
-      registry,
-      touch,
-    }: {
-      readonly registry: ConversationRegistry
-      readonly touch: () => void
-    }) => ({
+    handlers: ({ registry }: { readonly registry: ConversationRegistry }) => ({
       ...skillHandlers({
         skills: skillList,
         installed: skills,
         publicSkills,
         pluginList: pluginList,
         skillSync,
-        touch,
       }),
-      ...pluginHandlers({ plugins: pluginList, installed: plugins, marketplaces, registry, touch }),
+      ...pluginHandlers({ plugins: pluginList, installed: plugins, marketplaces, registry }),
     }),
     async [Symbol.asyncDispose]() {
       await Promise.all([collectionCache[Symbol.asyncDispose](), sourceCache[Symbol.asyncDispose]()])

@@ -9,6 +9,7 @@ import { healthHandlers } from './handlers/server/health.ts'
 import { initHandlers } from './handlers/server/init.ts'
 import { DeferredInit } from './init/deferred-init.ts'
 import { WorkMetrics } from './metrics/work-metrics.ts'
+import { Activity } from './server/activity.ts'
 import { relaxHeapGrowth, shrinkHeapWhenIdle } from './server/heap.ts'
 import { lazyHandlers, lazySocketRoute } from './server/lazy-handlers.ts'
 import { openWebClient } from './server/web-client.ts'
@@ -46,15 +47,12 @@ export async function serve(options: ServeOptions): Promise<void> {
   const webClient =
     webDirectory === undefined ? undefined : await openWebClient(resolve(webDirectory), isKeyNeeded)
   await using storage = await openStorage({ directory, log })
-  let lastChange = Date.now()
-  const touch = () => {
-    lastChange = Date.now()
-  }
+  const activity = new Activity()
   await using deferredInit = new DeferredInit({
     config,
     isExposed: options.socket === undefined && !isLoopback(options.host),
     log,
-    openServices: (config) => openServices({ config, directory, storage, log, touch, workMetrics }),
+    openServices: (config) => openServices({ config, directory, storage, log, activity, workMetrics }),
   })
   if (!config.isDeferred) await deferredInit.start()
   telemetry.metrics.registry.add(
@@ -64,7 +62,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   )
   const healthRoutes = healthHandlers({
     version: ownPackage.version,
-    getLastChange: () => lastChange,
+    getLastActivityMs: () => activity.lastMs,
     getInitState: () => deferredInit.state,
     webClient,
   })
@@ -75,7 +73,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const lazyNames = Object.keys(agentServerRoutes).filter((name) => !Object.hasOwn(ownHandlers, name))
   const server = createApp(
     agentServerRoutes,
-    { ...ownHandlers, ...lazyHandlers(lazyNames, () => deferredInit.services.handlers) },
+    { ...ownHandlers, ...lazyHandlers(lazyNames, () => deferredInit.services.handlers, activity) },
     {
       openapi: agentServerOpenApi,
       sockets: [

@@ -37,6 +37,7 @@ import { AgentProfiles } from './profiles/agent-profiles.ts'
 import { LlmProfiles } from './profiles/llm-profiles.ts'
 import { isConnectionUsed, ProviderConnections } from './profiles/provider-connections.ts'
 import { ServerSecrets } from './secrets/server-secrets.ts'
+import type { Activity } from './server/activity.ts'
 import { ServerSettings } from './settings/server-settings.ts'
 import { eventsSocket } from './streams/events-socket.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
@@ -50,8 +51,8 @@ export interface ServicesOptions {
   readonly directory: string
   readonly storage: SqliteStorage
   readonly log: LogFunction
-  /** Called by what changes something. */
-  readonly touch: () => void
+  /** Records when the server was last used. */
+  readonly activity: Activity
   /** Counts and traces what conversations do. */
   readonly workMetrics: WorkMetrics
 }
@@ -64,7 +65,7 @@ export async function openServices({
   directory: dataDirectory,
   storage,
   log,
-  touch,
+  activity,
   workMetrics,
 }: ServicesOptions) {
   await using resources = new AsyncDisposableStack()
@@ -162,29 +163,27 @@ export async function openServices({
   const { wire } = config
   const createDeps = { storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire }
   const handlers = {
-    ...conversationHandlers({ createDeps, infoReader, touch, now }),
-    ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher, touch }),
-    ...eventHandlers({ storage, registry, touch, heartbeatMs: config.heartbeatMs }),
-    ...llmProfileHandlers({ profiles: llmProfiles, cipher, log, touch }),
-    ...settingsHandlers({ settings, secrets, llmProfiles, agentProfiles, cipher, log, touch }),
-    ...agentProfileHandlers({ profiles: agentProfiles, touch }),
-    ...providerConnectionHandlers({ connections, touch }),
+    ...conversationHandlers({ createDeps, infoReader, now }),
+    ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher }),
+    ...eventHandlers({ storage, registry, heartbeatMs: config.heartbeatMs }),
+    ...llmProfileHandlers({ profiles: llmProfiles, cipher, log }),
+    ...settingsHandlers({ settings, secrets, llmProfiles, agentProfiles, cipher, log }),
+    ...agentProfileHandlers({ profiles: agentProfiles }),
+    ...providerConnectionHandlers({ connections }),
     ...workspacesListHandlers({
       workspaces: new WorkspacesList({ path: join(dataDirectory, 'workspaces.json') }),
-      touch,
     }),
     ...llmCatalogueHandlers(),
     ...mcpHandlers({ cipher, environment }),
     ...subAgentHandlers({ agents: new SubAgentList({ home: environment.HOME, log }) }),
     ...editorHandlers(),
-    ...bashHandlers({ bash, touch }),
+    ...bashHandlers({ bash }),
     ...gatewayHandlers({
       gateway: new Gateway({ createDeps, llmProfiles, directory: join(dataDirectory, 'gateway') }),
-      touch,
       heartbeatMs: config.heartbeatMs,
     }),
     ...gitHandlers({ reader: new GitReader(environment) }),
-    ...extensionServices.handlers({ registry, touch }),
+    ...extensionServices.handlers({ registry }),
     ...toolHandlers(),
     ...workspaceHandlers({
       infoReader,
@@ -197,12 +196,11 @@ export async function openServices({
       infoReader,
       dataDirectory,
       environment,
-      touch,
     }),
   }
   const sockets = {
-    events: eventsSocket({ storage, registry, infoReader, touch, now }),
-    bash: bashSocket({ bash, touch, now }),
+    events: eventsSocket({ storage, registry, infoReader, activity, now }),
+    bash: bashSocket({ bash, activity, now }),
   } satisfies Record<string, SocketRoute>
   const pass: AppOptions['pageCredential'] = (url, header) => tickets.authenticate(url, header)
   const disposables = resources.move()

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { createFrame, type SocketRequest, type SocketRoute } from '@slipway/http'
 import { bashSocketQuery, executeBashRequest, formatInstant, invalidInput, Problem } from '@slipway/protocol'
+import type { Activity } from '../server/activity.ts'
 import type { BashService } from './bash-service.ts'
 
 interface BashSocketOptions {
   readonly bash: BashService
-  readonly touch: () => void
+  readonly activity: Activity
   readonly now: () => number
 }
 
@@ -14,7 +15,7 @@ interface BashSocketOptions {
  * that are kept already first. A text frame of the client starts a command; one that cannot be taken is answered with a
  * BashError.
  */
-export function bashSocket({ bash, touch, now }: BashSocketOptions): SocketRoute {
+export function bashSocket({ bash, activity, now }: BashSocketOptions): SocketRoute {
   return {
     path: '/sockets/bash-events',
     accepts: (request) => parseQuery(request) !== undefined,
@@ -22,7 +23,7 @@ export function bashSocket({ bash, touch, now }: BashSocketOptions): SocketRoute
       const query = parseQuery(request)
       const all = query?.resend_mode === 'all' || query?.resend_all === true
       socket.onMessage(async (text) => {
-        const error = await startCommand(bash, text, touch)
+        const error = await startCommand(bash, text, activity)
         if (error !== undefined)
           await socket.send([createFrame(Buffer.from(JSON.stringify(errorEvent(error, now()))))])
       })
@@ -42,12 +43,12 @@ function parseQuery(request: SocketRequest) {
 async function startCommand(
   bash: BashService,
   text: string,
-  touch: () => void,
+  activity: Activity,
 ): Promise<Problem | undefined> {
   try {
     const request = executeBashRequest.safeParse(parseJson(text))
     if (!request.success) throw invalidInput(['frame'], 'The frame is not a command: {"command":"..."}')
-    touch()
+    activity.record()
     await bash.start(request.data)
     return undefined
   } catch (error) {

@@ -38,7 +38,7 @@ async function openServer(max?: number) {
       ...(max === undefined ? {} : { max }),
     })
     Object.assign(stores, { connections, profiles, settings })
-    return providerConnectionHandlers({ connections, touch: () => {} })
+    return providerConnectionHandlers({ connections })
   })
   const { connections, profiles, settings } = stores
   if (connections === undefined || profiles === undefined || settings === undefined) throw new Error()

@@ -1,10 +1,24 @@
 import type { SocketRoute } from '@slipway/http'
+import type { Activity } from './activity.ts'
 
 type HandlerTable = Readonly<Record<string, (request: never) => unknown>>
 
-/** A table of functions of these names, each of which is looked up when it is called: the table it comes from is made later. */
-export function lazyHandlers<H extends HandlerTable>(names: readonly string[], getTable: () => H): H {
-  const handlers = names.map((name) => [name, (request: never) => getTable()[name]?.(request)])
+/**
+ * Handlers with these names, each looked up in the table when it is called, because the table is made later. Every call is
+ * recorded as activity of the server, except those of routes that do not count.
+ */
+export function lazyHandlers<H extends HandlerTable>(
+  names: readonly string[],
+  getTable: () => H,
+  activity: Activity,
+): H {
+  const handlers = names.map((name) => {
+    const handle = (request: never) => {
+      const handler = getTable()[name]
+      return activity.track(name, () => handler?.(request))
+    }
+    return [name, handle]
+  })
   return Object.fromEntries(handlers) // all names of the table
 }
 

@@ -11,6 +11,7 @@ import type { ConversationInfoReader } from '../conversations/conversation-info.
 import type { ConversationRegistry } from '../conversations/registry.ts'
 import { sendMessage } from '../conversations/send-message.ts'
 import { readWireVersion } from '../conversations/stored-request.ts'
+import type { Activity } from '../server/activity.ts'
 import { plainFrame, plainFrames, positionedFrames } from './event-frames.ts'
 import { stateUpdateEvent, TransientBuffer, transientEvent } from './transient-buffer.ts'
 
@@ -22,7 +23,7 @@ interface EventsSocketOptions {
   readonly storage: Storage
   readonly registry: ConversationRegistry
   readonly infoReader: ConversationInfoReader
-  readonly touch: () => void
+  readonly activity: Activity
   readonly now: () => number
 }
 
@@ -145,7 +146,7 @@ async function handleMessage(
     const message = sendMessageRequest.safeParse(parseJson(text))
     if (!message.success)
       throw invalidInput(['frame'], 'The frame is not a message: {"role":"user","content":[...]}')
-    options.touch()
+    options.activity.record()
     await sendMessage(options, record.id, { message: { ...message.data, run: true } })
     return undefined
   } catch (error) {

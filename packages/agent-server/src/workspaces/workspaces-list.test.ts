@@ -13,7 +13,6 @@ async function openServer() {
   const server = await openTestServer(workspacesListRoutes, ({ directory }) =>
     workspacesListHandlers({
       workspaces: new WorkspacesList({ path: join(directory, 'workspaces.json') }),
-      touch: () => {},
     }),
   )
   return { ...server, file: join(server.directory, 'workspaces.json') }

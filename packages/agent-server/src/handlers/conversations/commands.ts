@@ -34,17 +34,14 @@ export function conversationCommandHandlers(options: {
   readonly registry: ConversationRegistry
   readonly llmProfiles: LlmProfiles
   readonly cipher: Cipher
-  readonly touch: () => void
 }): Handlers<Routes> {
-  const { storage, registry, llmProfiles, cipher, touch } = options
+  const { storage, registry, llmProfiles, cipher } = options
   const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, llmProfiles }, llm, ['body', 'llm'])
   const getConversation = async ({ conversation_id }: { readonly conversation_id: string }) => {
-    touch()
     return await registry.get(conversation_id)
   }
   /** Nothing runs in a conversation without an agent, so there is nothing to stop. */
   const findConversation = async ({ conversation_id }: { readonly conversation_id: string }) => {
-    touch()
     return await registry.load(await getConversationRecord(storage.conversations, conversation_id))
   }
   return {

@@ -35,12 +35,10 @@ const success = { json: { success: true } }
 export function conversationHandlers(options: {
   readonly createDeps: CreateConversationDeps
   readonly infoReader: ConversationInfoReader
-  /** Called by what changes something. */
-  readonly touch: () => void
   /** Now, in microseconds. */
   readonly now: () => number
 }): Handlers<Routes> {
-  const { createDeps, infoReader, touch, now } = options
+  const { createDeps, infoReader, now } = options
   const { storage, registry } = createDeps
   const readInfos = (
     records: readonly (ConversationRecord | undefined)[],
@@ -56,7 +54,6 @@ export function conversationHandlers(options: {
     )
   return {
     async createConversation({ body, query, header }) {
-      touch()
       const wire = parseWireHeader(header('x-slipway-wire'))
       const { record, created } = await createConversation(createDeps, body, wire)
       const [info] = await readInfos([record], query.include_skills)
@@ -83,7 +80,6 @@ export function conversationHandlers(options: {
       return { json: info }
     },
     async patchConversation({ params, body }) {
-      touch()
       const { title, tags } = body
       const patched = await storage.conversations.patch(params.conversation_id, {
         ...(title === undefined ? {} : { title }),
@@ -93,20 +89,17 @@ export function conversationHandlers(options: {
       return success
     },
     async deleteConversation({ params }) {
-      touch()
       const id = params.conversation_id
       if (!(await removeConversation({ storage, registry, infoReader }, id))) throw conversationNotFound(id)
       return success
     },
     async forkConversation({ params, query, body }) {
-      touch()
       const source = await infoReader.getRecord(params.conversation_id)
       const fork = await forkConversation({ storage, registry }, source, body)
       const [info] = await readInfos([fork], query.include_skills)
       return { status: 201, json: info }
     },
     async navigateConversation({ params, query, body }) {
-      touch()
       const record = await infoReader.getRecord(params.conversation_id)
       const conversation = await registry.load(record)
       if (conversation === undefined) throw new Problem('conflict', 'This conversation has no agent.')
@@ -119,7 +112,6 @@ export function conversationHandlers(options: {
       return { json: { response: await finalResponse(storage.log, id) } }
     },
     async importConversation({ query, stream }) {
-      touch()
       return {
         status: 201,
         json: await importEvents(storage, stream, { keep: query.unknown === 'keep', now }),

@@ -21,10 +21,9 @@ type Routes = Pick<
 export function eventHandlers(options: {
   readonly storage: Storage
   readonly registry: ConversationRegistry
-  readonly touch: () => void
   readonly heartbeatMs: number
 }): Handlers<Routes> {
-  const { storage, registry, touch, heartbeatMs } = options
+  const { storage, registry, heartbeatMs } = options
   const { log } = storage
   return {
     async searchEvents({ params, query, header }) {
@@ -49,7 +48,6 @@ export function eventHandlers(options: {
       return { bytes: eventListBytes(await log.get(params.conversation_id, ids)) }
     },
     async sendMessage({ params, body, header }) {
-      touch()
       await sendMessage({ storage, registry }, params.conversation_id, {
         message: body,
         key: header('idempotency-key'),
@@ -57,7 +55,6 @@ export function eventHandlers(options: {
       return { json: { success: true } }
     },
     async respondToConfirmation({ params, body }) {
-      touch()
       const record = await getConversationRecord(storage.conversations, params.conversation_id)
       await (await registry.load(record))?.resolveConfirmation(body)
       return { json: { success: true } }

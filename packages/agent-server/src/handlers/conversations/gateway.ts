@@ -15,16 +15,14 @@ const idHeader = 'x-openhands-serverconversation-id'
 /** Conversations as OpenAI's interface has them. */
 export function gatewayHandlers(options: {
   readonly gateway: Gateway
-  readonly touch: () => void
   readonly heartbeatMs: number
 }): Handlers<typeof gatewayRoutes> {
-  const { gateway, touch, heartbeatMs } = options
+  const { gateway, heartbeatMs } = options
   return {
     async listModels() {
       return { json: await gateway.listModels() }
     },
     async completeChat({ body, header, signal }) {
-      touch()
       const { id, turn } = await gateway.startTurn(body, parseConversationId(header(idHeader)), signal)
       const headers = { [idHeader]: id }
       try {

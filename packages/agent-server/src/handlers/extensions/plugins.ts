@@ -12,16 +12,14 @@ export function pluginHandlers(options: {
   readonly installed: InstalledExtensions
   readonly marketplaces: Marketplaces
   readonly registry: ConversationRegistry
-  readonly touch: () => void
 }): Handlers<typeof pluginRoutes> {
-  const { plugins: pluginList, installed, marketplaces, registry, touch } = options
+  const { plugins: pluginList, installed, marketplaces, registry } = options
   return {
     async listPlugins({ body, signal }) {
       const project = body.load_project ? resolveProjectDirectory(body.project_dir) : undefined
       return { json: { plugins: await pluginList.list({ isUser: body.load_user, project }, signal) } }
     },
     async installPlugin({ body, signal }) {
-      touch()
       return { json: await pluginList.withContents(await installed.install(body, signal), signal) }
     },
     async listInstalledPlugins({ signal }) {
@@ -32,17 +30,14 @@ export function pluginHandlers(options: {
       return { json: await pluginList.withContents(await installed.get(params.name), signal) }
     },
     async enablePlugin({ params: { name }, body: { enabled } }) {
-      touch()
       await installed.setEnabled(name, enabled)
       return { json: { name, enabled } }
     },
     async uninstallPlugin({ params: { name } }) {
-      touch()
       await installed.remove(name)
       return { json: { message: `The plugin ${name} was uninstalled` } }
     },
     async refreshPlugin({ params: { name }, signal }) {
-      touch()
       const plugin = await pluginList.withContents(await installed.refresh(name, signal), signal)
       return { json: { message: `The plugin ${name} was fetched again`, plugin } }
     },
@@ -50,7 +45,6 @@ export function pluginHandlers(options: {
       return { json: { plugins: await pluginList.listMarketplacePlugins(signal) } }
     },
     async loadPlugin({ params, body, signal }) {
-      touch()
       const conversation = await registry.get(params.conversation_id)
       const { agent_context } = conversation.settings.agent
       const others = agent_context?.registered_marketplaces ?? []

@@ -27,7 +27,7 @@ async function openServer() {
     marketplaces: [],
     log: (...line) => void lines.push(line),
   })
-  const handlers = extensions.handlers({ registry, touch: () => {} })
+  const handlers = extensions.handlers({ registry })
   const web = createApp({ ...skillRoutes, ...pluginRoutes }, handlers, {
     openapi: agentServerOpenApi,
     log: () => {},

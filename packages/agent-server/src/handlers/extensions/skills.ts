@@ -14,20 +14,17 @@ export function skillHandlers(options: {
   readonly publicSkills: PublicSkills
   readonly pluginList: PluginList
   readonly skillSync: SkillSync
-  readonly touch: () => void
 }): Handlers<typeof skillRoutes> {
-  const { skills: skillList, installed, publicSkills, pluginList, skillSync, touch } = options
+  const { skills: skillList, installed, publicSkills, pluginList, skillSync } = options
   return {
     async listSkills({ body, signal }) {
       const project = body.load_project ? resolveProjectDirectory(body.project_dir) : undefined
       return { json: await skillList.list({ ...body, project }, signal) }
     },
     async syncSkills({ signal }) {
-      touch()
       return { json: await skillSync.sync(signal) }
     },
     async installSkill({ body, signal }) {
-      touch()
       return { json: await installed.install(body, signal) }
     },
     async listInstalledSkills() {
@@ -37,17 +34,14 @@ export function skillHandlers(options: {
       return { json: await installed.get(params.name) }
     },
     async enableSkill({ params: { name }, body: { enabled } }) {
-      touch()
       await installed.setEnabled(name, enabled)
       return { json: { name, enabled } }
     },
     async uninstallSkill({ params: { name } }) {
-      touch()
       await installed.remove(name)
       return { json: { message: `The skill ${name} was uninstalled` } }
     },
     async refreshSkill({ params: { name }, signal }) {
-      touch()
       const skill = await installed.refresh(name, signal)
       return { json: { message: `The skill ${name} was fetched again`, skill } }
     },

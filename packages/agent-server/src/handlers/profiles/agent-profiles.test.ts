@@ -26,7 +26,7 @@ async function openServer(max = 50) {
       listUserSkills: async () => [{ name: 'one' }],
       max,
     })
-    return agentProfileHandlers({ profiles, touch: () => {} })
+    return agentProfileHandlers({ profiles })
   })
   const { models, settings } = stores
   if (models === undefined || settings === undefined) throw new Error()

@@ -5,10 +5,8 @@ import type { AgentProfiles } from '../../profiles/agent-profiles.ts'
 /** Profiles hold no secrets; what they refer to is told without any. */
 export function agentProfileHandlers(options: {
   readonly profiles: AgentProfiles
-  /** Called by what changes something. */
-  readonly touch: () => void
 }): Handlers<typeof agentProfileRoutes> {
-  const { profiles: agentProfiles, touch } = options
+  const { profiles: agentProfiles } = options
   return {
     async listAgentProfiles() {
       const list = await agentProfiles.list()
@@ -22,22 +20,18 @@ export function agentProfileHandlers(options: {
       return { json: { name, profile } }
     },
     async saveAgentProfile({ params: { name }, body }) {
-      touch()
       await agentProfiles.save(name, body)
       return { status: 201, json: { name, message: 'The agent profile is saved.' } }
     },
     async deleteAgentProfile({ params: { name } }) {
-      touch()
       const isDeleted = await agentProfiles.remove(name)
       return { json: { name, message: isDeleted ? 'The agent profile is deleted.' : 'There was none.' } }
     },
     async renameAgentProfile({ params: { name }, body: { new_name } }) {
-      touch()
       await agentProfiles.rename(name, new_name)
       return { json: { name: new_name, message: 'The agent profile is renamed.' } }
     },
     async activateAgentProfile({ params: { profile_id } }) {
-      touch()
       await agentProfiles.activate(profile_id)
       const message = 'The agent profile is active.'
       return { json: { id: profile_id, message, agent_settings_applied: false } }

@@ -34,7 +34,7 @@ async function openServer() {
   const profiles = new LlmProfiles({ directory: join(directory.path, 'profiles'), cipher, max: 2 })
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
-  const web = createApp(routes, llmProfileHandlers({ profiles, cipher, log, touch: () => {} }), {
+  const web = createApp(routes, llmProfileHandlers({ profiles, cipher, log }), {
     openapi: agentServerOpenApi,
     log,
   })

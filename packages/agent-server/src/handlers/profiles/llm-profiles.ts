@@ -24,10 +24,8 @@ export function llmProfileHandlers(options: {
   readonly profiles: LlmProfiles
   readonly cipher: Cipher
   readonly log: LogFunction
-  /** Called by what changes something. */
-  readonly touch: () => void
 }): Handlers<Routes> {
-  const { profiles: llmProfiles, cipher, log, touch } = options
+  const { profiles: llmProfiles, cipher, log } = options
   return {
     async listProfiles() {
       const active = await llmProfiles.getActiveName()
@@ -45,25 +43,21 @@ export function llmProfileHandlers(options: {
       return { json: { name, config, api_key_set: await llmProfiles.hasKey(profile) } }
     },
     async saveProfile({ params: { name }, body }) {
-      touch()
       const profile = parseWithSealedTexts(cipher, llm, body.llm, ['body', 'llm'])
       await llmProfiles.save(name, body.include_secrets ? profile : withoutSecrets(profile))
       return { status: 201, json: { name, message: 'The profile is saved.' } }
     },
     async deleteProfile({ params: { name } }) {
-      touch()
       const message = (await llmProfiles.remove(name))
         ? 'The profile is deleted.'
         : 'There was no such profile.'
       return { json: { name, message } }
     },
     async renameProfile({ params: { name }, body: { new_name } }) {
-      touch()
       await llmProfiles.rename(name, new_name)
       return { json: { name: new_name, message: 'The profile is renamed.' } }
     },
     async activateProfile({ params: { name } }) {
-      touch()
       await llmProfiles.activate(name)
       return { json: { name, message: 'The profile is active.', llm_applied: true } }
     },

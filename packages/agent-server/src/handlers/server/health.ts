@@ -13,10 +13,10 @@ const notReadyMessages = {
   initializing: 'The server is being opened.',
 }
 
-/** `idleSince` answers the moment (ms) of the last request that changed something. */
+/** `getLastActivityMs` answers when the server was last used. */
 export function healthHandlers(options: {
   readonly version: string
-  readonly getLastChange: () => number
+  readonly getLastActivityMs: () => number
   readonly getInitState: () => InitState
   /** The page of a web client, for those who ask for a page at `/`. */
   readonly webClient?: Pick<WebClient, 'root'> | undefined
@@ -26,7 +26,7 @@ export function healthHandlers(options: {
   const serverInfoReply = async () => ({
     json: {
       uptime: secondsSince(startedAt),
-      idle_time: secondsSince(options.getLastChange()),
+      idle_time: secondsSince(options.getLastActivityMs()),
       title: 'Slipway Agent Server',
       version: contractVersion,
       sdk_version: contractVersion,

@@ -32,7 +32,6 @@ async function openServer() {
     agentProfiles,
     cipher,
     log,
-    touch: () => {},
   })
   const web = createApp(settingsRoutes, handlers, { openapi: agentServerOpenApi, log })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })

@@ -31,10 +31,8 @@ export function settingsHandlers(options: {
   readonly agentProfiles: Pick<AgentProfiles, 'has'>
   readonly cipher: Cipher
   readonly log: LogFunction
-  /** Called by what changes something. */
-  readonly touch: () => void
 }): Handlers<typeof settingsRoutes> {
-  const { settings, secrets, llmProfiles, agentProfiles, cipher, log, touch } = options
+  const { settings, secrets, llmProfiles, agentProfiles, cipher, log } = options
   const readSettings = async (exposure: Exposure = 'masked') => {
     const stored = await settings.read()
     const agent = await settings.getAgentSettings()
@@ -61,7 +59,6 @@ export function settingsHandlers(options: {
       return { json: await readSettings(exposure) }
     },
     async updateSettings({ body }) {
-      touch()
       if (Object.values(body).every((member) => member === undefined))
         throw new Problem('bad_request', 'Nothing was given to be changed')
       const { active_agent_profile_id: id } = body
@@ -79,7 +76,6 @@ export function settingsHandlers(options: {
       return { json: formSchemas.conversation }
     },
     async createMcpServer({ params, body }) {
-      touch()
       await addMcpServer(
         settings,
         params.settings_key,
@@ -88,12 +84,10 @@ export function settingsHandlers(options: {
       return { status: 201, json: await readSettings() }
     },
     async updateMcpServer({ params, body }) {
-      touch()
       await patchMcpServer(settings, params.settings_key, Object(openSealedTexts(cipher, body, ['body'])))
       return { json: await readSettings() }
     },
     async deleteMcpServer({ params }) {
-      touch()
       await removeMcpServer(settings, params.settings_key)
       return { json: await readSettings() }
     },
@@ -101,7 +95,6 @@ export function settingsHandlers(options: {
       return { json: { secrets: await secrets.list() } }
     },
     async saveSecret({ body }) {
-      touch()
       const { name, value, description } = parseWithSealedTexts(cipher, saveSecretRequest, body, ['body'])
       await secrets.save(name, { value, description })
       return { json: { name, description: description ?? null } }
@@ -113,7 +106,6 @@ export function settingsHandlers(options: {
       return { bytes: Buffer.from(value), contentType: 'text/plain; charset=utf-8' }
     },
     async deleteSecret({ params: { name } }) {
-      touch()
       if (!(await secrets.remove(name))) throw secretNotFound(name)
       return { json: { deleted: true } }
     },

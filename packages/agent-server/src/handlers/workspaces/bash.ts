@@ -3,22 +3,15 @@ import { bashId, type bashRoutes, invalidInput, Problem } from '@slipway/protoco
 import type { BashService } from '../../bash/bash-service.ts'
 import { toJsonArray } from '../../bash/command-files.ts'
 
-export function bashHandlers(options: {
-  readonly bash: BashService
-  /** Called by what changes something. */
-  readonly touch: () => void
-}): Handlers<typeof bashRoutes> {
-  const { bash, touch } = options
+export function bashHandlers(options: { readonly bash: BashService }): Handlers<typeof bashRoutes> {
+  const { bash } = options
   const { events } = bash
   return {
     async startBashCommand({ body }) {
-      touch()
       return { bytes: await bash.start(body) }
     },
     async executeBashCommand({ body, signal }) {
-      touch()
       const output = await bash.execute(body, signal)
-      touch()
       return { json: output }
     },
     async searchBashEvents({ query }) {
@@ -33,7 +26,6 @@ export function bashHandlers(options: {
       return { bytes: toJsonArray(await events.get(ids.map((id) => bashId.safeParse(id).data ?? ''))) }
     },
     async clearBashEvents() {
-      touch()
       return { json: { cleared_count: await events.clear() } }
     },
     async getBashEvent({ params }) {

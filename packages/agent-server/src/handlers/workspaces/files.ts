@@ -26,18 +26,14 @@ export function fileHandlers(options: {
   readonly dataDirectory: string
   /** What git and tar get of the environment. */
   readonly environment: Readonly<Record<string, string>>
-  /** Called by what changes something. */
-  readonly touch: () => void
 }): Handlers<typeof fileRoutes> {
-  const { homeDirectory, log, infoReader, dataDirectory, environment, touch } = options
+  const { homeDirectory, log, infoReader, dataDirectory, environment } = options
   const save = async (path: string, request: UploadRequest): Promise<Reply> => {
-    touch()
     const { bytes } = await request.upload()
     await saveFile(path, bytes)
     return success
   }
   const create = async ({ query, body }: CreateDirectoryRequest): Promise<Reply> => {
-    touch()
     const path = query.path ?? body?.path
     if (path === undefined) throw invalidInput(['query', 'path'], 'Field required', 'missing')
     await createDirectory(path)
