@@ -143,7 +143,7 @@ export async function openServices({
   )
   const bash = resources.use(
     await BashService.open({
-      directory: join(dataDirectory, 'bash'),
+      directory: dataDirectory,
       workingDirectory: process.cwd(),
       environment,
       redactedValues,

@@ -1,3 +1,4 @@
+export type { BashEventRange, BashEventRow, BashEvents } from './bash-events/bash-events.ts'
 export type {
   ApiKeyRow,
   AppConversationRow,
@@ -47,3 +48,10 @@ export {
 export { PageIdCodec, unknownPageId } from './paging/page-id-codec.ts'
 export { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'
 export { openStorage, type SqliteStorage } from './sqlite/storage.ts'
+export { errorCode, syncDirectory, writeFileAtomic } from './fs/write-file-atomic.ts'
+export { openBashEvents } from './sqlite/bash-events/bash-events.ts'
+export {
+  type ControlPlaneStoreOptions,
+  openControlPlaneStore,
+} from './sqlite/control-plane/control-plane-store.ts'
+export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'

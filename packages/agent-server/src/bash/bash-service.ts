@@ -2,8 +2,8 @@ import { stat } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { resolve } from 'node:path'
 import { Secrets, Workspace } from '@slipway/agent'
-import { type BashOutput, type ExecuteBashRequest, Problem } from '@slipway/protocol'
-import { createCounter } from '@slipway/shared/metrics'
+import { type BashOutput, CounterVec, type ExecuteBashRequest, Problem } from '@slipway/protocol'
+import { raceAbort } from '@slipway/shared/async'
 import { BashEventStore, type BashEventStoreOptions } from './event-store.ts'
 import { OutputRecorder } from './output-recorder.ts'
 
@@ -72,15 +72,7 @@ export class BashService implements AsyncDisposable {
   /** Runs a command to its end; all of its output in one. The signal ends the waiting, not the command. */
   async execute(request: ExecuteBashRequest, signal: AbortSignal): Promise<BashOutput> {
     const { id } = await this.#launch(request)
-    const { promise: aborted, reject } = Promise.withResolvers<never>()
-    const onAbort = () => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-    if (signal.aborted) onAbort()
-    try {
-      await Promise.race([this.#running.get(id), aborted])
-    } finally {
-      signal.removeEventListener('abort', onAbort)
-    }
+    await raceAbort(this.#running.get(id) ?? Promise.resolve(), signal)
     const output = await this.events.getCombinedOutput(id)
     if (output === undefined) throw new Problem('conflict', 'The output of the command has been removed')
     return output

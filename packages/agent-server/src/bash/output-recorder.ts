@@ -15,6 +15,7 @@ export class OutputRecorder {
   /** Resolves when all that was handed over is kept. */
   #writeQueue: Promise<void> = Promise.resolve()
   #droppedBytes = 0
+  #storedBytes = 0
   #isFull = false
 
   constructor(
@@ -73,10 +74,14 @@ export class OutputRecorder {
     const { id, maxOutputBytes } = this.#options
     this.#writeQueue = this.#writeQueue.then(async () => {
       for (const draft of drafts) {
-        if (this.#isFull) this.#drop(draft)
-        else if (await this.#events.addOutput(id, this.#order, draft)) this.#order++
-        else this.#drop(draft)
-        if (this.#events.getSizeBytes(id) > maxOutputBytes) this.#isFull = true
+        const storedBytes = this.#isFull ? undefined : await this.#events.addOutput(id, this.#order, draft)
+        if (storedBytes === undefined) {
+          this.#drop(draft)
+          continue
+        }
+        this.#order++
+        this.#storedBytes += storedBytes
+        if (this.#storedBytes > maxOutputBytes) this.#isFull = true
       }
     })
     return this.#writeQueue

@@ -1,30 +1,50 @@
-import { formatInstant, type Instant, parseInstant } from '@slipway/protocol'
+import {
+  type BashSearchQuery,
+  formatInstant,
+  type Instant,
+  invalidInput,
+  parseInstant,
+} from '@slipway/protocol'
+import type { BashEventRow } from '@slipway/storage'
 
-/** What the name of a bash event is made of. */
-export interface BashEventKey {
-  readonly instant: Instant
-  readonly kind: 'BashCommand' | 'BashOutput'
-  /** 32 hexadecimal digits, as `id`. */
-  readonly commandId: string
-  readonly id: string
-}
+type EventKey = Pick<BashEventRow, 'instant' | 'commandId' | 'id' | 'order'>
 
 /** `<UTC time, 20 digits>_<kind>[_<command id>]_<id>`: the page id at which a page begins with this event. */
-export function encodePageId({ instant, kind, commandId, id }: BashEventKey): string {
-  return [instantDigits(instant), kind, ...(kind === 'BashOutput' ? [commandId] : []), id].join('_')
+export function encodePageId({ instant, commandId, id, order }: EventKey): string {
+  const name = order === -1 ? ['BashCommand'] : ['BashOutput', commandId]
+  return [formatInstant(instant).replaceAll(/\D/g, ''), ...name, id].join('_')
 }
 
-export interface PagePosition {
+interface PagePosition {
   readonly id: string
-  /** The first and the last moment that the digits may mean. */
+  /** The first and the last instant that the digits can mean. */
   readonly from: Instant
   readonly to: Instant
-  /** Made by a client of the last event that it has seen: it tells seconds, and asks for what comes after. */
+  /** Made by a client from the last event that it has: it has seconds only, and asks for the events after that one. */
   readonly isAfter: boolean
 }
 
-/** Undefined for a text that is no name. */
-export function decodePageId(text: string): PagePosition | undefined {
+/**
+ * The range of a page, from inclusive and to exclusive: the bounds of the query and its page id. `findInstant` answers the instant
+ * of a stored event. An unknown page id is a Problem `invalid`.
+ */
+export function instantRange(
+  query: Pick<BashSearchQuery, 'timestamp__gte' | 'timestamp__lt' | 'page_id' | 'sort_order'>,
+  findInstant: (id: string) => Instant | undefined,
+): { from: Instant; to: Instant } {
+  const { timestamp__gte: from = 0, timestamp__lt: to = Number.MAX_SAFE_INTEGER, page_id } = query
+  if (page_id === undefined) return { from, to }
+  const position = decodePageId(page_id)
+  if (position === undefined) throw invalidInput(['query', 'page_id'], 'Unknown page id')
+  const knownInstant = findInstant(position.id)
+  const skipped = position.isAfter && knownInstant !== undefined ? 1 : 0
+  return query.sort_order === 'TIMESTAMP_DESC'
+    ? { from, to: Math.min(to, (knownInstant ?? position.to) + 1 - skipped) }
+    : { from: Math.max(from, (knownInstant ?? position.from) + skipped), to }
+}
+
+/** Undefined for a text that is not a page id. */
+function decodePageId(text: string): PagePosition | undefined {
   const match = /^(\d{14})(\d{0,6})_Bash(?:Command|Output)(?:_[0-9a-f]{32})?_([0-9a-f]{32})$/i.exec(text)
   if (match === null) return undefined
   const [, seconds = '', fraction = '', id = ''] = match
@@ -32,11 +52,6 @@ export function decodePageId(text: string): PagePosition | undefined {
   const to = parseDigits(seconds, fraction.padEnd(6, '9'))
   if (from === undefined || to === undefined) return undefined
   return { id: id.toLowerCase(), from, to, isAfter: fraction.length < 6 }
-}
-
-/** `20260301100000000001` */
-export function instantDigits(instant: Instant): string {
-  return formatInstant(instant).replaceAll(/\D/g, '')
 }
 
 function parseDigits(seconds: string, fraction: string): Instant | undefined {

@@ -1,7 +1,7 @@
 import type { Handlers } from '@slipway/http'
 import { bashId, type bashRoutes, invalidInput, Problem } from '@slipway/protocol'
 import type { BashService } from '../../bash/bash-service.ts'
-import { toJsonArray } from '../../bash/command-files.ts'
+import { toJsonArray } from '../../bash/event-store.ts'
 
 export function bashHandlers(options: { readonly bash: BashService }): Handlers<typeof bashRoutes> {
   const { bash } = options

@@ -1,6 +1,6 @@
 import { Problem } from '@slipway/protocol'
 import { CommitMetrics } from './commit-metrics.ts'
-import { type Database, isFatal, resultCode } from './database.ts'
+import { type Database, isDiskFull, isFatal } from './database.ts'
 
 /** `apply` writes the change in the transaction; `done` runs after the commit and returns the result. */
 export interface PlannedChange<T> {
@@ -127,10 +127,9 @@ export class CommitQueue {
   }
 }
 
-const diskFullCode = 13
-
+/** What a caller is told of a transaction that failed. */
 function toCallerError(cause: unknown, name: string): unknown {
-  if (resultCode(cause) === diskFullCode) return new Problem('storage_full', 'The disk is full')
+  if (isDiskFull(cause)) return new Problem('storage_full', 'The disk is full')
   if (!isFatal(cause)) return cause
   const problem = new Problem('unavailable', `The ${name} cannot be written until the server is restarted`)
   problem.cause = cause

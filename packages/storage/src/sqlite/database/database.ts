@@ -95,6 +95,11 @@ export class Database {
     )
   }
 
+  /** Moves what was committed from the write-ahead log into the file, synced to disk. */
+  checkpoint(): void {
+    this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  }
+
   close(): void {
     this.#statements.clear()
     if (this.#db.isOpen) this.#db.close()
@@ -122,7 +127,11 @@ export function resultCode(error: unknown): number | undefined {
   return error.errcode & 0xff
 }
 
-/** IOERR, CORRUPT, CANTOPEN, NOTADB: the content of the file is in doubt. */
+export function isDiskFull(error: unknown): boolean {
+  return resultCode(error) === 13
+}
+
+/** IOERR, CORRUPT, CANTOPEN, NOTADB: what the file holds is not known any more. */
 const fatalCodes = new Set<number | undefined>([10, 11, 14, 26])
 
 export function isFatal(error: unknown): boolean {

@@ -1,0 +1,59 @@
+import type { Instant } from '@slipway/protocol'
+
+/** One event of `/api/bash`: a command, or a piece of its output. */
+export interface BashEventRow {
+  /** Unique, and later than that of every event before it, so that events in order of time are in order of arrival. */
+  readonly instant: Instant
+  readonly id: string
+  /** For the command itself the same as `id`. */
+  readonly commandId: string
+  /** Number of the piece among the output of its command; -1 for the command itself. */
+  readonly order: number
+  /** True for the last piece of output: the command has ended. */
+  readonly isLast: boolean
+  /** The event as JSON. */
+  readonly body: Buffer
+}
+
+export interface BashEventRange {
+  readonly commandId?: string | undefined
+  readonly kind?: 'BashCommand' | 'BashOutput' | undefined
+  /** Leaves out pieces of output up to this number; commands stay. */
+  readonly orderAfter?: number | undefined
+  /** Inclusive. */
+  readonly from?: Instant | undefined
+  /** Exclusive. */
+  readonly to?: Instant | undefined
+  readonly isDescending?: boolean | undefined
+}
+
+/**
+ * The events of `/api/bash`. Calls are synchronous: what `add` stored survives the end of the process, and the newest events may
+ * be lost with the power. A write throws a Problem `storage_full` when the disk has no room, and has then stored nothing.
+ */
+export interface BashEvents extends Disposable {
+  /** How many events there are, and the bytes of their bodies. */
+  readonly totals: { readonly count: number; readonly sizeBytes: number }
+  /** Instant of the newest event; 0 when there is none. */
+  readonly lastInstant: Instant
+  /** Stores all of them or none; an event whose id or instant is stored already is left out. */
+  add(events: readonly BashEventRow[]): void
+  /** Like `add`, but lost when this is closed: for an event that the disk has no room for. */
+  addInMemory(event: BashEventRow): void
+  get(id: string): BashEventRow | undefined
+  /** In order of time. Each event is read when the iteration comes to it. */
+  read(range: BashEventRange): Iterable<BashEventRow>
+  commandIds(): string[]
+  /** Commands without a last piece of output, with the number of their next piece. */
+  unfinished(): { readonly commandId: string; readonly nextOrder: number }[]
+  /** Finished commands in the order in which they began; with `endedBefore` only those whose end was before it. */
+  finished(
+    endedBefore?: Instant,
+  ): { readonly commandId: string; readonly count: number; readonly sizeBytes: number }[]
+  /** Removes commands with all their events; answers how many events. */
+  remove(commandIds: readonly string[]): number
+  /** Syncs to disk what was added: it survives the end of the power too. */
+  sync(): void
+  /** Gives the space of removed events back to the file system when little is stored. */
+  compact(): void
+}

@@ -1,0 +1,64 @@
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { Problem } from '@slipway/protocol'
+import { expect, test } from 'vitest'
+import { bashEventsContract } from '../../bash-events/bash-events.contract.ts'
+import { temporaryDirectory } from '../../testing/temporary-directory.ts'
+import { Database } from '../database/database.ts'
+import { bashMigrations, openBashEvents, SqliteBashEvents } from './bash-events.ts'
+
+bashEventsContract(() => {
+  const directory = temporaryDirectory()
+  return {
+    open: () => openBashEvents(join(directory.path, 'bash.db')),
+    [Symbol.dispose]: () => directory[Symbol.dispose](),
+  }
+})
+
+function openSmall(path: string) {
+  const db = new Database(path, { synchronous: 'NORMAL', cacheBytes: 1_000_000, migrations: bashMigrations })
+  return { db, events: new SqliteBashEvents(db) }
+}
+
+function output(instant: number, isLast: boolean, sizeBytes: number) {
+  return { instant, id: `${instant}`, commandId: 'a', order: instant, isLast, body: Buffer.alloc(sizeBytes) }
+}
+
+test('a full disk is a storage_full problem, and an event in memory can still be added', () => {
+  using directory = temporaryDirectory()
+  const { db, events } = openSmall(join(directory.path, 'bash.db'))
+  using _ = events
+  db.pragma('max_page_count = 50')
+  const add = () => events.add([output(1, false, 10), output(2, true, 1_000_000)])
+  expect(add).toThrow(Problem)
+  expect(add).toThrow(expect.objectContaining({ code: 'storage_full' }))
+  expect(events.totals).toEqual({ count: 0, sizeBytes: 0 })
+  events.addInMemory(output(3, true, 1_000_000))
+  expect([...events.read({})].map(({ id }) => id)).toEqual(['3'])
+})
+
+test('the file becomes small when its events have been removed', () => {
+  using directory = temporaryDirectory()
+  const path = join(directory.path, 'bash.db')
+  using events = openBashEvents(path)
+  for (let instant = 1; instant <= 30; instant++) events.add([output(instant, instant === 30, 1_000_000)])
+  events.remove(['a'])
+  events.compact()
+  expect(statSync(path).size).toBeLessThan(1_000_000)
+})
+
+test('the queries of pages and of retention use indexes', () => {
+  using directory = temporaryDirectory()
+  const { db, events } = openSmall(join(directory.path, 'bash.db'))
+  using _ = events
+  for (const where of [
+    "id = 'x'",
+    'instant >= 5 ORDER BY instant',
+    "command_id = 'x' ORDER BY instant DESC",
+  ]) {
+    const plan = db.plan(`SELECT * FROM all_event WHERE ${where} LIMIT 5`).join('\n')
+    expect(plan).not.toMatch(/SCAN (main\.)?bash_event|TEMP B-TREE|MATERIALIZE/)
+  }
+  const expired = db.plan('SELECT command_id FROM all_event WHERE is_last = 1 AND instant < 5').join('\n')
+  expect(expired).toMatch(/SEARCH main.bash_event USING COVERING INDEX bash_event_end/)
+})

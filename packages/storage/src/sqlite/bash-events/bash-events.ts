@@ -1,0 +1,170 @@
+import { type Instant, must, Problem } from '@slipway/protocol'
+import type { BashEventRange, BashEventRow, BashEvents } from '../../bash-events/bash-events.ts'
+import { Database, isDiskFull, toBuffer, type Value } from '../database/database.ts'
+
+type Row = readonly [Instant, string, string, number, number, Uint8Array]
+
+const table = `(
+  instant INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  command_id TEXT NOT NULL,
+  output_order INTEGER NOT NULL,
+  is_last INTEGER NOT NULL,
+  size INTEGER NOT NULL,
+  body BLOB NOT NULL
+) STRICT`
+
+/** `bash_event_command` has all columns but the bodies that the queries over whole commands read. */
+export const bashMigrations: readonly string[] = [
+  `CREATE TABLE bash_event ${table};
+   CREATE INDEX bash_event_command ON bash_event (command_id, instant, output_order, is_last, size);
+   CREATE INDEX bash_event_end ON bash_event (instant, command_id) WHERE is_last = 1`,
+]
+
+const cacheBytes = 4 * 1024 * 1024
+/** Space is given back when less than this is stored: to copy it takes a moment only. */
+const maxCompactedBytes = 16 * 1024 * 1024
+
+/** Opens the events of a file, which is made when it is not there. Another process must not have it open. */
+export function openBashEvents(path: string): SqliteBashEvents {
+  return new SqliteBashEvents(
+    new Database(path, { synchronous: 'NORMAL', cacheBytes, migrations: bashMigrations }),
+  )
+}
+
+/** Events for which the disk has no room are in a temporary table, in memory; `all_event` is both. */
+export class SqliteBashEvents implements BashEvents {
+  readonly #db: Database
+  readonly totals: { count: number; sizeBytes: number }
+
+  constructor(db: Database) {
+    this.#db = db
+    db.run(`CREATE TEMP TABLE unsaved_event ${table}`)
+    db.run(
+      'CREATE TEMP VIEW all_event AS SELECT * FROM main.bash_event UNION ALL SELECT * FROM temp.unsaved_event',
+    )
+    const [count, sizeBytes] = must(
+      db.get<[number, number]>(
+        'SELECT count(*), coalesce(sum(size), 0) FROM bash_event INDEXED BY bash_event_command',
+      ),
+      'the totals',
+    )
+    this.totals = { count, sizeBytes }
+  }
+
+  get lastInstant(): Instant {
+    const [instant] =
+      this.#db.get<[Instant]>('SELECT instant FROM all_event ORDER BY instant DESC LIMIT 1') ?? []
+    return instant ?? 0
+  }
+
+  add(events: readonly BashEventRow[]): void {
+    try {
+      const added = this.#db.transaction(() =>
+        events.filter((event) => this.#insert('main.bash_event', event)),
+      )
+      this.#count(added)
+    } catch (error) {
+      throw isDiskFull(error) ? new Problem('storage_full', 'The disk is full') : error
+    }
+  }
+
+  addInMemory(event: BashEventRow): void {
+    if (this.#insert('temp.unsaved_event', event)) this.#count([event])
+  }
+
+  get(id: string): BashEventRow | undefined {
+    const row = this.#db.get<Row>(`SELECT ${columns} FROM all_event WHERE id = ?`, id)
+    return row === undefined ? undefined : toEvent(row)
+  }
+
+  *read(range: BashEventRange): Generator<BashEventRow> {
+    const { commandId, kind, orderAfter, from, to, isDescending = false } = range
+    const conditions: [string, Value | undefined][] = [
+      ['command_id = ?', commandId],
+      ['(output_order = -1) = ?', kind === undefined ? undefined : Number(kind === 'BashCommand')],
+      ['(output_order = -1 OR output_order > ?)', orderAfter],
+      ['instant >= ?', from],
+      ['instant < ?', to],
+    ]
+    const used = conditions.filter((entry): entry is [string, Value] => entry[1] !== undefined)
+    const where = used.length === 0 ? '' : `WHERE ${used.map(([condition]) => condition).join(' AND ')}`
+    const sql = `SELECT ${columns} FROM all_event ${where} ORDER BY instant ${isDescending ? 'DESC' : 'ASC'}`
+    for (const row of this.#db.iterate<Row>(sql, ...used.map(([, value]) => value))) yield toEvent(row)
+  }
+
+  commandIds(): string[] {
+    return this.#db.all<[string]>('SELECT DISTINCT command_id FROM all_event').map(([id]) => id)
+  }
+
+  unfinished(): { commandId: string; nextOrder: number }[] {
+    const rows = this.#db.all<[string, number]>(
+      `SELECT command_id, max(output_order) + 1 FROM all_event
+       GROUP BY command_id HAVING max(is_last) = 0 ORDER BY min(instant)`,
+    )
+    return rows.map(([commandId, nextOrder]) => ({ commandId, nextOrder }))
+  }
+
+  finished(endedBefore?: Instant): { commandId: string; count: number; sizeBytes: number }[] {
+    const ended = 'SELECT command_id FROM all_event WHERE is_last = 1 AND instant < ?'
+    const rows = this.#db.all<[string, number, number]>(
+      `SELECT command_id, count(*), sum(size) FROM all_event WHERE command_id IN (${ended})
+       GROUP BY command_id ORDER BY min(instant)`,
+      endedBefore ?? Number.MAX_SAFE_INTEGER,
+    )
+    return rows.map(([commandId, count, sizeBytes]) => ({ commandId, count, sizeBytes }))
+  }
+
+  remove(commandIds: readonly string[]): number {
+    const ids = JSON.stringify(commandIds)
+    const condition = 'command_id IN (SELECT value FROM json_each(?))'
+    const [count = 0, sizeBytes = 0] =
+      this.#db.get<[number, number]>(
+        `SELECT count(*), coalesce(sum(size), 0) FROM all_event WHERE ${condition}`,
+        ids,
+      ) ?? []
+    this.#db.transaction(() => {
+      this.#db.run(`DELETE FROM main.bash_event WHERE ${condition}`, ids)
+      this.#db.run(`DELETE FROM temp.unsaved_event WHERE ${condition}`, ids)
+    })
+    this.totals.count -= count
+    this.totals.sizeBytes -= sizeBytes
+    return count
+  }
+
+  sync(): void {
+    this.#db.checkpoint()
+  }
+
+  compact(): void {
+    const freeBytes = Number(this.#db.pragma('freelist_count')) * Number(this.#db.pragma('page_size'))
+    if (this.totals.sizeBytes > maxCompactedBytes || freeBytes < maxCompactedBytes) return
+    this.#db.run('VACUUM')
+    this.#db.checkpoint()
+  }
+
+  [Symbol.dispose](): void {
+    this.#db.close()
+  }
+
+  #insert(into: string, { instant, id, commandId, order, isLast, body }: BashEventRow): boolean {
+    const values = [instant, id, commandId, order, Number(isLast), body.length, body]
+    const { changes } = this.#db
+      .prepare(
+        `INSERT OR IGNORE INTO ${into} (${columns.replace('body', 'size, body')}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      )
+      .run(...values)
+    return changes > 0
+  }
+
+  #count(added: readonly BashEventRow[]): void {
+    this.totals.count += added.length
+    for (const { body } of added) this.totals.sizeBytes += body.length
+  }
+}
+
+const columns = 'instant, id, command_id, output_order, is_last, body'
+
+function toEvent([instant, id, commandId, order, isLast, body]: Row): BashEventRow {
+  return { instant, id, commandId, order, isLast: isLast === 1, body: toBuffer(body) }
+}
