@@ -91,7 +91,7 @@ export class BashEventStore implements AsyncDisposable {
 
   /** One page as JSON: `{"items":[...],"next_page_id":...}`. An unknown page id is a Problem `invalid`. */
   async search(query: BashSearchQuery): Promise<Buffer> {
-    const events = await this.#prepareRead()
+    const events = await this.#open()
     const { from, to } = instantRange(query, (id) => events.get(id)?.instant)
     const range = {
       commandId: query.command_id__eq,
@@ -113,7 +113,7 @@ export class BashEventStore implements AsyncDisposable {
 
   /** The events as JSON; undefined for the missing. */
   async get(ids: readonly string[]): Promise<(Buffer | undefined)[]> {
-    const events = await this.#prepareRead()
+    const events = await this.#open()
     return ids.map((id) => events.get(id)?.body)
   }
 
@@ -139,7 +139,6 @@ export class BashEventStore implements AsyncDisposable {
   async *tail(options: { readonly all: boolean; readonly signal: AbortSignal }): AsyncGenerator<Buffer[]> {
     const events = await this.#open()
     let from = options.all ? 0 : this.#lastInstant + 1
-    await this.#removeExpired(events)
     using waiter = new Waiter(options.signal)
     while (!options.signal.aborted) {
       const { version } = this.#added
@@ -155,15 +154,13 @@ export class BashEventStore implements AsyncDisposable {
     events?.[Symbol.dispose]()
   }
 
-  async #prepareRead(): Promise<BashEvents> {
-    const events = await this.#open()
-    await this.#removeExpired(events)
-    return events
-  }
-
+  /** Every use removes the commands that are too old by then. */
   async #open(): Promise<BashEvents> {
     this.#opening ??= this.#load()
-    return await this.#opening
+    const events = await this.#opening
+    const { retentionMs, now } = this.#options
+    if (retentionMs !== undefined) await removeCommands(events, events.finished(now() - retentionMs * 1000))
+    return events
   }
 
   async #load(): Promise<BashEvents> {
@@ -171,8 +168,9 @@ export class BashEventStore implements AsyncDisposable {
     const events = openBashEvents(join(directory, 'bash.db'))
     await importCommandFiles(join(directory, 'bash'), events, log)
     this.#lastInstant = events.lastInstant
-    this.#recoveredIds = events.commandIds()
-    for (const { commandId, nextOrder } of events.unfinished())
+    const unfinished = events.unfinished()
+    this.#recoveredIds = [...events.finished(), ...unfinished].map(({ commandId }) => commandId)
+    for (const { commandId, nextOrder } of unfinished)
       this.#addOutput(events, commandId, nextOrder, interruptedOutput)
     await this.#trim(events)
     return events
@@ -190,30 +188,20 @@ export class BashEventStore implements AsyncDisposable {
     const body = toJson({ ...head, stdout, stderr, kind: 'BashOutput' })
     const isLast = exit_code !== null
     const event = { instant, id, commandId, order, isLast, body }
-    const isStored = this.#store(events, event)
-    if (!isStored && isLast) events.addInMemory(event)
-    if (isStored || isLast) this.#added.notify()
-    return isStored ? body.length : undefined
-  }
-
-  #store(events: BashEvents, event: BashEventRow): boolean {
     try {
       events.add([event])
-      return true
+      return body.length
     } catch (error) {
       this.#options.log('warn', 'the output of a command cannot be stored', { error: errorText(error) })
-      return false
+      if (isLast) events.addInMemory(event)
+      return undefined
+    } finally {
+      this.#added.notify()
     }
   }
 
-  async #removeExpired(events: BashEvents): Promise<void> {
-    const { retentionMs, now } = this.#options
-    if (retentionMs !== undefined) await removeCommands(events, events.finished(now() - retentionMs * 1000))
-  }
-
-  /** Removes what is too old, and as much of the oldest as brings the rest well below the limits. */
+  /** Above a limit, removes as many of the oldest commands as bring the rest well below the limits. */
   async #trim(events: BashEvents): Promise<void> {
-    await this.#removeExpired(events)
     const { maxEvents = 50_000, maxBytes = 512 * 1024 * 1024 } = this.#options
     let { count, sizeBytes } = events.totals
     if (count <= maxEvents && sizeBytes <= maxBytes) return

@@ -65,28 +65,16 @@ async function importFile(path: string, commandId: string, events: Pick<BashEven
   }
 }
 
-/** The beginning of an output's line is enough: the texts are not parsed. */
+/** The texts of the command and of its output are not parsed. A quote in them is escaped, so they match nothing here. */
+const commandSuffix = /"timestamp":"([^"]+)","kind":"BashCommand"\}$/
 const outputPrefix =
   /^\{"id":"([0-9a-f]{32})","timestamp":"([^"]+)","command_id":"[0-9a-f]{32}","order":(\d+),"exit_code":(null|-?\d+),/
 
-function parseLine(line: Buffer, commandId: string, isFirst: boolean): BashEventRow | undefined {
-  if (isFirst) {
-    const instant = parseInstant(readTimestamp(line) ?? '')
-    if (instant === undefined) return undefined
-    return { instant, id: commandId, commandId, order: -1, isLast: false, body: line }
-  }
-  const [, id, timestamp = '', order, exitCode] = outputPrefix.exec(line.toString('latin1', 0, 300)) ?? []
+function parseLine(body: Buffer, commandId: string, isFirst: boolean): BashEventRow | undefined {
+  const [, time] = (isFirst && commandSuffix.exec(body.toString('latin1', body.length - 100))) || []
+  const [, id = commandId, timestamp = time ?? '', order = -1, exitCode = 'null'] =
+    (!isFirst && outputPrefix.exec(body.toString('latin1', 0, 300))) || []
   const instant = parseInstant(timestamp)
-  if (id === undefined || instant === undefined) return undefined
-  return { instant, id, commandId, order: Number(order), isLast: exitCode !== 'null', body: line }
-}
-
-function readTimestamp(line: Buffer): string | undefined {
-  try {
-    const value: unknown = JSON.parse(line.toString())
-    if (typeof value !== 'object' || value === null || !('timestamp' in value)) return undefined
-    return typeof value.timestamp === 'string' ? value.timestamp : undefined
-  } catch {
-    return undefined
-  }
+  if (instant === undefined) return undefined
+  return { instant, id, commandId, order: Number(order), isLast: exitCode !== 'null', body }
 }

@@ -43,7 +43,6 @@ export interface BashEvents extends Disposable {
   get(id: string): BashEventRow | undefined
   /** In order of time. Each event is read when the iteration comes to it. */
   read(range: BashEventRange): Iterable<BashEventRow>
-  commandIds(): string[]
   /** Commands without a last piece of output, with the number of their next piece. */
   unfinished(): { readonly commandId: string; readonly nextOrder: number }[]
   /** Finished commands in the order in which they began; with `endedBefore` only those whose end was before it. */

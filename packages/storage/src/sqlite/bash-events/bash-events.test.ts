@@ -57,7 +57,7 @@ test('the queries of pages and of retention use indexes', () => {
     "command_id = 'x' ORDER BY instant DESC",
   ]) {
     const plan = db.plan(`SELECT * FROM all_event WHERE ${where} LIMIT 5`).join('\n')
-    expect(plan).not.toMatch(/SCAN (main\.)?bash_event|TEMP B-TREE|MATERIALIZE/)
+    expect(plan).not.toMatch(/SCAN main\.bash_event|TEMP B-TREE|MATERIALIZE/)
   }
   const expired = db.plan('SELECT command_id FROM all_event WHERE is_last = 1 AND instant < 5').join('\n')
   expect(expired).toMatch(/SEARCH main.bash_event USING COVERING INDEX bash_event_end/)

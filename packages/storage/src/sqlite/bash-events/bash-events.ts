@@ -35,7 +35,7 @@ export function openBashEvents(path: string): SqliteBashEvents {
 /** Events for which the disk has no room are in a temporary table, in memory; `all_event` is both. */
 export class SqliteBashEvents implements BashEvents {
   readonly #db: Database
-  readonly totals: { count: number; sizeBytes: number }
+  totals: { readonly count: number; readonly sizeBytes: number }
 
   constructor(db: Database) {
     this.#db = db
@@ -43,13 +43,7 @@ export class SqliteBashEvents implements BashEvents {
     db.run(
       'CREATE TEMP VIEW all_event AS SELECT * FROM main.bash_event UNION ALL SELECT * FROM temp.unsaved_event',
     )
-    const [count, sizeBytes] = must(
-      db.get<[number, number]>(
-        'SELECT count(*), coalesce(sum(size), 0) FROM bash_event INDEXED BY bash_event_command',
-      ),
-      'the totals',
-    )
-    this.totals = { count, sizeBytes }
+    this.totals = this.#readTotals()
   }
 
   get lastInstant(): Instant {
@@ -60,17 +54,15 @@ export class SqliteBashEvents implements BashEvents {
 
   add(events: readonly BashEventRow[]): void {
     try {
-      const added = this.#db.transaction(() =>
-        events.filter((event) => this.#insert('main.bash_event', event)),
-      )
-      this.#count(added)
+      this.#db.transaction(() => this.#insert('main.bash_event', events))
     } catch (error) {
+      this.totals = this.#readTotals()
       throw isDiskFull(error) ? new Problem('storage_full', 'The disk is full') : error
     }
   }
 
   addInMemory(event: BashEventRow): void {
-    if (this.#insert('temp.unsaved_event', event)) this.#count([event])
+    this.#insert('temp.unsaved_event', [event])
   }
 
   get(id: string): BashEventRow | undefined {
@@ -93,10 +85,6 @@ export class SqliteBashEvents implements BashEvents {
     for (const row of this.#db.iterate<Row>(sql, ...used.map(([, value]) => value))) yield toEvent(row)
   }
 
-  commandIds(): string[] {
-    return this.#db.all<[string]>('SELECT DISTINCT command_id FROM all_event').map(([id]) => id)
-  }
-
   unfinished(): { commandId: string; nextOrder: number }[] {
     const rows = this.#db.all<[string, number]>(
       `SELECT command_id, max(output_order) + 1 FROM all_event
@@ -116,20 +104,13 @@ export class SqliteBashEvents implements BashEvents {
   }
 
   remove(commandIds: readonly string[]): number {
-    const ids = JSON.stringify(commandIds)
-    const condition = 'command_id IN (SELECT value FROM json_each(?))'
-    const [count = 0, sizeBytes = 0] =
-      this.#db.get<[number, number]>(
-        `SELECT count(*), coalesce(sum(size), 0) FROM all_event WHERE ${condition}`,
-        ids,
-      ) ?? []
+    const { count } = this.totals
     this.#db.transaction(() => {
-      this.#db.run(`DELETE FROM main.bash_event WHERE ${condition}`, ids)
-      this.#db.run(`DELETE FROM temp.unsaved_event WHERE ${condition}`, ids)
+      for (const table of ['main.bash_event', 'temp.unsaved_event'])
+        for (const id of commandIds) this.#db.run(`DELETE FROM ${table} WHERE command_id = ?`, id)
     })
-    this.totals.count -= count
-    this.totals.sizeBytes -= sizeBytes
-    return count
+    this.totals = this.#readTotals()
+    return count - this.totals.count
   }
 
   sync(): void {
@@ -147,19 +128,23 @@ export class SqliteBashEvents implements BashEvents {
     this.#db.close()
   }
 
-  #insert(into: string, { instant, id, commandId, order, isLast, body }: BashEventRow): boolean {
-    const values = [instant, id, commandId, order, Number(isLast), body.length, body]
-    const { changes } = this.#db
-      .prepare(
-        `INSERT OR IGNORE INTO ${into} (${columns.replace('body', 'size, body')}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-      )
-      .run(...values)
-    return changes > 0
+  #insert(table: string, events: readonly BashEventRow[]): void {
+    const insert = this.#db.prepare(
+      `INSERT OR IGNORE INTO ${table} (${columns}, size) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    )
+    let { count, sizeBytes } = this.totals
+    for (const { instant, id, commandId, order, isLast, body } of events) {
+      if (insert.run(instant, id, commandId, order, Number(isLast), body, body.length).changes === 0) continue
+      count++
+      sizeBytes += body.length
+    }
+    this.totals = { count, sizeBytes }
   }
 
-  #count(added: readonly BashEventRow[]): void {
-    this.totals.count += added.length
-    for (const { body } of added) this.totals.sizeBytes += body.length
+  #readTotals(): { count: number; sizeBytes: number } {
+    const sql = 'SELECT count(*), coalesce(sum(size), 0) FROM all_event'
+    const [count, sizeBytes] = must(this.#db.get<[number, number]>(sql), 'the totals')
+    return { count, sizeBytes }
   }
 }
 
