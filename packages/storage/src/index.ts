@@ -5,6 +5,7 @@ export type {
   AppConversationRows,
   ControlPlaneStore,
   DocumentStore,
+  DesiredState,
   OrgRow,
   PageQuery,
   PendingMessageRow,
@@ -37,6 +38,19 @@ export type {
   PagedEvent,
   ReceivedEvent,
   StoredEvent,
+export type { DocumentStore } from './documents/document-store.ts'
+export { FileDocumentStore } from './documents/file-document-store.ts'
+export { JsonDocument } from './documents/json-document.ts'
+export {
+  type AppendOptions,
+  type EventDraft,
+  type EventLog,
+  type EventPage,
+  type EventQuery,
+  isReceivedEvent,
+  type PagedEvent,
+  type ReceivedEvent,
+  type StoredEvent,
 } from './event-log/event-log.ts'
 export { eventListBytes, pageBytes } from './event-log/page-bytes.ts'
 export {

@@ -7,10 +7,10 @@ import {
   type SummarizingCondenser,
   startConversationRequest,
 } from '@slipway/protocol'
+import { restoreRedacted } from '@slipway/shared/json'
 import type { AgentProfiles } from '../profiles/agent-profiles.ts'
 import { type ResolveLlmDeps, resolveModel, resolveSecretSources } from '../profiles/resolve-llm.ts'
 import { openSealedTexts } from '../secrets/sealed-text.ts'
-import { restoreRedacted } from '../settings/merge-patch.ts'
 import { buildStartSettings, type ConversationOrigin } from './stored-request.ts'
 
 /** What is needed to follow a request's references. */

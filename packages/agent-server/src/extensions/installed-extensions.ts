@@ -10,7 +10,8 @@ import {
   Problem,
 } from '@slipway/protocol'
 import { errorCode, syncDirectory } from '@slipway/shared/fs'
-import { JsonFile } from '../documents/json-file.ts'
+import type { JsonDocument } from '@slipway/storage'
+import { openJsonFile } from '../documents/json-file.ts'
 
 const maxInstalled = 500
 const treeNamePattern = /^[0-9a-f]{8}-[0-9a-f-]{27}$/
@@ -49,13 +50,13 @@ interface InstalledExtensionsOptions {
  */
 export class InstalledExtensions {
   readonly #options: InstalledExtensionsOptions
-  readonly #index: JsonFile<readonly InstalledRow[]>
+  readonly #index: JsonDocument<readonly InstalledRow[]>
   #cleanup: Promise<void> | undefined
   #replacedTree: string | undefined
 
   constructor(options: InstalledExtensionsOptions) {
     this.#options = options
-    this.#index = new JsonFile({
+    this.#index = openJsonFile({
       path: join(options.directory, 'installed.json'),
       empty: [],
       parse: parseRows,

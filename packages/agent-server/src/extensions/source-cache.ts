@@ -3,9 +3,9 @@ import { mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { extensionReaders, type Source } from '@slipway/agent'
 import { type LogFunction, Problem } from '@slipway/protocol'
-import { raceAbort } from '@slipway/shared/async'
-import { errorCode } from '@slipway/storage'
-import { JsonFile } from '../documents/json-file.ts'
+import { errorCode } from '@slipway/shared/fs'
+import type { JsonDocument } from '@slipway/storage'
+import { openJsonFile } from '../documents/json-file.ts'
 
 const maxKnown = 2_000
 const scratchDirectory = '.fetching'
@@ -45,7 +45,7 @@ type GitSource = Extract<Source, { kind: 'git' }>
  */
 export class SourceCache implements AsyncDisposable {
   readonly #options: SourceCacheOptions
-  readonly #index: JsonFile<readonly CacheEntry[]>
+  readonly #index: JsonDocument<readonly CacheEntry[]>
   readonly #fetching = new Map<string, Promise<SourceFiles>>()
   readonly #failed = new Map<string, { readonly at: number; readonly issue: string }>()
   readonly #closing = new AbortController()
@@ -53,7 +53,7 @@ export class SourceCache implements AsyncDisposable {
 
   constructor(options: SourceCacheOptions) {
     this.#options = options
-    this.#index = new JsonFile({ path: join(options.directory, indexFile), empty: [], parse: parseEntries })
+    this.#index = openJsonFile({ path: join(options.directory, indexFile), empty: [], parse: parseEntries })
   }
 
   /**

@@ -8,8 +8,8 @@ import {
   Problem,
   type StoredAgentProfile,
 } from '@slipway/protocol'
-import type { Cipher } from '@slipway/storage'
-import { JsonFile } from '../documents/json-file.ts'
+import type { Cipher, JsonDocument } from '@slipway/storage'
+import { openJsonFile } from '../documents/json-file.ts'
 import type { ServerSettings } from '../settings/server-settings.ts'
 import type { LlmProfiles, ProfileReferences } from './llm-profiles.ts'
 import {
@@ -43,13 +43,13 @@ export interface ProfileLaunch {
 export class AgentProfiles implements ProfileReferences {
   readonly #options: AgentProfilesOptions
   readonly #max: number
-  readonly #file: JsonFile<readonly StoredAgentProfile[]>
+  readonly #file: JsonDocument<readonly StoredAgentProfile[]>
 
   /** The file is made with the first profile. */
   constructor(options: AgentProfilesOptions) {
     this.#options = options
     this.#max = options.max ?? 50
-    this.#file = new JsonFile({ path: options.path, empty: [], parse: parseProfiles, cipher: options.cipher })
+    this.#file = openJsonFile({ path: options.path, empty: [], parse: parseProfiles, cipher: options.cipher })
   }
 
   /** In order of name. */

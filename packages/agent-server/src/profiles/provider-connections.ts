@@ -9,8 +9,8 @@ import {
   providerConnection,
 } from '@slipway/protocol'
 import { redact } from '@slipway/shared/redaction'
-import type { Cipher } from '@slipway/storage'
-import { JsonFile } from '../documents/json-file.ts'
+import type { Cipher, JsonDocument } from '@slipway/storage'
+import { openJsonFile } from '../documents/json-file.ts'
 import { openSealedTexts } from '../secrets/sealed-text.ts'
 import type { ServerSettings } from '../settings/server-settings.ts'
 import type { ConnectionCredentials, LlmProfiles } from './llm-profiles.ts'
@@ -34,13 +34,13 @@ interface ProviderConnectionsOptions {
 export class ProviderConnections {
   readonly #options: ProviderConnectionsOptions
   readonly #max: number
-  readonly #file: JsonFile<readonly StoredConnection[]>
+  readonly #file: JsonDocument<readonly StoredConnection[]>
 
   /** The file is made with the first connection. */
   constructor(options: ProviderConnectionsOptions) {
     this.#options = options
     this.#max = options.max ?? 64
-    this.#file = new JsonFile({
+    this.#file = openJsonFile({
       path: options.path,
       empty: [],
       parse: parseConnections,

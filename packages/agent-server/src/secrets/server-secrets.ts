@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { Problem, type SecretItem, secretName } from '@slipway/protocol'
-import type { Cipher } from '@slipway/storage'
-import { JsonFile } from '../documents/json-file.ts'
+import type { Cipher, JsonDocument } from '@slipway/storage'
+import { openJsonFile } from '../documents/json-file.ts'
 
 interface StoredSecret {
   readonly value: string
@@ -19,10 +19,10 @@ const secretPathPattern = /^\/api\/settings\/secrets\/([^/?#]+)$/
  * sealed with another key is a Problem `conflict`.
  */
 export class ServerSecrets {
-  readonly #file: JsonFile<StoredSecrets>
+  readonly #file: JsonDocument<StoredSecrets>
 
   constructor({ directory, cipher }: { readonly directory: string; readonly cipher: Cipher }) {
-    this.#file = new JsonFile({
+    this.#file = openJsonFile({
       path: join(directory, 'secrets.sealed'),
       empty: {},
       parse: parseSecrets,

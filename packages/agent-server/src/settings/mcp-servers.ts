@@ -6,8 +6,8 @@ import {
   Problem,
   parseOrThrow,
 } from '@slipway/protocol'
+import { mergePatch, restoreRedacted } from '@slipway/shared/json'
 import { redactedText, redactSecrets } from '../secrets/expose-secrets.ts'
-import { mergePatch, restoreRedacted } from './merge-patch.ts'
 import type { ServerSettings } from './server-settings.ts'
 
 type McpServers = AgentSettings['mcp_config']

@@ -12,11 +12,11 @@ import {
   storedSettings,
   type UpdateSettingsRequest,
 } from '@slipway/protocol'
-import type { Cipher } from '@slipway/storage'
-import { JsonFile } from '../documents/json-file.ts'
+import { mergePatch, restoreRedacted } from '@slipway/shared/json'
+import type { Cipher, JsonDocument } from '@slipway/storage'
+import { openJsonFile } from '../documents/json-file.ts'
 import { redactedText, redactSecrets } from '../secrets/expose-secrets.ts'
 import { openSealedTexts } from '../secrets/sealed-text.ts'
-import { mergePatch, restoreRedacted } from './merge-patch.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
@@ -28,12 +28,12 @@ const maxCharacters = 4_000_000
  * and is on the disk when its promise resolves. What is damaged or was sealed with another key is a Problem `conflict`.
  */
 export class ServerSettings {
-  readonly #file: JsonFile<StoredSettings>
+  readonly #file: JsonDocument<StoredSettings>
   readonly #cipher: Cipher
 
   constructor({ directory, cipher }: { readonly directory: string; readonly cipher: Cipher }) {
     this.#cipher = cipher
-    this.#file = new JsonFile({
+    this.#file = openJsonFile({
       path: join(directory, 'settings.sealed'),
       empty: storedSettings.parse({}),
       parse: (value) => {
@@ -122,7 +122,7 @@ function unsealDiff(cipher: Cipher, diff: JsonObject | undefined, place: string[
 }
 
 function mergeObjects(stored: JsonObject, patch: unknown): Record<string, unknown> {
-  return mergePatch(stored, patch) as Record<string, unknown> // the patch is a map, so this is one
+  return mergePatch(stored, patch) as Record<string, unknown> // the patch is an object
 }
 
 /** The older form of MCP settings has one more wrapper, which would be merged as if it were a server. */

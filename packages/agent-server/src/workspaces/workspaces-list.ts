@@ -5,7 +5,8 @@ import {
   type WorkspaceParent,
   workspacesList,
 } from '@slipway/protocol'
-import { JsonFile } from '../documents/json-file.ts'
+import type { JsonDocument } from '@slipway/storage'
+import { openJsonFile } from '../documents/json-file.ts'
 
 /** Of each of the two lists. */
 const maxItems = 5000
@@ -15,12 +16,12 @@ const maxItems = 5000
  * path. Changes are on the disk when their promise resolves; a file that cannot be read is a Problem `conflict`.
  */
 export class WorkspacesList {
-  readonly #file: JsonFile<Lists>
+  readonly #file: JsonDocument<Lists>
 
   /** The file is made with the first item. */
   constructor({ path }: { readonly path: string }) {
     const empty = { workspaces: [], workspaceParents: [] }
-    this.#file = new JsonFile({ path, empty, parse: (value) => workspacesList.parse(value) })
+    this.#file = openJsonFile({ path, empty, parse: (value) => workspacesList.parse(value) })
   }
 
   async read(): Promise<Lists> {

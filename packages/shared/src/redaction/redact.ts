@@ -26,6 +26,11 @@ const maskedText = '****'
  * section and under names such as `password`. Other numbers (`max_output_tokens`) and booleans stay. Users, passwords and keys
  * in addresses are stars, and so are the values that arguments of a program name (`["--token", "x"]`). Plain JSON only.
  */
+export function redact(
+  value: Readonly<Record<string, unknown>>,
+  mask?: string | null,
+): Record<string, unknown>
+export function redact(value: unknown, mask?: string | null): unknown
 export function redact(value: unknown, mask: string | null = null): unknown {
   return redactValue(value, mask, { isSecret: false, isNamed: false, redactsNumbers: false })
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { documentStoreContract } from '../documents/document-store.contract.ts'
 import type { SandboxRow } from './control-plane-store.ts'
 import { pageWalkContract } from './page-walk.contract.ts'
 import {
@@ -51,7 +52,14 @@ export function controlPlaneStoreContract(open: OpenStore): void {
   keyContract(open)
   quotaContract(open)
   messageContract(open)
-  documentContract(open)
+  documentStoreContract(async () => {
+    const fixture = await open()
+    return {
+      documents: fixture.store.documents,
+      reopen: async () => (await fixture.reopen()).documents,
+      [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose](),
+    }
+  })
   pageWalkContract(open)
 }
 
@@ -459,24 +467,5 @@ function messageContract(open: OpenStore): void {
     expect(await reopened.list('task-1')).toEqual([])
     const moved = ['z', 'x', 'v', 't'].map((id) => messageRow(id, 'c'))
     expect(await reopened.list('c')).toEqual(moved)
-  })
-}
-
-function documentContract(open: OpenStore): void {
-  test('a document is made of the one before, one change after another, and removed', async () => {
-    await using fixture = await open()
-    const { documents } = fixture.store
-    const add = (old: Buffer | undefined) => Buffer.from([...(old ?? []), (old?.length ?? 0) + 1])
-    await Promise.all(Array.from({ length: 20 }, () => documents.update('u', 'd', add)))
-    const reopened = (await fixture.reopen()).documents
-    expect(await reopened.get('u', 'd')).toEqual(Buffer.from(Array.from({ length: 20 }, (_, i) => i + 1)))
-    expect(await reopened.get('u', 'e')).toBeUndefined()
-    expect(await reopened.get('v', 'd')).toBeUndefined()
-    await reopened.update('u', 'd', () => undefined)
-    await reopened.update('u', 'd', (old) => {
-      expect(old).toBeUndefined()
-      return Buffer.alloc(0)
-    })
-    expect(await reopened.get('u', 'd')).toEqual(Buffer.alloc(0))
   })
 }

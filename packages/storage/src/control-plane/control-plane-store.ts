@@ -1,4 +1,5 @@
 import type { Instant } from '@slipway/protocol'
+import type { DocumentStore } from '../documents/document-store.ts'
 
 /** What the control plane wants of a sandbox. Written before anything is done for it. */
 export type DesiredState = 'running' | 'paused' | 'gone'
@@ -281,13 +282,6 @@ export interface PendingMessageRows {
   remove(id: string): Promise<void>
   /** Those of a start task become those of its conversation, all in the order in which they came. */
   move(from: string, to: string): Promise<void>
-}
-
-/** One sealed document for each user and name (settings, profiles, secrets). */
-export interface DocumentStore {
-  get(user: string, name: string): Promise<Buffer | undefined>
-  /** Puts bytes made of the old ones in their place, one change after another; undefined removes them. What `make` throws rejects. */
-  update(user: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Promise<void>
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { DocumentStore } from '../../control-plane/control-plane-store.ts'
+import type { DocumentStore } from '../../documents/document-store.ts'
 import { type Database, toBuffer } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
 
@@ -7,7 +7,7 @@ const putSql = `INSERT INTO document (user, name, sealed) VALUES (?, ?, ?)
   ON CONFLICT (user, name) DO UPDATE SET sealed = excluded.sealed`
 const removeSql = 'DELETE FROM document WHERE user = ? AND name = ?'
 
-/** DocumentRows on SQLite. */
+/** Documents as rows of the control plane. */
 export class SqliteDocumentStore implements DocumentStore {
   readonly #db: Database
   readonly #changes: ChangeQueue

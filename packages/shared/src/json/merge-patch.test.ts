@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { redactedText } from '../secrets/expose-secrets.ts'
+import { redactedText } from '../redaction/mark.ts'
+import { isRecord } from './json.ts'
 import { mergePatch, restoreRedacted } from './merge-patch.ts'
 
 // RFC 7396, appendix A.
@@ -39,18 +40,18 @@ const { tree, patch } = fc.letrec((tie) => ({
   ),
   patch: fc.oneof({ maxDepth: 4 }, leaf, fc.constant(null), fc.dictionary(name, tie('patch'))),
 }))
-/** As it comes from a body: a member named __proto__ is a member like any other. */
+/** A value parsed from JSON: a member named `__proto__` is an ordinary member. */
 const parsed = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
-test('a patch changes neither value, is the same twice, and an empty one changes nothing', () => {
+test('a patch changes neither argument, is idempotent, and an empty patch changes nothing', () => {
   fc.assert(
     fc.property(tree, patch, (target, change) => {
-      const [before, wanted] = [parsed(target), parsed(change)]
-      const [b, w] = [JSON.stringify(before), JSON.stringify(wanted)]
-      const once = mergePatch(before, wanted)
+      const [before, desired] = [parsed(target), parsed(change)]
+      const [b, w] = [JSON.stringify(before), JSON.stringify(desired)]
+      const once = mergePatch(before, desired)
       expect(JSON.stringify(before)).toBe(b)
-      expect(JSON.stringify(wanted)).toBe(w)
-      expect(mergePatch(once, wanted)).toEqual(once)
+      expect(JSON.stringify(desired)).toBe(w)
+      expect(mergePatch(once, desired)).toEqual(once)
       if (typeof before === 'object' && before !== null && !Array.isArray(before))
         expect(mergePatch(before, {})).toEqual(before)
       expect(Reflect.get({}, 'a')).toBeUndefined()
@@ -58,7 +59,7 @@ test('a patch changes neither value, is the same twice, and an empty one changes
   )
 })
 
-test('the difference of two values patches one into the other', () => {
+test('the difference of two values, as a patch, turns the first into the second', () => {
   fc.assert(
     fc.property(tree, tree, (one, two) => {
       const [from, to] = [parsed(one), parsed(two)]
@@ -68,7 +69,7 @@ test('the difference of two values patches one into the other', () => {
 })
 
 function difference(from: unknown, to: unknown): unknown {
-  if (!isMap(to) || !isMap(from)) return to
+  if (!isRecord(to) || !isRecord(from)) return to
   const removed = Object.keys(from).filter((name) => !Object.hasOwn(to, name))
   return Object.fromEntries([
     ...removed.map((name) => [name, null] as const),
@@ -78,11 +79,7 @@ function difference(from: unknown, to: unknown): unknown {
   ])
 }
 
-function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-test('what stands in a patch as it was shown is what it was shown for; other masks are left out', () => {
+test('redacted values of a patch are restored, other placeholders are left out', () => {
   const current = { key: 'k', list: ['--token', 't'], url: 'https://u:p@h', plain: redactedText }
   const shown = { key: redactedText, list: ['--token', '****'], url: 'https://****@h', plain: redactedText }
   expect(restoreRedacted(shown, shown, current)).toEqual({

@@ -1,0 +1,40 @@
+import { mkdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { temporaryDirectory } from '../testing/temporary-directory.ts'
+import { documentStoreContract } from './document-store.contract.ts'
+import { FileDocumentStore } from './file-document-store.ts'
+
+documentStoreContract(async () => {
+  const directory = temporaryDirectory()
+  const open = () => new FileDocumentStore({ directory: directory.path, encoding: 'base64' })
+  return {
+    documents: open(),
+    reopen: async () => open(),
+    [Symbol.asyncDispose]: async () => directory[Symbol.dispose](),
+  }
+})
+
+test('a document of the owner "" is a private file of its name, with base64 or plain text', async () => {
+  using place = temporaryDirectory()
+  const directory = join(place.path, 'a', 'b')
+  const sealed = new FileDocumentStore({ directory, encoding: 'base64' })
+  expect(await sealed.list('')).toEqual([])
+  await sealed.update('', 'x.sealed', () => Buffer.from('bytes'))
+  await new FileDocumentStore({ directory, encoding: 'utf8' }).update('', 'y.json', () => Buffer.from('"ü"'))
+  expect(readFileSync(join(directory, 'x.sealed'), 'utf8')).toBe('Ynl0ZXM=\n')
+  expect(readFileSync(join(directory, 'y.json'), 'utf8')).toBe('"ü"')
+  expect(statSync(join(directory, 'x.sealed')).mode & 0o777).toBe(0o600)
+  expect(statSync(directory).mode & 0o777).toBe(0o700)
+  expect([...(await sealed.list(''))].sort()).toEqual(['x.sealed', 'y.json'])
+})
+
+test('an unchanged document is the same Buffer, and a failed write leaves it', async () => {
+  using place = temporaryDirectory()
+  const store = new FileDocumentStore({ directory: place.path, encoding: 'base64' })
+  await store.update('', 'd', () => Buffer.from('1'))
+  const bytes = await store.get('', 'd')
+  mkdirSync(join(place.path, '.d.draft'))
+  await expect(store.update('', 'd', () => Buffer.from('2'))).rejects.toThrow()
+  expect(await store.get('', 'd')).toBe(bytes)
+})

@@ -1,0 +1,76 @@
+import { readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { rethrowDiskFull } from '@slipway/protocol'
+import { KeyedMutex } from '@slipway/shared/async'
+import { errorCode, makeDirectory, syncDirectory, writeFileAtomic } from '@slipway/shared/fs'
+import type { DocumentStore } from './document-store.ts'
+
+interface FileDocumentStoreOptions {
+  /** Created with the first document. Documents of the owner '' lie in it, those of others in a folder each. */
+  readonly directory: string
+  /** How bytes are written: as a line of base64, or as the text that they are. */
+  readonly encoding: 'base64' | 'utf8'
+}
+
+/**
+ * Documents as files, one writer per directory. An unchanged document is returned as the same Buffer each time. A full disk is a
+ * Problem `storage_full`.
+ */
+export class FileDocumentStore implements DocumentStore {
+  readonly #options: FileDocumentStoreOptions
+  readonly #mutex = new KeyedMutex()
+  /** What each file held when it was last read or written. */
+  readonly #latest = new Map<string, { readonly text: string; readonly bytes: Buffer }>()
+
+  constructor(options: FileDocumentStoreOptions) {
+    this.#options = options
+  }
+
+  async get(owner: string, name: string): Promise<Buffer | undefined> {
+    const path = join(this.#folder(owner), name)
+    const text = await readFile(path, 'utf8').catch(undefinedIfMissing)
+    if (text === undefined) return undefined
+    const latest = this.#latest.get(path)
+    if (latest?.text === text) return latest.bytes
+    const bytes = Buffer.from(text, this.#options.encoding)
+    this.#latest.set(path, { text, bytes })
+    return bytes
+  }
+
+  async update(
+    owner: string,
+    name: string,
+    make: (old: Buffer | undefined) => Buffer | undefined,
+  ): Promise<void> {
+    const folder = this.#folder(owner)
+    const path = join(folder, name)
+    await this.#mutex.runExclusive(path, async () => {
+      const bytes = make(await this.get(owner, name))
+      if (bytes === undefined) {
+        await rm(path, { force: true })
+        await syncDirectory(folder)
+        this.#latest.delete(path)
+        return
+      }
+      const { encoding } = this.#options
+      const text = encoding === 'base64' ? `${bytes.toString(encoding)}\n` : bytes.toString(encoding)
+      await makeDirectory(folder, 0o700)
+      await writeFileAtomic(path, text).catch(rethrowDiskFull)
+      this.#latest.set(path, { text, bytes })
+    })
+  }
+
+  /** The names of an owner's documents, in no order; other files are among them. */
+  async list(owner: string): Promise<readonly string[]> {
+    return (await readdir(this.#folder(owner)).catch(undefinedIfMissing)) ?? []
+  }
+
+  #folder(owner: string): string {
+    const { directory } = this.#options
+    return owner === '' ? directory : join(directory, `owner-${encodeURIComponent(owner)}`)
+  }
+}
+
+function undefinedIfMissing(error: unknown): undefined {
+  if (errorCode(error) !== 'ENOENT') throw error
+}

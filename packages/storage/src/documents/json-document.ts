@@ -1,0 +1,76 @@
+import type { Problem } from '@slipway/protocol'
+import { KeyedMutex } from '@slipway/shared/async'
+import type { Cipher } from '../crypto/cipher.ts'
+import type { DocumentStore } from './document-store.ts'
+
+export interface JsonDocumentOptions<T> {
+  readonly store: DocumentStore
+  readonly name: string
+  /** Seals the document; without one it is stored as readable JSON. */
+  readonly cipher?: Cipher | undefined
+  /** The value while nothing is stored. */
+  readonly empty: T
+  /** Throws when a value is not what was stored. */
+  readonly parse: (value: unknown) => T
+  /** The error for a document that is damaged or sealed with another key. */
+  readonly unreadable: () => Problem
+}
+
+/**
+ * One JSON value per owner, small enough for memory, with `read` and `update`. Callers never modify a value that they got. A
+ * document that cannot be read is never overwritten. A server without users leaves the owner out.
+ */
+export class JsonDocument<T> {
+  readonly #options: JsonDocumentOptions<T>
+  readonly #mutex = new KeyedMutex()
+  /** Values by their bytes: a store that returns the same Buffer spares the parsing. */
+  readonly #values = new WeakMap<Buffer, { readonly value: T }>()
+
+  constructor(options: JsonDocumentOptions<T>) {
+    this.#options = options
+  }
+
+  async read(owner = ''): Promise<T> {
+    const { store, name, empty } = this.#options
+    const bytes = await store.get(owner, name)
+    if (bytes === undefined) return empty
+    const known = this.#values.get(bytes) ?? { value: this.#decode(bytes) }
+    this.#values.set(bytes, known)
+    return known.value
+  }
+
+  /**
+   * Stores what `transform` returns for the current value and returns it, durable. Updates run one after another; the same value is
+   * not written, and an update that throws changes nothing.
+   */
+  async update(transform: (value: T) => T | Promise<T>, owner = ''): Promise<T> {
+    const { store, name } = this.#options
+    return await this.#mutex.runExclusive(owner, async () => {
+      const before = await this.read(owner)
+      const after = await transform(before)
+      if (after === before) return after
+      const bytes = this.#encode(after)
+      await store.update(owner, name, () => bytes)
+      this.#values.set(bytes, { value: after })
+      return after
+    })
+  }
+
+  #encode(value: T): Buffer {
+    const { cipher } = this.#options
+    return cipher === undefined
+      ? Buffer.from(`${JSON.stringify(value, null, 2)}\n`)
+      : cipher.seal(JSON.stringify(value))
+  }
+
+  #decode(bytes: Buffer): T {
+    const { cipher, parse, unreadable } = this.#options
+    const text = cipher === undefined ? bytes.toString() : cipher.open(bytes)
+    if (text === undefined) throw unreadable()
+    try {
+      return parse(JSON.parse(text))
+    } catch {
+      throw unreadable()
+    }
+  }
+}
