@@ -13,7 +13,6 @@ import { Cipher, openControlPlaneStore, openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
 import { Quota } from './accounts/quota.ts'
-import { SealedDocuments } from './accounts/sealed-documents.ts'
 import { KeyedMutex } from './async/keyed-mutex.ts'
 import { bootstrapKey } from './auth/api-keys.ts'
 import { Authenticator, auditCaller } from './auth/authenticator.ts'
@@ -114,8 +113,12 @@ export async function serve(options: ServeOptions): Promise<void> {
     onRunning: (id) => pendingMessages.deliverToSandbox(id),
     ...(options.onStep === undefined ? {} : { onStep: options.onStep }),
   })
-  const documents = new SealedDocuments(controlPlane.documents, cipher)
-  const accounts = new Accounts({ documents, model: config.model, maxProfiles: config.maxProfiles })
+  const accounts = new Accounts({
+    documents: controlPlane.documents,
+    cipher,
+    model: config.model,
+    maxProfiles: config.maxProfiles,
+  })
   const quota = new Quota({
     users: controlPlane.users,
     rows: controlPlane.quota,

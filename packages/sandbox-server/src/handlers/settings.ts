@@ -1,8 +1,9 @@
 import type { Handlers } from '@slipway/http'
 import { type Llm, llm, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import { ownMember } from '@slipway/shared/json'
 import { redact } from '@slipway/shared/redaction'
 import type { SandboxRow, UserRows } from '@slipway/storage'
-import { type Accounts, ownMember, redactSettings } from '../accounts/accounts.ts'
+import type { Accounts } from '../accounts/accounts.ts'
 import { getCaller } from '../auth/authenticator.ts'
 
 type Routes = Pick<
@@ -18,21 +19,22 @@ type Routes = Pick<
   | 'renameUserProfile'
 >
 
-/** What users have set. No answer holds a secret, but `/users/me` when a running sandbox of theirs vouches for it. */
+/** Settings and LLM profiles of users. Only `/users/me` answers secrets: to the key of a running sandbox of the user. */
 export function settingsHandlers(deps: {
   readonly accounts: Accounts
   readonly users: UserRows
   readonly sandboxes: { findByKey(key: string): Promise<SandboxRow | undefined> }
 }): Handlers<Routes> {
   const { accounts, users, sandboxes } = deps
+  const { userSettings, llmProfiles, gitProviders } = accounts
   const getRedactedSettings = async (owner: string | null) => {
-    const settings = await accounts.userSettings(owner)
+    const settings = await userSettings.read(owner)
     return {
-      ...redactSettings(settings),
+      ...redact(settings),
       llm_api_key_set: settings.agent_settings.llm?.api_key !== undefined,
       search_api_key_set: typeof settings.search_api_key === 'string',
       provider_tokens_set: Object.fromEntries(
-        Object.entries(await accounts.getProviders(owner)).map(([name, { host }]) => [name, host ?? null]),
+        Object.entries(await gitProviders.read(owner)).map(([name, { host }]) => [name, host ?? null]),
       ),
     }
   }
@@ -49,7 +51,7 @@ export function settingsHandlers(deps: {
       return {
         json: {
           ...settings,
-          ...(isExposed ? await accounts.userSettings(owner) : {}),
+          ...(isExposed ? await userSettings.read(owner) : {}),
           id: owner,
           name: user?.name ?? null,
           email: user?.email ?? null,
@@ -64,18 +66,18 @@ export function settingsHandlers(deps: {
       return { json: await getRedactedSettings(getCaller(request).owner) }
     },
     async changeSettings(request) {
-      await accounts.updateSettings(getCaller(request).owner, request.body)
+      await userSettings.update(getCaller(request).owner, request.body)
       return { json: { message: 'The settings are stored.' } }
     },
     async listUserProfiles(request) {
-      const { profiles, active } = await accounts.getProfiles(getCaller(request).owner)
+      const { profiles, active } = await llmProfiles.readAll(getCaller(request).owner)
       const summaries = Object.entries(profiles).map(([name, model]) => profileSummary(name, model))
       return { json: { profiles: summaries, active_profile: active } }
     },
     async getUserProfile(request) {
       const { name } = request.params
-      const model = await accounts.getProfile(getCaller(request).owner, name)
-      const config = { ...redactModel(model), api_key: null }
+      const model = await llmProfiles.get(getCaller(request).owner, name)
+      const config = { ...redact(model), api_key: null }
       return { json: { name, config, api_key_set: model.api_key !== undefined } }
     },
     async saveUserProfile(request) {
@@ -83,10 +85,10 @@ export function settingsHandlers(deps: {
       const { name } = request.params
       const { preserve_existing_api_key, include_secrets } = request.body
       const requested = request.body.llm ?? (await currentModel(accounts, owner))
-      const previous = ownMember((await accounts.getProfiles(owner)).profiles, name)
+      const previous = ownMember((await llmProfiles.readAll(owner)).profiles, name)
       const key = requested.api_key ?? (preserve_existing_api_key ? previous?.api_key : undefined)
-      const model = include_secrets ? requested : llm.parse(withoutNulls(redactModel(requested)))
-      await accounts.saveProfile(
+      const model = include_secrets ? requested : llm.parse(withoutNulls(redact(requested)))
+      await llmProfiles.save(
         owner,
         name,
         key !== undefined && include_secrets ? { ...model, api_key: key } : model,
@@ -95,8 +97,8 @@ export function settingsHandlers(deps: {
     },
     async deleteUserProfile(request) {
       const { name } = request.params
-      const wasThere = await accounts.removeProfile(getCaller(request).owner, name)
-      return { json: { name, message: wasThere ? 'The profile is deleted.' : 'There was no such profile.' } }
+      const existed = await llmProfiles.remove(getCaller(request).owner, name)
+      return { json: { name, message: existed ? 'The profile is deleted.' : 'There was no such profile.' } }
     },
     async activateUserProfile(request) {
       const { name } = request.params
@@ -105,13 +107,13 @@ export function settingsHandlers(deps: {
     },
     async renameUserProfile(request) {
       const { new_name } = request.body
-      await accounts.renameProfile(getCaller(request).owner, request.params.name, new_name)
+      await llmProfiles.rename(getCaller(request).owner, request.params.name, new_name)
       return { json: { name: new_name, message: 'The profile is renamed.' } }
     },
   }
 }
 
-/** Wire 1.7: secrets are shown to who holds the API key and the key of a running sandbox of the same user. */
+/** Wire 1.7: secrets need the API key and the key of a running sandbox of the same user. */
 async function requireRunningSandboxKey(
   sandboxes: { findByKey(key: string): Promise<SandboxRow | undefined> },
   owner: string | null,
@@ -125,23 +127,19 @@ async function requireRunningSandboxKey(
 }
 
 async function currentModel(accounts: Accounts, owner: string | null): Promise<Llm> {
-  const parsed = llm.safeParse((await accounts.userSettings(owner)).agent_settings.llm)
+  const parsed = llm.safeParse((await accounts.userSettings.read(owner)).agent_settings.llm)
   if (parsed.success) return parsed.data
   throw new Problem('not_found', 'The settings have no model yet: give llm')
 }
 
 function profileSummary(name: string, model: Llm) {
-  const { base_url } = redactModel(model)
+  const { base_url } = redact(model)
   return {
     name,
     model: model.model,
     base_url: typeof base_url === 'string' ? base_url : null,
     api_key_set: model.api_key !== undefined,
   }
-}
-
-function redactModel(model: Llm): Record<string, unknown> {
-  return redact(model) as Record<string, unknown> // a map of a record is a record
 }
 
 function withoutNulls(members: Record<string, unknown>): Record<string, unknown> {

@@ -1,0 +1,54 @@
+import { isRecord, ownMember } from '@slipway/shared/json'
+import { Secret } from '@slipway/shared/redaction'
+import type { JsonDocument } from '@slipway/storage'
+import { type AccountDocuments, userDocument } from './user-documents.ts'
+
+interface GitProviderAccount {
+  readonly token?: string | undefined
+  readonly host?: string | undefined
+}
+type GitProviderAccounts = Readonly<Record<string, GitProviderAccount>>
+
+/** The tokens of each user for Git providers, by the provider's name. */
+export class GitProviders {
+  readonly #document: JsonDocument<GitProviderAccounts>
+
+  constructor(deps: AccountDocuments) {
+    this.#document = userDocument<GitProviderAccounts>(deps, 'providers', {
+      empty: {},
+      parse: (value) => (isRecord(value) ? (value as GitProviderAccounts) : {}), // written by this class alone
+    })
+  }
+
+  async read(owner: string | null): Promise<GitProviderAccounts> {
+    return await this.#document.read(owner ?? '')
+  }
+
+  async getToken(
+    owner: string | null,
+    provider: string,
+  ): Promise<{ readonly token: Secret; readonly host?: string } | undefined> {
+    const found = ownMember(await this.read(owner), provider)
+    if (found?.token === undefined) return undefined
+    return { token: new Secret(found.token), ...(found.host === undefined ? {} : { host: found.host }) }
+  }
+
+  /** Merges into what is stored: an absent or empty token and an absent host stay as they are. */
+  async update(owner: string | null, changes: GitProviderAccounts): Promise<void> {
+    await this.#document.update((stored) => {
+      const merged = Object.entries(changes).map(([name, { token, host }]) => [
+        name,
+        {
+          ...ownMember(stored, name),
+          ...(token ? { token } : {}),
+          ...(host === undefined ? {} : { host }),
+        },
+      ])
+      return { ...stored, ...Object.fromEntries(merged) }
+    }, owner ?? '')
+  }
+
+  async removeAll(owner: string | null): Promise<void> {
+    await this.#document.update(() => ({}), owner ?? '')
+  }
+}
