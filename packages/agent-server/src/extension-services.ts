@@ -9,7 +9,6 @@ import { PluginList } from './extensions/plugin-list.ts'
 import { PublicSkills } from './extensions/public-skills.ts'
 import { ServerExtensions } from './extensions/server-extensions.ts'
 import { SkillList } from './extensions/skill-list.ts'
-import { SkillSync } from './extensions/skill-sync.ts'
 import { SourceCache } from './extensions/source-cache.ts'
 import { pluginHandlers } from './handlers/extensions/plugins.ts'
 import { skillHandlers } from './handlers/extensions/skills.ts'
@@ -64,9 +63,8 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
   const publicSkills = new PublicSkills({ source: options.skillsSource, sourceCache: collectionCache, log })
   const extensions = new ServerExtensions({ skills, plugins, marketplaces, publicSkills, sourceCache })
   const orgSkills = new OrgSkills({ directory: subdirectory('org-skills'), environment, log })
-  const skillList = new SkillList({ home: homeDirectory, log, extensions, publicSkills, orgSkills })
+  const skillList = new SkillList({ homeDirectory, log, extensions, publicSkills, orgSkills })
   const pluginList = new PluginList({ homeDirectory, installed: plugins, marketplaces, log })
-  const skillSync = new SkillSync({ publicSkills, marketplaces, log })
   const userSkillsRequest = listSkillsRequest.parse({
     load_public: false,
     load_org: false,
@@ -83,7 +81,8 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
         installed: skills,
         publicSkills,
         pluginList: pluginList,
-        skillSync,
+        marketplaces,
+        log,
       }),
       ...pluginHandlers({ plugins: pluginList, installed: plugins, marketplaces, registry }),
     }),

@@ -9,7 +9,6 @@ import type { Config } from './config/config.ts'
 import { ConversationInfoReader } from './conversations/conversation-info.ts'
 import { ConversationRegistry } from './conversations/registry.ts'
 import { openExtensionServices } from './extension-services.ts'
-import { SubAgentList } from './extensions/sub-agent-list.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { GitReader } from './git/git-reader.ts'
 import { conversationCommandHandlers } from './handlers/conversations/commands.ts'
@@ -175,7 +174,7 @@ export async function openServices({
     }),
     ...llmCatalogueHandlers(),
     ...mcpHandlers({ cipher, environment }),
-    ...subAgentHandlers({ agents: new SubAgentList({ home: environment.HOME, log }) }),
+    ...subAgentHandlers({ homeDirectory: environment.HOME, log }),
     ...editorHandlers(),
     ...bashHandlers({ bash }),
     ...gatewayHandlers({

@@ -46,8 +46,8 @@ const installRequest = (
 })
 
 function git(directory: string, ...args: string[]): string {
-  const who = ['-c', 'user.name=t', '-c', 'user.email=t@t.test', '-c', 'init.defaultBranch=main']
-  return execFileSync('git', [...who, ...args], { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
+  const identity = ['-c', 'user.name=t', '-c', 'user.email=t@t.test', '-c', 'init.defaultBranch=main']
+  return execFileSync('git', [...identity, ...args], { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
     .toString()
     .trim()
 }
@@ -122,9 +122,9 @@ test('a skill of a repository is fetched again at its ref, and stays as it was w
   await cp(join(sources, '.git'), join(sources, 'away'), { recursive: true })
   execFileSync('rm', ['-rf', join(sources, '.git')])
   await expect(installed.refresh('a', never)).rejects.toMatchObject({ code: 'bad_request' })
-  const kept = await installed.get('a')
-  expect(kept).toMatchObject({ version: '2', resolved_ref: second })
-  expect(await readFile(join(kept.install_path, 'SKILL.md'), 'utf8')).toContain('version: 2')
+  const stored = await installed.get('a')
+  expect(stored).toMatchObject({ version: '2', resolved_ref: second })
+  expect(await readFile(join(stored.install_path, 'SKILL.md'), 'utf8')).toContain('version: 2')
   expect(await listTrees(data)).toHaveLength(2)
   const later = open()
   await later.install(installRequest(join(sources, 'skills/a')), never)
@@ -201,10 +201,10 @@ test('killed at any moment, the old one is there or the new one, whole, and left
   const script = join(dirname(data), 'install.mjs')
   writeFileAt(
     script,
-    `import { Installed } from ${JSON.stringify(resolve(import.meta.dirname, 'installed-extensions.ts'))}
+    `import { InstalledExtensions } from ${JSON.stringify(resolve(import.meta.dirname, 'installed-extensions.ts'))}
 import { extensionReaders } from ${JSON.stringify(import.meta.resolve('@slipway/agent'))}
 const [, , directory, source] = process.argv
-const installed = new Installed({ directory, what: 'skill', environment: { PATH: process.env.PATH, HOME: '/nonexistent' },
+const installed = new InstalledExtensions({ directory, kind: 'skill', environment: { PATH: process.env.PATH, HOME: '/nonexistent' },
   describe: async (folder) => await (await extensionReaders()).describeSkill(folder) })
 console.log('ready')
 for (;;) await installed.install({ source, force: true }, new AbortController().signal)

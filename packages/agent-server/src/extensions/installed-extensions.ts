@@ -10,6 +10,7 @@ import {
   Problem,
 } from '@slipway/protocol'
 import { errorCode, syncDirectory } from '@slipway/shared/fs'
+import { isRecord } from '@slipway/shared/json'
 import type { JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
 
@@ -26,14 +27,17 @@ interface InstalledRow {
   readonly repo_path: string | null
   readonly resolved_ref: string | null
   readonly installed_at: string
-  /** The folder that holds it, below ours. */
+  /** The folder of its files, below the directory. */
   readonly tree: string
 }
 
-/** What a folder says of itself; a fault is a sentence that begins with a verb. */
+/** The description in a folder; an issue is a sentence that begins with a verb. */
 export type ExtensionDescription =
   | { readonly name: string; readonly version: string; readonly description: string }
   | { readonly issue: string }
+
+/** Throws when `found` must not be committed to `rows`. */
+type CommitCheck = (rows: readonly InstalledRow[], found: { readonly name: string }) => void
 
 interface InstalledExtensionsOptions {
   readonly directory: string
@@ -44,9 +48,9 @@ interface InstalledExtensionsOptions {
 }
 
 /**
- * Skills or plugins that were fetched to stay. Each lies in a folder of its own, which nobody writes into again; the index says
- * which of them count, and it is written last: whatever happens on the way, the old one is there or the new one, whole. An
- * address is kept without its credentials. What the last change replaced stays on the disk until the next, for whoever uses it.
+ * Installed skills or plugins, each in an immutable folder of its own. The index names the current folders and is written last, so
+ * that after a crash the old or the new version is there, complete. URLs are stored without credentials. A replaced folder stays until
+ * the next replacement, because conversations may still read it.
  */
 export class InstalledExtensions {
   readonly #options: InstalledExtensionsOptions
@@ -80,8 +84,8 @@ export class InstalledExtensions {
   }
 
   /**
-   * Problems: `invalid` for a source that cannot be understood and for what is no skill or plugin, `bad_request` when it cannot be
-   * fetched, `conflict` when one of its name is installed and this is not `force`.
+   * Problems: `invalid` for a malformed source and for files that are no skill or plugin, `bad_request` for a failed fetch, `conflict`
+   * when the name is installed and `force` is false.
    */
   async install(request: InstallRequest, signal: AbortSignal): Promise<InstalledSkill> {
     const { force, ...source } = request
@@ -94,14 +98,14 @@ export class InstalledExtensions {
     })
   }
 
-  /** Fetches it again from where it came; whether it is enabled stays. Problems as of `install`. */
+  /** Fetches it again from its source; `enabled` stays. Problems as for `install`. */
   async refresh(name: string, signal: AbortSignal): Promise<InstalledSkill> {
     const { source, ref, repo_path } = this.#getRow(await this.#index.read(), name)
     const request = { source, ref: ref ?? undefined, repo_path: repo_path ?? undefined }
     return await this.#fetchAndCommit(request, signal, (rows, found) => {
       this.#getRow(rows, name)
       if (found.name !== name)
-        throw new Problem('bad_request', `What is there now is called ${found.name}, so it was not taken`)
+        throw new Problem('bad_request', `The source now contains ${found.name}: nothing was changed`)
     })
   }
 
@@ -125,7 +129,7 @@ export class InstalledExtensions {
   async #fetchAndCommit(
     request: ExtensionSource,
     signal: AbortSignal,
-    check: (rows: readonly InstalledRow[], found: { readonly name: string }) => void,
+    check: CommitCheck,
   ): Promise<InstalledSkill> {
     const source = parseSource(request)
     if ('issue' in source) throw invalidInput(['body', source.member], source.issue)
@@ -143,7 +147,7 @@ export class InstalledExtensions {
       if ('issue' in found) throw invalidInput(['body', 'source'], `The ${kind} ${found.issue}`)
       await moveToName(into, found.name)
       const row = { ...this.#toRow(request, found), resolved_ref: fetched.commit ?? null, tree }
-      // Unless the index was surely not written, what it may name stays.
+      // The index may name the folder from here on.
       mustKeepTree = true
       return await this.#commit(row, check)
     } catch (error) {
@@ -152,10 +156,7 @@ export class InstalledExtensions {
     }
   }
 
-  async #commit(
-    row: InstalledRow,
-    check: (rows: readonly InstalledRow[], found: { readonly name: string }) => void,
-  ): Promise<InstalledSkill> {
+  async #commit(row: InstalledRow, check: CommitCheck): Promise<InstalledSkill> {
     let previous: InstalledRow | undefined
     const rows = await this.#index.update((rows) => {
       check(rows, row)
@@ -170,7 +171,7 @@ export class InstalledExtensions {
     return this.#toPublic(this.#getRow(rows, row.name))
   }
 
-  /** Of what was found only what clients are shown: a plugin may say more of itself than that. */
+  /** Only the members for clients: `found` may have more. */
   #toRow(request: ExtensionSource, found: { name: string; version: string; description: string }) {
     const { source, ref = null, repo_path = null } = publicSource(request)
     const { name, version, description } = found
@@ -193,7 +194,7 @@ export class InstalledExtensions {
     await rm(join(this.#options.directory, tree), { recursive: true, force: true }).catch(() => undefined)
   }
 
-  /** What a process left behind that died on the way. */
+  /** Folders that a crash left behind. */
   async #removeLeftovers(): Promise<void> {
     const currentTrees = new Set((await this.#index.read()).map(({ tree }) => tree))
     const names = await readdir(this.#options.directory).catch((error: unknown) => {
@@ -205,14 +206,14 @@ export class InstalledExtensions {
   }
 }
 
-/** What a skill without a name is called: as the folder that it comes from. */
+/** The name of a skill that has none: that of its source folder. */
 function defaultName(source: Source): string {
   const path = source.folder ?? (source.kind === 'git' ? source.url : source.path)
   const name = basename(path).replace(/\.git$/, '')
   return /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name) ? name.slice(0, 64) : 'unnamed'
 }
 
-/** Gives what was fetched its name, for good. */
+/** Renames the fetched folder, durable. */
 async function moveToName(fetched: string, name: string): Promise<void> {
   const folder = dirname(fetched)
   if (basename(fetched) !== name) await rename(fetched, join(folder, name))
@@ -221,19 +222,19 @@ async function moveToName(fetched: string, name: string): Promise<void> {
 }
 
 function parseRows(value: unknown): readonly InstalledRow[] {
-  if (!Array.isArray(value) || !value.every(isInstalledRow)) throw new Error('no list of what is installed')
+  if (!Array.isArray(value) || !value.every(isInstalledRow))
+    throw new Error('not a list of installed extensions')
   return value
 }
 
 function isInstalledRow(value: unknown): value is InstalledRow {
-  if (typeof value !== 'object' || value === null) return false
-  const row: Record<string, unknown> = { ...value }
+  if (!isRecord(value)) return false
   const texts = ['name', 'version', 'description', 'source', 'installed_at', 'tree']
   const optional = ['ref', 'repo_path', 'resolved_ref']
   return (
-    texts.every((name) => typeof row[name] === 'string') &&
-    optional.every((name) => row[name] === null || typeof row[name] === 'string') &&
-    typeof row.enabled === 'boolean' &&
-    treeNamePattern.test(String(row.tree))
+    texts.every((name) => typeof value[name] === 'string') &&
+    optional.every((name) => value[name] === null || typeof value[name] === 'string') &&
+    typeof value.enabled === 'boolean' &&
+    treeNamePattern.test(String(value.tree))
   )
 }

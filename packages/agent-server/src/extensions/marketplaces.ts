@@ -14,10 +14,10 @@ import {
 } from '@slipway/protocol'
 import type { SourceCache } from './source-cache.ts'
 
-/** Files of a marketplace that are older are fetched again when somebody asks. */
+/** Older files are fetched again on use. */
 const refreshAfterMs = 600_000
 
-/** A marketplace whose files are there. */
+/** A marketplace with its files. */
 export interface OpenMarketplace {
   readonly registration: MarketplaceRegistration
   readonly directory: string
@@ -26,13 +26,13 @@ export interface OpenMarketplace {
 }
 
 interface MarketplacesOptions {
-  /** Those of the server, from its settings. */
+  /** From the server's settings. */
   readonly registrations: readonly MarketplaceRegistration[]
   readonly sourceCache: SourceCache
   readonly log: LogFunction
 }
 
-/** Catalogues of plugins and skills: those of the server, and those that a request brings along. */
+/** Catalogues of plugins and skills: of the server and of requests. */
 export class Marketplaces {
   readonly #options: MarketplacesOptions
 
@@ -40,7 +40,7 @@ export class Marketplaces {
     this.#options = options
   }
 
-  /** Those of the server and then others; of two of one name the first counts. */
+  /** The server's first, then others; the first of a name counts. */
   listRegistrations(others: readonly MarketplaceRegistration[] = []): readonly MarketplaceRegistration[] {
     const byName = new Map<string, MarketplaceRegistration>()
     for (const one of [...this.#options.registrations, ...others])
@@ -48,7 +48,7 @@ export class Marketplaces {
     return [...byName.values()]
   }
 
-  /** A fault is a sentence that begins with a verb. `isFresh` fetches it in any case. */
+  /** An issue is a sentence that begins with a verb. `forceRefresh` fetches the files whatever their age. */
   async open(
     registration: MarketplaceRegistration,
     signal: AbortSignal,
@@ -65,15 +65,12 @@ export class Marketplaces {
     const { directory, commit } = files
     const read = await readMarketplace(directory)
     if ('issue' in read) return read
-    for (const issue of read.issues)
-      this.#options.log('warn', 'an entry of a marketplace was passed over', {
-        name: registration.name,
-        fault: issue,
-      })
+    for (const fault of read.issues)
+      this.#options.log('warn', 'an entry of a marketplace was skipped', { name: registration.name, fault })
     return { registration, directory, commit, offers: read.offers }
   }
 
-  /** Those that can be opened; the others are logged. */
+  /** Those that cannot be opened are skipped and logged. */
   async openAll(
     registrations: readonly MarketplaceRegistration[],
     signal: AbortSignal,
@@ -81,7 +78,7 @@ export class Marketplaces {
     const results = await Promise.all(registrations.map((one) => this.open(one, signal)))
     return results.flatMap((one, index) => {
       if (!('issue' in one)) return [one]
-      this.#options.log('warn', 'a marketplace was passed over', {
+      this.#options.log('warn', 'a marketplace was skipped', {
         name: registrations[index]?.name,
         reason: one.issue,
       })
@@ -90,8 +87,8 @@ export class Marketplaces {
   }
 
   /**
-   * Where the plugin of a reference is: `name@marketplace`, or the name alone when one marketplace has it. Problems: `not_found`
-   * for a plugin or marketplace that is not known, `bad_request` for another reference and for what cannot be fetched.
+   * The source of a plugin by reference: `name@marketplace`, or `name` when one marketplace has it. Problems: `not_found` for an
+   * unknown plugin or marketplace, `bad_request` for an ambiguous or malformed reference and for a failed fetch.
    */
   async resolveReference(
     reference: string,
@@ -141,7 +138,7 @@ export function offerSource(
   return { source, ref: commit, repo_path: path === '' ? undefined : path }
 }
 
-/** The same as clients see it: without credentials, and with the ref that was registered. */
+/** The source of an offer for clients: without credentials, and with the registered ref. */
 export function publicOfferSource(marketplace: OpenMarketplace, offer: MarketplaceOffer): ExtensionSource {
   const source = publicSource(offerSource(marketplace, offer))
   return offer.source === undefined && marketplace.commit !== undefined
@@ -149,14 +146,14 @@ export function publicOfferSource(marketplace: OpenMarketplace, offer: Marketpla
     : source
 }
 
-/** The same as one text, as an installation takes it. */
+/** The source of an offer as one text that an installation accepts. */
 export function offerInstallSource(marketplace: OpenMarketplace, offer: MarketplaceOffer): string {
   const { source, ref, repo_path } = publicOfferSource(marketplace, offer)
   if (ref === undefined && repo_path === undefined) return source
   return subfolderSource({ source, ref, repo_path: undefined }, repo_path ?? '')
 }
 
-/** Whether every conversation gets it. */
+/** Whether every conversation gets an offer. */
 export function isAutoLoaded({ auto_load }: MarketplaceRegistration, offer: MarketplaceOffer): boolean {
   return auto_load === true || (Array.isArray(auto_load) && auto_load.includes(offer.name))
 }

@@ -6,15 +6,14 @@ import type { LogFunction, OrgConfig } from '@slipway/protocol'
 import { redactText } from '@slipway/shared/redaction'
 
 interface OrgSkillsOptions {
-  /** Where repositories are while they are read. */
+  /** For repositories while they are read. */
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
   readonly log: LogFunction
 }
 
 /**
- * The skills of organisations. Their addresses bring credentials along, so each is fetched when it is asked for, and neither the
- * address nor the files stay.
+ * The skills of organisations. Their URLs contain credentials, so each is fetched on use, and neither URL nor files are stored.
  */
 export class OrgSkills {
   readonly #options: OrgSkillsOptions
@@ -23,7 +22,7 @@ export class OrgSkills {
     this.#options = options
   }
 
-  /** What cannot be fetched brings nothing. Rejects only when aborted, and when the disk fails. */
+  /** Repositories that cannot be fetched are skipped. Rejects only when aborted or when the disk fails. */
   async load(configs: readonly OrgConfig[], signal: AbortSignal): Promise<readonly LoadedSkill[]> {
     const all = await Promise.all(configs.map((config) => this.#loadOrganization(config, signal)))
     return all.flat()
@@ -42,7 +41,7 @@ export class OrgSkills {
       const fetched = await fetchSource(source, { into, environment }, signal)
       if ('issue' in fetched) return this.#logSkipped(org_name, fetched.issue)
       const { skills } = await loadCollection(into, 'organisation', signal)
-      // There is no file any more by which the model could read it.
+      // The files are removed, so the model cannot read them.
       return skills.map((skill) => ({ ...skill, file: undefined, resources: undefined }))
     } finally {
       await rm(into, { recursive: true, force: true })
@@ -50,7 +49,7 @@ export class OrgSkills {
   }
 
   #logSkipped(name: string, reason: string): readonly LoadedSkill[] {
-    this.#options.log('warn', 'the skills of an organisation were passed over', {
+    this.#options.log('warn', 'the skills of an organisation were skipped', {
       name: redactText(name),
       reason,
     })

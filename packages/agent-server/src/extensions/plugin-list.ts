@@ -27,7 +27,7 @@ interface PluginListOptions {
   readonly log: LogFunction
 }
 
-/** Plugins as clients see them. Files are what somebody else wrote: bad ones are passed over and logged. */
+/** Plugins as clients see them. Invalid files are skipped and logged. */
 export class PluginList {
   readonly #options: PluginListOptions
 
@@ -35,7 +35,7 @@ export class PluginList {
     this.#options = options
   }
 
-  /** Those in folders of a project and of the user, by name; of two of one name the project's. */
+  /** Those of a project and of the user, by name; a project's plugin goes before the user's of the same name. */
   async list(
     query: { readonly isUser: boolean; readonly project: string | undefined },
     signal: AbortSignal,
@@ -50,7 +50,7 @@ export class PluginList {
     return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
-  /** With what is in it, as far as that can be read. */
+  /** Adds the contents of a plugin, null when it cannot be read. */
   async withContents(installed: InstalledSkill, signal: AbortSignal): Promise<InstalledPlugin> {
     const { readPlugin } = await extensionReaders()
     const plugin = await readPlugin(installed.install_path, signal)
@@ -59,7 +59,7 @@ export class PluginList {
     return { ...installed, skills, files }
   }
 
-  /** What the marketplaces of this server offer. */
+  /** The plugins in the marketplaces of this server. */
   async listMarketplacePlugins(signal: AbortSignal): Promise<MarketplacePlugin[]> {
     const { marketplaces, installed } = this.#options
     const isInstalled = await installed.getInstalledCheck()
@@ -76,7 +76,7 @@ export class PluginList {
     return plugins
   }
 
-  /** The skills among it, which are of no plugin. */
+  /** The skills in the marketplaces that belong to no plugin. */
   async listMarketplaceSkills(
     isInstalled: (name: string) => boolean,
     signal: AbortSignal,
@@ -95,7 +95,7 @@ export class PluginList {
     )
   }
 
-  /** Of a plugin that lies in the marketplace itself. */
+  /** The contents of a plugin in the marketplace itself. */
   async #readContents(
     { directory, commit }: OpenMarketplace,
     folder: string | undefined,
@@ -119,7 +119,7 @@ export class PluginList {
       for (const { name } of folders.filter((entry) => entry.isDirectory()).slice(0, maxFolders)) {
         const plugin = await readPlugin(join(base, directory, name), signal)
         if ('issue' in plugin)
-          this.#options.log('warn', 'a plugin was passed over', { folder: name, fault: plugin.issue })
+          this.#options.log('warn', 'a plugin was skipped', { folder: name, fault: plugin.issue })
         else plugins.push(plugin)
       }
     }

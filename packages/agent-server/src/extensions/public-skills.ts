@@ -4,22 +4,23 @@ import {
   type LoadedSkill,
   parseSource,
   publicSource,
+  type Source,
   subfolderSource,
 } from '@slipway/agent'
 import type { ExtensionSource, LogFunction, MarketplaceSkill } from '@slipway/protocol'
-import type { SourceCache } from './source-cache.ts'
+import type { SourceCache, SourceFiles } from './source-cache.ts'
 
-/** Older files are fetched again when somebody asks. */
+/** Older files are fetched again on use. */
 const refreshAfterMs = 3_600_000
 
 interface PublicSkillsOptions {
-  /** Undefined: this server has no collection. */
+  /** Undefined when the server has no collection. */
   readonly source: string | undefined
   readonly sourceCache: SourceCache
   readonly log: LogFunction
 }
 
-/** The collection of skills that is there for everybody, if the server's settings name one. */
+/** The collection of skills that the server's settings may name, for all users. */
 export class PublicSkills {
   readonly #options: PublicSkillsOptions
 
@@ -31,9 +32,9 @@ export class PublicSkills {
     return this.#options.source !== undefined
   }
 
-  /** `marketplacePath`: only those that this file of the collection names; where it is not there, all. Rejects only when aborted. */
+  /** Only those named by the file `marketplacePath` of the collection, all when it is missing. Rejects only when aborted. */
   async load(marketplacePath: string | undefined, signal: AbortSignal): Promise<readonly LoadedSkill[]> {
-    const files = await this.#fetchFiles(refreshAfterMs, signal)
+    const files = await this.#getFiles(signal)
     if (files === undefined) return []
     const skills = await this.#loadFrom(files.directory, signal)
     if (marketplacePath === undefined) return skills
@@ -47,13 +48,13 @@ export class PublicSkills {
     return skills.filter(({ name }) => names.has(name))
   }
 
-  /** With what an installation names each by. */
+  /** With the source that installs each. */
   async listMarketplaceSkills(
     isInstalled: (name: string) => boolean,
     signal: AbortSignal,
   ): Promise<MarketplaceSkill[]> {
     const { source } = this.#options
-    const files = await this.#fetchFiles(refreshAfterMs, signal)
+    const files = await this.#getFiles(signal)
     if (files === undefined || source === undefined) return []
     const skills = await this.#loadFrom(files.directory, signal)
     const sourceName = publicSource(toExtensionSource(source))
@@ -66,13 +67,10 @@ export class PublicSkills {
     })
   }
 
-  /** Fetches it again. A fault is a sentence that begins with a verb. */
+  /** Fetches the collection again. An issue is a sentence that begins with a verb. */
   async sync(signal: AbortSignal): Promise<{ readonly count: number } | { readonly issue: string }> {
-    const { source, sourceCache } = this.#options
-    if (source === undefined) return { issue: 'is not configured' }
-    const read = parseSource(toExtensionSource(source))
-    if ('issue' in read) return { issue: `has a bad source: ${read.issue}` }
-    const files = await sourceCache.refresh(read, signal)
+    if (!this.isConfigured) return { issue: 'is not configured' }
+    const files = await this.#open((source) => this.#options.sourceCache.refresh(source, signal))
     if ('issue' in files) return files
     const { loadCollection } = await extensionReaders()
     return { count: (await loadCollection(files.directory, 'public', signal)).skills.length }
@@ -85,21 +83,21 @@ export class PublicSkills {
     return skills
   }
 
-  async #fetchFiles(maxAgeMs: number, signal: AbortSignal) {
-    const { source, sourceCache } = this.#options
-    if (source === undefined) return undefined
-    const read = parseSource(toExtensionSource(source))
-    const files =
-      'issue' in read
-        ? { issue: `has a bad source: ${read.issue}` }
-        : await sourceCache.get(read, maxAgeMs, signal)
+  async #getFiles(signal: AbortSignal) {
+    if (!this.isConfigured) return undefined
+    const files = await this.#open((source) => this.#options.sourceCache.get(source, refreshAfterMs, signal))
     if (!('issue' in files)) return files
     this.#logIssues([`the collection ${files.issue}`])
     return undefined
   }
 
+  async #open(fetch: (source: Source) => Promise<SourceFiles>): Promise<SourceFiles> {
+    const source = parseSource(toExtensionSource(this.#options.source ?? ''))
+    return 'issue' in source ? { issue: `has a bad source: ${source.issue}` } : await fetch(source)
+  }
+
   #logIssues(issues: readonly string[]): void {
-    for (const issue of issues) this.#options.log('warn', 'public skills were passed over', { issue: issue })
+    for (const issue of issues) this.#options.log('warn', 'public skills were skipped', { issue })
   }
 }
 

@@ -20,7 +20,7 @@ import { isAutoLoaded, type Marketplaces, offerSource } from './marketplaces.ts'
 import type { PublicSkills } from './public-skills.ts'
 import type { SourceCache } from './source-cache.ts'
 
-/** A plugin that is asked for by a branch is looked for anew after this. */
+/** A plugin at a branch is fetched again after this. */
 const maxPluginAgeMs = 60_000
 
 interface ServerExtensionsOptions {
@@ -28,11 +28,11 @@ interface ServerExtensionsOptions {
   readonly plugins: InstalledExtensions
   readonly marketplaces: Marketplaces
   readonly publicSkills: PublicSkills
-  /** The files of plugins that conversations have; they stay. */
+  /** The files of plugins of conversations; they stay. */
   readonly sourceCache: SourceCache
 }
 
-/** What this server brings to conversations: what is installed, what marketplaces load, public skills, and plugins on demand. */
+/** The extensions of conversations: installed ones, those of marketplaces, public skills, and plugins on demand. */
 export class ServerExtensions implements ExtensionProvider {
   readonly #options: ServerExtensionsOptions
 
@@ -64,14 +64,14 @@ export class ServerExtensions implements ExtensionProvider {
   ): Promise<{ readonly plugin: Plugin; readonly pinned: ExtensionSource }> {
     const { PluginLoadError, readPlugin } = await extensionReaders()
     const redactedSource = publicSource(requested)
-    const failure = (fault: string) => new PluginLoadError(`The plugin ${redactedSource.source} ${fault}`)
+    const failure = (issue: string) => new PluginLoadError(`The plugin ${redactedSource.source} ${issue}`)
     const source = parseSource(requested)
     if ('issue' in source) throw failure(`has a bad ${source.member}: ${source.issue}`)
     const files = await this.#options.sourceCache
       .get(source, maxPluginAgeMs, signal)
       .catch((error: unknown) => {
         signal.throwIfAborted()
-        return { issue: `cannot be kept (${error instanceof Problem ? error.message : errorCode(error)})` }
+        return { issue: `cannot be stored (${error instanceof Problem ? error.message : errorCode(error)})` }
       })
     if ('issue' in files) throw failure(files.issue)
     const plugin = await readPlugin(files.directory, signal)
@@ -79,7 +79,7 @@ export class ServerExtensions implements ExtensionProvider {
     return { plugin, pinned: { ...redactedSource, ref: files.commit ?? requested.ref } }
   }
 
-  /** Those that are enabled. */
+  /** The enabled ones. */
   async loadInstalledSkills(): Promise<{
     readonly skills: readonly LoadedSkill[]
     readonly issues: readonly string[]
@@ -95,7 +95,7 @@ export class ServerExtensions implements ExtensionProvider {
     }
   }
 
-  /** Those that are enabled. */
+  /** The enabled ones. */
   async loadInstalledPlugins(
     signal: AbortSignal,
   ): Promise<{ readonly plugins: readonly Plugin[]; readonly issues: readonly string[] }> {
@@ -113,7 +113,7 @@ export class ServerExtensions implements ExtensionProvider {
     }
   }
 
-  /** What the marketplaces of the server, and others, load for every conversation. */
+  /** What marketplaces of the server and of the request load for every conversation. */
   async loadMarketplaceExtensions(
     others: readonly MarketplaceRegistration[],
     signal: AbortSignal,
@@ -151,7 +151,7 @@ export class ServerExtensions implements ExtensionProvider {
   }
 }
 
-/** An index that cannot be read keeps nobody from a conversation. */
+/** An unreadable index is an issue, so that conversations can start. */
 async function listEnabled(installed: InstalledExtensions) {
   try {
     return { enabled: (await installed.list()).filter((one) => one.enabled), issues: [] }

@@ -6,7 +6,7 @@ import type { ServerExtensions } from './server-extensions.ts'
 
 type ListedSkill = ListedSkills['skills'][number]
 
-/** The sources as clients know them, and who brings what of each. */
+/** Sources as clients name them, with the origins that each has. */
 const originsBySource: Readonly<Record<string, readonly SkillOrigin[]>> = {
   sandbox: ['sandbox'],
   registered_marketplaces: ['marketplace'],
@@ -15,42 +15,33 @@ const originsBySource: Readonly<Record<string, readonly SkillOrigin[]>> = {
   project: ['project'],
 }
 
-/** What a user and a project have for an agent. Files are what somebody else wrote: bad ones are passed over and logged. */
-export class SkillList {
-  readonly #homeDirectory: string | undefined
-  readonly #log: LogFunction
-  readonly #extensions: ServerExtensions
-  readonly #publicSkills: PublicSkills
-  readonly #orgSkills: OrgSkills
+interface SkillListOptions {
+  readonly homeDirectory: string | undefined
+  readonly log: LogFunction
+  readonly extensions: ServerExtensions
+  readonly publicSkills: PublicSkills
+  readonly orgSkills: OrgSkills
+}
 
-  constructor(options: {
-    readonly home: string | undefined
-    readonly log: LogFunction
-    readonly extensions: ServerExtensions
-    readonly publicSkills: PublicSkills
-    readonly orgSkills: OrgSkills
-  }) {
-    this.#homeDirectory = options.home
-    this.#log = options.log
-    this.#extensions = options.extensions
-    this.#publicSkills = options.publicSkills
-    this.#orgSkills = options.orgSkills
+/** The skills and hooks of a user and a project. Invalid files are skipped and logged. */
+export class SkillList {
+  readonly #options: SkillListOptions
+
+  constructor(options: SkillListOptions) {
+    this.#options = options
   }
 
   /**
-   * In order of name. Of two of one name that of the later source is listed: sandbox, marketplaces, public, user, installed,
-   * organisation, project. A source that cannot be reached brings nothing.
+   * In order of name. Of skills with one name the last source counts: sandbox, marketplaces, public, user, installed, organisation,
+   * project. An unreachable source is skipped.
    */
   async list(
     query: ListSkillsRequest & { readonly project: string | undefined },
     signal: AbortSignal,
   ): Promise<{ readonly skills: SkillInfo[]; readonly sources: Record<string, number> }> {
-    const homeDirectory = query.load_user ? this.#homeDirectory : undefined
+    const homeDirectory = query.load_user ? this.#options.homeDirectory : undefined
     const additions = await this.#loadAdditions(query, signal)
-    const { skills, issues } = await listSkills(
-      { project: query.project, homeDirectory: homeDirectory, additions },
-      signal,
-    )
+    const { skills, issues } = await listSkills({ project: query.project, homeDirectory, additions }, signal)
     this.#logIssues(issues)
     const counts = Object.entries(originsBySource).map(([source, from]) => [
       source,
@@ -63,7 +54,7 @@ export class SkillList {
   }
 
   async hooks(project: string | undefined): Promise<HookConfig | null> {
-    const directories = [project, this.#homeDirectory].filter((directory) => directory !== undefined)
+    const directories = [project, this.#options.homeDirectory].filter((directory) => directory !== undefined)
     const [first, second] = directories
     if (first === undefined) return null
     const { config, issues } = await loadHooks(first, second)
@@ -74,16 +65,12 @@ export class SkillList {
   async #loadAdditions(query: ListSkillsRequest, signal: AbortSignal) {
     const { load_org, load_public, load_user, org_config, org_configs, marketplace_path } = query
     const configs = load_org ? (org_configs ?? (org_config === undefined ? [] : [org_config])) : []
-    const orgSkills = await this.#orgSkills.load(configs, signal)
-    const installed = load_user ? await this.#extensions.loadInstalledSkills() : { skills: [], issues: [] }
-    const plugins = load_user
-      ? await this.#extensions.loadInstalledPlugins(signal)
-      : { plugins: [], issues: [] }
-    const marketplace = await this.#extensions.loadMarketplaceExtensions(
-      query.registered_marketplaces,
-      signal,
-    )
-    const others = load_public ? await this.#publicSkills.load(marketplace_path, signal) : []
+    const { extensions, publicSkills } = this.#options
+    const orgSkills = await this.#options.orgSkills.load(configs, signal)
+    const installed = load_user ? await extensions.loadInstalledSkills() : { skills: [], issues: [] }
+    const plugins = load_user ? await extensions.loadInstalledPlugins(signal) : { plugins: [], issues: [] }
+    const marketplace = await extensions.loadMarketplaceExtensions(query.registered_marketplaces, signal)
+    const others = load_public ? await publicSkills.load(marketplace_path, signal) : []
     const fromMarket = [...marketplace.skills, ...marketplace.plugins.flatMap(({ skills }) => skills)]
     this.#logIssues([...installed.issues, ...plugins.issues, ...marketplace.issues])
     return {
@@ -99,7 +86,7 @@ export class SkillList {
   }
 
   #logIssues(issues: readonly string[]): void {
-    for (const issue of issues) this.#log('warn', 'a file of the project was passed over', { fault: issue })
+    for (const fault of issues) this.#options.log('warn', 'a file of the project was skipped', { fault })
   }
 }
 
@@ -118,7 +105,7 @@ function toSkillInfo(skill: ListedSkill): SkillInfo {
   }
 }
 
-/** What an agent should know of the addresses that its sandbox is reached by. */
+/** A skill that tells the agent under which URLs its sandbox is reachable. */
 function sandboxSkill(urls: readonly ExposedUrl[]): LoadedSkill[] {
   if (urls.length === 0) return []
   const lines = urls.map(({ name, url, port }) => {

@@ -1,9 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises'
+import { readdir, realpath, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { extensionReaders, type Source } from '@slipway/agent'
 import { type LogFunction, Problem } from '@slipway/protocol'
-import { errorCode } from '@slipway/shared/fs'
+import { raceAbort } from '@slipway/shared/async'
+import { errorCode, makeDirectory } from '@slipway/shared/fs'
+import { isRecord } from '@slipway/shared/json'
 import type { JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
 
@@ -13,7 +15,7 @@ const indexFile = 'fetched.json'
 const fullCommitIdPattern = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/
 
 interface CacheEntry {
-  /** Of the address and the folder. */
+  /** Hash of URL and folder. */
   readonly key: string
   readonly ref: string
   readonly commit: string
@@ -24,15 +26,15 @@ interface CacheEntry {
 interface SourceCacheOptions {
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
-  /** Files of a commit stay when a newer one was fetched; else those that were used before the last stay. */
+  /** Whether the files of older commits stay; otherwise only the newest and the one before it. */
   readonly keepsAllCommits: boolean
-  /** A source that could not be fetched is not tried again before this. */
+  /** How long a failed source is not fetched again. */
   readonly retryMs: number
   readonly log: LogFunction
   readonly now?: () => number
 }
 
-/** A directory with the files of a source. Nobody writes into it. */
+/** A read-only directory with the files of a source. An issue is a sentence that begins with a verb. */
 export type SourceFiles =
   | { readonly directory: string; readonly commit: string | undefined }
   | { readonly issue: string }
@@ -40,8 +42,8 @@ export type SourceFiles =
 type GitSource = Extract<Source, { kind: 'git' }>
 
 /**
- * Sources that were fetched from git, one folder for each commit, for as long as they are needed; a source that is a directory
- * of this machine is used where it is. A folder is there whole or not at all, also after a crash. Credentials are not kept.
+ * Cache of sources fetched from git, one folder per commit; a local directory is used in place. A folder is complete or absent, also
+ * after a crash. Credentials are not stored.
  */
 export class SourceCache implements AsyncDisposable {
   readonly #options: SourceCacheOptions
@@ -57,8 +59,8 @@ export class SourceCache implements AsyncDisposable {
   }
 
   /**
-   * The files of a source, not older than `maxAgeMs`. When they cannot be fetched again the old ones are answered. A whole
-   * commit id names the same files for ever. Rejects only when aborted, and when the disk fails.
+   * The files of a source, at most `maxAgeMs` old; older ones when a fetch fails. Files of a full commit id never age. Rejects only
+   * when aborted or when the disk fails.
    */
   async get(source: Source, maxAgeMs: number, signal: AbortSignal): Promise<SourceFiles> {
     if (source.kind === 'directory') return await localFiles(source)
@@ -73,14 +75,14 @@ export class SourceCache implements AsyncDisposable {
     return cached
   }
 
-  /** Fetches a source now, whatever is there. What cannot be fetched is a fault. */
+  /** Fetches a source whatever its age. */
   async refresh(source: Source, signal: AbortSignal): Promise<SourceFiles> {
     if (source.kind === 'directory') return await localFiles(source)
     this.#failed.delete(cacheName(source))
     return await raceAbort(this.#fetchOnce(source), signal)
   }
 
-  /** Ends what is being fetched. */
+  /** Aborts running fetches. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort()
     await Promise.allSettled(this.#fetching.values())
@@ -104,7 +106,7 @@ export class SourceCache implements AsyncDisposable {
     }
   }
 
-  /** Those who want the same source wait for one fetch. */
+  /** Concurrent calls for a source share one fetch. */
   #fetchOnce(source: GitSource): Promise<SourceFiles> {
     const name = cacheName(source)
     const failed = this.#failed.get(name)
@@ -134,9 +136,9 @@ export class SourceCache implements AsyncDisposable {
     const { commit = '' } = fetched
     const key = cacheKey(source)
     const target = join(directory, key, commit)
-    await mkdir(join(directory, key), { recursive: true, mode: 0o700 })
+    await makeDirectory(join(directory, key), 0o700)
     await rename(into, target).catch(async (error: unknown) => {
-      // The same commit is there already.
+      // The commit is cached already.
       if (!['ENOTEMPTY', 'EEXIST'].includes(errorCode(error) ?? '')) throw error
       await rm(into, { recursive: true, force: true })
     })
@@ -146,7 +148,7 @@ export class SourceCache implements AsyncDisposable {
 
   async #recordFetch(entry: CacheEntry): Promise<void> {
     let previousCommit: string | undefined
-    // What is damaged says nothing that could not be found out again.
+    // A damaged index is replaced: it can be fetched again.
     if ((await this.#index.read().catch(emptyIfDamaged)).length === 0)
       await rm(join(this.#options.directory, indexFile), { force: true })
     const entries = await this.#index.update((all) => {
@@ -206,8 +208,8 @@ function parseEntries(value: unknown): readonly CacheEntry[] {
 }
 
 function isCacheEntry(value: unknown): value is CacheEntry {
-  if (typeof value !== 'object' || value === null) return false
-  const { key, ref, commit, fetchedAt }: Record<string, unknown> = { ...value }
+  if (!isRecord(value)) return false
+  const { key, ref, commit, fetchedAt } = value
   const isText = [key, ref, commit].every((text) => typeof text === 'string')
   return (
     isText &&

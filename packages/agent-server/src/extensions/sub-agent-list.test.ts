@@ -2,14 +2,14 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/fixtures.ts'
-import { SubAgentList } from './sub-agent-list.ts'
+import { listSubAgents } from './sub-agent-list.ts'
 
 function writeAgentFile(directory: string, name: string, text: string): void {
   mkdirSync(join(directory, '.agents/agents'), { recursive: true })
   writeFileSync(join(directory, '.agents/agents', name), text)
 }
 
-test('agents are listed with all their members, values of servers and hooks hidden, and bad files are logged', async () => {
+test('agents are listed with all members, secrets redacted, and invalid files are logged', async () => {
   using home = temporaryDirectory()
   using project = temporaryDirectory()
   writeAgentFile(project.path, 'bad.md', '---\ntools: 7\n---\n')
@@ -28,8 +28,9 @@ You are good.
   )
   writeAgentFile(home.path, 'mine.md', 'Mine.')
   const lines: string[] = []
-  const list = new SubAgentList({ home: home.path, log: (...line) => void lines.push(JSON.stringify(line)) })
-  const agents = await list.list({ project: project.path, isUser: true, isBuiltin: true })
+  const log = (...line: unknown[]) => void lines.push(JSON.stringify(line))
+  const query = { project: project.path, homeDirectory: home.path, isBuiltin: true }
+  const agents = await listSubAgents(query, log)
   expect(agents.map(({ name, level, is_builtin }) => [name, level, is_builtin])).toEqual([
     ['good', 'project', false],
     ['mine', 'user', false],
@@ -52,5 +53,7 @@ You are good.
   expect(JSON.stringify(agents)).not.toContain('canary')
   expect(lines).toEqual([expect.stringContaining('bad.md: has a bad member tools')])
   expect(lines.join()).not.toContain('canary')
-  expect(await list.list({ project: undefined, isUser: false, isBuiltin: false })).toEqual([])
+  expect(
+    await listSubAgents({ project: undefined, homeDirectory: undefined, isBuiltin: false }, log),
+  ).toEqual([])
 })

@@ -1,37 +1,23 @@
 import { findAgents } from '@slipway/agent'
 import type { AgentDefinition, LogFunction, SubAgentInfo } from '@slipway/protocol'
-import { redact } from '@slipway/shared/redaction'
+import { redact, redactedText } from '@slipway/shared/redaction'
 
-/** The agents that tasks can be given to. Files are what somebody else wrote: bad ones are passed over and logged. */
-export class SubAgentList {
-  readonly #homeDirectory: string | undefined
-  readonly #log: LogFunction
+interface SubAgentQuery {
+  readonly project: string | undefined
+  /** The user's home directory; undefined leaves the user's agents out. */
+  readonly homeDirectory: string | undefined
+  readonly isBuiltin: boolean
+}
 
-  constructor(options: { readonly home: string | undefined; readonly log: LogFunction }) {
-    this.#homeDirectory = options.home
-    this.#log = options.log
-  }
-
-  /** Those of the project first, then the user's, then those that come with the server; each name once. */
-  async list(query: {
-    readonly project: string | undefined
-    readonly isUser: boolean
-    readonly isBuiltin: boolean
-  }): Promise<SubAgentInfo[]> {
-    const { project, isUser, isBuiltin } = query
-    const { agents, issues } = await findAgents({
-      project,
-      homeDirectory: isUser ? this.#homeDirectory : undefined,
-      isBuiltin,
-    })
-    for (const fault of issues) this.#log('warn', 'an agent was passed over', { fault })
-    return agents.map(toSubAgentInfo)
-  }
+/** The agents of the project, then of the user, then of the server, each name once. Invalid files are skipped and logged. */
+export async function listSubAgents(query: SubAgentQuery, log: LogFunction): Promise<SubAgentInfo[]> {
+  const { agents, issues } = await findAgents(query)
+  for (const fault of issues) log('warn', 'an agent was skipped', { fault })
+  return agents.map(toSubAgentInfo)
 }
 
 function toSubAgentInfo(agent: AgentDefinition): SubAgentInfo {
-  // What stands where a secret may stand is hidden, in servers as in hooks and models of condensers.
-  const redacted = redact(agent, '**********') as AgentDefinition // a copy of it
+  const redacted = redact(agent, redactedText) as AgentDefinition // a copy of it
   const mcp_config = redacted.mcp_config ?? null
   return {
     name: agent.name,

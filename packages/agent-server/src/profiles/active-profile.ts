@@ -2,7 +2,7 @@ import { type Llm, Problem } from '@slipway/protocol'
 import { type ServerSettings, withAgentLlm } from '../settings/server-settings.ts'
 import type { ActiveProfileStore } from './llm-profiles.ts'
 
-/** Keeps which profile is active in the settings, so that it changes in one step with the model that it brings there. */
+/** Stores the active profile in the settings, so that it changes in one update with their model. */
 export class SettingsActiveProfile implements ActiveProfileStore {
   readonly #settings: ServerSettings
 
@@ -14,7 +14,7 @@ export class SettingsActiveProfile implements ActiveProfileStore {
     try {
       return (await this.#settings.read()).active_profile
     } catch (error) {
-      // Profiles can be listed and changed without the settings.
+      // Profiles can be listed and changed without readable settings.
       if (error instanceof Problem) return undefined
       throw error
     }

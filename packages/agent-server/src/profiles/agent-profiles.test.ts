@@ -23,9 +23,9 @@ async function openStores(max?: number) {
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'agent-profiles.sealed')
   const settings = new ServerSettings({ directory: directory.path, cipher })
-  const modelOptions = { directory: join(directory.path, 'profiles'), cipher }
+  const llmOptions = { directory: join(directory.path, 'profiles'), cipher }
   const llmProfiles: LlmProfiles = new LlmProfiles({
-    ...modelOptions,
+    ...llmOptions,
     active: new SettingsActiveProfile(settings),
     findConnection: (id) => connections.resolve(id),
     references: {
@@ -52,8 +52,8 @@ async function openStores(max?: number) {
   return {
     path,
     settings,
-    models: llmProfiles,
-    modelOptions,
+    llmProfiles,
+    llmOptions,
     connections,
     profiles,
     open,
@@ -61,11 +61,11 @@ async function openStores(max?: number) {
   }
 }
 
-test('an empty list gets the profile default, once, which uses the active model and is active itself', async () => {
+test('an empty list gets one profile "default", which uses the active LLM profile and is active', async () => {
   using server = await openStores()
-  const { profiles, models } = server
-  await models.save('mine', llm.parse({ model: 'openai/m' }))
-  await models.activate('mine')
+  const { profiles, llmProfiles } = server
+  await llmProfiles.save('mine', llm.parse({ model: 'openai/m' }))
+  await llmProfiles.activate('mine')
   const lists = await Promise.all([profiles.list(), profiles.list(), profiles.list()])
   const [first] = lists[0] ?? []
   expect(lists).toEqual([[first], [first], [first]])
@@ -81,7 +81,7 @@ test('an empty list gets the profile default, once, which uses the active model 
   expect(await server.open().list()).toEqual([first])
 })
 
-test('saving again keeps the id and counts the revisions, whatever the profile says of itself', async () => {
+test('saving again keeps the id and increments the revision, whatever the body says', async () => {
   using server = await openStores()
   const { profiles } = server
   await profiles.save('a', openHandsProfile('m', { revision: 77, name: 'other', id: crypto.randomUUID() }))
@@ -96,7 +96,7 @@ test('saving again keeps the id and counts the revisions, whatever the profile s
   expect(await server.open().get('a')).toEqual(await profiles.get('a'))
 })
 
-test('there are no more than the limit, and one of them can be replaced', async () => {
+test('concurrent saves respect the limit, and an existing profile can be replaced', async () => {
   using server = await openStores(2)
   const { profiles } = server
   const saves = ['a', 'b', 'c'].map((name) => profiles.save(name, openHandsProfile('m')))
@@ -109,7 +109,7 @@ test('there are no more than the limit, and one of them can be replaced', async 
   expect(await profiles.list()).toHaveLength(2)
 })
 
-test('a profile keeps its id under a new name, and is active by its id', async () => {
+test('a rename keeps the id, and profiles are active by id', async () => {
   using server = await openStores()
   const { profiles } = server
   await profiles.save('a', openHandsProfile('m'))
@@ -132,32 +132,32 @@ test('a profile keeps its id under a new name, and is active by its id', async (
   expect((await server.settings.read()).active_agent_profile_id).toBeUndefined()
 })
 
-test('an LLM profile that is referred to is not deleted, and takes its references along when it is renamed', async () => {
+test('a referenced LLM profile is not removed, and its rename updates the references', async () => {
   using server = await openStores()
-  const { profiles, models } = server
-  await models.save('m', llm.parse({ model: 'openai/m' }))
+  const { profiles, llmProfiles } = server
+  await llmProfiles.save('m', llm.parse({ model: 'openai/m' }))
   await profiles.save('a', openHandsProfile('m'))
   await profiles.save('b', openHandsProfile('other'))
-  await expect(models.remove('m')).rejects.toEqual(problemWith('conflict'))
-  await models.rename('m', 'n')
+  await expect(llmProfiles.remove('m')).rejects.toEqual(problemWith('conflict'))
+  await llmProfiles.rename('m', 'n')
   expect(await profiles.get('a')).toMatchObject({ llm_profile_ref: 'n', revision: 1 })
   expect(await profiles.get('b')).toMatchObject({ llm_profile_ref: 'other' })
   await profiles.save('a', acp)
-  expect(await models.remove('n')).toBe(true)
+  expect(await llmProfiles.remove('n')).toBe(true)
 })
 
-test('a rename that cannot be followed everywhere does not happen', async () => {
+test('a rename whose references cannot be updated does not happen', async () => {
   using server = await openStores()
-  const { models, profiles } = server
-  await models.save('m', llm.parse({ model: 'openai/m' }))
+  const { llmProfiles, profiles } = server
+  await llmProfiles.save('m', llm.parse({ model: 'openai/m' }))
   await profiles.save('a', openHandsProfile('m'))
-  const kept = await readFile(server.path)
+  const sealed = await readFile(server.path)
   await writeFile(server.path, 'bm90IG91cnM=')
   const again = server.open()
-  const other = new LlmProfiles({ ...server.modelOptions, references: again })
+  const other = new LlmProfiles({ ...server.llmOptions, references: again })
   await expect(other.rename('m', 'n')).rejects.toEqual(problemWith('conflict'))
   expect((await other.list()).map(({ name }) => name)).toEqual(['m'])
-  await writeFile(server.path, kept)
+  await writeFile(server.path, sealed)
   await other.rename('m', 'n')
   expect(await again.get('a')).toMatchObject({ llm_profile_ref: 'n' })
   expect((await other.list()).map(({ name }) => name)).toEqual(['n'])
@@ -168,18 +168,18 @@ const servers = {
   two: { command: 'two', env: { TOKEN: 'sk-canary-12345678' } },
 }
 
-test('a profile stands for settings: its model with the key, and the servers that it names', async () => {
+test('a profile resolves to its model with the key and to the MCP servers that it names', async () => {
   using server = await openStores()
-  const { profiles, models, settings, connections } = server
+  const { profiles, llmProfiles, settings, connections } = server
   const { id: connection } = await connections.add({
     display_name: 'c',
     provider: 'custom',
     api_key: 'sk-canary-12345678',
     base_url: null,
   })
-  await models.save('m', llm.parse({ model: 'openai/m', provider_connection_id: connection }))
+  await llmProfiles.save('m', llm.parse({ model: 'openai/m', provider_connection_id: connection }))
   const verification = { critic_api_key: 'sk-canary-12345678' }
-  await settings.modify((kept) => ({ ...kept, agent_settings: { mcp_config: servers, verification } }))
+  await settings.modify((stored) => ({ ...stored, agent_settings: { mcp_config: servers, verification } }))
   await profiles.save(
     'a',
     openHandsProfile('m', {
@@ -214,8 +214,8 @@ test('a profile stands for settings: its model with the key, and the servers tha
   })
   expect(Object.keys(agentSettings.mcp_config ?? {})).toEqual(['two'])
 
-  const told = await profiles.diagnose('a', never)
-  expect(told).toMatchObject({
+  const diagnosis = await profiles.diagnose('a', never)
+  expect(diagnosis).toMatchObject({
     valid: true,
     errors: [],
     llm_profile_ref: 'm',
@@ -228,14 +228,14 @@ test('a profile stands for settings: its model with the key, and the servers tha
     resolved_skills: ['two'],
     resolved_settings: { llm: { model: 'openai/m', api_key: null } },
   })
-  expect(JSON.stringify(told)).not.toContain('canary')
+  expect(JSON.stringify(diagnosis)).not.toContain('canary')
 })
 
-test('no reference means all servers, an empty list none', async () => {
+test('null references mean all MCP servers, an empty list none', async () => {
   using server = await openStores()
-  const { profiles, models, settings } = server
-  await models.save('m', llm.parse({ model: 'openai/m' }))
-  await settings.modify((kept) => ({ ...kept, agent_settings: { mcp_config: servers } }))
+  const { profiles, llmProfiles, settings } = server
+  await llmProfiles.save('m', llm.parse({ model: 'openai/m' }))
+  await settings.modify((stored) => ({ ...stored, agent_settings: { mcp_config: servers } }))
   const keys = async (more: object) => {
     await profiles.save('a', openHandsProfile('m', more))
     const { agentSettings } = await profiles.resolve((await profiles.get('a'))?.id ?? '')
@@ -246,9 +246,9 @@ test('no reference means all servers, an empty list none', async () => {
   expect(await keys({ mcp_server_refs: ['two', 'two'] })).toEqual(['two'])
 })
 
-test('what is missing is told by the diagnosis, and refused at the start of a conversation', async () => {
+test('missing references are in the diagnosis, and refused at the start of a conversation', async () => {
   using server = await openStores()
-  const { profiles, models } = server
+  const { profiles, llmProfiles } = server
   await profiles.save(
     'a',
     openHandsProfile('gone', { mcp_server_refs: ['x', 'toString'], tools: [{ name: 'nothing' }] }),
@@ -268,7 +268,7 @@ test('what is missing is told by the diagnosis, and refused at the start of a co
     resolved_settings: null,
   })
   await expect(profiles.resolve(id)).rejects.toEqual(problemWith('not_found'))
-  await models.save('gone', llm.parse({ model: 'openai/m' }))
+  await llmProfiles.save('gone', llm.parse({ model: 'openai/m' }))
   await expect(profiles.resolve(id)).rejects.toMatchObject({
     code: 'invalid',
     issues: undefined,
@@ -278,7 +278,7 @@ test('what is missing is told by the diagnosis, and refused at the start of a co
   await expect(profiles.diagnose('none', never)).rejects.toEqual(problemWith('not_found'))
 })
 
-test('an agent of another kind is kept and not run', async () => {
+test('an agent of another kind is stored and not run', async () => {
   using server = await openStores()
   const { profiles } = server
   await profiles.save('a', acp)
@@ -293,18 +293,18 @@ test('an agent of another kind is kept and not run', async () => {
   await expect(profiles.resolve(id)).rejects.toEqual(problemWith('invalid'))
 })
 
-test('a model that cannot be used is a fault of the profile', async () => {
+test('a model that cannot be used is an error of the profile', async () => {
   using server = await openStores()
-  const { profiles, models } = server
-  await models.save('m', llm.parse({ model: 'openai/m', provider_connection_id: 'none' }))
+  const { profiles, llmProfiles } = server
+  await llmProfiles.save('m', llm.parse({ model: 'openai/m', provider_connection_id: 'none' }))
   await profiles.save('a', openHandsProfile('m'))
-  const told = await profiles.diagnose('a', never)
-  expect(told).toMatchObject({ valid: false, llm_profile_resolved: false })
-  expect(told.errors).toHaveLength(1)
+  const diagnosis = await profiles.diagnose('a', never)
+  expect(diagnosis).toMatchObject({ valid: false, llm_profile_resolved: false })
+  expect(diagnosis.errors).toHaveLength(1)
   await expect(profiles.resolve((await profiles.get('a'))?.id ?? '')).rejects.toBeInstanceOf(Problem)
 })
 
-test('a file that another key has sealed is a conflict and stays as it is', async () => {
+test('a file sealed with another key is a conflict and is not overwritten', async () => {
   using server = await openStores()
   await writeFile(server.path, 'bm90IG91cnM=\n')
   const { profiles } = server
@@ -336,7 +336,7 @@ class ReferenceModel {
   }
 }
 
-test('any sequence of changes comes to what it says, also for who opens the file anew', {
+test('any sequence of changes matches a model of it, also after the file is reopened', {
   timeout: 60_000,
 }, async () => {
   const word = fc.constantFrom('a', 'b', 'c')

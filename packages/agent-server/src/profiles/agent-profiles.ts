@@ -22,30 +22,28 @@ interface AgentProfilesOptions {
   readonly path: string
   readonly cipher: Cipher
   readonly llmProfiles: Pick<LlmProfiles, 'resolve' | 'getActiveName'>
-  /** Also keeps which profile is active. */
+  /** Also stores which profile is active. */
   readonly settings: Pick<ServerSettings, 'getAgentSettings' | 'read' | 'modify'>
-  /** The skills that every conversation of the user has. */
+  /** The user's skills, which every conversation has. */
   readonly listUserSkills: (signal: AbortSignal) => Promise<readonly { readonly name: string }[]>
   readonly max?: number
 }
 
-/** What a conversation that is started by a profile is started with. `agentSettings` holds secrets. */
+/** What a profile starts a conversation with. `agentSettings` has secrets in clear. */
 export interface ProfileLaunch {
   readonly agentSettings: Record<string, unknown>
   readonly profileReference: { readonly agent_profile_id: string; readonly revision: number }
 }
 
 /**
- * What agents are, by references to models and MCP servers: one sealed file. Changes are on the disk when their promise
- * resolves. There is always a profile for who asks for the list: an empty one gets the profile `default`, which becomes active.
- * A file that cannot be read is a Problem `conflict` of every method.
+ * Agents by reference to LLM profiles and MCP servers: one sealed file. The list is never empty for a reader: it starts with the
+ * profile `default`, which becomes active. An unreadable file is a Problem `conflict` of every method.
  */
 export class AgentProfiles implements ProfileReferences {
   readonly #options: AgentProfilesOptions
   readonly #max: number
   readonly #file: JsonDocument<readonly StoredAgentProfile[]>
 
-  /** The file is made with the first profile. */
   constructor(options: AgentProfilesOptions) {
     this.#options = options
     this.#max = options.max ?? 50
@@ -57,9 +55,9 @@ export class AgentProfiles implements ProfileReferences {
     return (await this.#readOrSeed()).map(toSummary).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
-  /** The id of the active profile; undefined when none is, or when it is gone. */
+  /** Undefined when no profile is active or the active one was removed. */
   async getActiveId(): Promise<string | undefined> {
-    const id = await this.#readActiveId()
+    const id = (await this.#options.settings.read()).active_agent_profile_id
     return id !== undefined && (await this.has(id)) ? id : undefined
   }
 
@@ -71,7 +69,7 @@ export class AgentProfiles implements ProfileReferences {
     return (await this.#readOrSeed()).find((profile) => profile.name === name)
   }
 
-  /** One of the same name keeps its id, and its revision becomes one more. A Problem `conflict` when it is one too many. */
+  /** Adds a profile, or replaces one, which keeps its id and gets the next revision. A Problem `conflict` above the limit. */
   async save(name: string, profile: AgentProfile): Promise<void> {
     await this.#file.update((profiles) => {
       const existing = profiles.find((other) => other.name === name)
@@ -86,11 +84,11 @@ export class AgentProfiles implements ProfileReferences {
     })
   }
 
-  /** Problems: `not_found`, and `conflict` when the new name is taken. */
+  /** Problems: `not_found`, and `conflict` when the new name is in use. */
   async rename(name: string, newName: string): Promise<void> {
     await this.#readOrSeed()
     await this.#file.update((profiles) => {
-      if (!profiles.some((profile) => profile.name === name)) throw profileNameNotFound(name)
+      if (!profiles.some((profile) => profile.name === name)) throw profileNotFound(name)
       if (name === newName) return profiles
       if (profiles.some((profile) => profile.name === newName))
         throw new Problem('conflict', `There is an agent profile ${newName} already`)
@@ -98,7 +96,7 @@ export class AgentProfiles implements ProfileReferences {
     })
   }
 
-  /** False when there was none. An active one leaves none active. */
+  /** Returns false when there was none. */
   async remove(name: string): Promise<boolean> {
     const existing = (await this.#file.read()).find((profile) => profile.name === name)
     if (existing === undefined) return false
@@ -107,9 +105,9 @@ export class AgentProfiles implements ProfileReferences {
     return true
   }
 
-  /** A Problem `not_found` when there is none of this id. */
+  /** A Problem `not_found` for an unknown id. */
   async activate(id: string): Promise<void> {
-    if (!(await this.has(id))) throw profileIdNotFound(id)
+    if (!(await this.has(id))) throw profileNotFound(id)
     await this.#updateActiveId(() => id)
   }
 
@@ -119,11 +117,10 @@ export class AgentProfiles implements ProfileReferences {
     return referencing.map(({ name }) => name)
   }
 
-  /** Follows an LLM profile that has another name from now on. Who is meant stays the same, so revisions do too. */
+  /** Follows the rename of an LLM profile. The target stays the same, and so do the revisions. */
   async renameReferences(model: string, newModel: string): Promise<void> {
     await this.#file.update((profiles) => {
-      if (model === newModel || !profiles.some((profile) => llmProfileName(profile) === model))
-        return profiles
+      if (!profiles.some((profile) => llmProfileName(profile) === model)) return profiles
       return profiles.map((profile) =>
         profile.agent_kind === 'openhands' && profile.llm_profile_ref === model
           ? { ...profile, llm_profile_ref: newModel }
@@ -133,12 +130,12 @@ export class AgentProfiles implements ProfileReferences {
   }
 
   /**
-   * The settings that the profile of this id stands for now. Problems: `not_found` for an unknown id and for an LLM profile that is
-   * gone, `invalid` with `dangling_mcp_server_refs` for MCP servers that the settings do not have, and for an agent of another kind.
+   * The settings that a profile resolves to now. Problems: `not_found` for an unknown id and for a missing LLM profile, `invalid` with
+   * `dangling_mcp_server_refs` for missing MCP servers, `invalid` for an agent of another kind.
    */
   async resolve(id: string): Promise<ProfileLaunch> {
     const profile = (await this.#readOrSeed()).find((other) => other.id === id)
-    if (profile === undefined) throw profileIdNotFound(id)
+    if (profile === undefined) throw profileNotFound(id)
     const references = await this.#resolveReferences(profile, [])
     if (profile.agent_kind === 'openhands' && references.llm === undefined)
       throw new Problem('not_found', `LLM profile '${profile.llm_profile_ref}' not found`)
@@ -153,10 +150,10 @@ export class AgentProfiles implements ProfileReferences {
     }
   }
 
-  /** What `resolve` would give, told without secrets; a Problem `not_found` for an unknown name. */
+  /** The redacted result of `resolve`; a Problem `not_found` for an unknown name. */
   async diagnose(name: string, signal: AbortSignal): Promise<AgentProfileDiagnostics> {
     const profile = await this.get(name)
-    if (profile === undefined) throw profileNameNotFound(name)
+    if (profile === undefined) throw profileNotFound(name)
     const skills = (await this.#options.listUserSkills(signal)).map((skill) => skill.name)
     return diagnoseAgentProfile(profile, await this.#resolveReferences(profile, skills))
   }
@@ -182,11 +179,6 @@ export class AgentProfiles implements ProfileReferences {
     return current
   }
 
-  async #readActiveId(): Promise<string | undefined> {
-    return (await this.#options.settings.read()).active_agent_profile_id
-  }
-
-  /** Makes another profile the active one, or none. */
   async #updateActiveId(update: (id: string | undefined) => string | undefined): Promise<void> {
     await this.#options.settings.modify((current) => {
       const id = update(current.active_agent_profile_id)
@@ -219,20 +211,16 @@ function llmProfileName(profile: StoredAgentProfile): string | undefined {
   return profile.agent_kind === 'openhands' ? profile.llm_profile_ref : undefined
 }
 
-/** A model that cannot be read is one fault of its profile and none of the request. */
+/** An unreadable LLM profile is an issue of the agent profile, not an error of the request. */
 async function readLlm(read: () => Promise<Llm | undefined>): Promise<ResolvedReferences['llm']> {
   try {
     return await read()
   } catch (error) {
-    if (error instanceof Problem) return { fault: error.message }
+    if (error instanceof Problem) return { issue: error.message }
     throw error
   }
 }
 
-function profileNameNotFound(name: string): Problem {
-  return new Problem('not_found', `Agent profile not found: ${name}`)
-}
-
-function profileIdNotFound(id: string): Problem {
-  return new Problem('not_found', `Agent profile not found: ${id}`)
+function profileNotFound(nameOrId: string): Problem {
+  return new Problem('not_found', `Agent profile not found: ${nameOrId}`)
 }

@@ -9,14 +9,14 @@ import { temporaryDirectory } from '../testing/fixtures.ts'
 import { SettingsActiveProfile } from './active-profile.ts'
 import { LlmProfiles, type ProfileReferences } from './llm-profiles.ts'
 
-type Connect = NonNullable<ConstructorParameters<typeof LlmProfiles>[0]['findConnection']>
+type FindConnection = NonNullable<ConstructorParameters<typeof LlmProfiles>[0]['findConnection']>
 
 async function openProfiles(max?: number) {
   const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'profiles')
   const open = (
-    more: { readonly findConnection?: Connect; readonly references?: ProfileReferences } = {},
+    more: { readonly findConnection?: FindConnection; readonly references?: ProfileReferences } = {},
   ) => {
     const active = new SettingsActiveProfile(new ServerSettings({ directory: directory.path, cipher }))
     return new LlmProfiles({
@@ -42,7 +42,7 @@ const summary = {
   api_key_set: true,
 }
 
-test('a profile is kept with its secrets, and no secret stands in its file', async () => {
+test('a profile is stored with its secrets, and its file holds no secret in clear', async () => {
   using store = await openProfiles()
   const secrets = {
     aws_secret_access_key: 'secret-1',
@@ -62,7 +62,7 @@ test('a profile is kept with its secrets, and no secret stands in its file', asy
   expect(await store.open().list()).toEqual([{ name: 'p', ...summary, base_url: null }])
 })
 
-test('whatever a model has comes back as it was', async () => {
+test('any member of a model is read back unchanged', async () => {
   using store = await openProfiles()
   const name = fc.constantFrom('api_key', 'extra', 'token', '$sealed', 'sealed', 'headers', 'x', '__proto__')
   const { value } = fc.letrec((tie) => ({
@@ -77,15 +77,15 @@ test('whatever a model has comes back as it was', async () => {
   }))
   const property = fc.asyncProperty(fc.dictionary(name, value), async (extra) => {
     // What JSON makes of it: a key named __proto__ is a key like any other.
-    const wanted = createLlm({ litellm_extra_body: JSON.parse(JSON.stringify(extra)) })
-    await store.profiles.save('p', wanted)
-    expect(await store.profiles.get('p')).toEqual(wanted)
+    const model = createLlm({ litellm_extra_body: JSON.parse(JSON.stringify(extra)) })
+    await store.profiles.save('p', model)
+    expect(await store.profiles.get('p')).toEqual(model)
     expect(await store.profiles.list()).toEqual([{ name: 'p', ...summary }])
   })
   await fc.assert(property, { numRuns: 60 })
 })
 
-test('a file that cannot be read is left out of the list, and refused when it is asked for', async () => {
+test('an unreadable file is not listed, and reading it is refused', async () => {
   using store = await openProfiles()
   await store.profiles.save('good', createLlm({ api_key: undefined }))
   const broken = {
@@ -105,7 +105,7 @@ test('a file that cannot be read is left out of the list, and refused when it is
   expect(await store.profiles.get('cut')).toEqual(createLlm())
 })
 
-test('a profile of another key stands in the list, and is refused when it is asked for', async () => {
+test('a profile sealed with another key is listed, and reading it is refused', async () => {
   using store = await openProfiles()
   using elsewhere = temporaryDirectory()
   await store.profiles.save('p', createLlm())
@@ -115,14 +115,14 @@ test('a profile of another key stands in the list, and is refused when it is ask
   await expect(profiles.get('p')).rejects.toMatchObject({ code: 'bad_request' })
 })
 
-test('a file that people wrote is read, its secrets in plain text too', async () => {
+test('a file written by hand is read, also with secrets in clear', async () => {
   using store = await openProfiles()
   await store.profiles.save('any', createLlm())
   writeFileSync(join(store.path, 'own.json'), '{"schema_version":1,"llm":{"model":"m","api_key":"k"}}')
   expect(await store.profiles.get('own')).toMatchObject({ model: 'm', api_key: 'k' })
 })
 
-test('one profile too many is refused, a known one can be replaced, also when all come at once', async () => {
+test('concurrent saves respect the limit, and an existing profile can be replaced', async () => {
   using store = await openProfiles(3)
   const outcomes = await Promise.allSettled(
     ['a', 'b', 'a', 'c', 'd', 'b', 'e'].map((name) => store.profiles.save(name, createLlm())),
@@ -144,7 +144,7 @@ test('one profile too many is refused, a known one can be replaced, also when al
   expect(readdirSync(store.path).sort()).toEqual(['a.json', 'c.json', 'd.json'])
 })
 
-test('the active profile follows a new name, and is none after its removal', async () => {
+test('a rename keeps the active profile, and its removal leaves none active', async () => {
   using store = await openProfiles()
   const { profiles } = store
   expect([await profiles.getActiveName(), await profiles.list()]).toEqual([undefined, []])
@@ -153,7 +153,7 @@ test('the active profile follows a new name, and is none after its removal', asy
   await profiles.save('b', createLlm({ model: 'other' }))
   expect(await profiles.activate('a')).toEqual(createLlm())
   await expect(profiles.rename('a', 'b')).rejects.toMatchObject({ code: 'conflict' })
-  await expect(profiles.rename('nobody', 'c')).rejects.toMatchObject({ code: 'not_found' })
+  await expect(profiles.rename('unknown', 'c')).rejects.toMatchObject({ code: 'not_found' })
   await profiles.rename('a', 'a')
   await profiles.rename('a', 'c')
   expect(await store.open().getActiveName()).toBe('c')
@@ -181,7 +181,7 @@ test.each(['', '.hidden', '../up', 'a/b', 'a\0', 'x'.repeat(65), '-a', 'ä', 'a\
   },
 )
 
-test('a save that fails leaves the old profile, and the next one is not held up', async () => {
+test('a failed save leaves the old profile and does not block the next save', async () => {
   using store = await openProfiles()
   await store.profiles.save('a', createLlm())
   const inTheWay = join(store.path, '.a.json.draft')
@@ -193,7 +193,7 @@ test('a save that fails leaves the old profile, and the next one is not held up'
   expect(await store.profiles.get('a')).toMatchObject({ model: 'new' })
 })
 
-test('a profile that names a connection has its key and address when it is used, and tells when it is gone', async () => {
+test('a profile resolves to the key and base URL of its connection, and shows when that is gone', async () => {
   using store = await openProfiles()
   const connections = new Map([['c', { api_key: 'key-of-c', base_url: 'https://c.example/v1' }]])
   const profiles = store.open({ findConnection: async (id) => connections.get(id) })
@@ -214,7 +214,7 @@ test('a profile that names a connection has its key and address when it is used,
   expect(await profiles.resolve('none')).toBeUndefined()
 })
 
-test('without readable settings profiles are listed, renamed and removed, and none is active', async () => {
+test('without readable settings, profiles are listed, renamed and removed, and none is active', async () => {
   using store = await openProfiles()
   const { profiles } = store
   await profiles.save('a', createLlm())
@@ -228,7 +228,7 @@ test('without readable settings profiles are listed, renamed and removed, and no
   expect(await blind.remove('b')).toBe(true)
 })
 
-test('a rename whose references cannot follow leaves everything as it was', async () => {
+test('a rename whose references cannot be updated changes nothing', async () => {
   using store = await openProfiles()
   const references = {
     findReferences: async () => ['coder'],
@@ -244,7 +244,7 @@ test('a rename whose references cannot follow leaves everything as it was', asyn
   expect(await profiles.getActiveName()).toBe('a')
 })
 
-test('who names a profile follows its new name, and keeps it from being deleted', async () => {
+test('references follow a rename and prevent removal', async () => {
   using store = await openProfiles()
   const users = new Map([['coder', 'a']])
   const profiles = store.open({

@@ -28,15 +28,14 @@ interface ProviderConnectionsOptions {
 }
 
 /**
- * Keys and addresses that several profiles share: one sealed file. A key leaves by `resolve` and no other way. Changes are on the
- * disk when their promise resolves. A file that cannot be read is a Problem `conflict` of every method.
+ * Keys and base URLs that several profiles share: one sealed file. Only `resolve` returns a key. An unreadable file is a Problem
+ * `conflict` of every method.
  */
 export class ProviderConnections {
   readonly #options: ProviderConnectionsOptions
   readonly #max: number
   readonly #file: JsonDocument<readonly StoredConnection[]>
 
-  /** The file is made with the first connection. */
   constructor(options: ProviderConnectionsOptions) {
     this.#options = options
     this.#max = options.max ?? 64
@@ -53,13 +52,13 @@ export class ProviderConnections {
     return (await this.#file.read()).map(toPublicConnection)
   }
 
-  /** What a model that names this connection is reached with; undefined when there is none of this id. */
+  /** The key and base URL of a connection; undefined when there is none of this id. */
   async resolve(id: string): Promise<ConnectionCredentials | undefined> {
     const found = (await this.#file.read()).find((one) => one.id === id)
     return found === undefined ? undefined : { api_key: found.api_key, base_url: found.base_url ?? undefined }
   }
 
-  /** Problems: `conflict` when it is one too many, `invalid` for a key that is none. */
+  /** Problems: `conflict` above the limit, `invalid` for an empty key or a placeholder. */
   async add(connection: NewProviderConnection): Promise<ProviderConnection> {
     const api_key = this.#parseKey(connection.api_key)
     const now = this.#nowSeconds()
@@ -75,25 +74,20 @@ export class ProviderConnections {
     return toPublicConnection(connectionRow)
   }
 
-  /** Members that are not given stay. Problems: `not_found`, `invalid` for a key that is none. */
+  /** Undefined members do not change. Problems: `not_found`, `invalid` for an empty key or a placeholder. */
   async update(id: string, change: ProviderConnectionChange): Promise<ProviderConnection> {
-    const resolvedChange =
-      change.api_key === undefined ? change : { ...change, api_key: this.#parseKey(change.api_key) }
+    const { api_key } = change
+    const resolved = api_key === undefined ? change : { ...change, api_key: this.#parseKey(api_key) }
+    const members = Object.fromEntries(Object.entries(resolved).filter(([, value]) => value !== undefined))
     const all = await this.#file.update((all) => {
       if (!all.some((one) => one.id === id)) throw connectionNotFound(id)
-      return all.map((one) =>
-        one.id === id ? { ...one, ...definedMembers(resolvedChange), updated_at: this.#nowSeconds() } : one,
-      )
+      return all.map((one) => (one.id === id ? { ...one, ...members, updated_at: this.#nowSeconds() } : one))
     })
-    return toPublicConnection(
-      must(
-        all.find((one) => one.id === id),
-        'the changed connection',
-      ),
-    )
+    const updated = all.find((one) => one.id === id)
+    return toPublicConnection(must(updated, 'the updated connection'))
   }
 
-  /** Answers what it was. Problems: `not_found`, and `conflict` while something names it. */
+  /** Returns the removed connection. Problems: `not_found`, and `conflict` while something names it. */
   async remove(id: string): Promise<ProviderConnection> {
     let removed: StoredConnection | undefined
     await this.#file.update(async (all) => {
@@ -106,7 +100,7 @@ export class ProviderConnections {
     return toPublicConnection(must(removed, 'the removed connection'))
   }
 
-  /** A key in clear, of one that was given in clear or sealed. A mask and a blank are none. */
+  /** The key of a request, which may be sealed, in clear. */
   #parseKey(input: string): string {
     const loc = ['body', 'api_key']
     const key = String(openSealedTexts(this.#options.cipher, input, loc)).trim()
@@ -119,7 +113,7 @@ export class ProviderConnections {
   }
 }
 
-/** Whether an LLM profile that can be read, or the model of the settings, names a connection. */
+/** Whether a readable LLM profile or the model of the settings names a connection. */
 export async function isConnectionUsed(
   id: string,
   by: {
@@ -142,19 +136,9 @@ function parseConnections(value: unknown): readonly StoredConnection[] {
 }
 
 function toPublicConnection({ api_key: _, ...connection }: StoredConnection): ProviderConnection {
-  // An address may carry a key among its parameters.
+  // A URL may have a key among its parameters.
   const base_url = connection.base_url === null ? null : String(redact(connection.base_url))
   return { ...connection, base_url, api_key_set: true }
-}
-
-function definedMembers(change: ProviderConnectionChange) {
-  const { display_name, provider, api_key, base_url } = change
-  return {
-    ...(display_name === undefined ? {} : { display_name }),
-    ...(provider === undefined ? {} : { provider }),
-    ...(api_key === undefined ? {} : { api_key }),
-    ...(base_url === undefined ? {} : { base_url }),
-  }
 }
 
 function connectionNotFound(id: string): Problem {

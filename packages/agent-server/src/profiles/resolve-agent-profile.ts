@@ -1,20 +1,21 @@
 import { findTool } from '@slipway/agent'
 import type { AgentProfileDiagnostics, Llm, OpenHandsProfile, StoredAgentProfile } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import { redact } from '@slipway/shared/redaction'
 
 type JsonObject = Record<string, unknown>
 
-/** What a profile refers to, as far as it is there. */
+/** The existing targets of a profile's references. */
 export interface ResolvedReferences {
-  /** Undefined when there is no LLM profile of the name; a text says why one cannot be read. */
-  readonly llm: Llm | { readonly fault: string } | undefined
-  /** The agent settings, in clear. */
+  /** Undefined when there is no LLM profile of the name; an issue when it cannot be read. */
+  readonly llm: Llm | { readonly issue: string } | undefined
+  /** The agent settings, secrets in clear. */
   readonly settings: Readonly<JsonObject>
-  /** Names of the skills that every conversation of the user has. */
+  /** The names of the user's skills. */
   readonly skills: readonly string[]
 }
 
-/** The settings of a conversation that a profile stands for, and what is missing for them. `settings` holds secrets. */
+/** The agent settings that a profile resolves to, secrets in clear, and what is missing. */
 export interface ResolvedAgentProfile {
   readonly settings: JsonObject | undefined
   readonly mcpServers: readonly string[]
@@ -22,7 +23,7 @@ export interface ResolvedAgentProfile {
   readonly errors: readonly string[]
 }
 
-/** Follows the references of a profile. Where its MCP servers or its model are missing there are no settings. */
+/** Resolves the references of a profile. There are no settings when its model or an MCP server is missing. */
 export function resolveAgentProfile(
   profile: StoredAgentProfile,
   references: ResolvedReferences,
@@ -42,7 +43,7 @@ export function resolveAgentProfile(
   return { settings, mcpServers, danglingMcpServers, errors }
 }
 
-/** The same, as it is told to a client: without secrets. */
+/** The result of `resolveAgentProfile` for clients, redacted. */
 export function diagnoseAgentProfile(
   profile: StoredAgentProfile,
   references: ResolvedReferences,
@@ -67,7 +68,7 @@ export function diagnoseAgentProfile(
     acp_api_key_secret_name: null,
     acp_base_url_secret_name: null,
     acp_file_secret_names: [],
-    resolved_settings: settings === undefined ? null : toObject(redact(jsonCopy(settings))),
+    resolved_settings: settings === undefined ? null : redact(toObject(JSON.parse(JSON.stringify(settings)))),
   }
 }
 
@@ -76,7 +77,7 @@ function listProfileErrors(profile: StoredAgentProfile, llm: ResolvedReferences[
   const unknownTools = (profile.tools ?? []).filter(({ name }) => findTool(name) === undefined)
   const toolErrors = unknownTools.map(({ name }) => `This server has no tool '${name}'.`)
   if (llm === undefined) return [`There is no LLM profile '${profile.llm_profile_ref}'.`, ...toolErrors]
-  return 'fault' in llm && typeof llm.fault === 'string' ? [llm.fault, ...toolErrors] : toolErrors
+  return 'issue' in llm && typeof llm.issue === 'string' ? [llm.issue, ...toolErrors] : toolErrors
 }
 
 function isModel(llm: ResolvedReferences['llm']): llm is Llm {
@@ -113,10 +114,5 @@ function buildAgentSettings(
 }
 
 function toObject(value: unknown): JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
-}
-
-/** Without what JSON does not have. */
-function jsonCopy(value: unknown): unknown {
-  return JSON.parse(JSON.stringify(value))
+  return isRecord(value) ? value : {}
 }

@@ -6,15 +6,14 @@ import type { LlmProfiles } from './llm-profiles.ts'
 
 type JsonPath = readonly (string | number)[]
 
-/** What is needed to use what a client brings. */
 export interface ResolveLlmDeps {
   readonly cipher: Cipher
   readonly llmProfiles: Pick<LlmProfiles, 'applyConnection'>
 }
 
 /**
- * A model of a request, ready to be asked: sealed secrets opened, with the key and the address of the connection that it names.
- * Problems `invalid` with the place of what was sealed with another key, and of a connection that is not there.
+ * A model of a request with sealed secrets opened and with the key and base URL of its connection. A Problem `invalid` has the place of
+ * a secret sealed with another key, or of an unknown connection.
  */
 export async function resolveModel(
   { cipher, llmProfiles }: ResolveLlmDeps,
@@ -27,8 +26,8 @@ export async function resolveModel(
 }
 
 /**
- * Sources of secrets of a request, values opened. A Problem `invalid` besides for a relative address that is not that of a secret of
- * this server.
+ * The secret sources of a request with sealed values opened. A Problem `invalid` also for a relative URL other than that of a secret
+ * of this server.
  */
 export function resolveSecretSources(
   cipher: Cipher,
@@ -38,14 +37,10 @@ export function resolveSecretSources(
   const resolved = Object.entries(sources).map(([name, sealed]) => {
     const source = parseWithSealedTexts(cipher, secretSource, sealed, [...path, name])
     const isKnown =
-      source.kind !== 'LookupSecret' || URL.canParse(source.url) || isServerSecretPath(source.url)
+      source.kind !== 'LookupSecret' || URL.canParse(source.url) || parseSecretPath(source.url) !== undefined
     if (!isKnown)
       throw invalidInput([...path, name, 'url'], 'Without a host it is /api/settings/secrets/NAME')
     return [name, source] as const
   })
   return Object.fromEntries(resolved)
-}
-
-function isServerSecretPath(url: string): boolean {
-  return parseSecretPath(url) !== undefined
 }

@@ -7,21 +7,19 @@ export interface LlmValidation {
   readonly error: { readonly type: string; readonly message: string } | null
 }
 
-/** For everything together; whoever saves a profile waits for it. */
+/** For both requests together: the user waits for the answer. */
 const limitMs = 20_000
-/** As little as a model can say. */
 const minTokens = 1
 /**
- * A model that thinks cannot be kept from it, and some providers refuse (400) a limit that leaves no room for the thought. So a
- * question that is refused as wrong is asked once more with this much room.
+ * Some providers refuse (400) a limit below what a reasoning model needs to think: a refused request is repeated with this limit.
  */
 const retryTokens = 1024
-/** The settings lead somewhere, and they may be right: that it is busy now is no reason not to save them. */
+/** These say nothing against the settings. */
 const transientFailures: readonly ModelFailureCode[] = ['LLMRateLimitError', 'LLMTimeoutError']
 
 /**
- * Whether a model answers with these settings: one short question, no retries, no fallbacks. Neither the answer nor any log holds a
- * secret of the settings, also when the provider says it back. Never rejects.
+ * Whether a model answers with these settings: one short request, no retries, no fallbacks. The result has no secret of the settings,
+ * also when the provider echoes one. Never rejects.
  */
 export async function validateLlm(
   model: Llm,
@@ -43,7 +41,6 @@ export async function validateLlm(
   const result = isRefused ? await request(retryTokens) : first
   if (result.kind === 'failure' && !transientFailures.includes(result.code))
     return { valid: false, error: { type: result.code, message: redactText(result.detail) } }
-  // An answer, something transient, or no time left.
   return { valid: true, error: null }
 }
 

@@ -1,7 +1,8 @@
+import { redactedText } from '@slipway/shared/redaction'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/fixtures.ts'
-import { exposeSecrets, redactedText, redactSecrets } from './expose-secrets.ts'
+import { exposeSecrets, redactSecrets } from './expose-secrets.ts'
 import { openSealedTexts, sealText } from './sealed-text.ts'
 
 const value = {

@@ -4,9 +4,9 @@ import type { Cipher } from '@slipway/storage'
 const sealedPrefix = 'slipway-sealed-'
 const cannotOpenText = 'This sealed secret cannot be opened: read it again'
 
-/** A secret as a client may hold it: opaque, and taken back by this server wherever a secret is taken. A number comes back as one. */
+/** An opaque token for a client, which this server accepts wherever it accepts a secret. A number is opened as a number. */
 export function sealText(cipher: Cipher, value: string | number): string {
-  // As JSON, so that also a text with half a character comes back as it was.
+  // JSON keeps lone surrogates.
   return `${sealedPrefix}${cipher.seal(JSON.stringify(value)).toString('base64url')}`
 }
 
@@ -14,7 +14,7 @@ export function isSealedText(text: string): boolean {
   return text.startsWith(sealedPrefix)
 }
 
-/** A copy with every sealed text opened, at any depth. A Problem `invalid` names the place of one that another key has sealed. */
+/** A copy with every sealed text opened, at any depth. A Problem `invalid` has the place of one sealed with another key. */
 export function openSealedTexts(cipher: Cipher, value: unknown, loc: readonly (string | number)[]): unknown {
   if (typeof value === 'string') {
     if (!isSealedText(value)) return value
@@ -29,7 +29,7 @@ export function openSealedTexts(cipher: Cipher, value: unknown, loc: readonly (s
   )
 }
 
-/** The same, read with a schema: what was sealed may be a number where a text is wanted. Faults of it are a Problem `invalid` too. */
+/** Opens the sealed texts and parses the result again, because a sealed text may hold a number. Problems `invalid`. */
 export function parseWithSealedTexts<T>(
   cipher: Cipher,
   schema: Schema<T>,
@@ -39,13 +39,13 @@ export function parseWithSealedTexts<T>(
   return parseOrThrow(schema, openSealedTexts(cipher, value, loc), loc)
 }
 
-/** Much else is sealed with the same key, and none of it is a secret of a client. */
+/** Refuses what the same key sealed for another purpose. */
 function parseSealedContent(text: string, loc: readonly (string | number)[]): string | number {
   try {
     const value: unknown = JSON.parse(text)
     if (typeof value === 'string' || typeof value === 'number') return value
   } catch {
-    // Not ours.
+    // Sealed for another purpose.
   }
   throw invalidInput(loc, cannotOpenText)
 }

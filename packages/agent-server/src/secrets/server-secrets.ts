@@ -1,5 +1,7 @@
 import { join } from 'node:path'
 import { Problem, type SecretItem, secretName } from '@slipway/protocol'
+import { isRecord, ownMember, withoutMember } from '@slipway/shared/json'
+import { decodePercent } from '@slipway/shared/url'
 import type { Cipher, JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
 
@@ -10,13 +12,13 @@ interface StoredSecret {
 type StoredSecrets = Readonly<Record<string, StoredSecret>>
 
 const maxSecrets = 1_000
-/** All together are in memory, and written as a whole. */
+/** Of all secrets as JSON: they are in memory and written as a whole. */
 const maxCharacters = 4_000_000
 const secretPathPattern = /^\/api\/settings\/secrets\/([^/?#]+)$/
 
 /**
- * The secrets of the server's user by name: one sealed file. A change is on the disk when its promise resolves. What is damaged or was
- * sealed with another key is a Problem `conflict`.
+ * The named secrets of the server's user, in one sealed file. A file that is damaged or sealed with another key is a Problem
+ * `conflict`.
  */
 export class ServerSecrets {
   readonly #file: JsonDocument<StoredSecrets>
@@ -37,11 +39,10 @@ export class ServerSecrets {
   }
 
   async getValue(name: string): Promise<string | undefined> {
-    const all = await this.#file.read()
-    return Object.hasOwn(all, name) ? all[name]?.value : undefined
+    return ownMember(await this.#file.read(), name)?.value
   }
 
-  /** One of the same name is replaced. Problems: `conflict` when it is one too many, `too_large`. */
+  /** Adds or replaces a secret. Problems: `conflict` above the limit, `too_large`. */
   async save(name: string, secret: StoredSecret): Promise<void> {
     await this.#file.update((all) => {
       if (!Object.hasOwn(all, name) && Object.keys(all).length >= maxSecrets)
@@ -53,38 +54,28 @@ export class ServerSecrets {
     })
   }
 
-  /** False when there was none. */
+  /** Returns false when there was none. */
   async remove(name: string): Promise<boolean> {
     let existed = false
     await this.#file.update((all) => {
       existed = Object.hasOwn(all, name)
-      return existed ? Object.fromEntries(Object.entries(all).filter(([other]) => other !== name)) : all
+      return existed ? withoutMember(all, name) : all
     })
     return existed
   }
 }
 
-/** The name of the secret that an address on this server stands for: `/api/settings/secrets/NAME`. */
+/** The secret's name in a path of this server, `/api/settings/secrets/NAME`; undefined for any other URL. */
 export function parseSecretPath(url: string): string | undefined {
-  const [, encoded] = secretPathPattern.exec(url) ?? []
-  if (encoded === undefined) return undefined
-  const name = decodeOrEmpty(encoded)
+  const name = decodePercent(secretPathPattern.exec(url)?.[1] ?? '')
   return secretName.safeParse(name).success ? name : undefined
 }
 
-function decodeOrEmpty(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return ''
-  }
-}
-
 function parseSecrets(value: unknown): StoredSecrets {
-  if (typeof value !== 'object' || value === null) throw new Error('these are no secrets')
+  if (!isRecord(value)) throw new Error('not a map of secrets')
   const entries = Object.entries(value).map(([name, secret]): [string, StoredSecret] => {
-    const { value: text, description }: Record<string, unknown> = { ...secret }
-    if (typeof text !== 'string') throw new Error('this is no secret')
+    const { value: text, description }: Record<string, unknown> = { ...Object(secret) }
+    if (typeof text !== 'string') throw new Error('a secret has no value')
     return [name, { value: text, ...(typeof description === 'string' ? { description } : {}) }]
   })
   return Object.fromEntries(entries)

@@ -3,8 +3,8 @@ import { probeMcpServer } from '@slipway/agent'
 import { type McpServer, type McpTestRequest, type McpTestResponse, mcpServer } from '@slipway/protocol'
 
 /**
- * Tries an MCP server, with secrets in clear. Nothing of it is left afterwards, also when the signal aborts. A failure is an answer; no
- * answer holds a secret of the request.
+ * Tests an MCP server; the request has secrets in clear, the answer has none. The server's process ends before this returns, also when
+ * the signal aborts. A failure is an answer.
  */
 export async function testMcpServer(
   request: McpTestRequest,
@@ -28,11 +28,11 @@ export async function testMcpServer(
     return { ok: true, tools: [...tools], ...(tool_result === undefined ? {} : { tool_result }) }
   } catch (error) {
     if (!signal.aborted) throw error
-    return { ok: false, error: 'The test was given up.', error_kind: 'unknown' }
+    return { ok: false, error: 'The test was cancelled.', error_kind: 'unknown' }
   }
 }
 
-/** The same server as an agent's settings have it. */
+/** The server in the format of agent settings. */
 function toMcpServer(server: McpTestRequest['server']): McpServer {
   if (server.type === 'stdio') {
     const { command, args, env, cwd } = server

@@ -6,14 +6,15 @@ import {
   Problem,
   parseOrThrow,
 } from '@slipway/protocol'
-import { mergePatch, restoreRedacted } from '@slipway/shared/json'
-import { redactedText, redactSecrets } from '../secrets/expose-secrets.ts'
+import { mergePatch, ownMember, restoreRedacted, withoutMember } from '@slipway/shared/json'
+import { redactedText } from '@slipway/shared/redaction'
+import { redactSecrets } from '../secrets/expose-secrets.ts'
 import type { ServerSettings } from './server-settings.ts'
 
 type McpServers = AgentSettings['mcp_config']
 type JsonObject = Readonly<Record<string, unknown>>
 
-/** Adds an MCP server to the settings; a Problem `conflict` when there is one of the name. */
+/** Adds an MCP server to the settings; a Problem `conflict` when the name is in use. */
 export async function addMcpServer(settings: ServerSettings, name: string, server: McpServer): Promise<void> {
   await updateServers(settings, (servers) => {
     if (Object.hasOwn(servers, name)) throw new Problem('conflict', `There is an MCP server ${name} already`)
@@ -21,7 +22,7 @@ export async function addMcpServer(settings: ServerSettings, name: string, serve
   })
 }
 
-/** Merges a patch into one; a Problem `not_found` when there is none of the name. */
+/** Merges a patch into an MCP server; a Problem `not_found` when there is none of the name. */
 export async function patchMcpServer(
   settings: ServerSettings,
   name: string,
@@ -41,7 +42,7 @@ export async function patchMcpServer(
 export async function removeMcpServer(settings: ServerSettings, name: string): Promise<void> {
   await updateServers(settings, (servers) => {
     getServer(servers, name)
-    return Object.fromEntries(Object.entries(servers).filter(([other]) => other !== name))
+    return withoutMember(servers, name)
   })
 }
 
@@ -56,12 +57,12 @@ async function updateServers(
 }
 
 function getServer(servers: McpServers, name: string): McpServer {
-  const server = Object.hasOwn(servers, name) ? servers[name] : undefined
+  const server = ownMember(servers, name)
   if (server === undefined) throw new Problem('not_found', `MCP server not found: ${name}`)
   return server
 }
 
-/** Without what leads to a process where the patch brings an address, and the other way round. */
+/** Without the members of the other transport when the patch changes it from process to URL or back. */
 function withoutOtherTransport(
   { command, args, env, cwd, url, headers, auth, ...rest }: McpServer,
   patch: JsonObject,

@@ -13,19 +13,21 @@ import {
   type UpdateSettingsRequest,
 } from '@slipway/protocol'
 import { mergePatch, restoreRedacted } from '@slipway/shared/json'
+import { redactedText } from '@slipway/shared/redaction'
 import type { Cipher, JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
-import { redactedText, redactSecrets } from '../secrets/expose-secrets.ts'
+import { redactSecrets } from '../secrets/expose-secrets.ts'
 import { openSealedTexts } from '../secrets/sealed-text.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-/** Settings that grew beyond this are refused: they are in memory, and sent as a whole. */
+/** Of the settings as JSON: they are in memory and sent as a whole. */
 const maxCharacters = 4_000_000
+const invalidText = 'Settings validation failed'
 
 /**
- * The settings of the server's user: one sealed file, in which only what was set stands. A change happens as a whole or not at all,
- * and is on the disk when its promise resolves. What is damaged or was sealed with another key is a Problem `conflict`.
+ * The settings of the server's user: one sealed file with the members that were set. Updates are atomic and durable. A file that is
+ * damaged or sealed with another key is a Problem `conflict`.
  */
 export class ServerSettings {
   readonly #file: JsonDocument<StoredSettings>
@@ -56,10 +58,10 @@ export class ServerSettings {
     return agentSettings.parse((await this.read()).agent_settings)
   }
 
-  /** Problems: `invalid` with the places of what is not valid, sealed with another key included. */
+  /** Applies the diffs, and `activated` as the agents' model before them. A Problem `invalid` has the places of what is not valid. */
   async update(request: UpdateSettingsRequest, activated?: Llm): Promise<void> {
     const openDiff = (name: 'agent_settings_diff' | 'conversation_settings_diff') =>
-      unsealDiff(this.#cipher, request[name], ['body', name])
+      request[name] && Object(openSealedTexts(this.#cipher, request[name], ['body', name]))
     const [agent, conversation] = [openDiff('agent_settings_diff'), openDiff('conversation_settings_diff')]
     const { misc_settings_diff: misc, active_profile, active_agent_profile_id } = request
     await this.modify((stored) => {
@@ -70,7 +72,7 @@ export class ServerSettings {
         ...(conversation === undefined
           ? {}
           : { conversation_settings: patchConversationSettings(before.conversation_settings, conversation) }),
-        ...(misc === undefined ? {} : { misc_settings: mergeObjects(before.misc_settings, misc) }),
+        ...(misc === undefined ? {} : { misc_settings: mergePatch(before.misc_settings, misc) }),
         ...(active_profile === undefined ? {} : { active_profile: active_profile ?? undefined }),
         ...(active_agent_profile_id === undefined
           ? {}
@@ -79,7 +81,7 @@ export class ServerSettings {
     })
   }
 
-  /** Writes what `work` makes of what is kept; a Problem `too_large` when that is too much. */
+  /** Stores what `transform` returns for the current settings; a Problem `too_large` above the limit. */
   async modify(transform: (stored: StoredSettings) => StoredSettings): Promise<void> {
     await this.#file.update((stored) => {
       const updated = transform(stored)
@@ -90,42 +92,31 @@ export class ServerSettings {
   }
 }
 
-/** With another model for agents, of which nothing stays. */
+/** The settings with the agents' model replaced as a whole. */
 export function withAgentLlm(stored: StoredSettings, llmSettings: Llm): StoredSettings {
   return { ...stored, agent_settings: { ...stored.agent_settings, llm: { ...llmSettings } } }
 }
 
-/** What a merge patch makes of the settings of agents; a Problem `invalid` names the places of what is not valid then. */
+/** The agent settings after a merge patch; a Problem `invalid` has the places of what is not valid then. */
 export function patchAgentSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
-  const full = toAgentSettingsJson(stored)
-  const patch = restoreRedacted(unwrapMcpConfig(diff), redactSecrets(full, redactedText), full)
-  return assertValid(agentSettings, mergeObjects(stored, patch), 'agent_settings_diff')
+  const patched = patchRedacted(stored, unwrapMcpConfig(diff), toAgentSettingsJson(stored))
+  parseOrThrow(agentSettings, patched, ['body', 'agent_settings_diff'], invalidText)
+  return patched
 }
 
 function patchConversationSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
-  const full = toConversationSettingsJson(stored)
-  const patch = restoreRedacted(diff, redactSecrets(full, redactedText), full)
-  return assertValid(conversationSettings, mergeObjects(stored, patch), 'conversation_settings_diff')
+  const patched = patchRedacted(stored, diff, toConversationSettingsJson(stored))
+  parseOrThrow(conversationSettings, patched, ['body', 'conversation_settings_diff'], invalidText)
+  return patched
 }
 
-function assertValid(
-  schema: typeof agentSettings | typeof conversationSettings,
-  value: Record<string, unknown>,
-  place: string,
-): Record<string, unknown> {
-  parseOrThrow<unknown>(schema, value, ['body', place], 'Settings validation failed')
-  return value
+/** A merge patch in which redacted values of `answered` stand for the current ones. */
+function patchRedacted(stored: JsonObject, diff: JsonObject, answered: JsonObject): Record<string, unknown> {
+  const patch: JsonObject = Object(restoreRedacted(diff, redactSecrets(answered, redactedText), answered))
+  return mergePatch(stored, patch)
 }
 
-function unsealDiff(cipher: Cipher, diff: JsonObject | undefined, place: string[]): JsonObject | undefined {
-  return diff === undefined ? undefined : Object(openSealedTexts(cipher, diff, place))
-}
-
-function mergeObjects(stored: JsonObject, patch: unknown): Record<string, unknown> {
-  return mergePatch(stored, patch) as Record<string, unknown> // the patch is an object
-}
-
-/** The older form of MCP settings has one more wrapper, which would be merged as if it were a server. */
+/** Removes the wrapper `mcpServers` of the older format, which would be merged like a server. */
 function unwrapMcpConfig(diff: JsonObject): JsonObject {
   const { mcp_config: servers } = diff
   return typeof servers === 'object' && servers !== null && 'mcpServers' in servers
@@ -133,7 +124,7 @@ function unwrapMcpConfig(diff: JsonObject): JsonObject {
     : diff
 }
 
-/** The settings of agents as they are answered, secrets in clear: every member is there, null where it has no value. */
+/** The agent settings as answered, secrets in clear: every member is present, null without a value. */
 export function toAgentSettingsJson(stored: JsonObject): Record<string, unknown> {
   const {
     llm: model,
@@ -158,7 +149,7 @@ export function toConversationSettingsJson(stored: JsonObject): Record<string, u
   return jsonCopy(parsed)
 }
 
-/** Without members that are undefined, at any depth. */
+/** A copy without undefined members, at any depth. */
 function jsonCopy(value: object): Record<string, unknown> {
   return JSON.parse(JSON.stringify(value))
 }

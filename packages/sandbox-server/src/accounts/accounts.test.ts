@@ -58,7 +58,7 @@ test('invalid settings are refused with their place and change nothing', async (
   await accounts.userSettings.update('u', { conversation_settings_diff: { max_iterations: 7 } })
   const change = { language: 'de', conversation_settings_diff: { max_iterations: 0 } }
   await expect(accounts.userSettings.update('u', change)).rejects.toMatchObject({
-    faults: [{ loc: ['body', 'conversation_settings', 'max_iterations'] }],
+    issues: [{ loc: ['body', 'conversation_settings', 'max_iterations'] }],
   })
   const stored = await accounts.userSettings.read('u')
   expect([stored.language, stored.conversation_settings.max_iterations]).toEqual([undefined, 7])
@@ -93,7 +93,7 @@ test('the model comes from the profile, the settings or the server; its name can
 test('without any model the problem says where to set one', async () => {
   const { fixture, accounts } = await open()
   await using _ = fixture
-  await expect(accounts.model('u', {})).rejects.toMatchObject({ faults: [{ loc: ['body', 'llm_model'] }] })
+  await expect(accounts.model('u', {})).rejects.toMatchObject({ issues: [{ loc: ['body', 'llm_model'] }] })
 })
 
 test('profiles have a limit and any name, and a rename keeps the active one', async () => {

@@ -1,28 +1,30 @@
 import type { Handlers } from '@slipway/http'
-import type { skillRoutes } from '@slipway/protocol'
+import type { LogFunction, skillRoutes } from '@slipway/protocol'
 import type { InstalledExtensions } from '../../extensions/installed-extensions.ts'
+import type { Marketplaces } from '../../extensions/marketplaces.ts'
 import type { PluginList } from '../../extensions/plugin-list.ts'
 import type { PublicSkills } from '../../extensions/public-skills.ts'
 import type { SkillList } from '../../extensions/skill-list.ts'
-import type { SkillSync } from '../../extensions/skill-sync.ts'
+import { syncCollections } from '../../extensions/skill-sync.ts'
 import { resolveProjectDirectory } from '../../workspaces/project-directory.ts'
 
-/** What a project and a user have for an agent, and what is installed. */
+/** The skills and hooks of a project and a user, and installed skills. */
 export function skillHandlers(options: {
   readonly skills: SkillList
   readonly installed: InstalledExtensions
   readonly publicSkills: PublicSkills
   readonly pluginList: PluginList
-  readonly skillSync: SkillSync
+  readonly marketplaces: Marketplaces
+  readonly log: LogFunction
 }): Handlers<typeof skillRoutes> {
-  const { skills: skillList, installed, publicSkills, pluginList, skillSync } = options
+  const { skills: skillList, installed, publicSkills, pluginList } = options
   return {
     async listSkills({ body, signal }) {
       const project = body.load_project ? resolveProjectDirectory(body.project_dir) : undefined
       return { json: await skillList.list({ ...body, project }, signal) }
     },
     async syncSkills({ signal }) {
-      return { json: await skillSync.sync(signal) }
+      return { json: await syncCollections(options, signal) }
     },
     async installSkill({ body, signal }) {
       return { json: await installed.install(body, signal) }

@@ -1,20 +1,21 @@
 import type { Handlers } from '@slipway/http'
-import type { subAgentRoutes } from '@slipway/protocol'
-import type { SubAgentList } from '../../extensions/sub-agent-list.ts'
+import type { LogFunction, subAgentRoutes } from '@slipway/protocol'
+import { listSubAgents } from '../../extensions/sub-agent-list.ts'
 import { resolveProjectDirectory } from '../../workspaces/project-directory.ts'
 
 /** The agents of a project, of a user and of this server. */
-export function subAgentHandlers({
-  agents: subAgentList,
-}: {
-  readonly agents: SubAgentList
+export function subAgentHandlers(options: {
+  readonly homeDirectory: string | undefined
+  readonly log: LogFunction
 }): Handlers<typeof subAgentRoutes> {
   return {
-    async listSubAgents({ body }) {
-      const { load_project, load_user, load_builtin, project_dir } = body
-      const project = load_project ? resolveProjectDirectory(project_dir) : undefined
-      const found = await subAgentList.list({ project, isUser: load_user, isBuiltin: load_builtin })
-      return { json: { agents: found } }
+    async listSubAgents({ body: { load_project, load_user, load_builtin, project_dir } }) {
+      const query = {
+        project: load_project ? resolveProjectDirectory(project_dir) : undefined,
+        homeDirectory: load_user ? options.homeDirectory : undefined,
+        isBuiltin: load_builtin,
+      }
+      return { json: { agents: await listSubAgents(query, options.log) } }
     },
   }
 }

@@ -2,7 +2,7 @@ import type { Handlers } from '@slipway/http'
 import { type agentProfileRoutes, Problem } from '@slipway/protocol'
 import type { AgentProfiles } from '../../profiles/agent-profiles.ts'
 
-/** Profiles hold no secrets; what they refer to is told without any. */
+/** Profiles have no secrets; their references are answered redacted. */
 export function agentProfileHandlers(options: {
   readonly profiles: AgentProfiles
 }): Handlers<typeof agentProfileRoutes> {

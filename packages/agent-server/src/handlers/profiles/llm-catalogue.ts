@@ -2,10 +2,10 @@ import { loadCatalogue } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import { type llmCatalogueRoutes, Problem } from '@slipway/protocol'
 
-/** Nobody is signed in with a subscription: this server asks models with keys. */
+/** This server uses API keys, not subscriptions. */
 const signedOut = { vendor: 'openai', connected: false, account_email: null, expires_at: null }
 
-/** What models there are. */
+/** Known providers and models. */
 export function llmCatalogueHandlers(): Handlers<typeof llmCatalogueRoutes> {
   return {
     async listLlmProviders() {
@@ -20,13 +20,10 @@ export function llmCatalogueHandlers(): Handlers<typeof llmCatalogueRoutes> {
     listSubscriptionModels: () => ({ json: { vendor: 'openai', models: [] } }),
     getSubscriptionStatus: () => ({ json: signedOut }),
     startSubscriptionLogin: () => {
-      throw new Problem(
-        'bad_request',
-        'This server asks models with keys: it cannot sign in with a subscription',
-      )
+      throw new Problem('bad_request', 'This server uses API keys: it cannot sign in with a subscription')
     },
     pollSubscriptionLogin: () => {
-      throw new Problem('not_found', 'No such sign-in is under way')
+      throw new Problem('not_found', 'No such sign-in is in progress')
     },
     endSubscription: () => ({ json: signedOut }),
   }

@@ -19,7 +19,7 @@ type Routes = Pick<
   | 'validateProfile'
 >
 
-/** No answer holds a secret unless its header asks for it. */
+/** Answers are redacted unless the header `X-Expose-Secrets` says otherwise. */
 export function llmProfileHandlers(options: {
   readonly profiles: LlmProfiles
   readonly cipher: Cipher
@@ -48,10 +48,8 @@ export function llmProfileHandlers(options: {
       return { status: 201, json: { name, message: 'The profile is saved.' } }
     },
     async deleteProfile({ params: { name } }) {
-      const message = (await llmProfiles.remove(name))
-        ? 'The profile is deleted.'
-        : 'There was no such profile.'
-      return { json: { name, message } }
+      const existed = await llmProfiles.remove(name)
+      return { json: { name, message: existed ? 'The profile is deleted.' : 'There was no such profile.' } }
     },
     async renameProfile({ params: { name }, body: { new_name } }) {
       await llmProfiles.rename(name, new_name)
@@ -62,12 +60,8 @@ export function llmProfileHandlers(options: {
       return { json: { name, message: 'The profile is active.', llm_applied: true } }
     },
     async validateProfile({ body, signal }) {
-      return {
-        json: await validateLlm(
-          await resolveModel({ cipher, llmProfiles }, body.llm, ['body', 'llm']),
-          signal,
-        ),
-      }
+      const model = await resolveModel({ cipher, llmProfiles }, body.llm, ['body', 'llm'])
+      return { json: await validateLlm(model, signal) }
     },
   }
 }

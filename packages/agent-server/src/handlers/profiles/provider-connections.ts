@@ -2,7 +2,7 @@ import type { Handlers } from '@slipway/http'
 import type { providerConnectionRoutes } from '@slipway/protocol'
 import type { ProviderConnections } from '../../profiles/provider-connections.ts'
 
-/** No answer holds a key. */
+/** No answer has a key. */
 export function providerConnectionHandlers(options: {
   readonly connections: ProviderConnections
 }): Handlers<typeof providerConnectionRoutes> {

@@ -5,12 +5,12 @@ import { openSealedTexts } from '../../secrets/sealed-text.ts'
 import { testMcpServer } from '../../settings/mcp-probe.ts'
 
 const noOAuth =
-  'This server does not sign in to MCP servers: give the server a token in its headers or its auth.'
+  'This server does not sign in to MCP servers: set a token in the headers or auth of the MCP server.'
 
-/** Secrets of a request may be sealed. No answer holds one. */
+/** Secrets of a request may be sealed. No answer has any. */
 export function mcpHandlers(options: {
   readonly cipher: Cipher
-  /** Of the processes that are started. */
+  /** Of the MCP server processes. */
   readonly environment: Readonly<Record<string, string>>
 }): Handlers<typeof mcpRoutes> {
   const { cipher, environment } = options

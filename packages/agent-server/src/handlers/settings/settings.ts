@@ -10,10 +10,11 @@ import {
   saveSecretRequest,
   type settingsRoutes,
 } from '@slipway/protocol'
+import { redactedText } from '@slipway/shared/redaction'
 import type { Cipher } from '@slipway/storage'
 import type { AgentProfiles } from '../../profiles/agent-profiles.ts'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
-import { type Exposure, exposeSecrets, parseExposure, redactedText } from '../../secrets/expose-secrets.ts'
+import { type Exposure, exposeSecrets, parseExposure } from '../../secrets/expose-secrets.ts'
 import { openSealedTexts, parseWithSealedTexts } from '../../secrets/sealed-text.ts'
 import type { ServerSecrets } from '../../secrets/server-secrets.ts'
 import { addMcpServer, patchMcpServer, removeMcpServer } from '../../settings/mcp-servers.ts'
@@ -23,7 +24,7 @@ import {
   toConversationSettingsJson,
 } from '../../settings/server-settings.ts'
 
-/** Answers hold no secret unless its header asks for it. */
+/** Answers are redacted unless the header `X-Expose-Secrets` says otherwise. */
 export function settingsHandlers(options: {
   readonly settings: ServerSettings
   readonly secrets: ServerSecrets
@@ -50,7 +51,7 @@ export function settingsHandlers(options: {
       misc_settings: stored.misc_settings,
     }
   }
-  /** The forms cost something to make and never change. */
+  /** Built on first use: they never change. */
   const formSchemas: { agent?: SettingsSchema; conversation?: SettingsSchema } = {}
   return {
     async getSettings({ header }) {
@@ -60,7 +61,7 @@ export function settingsHandlers(options: {
     },
     async updateSettings({ body }) {
       if (Object.values(body).every((member) => member === undefined))
-        throw new Problem('bad_request', 'Nothing was given to be changed')
+        throw new Problem('bad_request', 'The body changes nothing')
       const { active_agent_profile_id: id } = body
       if (id !== undefined && id !== null && !(await agentProfiles.has(id)))
         throw new Problem('not_found', `Agent profile not found: ${id}`)
@@ -112,7 +113,7 @@ export function settingsHandlers(options: {
   }
 }
 
-/** The model that a profile brings into the settings when it is made the active one and no other model is given. */
+/** The model of a profile that the request activates, unless the request sets a model itself. */
 async function activatedLlm(
   llmProfiles: LlmProfiles,
   body: {
